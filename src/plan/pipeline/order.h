@@ -1,0 +1,33 @@
+/* An order: for every rank the sequence of its ops. It comes from a schedule family, from a file that anybody wrote,
+ * or from a running job, so nothing about it is taken for granted: sl_order_check (and lowering) tell whether it is a
+ * schedule of a problem. */
+#ifndef SL_PLAN_PIPELINE_ORDER_H
+#define SL_PLAN_PIPELINE_ORDER_H
+
+#include "plan/pipeline/problem.h"
+
+typedef struct sl_order {
+    int ranks;
+    int *count;  /* [ranks] */
+    sl_op **ops; /* [ranks][count[rank]] */
+} sl_order;
+
+/** `capacity` ops a rank, all counts 0. Free with sl_order_free. */
+sl_status sl_order_make(int ranks, int capacity, sl_order *order);
+sl_status sl_order_copy(const sl_order *order, sl_order *copy);
+void sl_order_free(sl_order *order);
+
+/** Each op of the problem exactly once, on the rank of its stage; per (stage, microbatch) either F,I,W or F,B; F before
+ *  I or B and I before W on the rank. SL_EINVAL names rank, position and op. Deadlock, links: see lower. */
+sl_status sl_order_check(const sl_problem *problem, const sl_order *order);
+
+/** Whether W (or B) of every stage comes in ascending microbatches: what bit-identical sums need (design.md, rule 3). */
+sl_status sl_order_check_ascending(const sl_order *order);
+
+/** Forwards before the first I or B, per rank (design.md, warm-up). */
+void sl_order_warmup(const sl_order *order, int *warmup);
+
+/** Same ops in the same sequence on every rank. */
+int sl_order_equal(const sl_order *a, const sl_order *b);
+
+#endif

@@ -1,0 +1,35 @@
+/* A plan: a schedule for a problem with its timing and a proof of how good it is. `plan`, `simulate`, the trainer
+ * and the adaptation all make plans here. */
+#ifndef SL_PLAN_SEARCH_PLAN_H
+#define SL_PLAN_SEARCH_PLAN_H
+
+#include "plan/lower/program.h"
+#include "plan/timing/timeline.h"
+#include <stdio.h>
+
+typedef struct sl_plan {
+    char schedule[32];   /* family's name, or "file" */
+    sl_order order;
+    sl_program program;
+    sl_timeline timeline;
+    sl_time makespan, span, ideal, bound;
+    sl_time dependency_loss, blocking_loss; /* JSON "lost" */
+    double *peak_memory; /* [ranks] */
+    int memory_ok;
+    int *warmup;         /* [ranks] */
+    sl_time solve;       /* time spent planning */
+} sl_plan;
+
+/** Plans with a family's name or "auto" (best of all families within the memory limit: shortest makespan, then least
+ *  peak memory, then table order). SL_EINVAL: unknown name (with the known ones); SL_ENONE: no schedule within the
+ *  memory limit. Free with sl_plan_free, also on error. */
+sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan);
+
+/** The plan of a given order, which is checked; over the memory limit only sets memory_ok to 0. */
+sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, const char *name, sl_plan *plan);
+void sl_plan_free(sl_plan *plan);
+
+/** One JSON object, format slackline-plan-1 (design.md, Plan). */
+sl_status sl_plan_write_json(const sl_problem *problem, const sl_plan *plan, FILE *out);
+
+#endif

@@ -1,0 +1,13 @@
+/* Profile: a measured timeline back into a problem, so that the planner works on what really happened. */
+#ifndef SL_PLAN_TIMING_PROFILE_H
+#define SL_PLAN_TIMING_PROFILE_H
+
+#include "plan/pipeline/problem.h"
+#include "plan/timing/timeline.h"
+
+/** `problem` gives shape, memory and regime; its op times become the median over microbatches of the measured
+ *  durations per stage and kind (kinds that did not run keep their time; B, when only I and W ran, becomes their sum),
+ *  and its links the medians per direction: latency of arrive - end, transfer of end - start. SL_ENOMEM. */
+sl_status sl_profile(const sl_timeline *measured, sl_problem *problem);
+
+#endif

@@ -1,0 +1,40 @@
+/* The one timeline type: when each op and each transfer began and ended, predicted by the replay or measured by the
+ * engine. Everything that draws, compares or learns from a run reads this. Times in ns from the iteration's start. */
+#ifndef SL_PLAN_TIMING_TIMELINE_H
+#define SL_PLAN_TIMING_TIMELINE_H
+
+#include "plan/pipeline/op.h"
+#include "base/status.h"
+#include "base/time.h"
+
+typedef struct sl_span {
+    int32_t rank;
+    sl_op op;
+    sl_time start, end;
+} sl_span;
+
+typedef struct sl_transfer {
+    int32_t from, to; /* ranks */
+    sl_op op;         /* the op that made the message */
+    sl_time start, end, arrive; /* takes the link, leaves it, is usable at `to` */
+} sl_transfer;
+
+typedef struct sl_timeline {
+    int measured; /* 0: predicted */
+    int ranks;
+    int spans, transfers;
+    sl_span *span;         /* by rank, then in the rank's order */
+    sl_transfer *transfer; /* in program message order when predicted */
+} sl_timeline;
+
+sl_status sl_timeline_make(int ranks, int spans, int transfers, sl_timeline *timeline);
+void sl_timeline_free(sl_timeline *timeline);
+
+/** From the first F of stage 0 to the last op (CrossPipe, appendix A); 0 when empty. */
+sl_time sl_timeline_makespan(const sl_timeline *timeline);
+/** Largest over ranks of last end - first start (Zero Bubble's cost). */
+sl_time sl_timeline_span(const sl_timeline *timeline);
+/** 1 - work / (ranks * makespan). */
+double sl_timeline_bubble(const sl_timeline *timeline);
+
+#endif
