@@ -1,0 +1,62 @@
+/* Records: what happened, in fixed size, through a ring in (shared) memory without lock or system call.
+ *
+ * One writer thread a ring, one reader. The engine writes ops and transfers, the probe writes calls; detection reads
+ * both, so watching and training have one input. The writer never waits: a reader that is too slow loses the oldest
+ * records and learns how many (sequence numbers are dense). libc only. */
+#ifndef SL_NOTICE_RECORD_RECORD_H
+#define SL_NOTICE_RECORD_RECORD_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SL_RECORD_MAGIC 0x736c7265u /* "slre" */
+#define SL_RECORD_VERSION 1
+
+typedef enum sl_record_kind {
+    SL_RECORD_OP = 1,       /* start, end; op is F, I, W or B */
+    SL_RECORD_TRANSFER = 2, /* start, end, arrive; op made the message, rank sent it to peer */
+    SL_RECORD_OPTIMIZER = 3 /* start, end */
+} sl_record_kind;
+
+typedef struct sl_record {
+    uint16_t kind;      /* sl_record_kind */
+    uint16_t op;        /* sl_op_kind of plan/pipeline */
+    int32_t iteration;
+    int32_t rank, peer; /* peer -1: none */
+    int32_t stage, microbatch;
+    int64_t start, end, arrive; /* ns, CLOCK_MONOTONIC of the writer's host (or the virtual clock) */
+    int64_t due;        /* transfers: when the emulated link wanted it there; ops: bytes of nothing, 0 */
+    uint64_t sequence;  /* filled by the ring; dense from 0 */
+} sl_record;
+_Static_assert(sizeof(sl_record) == 64, "records cross processes and are one cache line");
+
+/* Head of a ring in memory; `capacity` records follow. */
+typedef struct sl_record_ring {
+    uint32_t magic, version;
+    uint32_t record_size, capacity; /* capacity: a power of two */
+    uint8_t pad[48];
+    /* Records completely written. Writer: release store after the record's bytes; reader: acquire load before
+     * reading them and a second load afterwards to see whether the writer lapped it. */
+    _Atomic uint64_t head;
+    uint8_t pad2[56];
+} sl_record_ring;
+_Static_assert(sizeof(sl_record_ring) == 128, "the layout is part of the version");
+
+/** Bytes that a ring of `capacity` records takes. */
+size_t sl_record_ring_bytes(uint32_t capacity);
+
+/** Makes a ring in zeroed memory. Returns -1 when capacity is no power of two. */
+int sl_record_ring_init(sl_record_ring *ring, uint32_t capacity);
+
+/** Whether memory of `bytes` bytes from outside holds a ring of this version that fits; 0 or -1. */
+int sl_record_ring_valid(const sl_record_ring *ring, size_t bytes);
+
+/** Writes one record (its sequence is set here). Never waits, never fails. */
+void sl_record_write(sl_record_ring *ring, const sl_record *record);
+
+/** Reads up to `most` records from *position on, which moves past them; *lost counts records overwritten before they
+ *  were read. Returns how many. Torn records are never returned. */
+size_t sl_record_read(const sl_record_ring *ring, uint64_t *position, sl_record *records, size_t most, uint64_t *lost);
+
+#endif

@@ -1,0 +1,97 @@
+/* Messages between pipeline ranks. One transport per process (rank), one communication thread inside it.
+ *
+ * The compute side posts receives ahead, hands sends over with the time at which their data counts as ready, and
+ * waits for arrivals; all waits sleep (sl_clock_wait). The communication thread keeps every directed link's emulated
+ * latency and bandwidth (first come first served by ready time, one message occupies the link at a time) by absolute
+ * times: a message is published at the receiver at ready-or-free + transfer + latency, so lateness never accumulates.
+ * It runs under SCHED_FIFO where permitted, else with a short slice (sched_setattr), else as any thread.
+ *
+ * Paths: ranks of one host share memory (a mapped file in `directory`, futex words, the payload copied once ahead of
+ * the publishing time); ranks of different hosts use TCP (frames with sequence numbers, a key made per run in the
+ * handshake). Threads of one process that act as ranks share an sl_transport_hub instead, also on a virtual clock.
+ *
+ * Per directed pair a message is named by (iteration, index), unique while it is under way. */
+#ifndef SL_RUN_TRANSPORT_TRANSPORT_H
+#define SL_RUN_TRANSPORT_TRANSPORT_H
+
+#include "base/clock.h"
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct sl_transport sl_transport;
+typedef struct sl_transport_hub sl_transport_hub;
+
+typedef struct sl_transport_address {
+    char host[64];    /* name of the host; equal names share memory */
+    char address[64]; /* numeric IPv4 or IPv6 address to reach it, with port (filled by sl_transport_listen) */
+    uint16_t port;
+} sl_transport_address;
+
+typedef struct sl_transport_config {
+    int rank, ranks;
+    sl_clock *clock;
+    const char *directory;  /* of the run, on a memory file system: shared-memory files live here, removed with it */
+    sl_transport_hub *hub;  /* not NULL: threads of this process are the ranks; directory and addresses unused */
+    const sl_transport_address *addresses; /* [ranks]; NULL: all on one host */
+    uint8_t key[32];        /* of the run; a peer without it is dropped and logged */
+    size_t message_bytes;   /* largest message */
+    int slots;              /* messages under way per directed pair, at least those of one iteration */
+    const char *peers;      /* [ranks] bytes, nonzero: a peer that this rank talks to */
+} sl_transport_config;
+
+/** What a directed link does to messages on top of the real path. */
+typedef struct sl_link_emulation {
+    sl_time latency;
+    double bytes_per_second; /* 0: no limit */
+} sl_link_emulation;
+
+typedef struct sl_sent {
+    sl_time start, end; /* takes and leaves the link */
+    sl_time arrive;     /* really published at the receiver */
+    sl_time due;        /* when the emulation wanted it there; arrive - due is the arrival error */
+} sl_sent;
+
+/** A hub for `ranks` threads of this process. */
+sl_status sl_transport_hub_open(int ranks, size_t message_bytes, int slots, sl_transport_hub **hub);
+void sl_transport_hub_close(sl_transport_hub *hub);
+
+/** Opens the listening socket for peers on other hosts and fills `address` (host name, numeric address, port). The
+ *  addresses of all ranks are exchanged by the caller. *socket is passed to sl_transport_open. -1 when not needed. */
+sl_status sl_transport_listen(const char *interface_address, sl_transport_address *address, int *socket);
+
+/** Connects to the peers (waits at most `timeout`) and starts the communication thread. SL_EPEER names the peer. */
+sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_time timeout, sl_transport **transport);
+void sl_transport_close(sl_transport *transport);
+
+/** Emulation of the directed link from this rank to `peer`, for messages handed over from now on. */
+void sl_transport_emulate(sl_transport *transport, int peer, sl_link_emulation emulation);
+
+/** Posts a receive ahead: the message (iteration, index) from `peer` goes to `buffer` (of `bytes`, kept by the caller
+ *  until it has arrived). */
+sl_status sl_transport_receive(sl_transport *transport, int peer, uint32_t iteration, uint32_t index, void *buffer,
+                               size_t bytes);
+
+/** Sleeps until the posted message is there; *arrived: its time of publishing. SL_EPEER when the peer is gone or
+ *  `deadline` (SL_TIME_NEVER: none) passed; the text names the link. */
+sl_status sl_transport_wait(sl_transport *transport, int peer, uint32_t iteration, uint32_t index, sl_time deadline,
+                            sl_time *arrived);
+
+/** Hands a message over: the data may be sent from now on (it is copied or sent before this returns or kept until
+ *  sl_transport_wait_sent; the caller must not change it before that), but counts as ready at `ready`, which may lie in
+ *  the future: it never arrives before ready + transfer + latency. Never sleeps. */
+sl_status sl_transport_send(sl_transport *transport, int peer, uint32_t iteration, uint32_t index, const void *data,
+                            size_t bytes, sl_time ready);
+
+/** Sleeps until a handed-over message has been published at the receiver, and says when everything happened. Must be
+ *  called exactly once for each message handed over; it gives the place back. */
+sl_status sl_transport_wait_sent(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
+                                 sl_time deadline, sl_sent *sent);
+
+/** Every wait of this process ends with SL_EPEER from now on (a rank of the run has failed). */
+void sl_transport_abort(sl_transport *transport);
+
+/** "SCHED_FIFO 10", "slice 100 us" or "normal": the class that the communication thread obtained. */
+const char *sl_transport_scheduling(const sl_transport *transport);
+
+#endif
