@@ -26,7 +26,7 @@ typedef struct sl_record {
     int32_t rank, peer; /* peer -1: none */
     int32_t stage, microbatch;
     int64_t start, end, arrive; /* ns, CLOCK_MONOTONIC of the writer's host (or the virtual clock) */
-    int64_t due;        /* transfers: when the emulated link wanted it there; ops: bytes of nothing, 0 */
+    int64_t due;        /* transfers: when the emulated link wanted it there; ops: 0 */
     uint64_t sequence;  /* filled by the ring; dense from 0 */
 } sl_record;
 _Static_assert(sizeof(sl_record) == 64, "records cross processes and are one cache line");

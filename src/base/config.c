@@ -1,0 +1,178 @@
+#include "base/config.h"
+#include "base/memory.h"
+
+#include <float.h>
+#include <limits.h>
+#include <string.h>
+
+static const sl_key *find_key(const sl_key *table, const char *name) {
+    for (; table->name; table++)
+        if (strcmp(table->name, name) == 0)
+            return table;
+    return NULL;
+}
+
+/* Number of single-letter changes between two words, at most `most`. For suggestions only. */
+static int distance(const char *a, const char *b, int most) {
+    if (most < 0)
+        return 100;
+    if (!*a || !*b)
+        return (int)(strlen(a) + strlen(b));
+    if (*a == *b)
+        return distance(a + 1, b + 1, most);
+    int change = distance(a + 1, b + 1, most - 1), drop = distance(a + 1, b, most - 1), add = distance(a, b + 1, most - 1);
+    int least = change < drop ? change : drop;
+    return 1 + (least < add ? least : add);
+}
+
+static sl_status refuse_unknown(const sl_node *child, const sl_key *table) {
+    for (const sl_key *key = table; key->name; key++)
+        if (distance(child->key, key->name, 2) <= 2)
+            return sl_node_error(child, "is not a known key; did you mean '%s'?", key->name);
+    return sl_node_error(child, "is not a known key");
+}
+
+static sl_status read_choice(const sl_node *node, const sl_key *key, int *field) {
+    const char *text;
+    SL_TRY(sl_node_text(node, &text));
+    char known[256] = "";
+    for (int i = 0; key->choices[i]; i++) {
+        if (strcmp(key->choices[i], text) == 0) {
+            *field = i;
+            return SL_OK;
+        }
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", key->choices[i]);
+    }
+    return sl_node_error(node, "must be one of %s; got '%s'", known, text);
+}
+
+static sl_status read_int(const sl_node *node, const sl_key *key, int64_t least, int64_t most, int64_t *value) {
+    if (key->minimum != 0 || key->maximum != 0) {
+        least = (int64_t)key->minimum;
+        most = key->maximum >= 9e18 ? most : (int64_t)key->maximum;
+    }
+    return sl_node_int(node, least, most, value);
+}
+
+static sl_status read_field(const sl_node *node, const sl_key *key, void *object) {
+    void *field = (char *)object + key->offset;
+    int64_t whole;
+    switch (key->type) {
+    case SL_KEY_INT:
+        SL_TRY(read_int(node, key, INT_MIN, INT_MAX, &whole));
+        *(int *)field = (int)whole;
+        return SL_OK;
+    case SL_KEY_INT64:
+        SL_TRY(read_int(node, key, INT64_MIN, INT64_MAX, &whole));
+        *(int64_t *)field = whole;
+        return SL_OK;
+    case SL_KEY_REAL: {
+        int bounded = key->minimum != 0 || key->maximum != 0;
+        return sl_node_real(node, bounded ? key->minimum : -DBL_MAX, bounded ? key->maximum : DBL_MAX, field);
+    }
+    case SL_KEY_BOOL:
+        return sl_node_bool(node, field);
+    case SL_KEY_TEXT: {
+        const char *text;
+        char *copy;
+        SL_TRY(sl_node_text(node, &text));
+        SL_TRY(sl_copy_text(&copy, text));
+        sl_free(*(char **)field);
+        *(char **)field = copy;
+        return SL_OK;
+    }
+    case SL_KEY_CHOICE:
+        return read_choice(node, key, field);
+    case SL_KEY_SECTION:
+        if (node->kind != SL_NODE_MAP)
+            return sl_node_error(node, "must be a map of keys");
+        return sl_config_read(node, node->key, key->section, field);
+    case SL_KEY_CUSTOM:
+        return key->parse(node, object);
+    }
+    return sl_node_error(node, "has a table entry of an unknown type");
+}
+
+static sl_status read_default(const sl_key *key, void *object) {
+    if (key->type == SL_KEY_SECTION)
+        return sl_config_read(NULL, key->name, key->section, (char *)object + key->offset);
+    if (!key->standard || key->type == SL_KEY_CUSTOM)
+        return SL_OK;
+    char name[64], text[256];
+    snprintf(name, sizeof name, "%s", key->name);
+    snprintf(text, sizeof text, "%s", key->standard);
+    const sl_node node = {.kind = SL_NODE_SCALAR, .file = "default", .key = name, .text = text};
+    return read_field(&node, key, object);
+}
+
+sl_status sl_config_read(const sl_node *map, const char *where, const sl_key *table, void *object) {
+    if (map && map->kind != SL_NODE_MAP)
+        return sl_node_error(map, "must be a map of keys");
+    for (int i = 0; map && i < map->children; i++)
+        if (!find_key(table, map->child[i]->key))
+            return refuse_unknown(map->child[i], table);
+    for (const sl_key *key = table; key->name; key++) {
+        const sl_node *child = sl_node_find(map, key->name);
+        if (child) {
+            SL_TRY(read_field(child, key, object));
+        } else if (key->required) {
+            return map && map->line > 0
+                       ? sl_error(SL_EINVAL, "%s:%d: '%s' is missing in '%s'", map->file, map->line, key->name, where)
+                       : sl_error(SL_EINVAL, "%s%s'%s' is missing in '%s'", map ? map->file : "", map ? ": " : "",
+                                  key->name, where);
+        } else {
+            SL_TRY(read_default(key, object));
+        }
+    }
+    return SL_OK;
+}
+
+void sl_config_free(const sl_key *table, void *object) {
+    for (const sl_key *key = table; key->name; key++) {
+        void *field = (char *)object + key->offset;
+        if (key->type == SL_KEY_TEXT) {
+            sl_free(*(char **)field);
+            *(char **)field = NULL;
+        } else if (key->type == SL_KEY_SECTION) {
+            sl_config_free(key->section, field);
+        }
+    }
+}
+
+static const char *type_name(const sl_key *key) {
+    switch (key->type) {
+    case SL_KEY_INT:
+    case SL_KEY_INT64:
+        return "whole number";
+    case SL_KEY_REAL:
+        return "number";
+    case SL_KEY_BOOL:
+        return "true or false";
+    case SL_KEY_TEXT:
+        return "text";
+    case SL_KEY_CHOICE:
+        return "choice";
+    default:
+        return "map";
+    }
+}
+
+void sl_config_document(const sl_key *table, const char *prefix, FILE *out) {
+    for (const sl_key *key = table; key->name; key++) {
+        if (key->type != SL_KEY_SECTION)
+            fprintf(out, "| `%s%s` | %s | %s%s%s | %s", prefix, key->name,
+                    key->type == SL_KEY_CUSTOM ? "see right" : type_name(key), key->required ? "required" : "",
+                    key->standard ? "default " : "", key->standard ? key->standard : "", key->help ? key->help : "");
+        if (key->type != SL_KEY_SECTION) {
+            for (int i = 0; key->type == SL_KEY_CHOICE && key->choices[i]; i++)
+                fprintf(out, "%s`%s`", i ? ", " : ": ", key->choices[i]);
+            fprintf(out, " |\n");
+        }
+        if (key->section) {
+            char inner[256];
+            snprintf(inner, sizeof inner, "%s%s.", prefix, key->name);
+            sl_config_document(key->section, inner, out);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static sl_status read_all(int file, const char *path, char **content, size_t *size) {
+    size_t capacity = 0, used = 0;
+    for (;;) {
+        SL_TRY(sl_grow(content, &capacity, used + 65536 + 1, 1));
+        ssize_t got = read(file, *content + used, 65536);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
+        if (got == 0)
+            break;
+        used += (size_t)got;
+    }
+    (*content)[used] = 0;
+    *size = used;
+    return SL_OK;
+}
+
+sl_status sl_file_read(const char *path, char **content, size_t *size) {
+    int standard = strcmp(path, "-") == 0;
+    int file = standard ? 0 : open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
+    *content = NULL;
+    sl_status status = read_all(file, path, content, size);
+    if (!standard)
+        close(file);
+    if (status != SL_OK) {
+        sl_free(*content);
+        *content = NULL;
+    }
+    return status;
+}
+
+static sl_status write_all(int file, const char *path, const char *content, size_t size) {
+    while (size > 0) {
+        ssize_t done = write(file, content, size);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+        content += done;
+        size -= (size_t)done;
+    }
+    if (fsync(file) != 0 && errno != EINVAL && errno != EROFS)
+        return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+    return SL_OK;
+}
+
+sl_status sl_file_write(const char *path, const void *content, size_t size) {
+    char temporary[4096];
+    int length = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    if (length < 0 || (size_t)length >= sizeof temporary)
+        return sl_error(SL_EINVAL, "%s: the path is too long", path);
+    struct stat old;
+    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) { /* /dev/stdout and the like cannot be replaced */
+        int direct = open(path, O_WRONLY | O_CLOEXEC);
+        if (direct < 0)
+            return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+        sl_status status = write_all(direct, path, content, size);
+        close(direct);
+        return status;
+    }
+    int file = mkostemp(temporary, O_CLOEXEC);
+    if (file < 0)
+        return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(file, 0666 & ~mask);
+    sl_status status = write_all(file, path, content, size);
+    if (close(file) != 0 && status == SL_OK)
+        status = sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+    if (status == SL_OK && rename(temporary, path) != 0)
+        status = sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+    if (status != SL_OK)
+        unlink(temporary);
+    return status;
+}
+
+sl_status sl_directory_make(const char *path) {
+    char part[4096];
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof part)
+        return sl_error(SL_EINVAL, "'%s' is no path of a directory", path);
+    for (size_t i = 0; i <= length; i++) {
+        part[i] = path[i];
+        if ((path[i] == '/' || path[i] == 0) && i > 0) {
+            part[i] = 0;
+            if (mkdir(part, 0777) != 0 && errno != EEXIST)
+                return sl_error_errno(SL_ESYS, "%s: cannot be made", part);
+            part[i] = path[i];
+        }
+    }
+    struct stat found;
+    if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
+        return sl_error(SL_ESYS, "%s: is not a directory", path);
+    return SL_OK;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+sl_status sl_path_remove(const char *path) {
+    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT)
+        return sl_error_errno(SL_ESYS, "%s: cannot be removed", path);
+    return SL_OK;
+}
