@@ -1,0 +1,330 @@
+#include "adapt/decision.h"
+#include "base/memory.h"
+#include "plan/timing/replay.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A link is back to health when its delay is within a tenth of the way that it had gone, or within 0.3 ms: what the
+ * scheduling of a communication thread may add (design.md, known of the parts). */
+#define NOISE (300 * (SL_MS / 1000))
+
+struct sl_adaptation {
+    sl_adaptation_config config;
+    char schedule[32];
+    sl_problem healthy;
+    sl_plan first;
+    sl_plan other;        /* the adapted plan that runs or ran last; empty before the first swap */
+    const sl_plan *running;
+    sl_problem *window;   /* measurements of the last `hold` iterations, a ring */
+    int filled, next;
+    int better_since;     /* iterations on end in which a swap would have paid */
+    int relieved_since;   /* iterations on end in which the links were healthy while adapted */
+    int last_swap;        /* iteration; far in the past before the first */
+    int troubled;         /* an onset was reported and no relief yet */
+    int kept;             /* the reason for keeping was reported for this event */
+    sl_time forecast;
+};
+
+sl_status sl_adaptation_open(const sl_adaptation_config *config, const sl_problem *healthy, const sl_plan *first,
+                             sl_adaptation **adaptation) {
+    sl_adaptation *a;
+    SL_TRY(sl_alloc(&a, 1, sizeof *a));
+    *adaptation = a;
+    a->config = *config;
+    snprintf(a->schedule, sizeof a->schedule, "%s", config->schedule);
+    a->config.schedule = a->schedule;
+    a->last_swap = -config->dwell;
+    a->forecast = first->makespan;
+    SL_TRY(sl_alloc(&a->window, (size_t)config->hold, sizeof *a->window));
+    SL_TRY(sl_problem_copy(healthy, &a->healthy));
+    SL_TRY(sl_plan_of_order(healthy, &first->order, first->schedule, &a->first));
+    a->running = &a->first;
+    return SL_OK;
+}
+
+void sl_adaptation_close(sl_adaptation *a) {
+    if (!a)
+        return;
+    for (int i = 0; a->window && i < a->config.hold; i++)
+        sl_problem_free(&a->window[i]);
+    sl_free(a->window);
+    sl_problem_free(&a->healthy);
+    sl_plan_free(&a->first);
+    sl_plan_free(&a->other);
+    sl_free(a);
+}
+
+void sl_adaptation_swap_took(sl_adaptation *a, sl_time cost) {
+    a->config.swap_cost = cost;
+}
+
+sl_time sl_adaptation_forecast(const sl_adaptation *a) {
+    return a->forecast;
+}
+
+/* ---- medians over the window ---- */
+
+static int compare_times(const void *a, const void *b) {
+    sl_time x = *(const sl_time *)a, y = *(const sl_time *)b;
+    return x < y ? -1 : x > y;
+}
+
+static sl_time median(sl_time *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, compare_times);
+    return values[count / 2];
+}
+
+static sl_status remember(sl_adaptation *a, const sl_problem *measured) {
+    sl_problem copy;
+    SL_TRY(sl_problem_copy(measured, &copy));
+    sl_problem_free(&a->window[a->next]);
+    a->window[a->next] = copy;
+    a->next = (a->next + 1) % a->config.hold;
+    if (a->filled < a->config.hold)
+        a->filled++;
+    return SL_OK;
+}
+
+/* The problem whose every time is the median of the last `count` measurements. */
+static sl_status typical(const sl_adaptation *a, int count, sl_problem *problem) {
+    sl_time *values;
+    SL_TRY(sl_problem_copy(&a->healthy, problem));
+    SL_TRY(sl_alloc(&values, (size_t)count, sizeof *values));
+    int hold = a->config.hold;
+#define MEDIAN_OF(field)                                                                                     \
+    do {                                                                                                     \
+        for (int i = 0; i < count; i++)                                                                      \
+            values[i] = a->window[(a->next - 1 - i + 2 * hold) % hold].field;                                \
+        problem->field = median(values, count);                                                              \
+    } while (0)
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        for (int stage = 0; stage < problem->stages; stage++)
+            MEDIAN_OF(time[kind][stage]);
+    for (int link = 0; link < problem->ranks * problem->ranks; link++) {
+        MEDIAN_OF(link[link].latency);
+        MEDIAN_OF(link[link].transfer);
+    }
+#undef MEDIAN_OF
+    sl_free(values);
+    return SL_OK;
+}
+
+/* ---- what changed ---- */
+
+static sl_time link_delay(const sl_problem *p, int from, int to) {
+    const sl_link *link = &p->link[from * p->ranks + to];
+    return link->latency + link->transfer;
+}
+
+/* The link whose delay grew most over its healthy one; -1 when none grew beyond noise. */
+static sl_time worst_growth(const sl_adaptation *a, const sl_problem *measured, int *from, int *to) {
+    sl_time worst = NOISE;
+    *from = *to = -1;
+    for (int r = 0; r < measured->ranks; r++)
+        for (int s = 0; s < measured->ranks; s++) {
+            sl_time growth = link_delay(measured, r, s) - link_delay(&a->healthy, r, s);
+            if (growth > worst) {
+                worst = growth;
+                *from = r;
+                *to = s;
+            }
+        }
+    return *from >= 0 ? worst : 0;
+}
+
+/* The stage whose ops slowed down most, by more than a tenth; -1: none. */
+static int slow_stage(const sl_adaptation *a, const sl_problem *measured, double *factor) {
+    int slowest = -1;
+    *factor = 1.1;
+    for (int stage = 0; stage < measured->stages; stage++) {
+        sl_time before = 0, now = 0;
+        for (int kind = SL_F; kind <= SL_W; kind++) {
+            before += a->healthy.time[kind][stage];
+            now += measured->time[kind][stage];
+        }
+        if (before > 0 && (double)now / (double)before > *factor) {
+            *factor = (double)now / (double)before;
+            slowest = stage;
+        }
+    }
+    return slowest;
+}
+
+static sl_event *add_event(sl_decision *d, sl_event_kind kind, int iteration) {
+    sl_event *event = &d->event[d->events++];
+    *event = (sl_event){.kind = kind, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
+    return event;
+}
+
+static void describe(const sl_adaptation *a, const sl_problem *measured, sl_event *event) {
+    double factor;
+    int stage = slow_stage(a, measured, &factor);
+    sl_time growth = worst_growth(a, measured, &event->from, &event->to);
+    if (growth > 0) {
+        snprintf(event->seen, sizeof event->seen, "link %d-%d: %.2f ms one way, healthy %.2f ms", event->from,
+                 event->to, sl_to_ms(link_delay(measured, event->from, event->to)),
+                 sl_to_ms(link_delay(&a->healthy, event->from, event->to)));
+    } else if (stage >= 0) {
+        event->rank = sl_problem_rank(measured, stage);
+        snprintf(event->seen, sizeof event->seen, "rank %d: ops take %.2f times their healthy time", event->rank,
+                 factor);
+    }
+}
+
+static int is_troubled(const sl_adaptation *a, const sl_problem *measured) {
+    int from, to;
+    double factor;
+    return worst_growth(a, measured, &from, &to) > 0 || slow_stage(a, measured, &factor) >= 0;
+}
+
+/* ---- candidates ---- */
+
+static sl_status makespan_on(const sl_problem *problem, const sl_plan *plan, sl_time *makespan) {
+    sl_timeline timeline;
+    SL_TRY(sl_replay(problem, &plan->program, problem->communication, problem->queue, &timeline));
+    *makespan = sl_timeline_makespan(&timeline);
+    sl_timeline_free(&timeline);
+    return SL_OK;
+}
+
+/* What a swap gains must pay its cost back within the iterations that it lasts at least, and be worth the noise. */
+static int pays(const sl_adaptation *a, sl_time running, sl_time candidate) {
+    sl_time gain = running - candidate;
+    return (double)gain > a->config.gain * (double)running && gain * a->config.dwell > a->config.swap_cost;
+}
+
+static sl_status take(sl_adaptation *a, int iteration, sl_plan *plan, sl_decision *d) {
+    if (plan) {
+        sl_plan_free(&a->other);
+        a->other = *plan;
+        *plan = (sl_plan){0};
+        a->running = &a->other;
+        d->verdict = SL_VERDICT_SWAP;
+    } else {
+        a->running = &a->first;
+        d->verdict = SL_VERDICT_RETURN;
+    }
+    d->plan = a->running;
+    a->last_swap = iteration;
+    a->better_since = a->relieved_since = 0;
+    return SL_OK;
+}
+
+static void explain(const sl_adaptation *a, sl_event *event, const char *decided, sl_time running, sl_time candidate) {
+    snprintf(event->decided, sizeof event->decided, "%s", decided);
+    snprintf(event->why, sizeof event->why,
+             "predicted %.2f ms an iteration with the running schedule and %.2f ms with the new one; a swap costs "
+             "%.2f ms once",
+             sl_to_ms(running), sl_to_ms(candidate), sl_to_ms(a->config.swap_cost));
+}
+
+/* The new plan for the typical measurements, unless the first plan is as good there. */
+static sl_status consider_swap(sl_adaptation *a, int iteration, sl_decision *d) {
+    sl_problem problem;
+    sl_plan plan = {0};
+    sl_time running = 0, first = 0;
+    sl_status status = typical(a, a->config.hold, &problem);
+    if (status == SL_OK)
+        status = makespan_on(&problem, a->running, &running);
+    if (status == SL_OK)
+        status = makespan_on(&problem, &a->first, &first);
+    if (status == SL_OK)
+        status = sl_plan_make(&problem, a->config.schedule, &plan);
+    if (status == SL_OK && a->running != &a->first && first <= plan.makespan) {
+        if (pays(a, running, first)) {
+            sl_event *event = add_event(d, SL_EVENT_RETURN, iteration);
+            describe(a, &problem, event);
+            explain(a, event, "return to the first schedule", running, first);
+            status = take(a, iteration, NULL, d);
+        }
+    } else if (status == SL_OK && pays(a, running, plan.makespan)) {
+        sl_event *event = add_event(d, SL_EVENT_SWAP, iteration);
+        describe(a, &problem, event);
+        char decided[96];
+        snprintf(decided, sizeof decided, "swap to %s", plan.schedule);
+        explain(a, event, decided, running, plan.makespan);
+        status = take(a, iteration, &plan, d);
+    }
+    sl_plan_free(&plan);
+    sl_problem_free(&problem);
+    return status;
+}
+
+/* Relief: the links have been healthy for `hold` iterations and the first plan is no worse there. */
+static sl_status consider_return(sl_adaptation *a, int iteration, sl_decision *d) {
+    sl_problem problem;
+    sl_time running = 0, first = 0;
+    sl_status status = typical(a, a->config.hold, &problem);
+    if (status == SL_OK)
+        status = makespan_on(&problem, a->running, &running);
+    if (status == SL_OK)
+        status = makespan_on(&problem, &a->first, &first);
+    if (status == SL_OK && (double)first <= (double)running * 1.005) {
+        sl_event *event = add_event(d, SL_EVENT_RETURN, iteration);
+        explain(a, event, "return to the first schedule", running, first);
+        status = take(a, iteration, NULL, d);
+    }
+    sl_problem_free(&problem);
+    return status;
+}
+
+static void note_change(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
+    int trouble = is_troubled(a, measured);
+    if (trouble == a->troubled)
+        return;
+    a->troubled = trouble;
+    a->kept = 0;
+    sl_event *event = add_event(d, trouble ? SL_EVENT_ONSET : SL_EVENT_RELIEF, iteration);
+    describe(a, measured, event);
+    if (!trouble)
+        snprintf(event->seen, sizeof event->seen, "links and ops are back at their healthy level");
+}
+
+/* The reason for doing nothing, once an event and not before the change has lasted `hold` iterations. */
+static void note_keep(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
+    int waited = iteration - a->last_swap >= a->config.dwell;
+    if (!a->troubled || a->kept || d->verdict != SL_VERDICT_KEEP || a->filled < a->config.hold ||
+        (a->better_since > 0 && waited && a->better_since < a->config.hold))
+        return;
+    a->kept = 1;
+    sl_event *event = add_event(d, SL_EVENT_KEEP, iteration);
+    describe(a, measured, event);
+    explain(a, event, "keep the schedule", d->running_predicted, d->best_predicted);
+    if (!waited)
+        snprintf(event->why, sizeof event->why, "the last swap is %d iterations ago; at least %d must lie between two",
+                 iteration - a->last_swap, a->config.dwell);
+}
+
+sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
+    *d = (sl_decision){.verdict = SL_VERDICT_KEEP};
+    SL_TRY(remember(a, measured));
+    note_change(a, iteration, measured, d);
+    SL_TRY(makespan_on(measured, a->running, &d->running_predicted));
+    sl_plan candidate = {0};
+    sl_time first = 0;
+    sl_status status = sl_plan_make(measured, a->config.schedule, &candidate);
+    if (status == SL_OK)
+        status = makespan_on(measured, &a->first, &first);
+    d->best_predicted = candidate.makespan < first ? candidate.makespan : first;
+    sl_plan_free(&candidate);
+    SL_TRY(status);
+    a->better_since = pays(a, d->running_predicted, d->best_predicted) ? a->better_since + 1 : 0;
+    a->relieved_since = a->running != &a->first && !a->troubled ? a->relieved_since + 1 : 0;
+    if (iteration - a->last_swap >= a->config.dwell && a->filled >= a->config.hold) {
+        if (a->relieved_since >= a->config.hold)
+            SL_TRY(consider_return(a, iteration, d));
+        else if (a->better_since >= a->config.hold)
+            SL_TRY(consider_swap(a, iteration, d));
+    }
+    note_keep(a, iteration, measured, d);
+    sl_problem recent;
+    int count = a->filled < 3 ? a->filled : 3;
+    if (count > a->config.hold)
+        count = a->config.hold;
+    SL_TRY(typical(a, count, &recent));
+    status = makespan_on(&recent, a->running, &a->forecast);
+    sl_problem_free(&recent);
+    return status;
+}

@@ -1,0 +1,38 @@
+#include "base/event.h"
+
+#include <jansson.h>
+
+const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
+    [SL_EVENT_START] = {"start", "the run began: its plan and what it runs on"},
+    [SL_EVENT_FAULT] = {"fault", "the laboratory injected or removed trouble (what, where); detection does not see this"},
+    [SL_EVENT_ONSET] = {"onset", "measurements left their healthy level"},
+    [SL_EVENT_SWAP] = {"swap", "all ranks changed to a new schedule between two iterations"},
+    [SL_EVENT_KEEP] = {"keep", "a change was seen and the running schedule kept, with the reason"},
+    [SL_EVENT_RELIEF] = {"relief", "measurements returned to their healthy level"},
+    [SL_EVENT_RETURN] = {"return", "all ranks went back to the first schedule"},
+    [SL_EVENT_END] = {"end", "the run ended"},
+};
+
+static int put_text(json_t *line, const char *key, const char *text) {
+    return text[0] ? json_object_set_new(line, key, json_string(text)) : 0;
+}
+
+sl_status sl_event_write(FILE *out, const sl_event *event) {
+    json_t *line = json_pack("{s:f, s:i, s:s}", "time_s", (double)event->time / 1e9, "iteration", event->iteration,
+                             "kind", sl_event_names[event->kind].name);
+    int failed = !line;
+    if (line && event->from >= 0)
+        failed |= json_object_set_new(line, "link", json_pack("[i,i]", event->from, event->to));
+    if (line && event->rank >= 0)
+        failed |= json_object_set_new(line, "rank", json_integer(event->rank));
+    if (line)
+        failed |= put_text(line, "seen", event->seen) | put_text(line, "decided", event->decided) |
+                  put_text(line, "why", event->why);
+    char *text = failed ? NULL : json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(line);
+    if (!text)
+        return sl_error(SL_ENOMEM, "out of memory for an event");
+    failed = fprintf(out, "%s\n", text) < 0 || fflush(out) != 0;
+    free(text);
+    return failed ? sl_error_errno(SL_ESYS, "the event log cannot be written") : SL_OK;
+}

@@ -1,0 +1,43 @@
+/* The event log: what was seen, measured and decided during a run, one JSON object a line (events.jsonl).
+ * The kinds are one table; the documentation and the readers use it too. */
+#ifndef SL_BASE_EVENT_H
+#define SL_BASE_EVENT_H
+
+#include "base/status.h"
+#include "base/time.h"
+#include <stdio.h>
+
+typedef enum sl_event_kind {
+    SL_EVENT_START,
+    SL_EVENT_FAULT,
+    SL_EVENT_ONSET,
+    SL_EVENT_SWAP,
+    SL_EVENT_KEEP,
+    SL_EVENT_RELIEF,
+    SL_EVENT_RETURN,
+    SL_EVENT_END,
+    SL_EVENT_KINDS
+} sl_event_kind;
+
+typedef struct sl_event_name {
+    const char *name, *meaning;
+} sl_event_name;
+
+extern const sl_event_name sl_event_names[SL_EVENT_KINDS];
+
+/* Empty texts and negative numbers are left out of the line. */
+typedef struct sl_event {
+    sl_event_kind kind;
+    sl_time time;   /* since the run's start */
+    int iteration;
+    int from, to;   /* a link; -1: none */
+    int rank;       /* -1: none */
+    char seen[256];    /* measured */
+    char decided[128]; /* done about it */
+    char why[256];
+} sl_event;
+
+/** Writes one line and flushes it, so that a killed run leaves whole lines. SL_ESYS. */
+sl_status sl_event_write(FILE *out, const sl_event *event);
+
+#endif

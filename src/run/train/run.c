@@ -1,0 +1,297 @@
+#include "run/train/run.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+#define AT(field) offsetof(sl_run, field)
+#define FAULT(field) offsetof(sl_fault, field)
+
+static const char *const model_kinds[] = {"gpt2", NULL};
+static const char *const optimizer_kinds[] = {"adamw", NULL};
+static const char *const transports[] = {"direct", NULL};
+static const char *const regimes[] = {"decoupled", "inorder", NULL};
+static const char *const devices[] = {"cpu", NULL};
+
+static sl_status parse_files(const sl_node *node, void *object);
+static sl_status parse_pace(const sl_node *node, void *object);
+static sl_status parse_faults(const sl_node *node, void *object);
+
+static const sl_key model_keys[] = {
+    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "gpt2", .offset = AT(model.kind), .choices = model_kinds, .help = "architecture"},
+    {.name = "layers", .type = SL_KEY_INT, .required = 1, .offset = AT(model.layers), .minimum = 1, .maximum = 1000, .help = "transformer blocks"},
+    {.name = "width", .type = SL_KEY_INT, .required = 1, .offset = AT(model.width), .minimum = 1, .maximum = 65536, .help = "size of the residual stream"},
+    {.name = "heads", .type = SL_KEY_INT, .required = 1, .offset = AT(model.heads), .minimum = 1, .maximum = 1024, .help = "attention heads; divides width"},
+    {.name = "context", .type = SL_KEY_INT, .required = 1, .offset = AT(model.context), .minimum = 1, .maximum = 65536, .help = "tokens of a sequence"},
+    {0}};
+static const sl_key data_keys[] = {
+    {.name = "files", .type = SL_KEY_CUSTOM, .required = 1, .parse = parse_files, .help = "list of files or patterns, read as bytes in sorted order, cyclically"},
+    {.name = "seed", .type = SL_KEY_INT64, .standard = "1", .offset = AT(data.seed), .minimum = 0, .maximum = 9e18, .help = "of data order and initial weights"},
+    {.name = "held_out", .type = SL_KEY_REAL, .standard = "0.05", .offset = AT(data.held_out), .minimum = 0, .maximum = 0.5, .help = "share of the text at its end kept for the validation loss"},
+    {0}};
+static const sl_key parallel_keys[] = {
+    {.name = "pipeline", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.pipeline), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "pipeline ranks"},
+    {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.data), .minimum = 1, .maximum = 1, .help = "replicas"},
+    {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = 1, .help = "tensor-parallel ranks"},
+    {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.zero), .minimum = 0, .maximum = 1e-9, .help = "ZeRO stage"},
+    {0}};
+static const sl_key batch_keys[] = {
+    {.name = "microbatches", .type = SL_KEY_INT, .required = 1, .offset = AT(batch.microbatches), .minimum = 1, .maximum = SL_MAX_MICROBATCHES, .help = "microbatches of an iteration"},
+    {.name = "size", .type = SL_KEY_INT, .standard = "1", .offset = AT(batch.size), .minimum = 1, .maximum = 65536, .help = "sequences of a microbatch"},
+    {0}};
+static const sl_key optimizer_keys[] = {
+    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "adamw", .offset = AT(optimizer.kind), .choices = optimizer_kinds, .help = "update rule"},
+    {.name = "lr", .type = SL_KEY_REAL, .standard = "1e-3", .offset = AT(optimizer.lr), .minimum = 0, .maximum = 100, .help = "peak learning rate; cosine to a tenth of it"},
+    {.name = "warmup", .type = SL_KEY_INT, .standard = "10", .offset = AT(optimizer.warmup), .minimum = 0, .maximum = 1e9, .help = "iterations of linear warm-up of the learning rate"},
+    {.name = "clip", .type = SL_KEY_REAL, .standard = "1.0", .offset = AT(optimizer.clip), .minimum = 0, .maximum = 1e30, .help = "largest global gradient norm; 0: no clipping"},
+    {.name = "decay", .type = SL_KEY_REAL, .standard = "0.1", .offset = AT(optimizer.decay), .minimum = 0, .maximum = 100, .help = "weight decay of matrices"},
+    {0}};
+static const sl_key adaptation_keys[] = {
+    {.name = "hold", .type = SL_KEY_INT, .standard = "5", .offset = AT(adaptation.hold), .minimum = 1, .maximum = 1000, .help = "iterations that a change must last before it is acted upon; the old schedule runs on and is measured"},
+    {.name = "dwell", .type = SL_KEY_INT, .standard = "20", .offset = AT(adaptation.dwell), .minimum = 1, .maximum = 100000, .help = "least iterations between two swaps"},
+    {.name = "gain", .type = SL_KEY_REAL, .standard = "0.02", .offset = AT(adaptation.gain), .minimum = 0, .maximum = 1, .help = "least share of the iteration time that a swap must gain"},
+    {0}};
+static const sl_key device_keys[] = {
+    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "cpu", .offset = AT(device.kind), .choices = devices, .help = "where a rank computes"},
+    {.name = "threads", .type = SL_KEY_INT, .standard = "1", .offset = AT(device.threads), .minimum = 1, .maximum = 1024, .help = "threads of a rank; results are equal only for equal numbers"},
+    {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
+    {.name = "pace_ms", .type = SL_KEY_CUSTOM, .parse = parse_pace, .help = "map of F, I, W and optionally B: real arithmetic, then held to this time"},
+    {0}};
+static const sl_key run_keys[] = {
+    {.name = "model", .type = SL_KEY_SECTION, .required = 1, .section = model_keys},
+    {.name = "data", .type = SL_KEY_SECTION, .required = 1, .section = data_keys},
+    {.name = "parallel", .type = SL_KEY_SECTION, .section = parallel_keys},
+    {.name = "batch", .type = SL_KEY_SECTION, .required = 1, .section = batch_keys},
+    {.name = "optimizer", .type = SL_KEY_SECTION, .section = optimizer_keys},
+    {.name = "iterations", .type = SL_KEY_INT, .required = 1, .offset = AT(iterations), .minimum = 1, .maximum = 1e9, .help = "iterations to train"},
+    {.name = "schedule", .type = SL_KEY_TEXT, .standard = "auto", .offset = AT(schedule), .help = "auto, a family's name, or the path of an order (CSV)"},
+    {.name = "adapt", .type = SL_KEY_BOOL, .standard = "true", .offset = AT(adapt), .help = "adapt the schedule to slow links and return to it on relief"},
+    {.name = "adaptation", .type = SL_KEY_SECTION, .section = adaptation_keys},
+    {.name = "transport", .type = SL_KEY_CHOICE, .standard = "direct", .offset = AT(transport), .choices = transports, .help = "how pipeline messages travel"},
+    {.name = "communication", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = regimes, .help = "whether a slow send holds its rank"},
+    {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
+    {.name = "device", .type = SL_KEY_SECTION, .section = device_keys},
+    {.name = "validate_every", .type = SL_KEY_INT, .standard = "0", .offset = AT(validate_every), .minimum = 0, .maximum = 1e9, .help = "iterations between validation losses; 0: only at the end"},
+    {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
+    {0}};
+
+static sl_status parse_files(const sl_node *node, void *object) {
+    sl_run *run = object;
+    const sl_node *one = node;
+    int count = 1;
+    if (node->kind == SL_NODE_LIST)
+        count = node->children;
+    if (count == 0 || node->kind == SL_NODE_MAP)
+        return sl_node_error(node, "must be a list of files");
+    SL_TRY(sl_alloc(&run->data.file, (size_t)count, sizeof *run->data.file));
+    for (int i = 0; i < count; i++) {
+        if (node->kind == SL_NODE_LIST)
+            one = node->child[i];
+        const char *text;
+        SL_TRY(sl_node_text(one, &text));
+        if (!*text)
+            return sl_node_error(node, "holds an empty name");
+        SL_TRY(sl_copy_text(&run->data.file[i], text));
+        run->data.files = i + 1;
+    }
+    return SL_OK;
+}
+
+static sl_status parse_pace(const sl_node *node, void *object) {
+    static const sl_key keys[] = {
+        {.name = "F", .type = SL_KEY_REAL, .required = 1, .offset = 0 * sizeof(double), .minimum = 1e-3, .maximum = SL_MAX_OP_MS},
+        {.name = "I", .type = SL_KEY_REAL, .required = 1, .offset = 1 * sizeof(double), .minimum = 1e-3, .maximum = SL_MAX_OP_MS},
+        {.name = "W", .type = SL_KEY_REAL, .required = 1, .offset = 2 * sizeof(double), .minimum = 1e-3, .maximum = SL_MAX_OP_MS},
+        {.name = "B", .type = SL_KEY_REAL, .offset = 3 * sizeof(double), .minimum = 1e-3, .maximum = SL_MAX_OP_MS},
+        {0}};
+    sl_run *run = object;
+    if (node->kind != SL_NODE_MAP)
+        return sl_node_error(node, "must be a map of F, I, W");
+    return sl_config_read(node, "pace_ms", keys, run->device.pace_ms);
+}
+
+/* ---- faults ---- */
+
+typedef struct fault_item {
+    sl_fault fault;
+    int one_way, iteration;
+    int link[2];
+} fault_item;
+
+static sl_status parse_pair(const sl_node *node, int least, int *pair) {
+    if (node->kind != SL_NODE_LIST || node->children != 2)
+        return sl_node_error(node, "must be a list of two numbers");
+    for (int i = 0; i < 2; i++) {
+        int64_t value;
+        if (sl_node_int(node->child[i], least, INT32_MAX, &value) != SL_OK)
+            return sl_node_error(node, "must hold whole numbers of at least %d, got '%s'", least,
+                                 node->child[i]->text ? node->child[i]->text : "?");
+        pair[i] = (int)value;
+    }
+    return SL_OK;
+}
+
+static sl_status parse_iterations(const sl_node *node, void *object) {
+    fault_item *item = object;
+    int pair[2];
+    SL_TRY(parse_pair(node, 0, pair));
+    if (pair[1] <= pair[0])
+        return sl_node_error(node, "must be [first, end) with first < end");
+    item->fault.first = pair[0];
+    item->fault.end = pair[1];
+    return SL_OK;
+}
+
+static sl_status parse_link(const sl_node *node, void *object) {
+    return parse_pair(node, 0, ((fault_item *)object)->link);
+}
+
+static const sl_key fault_keys[] = {
+    {.name = "iterations", .type = SL_KEY_CUSTOM, .parse = parse_iterations, .help = "[first, end)"},
+    {.name = "iteration", .type = SL_KEY_INT, .standard = "-1", .offset = offsetof(fault_item, iteration), .minimum = -1, .maximum = 1e9, .help = "with kill: when"},
+    {.name = "link", .type = SL_KEY_CUSTOM, .parse = parse_link, .help = "[rank, rank], both directions unless one_way"},
+    {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = offsetof(fault_item, one_way), .help = "only from the first to the second"},
+    {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(latency_ms), .minimum = 0, .maximum = 60000, .help = "added to the link, ms"},
+    {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(bandwidth_gbps), .minimum = 0, .maximum = 1e6, .help = "replaces the link's, 1e9 bit/s"},
+    {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow rank"},
+    {.name = "slowdown", .type = SL_KEY_REAL, .standard = "1", .offset = FAULT(slowdown), .minimum = 1, .maximum = 1000, .help = "its ops take this many times their pace"},
+    {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this rank dies (SIGKILL)"},
+    {0}};
+
+static sl_status check_fault(const sl_node *node, const fault_item *item) {
+    const sl_fault *fault = &item->fault;
+    int link = item->link[0] >= 0, slow = fault->rank >= 0, dies = fault->kill >= 0;
+    if (link + slow + dies != 1)
+        return sl_node_error(node, "must name one of link, rank and kill");
+    if (dies && item->iteration < 0)
+        return sl_node_error(node, "needs 'iteration' with kill");
+    if (!dies && (fault->end == 0 || item->iteration >= 0))
+        return sl_node_error(node, "needs 'iterations: [first, end]'");
+    if (link && fault->latency_ms <= 0 && fault->bandwidth_gbps <= 0)
+        return sl_node_error(node, "needs latency_ms or bandwidth_gbps with link");
+    if (slow && fault->slowdown <= 1)
+        return sl_node_error(node, "needs a slowdown above 1 with rank");
+    return SL_OK;
+}
+
+static sl_status parse_fault(const sl_node *node, sl_run *run) {
+    fault_item item = {.link = {-1, -1}};
+    SL_TRY(sl_config_read(node, "faults", fault_keys, &item));
+    SL_TRY(check_fault(node, &item));
+    if (item.fault.kill >= 0) {
+        item.fault.first = item.iteration;
+        item.fault.end = item.iteration + 1;
+    }
+    item.fault.from = item.link[0];
+    item.fault.to = item.link[1];
+    run->fault[run->faults++] = item.fault;
+    if (item.fault.from >= 0 && !item.one_way) {
+        item.fault.from = item.link[1];
+        item.fault.to = item.link[0];
+        run->fault[run->faults++] = item.fault;
+    }
+    return SL_OK;
+}
+
+static sl_status parse_faults(const sl_node *node, void *object) {
+    sl_run *run = object;
+    if (node->kind != SL_NODE_LIST)
+        return sl_node_error(node, "must be a list");
+    SL_TRY(sl_alloc(&run->fault, 2 * (size_t)node->children, sizeof *run->fault));
+    for (int i = 0; i < node->children; i++) {
+        if (node->child[i]->kind != SL_NODE_MAP)
+            return sl_node_error(node->child[i], "a fault must be a map of keys");
+        SL_TRY(parse_fault(node->child[i], run));
+    }
+    return SL_OK;
+}
+
+/* ---- the whole ---- */
+
+static sl_status refuse(const sl_document *document, const char *section, const char *key, const char *why) {
+    const sl_node *map = section ? sl_node_find(document->root, section) : document->root;
+    const sl_node *node = key ? sl_node_find(map, key) : map;
+    if (!node)
+        node = map ? map : document->root;
+    return sl_node_error(node, "%s", why);
+}
+
+static sl_status check_faults(const sl_document *document, const sl_run *run) {
+    char why[128];
+    int ranks = run->parallel.pipeline;
+    for (int i = 0; i < run->faults; i++) {
+        const sl_fault *f = &run->fault[i];
+        int worst = f->from > f->to ? f->from : f->to;
+        worst = f->rank > worst ? f->rank : worst;
+        worst = f->kill > worst ? f->kill : worst;
+        snprintf(why, sizeof why, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
+        if (worst >= ranks)
+            return refuse(document, "faults", NULL, why);
+        if (f->from >= 0 && f->from - f->to != 1 && f->to - f->from != 1)
+            return refuse(document, "faults", NULL, "names a link of ranks that are not neighbours");
+    }
+    return SL_OK;
+}
+
+static sl_status check_run(const sl_document *document, sl_run *run) {
+    char why[192];
+    if (run->parallel.pipeline > run->model.layers) {
+        snprintf(why, sizeof why, "of %d ranks is more stages than the model's %d layers", run->parallel.pipeline,
+                 run->model.layers);
+        return refuse(document, "parallel", "pipeline", why);
+    }
+    if (run->model.width % run->model.heads != 0) {
+        snprintf(why, sizeof why, "of %d does not divide the width of %d", run->model.heads, run->model.width);
+        return refuse(document, "model", "heads", why);
+    }
+    if ((int64_t)run->parallel.pipeline * run->batch.microbatches * 3 > SL_MAX_OPS)
+        return refuse(document, "batch", "microbatches", "times the ranks is more than the planner takes");
+    SL_TRY(check_faults(document, run));
+    if (run->device.pace_ms[SL_F] > 0 && run->device.pace_ms[SL_B] == 0)
+        run->device.pace_ms[SL_B] = run->device.pace_ms[SL_I] + run->device.pace_ms[SL_W];
+    return SL_OK;
+}
+
+sl_status sl_run_read(const sl_document *document, sl_run *run) {
+    *run = (sl_run){0};
+    SL_TRY(sl_config_read(document->root, document->file, run_keys, run));
+    return check_run(document, run);
+}
+
+void sl_run_free(sl_run *run) {
+    for (int i = 0; i < run->data.files; i++)
+        sl_free(run->data.file[i]);
+    sl_free(run->data.file);
+    sl_free(run->schedule);
+    sl_free(run->fault);
+    *run = (sl_run){0};
+}
+
+sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixed_bytes, sl_problem *problem) {
+    int ranks = run->parallel.pipeline;
+    SL_TRY(sl_problem_make(ranks, ranks, run->batch.microbatches, problem));
+    problem->communication = run->communication == 1 ? SL_INORDER : SL_DECOUPLED;
+    problem->queue = run->queue;
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        for (int stage = 0; stage < ranks; stage++) {
+            double ms = run->device.pace_ms[kind] > 0 ? run->device.pace_ms[kind] : kind == SL_B ? 20 : 10;
+            problem->time[kind][stage] = sl_from_ms(ms);
+            problem->delta[kind][stage] =
+                kind == SL_F ? activation_bytes : kind == SL_I ? 0 : -activation_bytes;
+        }
+    if (run->device.memory_mb > 0) {
+        SL_TRY(sl_alloc(&problem->limit, (size_t)ranks, sizeof *problem->limit));
+        for (int rank = 0; rank < ranks; rank++)
+            problem->limit[rank] = run->device.memory_mb * 1e6 - fixed_bytes;
+        if (problem->limit[0] < activation_bytes)
+            return sl_error(SL_ENONE,
+                            "no schedule fits into device.memory_mb of %g: weights and optimizer take %g MB and one "
+                            "microbatch %g MB on a rank",
+                            run->device.memory_mb, fixed_bytes / 1e6, activation_bytes / 1e6);
+    }
+    return SL_OK;
+}
+
+void sl_run_document(FILE *out) {
+    sl_config_document(run_keys, "", out);
+    sl_config_document(fault_keys, "faults[].", out);
+}

@@ -1,0 +1,70 @@
+/* The run file: what `train` is given (design.md, Files). Read and checked before any process starts, so that a wrong
+ * request costs nothing. Part of the command, too: it knows neither MPI nor the model. */
+#ifndef SL_RUN_TRAIN_RUN_H
+#define SL_RUN_TRAIN_RUN_H
+
+#include "base/config.h"
+#include "plan/pipeline/problem.h"
+
+/* Reproducible trouble for iterations [first, end). */
+typedef struct sl_fault {
+    int first, end;
+    int from, to;           /* directed link; from -1: none */
+    double latency_ms;      /* added; 0: none */
+    double bandwidth_gbps;  /* replaces; 0: none */
+    int rank;               /* -1: none */
+    double slowdown;        /* of that rank's ops; 1: none */
+    int kill;               /* rank that dies at `first`; -1: none */
+} sl_fault;
+
+typedef struct sl_run {
+    struct {
+        int kind, layers, width, heads, context;
+    } model;
+    struct {
+        char **file; /* patterns */
+        int files;
+        int64_t seed;
+        double held_out;
+    } data;
+    struct {
+        int pipeline, data, tensor, zero;
+    } parallel;
+    struct {
+        int microbatches, size;
+    } batch;
+    struct {
+        int kind, warmup;
+        double lr, clip, decay;
+    } optimizer;
+    int iterations;
+    char *schedule;
+    int adapt;
+    int transport;
+    int communication, queue;
+    struct {
+        int hold, dwell;
+        double gain;
+    } adaptation;
+    struct {
+        int kind, threads;
+        double memory_mb;
+        double pace_ms[SL_OP_KINDS]; /* F, I, W, B; all 0: no pace; B: 0 means I + W */
+    } device;
+    sl_fault *fault;
+    int faults;
+    int validate_every;
+} sl_run;
+
+/** Reads and checks a run document. SL_EINVAL names file, line and key. Free with sl_run_free, also on error. */
+sl_status sl_run_read(const sl_document *document, sl_run *run);
+void sl_run_free(sl_run *run);
+
+/** The planner's question for this run: shape and regime from the file, op times from the pace (10 ms each without
+ *  one: only their ratio matters until they are measured), links free, memory delta `activation_bytes` a microbatch
+ *  against device.memory_mb less `fixed_bytes`. Free with sl_problem_free. */
+sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixed_bytes, sl_problem *problem);
+
+void sl_run_document(FILE *out);
+
+#endif
