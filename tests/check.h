@@ -1,0 +1,31 @@
+/* What every cmocka test includes, in the order that cmocka wants. */
+#ifndef SL_TESTS_CHECK_H
+#define SL_TESTS_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+#define assert_ok(call)                                                                                      \
+    do {                                                                                                     \
+        if ((call) != SL_OK)                                                                                 \
+            fail_msg("%s: %s", #call, sl_error_text());                                                      \
+    } while (0)
+
+/* The call fails with this status and its text holds `part`. */
+#define assert_fails(call, status, part)                                                                     \
+    do {                                                                                                     \
+        assert_int_equal((call), (status));                                                                  \
+        if (!strstr(sl_error_text(), (part)))                                                                \
+            fail_msg("'%s' does not say '%s'", sl_error_text(), (part));                                     \
+    } while (0)
+
+#endif
