@@ -298,9 +298,10 @@ static void note_keep(sl_adaptation *a, int iteration, const sl_problem *measure
 }
 
 sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
-    *d = (sl_decision){.verdict = SL_VERDICT_KEEP};
+    *d = (sl_decision){.verdict = SL_VERDICT_KEEP, .adapted = a->running != &a->first};
     SL_TRY(remember(a, measured));
     note_change(a, iteration, measured, d);
+    d->troubled = a->troubled;
     SL_TRY(makespan_on(measured, a->running, &d->running_predicted));
     sl_plan candidate = {0};
     sl_time first = 0;

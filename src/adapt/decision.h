@@ -28,6 +28,8 @@ typedef struct sl_decision {
     const sl_plan *plan;       /* SWAP, RETURN: what to run next; owned by the adaptation, valid until the next swap */
     sl_time running_predicted; /* makespan of the running order on this iteration's measurements */
     sl_time best_predicted;    /* of the best candidate */
+    int troubled;              /* this iteration was measured slow */
+    int adapted;               /* this iteration ran another plan than the first */
     int events;                /* onset, relief, swap, keep, return: what to write down */
     sl_event event[4];
 } sl_decision;

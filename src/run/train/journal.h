@@ -1,0 +1,63 @@
+/* What a run leaves behind, written by rank 0: metrics.jsonl and events.jsonl as it goes (whole lines, flushed), and at
+ * its end timeline.json, iterations.svg, profile.yaml and summary.json (each complete or absent), and the table that
+ * says what adapting was worth. Fields: docs/formats.md. */
+#ifndef SL_RUN_TRAIN_JOURNAL_H
+#define SL_RUN_TRAIN_JOURNAL_H
+
+#include "base/event.h"
+#include "plan/pipeline/problem.h"
+#include "plan/timing/timeline.h"
+#include "run/train/measure.h"
+
+/* What an iteration tells about adapting. */
+typedef enum sl_phase {
+    SL_PHASE_HEALTHY,  /* first schedule, no trouble yet */
+    SL_PHASE_SLOW,     /* trouble, first schedule still */
+    SL_PHASE_ADAPTED,  /* trouble, another schedule */
+    SL_PHASE_RELIEVED, /* first schedule, after trouble */
+    SL_PHASE_BETWEEN,  /* another schedule, no trouble: relief was not yet acted upon */
+    SL_PHASES
+} sl_phase;
+
+typedef struct sl_iteration {
+    int iteration;
+    double loss, validation; /* validation: NaN when not measured */
+    sl_time time;            /* first op to the end of the optimizer, over all ranks */
+    sl_time period;          /* to the next iteration's begin, bookkeeping and swaps included */
+    sl_time predicted;       /* of `time`, made before the iteration; -1: nothing was known yet */
+    const char *schedule;
+    sl_phase phase;
+    int late;                /* an arrival was over 1 ms late: left out of medians of prediction */
+    sl_time begin;           /* since the run's start */
+    const sl_problem *measured;
+    const sl_timeline *timeline;
+} sl_iteration;
+
+typedef struct sl_journal sl_journal;
+
+/** Makes the folder and opens the files. `tokens`: of one iteration. `keep`: iterations whose timelines are kept for
+ *  timeline.json. */
+sl_status sl_journal_open(const char *folder, int ranks, double tokens, int iterations, int keep, sl_journal **journal);
+sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteration);
+sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
+
+typedef struct sl_summary {
+    uint64_t weights_hash;
+    double validation;        /* NaN: none */
+    double byte_entropy;      /* nats a byte, of the same text */
+    const char *scheduling;   /* class of the communication threads */
+    const char *isa, *regime;
+    sl_arrivals *arrivals;
+    long ops, overruns;
+    int swaps;
+    sl_time swap_cost;        /* median; -1: none */
+    double seconds;
+    long memory_peak;         /* largest over ranks, bytes */
+} sl_summary;
+
+/** Writes the files of the end and prints the table to `out`. */
+sl_status sl_journal_finish(sl_journal *journal, const sl_summary *summary, FILE *out);
+/** Closes; without finish what was written so far stays (whole lines) and nothing else. */
+void sl_journal_close(sl_journal *journal);
+
+#endif
