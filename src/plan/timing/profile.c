@@ -1,0 +1,102 @@
+#include "plan/timing/profile.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+static int compare_times(const void *a, const void *b) {
+    sl_time x = *(const sl_time *)a, y = *(const sl_time *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Values are collected by key (counting sort), then each key's median is taken. */
+typedef struct samples {
+    int *start; /* [keys + 1] */
+    sl_time *value;
+} samples;
+
+static void samples_free(samples *s) {
+    sl_free(s->start);
+    sl_free(s->value);
+}
+
+static int median_of(samples *s, int key, sl_time *median) {
+    int count = s->start[key + 1] - s->start[key];
+    if (count == 0)
+        return 0;
+    qsort(s->value + s->start[key], (size_t)count, sizeof *s->value, compare_times);
+    *median = s->value[s->start[key] + count / 2];
+    return 1;
+}
+
+static sl_status samples_make(int keys, int values, samples *s) {
+    *s = (samples){0};
+    SL_TRY(sl_alloc(&s->start, (size_t)keys + 2, sizeof *s->start));
+    sl_status status = sl_alloc(&s->value, (size_t)values, sizeof *s->value);
+    if (status != SL_OK)
+        samples_free(s);
+    return status;
+}
+
+/* start[key + 2] holds the count of key, then becomes the place of the next value of key + 1. */
+static void samples_begin(samples *s, int keys) {
+    for (int key = 0; key < keys; key++)
+        s->start[key + 2] += s->start[key + 1];
+}
+
+static sl_status profile_ops(const sl_timeline *measured, sl_problem *problem) {
+    samples s;
+    int stages = problem->stages, keys = SL_OP_KINDS * stages;
+    SL_TRY(samples_make(keys, measured->spans, &s));
+    for (int i = 0; i < measured->spans; i++)
+        s.start[measured->span[i].op.kind * stages + measured->span[i].op.stage + 2]++;
+    samples_begin(&s, keys);
+    for (int i = 0; i < measured->spans; i++) {
+        const sl_span *span = &measured->span[i];
+        s.value[s.start[span->op.kind * stages + span->op.stage + 1]++] = span->end - span->start;
+    }
+    for (int stage = 0; stage < stages; stage++) {
+        for (int kind = 0; kind < SL_OP_KINDS; kind++)
+            median_of(&s, kind * stages + stage, &problem->time[kind][stage]);
+        sl_time ran;
+        if (!median_of(&s, SL_B * stages + stage, &ran) && median_of(&s, SL_I * stages + stage, &ran))
+            problem->time[SL_B][stage] = problem->time[SL_I][stage] + problem->time[SL_W][stage];
+    }
+    samples_free(&s);
+    return SL_OK;
+}
+
+static sl_status profile_links(const sl_timeline *measured, sl_problem *problem) {
+    samples latency, transfer;
+    int ranks = problem->ranks, keys = ranks * ranks;
+    SL_TRY(samples_make(keys, measured->transfers, &latency));
+    sl_status status = samples_make(keys, measured->transfers, &transfer);
+    if (status != SL_OK) {
+        samples_free(&latency);
+        return status;
+    }
+    for (int i = 0; i < measured->transfers; i++) {
+        int key = measured->transfer[i].from * ranks + measured->transfer[i].to;
+        latency.start[key + 2]++;
+        transfer.start[key + 2]++;
+    }
+    samples_begin(&latency, keys);
+    samples_begin(&transfer, keys);
+    for (int i = 0; i < measured->transfers; i++) {
+        const sl_transfer *t = &measured->transfer[i];
+        int key = t->from * ranks + t->to;
+        latency.value[latency.start[key + 1]++] = t->arrive > t->end ? t->arrive - t->end : 0;
+        transfer.value[transfer.start[key + 1]++] = t->end - t->start;
+    }
+    for (int key = 0; key < keys; key++) {
+        median_of(&latency, key, &problem->link[key].latency);
+        median_of(&transfer, key, &problem->link[key].transfer);
+    }
+    samples_free(&latency);
+    samples_free(&transfer);
+    return SL_OK;
+}
+
+sl_status sl_profile(const sl_timeline *measured, sl_problem *problem) {
+    SL_TRY(profile_ops(measured, problem));
+    return profile_links(measured, problem);
+}

@@ -1,0 +1,33 @@
+#include "run/train/exchange.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+sl_status sl_exchange_order(sl_group *group, const sl_problem *problem, sl_order *order) {
+    int capacity = 3 * problem->microbatches * (problem->stages / problem->ranks + 1);
+    if (sl_group_rank(group) != 0)
+        SL_TRY(sl_order_make(problem->ranks, capacity, order));
+    SL_TRY(sl_group_broadcast(group, 0, order->count, (size_t)problem->ranks * sizeof *order->count));
+    for (int rank = 0; rank < problem->ranks; rank++) {
+        if (order->count[rank] > capacity)
+            return sl_error(SL_EPEER, "an order of %d ops on rank %d", order->count[rank], rank);
+        SL_TRY(sl_group_broadcast(group, 0, order->ops[rank], (size_t)order->count[rank] * sizeof(sl_op)));
+    }
+    return SL_OK;
+}
+
+sl_status sl_exchange_clocks(sl_group *group, sl_clock *clock, const int *remote, int suspect, sl_offset *clocks) {
+    int rank = sl_group_rank(group);
+    for (int peer = 1; peer < sl_group_size(group); peer++) {
+        if (!remote[peer])
+            continue;
+        int64_t sent = sl_clock_now(clock), replied = 0;
+        SL_TRY(sl_group_pass(group, 0, peer, &sent, sizeof sent));
+        if (rank == peer)
+            replied = sl_clock_now(clock);
+        SL_TRY(sl_group_pass(group, peer, 0, &replied, sizeof replied));
+        if (rank == 0)
+            sl_offset_add(&clocks[peer], sent, replied, sl_clock_now(clock), suspect);
+    }
+    return SL_OK;
+}

@@ -1,0 +1,17 @@
+/* The training loop of one rank, and the whole path of a run: plan, iterate, measure, adapt, write down.
+ * Collective: all ranks of the group call it with the same run. */
+#ifndef SL_RUN_TRAIN_TRAINER_H
+#define SL_RUN_TRAIN_TRAINER_H
+
+#include "run/collective/group.h"
+#include "run/train/run.h"
+
+typedef struct sl_place {
+    const char *folder;    /* the run's durable folder, written by rank 0 */
+    const char *temporary; /* on a memory file system, equal for the ranks of a host */
+} sl_place;
+
+/** Trains; rank 0 prints progress and the table to standard output. The error text names the cause. */
+sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *group);
+
+#endif
