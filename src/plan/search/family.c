@@ -1,0 +1,134 @@
+#include "plan/search/family.h"
+#include "base/memory.h"
+#include "plan/search/list.h"
+#include "plan/search/slack.h"
+
+#include <string.h>
+
+static int least(int a, int b) {
+    return a < b ? a : b;
+}
+
+static void append(sl_order *order, int rank, int kind, int microbatch) {
+    order->ops[rank][order->count[rank]++] = (sl_op){.stage = rank, .microbatch = microbatch, .kind = kind};
+}
+
+/* Some forwards, then one backward and one forward in turn, then the backwards that are left. */
+static sl_status alternate(const sl_problem *p, int all_first, sl_order *order) {
+    int n = p->microbatches;
+    SL_TRY(sl_order_make(p->ranks, 2 * n, order));
+    for (int rank = 0; rank < p->ranks; rank++) {
+        int warmup = all_first ? n : least(p->ranks - rank, n);
+        for (int m = 0; m < warmup; m++)
+            append(order, rank, SL_F, m);
+        for (int m = 0; m < n; m++) {
+            append(order, rank, SL_B, m);
+            if (warmup + m < n)
+                append(order, rank, SL_F, warmup + m);
+        }
+    }
+    return SL_OK;
+}
+
+static sl_status gpipe(const sl_problem *p, sl_order *order) {
+    return alternate(p, 1, order);
+}
+
+static sl_status one_f_one_b(const sl_problem *p, sl_order *order) {
+    return alternate(p, 0, order);
+}
+
+/* Zero Bubble's handcrafted schedules (its section 2): H1 keeps 1F1B's warm-up p - s and memory p on every rank, W fills
+ * what 1F1B leaves idle; H2 (`deep`) warms up with 2(p - s) - 1 and takes 2p - 1. Found for F = I = W on free links,
+ * whatever the problem's times are. */
+static sl_status zero_bubble(const sl_problem *p, int deep, sl_order *order) {
+    sl_problem unit;
+    int *x, ranks = p->ranks;
+    SL_TRY(sl_problem_make(ranks, ranks, p->microbatches, &unit));
+    sl_status status = sl_alloc(&x, 2 * (size_t)ranks, sizeof *x);
+    if (status == SL_OK) {
+        for (int rank = 0; rank < ranks; rank++) {
+            unit.time[SL_F][rank] = unit.time[SL_I][rank] = unit.time[SL_W][rank] = 1;
+            x[rank] = least(deep ? 2 * (ranks - rank) - 1 : ranks - rank, p->microbatches);
+            x[ranks + rank] = deep ? 2 * ranks - 1 : ranks;
+        }
+        sl_list_rule rule = {.warmup = x, .ahead = x, .flight = x + ranks, .forward_first = 1};
+        status = sl_list_schedule(&unit, &rule, order);
+        sl_free(x);
+    }
+    sl_problem_free(&unit);
+    return status;
+}
+
+static sl_status zb_h1(const sl_problem *p, sl_order *order) {
+    return zero_bubble(p, 0, order);
+}
+
+static sl_status zb_h2(const sl_problem *p, sl_order *order) {
+    return zero_bubble(p, 1, order);
+}
+
+/* ---- adaptra ---- */
+
+static int links_are_free(const sl_problem *p) {
+    for (int i = 0; i < p->ranks * p->ranks; i++)
+        if (p->link[i].latency > 0 || p->link[i].transfer > 0)
+            return 0;
+    return 1;
+}
+
+/* Forwards whose activations fit into a rank's memory, at most all. */
+static int capacity(const sl_problem *p, int rank) {
+    double each = p->delta[SL_F][rank];
+    if (!p->limit || each <= 0 || p->limit[rank] / each >= p->microbatches)
+        return p->microbatches;
+    return (int)(p->limit[rank] / each * (1 + 1e-9));
+}
+
+/* A rank's warm-up neither passes its own memory nor that of the rank before (Lemma 1: it never grows). */
+static void clip(const sl_problem *p, int x0, int *x) {
+    for (int rank = 0; rank < p->ranks; rank++) {
+        x[rank] = least(x[rank], least(capacity(p, rank), rank > 0 ? x[rank - 1] : x0));
+        x[rank] = x[rank] > 1 ? x[rank] : 1;
+    }
+}
+
+static void choose_warmup(const sl_problem *p, int adapted, int x0, int *x) {
+    if (adapted)
+        sl_warmup_adapted(p, x);
+    else
+        sl_warmup_balanced(p->ranks, x0, x);
+    clip(p, x0, x);
+}
+
+/* Algorithm 1 takes M / M_F for x_0, as if I freed everything. Here memory follows the deltas, so x_0 is the largest
+ * that the list scheduler gets through with. Without a limit the first attempt succeeds. */
+static sl_status adaptra(const sl_problem *p, sl_order *order) {
+    int *x, adapted = !p->limit || !links_are_free(p);
+    SL_TRY(sl_alloc(&x, (size_t)p->ranks, sizeof *x));
+    sl_list_rule rule = {.warmup = x, .limited = 1};
+    sl_status status = SL_ENONE;
+    for (int x0 = capacity(p, 0); x0 >= 1 && status == SL_ENONE; x0--) {
+        choose_warmup(p, adapted, x0, x);
+        if (x[0] < x0)
+            x0 = x[0];
+        status = sl_list_schedule(p, &rule, order);
+    }
+    sl_free(x);
+    return status == SL_ENONE ? sl_error(SL_ENONE, "adaptra: no schedule fits into the memory limit") : status;
+}
+
+const sl_family sl_families[] = {
+    {"gpipe", gpipe, "all forwards, then all backwards (GPipe)"},
+    {"1f1b", one_f_one_b, "one forward, one backward in turn (PipeDream-Flush, Megatron)"},
+    {"zb-h1", zb_h1, "backward in two halves, memory of 1f1b (Zero Bubble)"},
+    {"zb-h2", zb_h2, "backward in two halves, no bubble for equal times, twice the memory (Zero Bubble)"},
+    {"adaptra", adaptra, "warm-up by slack against slow links, then I before F before W (Adaptra)"},
+    {NULL, NULL, NULL}};
+
+const sl_family *sl_family_find(const char *name) {
+    for (const sl_family *family = sl_families; family->name; family++)
+        if (strcmp(family->name, name) == 0)
+            return family;
+    return NULL;
+}
