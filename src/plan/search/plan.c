@@ -1,0 +1,158 @@
+#include "plan/search/plan.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "plan/search/bound.h"
+#include "plan/search/family.h"
+#include "plan/timing/replay.h"
+
+#include <string.h>
+
+static sl_time rank_work(const sl_problem *p, const sl_order *order, int rank) {
+    sl_time work = 0;
+    for (int i = 0; i < order->count[rank]; i++)
+        work += p->time[order->ops[rank][i].kind][order->ops[rank][i].stage];
+    return work;
+}
+
+/* The makespan of the same order elsewhere: with links as they are or free, in a regime. */
+static sl_status makespan_if(const sl_problem *p, const sl_program *program, int free_links, sl_regime regime,
+                             sl_time *makespan) {
+    sl_timeline timeline;
+    sl_problem other = *p;
+    if (free_links) {
+        sl_link *links;
+        SL_TRY(sl_alloc(&links, (size_t)p->ranks * (size_t)p->ranks, sizeof *links));
+        other.link = links;
+    }
+    sl_status status = sl_replay(&other, program, regime, p->queue, &timeline);
+    if (status == SL_OK)
+        *makespan = sl_timeline_makespan(&timeline);
+    sl_timeline_free(&timeline);
+    if (free_links)
+        sl_free(other.link);
+    return status;
+}
+
+static sl_status measure_losses(const sl_problem *p, sl_plan *plan) {
+    sl_time unhindered, decoupled = plan->makespan;
+    SL_TRY(makespan_if(p, &plan->program, 1, SL_DECOUPLED, &unhindered));
+    if (p->communication != SL_DECOUPLED)
+        SL_TRY(makespan_if(p, &plan->program, 0, SL_DECOUPLED, &decoupled));
+    plan->dependency_loss = decoupled - unhindered;
+    plan->blocking_loss = plan->makespan - decoupled;
+    return SL_OK;
+}
+
+static sl_status measure_memory(const sl_problem *p, sl_plan *plan) {
+    SL_TRY(sl_alloc(&plan->peak_memory, (size_t)p->ranks, sizeof *plan->peak_memory));
+    SL_TRY(sl_peak_memory(p, &plan->timeline, plan->peak_memory));
+    plan->memory_ok = 1;
+    for (int rank = 0; p->limit && rank < p->ranks; rank++)
+        if (plan->peak_memory[rank] > p->limit[rank] * (1 + 1e-9))
+            plan->memory_ok = 0;
+    return SL_OK;
+}
+
+/* Everything about a plan whose order is set. */
+static sl_status fill(const sl_problem *p, sl_plan *plan) {
+    SL_TRY(sl_lower(p, &plan->order, &plan->program));
+    SL_TRY(sl_replay(p, &plan->program, p->communication, p->queue, &plan->timeline));
+    SL_TRY(measure_memory(p, plan));
+    SL_TRY(sl_alloc(&plan->warmup, (size_t)p->ranks, sizeof *plan->warmup));
+    sl_order_warmup(&plan->order, plan->warmup);
+    plan->makespan = sl_timeline_makespan(&plan->timeline);
+    plan->span = sl_timeline_span(&plan->timeline);
+    for (int rank = 0; rank < p->ranks; rank++) {
+        sl_time work = rank_work(p, &plan->order, rank);
+        plan->ideal = work > plan->ideal ? work : plan->ideal;
+    }
+    SL_TRY(sl_lower_bound(p, &plan->bound));
+    return measure_losses(p, plan);
+}
+
+static void name_plan(sl_plan *plan, const char *name) {
+    size_t length = strnlen(name, sizeof plan->schedule - 1);
+    memcpy(plan->schedule, name, length);
+    plan->schedule[length] = 0;
+}
+
+sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, const char *name, sl_plan *plan) {
+    sl_time begin = sl_clock_now(sl_clock_real());
+    *plan = (sl_plan){0};
+    name_plan(plan, name);
+    SL_TRY(sl_order_copy(order, &plan->order));
+    SL_TRY(fill(problem, plan));
+    plan->solve = sl_clock_now(sl_clock_real()) - begin;
+    return SL_OK;
+}
+
+void sl_plan_free(sl_plan *plan) {
+    sl_order_free(&plan->order);
+    sl_program_free(&plan->program);
+    sl_timeline_free(&plan->timeline);
+    sl_free(plan->peak_memory);
+    sl_free(plan->warmup);
+    *plan = (sl_plan){0};
+}
+
+static sl_status make_family(const sl_problem *p, const sl_family *family, sl_plan *plan) {
+    name_plan(plan, family->name);
+    SL_TRY(family->build(p, &plan->order));
+    SL_TRY(fill(p, plan));
+    if (plan->memory_ok)
+        return SL_OK;
+    for (int rank = 0; rank < p->ranks; rank++)
+        if (plan->peak_memory[rank] > p->limit[rank] * (1 + 1e-9))
+            return sl_error(SL_ENONE, "%s needs memory of %g on rank %d, over its limit of %g", family->name,
+                            plan->peak_memory[rank], rank, p->limit[rank]);
+    return SL_OK;
+}
+
+static double most_memory(const sl_problem *p, const sl_plan *plan) {
+    double most = 0;
+    for (int rank = 0; rank < p->ranks; rank++)
+        most = plan->peak_memory[rank] > most ? plan->peak_memory[rank] : most;
+    return most;
+}
+
+static int is_better(const sl_problem *p, const sl_plan *a, const sl_plan *b) {
+    if (!b->schedule[0] || a->makespan != b->makespan)
+        return !b->schedule[0] || a->makespan < b->makespan;
+    return most_memory(p, a) < most_memory(p, b);
+}
+
+static sl_status make_best(const sl_problem *p, sl_plan *plan) {
+    for (const sl_family *family = sl_families; family->name; family++) {
+        sl_plan candidate = {0};
+        sl_status status = make_family(p, family, &candidate);
+        if (status == SL_OK && is_better(p, &candidate, plan)) {
+            sl_plan worse = *plan;
+            *plan = candidate;
+            candidate = worse;
+        }
+        sl_plan_free(&candidate);
+        if (status != SL_OK && status != SL_ENONE)
+            return status;
+    }
+    return plan->schedule[0] ? SL_OK : sl_error(SL_ENONE, "no schedule fits into the memory limit");
+}
+
+static sl_status refuse_name(const char *schedule) {
+    char known[256] = "auto";
+    for (const sl_family *family = sl_families; family->name; family++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, ", %s", family->name);
+    }
+    return sl_error(SL_EINVAL, "'%s' is no schedule; there are %s", schedule, known);
+}
+
+sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan) {
+    sl_time begin = sl_clock_now(sl_clock_real());
+    *plan = (sl_plan){0};
+    const sl_family *family = sl_family_find(schedule);
+    if (!family && strcmp(schedule, "auto") != 0)
+        return refuse_name(schedule);
+    SL_TRY(family ? make_family(problem, family, plan) : make_best(problem, plan));
+    plan->solve = sl_clock_now(sl_clock_real()) - begin;
+    return SL_OK;
+}
