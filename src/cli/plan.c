@@ -1,0 +1,37 @@
+/* slackline plan: a schedule for a problem. */
+#include "cli/command.h"
+#include "cli/planning.h"
+#include "plan/search/family.h"
+
+#include <stdio.h>
+
+static void print_help(void) {
+    printf("Usage: slackline plan PROBLEM [--schedule NAME|auto] [--format json|text|csv|svg] [-o FILE]\n"
+           "                      [--set KEY=VALUE]... [--time-limit S]\n\n"
+           "Plans a schedule for the pipeline of the problem file PROBLEM (YAML; - is standard input).\n\n"
+           "  --schedule NAME   one of the following; default auto\n");
+    printf("      %-9s the shortest of all within the memory limit\n", "auto");
+    for (const sl_family *family = sl_families; family->name; family++)
+        printf("      %-9s %s\n", family->name, family->help);
+    printf("  --format FORM     text (a chart, the default), json, csv (PyTorch's order), svg\n"
+           "  -o FILE           write there, completely or not at all\n"
+           "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
+           "  --time-limit S    seconds for a search; default 1\n\n"
+           "Example: slackline plan examples/four-ranks.yaml --set pipeline.links.list.0.latency_ms=60\n");
+}
+
+int sl_command_plan(int argc, char **argv) {
+    sl_planning planning;
+    sl_plan plan = {0};
+    int help = 0;
+    sl_status status = sl_planning_open("plan", argc, argv, &planning, &help);
+    if (status == SL_OK && help)
+        print_help();
+    if (status == SL_OK && !help)
+        status = sl_plan_make(&planning.problem, planning.schedule, &plan);
+    if (status == SL_OK && !help)
+        status = sl_planning_print(&planning, &plan);
+    sl_plan_free(&plan);
+    sl_planning_close(&planning);
+    return sl_planning_end(status);
+}

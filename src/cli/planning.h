@@ -1,0 +1,25 @@
+/* What plan and simulate share: their options, and the forms in which a plan is printed. */
+#ifndef SL_CLI_PLANNING_H
+#define SL_CLI_PLANNING_H
+
+#include "plan/search/plan.h"
+
+typedef struct sl_planning {
+    const char *problem_file, *schedule, *order_file, *format, *output;
+    double time_limit; /* s; families need none of it, searches will */
+    sl_document document;
+    sl_problem problem;
+} sl_planning;
+
+/** Parses the options of `command` ("plan" or "simulate") and reads the problem with --set applied. *help is set when
+ *  only help was asked for. SL_EINVAL. Close with sl_planning_close, also on error. */
+sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *planning, int *help);
+void sl_planning_close(sl_planning *planning);
+
+/** Prints the plan in the asked form to standard output, or complete or not at all to the file of -o. */
+sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan);
+
+/** Prints the error text and gives the exit code of `status`. */
+int sl_planning_end(sl_status status);
+
+#endif

@@ -1,0 +1,165 @@
+/* When the schedule changes, and when not. The problem is design.md's: 4 ranks, 12 microbatches, F=I=W=10 ms. */
+#include "check.h"
+
+#include "adapt/decision.h"
+#include "base/memory.h"
+
+enum { HOLD = 5, DWELL = 20 };
+
+typedef struct job {
+    sl_problem healthy, now;
+    sl_plan first;
+    sl_adaptation *adaptation;
+} job;
+
+static void open_job(job *j) {
+    assert_ok(sl_problem_make(4, 4, 12, &j->healthy));
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        for (int stage = 0; stage < 4; stage++)
+            j->healthy.time[kind][stage] = (kind == SL_B ? 20 : 10) * SL_MS;
+    assert_ok(sl_problem_copy(&j->healthy, &j->now));
+    assert_ok(sl_plan_make(&j->healthy, "adaptra", &j->first));
+    sl_adaptation_config config = {.schedule = "adaptra", .hold = HOLD, .dwell = DWELL, .gain = 0.02, .swap_cost = 5 * SL_MS};
+    assert_ok(sl_adaptation_open(&config, &j->healthy, &j->first, &j->adaptation));
+}
+
+static void close_job(job *j) {
+    sl_adaptation_close(j->adaptation);
+    sl_plan_free(&j->first);
+    sl_problem_free(&j->healthy);
+    sl_problem_free(&j->now);
+}
+
+static void set_delay(job *j, double ms) {
+    j->now.link[0 * 4 + 1].latency = j->now.link[1 * 4 + 0].latency = sl_from_ms(ms);
+}
+
+static sl_decision observe(job *j, int iteration) {
+    sl_decision d;
+    assert_ok(sl_adaptation_observe(j->adaptation, iteration, &j->now, &d));
+    return d;
+}
+
+static int has_event(const sl_decision *d, sl_event_kind kind) {
+    for (int i = 0; i < d->events; i++)
+        if (d->event[i].kind == kind)
+            return 1;
+    return 0;
+}
+
+/* 60 ms: the adapted schedule takes 450 (390 + 60, the bound); relief brings the first plan back. */
+static void a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    int swapped = -1, returned = -1;
+    for (int i = 0; i < 90; i++) {
+        set_delay(&j, i >= 25 && i < 60 ? 60 : 0);
+        sl_decision d = observe(&j, i);
+        if (i < 25) {
+            assert_int_equal(d.events, 0);
+            assert_int_equal(d.running_predicted, 390 * SL_MS);
+        }
+        assert_int_equal(has_event(&d, SL_EVENT_ONSET), i == 25);
+        assert_int_equal(has_event(&d, SL_EVENT_RELIEF), i == 60);
+        if (d.verdict == SL_VERDICT_SWAP) {
+            assert_int_equal(swapped, -1);
+            swapped = i;
+            assert_int_equal(d.plan->makespan, 450 * SL_MS);
+            assert_true(d.running_predicted > 460 * SL_MS);
+        }
+        if (d.verdict == SL_VERDICT_RETURN) {
+            assert_int_equal(returned, -1);
+            returned = i;
+            assert_true(sl_order_equal(&d.plan->order, &j.first.order));
+        }
+    }
+    assert_int_equal(swapped, 25 + HOLD - 1);
+    assert_int_equal(returned, 60 + HOLD - 1);
+    close_job(&j);
+}
+
+/* 10 ms costs 10 ms with any schedule (400): nothing to gain, and that is said once. */
+static void a_delay_that_slack_absorbs_changes_nothing_and_says_why(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    int kept = 0;
+    for (int i = 0; i < 60; i++) {
+        set_delay(&j, i >= 10 ? 10 : 0);
+        sl_decision d = observe(&j, i);
+        assert_int_equal(d.verdict, SL_VERDICT_KEEP);
+        kept += has_event(&d, SL_EVENT_KEEP);
+    }
+    assert_int_equal(kept, 1);
+    close_job(&j);
+}
+
+static void a_single_slow_iteration_changes_nothing(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    for (int i = 0; i < 60; i++) {
+        set_delay(&j, i % 7 == 3 ? 60 : 0);
+        assert_int_equal(observe(&j, i).verdict, SL_VERDICT_KEEP);
+    }
+    close_job(&j);
+}
+
+/* An adversary that switches the link at random, or as soon as a swap has happened. */
+static void whatever_the_link_does_swaps_are_20_iterations_apart(void **state) {
+    (void)state;
+    const char *given = getenv("SL_SEED");
+    unsigned seed = given ? (unsigned)atoi(given) : 20261121u;
+    printf("seed %u\n", seed);
+    for (int round = 0; round < 20; round++) {
+        job j;
+        open_job(&j);
+        int last = -1000, slow = 0, swaps = 0;
+        for (int i = 0; i < 200; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            if (round % 2 ? last == i - 1 - (int)(seed >> 28) : (seed >> 16) % 8 == 0)
+                slow = !slow;
+            set_delay(&j, slow ? 15 + (double)(seed >> 27) : (double)((seed >> 20) % 3));
+            sl_decision d = observe(&j, i);
+            if (d.verdict == SL_VERDICT_KEEP)
+                continue;
+            swaps++;
+            assert_true(i - last >= DWELL);
+            last = i;
+        }
+        assert_true(swaps <= 200 / DWELL);
+        close_job(&j);
+    }
+}
+
+static void a_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    set_delay(&j, 60);
+    int failures = 0;
+    for (long n = 0; n < 5000; n++) {
+        sl_decision d;
+        sl_alloc_fail_at(n);
+        sl_status status = sl_adaptation_observe(j.adaptation, (int)n, &j.now, &d);
+        sl_alloc_fail_at(-1);
+        if (status == SL_OK)
+            break;
+        assert_int_equal(status, SL_ENOMEM);
+        failures++;
+    }
+    assert_in_range(failures, 10, 4999);
+    close_job(&j);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
+        cmocka_unit_test(a_delay_that_slack_absorbs_changes_nothing_and_says_why),
+        cmocka_unit_test(a_single_slow_iteration_changes_nothing),
+        cmocka_unit_test(whatever_the_link_does_swaps_are_20_iterations_apart),
+        cmocka_unit_test(a_failed_allocation_is_an_error_and_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
