@@ -23,14 +23,14 @@ static const char usage[] =
     "\n"
     "Example: slackline train examples/slow-link.yaml --set iterations=40 --out /tmp/run\n";
 
-typedef struct request {
+typedef struct train_request {
     const char *file, *out;
     const char **set; /* points into argv */
     int sets;
     char folder[3072];
-} request;
+} train_request;
 
-static sl_status parse_arguments(int argc, char **argv, request *request, int *help) {
+static sl_status parse_arguments(int argc, char **argv, train_request *request, int *help) {
     static const struct option options[] = {
         {"set", required_argument, NULL, 's'}, {"out", required_argument, NULL, 'o'},
         {"resume", no_argument, NULL, 'r'},    {"help", no_argument, NULL, 'h'},
@@ -62,7 +62,7 @@ static sl_status parse_arguments(int argc, char **argv, request *request, int *h
 }
 
 /* runs/<file name without its ending>, unless --out says otherwise. */
-static sl_status choose_folder(request *request) {
+static sl_status choose_folder(train_request *request) {
     const char *name = strrchr(request->file, '/');
     name = name ? name + 1 : request->file;
     int length = (int)(strrchr(name, '.') && strrchr(name, '.') > name ? strrchr(name, '.') - name : (long)strlen(name));
@@ -76,7 +76,7 @@ static sl_status choose_folder(request *request) {
 }
 
 /* Everything that can be known to be wrong before a process starts. */
-static sl_status check_run(const request *request, int *ranks) {
+static sl_status check_run(const train_request *request, int *ranks) {
     sl_document document;
     sl_run run = {0};
     sl_status status = sl_document_read(request->file, &document);
@@ -95,7 +95,7 @@ static sl_status check_run(const request *request, int *ranks) {
     return status;
 }
 
-static sl_status start(const request *request, int ranks, int *exit_code) {
+static sl_status start(const train_request *request, int ranks, int *exit_code) {
     char *worker;
     SL_TRY(sl_launch_program("slackline-worker", &worker));
     char **argv;
@@ -121,7 +121,7 @@ static sl_status start(const request *request, int ranks, int *exit_code) {
 }
 
 int sl_command_train(int argc, char **argv) {
-    request request = {0};
+    train_request request = {0};
     int help = 0, ranks = 0, exit_code = 0;
     sl_status status = parse_arguments(argc, argv, &request, &help);
     if (status == SL_OK && help) {

@@ -32,7 +32,7 @@ struct sl_journal {
     size_t row_count, row_capacity;
     sl_timeline sample[SL_PHASES]; /* a recent good iteration of each phase */
     sl_time sample_time[SL_PHASES];
-    char schedule[SL_PHASES][32];
+    char schedule[SL_PHASES][64];
     sl_problem last; /* the last measurements: profile.yaml */
 };
 

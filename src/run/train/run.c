@@ -26,7 +26,7 @@ static const sl_key model_keys[] = {
 static const sl_key data_keys[] = {
     {.name = "files", .type = SL_KEY_CUSTOM, .required = 1, .parse = parse_files, .help = "list of files or patterns, read as bytes in sorted order, cyclically"},
     {.name = "seed", .type = SL_KEY_INT64, .standard = "1", .offset = AT(data.seed), .minimum = 0, .maximum = 9e18, .help = "of data order and initial weights"},
-    {.name = "held_out", .type = SL_KEY_REAL, .standard = "0.05", .offset = AT(data.held_out), .minimum = 0, .maximum = 0.5, .help = "share of the text at its end kept for the validation loss"},
+    {.name = "held_out", .type = SL_KEY_REAL, .standard = "0.05", .offset = AT(data.held_out), .minimum = 0.001, .maximum = 0.5, .help = "share of the text at its end kept for the validation loss"},
     {0}};
 static const sl_key parallel_keys[] = {
     {.name = "pipeline", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.pipeline), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "pipeline ranks"},

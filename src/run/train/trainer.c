@@ -55,7 +55,7 @@ typedef struct trainer {
     int tails;
     sl_time swap_cost[64];
     int swaps, troubled_before;
-    char schedule[32];
+    char schedule[64];
     sl_time last_begin;
     sl_iteration pending;      /* written when its period is known */
     sl_problem pending_problem;
@@ -449,7 +449,7 @@ static sl_status one_iteration(trainer *t, int iteration, report *reports) {
     sl_time begin;
     sl_decision decision = {0};
     report mine;
-    int count;
+    int count = 0;
     SL_TRY(sl_exchange_clocks(t->group, t->clock, t->remote, t->pending.phase != SL_PHASE_HEALTHY, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
     if (t->rank == 0) {
