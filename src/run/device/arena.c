@@ -1,0 +1,115 @@
+#include "run/device/arena.h"
+#include "base/memory.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+#define PAGE ((size_t)4096)
+
+typedef struct block {
+    size_t start, size;
+} block;
+
+struct sl_arena {
+    char *memory; /* as allocated */
+    char *base;   /* aligned */
+    size_t limit, in_use, peak;
+    block *taken; /* ascending by start */
+    size_t count, capacity;
+};
+
+size_t sl_arena_round(size_t bytes) {
+    if (bytes > SIZE_MAX - SL_ARENA_ALIGN)
+        return SIZE_MAX / SL_ARENA_ALIGN * SL_ARENA_ALIGN;
+    size_t rounded = (bytes + SL_ARENA_ALIGN - 1) / SL_ARENA_ALIGN * SL_ARENA_ALIGN;
+    return rounded ? rounded : SL_ARENA_ALIGN;
+}
+
+sl_status sl_arena_open(size_t limit, sl_arena **out) {
+    sl_arena *arena;
+    SL_TRY(sl_alloc(&arena, 1, sizeof *arena));
+    arena->limit = sl_arena_round(limit);
+    if (sl_alloc(&arena->memory, arena->limit + (arena->limit < SIZE_MAX / 2 ? SL_ARENA_ALIGN : 0), 1) != SL_OK) {
+        sl_free(arena);
+        return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", limit);
+    }
+    size_t skew = (size_t)((uintptr_t)arena->memory % SL_ARENA_ALIGN);
+    arena->base = arena->memory + (skew ? SL_ARENA_ALIGN - skew : 0);
+    /* zero pages are mapped lazily: write to each, through volatile so that it is not optimised away */
+    for (size_t at = 0; at < arena->limit; at += PAGE)
+        *(volatile char *)(arena->base + at) = 0;
+    *out = arena;
+    return SL_OK;
+}
+
+void sl_arena_close(sl_arena *arena) {
+    if (!arena)
+        return;
+    sl_free(arena->taken);
+    sl_free(arena->memory);
+    sl_free(arena);
+}
+
+/* The gap before taken[i] (i == count: up to the limit). */
+static block gap_before(const sl_arena *arena, size_t i) {
+    size_t start = i ? arena->taken[i - 1].start + arena->taken[i - 1].size : 0;
+    size_t end = i < arena->count ? arena->taken[i].start : arena->limit;
+    return (block){start, end - start};
+}
+
+static int find_gap(const sl_arena *arena, size_t size, sl_arena_end end, size_t *index, block *found) {
+    for (size_t step = 0; step <= arena->count; step++) {
+        size_t i = end == SL_ARENA_LOW ? step : arena->count - step;
+        block gap = gap_before(arena, i);
+        if (gap.size < size)
+            continue;
+        *index = i;
+        *found = (block){end == SL_ARENA_LOW ? gap.start : gap.start + gap.size - size, size};
+        return 1;
+    }
+    return 0;
+}
+
+sl_status sl_arena_take(sl_arena *arena, size_t bytes, sl_arena_end end, const char *what, void *pointer) {
+    size_t size = sl_arena_round(bytes), index;
+    block found;
+    SL_TRY(sl_grow(&arena->taken, &arena->capacity, arena->count + 1, sizeof *arena->taken));
+    if (!find_gap(arena, size, end, &index, &found))
+        return sl_error(SL_ENOMEM, "device memory: %s needs %zu bytes, %zu of the limit of %zu bytes are in use%s", what,
+                        size, arena->in_use, arena->limit,
+                        arena->limit - arena->in_use >= size ? " and no gap is large enough" : "");
+    memmove(arena->taken + index + 1, arena->taken + index, (arena->count - index) * sizeof *arena->taken);
+    arena->taken[index] = found;
+    arena->count++;
+    arena->in_use += size;
+    if (arena->in_use > arena->peak)
+        arena->peak = arena->in_use;
+    void *address = arena->base + found.start;
+    memcpy(pointer, &address, sizeof address);
+    return SL_OK;
+}
+
+void sl_arena_give(sl_arena *arena, void *address) {
+    if (!address)
+        return;
+    size_t start = (size_t)((char *)address - arena->base), i = 0;
+    while (i < arena->count && arena->taken[i].start != start)
+        i++;
+    assert(i < arena->count); /* not a block of this arena, or given twice */
+    arena->in_use -= arena->taken[i].size;
+    arena->count--;
+    memmove(arena->taken + i, arena->taken + i + 1, (arena->count - i) * sizeof *arena->taken);
+}
+
+size_t sl_arena_in_use(const sl_arena *arena) {
+    return arena->in_use;
+}
+
+size_t sl_arena_peak(const sl_arena *arena) {
+    return arena->peak;
+}
+
+size_t sl_arena_limit(const sl_arena *arena) {
+    return arena->limit;
+}

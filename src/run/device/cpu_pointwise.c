@@ -1,0 +1,78 @@
+#include "run/device/cpu_lanes.h"
+
+/* gelu(x) = x / (1 + e) with e = exp(-2u), u = sqrt(2/pi) (x + 0.044715 x^3): the same as x (1 + tanh u) / 2, and exact
+ * in relative terms where 1 + tanh u would cancel. e never overflows, because sl_exp ends at exp(88). */
+#define SLOPE 0.7978845608028654f
+#define CUBIC 0.044715f
+
+SL_VECTORISED
+void sl_cpu_gelu(size_t count, const float *restrict x, float *restrict y) {
+    for (size_t i = 0; i < count; i++) {
+        const float v = x[i], e = sl_exp(-2.0f * (SLOPE * (v + CUBIC * (v * v * v))));
+        y[i] = v * (1.0f / (1.0f + e));
+    }
+}
+
+/* With s = 1 / (1 + e): d gelu / dx = s + x s (1 - s) 2u', and 1 - s = e s. */
+SL_VECTORISED
+void sl_cpu_gelu_input_grad(size_t count, float *restrict x, float *restrict d) {
+    for (size_t i = 0; i < count; i++) {
+        const float v = x[i], e = sl_exp(-2.0f * (SLOPE * (v + CUBIC * (v * v * v))));
+        const float s = 1.0f / (1.0f + e), slope = 2.0f * SLOPE * (1.0f + 3.0f * CUBIC * (v * v));
+        x[i] = v * s;
+        d[i] = d[i] * (s + v * s * (e * s) * slope);
+    }
+}
+
+SL_VECTORISED
+void sl_cpu_bias_grad(int rows, int width, const float *restrict dy, float *restrict scratch, float *restrict grad) {
+    memset(scratch, 0, (size_t)width * sizeof *scratch);
+    for (int row = 0; row < rows; row++)
+        for (int i = 0; i < width; i++)
+            scratch[i] += dy[(size_t)row * (size_t)width + (size_t)i];
+    for (int i = 0; i < width; i++)
+        grad[i] += scratch[i];
+}
+
+/* Where vector v of the joined form [batch][context][parts][heads] lies in the split one. */
+SL_INLINE size_t split_place(size_t v, size_t parts, size_t batch, size_t heads, size_t context) {
+    const size_t head = v % heads, part = v / heads % parts, at = v / heads / parts % context;
+    const size_t sequence = v / heads / parts / context;
+    return ((part * batch + sequence) * heads + head) * context + at;
+}
+
+void sl_cpu_split_heads(int parts, int batch, int heads, int context, int size, const float *x, float *y) {
+    const size_t p = (size_t)parts, b = (size_t)batch, h = (size_t)heads, c = (size_t)context, s = (size_t)size;
+    for (size_t v = 0; v < b * c * p * h; v++)
+        memcpy(y + split_place(v, p, b, h, c) * s, x + v * s, s * sizeof *x);
+}
+
+void sl_cpu_join_heads(int parts, int batch, int heads, int context, int size, const float *y, float *x) {
+    const size_t p = (size_t)parts, b = (size_t)batch, h = (size_t)heads, c = (size_t)context, s = (size_t)size;
+    for (size_t v = 0; v < b * c * p * h; v++)
+        memcpy(x + v * s, y + split_place(v, p, b, h, c) * s, s * sizeof *x);
+}
+
+SL_VECTORISED
+void sl_cpu_embed(int rows, int width, int context, const uint8_t *restrict token, const float *restrict wte,
+                  const float *restrict wpe, float *restrict x) {
+    for (int row = 0; row < rows; row++) {
+        const float *t = wte + (size_t)token[row] * (size_t)width, *p = wpe + (size_t)(row % context) * (size_t)width;
+        for (int i = 0; i < width; i++)
+            x[(size_t)row * (size_t)width + (size_t)i] = t[i] + p[i];
+    }
+}
+
+SL_VECTORISED
+void sl_cpu_embed_weight_grad(int rows, int width, int context, const uint8_t *restrict token, const float *restrict dx,
+                              float *restrict wte_grad, float *restrict wpe_grad) {
+    for (int row = 0; row < rows; row++) {
+        float *t = wte_grad + (size_t)token[row] * (size_t)width;
+        float *p = wpe_grad + (size_t)(row % context) * (size_t)width;
+        const float *d = dx + (size_t)row * (size_t)width;
+        for (int i = 0; i < width; i++)
+            t[i] += d[i];
+        for (int i = 0; i < width; i++)
+            p[i] += d[i];
+    }
+}

@@ -1,0 +1,86 @@
+/* A device: the arithmetic of the model as one table of functions, f32 throughout, row-major, plain pointers.
+ * The cpu one is oneDNN for matrix products and the kernels of cpu_*.c for the rest; another device fills the same table.
+ *
+ * What every implementation keeps (design.md, rules 1 and 2): the result of a row never depends on how many rows there
+ * are or how they are aligned; the threads are what was configured, whoever calls; sums run in one fixed order.
+ * A device is used by one thread at a time. */
+#ifndef SL_RUN_DEVICE_DEVICE_H
+#define SL_RUN_DEVICE_DEVICE_H
+
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* c[rows][columns] = op(a)[rows][inner] * op(b)[inner][columns]  (+ bias[columns])  (+ c).
+ * Strides are the distance in floats between rows of the matrix as stored, before it is transposed. */
+typedef struct sl_matmul_shape {
+    int rows, columns, inner;
+    int transpose_a, transpose_b;
+    int a_stride, b_stride, c_stride;
+    int bias; /* 1: a bias is added to each row */
+    int add;  /* 1: onto what c holds */
+} sl_matmul_shape;
+
+typedef struct sl_matmul sl_matmul;
+typedef struct sl_device sl_device;
+
+struct sl_device {
+    const char *kind; /* "cpu" */
+    const char *isa;  /* instruction set, for logs and to refuse mixed hosts */
+    int threads;
+
+    /** Finds or makes the product of this shape; making takes milliseconds. Owned by the device.
+     *  *scratch_bytes: memory that a run of it needs. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
+    sl_status (*matmul_prepare)(sl_device *device, const sl_matmul_shape *shape, sl_matmul **product,
+                                size_t *scratch_bytes);
+    /** Runs it. `bias` NULL unless shape.bias; `scratch` of that size, 64-byte aligned. SL_ESYS. */
+    sl_status (*matmul)(sl_device *device, sl_matmul *product, const float *a, const float *b, const float *bias,
+                        float *c, void *scratch);
+
+    /** Layer normalisation, eps 1e-5: normal[rows][width] = (x - mean) * scale[row], y = normal * gain + bias. */
+    void (*layernorm)(int rows, int width, const float *x, const float *gain, const float *bias, float *normal,
+                      float *scale, float *y);
+    /** The last step of it again: y = normal * gain + bias, same bits as above. */
+    void (*layernorm_apply)(int rows, int width, const float *normal, const float *gain, const float *bias, float *y);
+    /** dx = residual + gradient through the normalisation of dy; `residual` NULL: none. dx may be residual. */
+    void (*layernorm_input_grad)(int rows, int width, const float *dy, const float *gain, const float *normal,
+                                 const float *scale, const float *residual, float *dx);
+    /** gain_grad += sum over rows of dy * normal, bias_grad += sum over rows of dy; scratch[2 * width]. */
+    void (*layernorm_weight_grad)(int rows, int width, const float *dy, const float *normal, float *scratch,
+                                  float *gain_grad, float *bias_grad);
+
+    /** grad += sum over rows of dy, rows ascending, summed apart and then added; scratch[width]. */
+    void (*bias_grad)(int rows, int width, const float *dy, float *scratch, float *grad);
+
+    /** y = gelu(x), the tanh form of GPT-2. */
+    void (*gelu)(size_t count, const float *x, float *y);
+    /** In place: dy becomes dx, and x becomes gelu(x) with the bits of `gelu`. */
+    void (*gelu_input_grad)(size_t count, float *x_then_y, float *dy_then_dx);
+
+    /** In place, rows == columns == context: softmax of factor * s over columns 0..row, 0 beyond. */
+    void (*softmax_causal)(int context, float factor, float *s);
+    /** In place: dp becomes the gradient of s, given p from softmax_causal. */
+    void (*softmax_causal_grad)(int context, float factor, const float *p, float *dp);
+
+    /** Heads apart, so that each is a dense matrix (oneDNN keeps a row's bits only for those):
+     *  x[batch][context][parts][heads][size] to y[parts][batch][heads][context][size], and back. */
+    void (*split_heads)(int parts, int batch, int heads, int context, int size, const float *x, float *y);
+    void (*join_heads)(int parts, int batch, int heads, int context, int size, const float *y, float *x);
+
+    /** x[row] = wte[token[row]] + wpe[row % context]. */
+    void (*embed)(int rows, int width, int context, const uint8_t *token, const float *wte, const float *wpe, float *x);
+    /** The sums of that, added row by row in ascending order. */
+    void (*embed_weight_grad)(int rows, int width, int context, const uint8_t *token, const float *dx, float *wte_grad,
+                              float *wpe_grad);
+
+    /** Sum over rows (ascending, f64) of -log softmax(logits[row])[target[row]], in nats; the logits become
+     *  grad_scale * (softmax - one_hot(target)). */
+    double (*cross_entropy)(int rows, int vocabulary, float *logits, const uint8_t *target, float grad_scale);
+
+    void (*close)(sl_device *device);
+};
+
+/** The cpu with that many threads for matrix products (>= 1). Frees everything in device->close. SL_EINVAL, SL_ESYS. */
+sl_status sl_device_open_cpu(int threads, sl_device **device);
+
+#endif

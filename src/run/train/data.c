@@ -1,0 +1,205 @@
+#include "run/train/data.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct identity {
+    dev_t device;
+    ino_t inode;
+} identity;
+
+struct sl_data {
+    uint64_t seed;
+    size_t context, batch, microbatches;
+    uint8_t *text;
+    size_t bytes, capacity, training; /* the tail begins at `training` */
+    size_t windows;                   /* of the training part */
+    identity *read;
+    size_t files, file_capacity;
+};
+
+/* ---- reading ---- */
+
+static int read_before(const sl_data *d, const struct stat *s) {
+    for (size_t i = 0; i < d->files; i++)
+        if (d->read[i].device == s->st_dev && d->read[i].inode == s->st_ino)
+            return 1;
+    return 0;
+}
+
+static sl_status add_file(sl_data *d, const char *path) {
+    struct stat s;
+    char *content;
+    size_t size;
+    if (stat(path, &s) != 0)
+        return sl_error(SL_EINVAL, "data file '%s': %s", path, strerror(errno));
+    if (S_ISDIR(s.st_mode) || read_before(d, &s))
+        return SL_OK;
+    SL_TRY(sl_grow(&d->read, &d->file_capacity, d->files + 1, sizeof *d->read));
+    d->read[d->files++] = (identity){s.st_dev, s.st_ino};
+    SL_TRY(sl_file_read(path, &content, &size));
+    sl_status status = size ? sl_grow(&d->text, &d->capacity, d->bytes + size, 1)
+                            : sl_error(SL_EINVAL, "data file '%s' is empty", path);
+    if (status == SL_OK) {
+        memcpy(d->text + d->bytes, content, size);
+        d->bytes += size;
+    }
+    sl_free(content);
+    return status;
+}
+
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static sl_status add_pattern(sl_data *d, const char *pattern) {
+    glob_t found;
+    int result = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found);
+    if (result == GLOB_NOMATCH)
+        return sl_error(SL_EINVAL, "data: no file matches '%s'", pattern);
+    if (result != 0)
+        return sl_error(result == GLOB_NOSPACE ? SL_ENOMEM : SL_EINVAL, "data: '%s' cannot be searched: %s", pattern,
+                        result == GLOB_NOSPACE ? "out of memory" : strerror(errno));
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* glob sorts by locale */
+    sl_status status = SL_OK;
+    size_t before = d->files;
+    for (size_t i = 0; i < found.gl_pathc && status == SL_OK; i++)
+        status = add_file(d, found.gl_pathv[i]);
+    if (status == SL_OK && d->files == before && before == 0)
+        status = sl_error(SL_EINVAL, "data: '%s' matches only directories", pattern);
+    globfree(&found);
+    return status;
+}
+
+static sl_status cut_tail(sl_data *d, double held_out) {
+    const size_t least = d->batch * d->context + 1;
+    size_t tail = (size_t)((double)d->bytes * held_out);
+    if (tail < least)
+        tail = least;
+    if (d->bytes < tail + d->context + 1)
+        return sl_error(SL_EINVAL, "data: %zu bytes are too few, at least %zu are needed (context %zu, batch %zu)",
+                        d->bytes, tail + d->context + 1, d->context, d->batch);
+    d->training = d->bytes - tail;
+    d->windows = (d->training - 1) / d->context;
+    return SL_OK;
+}
+
+static sl_status check(const sl_data_config *c) {
+    if (c->pattern_count < 1)
+        return sl_error(SL_EINVAL, "data: no files given");
+    if (!(c->held_out > 0 && c->held_out < 1))
+        return sl_error(SL_EINVAL, "data: the held-out share must lie between 0 and 1, got %g", c->held_out);
+    if (c->context < 1 || c->batch < 1 || c->microbatches < 1)
+        return sl_error(SL_EINVAL, "data: context %d, batch %d and microbatches %d must be >= 1", c->context, c->batch,
+                        c->microbatches);
+    return SL_OK;
+}
+
+sl_status sl_data_open(const sl_data_config *c, sl_data **data) {
+    sl_data *d;
+    SL_TRY(check(c));
+    SL_TRY(sl_alloc(&d, 1, sizeof *d));
+    d->seed = c->seed;
+    d->context = (size_t)c->context;
+    d->batch = (size_t)c->batch;
+    d->microbatches = (size_t)c->microbatches;
+    sl_status status = SL_OK;
+    for (int i = 0; i < c->pattern_count && status == SL_OK; i++)
+        status = add_pattern(d, c->patterns[i]);
+    if (status == SL_OK)
+        status = cut_tail(d, c->held_out);
+    if (status != SL_OK) {
+        sl_data_close(d);
+        return status;
+    }
+    *data = d;
+    return SL_OK;
+}
+
+void sl_data_close(sl_data *d) {
+    if (!d)
+        return;
+    sl_free(d->text);
+    sl_free(d->read);
+    sl_free(d);
+}
+
+/* ---- which window ---- */
+
+static uint64_t mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* A permutation of [0, count) without a table: four Feistel rounds on the smallest even number of bits that holds count,
+ * repeated until the value falls inside (at most 4 times on average). */
+static uint64_t shuffle(uint64_t key, uint64_t index, uint64_t count) {
+    int half = 1;
+    while (half < 31 && ((uint64_t)1 << (2 * half)) < count)
+        half++;
+    const uint64_t mask = ((uint64_t)1 << half) - 1;
+    do {
+        uint64_t left = index >> half, right = index & mask;
+        for (uint64_t round = 0; round < 4; round++) {
+            uint64_t next = left ^ (mix(key + round * 0x9e3779b97f4a7c15u + right) & mask);
+            left = right;
+            right = next;
+        }
+        index = left << half | right;
+    } while (index >= count);
+    return index;
+}
+
+size_t sl_data_window(const sl_data *d, uint64_t n) {
+    const uint64_t epoch = n / d->windows, index = n % d->windows;
+    const uint64_t key = mix(mix(d->seed + 0x9e3779b97f4a7c15u) + epoch);
+    return (size_t)shuffle(key, index, d->windows) * d->context;
+}
+
+static void copy_windows(const sl_data *d, size_t row, size_t start, uint8_t *tokens, uint8_t *targets) {
+    if (tokens)
+        memcpy(tokens + row * d->context, d->text + start, d->context);
+    if (targets)
+        memcpy(targets + row * d->context, d->text + start + 1, d->context);
+}
+
+void sl_data_batch(const sl_data *d, int64_t iteration, int microbatch, uint8_t *tokens, uint8_t *targets) {
+    const uint64_t first = ((uint64_t)iteration * d->microbatches + (uint64_t)microbatch) * d->batch;
+    for (size_t row = 0; row < d->batch; row++)
+        copy_windows(d, row, sl_data_window(d, first + row), tokens, targets);
+}
+
+int sl_data_validation_batches(const sl_data *d) {
+    return (int)((d->bytes - d->training - 1) / (d->context * d->batch));
+}
+
+void sl_data_validation_batch(const sl_data *d, int index, uint8_t *tokens, uint8_t *targets) {
+    for (size_t row = 0; row < d->batch; row++)
+        copy_windows(d, row, d->training + ((size_t)index * d->batch + row) * d->context, tokens, targets);
+}
+
+size_t sl_data_training_bytes(const sl_data *d) {
+    return d->training;
+}
+
+size_t sl_data_bytes(const sl_data *d) {
+    return d->bytes;
+}
+
+double sl_data_entropy(const sl_data *d) {
+    size_t seen[256] = {0};
+    double entropy = 0;
+    for (size_t i = 0; i < d->bytes; i++)
+        seen[d->text[i]]++;
+    for (int b = 0; b < 256; b++)
+        if (seen[b])
+            entropy -= (double)seen[b] / (double)d->bytes * log((double)seen[b] / (double)d->bytes);
+    return entropy;
+}
