@@ -132,7 +132,7 @@ static sl_status parse_pair(const sl_node *node, int least, int *pair) {
 
 static sl_status parse_iterations(const sl_node *node, void *object) {
     fault_item *item = object;
-    int pair[2];
+    int pair[2] = {0, 0};
     SL_TRY(parse_pair(node, 0, pair));
     if (pair[1] <= pair[0])
         return sl_node_error(node, "must be [first, end) with first < end");
