@@ -20,6 +20,14 @@
             fail_msg("%s: %s", #call, sl_error_text());                                                      \
     } while (0)
 
+/* In double, unlike cmocka's assert_float_equal; a NaN is never near. */
+#define assert_near(value, expected, allowed)                                                                \
+    do {                                                                                                     \
+        double near_value_ = (value), near_expected_ = (expected), near_off_ = near_value_ - near_expected_; \
+        if (!((near_off_ < 0 ? -near_off_ : near_off_) <= (allowed)))                                        \
+            fail_msg("%s is %.17g, not %.17g", #value, near_value_, near_expected_);                         \
+    } while (0)
+
 /* The call fails with this status and its text holds `part`. */
 #define assert_fails(call, status, part)                                                                     \
     do {                                                                                                     \

@@ -1,0 +1,87 @@
+#include "check.h"
+
+#include "base/memory.h"
+#include "run/device/arena.h"
+
+static void blocks_are_aligned_apart_and_counted(void **state) {
+    (void)state;
+    sl_arena *a;
+    char *x, *y, *z;
+    assert_ok(sl_arena_open(1000, &a)); /* rounded to 1024 */
+    assert_int_equal(sl_arena_limit(a), 1024);
+    assert_ok(sl_arena_take(a, 1, SL_ARENA_LOW, "x", &x));
+    assert_ok(sl_arena_take(a, 65, SL_ARENA_LOW, "y", &y));
+    assert_ok(sl_arena_take(a, 100, SL_ARENA_HIGH, "z", &z));
+    assert_int_equal((uintptr_t)x % 64, 0);
+    assert_int_equal(y - x, 64);
+    assert_int_equal(z - x, 1024 - 128);
+    assert_int_equal(sl_arena_in_use(a), 64 + 128 + 128);
+    sl_arena_give(a, y);
+    assert_int_equal(sl_arena_in_use(a), 192);
+    assert_int_equal(sl_arena_peak(a), 320);
+    sl_arena_give(a, NULL);
+    sl_arena_give(a, x);
+    sl_arena_give(a, z);
+    assert_int_equal(sl_arena_in_use(a), 0);
+    assert_ok(sl_arena_take(a, 1024, SL_ARENA_HIGH, "all", &x));
+    sl_arena_close(a);
+}
+
+static void the_limit_is_hard(void **state) {
+    (void)state;
+    sl_arena *a;
+    char *x, *y, *z;
+    assert_ok(sl_arena_open(256, &a));
+    assert_ok(sl_arena_take(a, 192, SL_ARENA_LOW, "x", &x));
+    assert_fails(sl_arena_take(a, 65, SL_ARENA_LOW, "the second", &y), SL_ENOMEM,
+                 "the second needs 128 bytes, 192 of the limit of 256");
+    assert_int_equal(sl_arena_in_use(a), 192);
+    assert_fails(sl_arena_take(a, SIZE_MAX, SL_ARENA_LOW, "too much", &y), SL_ENOMEM, "too much");
+    sl_arena_give(a, x);
+    assert_ok(sl_arena_take(a, 64, SL_ARENA_LOW, "x", &x));
+    assert_ok(sl_arena_take(a, 64, SL_ARENA_LOW, "y", &y));
+    assert_ok(sl_arena_take(a, 128, SL_ARENA_LOW, "z", &z));
+    sl_arena_give(a, x);
+    sl_arena_give(a, z);
+    assert_fails(sl_arena_take(a, 192, SL_ARENA_LOW, "w", &x), SL_ENOMEM, "no gap");
+    sl_arena_close(a);
+    sl_alloc_fail_at(1);
+    assert_fails(sl_arena_open(256, &a), SL_ENOMEM, "256 bytes");
+    assert_fails(sl_arena_open(SIZE_MAX, &a), SL_ENOMEM, "arena");
+}
+
+/* Two sizes from two ends: as many of each as the limit holds, whatever the order in which they come and go. */
+static void two_sizes_from_two_ends_never_fragment(void **state) {
+    (void)state;
+    enum { PAIRS = 9 };
+    const char *text = getenv("SL_SEED");
+    unsigned seed = text ? (unsigned)atoi(text) : 4711;
+    print_message("seed %u (SL_SEED)\n", seed);
+    sl_arena *a;
+    char *low[PAIRS] = {0}, *high[PAIRS] = {0};
+    assert_ok(sl_arena_open(PAIRS * (640 + 448), &a));
+    for (int i = 0; i < 20000; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        unsigned slot = (seed >> 8) % PAIRS, side = (seed >> 20) % 2;
+        char **block = side ? &high[slot] : &low[slot];
+        if (*block) {
+            for (int k = 0; k < 448; k++)
+                assert_int_equal((*block)[k], (char)(slot * 2 + side));
+            sl_arena_give(a, *block);
+            *block = NULL;
+        } else {
+            assert_ok(sl_arena_take(a, side ? 448 : 640, side ? SL_ARENA_HIGH : SL_ARENA_LOW, "a block", block));
+            memset(*block, (int)(slot * 2 + side), side ? 448 : 640);
+        }
+    }
+    sl_arena_close(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_aligned_apart_and_counted),
+        cmocka_unit_test(the_limit_is_hard),
+        cmocka_unit_test(two_sizes_from_two_ends_never_fragment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
