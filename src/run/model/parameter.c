@@ -64,21 +64,29 @@ static uint64_t mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/* Box and Muller, on two uniform numbers of 53 bits from the counter `element`. */
-static double normal(uint64_t key, uint64_t element) {
-    uint64_t a = mix(key + 2 * element * 0x9e3779b97f4a7c15u);
-    uint64_t b = mix(key + (2 * element + 1) * 0x9e3779b97f4a7c15u);
+/* Box and Muller: the two normal numbers that counter `pair` gives, from two uniform ones of 53 bits. */
+static void normal_pair(uint64_t key, uint64_t pair, double *even, double *odd) {
+    uint64_t a = mix(key + 2 * pair * 0x9e3779b97f4a7c15u);
+    uint64_t b = mix(key + (2 * pair + 1) * 0x9e3779b97f4a7c15u);
     double u = ((double)(a >> 11) + 0.5) * 0x1p-53, v = (double)(b >> 11) * 0x1p-53;
-    return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
+    double length = sqrt(-2.0 * log(u)), angle = 6.283185307179586 * v;
+    *even = length * cos(angle);
+    *odd = length * sin(angle);
 }
 
 void sl_parameter_initialise(const sl_parameter *p, uint64_t seed, int layers) {
     const uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15u) ^ hash_name(p->name));
     const double deviation = p->kind == SL_PARAMETER_RESIDUAL ? 0.02 / sqrt(2.0 * layers) : 0.02;
-    for (size_t i = 0; i < p->count; i++) {
-        if (p->kind == SL_PARAMETER_ONES || p->kind == SL_PARAMETER_ZEROS)
+    if (p->kind == SL_PARAMETER_ONES || p->kind == SL_PARAMETER_ZEROS) {
+        for (size_t i = 0; i < p->count; i++)
             p->weight[i] = p->kind == SL_PARAMETER_ONES ? 1.0f : 0.0f;
-        else
-            p->weight[i] = (float)(deviation * normal(key, i));
+        return;
+    }
+    for (size_t i = 0; i < p->count; i += 2) {
+        double even, odd;
+        normal_pair(key, i / 2, &even, &odd);
+        p->weight[i] = (float)(deviation * even);
+        if (i + 1 < p->count)
+            p->weight[i + 1] = (float)(deviation * odd);
     }
 }
