@@ -28,9 +28,11 @@ size_t sl_arena_round(size_t bytes) {
 
 sl_status sl_arena_open(size_t limit, sl_arena **out) {
     sl_arena *arena;
+    if (limit > SIZE_MAX / 4)
+        return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", limit);
     SL_TRY(sl_alloc(&arena, 1, sizeof *arena));
     arena->limit = sl_arena_round(limit);
-    if (sl_alloc(&arena->memory, arena->limit + (arena->limit < SIZE_MAX / 2 ? SL_ARENA_ALIGN : 0), 1) != SL_OK) {
+    if (sl_alloc(&arena->memory, arena->limit + SL_ARENA_ALIGN, 1) != SL_OK) {
         sl_free(arena);
         return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", limit);
     }
