@@ -78,7 +78,8 @@ sl_status sl_arena_take(sl_arena *arena, size_t bytes, sl_arena_end end, const c
     block found;
     SL_TRY(sl_grow(&arena->taken, &arena->capacity, arena->count + 1, sizeof *arena->taken));
     if (!find_gap(arena, size, end, &index, &found))
-        return sl_error(SL_ENOMEM, "device memory: %s needs %zu bytes, %zu of the limit of %zu bytes are in use%s", what,
+        return sl_error(SL_ENOMEM,
+                        "device memory: %s needs %zu bytes, %zu of the limit of %zu bytes are in use%s", what,
                         size, arena->in_use, arena->limit,
                         arena->limit - arena->in_use >= size ? " and no gap is large enough" : "");
     memmove(arena->taken + index + 1, arena->taken + index, (arena->count - index) * sizeof *arena->taken);

@@ -1,10 +1,11 @@
-/* Device memory: one allocation up front with a hard limit, so that what a run may hold is known before it starts and
- * no step of it ever asks the system for memory.
+/* Device memory: one allocation up front with a hard limit, so that what a run may hold is known before it
+ * starts and no step of it ever asks the system for memory.
  *
- * Blocks are 64-byte aligned and lie in one region. A request takes the first gap that fits, seen from the low or from
- * the high end: blocks of one size that share an end (what F keeps: low, what I adds: high) fill each other's gaps
- * exactly, so such a mix never fragments. Which address a block gets never changes a result (design.md, rule 2).
- * The number of blocks is small (a few per microbatch in flight), so a gap is found by walking them. One thread. */
+ * Blocks are 64-byte aligned and lie in one region. A request takes the first gap that fits, seen from the
+ * low or from the high end: blocks of one size that share an end (what F keeps: low, what I adds: high) fill
+ * each other's gaps exactly, so such a mix never fragments. Which address a block gets never changes a result
+ * (design.md, rule 2). The number of blocks is small (a few per microbatch in flight), so a gap is found by
+ * walking them. One thread. */
 #ifndef SL_RUN_DEVICE_ARENA_H
 #define SL_RUN_DEVICE_ARENA_H
 
@@ -20,12 +21,13 @@ typedef enum sl_arena_end { SL_ARENA_LOW, SL_ARENA_HIGH } sl_arena_end;
 /** What a request of `bytes` takes: rounded up to the alignment, at least one unit. */
 size_t sl_arena_round(size_t bytes);
 
-/** Takes `limit` bytes (rounded) from the system and touches each page, so that later no op pays for that. SL_ENOMEM. */
+/** Takes `limit` bytes (rounded) from the system and touches each page, so that later no op pays for that.
+ * SL_ENOMEM. */
 sl_status sl_arena_open(size_t limit, sl_arena **arena);
 void sl_arena_close(sl_arena *arena);
 
-/** A block into *pointer (address of any object pointer); its content is undefined. `what` names it in the error.
- *  SL_ENOMEM says how much is in use and what the limit is. */
+/** A block into *pointer (address of any object pointer); its content is undefined. `what` names it in the
+ * error. SL_ENOMEM says how much is in use and what the limit is. */
 sl_status sl_arena_take(sl_arena *arena, size_t bytes, sl_arena_end end, const char *what, void *pointer);
 
 /** Gives a block back; NULL is allowed. The block must be one of this arena. */

@@ -1,8 +1,9 @@
 /* The cpu device from inside: its kernels by file, and how they are compiled.
  *
- * SL_VECTORISED makes the compiler emit a kernel for several instruction sets and choose at load time. All of them give
- * the same bits: contraction is off, each element goes through the same operations, and a sum over a row is kept in 16
- * lanes that are added in one fixed tree, whatever the width of the machine's registers. */
+ * SL_VECTORISED makes the compiler emit a kernel for several instruction sets and choose at load time. All of
+ * them give the same bits: contraction is off, each element goes through the same operations, and a sum over
+ * a row is kept in 16 lanes that are added in one fixed tree, whatever the width of the machine's registers.
+ */
 #ifndef SL_RUN_DEVICE_CPU_H
 #define SL_RUN_DEVICE_CPU_H
 
@@ -31,11 +32,12 @@ typedef struct sl_cpu sl_cpu;
 
 sl_status sl_cpu_matmul_prepare(sl_device *device, const sl_matmul_shape *shape, sl_matmul **product,
                                 size_t *scratch_bytes);
-sl_status sl_cpu_matmul(sl_device *device, sl_matmul *product, const float *a, const float *b, const float *bias, float *c,
-                        void *scratch);
-void sl_cpu_layernorm(int rows, int width, const float *x, const float *gain, const float *bias, float *normal,
-                      float *scale, float *y);
-void sl_cpu_layernorm_apply(int rows, int width, const float *normal, const float *gain, const float *bias, float *y);
+sl_status sl_cpu_matmul(sl_device *device, sl_matmul *product, const float *a, const float *b,
+                        const float *bias, float *c, void *scratch);
+void sl_cpu_layernorm(int rows, int width, const float *x, const float *gain, const float *bias,
+                      float *normal, float *scale, float *y);
+void sl_cpu_layernorm_apply(int rows, int width, const float *normal, const float *gain, const float *bias,
+                            float *y);
 void sl_cpu_layernorm_input_grad(int rows, int width, const float *dy, const float *gain, const float *normal,
                                  const float *scale, const float *residual, float *dx);
 void sl_cpu_layernorm_weight_grad(int rows, int width, const float *dy, const float *normal, float *scratch,
@@ -47,9 +49,10 @@ void sl_cpu_softmax_causal(int context, float factor, float *s);
 void sl_cpu_softmax_causal_grad(int context, float factor, const float *p, float *dp);
 void sl_cpu_split_heads(int parts, int batch, int heads, int context, int size, const float *x, float *y);
 void sl_cpu_join_heads(int parts, int batch, int heads, int context, int size, const float *y, float *x);
-void sl_cpu_embed(int rows, int width, int context, const uint8_t *token, const float *wte, const float *wpe, float *x);
-void sl_cpu_embed_weight_grad(int rows, int width, int context, const uint8_t *token, const float *dx, float *wte_grad,
-                              float *wpe_grad);
+void sl_cpu_embed(int rows, int width, int context, const uint8_t *token, const float *wte, const float *wpe,
+                  float *x);
+void sl_cpu_embed_weight_grad(int rows, int width, int context, const uint8_t *token, const float *dx,
+                              float *wte_grad, float *wpe_grad);
 double sl_cpu_cross_entropy(int rows, int vocabulary, float *logits, const uint8_t *target, float grad_scale);
 
 #endif

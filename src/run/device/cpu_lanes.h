@@ -1,5 +1,6 @@
-/* Sums over a row in 16 lanes: lane l holds elements l, l + 16, ... and the lanes are added as a fixed tree, so the value
- * is a function of the row alone. And exp, as a polynomial that every instruction set evaluates alike. */
+/* Sums over a row in 16 lanes: lane l holds elements l, l + 16, ... and the lanes are added as a fixed tree,
+ * so the value is a function of the row alone. And exp, as a polynomial that every instruction set evaluates
+ * alike. */
 #ifndef SL_RUN_DEVICE_CPU_LANES_H
 #define SL_RUN_DEVICE_CPU_LANES_H
 
@@ -84,7 +85,8 @@ SL_INLINE float sl_exp(float x) {
     p = (p * (r * r) + r) + 1.0f;
     uint32_t bits;
     memcpy(&bits, &z, sizeof bits);
-    bits = (bits + 127u) << 23; /* the integer part of z's mantissa, as an exponent; what is above is shifted out */
+    bits = (bits + 127u)
+           << 23; /* the integer part of z's mantissa, as an exponent; what is above is shifted out */
     memcpy(&power, &bits, sizeof power);
     return p * power;
 }

@@ -5,12 +5,13 @@
 #define EPSILON 1e-5f /* GPT-2's */
 
 SL_VECTORISED
-void sl_cpu_layernorm(int rows, int width, const float *x, const float *gain, const float *bias, float *normal,
-                      float *scale, float *y) {
+void sl_cpu_layernorm(int rows, int width, const float *x, const float *gain, const float *bias,
+                      float *normal, float *scale, float *y) {
     const float share = 1.0f / (float)width;
     for (int row = 0; row < rows; row++) {
         const float *restrict in = x + (size_t)row * (size_t)width;
-        float *restrict n = normal + (size_t)row * (size_t)width, *restrict out = y + (size_t)row * (size_t)width;
+        float *restrict n = normal + (size_t)row * (size_t)width, *restrict out =
+                                                                      y + (size_t)row * (size_t)width;
         const float mean = sl_row_sum(in, width) * share;
         for (int i = 0; i < width; i++)
             n[i] = in[i] - mean;
@@ -24,7 +25,8 @@ void sl_cpu_layernorm(int rows, int width, const float *x, const float *gain, co
 }
 
 SL_VECTORISED
-void sl_cpu_layernorm_apply(int rows, int width, const float *normal, const float *gain, const float *bias, float *y) {
+void sl_cpu_layernorm_apply(int rows, int width, const float *normal, const float *gain, const float *bias,
+                            float *y) {
     for (int row = 0; row < rows; row++) {
         const float *restrict n = normal + (size_t)row * (size_t)width;
         float *restrict out = y + (size_t)row * (size_t)width;
@@ -50,7 +52,8 @@ void sl_cpu_layernorm_input_grad(int rows, int width, const float *dy, const flo
             sum += vd;
             product += vd * vn;
         }
-        const float mean = sl_lanes_total(&sum) * share, slope = sl_lanes_total(&product) * share, s = scale[row];
+        const float mean = sl_lanes_total(&sum) * share, slope = sl_lanes_total(&product) * share,
+                    s = scale[row];
         if (residual) {
             const float *r = residual + (size_t)row * (size_t)width;
             for (int i = 0; i < width; i++)

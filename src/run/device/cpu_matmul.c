@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* libgomp's, which oneDNN runs on. Declared here because <omp.h> belongs to a compiler, and clang's is another library's. */
+/* libgomp's, which oneDNN runs on. Declared here because <omp.h> belongs to a compiler, and clang's is
+ * another library's. */
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
 
@@ -15,7 +16,8 @@ struct sl_matmul {
     sl_matmul *next;
 };
 
-/* The number of threads belongs to the calling thread, and mpirun's binding would choose another (design.md, rule 1). */
+/* The number of threads belongs to the calling thread, and mpirun's binding would choose another (design.md,
+ * rule 1). */
 static void set_threads(const sl_device *device) {
     if (omp_get_max_threads() != device->threads)
         omp_set_num_threads(device->threads);
@@ -24,8 +26,8 @@ static void set_threads(const sl_device *device) {
 static sl_status check(dnnl_status_t status, const char *what) {
     if (status == dnnl_success)
         return SL_OK;
-    return sl_error(status == dnnl_out_of_memory ? SL_ENOMEM : SL_ESYS, "oneDNN: %s failed with status %d", what,
-                    (int)status);
+    return sl_error(status == dnnl_out_of_memory ? SL_ENOMEM : SL_ESYS, "oneDNN: %s failed with status %d",
+                    what, (int)status);
 }
 
 static sl_status describe(int rows, int columns, int stride, int transpose, dnnl_memory_desc_t *out) {
@@ -37,7 +39,8 @@ static sl_status describe(int rows, int columns, int stride, int transpose, dnnl
 
 static sl_status make_attributes(const sl_matmul_shape *s, dnnl_primitive_attr_t attributes) {
     SL_TRY(check(dnnl_primitive_attr_set_fpmath_mode(attributes, dnnl_fpmath_mode_strict), "strict f32"));
-    SL_TRY(check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user), "the scratch mode"));
+    SL_TRY(check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user),
+                 "the scratch mode"));
     if (!s->add)
         return SL_OK;
     dnnl_post_ops_t after;
@@ -72,9 +75,11 @@ static sl_status make_primitive(const sl_cpu *cpu, const_dnnl_primitive_attr_t a
     SL_TRY(describe(s->rows, s->columns, s->c_stride, 0, &c));
     SL_TRY(describe(1, s->columns, s->columns, 0, &bias));
     dnnl_matmul_desc_t wanted;
-    SL_TRY(check(dnnl_matmul_desc_init(&wanted, &a, &b, s->bias ? &bias : NULL, &c), "a product's description"));
+    SL_TRY(
+        check(dnnl_matmul_desc_init(&wanted, &a, &b, s->bias ? &bias : NULL, &c), "a product's description"));
     dnnl_primitive_desc_t kind;
-    SL_TRY(check(dnnl_primitive_desc_create(&kind, &wanted, attributes, cpu->engine, NULL), "choosing a product"));
+    SL_TRY(check(dnnl_primitive_desc_create(&kind, &wanted, attributes, cpu->engine, NULL),
+                 "choosing a product"));
     sl_status status = check(dnnl_primitive_create(&p->primitive, kind), "making a product");
     if (status == SL_OK)
         status = make_memories(cpu, kind, p);
@@ -120,7 +125,8 @@ sl_status sl_cpu_matmul_prepare(sl_device *device, const sl_matmul_shape *shape,
                                 size_t *scratch_bytes) {
     sl_cpu *cpu = (sl_cpu *)device;
     if (shape->rows < 1 || shape->columns < 1 || shape->inner < 1)
-        return sl_error(SL_EINVAL, "a matrix product of %d x %d x %d", shape->rows, shape->inner, shape->columns);
+        return sl_error(SL_EINVAL, "a matrix product of %d x %d x %d", shape->rows, shape->inner,
+                        shape->columns);
     set_threads(device); /* oneDNN divides the work when the product is made */
     sl_matmul *p = cpu->products;
     while (p && !same(&p->shape, shape))
@@ -143,8 +149,8 @@ static void bind(dnnl_memory_t memory, const void *address, int argument, dnnl_e
     list[(*count)++] = (dnnl_exec_arg_t){argument, memory};
 }
 
-sl_status sl_cpu_matmul(sl_device *device, sl_matmul *p, const float *a, const float *b, const float *bias, float *c,
-                        void *scratch) {
+sl_status sl_cpu_matmul(sl_device *device, sl_matmul *p, const float *a, const float *b, const float *bias,
+                        float *c, void *scratch) {
     sl_cpu *cpu = (sl_cpu *)device;
     dnnl_exec_arg_t list[5];
     int count = 0;

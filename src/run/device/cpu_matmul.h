@@ -1,5 +1,5 @@
-/* Matrix products by oneDNN: its matmul primitive, one per shape, made once. (Not dnnl_sgemm: that changes the values of
- * a row with the number of rows.) f32 strictly, scratch from the caller. */
+/* Matrix products by oneDNN: its matmul primitive, one per shape, made once. (Not dnnl_sgemm: that changes
+ * the values of a row with the number of rows.) f32 strictly, scratch from the caller. */
 #ifndef SL_RUN_DEVICE_CPU_MATMUL_H
 #define SL_RUN_DEVICE_CPU_MATMUL_H
 

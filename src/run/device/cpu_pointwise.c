@@ -1,7 +1,8 @@
 #include "run/device/cpu_lanes.h"
 
-/* gelu(x) = x / (1 + e) with e = exp(-2u), u = sqrt(2/pi) (x + 0.044715 x^3): the same as x (1 + tanh u) / 2, and exact
- * in relative terms where 1 + tanh u would cancel. e never overflows, because sl_exp ends at exp(88). */
+/* gelu(x) = x / (1 + e) with e = exp(-2u), u = sqrt(2/pi) (x + 0.044715 x^3): the same as x (1 + tanh u) / 2,
+ * and exact in relative terms where 1 + tanh u would cancel. e never overflows, because sl_exp ends at
+ * exp(88). */
 #define SLOPE 0.7978845608028654f
 #define CUBIC 0.044715f
 
@@ -25,7 +26,8 @@ void sl_cpu_gelu_input_grad(size_t count, float *restrict x, float *restrict d) 
 }
 
 SL_VECTORISED
-void sl_cpu_bias_grad(int rows, int width, const float *restrict dy, float *restrict scratch, float *restrict grad) {
+void sl_cpu_bias_grad(int rows, int width, const float *restrict dy, float *restrict scratch,
+                      float *restrict grad) {
     memset(scratch, 0, (size_t)width * sizeof *scratch);
     for (int row = 0; row < rows; row++)
         for (int i = 0; i < width; i++)
@@ -42,13 +44,15 @@ SL_INLINE size_t split_place(size_t v, size_t parts, size_t batch, size_t heads,
 }
 
 void sl_cpu_split_heads(int parts, int batch, int heads, int context, int size, const float *x, float *y) {
-    const size_t p = (size_t)parts, b = (size_t)batch, h = (size_t)heads, c = (size_t)context, s = (size_t)size;
+    const size_t p = (size_t)parts, b = (size_t)batch, h = (size_t)heads, c = (size_t)context,
+                 s = (size_t)size;
     for (size_t v = 0; v < b * c * p * h; v++)
         memcpy(y + split_place(v, p, b, h, c) * s, x + v * s, s * sizeof *x);
 }
 
 void sl_cpu_join_heads(int parts, int batch, int heads, int context, int size, const float *y, float *x) {
-    const size_t p = (size_t)parts, b = (size_t)batch, h = (size_t)heads, c = (size_t)context, s = (size_t)size;
+    const size_t p = (size_t)parts, b = (size_t)batch, h = (size_t)heads, c = (size_t)context,
+                 s = (size_t)size;
     for (size_t v = 0; v < b * c * p * h; v++)
         memcpy(x + v * s, y + split_place(v, p, b, h, c) * s, s * sizeof *x);
 }
@@ -57,15 +61,16 @@ SL_VECTORISED
 void sl_cpu_embed(int rows, int width, int context, const uint8_t *restrict token, const float *restrict wte,
                   const float *restrict wpe, float *restrict x) {
     for (int row = 0; row < rows; row++) {
-        const float *t = wte + (size_t)token[row] * (size_t)width, *p = wpe + (size_t)(row % context) * (size_t)width;
+        const float *t = wte + (size_t)token[row] * (size_t)width,
+                    *p = wpe + (size_t)(row % context) * (size_t)width;
         for (int i = 0; i < width; i++)
             x[(size_t)row * (size_t)width + (size_t)i] = t[i] + p[i];
     }
 }
 
 SL_VECTORISED
-void sl_cpu_embed_weight_grad(int rows, int width, int context, const uint8_t *restrict token, const float *restrict dx,
-                              float *restrict wte_grad, float *restrict wpe_grad) {
+void sl_cpu_embed_weight_grad(int rows, int width, int context, const uint8_t *restrict token,
+                              const float *restrict dx, float *restrict wte_grad, float *restrict wpe_grad) {
     for (int row = 0; row < rows; row++) {
         float *t = wte_grad + (size_t)token[row] * (size_t)width;
         float *p = wpe_grad + (size_t)(row % context) * (size_t)width;

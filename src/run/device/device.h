@@ -1,9 +1,10 @@
 /* A device: the arithmetic of the model as one table of functions, f32 throughout, row-major, plain pointers.
- * The cpu one is oneDNN for matrix products and the kernels of cpu_*.c for the rest; another device fills the same table.
+ * The cpu one is oneDNN for matrix products and the kernels of cpu_*.c for the rest; another device fills the
+ * same table.
  *
- * What every implementation keeps (design.md, rules 1 and 2): the result of a row never depends on how many rows there
- * are or how they are aligned; the threads are what was configured, whoever calls; sums run in one fixed order.
- * A device is used by one thread at a time. */
+ * What every implementation keeps (design.md, rules 1 and 2): the result of a row never depends on how many
+ * rows there are or how they are aligned; the threads are what was configured, whoever calls; sums run in one
+ * fixed order. A device is used by one thread at a time. */
 #ifndef SL_RUN_DEVICE_DEVICE_H
 #define SL_RUN_DEVICE_DEVICE_H
 
@@ -34,15 +35,18 @@ struct sl_device {
     sl_status (*matmul_prepare)(sl_device *device, const sl_matmul_shape *shape, sl_matmul **product,
                                 size_t *scratch_bytes);
     /** Runs it. `bias` NULL unless shape.bias; `scratch` of that size, 64-byte aligned. SL_ESYS. */
-    sl_status (*matmul)(sl_device *device, sl_matmul *product, const float *a, const float *b, const float *bias,
-                        float *c, void *scratch);
+    sl_status (*matmul)(sl_device *device, sl_matmul *product, const float *a, const float *b,
+                        const float *bias, float *c, void *scratch);
 
-    /** Layer normalisation, eps 1e-5: normal[rows][width] = (x - mean) * scale[row], y = normal * gain + bias. */
-    void (*layernorm)(int rows, int width, const float *x, const float *gain, const float *bias, float *normal,
-                      float *scale, float *y);
+    /** Layer normalisation, eps 1e-5: normal[rows][width] = (x - mean) * scale[row], y = normal * gain +
+     * bias. */
+    void (*layernorm)(int rows, int width, const float *x, const float *gain, const float *bias,
+                      float *normal, float *scale, float *y);
     /** The last step of it again: y = normal * gain + bias, same bits as above. */
-    void (*layernorm_apply)(int rows, int width, const float *normal, const float *gain, const float *bias, float *y);
-    /** dx = residual + gradient through the normalisation of dy; `residual` NULL: none. dx may be residual. */
+    void (*layernorm_apply)(int rows, int width, const float *normal, const float *gain, const float *bias,
+                            float *y);
+    /** dx = residual + gradient through the normalisation of dy; `residual` NULL: none. dx may be residual.
+     */
     void (*layernorm_input_grad)(int rows, int width, const float *dy, const float *gain, const float *normal,
                                  const float *scale, const float *residual, float *dx);
     /** gain_grad += sum over rows of dy * normal, bias_grad += sum over rows of dy; scratch[2 * width]. */
@@ -68,10 +72,11 @@ struct sl_device {
     void (*join_heads)(int parts, int batch, int heads, int context, int size, const float *y, float *x);
 
     /** x[row] = wte[token[row]] + wpe[row % context]. */
-    void (*embed)(int rows, int width, int context, const uint8_t *token, const float *wte, const float *wpe, float *x);
+    void (*embed)(int rows, int width, int context, const uint8_t *token, const float *wte, const float *wpe,
+                  float *x);
     /** The sums of that, added row by row in ascending order. */
-    void (*embed_weight_grad)(int rows, int width, int context, const uint8_t *token, const float *dx, float *wte_grad,
-                              float *wpe_grad);
+    void (*embed_weight_grad)(int rows, int width, int context, const uint8_t *token, const float *dx,
+                              float *wte_grad, float *wpe_grad);
 
     /** Sum over rows (ascending, f64) of -log softmax(logits[row])[target[row]], in nats; the logits become
      *  grad_scale * (softmax - one_hot(target)). */
@@ -80,7 +85,8 @@ struct sl_device {
     void (*close)(sl_device *device);
 };
 
-/** The cpu with that many threads for matrix products (>= 1). Frees everything in device->close. SL_EINVAL, SL_ESYS. */
+/** The cpu with that many threads for matrix products (>= 1). Frees everything in device->close. SL_EINVAL,
+ * SL_ESYS. */
 sl_status sl_device_open_cpu(int threads, sl_device **device);
 
 #endif

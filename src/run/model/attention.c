@@ -28,8 +28,8 @@ sl_status sl_attention_forward(sl_model_stage *s, const float *qkv, float *out) 
     return SL_OK;
 }
 
-/* With y = p v: dp = dy v', dv = p' dy, ds = softmax's gradient, dq = ds k, dk = ds' q. Each gradient replaces its
- * operand as soon as that has been used; only q must be saved aside. */
+/* With y = p v: dp = dy v', dv = p' dy, ds = softmax's gradient, dq = ds k, dk = ds' q. Each gradient
+ * replaces its operand as soon as that has been used; only q must be saved aside. */
 static sl_status head_input_grad(sl_model_stage *s, float *q, float *k, float *v, const float *dy) {
     const sl_model_config *c = &s->config;
     const size_t square = (size_t)c->context * (size_t)c->context;

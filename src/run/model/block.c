@@ -9,16 +9,20 @@ sl_status sl_block_forward(sl_model_stage *s, int b, float *kept) {
     const sl_model_config *c = &s->config;
     const int n = s->layout.rows, w = c->width;
     float *x = s->scratch + s->layout.x, *h = s->scratch + s->layout.h, *wide = s->scratch + s->layout.wide;
-    d->layernorm(n, w, x, WEIGHT(SL_LN_1_WEIGHT), WEIGHT(SL_LN_1_BIAS), kept + l->normal1, kept + l->scale1, h);
+    d->layernorm(n, w, x, WEIGHT(SL_LN_1_WEIGHT), WEIGHT(SL_LN_1_BIAS), kept + l->normal1, kept + l->scale1,
+                 h);
     SL_TRY(sl_stage_multiply(s, SL_PRODUCT_ATTN, h, WEIGHT(SL_ATTN_WEIGHT), WEIGHT(SL_ATTN_BIAS), wide));
     d->split_heads(3, c->batch, c->heads, c->context, w / c->heads, wide, kept + l->qkv);
     SL_TRY(sl_attention_forward(s, kept + l->qkv, kept + l->heads));
     SL_TRY(sl_stage_multiply(s, SL_PRODUCT_ATTN_PROJ, kept + l->heads, WEIGHT(SL_ATTN_PROJ_WEIGHT),
                              WEIGHT(SL_ATTN_PROJ_BIAS), x));
-    d->layernorm(n, w, x, WEIGHT(SL_LN_2_WEIGHT), WEIGHT(SL_LN_2_BIAS), kept + l->normal2, kept + l->scale2, h);
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_FC, h, WEIGHT(SL_FC_WEIGHT), WEIGHT(SL_FC_BIAS), kept + l->hidden));
+    d->layernorm(n, w, x, WEIGHT(SL_LN_2_WEIGHT), WEIGHT(SL_LN_2_BIAS), kept + l->normal2, kept + l->scale2,
+                 h);
+    SL_TRY(
+        sl_stage_multiply(s, SL_PRODUCT_FC, h, WEIGHT(SL_FC_WEIGHT), WEIGHT(SL_FC_BIAS), kept + l->hidden));
     d->gelu((size_t)n * (size_t)w * 4, kept + l->hidden, wide);
-    return sl_stage_multiply(s, SL_PRODUCT_FC_PROJ, wide, WEIGHT(SL_FC_PROJ_WEIGHT), WEIGHT(SL_FC_PROJ_BIAS), x);
+    return sl_stage_multiply(s, SL_PRODUCT_FC_PROJ, wide, WEIGHT(SL_FC_PROJ_WEIGHT), WEIGHT(SL_FC_PROJ_BIAS),
+                             x);
 }
 
 sl_status sl_block_input_grad(sl_model_stage *s, int b, float *kept, float *added, float *input_grad) {
@@ -31,13 +35,15 @@ sl_status sl_block_input_grad(sl_model_stage *s, int b, float *kept, float *adde
     d->gelu_input_grad((size_t)n * (size_t)w * 4, kept + l->hidden, added + l->hidden_grad);
     SL_TRY(sl_stage_multiply(s, SL_PRODUCT_FC_GRAD, added + l->hidden_grad, WEIGHT(SL_FC_WEIGHT), NULL,
                              added + l->norm2));
-    d->layernorm_input_grad(n, w, added + l->norm2, WEIGHT(SL_LN_2_WEIGHT), kept + l->normal2, kept + l->scale2,
-                            added + l->out, added + l->middle);
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_ATTN_PROJ_GRAD, added + l->middle, WEIGHT(SL_ATTN_PROJ_WEIGHT), NULL, h));
+    d->layernorm_input_grad(n, w, added + l->norm2, WEIGHT(SL_LN_2_WEIGHT), kept + l->normal2,
+                            kept + l->scale2, added + l->out, added + l->middle);
+    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_ATTN_PROJ_GRAD, added + l->middle, WEIGHT(SL_ATTN_PROJ_WEIGHT),
+                             NULL, h));
     SL_TRY(sl_attention_input_grad(s, kept + l->qkv, h));
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_ATTN_GRAD, kept + l->qkv, WEIGHT(SL_ATTN_WEIGHT), NULL, added + l->norm1));
-    d->layernorm_input_grad(n, w, added + l->norm1, WEIGHT(SL_LN_1_WEIGHT), kept + l->normal1, kept + l->scale1,
-                            added + l->middle, input_grad);
+    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_ATTN_GRAD, kept + l->qkv, WEIGHT(SL_ATTN_WEIGHT), NULL,
+                             added + l->norm1));
+    d->layernorm_input_grad(n, w, added + l->norm1, WEIGHT(SL_LN_1_WEIGHT), kept + l->normal1,
+                            kept + l->scale1, added + l->middle, input_grad);
     return SL_OK;
 }
 

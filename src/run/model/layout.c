@@ -43,7 +43,9 @@ void sl_layout_make(const sl_model_config *c, int stage, int stages, sl_layout *
     int first, end;
     sl_model_cut(c, stage, stages, &first, &end);
     const size_t n = (size_t)c->batch * (size_t)c->context, w = (size_t)c->width;
-    *l = (sl_layout){.rows = c->batch * c->context, .blocks = end - first, .is_first = stage == 0,
+    *l = (sl_layout){.rows = c->batch * c->context,
+                     .blocks = end - first,
+                     .is_first = stage == 0,
                      .is_last = stage == stages - 1};
     lay_block(n, w, &l->block);
     l->forward = (size_t)l->blocks * l->block.forward;

@@ -20,14 +20,15 @@ sl_status sl_model_check(const sl_model_config *c, int stages) {
     if (c->vocabulary < 1 || c->vocabulary > 256)
         return sl_error(SL_EINVAL, "a vocabulary of bytes has 1 to 256 entries, got %d", c->vocabulary);
     if (c->width % c->heads)
-        return sl_error(SL_EINVAL, "'model.width' (%d) must be a multiple of 'model.heads' (%d)", c->width, c->heads);
+        return sl_error(SL_EINVAL, "'model.width' (%d) must be a multiple of 'model.heads' (%d)", c->width,
+                        c->heads);
     if (stages > c->layers)
-        return sl_error(SL_EINVAL, "%d pipeline stages need at least as many layers, 'model.layers' is %d", stages,
-                        c->layers);
+        return sl_error(SL_EINVAL, "%d pipeline stages need at least as many layers, 'model.layers' is %d",
+                        stages, c->layers);
     /* products take int sizes */
     if ((int64_t)c->batch * c->context > INT_MAX || 4 * (int64_t)c->width > INT_MAX)
-        return sl_error(SL_EINVAL, "a microbatch of %d sequences of %d tokens, width %d, is too large", c->batch,
-                        c->context, c->width);
+        return sl_error(SL_EINVAL, "a microbatch of %d sequences of %d tokens, width %d, is too large",
+                        c->batch, c->context, c->width);
     return SL_OK;
 }
 
@@ -71,7 +72,8 @@ typedef struct fixed_size {
     size_t own, head, head_weight;
 } fixed_size;
 
-static fixed_size size_fixed(const sl_model_config *c, const sl_parameter *list, int count, int stage, int stages) {
+static fixed_size size_fixed(const sl_model_config *c, const sl_parameter *list, int count, int stage,
+                             int stages) {
     fixed_size f = {0};
     for (int i = 0; i < count; i++)
         f.own += padded(list[i].count);
@@ -86,8 +88,8 @@ static size_t fixed_floats(fixed_size f) {
     return 4 * f.own + f.head + f.head_weight;
 }
 
-static sl_status prepare_products(const sl_model_config *c, sl_device *device, int is_last, sl_matmul **product,
-                                  size_t *scratch) {
+static sl_status prepare_products(const sl_model_config *c, sl_device *device, int is_last,
+                                  sl_matmul **product, size_t *scratch) {
     *scratch = 0;
     for (int p = 0; p < (is_last ? SL_PRODUCTS : SL_PRODUCT_HEAD); p++) {
         const sl_matmul_shape shape = sl_product_shape(c, (sl_product)p);
@@ -98,7 +100,8 @@ static sl_status prepare_products(const sl_model_config *c, sl_device *device, i
     return SL_OK;
 }
 
-sl_status sl_model_measure(const sl_model_config *c, sl_device *device, int stage, int stages, sl_model_bytes *bytes) {
+sl_status sl_model_measure(const sl_model_config *c, sl_device *device, int stage, int stages,
+                           sl_model_bytes *bytes) {
     sl_layout layout;
     sl_parameter *list;
     sl_matmul *product[SL_PRODUCTS];
@@ -129,8 +132,8 @@ static float *advance(float **at, size_t count) {
 /* Gradients come first and in one piece, so that clearing them is one pass. */
 static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
     const fixed_size f = size_fixed(&s->config, s->parameter, s->parameters, stage, stages);
-    SL_TRY(sl_arena_take(s->arena, fixed_floats(f) * sizeof(float), SL_ARENA_LOW, "weights and optimizer state",
-                         &s->memory));
+    SL_TRY(sl_arena_take(s->arena, fixed_floats(f) * sizeof(float), SL_ARENA_LOW,
+                         "weights and optimizer state", &s->memory));
     memset(s->memory, 0, fixed_floats(f) * sizeof(float));
     float *at = s->memory;
     s->gradient = at;
@@ -154,15 +157,16 @@ static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
 static sl_status open_memory(sl_model_stage *s, int stage, int stages) {
     size_t scratch;
     SL_TRY(prepare_products(&s->config, s->device, s->layout.is_last, s->product, &scratch));
-    SL_TRY(sl_alloc(&s->parameter, (size_t)list_parameters(&s->config, stage, stages, NULL), sizeof *s->parameter));
+    SL_TRY(sl_alloc(&s->parameter, (size_t)list_parameters(&s->config, stage, stages, NULL),
+                    sizeof *s->parameter));
     s->parameters = list_parameters(&s->config, stage, stages, s->parameter);
     SL_TRY(place_parameters(s, stage, stages));
     SL_TRY(sl_arena_take(s->arena, s->layout.scratch * sizeof(float), SL_ARENA_LOW, "scratch", &s->scratch));
     return sl_arena_take(s->arena, scratch, SL_ARENA_LOW, "scratch of matrix products", &s->product_scratch);
 }
 
-sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, sl_arena *arena, int stage, int stages,
-                              uint64_t seed, sl_model_stage **out) {
+sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, sl_arena *arena, int stage,
+                              int stages, uint64_t seed, sl_model_stage **out) {
     sl_model_stage *s;
     int end;
     SL_TRY(sl_model_check(config, stages));

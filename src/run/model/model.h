@@ -4,14 +4,15 @@
  *   each block:  x += c_proj(attention(c_attn(ln_1(x))));  x += c_proj(gelu(c_fc(ln_2(x))))
  *   logits = ln_f(x) * transposed(wte);  loss = mean over tokens of -log softmax(logits)[next byte]
  *
- * Blocks are cut contiguously; the first stage has the embeddings, the last one ln_f, the head and the loss. The head
- * is tied to wte: it has its own gradient accumulator everywhere, and where it is not on the first stage its own copy of
- * the weight (design.md, "Rules that keep every bit", 4).
+ * Blocks are cut contiguously; the first stage has the embeddings, the last one ln_f, the head and the loss.
+ * The head is tied to wte: it has its own gradient accumulator everywhere, and where it is not on the first
+ * stage its own copy of the weight (design.md, "Rules that keep every bit", 4).
  *
- * F keeps what I and W need; I computes gradients of activations and keeps those that W needs; W adds to the weights'
- * gradients and frees the microbatch. B is I and then W. The attention weights are not kept but computed again
- * by the same kernels, so that memory grows with the context and not with its square.
- * Every number is a function of the weights and the microbatch: stages, order of ops and addresses change no bit. */
+ * F keeps what I and W need; I computes gradients of activations and keeps those that W needs; W adds to the
+ * weights' gradients and frees the microbatch. B is I and then W. The attention weights are not kept but
+ * computed again by the same kernels, so that memory grows with the context and not with its square. Every
+ * number is a function of the weights and the microbatch: stages, order of ops and addresses change no bit.
+ */
 #ifndef SL_RUN_MODEL_MODEL_H
 #define SL_RUN_MODEL_MODEL_H
 
@@ -42,58 +43,65 @@ typedef struct sl_model_bytes {
     size_t message;  /* an activation between stages: batch * context * width floats */
 } sl_model_bytes;
 
-/** An arena of fixed + n * (forward + backward) is enough for n microbatches between F and W; validation between
- *  iterations needs n >= 1. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
+/** An arena of fixed + n * (forward + backward) is enough for n microbatches between F and W; validation
+ * between iterations needs n >= 1. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
 sl_status sl_model_measure(const sl_model_config *config, sl_device *device, int stage, int stages,
                            sl_model_bytes *bytes);
 
 typedef struct sl_model_stage sl_model_stage;
 
-/** A stage with its initial weights, a function of `seed` and the parameters' names; moments and gradients 0. Takes its
- *  fixed memory from `arena`; both `device` and `arena` must outlive it. SL_EINVAL, SL_ENOMEM, SL_ESYS. */
-sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, sl_arena *arena, int stage, int stages,
-                              uint64_t seed, sl_model_stage **out);
+/** A stage with its initial weights, a function of `seed` and the parameters' names; moments and gradients 0.
+ * Takes its fixed memory from `arena`; both `device` and `arena` must outlive it. SL_EINVAL, SL_ENOMEM,
+ * SL_ESYS. */
+sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, sl_arena *arena, int stage,
+                              int stages, uint64_t seed, sl_model_stage **out);
 void sl_model_stage_close(sl_model_stage *stage);
 
-/** Starts an iteration of that many microbatches: gradients become +0, losses are forgotten, and what an iteration cut
- *  short may have kept is freed. The loss is the mean over all tokens of all `microbatches`, which scales the gradients. */
+/** Starts an iteration of that many microbatches: gradients become +0, losses are forgotten, and what an
+ * iteration cut short may have kept is freed. The loss is the mean over all tokens of all `microbatches`,
+ * which scales the gradients. */
 sl_status sl_model_begin(sl_model_stage *stage, int microbatches);
 
-/** As sl_model_begin for one replica or rank whose microbatches are part of a larger batch of `total` of equal size. */
+/** As sl_model_begin for one replica or rank whose microbatches are part of a larger batch of `total` of
+ * equal size. */
 sl_status sl_model_begin_part(sl_model_stage *stage, int microbatches, int total);
 
-/** F of a microbatch, 0 <= microbatch < microbatches, once an iteration. tokens[batch][context]: read on the first
- *  stage only; targets, the same one byte later: on the last only; else NULL. input and output [batch][context][width]:
- *  NULL on the first and the last stage. Nothing passed is needed after the call.
+/** F of a microbatch, 0 <= microbatch < microbatches, once an iteration. tokens[batch][context]: read on the
+ * first stage only; targets, the same one byte later: on the last only; else NULL. input and output
+ * [batch][context][width]: NULL on the first and the last stage. Nothing passed is needed after the call.
  *  SL_EINVAL: out of turn, or a token outside the vocabulary; SL_ENOMEM: over the arena's limit. */
-sl_status sl_model_forward(sl_model_stage *stage, int microbatch, const uint8_t *tokens, const uint8_t *targets,
-                           const float *input, float *output);
+sl_status sl_model_forward(sl_model_stage *stage, int microbatch, const uint8_t *tokens,
+                           const uint8_t *targets, const float *input, float *output);
 
-/** I: gradient of the stage's output in (NULL on the last: it starts from the loss), of its input out (NULL on the first). */
-sl_status sl_model_input_grad(sl_model_stage *stage, int microbatch, const float *output_grad, float *input_grad);
+/** I: gradient of the stage's output in (NULL on the last: it starts from the loss), of its input out (NULL
+ * on the first). */
+sl_status sl_model_input_grad(sl_model_stage *stage, int microbatch, const float *output_grad,
+                              float *input_grad);
 
 /** W: microbatches in ascending order, or SL_EINVAL. */
 sl_status sl_model_weight_grad(sl_model_stage *stage, int microbatch);
 
-/** F without I and W to follow: keeps nothing, and *loss (last stage; may be NULL elsewhere) is the mean over its tokens. */
-sl_status sl_model_evaluate(sl_model_stage *stage, const uint8_t *tokens, const uint8_t *targets, const float *input,
-                            float *output, double *loss);
+/** F without I and W to follow: keeps nothing, and *loss (last stage; may be NULL elsewhere) is the mean over
+ * its tokens. */
+sl_status sl_model_evaluate(sl_model_stage *stage, const uint8_t *tokens, const uint8_t *targets,
+                            const float *input, float *output, double *loss);
 
 /** Mean loss of a microbatch over its tokens, nats; on the last stage after its F, else NaN. */
 double sl_model_loss(const sl_model_stage *stage, int microbatch);
 
-/** The stage's parameters in canonical order, without the head's copy. Owned by the stage. The canonical list of the
- *  model is that of stage 0, then 1, ... */
+/** The stage's parameters in canonical order, without the head's copy. Owned by the stage. The canonical list
+ * of the model is that of stage 0, then 1, ... */
 sl_parameter *sl_model_parameters(sl_model_stage *stage, int *count);
 
-/** The tied head on the last stage: `gradient` is its own accumulator, `weight` its copy (or wte's own weight, if
- *  this stage is also the first). NULL on other stages. */
+/** The tied head on the last stage: `gradient` is its own accumulator, `weight` its copy (or wte's own
+ * weight, if this stage is also the first). NULL on other stages. */
 sl_parameter *sl_model_head(sl_model_stage *stage);
 
 /** The token embedding on the first stage, else NULL. */
 sl_parameter *sl_model_embedding(sl_model_stage *stage);
 
-/** On the first stage: embedding gradient += head gradient [vocabulary * width]. Once an iteration, after all W. */
+/** On the first stage: embedding gradient += head gradient [vocabulary * width]. Once an iteration, after all
+ * W. */
 sl_status sl_model_add_head(sl_model_stage *stage, const float *head_gradient);
 
 #endif

@@ -1,5 +1,6 @@
-/* Parameters by their Hugging Face names (GPT2LMHeadModel without the "transformer." prefix), shapes and order: the one
- * canonical list that hash, norm and checkpoints use. Linear weights are Conv1D's, [inputs][outputs]. */
+/* Parameters by their Hugging Face names (GPT2LMHeadModel without the "transformer." prefix), shapes and
+ * order: the one canonical list that hash, norm and checkpoints use. Linear weights are Conv1D's,
+ * [inputs][outputs]. */
 #ifndef SL_RUN_MODEL_PARAMETER_H
 #define SL_RUN_MODEL_PARAMETER_H
 
@@ -45,7 +46,8 @@ void sl_parameter_position(int context, int width, sl_parameter *out);
 void sl_parameter_block(int layer, int index, int width, sl_parameter *out);
 void sl_parameter_final(int index, int width, sl_parameter *out); /* 0: ln_f.weight, 1: ln_f.bias */
 
-/** Initial weights: element i is a pure function of (seed, name, i), so it does not depend on who holds it. */
+/** Initial weights: element i is a pure function of (seed, name, i), so it does not depend on who holds it.
+ */
 void sl_parameter_initialise(const sl_parameter *parameter, uint64_t seed, int layers);
 
 #endif

@@ -33,7 +33,8 @@ sl_status sl_model_begin(sl_model_stage *s, int microbatches) {
 
 static sl_status in_turn(const sl_model_stage *s, int microbatch, sl_progress wanted, const char *op) {
     if (microbatch < 0 || microbatch >= s->microbatches)
-        return sl_error(SL_EINVAL, "%s of microbatch %d: the iteration has %d", op, microbatch, s->microbatches);
+        return sl_error(SL_EINVAL, "%s of microbatch %d: the iteration has %d", op, microbatch,
+                        s->microbatches);
     if (s->kept[microbatch].progress != wanted)
         return sl_error(SL_EINVAL, "%s of microbatch %d is out of turn", op, microbatch);
     return SL_OK;
@@ -53,10 +54,11 @@ static sl_status forward_loss(sl_model_stage *s, const uint8_t *targets, float *
     const sl_parameter *gain = &s->parameter[s->parameters - 2], *bias = &s->parameter[s->parameters - 1];
     float *h = s->scratch + l->h;
     SL_TRY(check_bytes(&s->config, targets, "target"));
-    s->device->layernorm(l->rows, s->config.width, s->scratch + l->x, gain->weight, bias->weight, kept + l->normal,
-                         kept + l->scale, h);
+    s->device->layernorm(l->rows, s->config.width, s->scratch + l->x, gain->weight, bias->weight,
+                         kept + l->normal, kept + l->scale, h);
     SL_TRY(sl_stage_multiply(s, SL_PRODUCT_HEAD, h, s->head.weight, NULL, kept + l->logits));
-    double sum = s->device->cross_entropy(l->rows, s->config.vocabulary, kept + l->logits, targets, s->loss_scale);
+    double sum =
+        s->device->cross_entropy(l->rows, s->config.vocabulary, kept + l->logits, targets, s->loss_scale);
     *loss = sum / (double)l->rows;
     return SL_OK;
 }
@@ -82,8 +84,8 @@ static sl_status pass(sl_model_stage *s, const uint8_t *tokens, const uint8_t *t
     return SL_OK;
 }
 
-static sl_status check_pointers(const sl_model_stage *s, const void *first, const void *last, const void *before,
-                                const void *after, const char *op) {
+static sl_status check_pointers(const sl_model_stage *s, const void *first, const void *last,
+                                const void *before, const void *after, const char *op) {
     const sl_layout *l = &s->layout;
     if ((l->is_first ? first : before) && (l->is_last ? last : after))
         return SL_OK;
@@ -95,17 +97,19 @@ sl_status sl_model_forward(sl_model_stage *s, int microbatch, const uint8_t *tok
     SL_TRY(in_turn(s, microbatch, SL_PROGRESS_NONE, "F"));
     SL_TRY(check_pointers(s, tokens, targets, input, output, "F"));
     sl_kept *k = &s->kept[microbatch];
-    SL_TRY(sl_arena_take(s->arena, s->layout.forward * sizeof(float), SL_ARENA_LOW, "F of a microbatch", &k->forward));
+    SL_TRY(sl_arena_take(s->arena, s->layout.forward * sizeof(float), SL_ARENA_LOW, "F of a microbatch",
+                         &k->forward));
     k->progress = SL_PROGRESS_F;
     return pass(s, tokens, targets, input, output, k->forward, &k->loss);
 }
 
-sl_status sl_model_evaluate(sl_model_stage *s, const uint8_t *tokens, const uint8_t *targets, const float *input,
-                            float *output, double *loss) {
+sl_status sl_model_evaluate(sl_model_stage *s, const uint8_t *tokens, const uint8_t *targets,
+                            const float *input, float *output, double *loss) {
     float *kept;
     double ignored;
     SL_TRY(check_pointers(s, tokens, targets, input, output, "validation"));
-    SL_TRY(sl_arena_take(s->arena, s->layout.forward * sizeof(float), SL_ARENA_LOW, "a validation pass", &kept));
+    SL_TRY(
+        sl_arena_take(s->arena, s->layout.forward * sizeof(float), SL_ARENA_LOW, "a validation pass", &kept));
     sl_status status = pass(s, tokens, targets, input, output, kept, loss ? loss : &ignored);
     sl_arena_give(s->arena, kept);
     return status;
@@ -114,19 +118,23 @@ sl_status sl_model_evaluate(sl_model_stage *s, const uint8_t *tokens, const uint
 /* Gradient of ln_f's output and input: the head, from the gradient of the logits that F left. */
 static sl_status loss_input_grad(sl_model_stage *s, const float *kept, float *added, float *out) {
     const sl_layout *l = &s->layout;
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_HEAD_GRAD, kept + l->logits, s->head.weight, NULL, added + l->norm));
-    s->device->layernorm_input_grad(l->rows, s->config.width, added + l->norm, s->parameter[s->parameters - 2].weight,
-                                    kept + l->normal, kept + l->scale, NULL, out);
+    SL_TRY(
+        sl_stage_multiply(s, SL_PRODUCT_HEAD_GRAD, kept + l->logits, s->head.weight, NULL, added + l->norm));
+    s->device->layernorm_input_grad(l->rows, s->config.width, added + l->norm,
+                                    s->parameter[s->parameters - 2].weight, kept + l->normal, kept + l->scale,
+                                    NULL, out);
     return SL_OK;
 }
 
-sl_status sl_model_input_grad(sl_model_stage *s, int microbatch, const float *output_grad, float *input_grad) {
+sl_status sl_model_input_grad(sl_model_stage *s, int microbatch, const float *output_grad,
+                              float *input_grad) {
     const sl_layout *l = &s->layout;
     const size_t bytes = (size_t)l->rows * (size_t)s->config.width * sizeof(float);
     SL_TRY(in_turn(s, microbatch, SL_PROGRESS_F, "I"));
     SL_TRY(check_pointers(s, s, s, input_grad, output_grad, "I"));
     sl_kept *k = &s->kept[microbatch];
-    SL_TRY(sl_arena_take(s->arena, l->backward * sizeof(float), SL_ARENA_HIGH, "I of a microbatch", &k->backward));
+    SL_TRY(sl_arena_take(s->arena, l->backward * sizeof(float), SL_ARENA_HIGH, "I of a microbatch",
+                         &k->backward));
     k->progress = SL_PROGRESS_I;
     float *last_out = k->backward + (size_t)(l->blocks - 1) * l->block.backward + l->block.out;
     if (l->is_last)
@@ -135,8 +143,9 @@ sl_status sl_model_input_grad(sl_model_stage *s, int microbatch, const float *ou
         memcpy(last_out, output_grad, bytes);
     for (int b = l->blocks - 1; b >= 0; b--) {
         float *added = k->backward + (size_t)b * l->block.backward;
-        float *down = b > 0 ? added - l->block.backward + l->block.out
-                            : l->is_first ? k->backward + l->embedded : input_grad;
+        float *down = b > 0         ? added - l->block.backward + l->block.out
+                      : l->is_first ? k->backward + l->embedded
+                                    : input_grad;
         SL_TRY(sl_block_input_grad(s, b, k->forward + (size_t)b * l->block.forward, added, down));
     }
     return SL_OK;
@@ -174,4 +183,3 @@ sl_status sl_model_weight_grad(sl_model_stage *s, int microbatch) {
     s->next_weight++;
     return SL_OK;
 }
-

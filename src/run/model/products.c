@@ -1,10 +1,16 @@
 #include "run/model/products.h"
 
-/* c[rows][columns] = a[rows][inner] * b[inner][columns] of dense matrices, either of them stored transposed. */
+/* c[rows][columns] = a[rows][inner] * b[inner][columns] of dense matrices, either of them stored transposed.
+ */
 static sl_matmul_shape dense(int rows, int inner, int columns, int transpose_a, int transpose_b) {
-    return (sl_matmul_shape){.rows = rows, .columns = columns, .inner = inner, .transpose_a = transpose_a,
-                             .transpose_b = transpose_b, .a_stride = transpose_a ? rows : inner,
-                             .b_stride = transpose_b ? inner : columns, .c_stride = columns};
+    return (sl_matmul_shape){.rows = rows,
+                             .columns = columns,
+                             .inner = inner,
+                             .transpose_a = transpose_a,
+                             .transpose_b = transpose_b,
+                             .a_stride = transpose_a ? rows : inner,
+                             .b_stride = transpose_b ? inner : columns,
+                             .c_stride = columns};
 }
 
 static sl_matmul_shape forward(int rows, int inner, int columns, int add) {
@@ -21,7 +27,8 @@ static sl_matmul_shape weight_grad(int rows, int inputs, int outputs) {
 }
 
 sl_matmul_shape sl_product_shape(const sl_model_config *c, sl_product product) {
-    const int n = c->batch * c->context, t = c->context, w = c->width, d = c->width / c->heads, v = c->vocabulary;
+    const int n = c->batch * c->context, t = c->context, w = c->width, d = c->width / c->heads,
+              v = c->vocabulary;
     switch (product) {
     case SL_PRODUCT_ATTN:
         return forward(n, w, 3 * w, 0);

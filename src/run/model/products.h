@@ -1,4 +1,5 @@
-/* The matrix products of the model, by name: a stage prepares all of them once, so that no op pays for making one. */
+/* The matrix products of the model, by name: a stage prepares all of them once, so that no op pays for making
+ * one. */
 #ifndef SL_RUN_MODEL_PRODUCTS_H
 #define SL_RUN_MODEL_PRODUCTS_H
 

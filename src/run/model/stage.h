@@ -23,7 +23,7 @@ struct sl_model_stage {
     sl_parameter *parameter;
     int parameters, block_base; /* block_base: index of the first block's first parameter */
     sl_parameter head;
-    float *memory;  /* weights, gradients, moments */
+    float *memory;   /* weights, gradients, moments */
     float *gradient; /* all gradients, the head's too: [gradients] floats */
     size_t gradients;
     float *scratch;
@@ -41,8 +41,8 @@ static inline const sl_parameter *sl_stage_block(const sl_model_stage *s, int b,
     return &s->parameter[s->block_base + b * SL_BLOCK_PARAMETERS + index];
 }
 
-static inline sl_status sl_stage_multiply(const sl_model_stage *s, sl_product product, const float *a, const float *b,
-                                          const float *bias, float *c) {
+static inline sl_status sl_stage_multiply(const sl_model_stage *s, sl_product product, const float *a,
+                                          const float *b, const float *bias, float *c) {
     return s->device->matmul(s->device, s->product[product], a, b, bias, c, s->product_scratch);
 }
 
@@ -51,7 +51,8 @@ void sl_stage_drop(sl_model_stage *s, sl_kept *kept);
 
 /** F of block b: the residual stream in scratch.x, in place; `kept` is the block's part of what F keeps. */
 sl_status sl_block_forward(sl_model_stage *s, int b, float *kept);
-/** I of block b: the gradient of its output lies in added.out; that of its input goes to input_grad [n][w]. */
+/** I of block b: the gradient of its output lies in added.out; that of its input goes to input_grad [n][w].
+ */
 sl_status sl_block_input_grad(sl_model_stage *s, int b, float *kept, float *added, float *input_grad);
 sl_status sl_block_weight_grad(sl_model_stage *s, int b, const float *kept, const float *added);
 

@@ -64,8 +64,8 @@ static sl_status add_pattern(sl_data *d, const char *pattern) {
     if (result == GLOB_NOMATCH)
         return sl_error(SL_EINVAL, "data: no file matches '%s'", pattern);
     if (result != 0)
-        return sl_error(result == GLOB_NOSPACE ? SL_ENOMEM : SL_EINVAL, "data: '%s' cannot be searched: %s", pattern,
-                        result == GLOB_NOSPACE ? "out of memory" : strerror(errno));
+        return sl_error(result == GLOB_NOSPACE ? SL_ENOMEM : SL_EINVAL, "data: '%s' cannot be searched: %s",
+                        pattern, result == GLOB_NOSPACE ? "out of memory" : strerror(errno));
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* glob sorts by locale */
     sl_status status = SL_OK;
     size_t before = d->files;
@@ -83,7 +83,8 @@ static sl_status cut_tail(sl_data *d, double held_out) {
     if (tail < least)
         tail = least;
     if (d->bytes < tail + d->context + 1)
-        return sl_error(SL_EINVAL, "data: %zu bytes are too few, at least %zu are needed (context %zu, batch %zu)",
+        return sl_error(SL_EINVAL,
+                        "data: %zu bytes are too few, at least %zu are needed (context %zu, batch %zu)",
                         d->bytes, tail + d->context + 1, d->context, d->batch);
     d->training = d->bytes - tail;
     d->windows = (d->training - 1) / d->context;
@@ -96,8 +97,8 @@ static sl_status check(const sl_data_config *c) {
     if (!(c->held_out > 0 && c->held_out < 1))
         return sl_error(SL_EINVAL, "data: the held-out share must lie between 0 and 1, got %g", c->held_out);
     if (c->context < 1 || c->batch < 1 || c->microbatches < 1)
-        return sl_error(SL_EINVAL, "data: context %d, batch %d and microbatches %d must be >= 1", c->context, c->batch,
-                        c->microbatches);
+        return sl_error(SL_EINVAL, "data: context %d, batch %d and microbatches %d must be >= 1", c->context,
+                        c->batch, c->microbatches);
     return SL_OK;
 }
 
@@ -138,8 +139,8 @@ static uint64_t mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/* A permutation of [0, count) without a table: four Feistel rounds on the smallest even number of bits that holds count,
- * repeated until the value falls inside (at most 4 times on average). */
+/* A permutation of [0, count) without a table: four Feistel rounds on the smallest even number of bits that
+ * holds count, repeated until the value falls inside (at most 4 times on average). */
 static uint64_t shuffle(uint64_t key, uint64_t index, uint64_t count) {
     int half = 1;
     while (half < 31 && ((uint64_t)1 << (2 * half)) < count)

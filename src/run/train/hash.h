@@ -1,5 +1,5 @@
-/* The weights' hash: xxh64 (seed 0) over the f32 bytes of all parameters in canonical order, little-endian, without
- * padding. Streaming: pieces may be cut anywhere. */
+/* The weights' hash: xxh64 (seed 0) over the f32 bytes of all parameters in canonical order, little-endian,
+ * without padding. Streaming: pieces may be cut anywhere. */
 #ifndef SL_RUN_TRAIN_HASH_H
 #define SL_RUN_TRAIN_HASH_H
 

@@ -1,6 +1,7 @@
-/* The global gradient norm, the same bits on every layout: each parameter is cut into blocks of 1,024 elements in index
- * order, the squares of a block are summed in f64 by whoever holds it, and the block sums, gathered in canonical order of
- * parameters, are added one after the other. ZeRO may cut parameters at block boundaries only. */
+/* The global gradient norm, the same bits on every layout: each parameter is cut into blocks of 1,024
+ * elements in index order, the squares of a block are summed in f64 by whoever holds it, and the block sums,
+ * gathered in canonical order of parameters, are added one after the other. ZeRO may cut parameters at block
+ * boundaries only. */
 #ifndef SL_RUN_TRAIN_NORM_H
 #define SL_RUN_TRAIN_NORM_H
 

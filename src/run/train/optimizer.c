@@ -3,8 +3,14 @@
 #include <math.h>
 
 sl_optimizer sl_optimizer_standard(double lr, int iterations) {
-    return (sl_optimizer){.lr = lr, .floor = 0.1, .warmup = iterations / 20, .iterations = iterations, .beta1 = 0.9,
-                          .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1};
+    return (sl_optimizer){.lr = lr,
+                          .floor = 0.1,
+                          .warmup = iterations / 20,
+                          .iterations = iterations,
+                          .beta1 = 0.9,
+                          .beta2 = 0.95,
+                          .epsilon = 1e-8,
+                          .decay = 0.1};
 }
 
 sl_status sl_optimizer_check(const sl_optimizer *o) {
@@ -13,8 +19,8 @@ sl_status sl_optimizer_check(const sl_optimizer *o) {
     if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
         return sl_error(SL_EINVAL, "optimizer: betas must lie in [0, 1), got %g and %g", o->beta1, o->beta2);
     if (!(o->epsilon > 0) || !(o->decay >= 0) || !(o->floor >= 0 && o->floor <= 1))
-        return sl_error(SL_EINVAL, "optimizer: epsilon %g, decay %g or floor %g is out of range", o->epsilon, o->decay,
-                        o->floor);
+        return sl_error(SL_EINVAL, "optimizer: epsilon %g, decay %g or floor %g is out of range", o->epsilon,
+                        o->decay, o->floor);
     if (o->warmup < 0 || o->iterations < 1)
         return sl_error(SL_EINVAL, "optimizer: %d iterations with a warm-up of %d", o->iterations, o->warmup);
     return SL_OK;
@@ -30,7 +36,8 @@ double sl_optimizer_rate(const sl_optimizer *o, int iteration) {
     return o->lr * (o->floor + (1.0 - o->floor) * 0.5 * (1.0 + cos(pi * progress)));
 }
 
-/* Scalars are rounded to f32 once; square root and division are correctly rounded, so vector and scalar code agree. */
+/* Scalars are rounded to f32 once; square root and division are correctly rounded, so vector and scalar code
+ * agree. */
 void sl_optimizer_step(const sl_optimizer *o, int iteration, float factor, int matrix, size_t count,
                        const float *restrict gradient, float *restrict weight, float *restrict moment1,
                        float *restrict moment2) {

@@ -50,7 +50,8 @@ static void the_limit_is_hard(void **state) {
     assert_fails(sl_arena_open(SIZE_MAX, &a), SL_ENOMEM, "arena");
 }
 
-/* Two sizes from two ends: as many of each as the limit holds, whatever the order in which they come and go. */
+/* Two sizes from two ends: as many of each as the limit holds, whatever the order in which they come and go.
+ */
 static void two_sizes_from_two_ends_never_fragment(void **state) {
     (void)state;
     enum { PAIRS = 9 };
@@ -70,7 +71,8 @@ static void two_sizes_from_two_ends_never_fragment(void **state) {
             sl_arena_give(a, *block);
             *block = NULL;
         } else {
-            assert_ok(sl_arena_take(a, side ? 448 : 640, side ? SL_ARENA_HIGH : SL_ARENA_LOW, "a block", block));
+            assert_ok(
+                sl_arena_take(a, side ? 448 : 640, side ? SL_ARENA_HIGH : SL_ARENA_LOW, "a block", block));
             memset(*block, (int)(slot * 2 + side), side ? 448 : 640);
         }
     }

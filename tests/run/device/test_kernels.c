@@ -1,4 +1,5 @@
-/* Every kernel against the formula in f64, and against itself compiled for the plainest machine: the same bits. */
+/* Every kernel against the formula in f64, and against itself compiled for the plainest machine: the same
+ * bits. */
 #include "check.h"
 
 #include "run/device/device.h"
@@ -95,14 +96,16 @@ static void layernorm_follows_its_formula(void **state) {
         double scale = 1 / sqrt(square + 1e-5);
         near(s[0][r], scale, 1e-6 * scale, "scale");
         for (int i = 0; i < WIDTH; i++)
-            near(y[0][r * WIDTH + i], ((double)x[r * WIDTH + i] - mean) * scale * (double)gain[i] + (double)bias[i], 3e-6,
+            near(y[0][r * WIDTH + i],
+                 ((double)x[r * WIDTH + i] - mean) * scale * (double)gain[i] + (double)bias[i], 3e-6,
                  "layernorm");
     }
 }
 
 static void layernorm_gradients_follow_their_formula(void **state) {
     (void)state;
-    static float x[SIZE], n[SIZE], y[SIZE], s[ROWS], gain[WIDTH], bias[WIDTH], dy[SIZE], add[SIZE], dx[3][SIZE];
+    static float x[SIZE], n[SIZE], y[SIZE], s[ROWS], gain[WIDTH], bias[WIDTH], dy[SIZE], add[SIZE],
+        dx[3][SIZE];
     static float scratch[2 * WIDTH], dg[2][WIDTH], db[2][WIDTH];
     fill(x, SIZE, 2);
     fill(gain, WIDTH, 1);
@@ -118,7 +121,8 @@ static void layernorm_gradients_follow_their_formula(void **state) {
     plain_layernorm_input_grad(ROWS, WIDTH, dy, gain, n, s, add, dx[1]);
     assert_memory_equal(dx[0], dx[1], sizeof dx[0]);
     memcpy(dx[2], add, sizeof add);
-    device->layernorm_input_grad(ROWS, WIDTH, dy, gain, n, s, dx[2], dx[2]); /* in place, as the header allows */
+    device->layernorm_input_grad(ROWS, WIDTH, dy, gain, n, s, dx[2],
+                                 dx[2]); /* in place, as the header allows */
     assert_memory_equal(dx[0], dx[2], sizeof dx[0]);
     for (int r = 0; r < ROWS; r++) {
         double mean = 0, slope = 0;
@@ -128,7 +132,9 @@ static void layernorm_gradients_follow_their_formula(void **state) {
         }
         for (int i = 0; i < WIDTH; i++) {
             int at = r * WIDTH + i;
-            near(dx[0][at], (double)add[at] + (double)s[r] * ((double)dy[at] * (double)gain[i] - mean - (double)n[at] * slope),
+            near(dx[0][at],
+                 (double)add[at] +
+                     (double)s[r] * ((double)dy[at] * (double)gain[i] - mean - (double)n[at] * slope),
                  3e-6, "layernorm_input_grad");
         }
     }
@@ -174,7 +180,8 @@ static void gelu_and_its_gradient_follow_the_formula(void **state) {
     assert_memory_equal(d[0], d[1], sizeof d[0]);
     assert_memory_equal(a[0], y[0], sizeof y[0]);
     for (int i = 0; i < SIZE; i++) {
-        double v = x[i], u = 0.79788456080286535588 * (v + 0.044715 * v * v * v), share = 1 / (1 + exp(-2 * u));
+        double v = x[i], u = 0.79788456080286535588 * (v + 0.044715 * v * v * v),
+               share = 1 / (1 + exp(-2 * u));
         double slope = 0.79788456080286535588 * (1 + 3 * 0.044715 * v * v);
         near(y[0][i], v * share, 2e-6 * fabs(v * share) * (1 + fabs(u)) + 1e-30, "gelu");
         if (fabs(v) < 100)
@@ -235,7 +242,8 @@ static void cross_entropy_follows_its_formula(void **state) {
             sum += exp((double)l[r * V + i] - top);
         exact += log(sum) + top - (double)l[r * V + target[r]];
         for (int i = 0; i < V; i++)
-            near(g[0][r * V + i], 0.125 * (exp((double)l[r * V + i] - top) / sum - (i == target[r])), 1e-7, "logits");
+            near(g[0][r * V + i], 0.125 * (exp((double)l[r * V + i] - top) / sum - (i == target[r])), 1e-7,
+                 "logits");
     }
     near(loss, exact, 1e-6 * exact, "loss");
 }
@@ -270,9 +278,12 @@ static void heads_are_split_and_joined(void **state) {
     for (int i = 0; i < 144; i++)
         x[i] = (float)i;
     device->split_heads(3, 2, 2, 3, 4, x, y);
-    /* part 1, sequence 1, head 0, position 2, element 3: x at ((1*3+2)*3+1)*2+0 vectors, y at ((1*2+1)*2+0)*3+2 */
-    assert_float_equal(y[(((1 * 2 + 1) * 2 + 0) * 3 + 2) * 4 + 3], (((1 * 3 + 2) * 3 + 1) * 2 + 0) * 4 + 3, 0);
-    assert_float_equal(y[(((2 * 2 + 0) * 2 + 1) * 3 + 1) * 4 + 0], (((0 * 3 + 1) * 3 + 2) * 2 + 1) * 4 + 0, 0);
+    /* part 1, sequence 1, head 0, position 2, element 3: x at ((1*3+2)*3+1)*2+0 vectors, y at
+     * ((1*2+1)*2+0)*3+2 */
+    assert_float_equal(y[(((1 * 2 + 1) * 2 + 0) * 3 + 2) * 4 + 3], (((1 * 3 + 2) * 3 + 1) * 2 + 0) * 4 + 3,
+                       0);
+    assert_float_equal(y[(((2 * 2 + 0) * 2 + 1) * 3 + 1) * 4 + 0], (((0 * 3 + 1) * 3 + 2) * 2 + 1) * 4 + 0,
+                       0);
     device->join_heads(3, 2, 2, 3, 4, y, back);
     assert_memory_equal(x, back, sizeof x);
 }

@@ -1,4 +1,5 @@
-/* Matrix products: right in every form, a row's bits free of the other rows and of addresses, the threads as configured. */
+/* Matrix products: right in every form, a row's bits free of the other rows and of addresses, the threads as
+ * configured. */
 #include "check.h"
 
 #include "run/device/device.h"
@@ -26,7 +27,8 @@ static void *scratch_of(size_t bytes) {
     return aligned_alloc(64, bytes / 64 * 64 + 64);
 }
 
-static void run(sl_device *d, const sl_matmul_shape *s, const float *a, const float *b, const float *bias, float *c) {
+static void run(sl_device *d, const sl_matmul_shape *s, const float *a, const float *b, const float *bias,
+                float *c) {
     sl_matmul *product;
     size_t bytes;
     assert_ok(d->matmul_prepare(d, s, &product, &bytes));
@@ -40,7 +42,8 @@ static void check_form(sl_device *d, const sl_matmul_shape *s) {
     const size_t m = (size_t)s->rows, n = (size_t)s->columns, k = (size_t)s->inner;
     float *a = numbers((size_t)s->a_stride * (s->transpose_a ? k : m), 0);
     float *b = numbers((size_t)s->b_stride * (s->transpose_b ? n : k), 0);
-    float *bias = numbers(n, 0), *c = numbers((size_t)s->c_stride * m, 0), *old = numbers((size_t)s->c_stride * m, 0);
+    float *bias = numbers(n, 0), *c = numbers((size_t)s->c_stride * m, 0),
+          *old = numbers((size_t)s->c_stride * m, 0);
     memcpy(old, c, (size_t)s->c_stride * m * sizeof *c);
     run(d, s, a, b, s->bias ? bias : NULL, c);
     for (size_t i = 0; i < m; i++)
@@ -52,7 +55,8 @@ static void check_form(sl_device *d, const sl_matmul_shape *s) {
                 exact += x * y;
                 size += fabs(x * y);
             }
-            exact += (s->bias ? (double)bias[j] : 0) + (s->add ? (double)old[i * (size_t)s->c_stride + j] : 0);
+            exact +=
+                (s->bias ? (double)bias[j] : 0) + (s->add ? (double)old[i * (size_t)s->c_stride + j] : 0);
             double ours = c[i * (size_t)s->c_stride + j];
             if (!(fabs(ours - exact) <= (double)(k + 2) * 0x1p-24 * size))
                 fail_msg("%zu x %zu x %zu at %zu, %zu: %.9g, exactly %.9g", m, k, n, i, j, ours, exact);
@@ -70,9 +74,16 @@ static void every_form_is_right(void **state) {
     assert_ok(sl_device_open_cpu(1, &d));
     for (int form = 0; form < 16; form++) {
         int ta = form & 1, tb = form >> 1 & 1, m = 37, n = 50, k = 70;
-        sl_matmul_shape s = {.rows = m, .columns = n, .inner = k, .transpose_a = ta, .transpose_b = tb,
-                             .a_stride = (ta ? m : k) + 3, .b_stride = (tb ? k : n) + 5, .c_stride = n + 2,
-                             .bias = form >> 2 & 1, .add = form >> 3 & 1};
+        sl_matmul_shape s = {.rows = m,
+                             .columns = n,
+                             .inner = k,
+                             .transpose_a = ta,
+                             .transpose_b = tb,
+                             .a_stride = (ta ? m : k) + 3,
+                             .b_stride = (tb ? k : n) + 5,
+                             .c_stride = n + 2,
+                             .bias = form >> 2 & 1,
+                             .add = form >> 3 & 1};
         check_form(d, &s);
     }
     sl_matmul *product;
@@ -85,11 +96,20 @@ static void every_form_is_right(void **state) {
 /* The last `rows` rows of a product of 192 rows, computed alone and from an odd address. */
 static void check_rows(sl_device *d, int columns, int inner, int transpose_b, int bias, int add) {
     enum { MOST = 192 };
-    sl_matmul_shape s = {.rows = MOST, .columns = columns, .inner = inner, .transpose_b = transpose_b, .a_stride = inner,
-                         .b_stride = transpose_b ? inner : columns, .c_stride = columns, .bias = bias, .add = add};
+    sl_matmul_shape s = {.rows = MOST,
+                         .columns = columns,
+                         .inner = inner,
+                         .transpose_b = transpose_b,
+                         .a_stride = inner,
+                         .b_stride = transpose_b ? inner : columns,
+                         .c_stride = columns,
+                         .bias = bias,
+                         .add = add};
     const size_t width = (size_t)columns;
-    float *a = numbers((size_t)MOST * (size_t)inner, 0), *b = numbers((size_t)inner * width, 0), *v = numbers(width, 0);
-    float *all = numbers(MOST * width, 0), *some = numbers(MOST * width, 1), *start = numbers(MOST * width, 0);
+    float *a = numbers((size_t)MOST * (size_t)inner, 0), *b = numbers((size_t)inner * width, 0),
+          *v = numbers(width, 0);
+    float *all = numbers(MOST * width, 0), *some = numbers(MOST * width, 1),
+          *start = numbers(MOST * width, 0);
     memcpy(all, start, MOST * width * sizeof *all);
     run(d, &s, a, b, bias ? v : NULL, all);
     for (s.rows = 1; s.rows < MOST; s.rows += s.rows < 20 ? 1 : 19) {
@@ -133,10 +153,16 @@ static void adding_onto_is_the_product_apart_then_added(void **state) {
     assert_ok(sl_device_open_cpu(1, &d));
     const int sizes[][3] = {{128, 64, 384}, {768, 64, 768}, {256, 60, 96}};
     for (size_t i = 0; i < 3; i++) {
-        sl_matmul_shape s = {.rows = sizes[i][0], .columns = sizes[i][2], .inner = sizes[i][1], .transpose_a = 1,
-                             .a_stride = sizes[i][0], .b_stride = sizes[i][2], .c_stride = sizes[i][2]};
+        sl_matmul_shape s = {.rows = sizes[i][0],
+                             .columns = sizes[i][2],
+                             .inner = sizes[i][1],
+                             .transpose_a = 1,
+                             .a_stride = sizes[i][0],
+                             .b_stride = sizes[i][2],
+                             .c_stride = sizes[i][2]};
         size_t count = (size_t)s.rows * (size_t)s.columns;
-        float *a = numbers((size_t)s.inner * (size_t)s.rows, 0), *b = numbers((size_t)s.inner * (size_t)s.columns, 0);
+        float *a = numbers((size_t)s.inner * (size_t)s.rows, 0),
+              *b = numbers((size_t)s.inner * (size_t)s.columns, 0);
         float *apart = numbers(count, 0), *sum = numbers(count, 0);
         run(d, &s, a, b, NULL, apart);
         for (size_t e = 0; e < count; e++)
@@ -154,7 +180,8 @@ static void adding_onto_is_the_product_apart_then_added(void **state) {
 
 /* A new thread inherits the environment's number of threads; the product made and run there must not. */
 static void *multiply_elsewhere(void *device) {
-    sl_matmul_shape s = {.rows = 8, .columns = 16, .inner = 16, .a_stride = 16, .b_stride = 16, .c_stride = 16};
+    sl_matmul_shape s = {
+        .rows = 8, .columns = 16, .inner = 16, .a_stride = 16, .b_stride = 16, .c_stride = 16};
     float *a = numbers(128, 0), *b = numbers(256, 0), *c = numbers(128, 0);
     run(device, &s, a, b, NULL, c);
     free(a);

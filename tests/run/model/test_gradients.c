@@ -1,8 +1,9 @@
-/* Gradients are the derivatives of the loss: against finite differences here, against PyTorch in test_pytorch.py, for
- * which `--write DIRECTORY` leaves weights, text, loss and gradients. */
+/* Gradients are the derivatives of the loss: against finite differences here, against PyTorch in
+ * test_pytorch.py, for which `--write DIRECTORY` leaves weights, text, loss and gradients. */
 #include "run/model/trial.h"
 
-static const sl_model_config shape = {.layers = 4, .width = 24, .heads = 3, .context = 11, .vocabulary = 40, .batch = 2};
+static const sl_model_config shape = {
+    .layers = 4, .width = 24, .heads = 3, .context = 11, .vocabulary = 40, .batch = 2};
 
 typedef struct probe {
     trial *t;
@@ -36,8 +37,9 @@ static double difference(trial *t, sl_parameter *p, const float *saved, const do
     return (loss[0] - loss[1]) / (2 * e);
 }
 
-/* Along its own gradient the derivative of the loss is that gradient's norm. The central difference errs by c e^2 + ...,
- * which extrapolation from e and e/2 removes up to e^4; a loss of about 5 in f32 errs by some 1e-6, so by 1e-6 / e. */
+/* Along its own gradient the derivative of the loss is that gradient's norm. The central difference errs by c
+ * e^2 + ..., which extrapolation from e and e/2 removes up to e^4; a loss of about 5 in f32 errs by some
+ * 1e-6, so by 1e-6 / e. */
 static void check_parameter(sl_parameter *p, void *context) {
     probe *at = context;
     const double e = 0.02, noise = 1e-6 / e * 3;
@@ -50,10 +52,12 @@ static void check_parameter(sl_parameter *p, void *context) {
     assert_true(norm > 10 * noise); /* else the check would prove nothing */
     for (size_t i = 0; i < p->count; i++)
         direction[i] = p->gradient[i] / norm;
-    double coarse = difference(at->t, p, saved, direction, e), fine = difference(at->t, p, saved, direction, e / 2);
+    double coarse = difference(at->t, p, saved, direction, e),
+           fine = difference(at->t, p, saved, direction, e / 2);
     double slope = (4 * fine - coarse) / 3, allowed = noise + fabs(fine - coarse) / 4 + 1e-3 * norm;
     if (fabs(slope - norm) > allowed)
-        fail_msg("%s: gradient norm %.6f, finite difference %.6f (allowed %.2g)", p->name, norm, slope, allowed);
+        fail_msg("%s: gradient norm %.6f, finite difference %.6f (allowed %.2g)", p->name, norm, slope,
+                 allowed);
     at->checked++;
     free(saved);
     free(direction);
@@ -73,7 +77,8 @@ static void every_parameter_has_the_gradient_of_finite_differences(void **state)
     trial_close(&t);
 }
 
-/* A model that does not know anything: uniform over the vocabulary, log 256 = 5.545; initial weights are small. */
+/* A model that does not know anything: uniform over the vocabulary, log 256 = 5.545; initial weights are
+ * small. */
 static void the_first_loss_is_that_of_a_uniform_guess(void **state) {
     (void)state;
     sl_model_config c = {.layers = 2, .width = 64, .heads = 2, .context = 32, .vocabulary = 256, .batch = 2};
@@ -109,19 +114,22 @@ static FILE *create(const char *directory, const char *name) {
 }
 
 static int write_reference(const char *directory) {
-    const sl_model_config c = {.layers = 4, .width = 96, .heads = 6, .context = 48, .vocabulary = 256, .batch = 2};
+    const sl_model_config c = {
+        .layers = 4, .width = 96, .heads = 6, .context = 48, .vocabulary = 256, .batch = 2};
     const int microbatches = 3;
     trial t;
     trial_open(&t, &c, 2, microbatches, 11);
     trial_blur(&t, 12);
     double loss = trial_iterate(&t, TRIAL_OVERLAP);
     size_t tokens = (size_t)microbatches * (size_t)c.batch * (size_t)c.context;
-    writer w = {create(directory, "parameters.txt"), create(directory, "weights.f32"), create(directory, "gradients.f32")};
+    writer w = {create(directory, "parameters.txt"), create(directory, "weights.f32"),
+                create(directory, "gradients.f32")};
     trial_each(&t, write_one, &w);
     FILE *text = create(directory, "text.u8"), *about = create(directory, "about.txt");
     fwrite(t.tokens, 1, tokens, text);
     fwrite(t.targets, 1, tokens, text);
-    fprintf(about, "%d %d %d %d %d %.17g\n", c.layers, c.width, c.heads, c.context, c.batch * microbatches, loss);
+    fprintf(about, "%d %d %d %d %d %.17g\n", c.layers, c.width, c.heads, c.context, c.batch * microbatches,
+            loss);
     FILE *files[] = {w.list, w.weights, w.gradients, text, about};
     int failed = 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

@@ -3,7 +3,8 @@
 
 #include "base/memory.h"
 
-static const sl_model_config shape = {.layers = 4, .width = 32, .heads = 2, .context = 16, .vocabulary = 256, .batch = 2};
+static const sl_model_config shape = {
+    .layers = 4, .width = 32, .heads = 2, .context = 16, .vocabulary = 256, .batch = 2};
 
 static void impossible_shapes_are_refused_by_name(void **state) {
     (void)state;
@@ -24,11 +25,12 @@ static void impossible_shapes_are_refused_by_name(void **state) {
     assert_fails(sl_model_check(&c, 1), SL_EINVAL, "too large");
 }
 
-/* GPT-2's smallest model has 124,439,808 weights with 50,257 tokens and 1,024 positions (Hugging Face); ours has 256
- * tokens: 50,001 * 768 fewer. */
+/* GPT-2's smallest model has 124,439,808 weights with 50,257 tokens and 1,024 positions (Hugging Face); ours
+ * has 256 tokens: 50,001 * 768 fewer. */
 static void the_model_has_as_many_weights_as_gpt2(void **state) {
     (void)state;
-    sl_model_config c = {.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocabulary = 256, .batch = 1};
+    sl_model_config c = {
+        .layers = 12, .width = 768, .heads = 12, .context = 1024, .vocabulary = 256, .batch = 1};
     assert_int_equal(sl_model_count(&c), 124439808u - 50001u * 768u);
 }
 
@@ -87,8 +89,8 @@ static void memory_follows_f_i_and_w(void **state) {
     trial_close(&t);
 }
 
-/* By hand, two blocks of the first of two stages: n = 32 rows, w = 32. F keeps 10 n w + 2 n floats a block and n token
- * bytes; I adds 8 n w a block and n w for the embedding. */
+/* By hand, two blocks of the first of two stages: n = 32 rows, w = 32. F keeps 10 n w + 2 n floats a block
+ * and n token bytes; I adds 8 n w a block and n w for the embedding. */
 static void kept_bytes_are_those_of_the_formula(void **state) {
     (void)state;
     sl_device *device;
@@ -211,7 +213,8 @@ static void addresses_change_no_bit(void **state) {
     free(gradient[1]);
 }
 
-/* N(0, 0.02) as GPT-2's: with 24,576 draws the mean of squares has a relative deviation of sqrt(2 / n) = 0.9 %. */
+/* N(0, 0.02) as GPT-2's: with 24,576 draws the mean of squares has a relative deviation of sqrt(2 / n) = 0.9
+ * %. */
 static void initial_weights_have_the_given_deviation_and_follow_the_seed(void **state) {
     (void)state;
     float a[24576], b[24576];

@@ -1,4 +1,5 @@
-/* A pipeline in one process: the stages of a model, activations handed on by copying, ops in a chosen order. */
+/* A pipeline in one process: the stages of a model, activations handed on by copying, ops in a chosen order.
+ */
 #ifndef SL_TESTS_RUN_MODEL_TRIAL_H
 #define SL_TESTS_RUN_MODEL_TRIAL_H
 
@@ -11,10 +12,10 @@ enum { TRIAL_STAGES = 8 };
 
 /* Orders of ops that keep W ascending. */
 typedef enum trial_order {
-    TRIAL_PHASES,    /* all F, all I, all W */
+    TRIAL_PHASES,     /* all F, all I, all W */
     TRIAL_ONE_BY_ONE, /* F, I, W of each microbatch before the next */
-    TRIAL_BACKWARDS, /* all F, I from the last microbatch to the first, then W */
-    TRIAL_OVERLAP,   /* F two ahead of I, W one behind I */
+    TRIAL_BACKWARDS,  /* all F, I from the last microbatch to the first, then W */
+    TRIAL_OVERLAP,    /* F two ahead of I, W one behind I */
     TRIAL_ORDERS
 } trial_order;
 
@@ -62,14 +63,16 @@ static inline void trial_fill_text(trial *t, uint64_t seed) {
     }
 }
 
-static inline void trial_open(trial *t, const sl_model_config *config, int stages, int microbatches, uint64_t seed) {
+static inline void trial_open(trial *t, const sl_model_config *config, int stages, int microbatches,
+                              uint64_t seed) {
     *t = (trial){.config = *config, .stages = stages, .microbatches = microbatches};
     sl_model_bytes bytes = {0};
     assert_ok(sl_device_open_cpu(1, &t->device));
     for (int s = 0; s < stages; s++) {
         assert_ok(sl_model_measure(config, t->device, s, stages, &bytes));
         /* exactly what the header promises to be enough */
-        assert_ok(sl_arena_open(bytes.fixed + (size_t)microbatches * (bytes.forward + bytes.backward), &t->arena[s]));
+        assert_ok(sl_arena_open(bytes.fixed + (size_t)microbatches * (bytes.forward + bytes.backward),
+                                &t->arena[s]));
         assert_ok(sl_model_stage_open(config, t->device, t->arena[s], s, stages, seed, &t->stage[s]));
     }
     t->message = bytes.message / sizeof(float);

@@ -35,7 +35,12 @@ static int remove_files(void **state) {
 }
 
 static sl_data_config config_of(char **pattern) {
-    return (sl_data_config){.patterns = pattern, .pattern_count = 1, .seed = 1, .held_out = 0.2, .context = 4, .batch = 2,
+    return (sl_data_config){.patterns = pattern,
+                            .pattern_count = 1,
+                            .seed = 1,
+                            .held_out = 0.2,
+                            .context = 4,
+                            .batch = 2,
                             .microbatches = 3};
 }
 

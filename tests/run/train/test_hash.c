@@ -2,8 +2,8 @@
 
 #include "run/train/hash.h"
 
-/* xxHash's published vector, XXH64 of nothing with seed 0; and of 16 zero bytes, calculated from the text of the
- * specification (doc/xxhash_spec.md) by a program of its own. */
+/* xxHash's published vector, XXH64 of nothing with seed 0; and of 16 zero bytes, calculated from the text of
+ * the specification (doc/xxhash_spec.md) by a program of its own. */
 static void the_hash_is_xxh64(void **state) {
     (void)state;
     sl_hash *hash;

@@ -1,5 +1,5 @@
-/* The rules that keep every bit: loss, gradient norm and weights are the same whatever the stages and the order of ops,
- * at a small size and at GPT-2's width. */
+/* The rules that keep every bit: loss, gradient norm and weights are the same whatever the stages and the
+ * order of ops, at a small size and at GPT-2's width. */
 #include "run/model/trial.h"
 
 #include "base/memory.h"
@@ -35,15 +35,16 @@ typedef struct step {
 
 static void update(sl_parameter *p, void *context) {
     step *s = context;
-    sl_optimizer_step(&s->optimizer, s->iteration, s->factor, p->rows > 0, p->count, p->gradient, p->weight, p->moment1,
-                      p->moment2);
+    sl_optimizer_step(&s->optimizer, s->iteration, s->factor, p->rows > 0, p->count, p->gradient, p->weight,
+                      p->moment1, p->moment2);
 }
 
 static void add_hash(sl_parameter *p, void *hash) {
     sl_hash_add(hash, p->weight, p->count);
 }
 
-static outcome train(const sl_model_config *config, int stages, int microbatches, trial_order order, uint64_t seed) {
+static outcome train(const sl_model_config *config, int stages, int microbatches, trial_order order,
+                     uint64_t seed) {
     outcome out = {0};
     trial t;
     trial_open(&t, config, stages, microbatches, seed);
@@ -70,16 +71,17 @@ static outcome train(const sl_model_config *config, int stages, int microbatches
 static void same(const outcome *a, const outcome *b, int stages, int order) {
     for (int i = 0; i < STEPS; i++)
         if (a->loss[i] != b->loss[i] || a->norm[i] != b->norm[i])
-            fail_msg("%d stages, order %d, iteration %d: loss %.17g and %.17g, norm %.17g and %.17g", stages, order, i,
-                     a->loss[i], b->loss[i], a->norm[i], b->norm[i]);
+            fail_msg("%d stages, order %d, iteration %d: loss %.17g and %.17g, norm %.17g and %.17g", stages,
+                     order, i, a->loss[i], b->loss[i], a->norm[i], b->norm[i]);
     if (a->weights != b->weights)
-        fail_msg("%d stages, order %d: weights %016llx and %016llx", stages, order, (unsigned long long)a->weights,
-                 (unsigned long long)b->weights);
+        fail_msg("%d stages, order %d: weights %016llx and %016llx", stages, order,
+                 (unsigned long long)a->weights, (unsigned long long)b->weights);
 }
 
 static void stages_and_orders_change_no_bit(void **state) {
     (void)state;
-    const sl_model_config c = {.layers = 8, .width = 48, .heads = 4, .context = 20, .vocabulary = 256, .batch = 2};
+    const sl_model_config c = {
+        .layers = 8, .width = 48, .heads = 4, .context = 20, .vocabulary = 256, .batch = 2};
     uint64_t seed = trial_seed();
     outcome one = train(&c, 1, 5, TRIAL_PHASES, seed);
     assert_true(isfinite(one.loss[2]) && one.loss[2] != one.loss[0]);
@@ -94,7 +96,8 @@ static void stages_and_orders_change_no_bit(void **state) {
 
 static void the_width_of_gpt2_changes_no_bit(void **state) {
     (void)state;
-    const sl_model_config c = {.layers = 4, .width = 768, .heads = 12, .context = 64, .vocabulary = 256, .batch = 1};
+    const sl_model_config c = {
+        .layers = 4, .width = 768, .heads = 12, .context = 64, .vocabulary = 256, .batch = 1};
     uint64_t seed = trial_seed();
     outcome one = train(&c, 1, 3, TRIAL_ONE_BY_ONE, seed), two = train(&c, 2, 3, TRIAL_OVERLAP, seed);
     outcome four = train(&c, 4, 3, TRIAL_BACKWARDS, seed);
@@ -104,7 +107,8 @@ static void the_width_of_gpt2_changes_no_bit(void **state) {
 
 static void training_learns(void **state) {
     (void)state;
-    const sl_model_config c = {.layers = 2, .width = 64, .heads = 4, .context = 32, .vocabulary = 256, .batch = 4};
+    const sl_model_config c = {
+        .layers = 2, .width = 64, .heads = 4, .context = 32, .vocabulary = 256, .batch = 4};
     trial t;
     trial_open(&t, &c, 2, 2, 3);
     double first = 0, last = 0;

@@ -4,12 +4,19 @@
 #include <math.h>
 
 static sl_optimizer constant(double decay) {
-    return (sl_optimizer){.lr = 0.01, .floor = 1, .warmup = 0, .iterations = 100, .beta1 = 0.9, .beta2 = 0.95,
-                          .epsilon = 1e-8, .decay = decay};
+    return (sl_optimizer){.lr = 0.01,
+                          .floor = 1,
+                          .warmup = 0,
+                          .iterations = 100,
+                          .beta1 = 0.9,
+                          .beta2 = 0.95,
+                          .epsilon = 1e-8,
+                          .decay = decay};
 }
 
-/* By hand: in the first step both corrected moments are g and g^2, so each weight moves by lr * sign(g), after it has
- * shrunk by lr * decay: 0.5 * 0.999 - 0.01. Steps 2 and 3 are PyTorch 2.13's AdamW (asked again by test_pytorch.py). */
+/* By hand: in the first step both corrected moments are g and g^2, so each weight moves by lr * sign(g),
+ * after it has shrunk by lr * decay: 0.5 * 0.999 - 0.01. Steps 2 and 3 are PyTorch 2.13's AdamW (asked again
+ * by test_pytorch.py). */
 static void three_steps_are_those_of_pytorch(void **state) {
     (void)state;
     const double expected[3][3] = {{0.5 * 0.999 - 0.01, -1.25 * 0.999 + 0.01, 2.0 * 0.999 - 0.01},
@@ -68,7 +75,8 @@ static void cutting_changes_no_bit(void **state) {
     assert_memory_equal(v[0], v[1], sizeof v[0]);
 }
 
-/* By hand: warm-up 4 of 20: a quarter, half, ... ; then a cosine over 16 iterations whose middle is (1 + 0.1) / 2. */
+/* By hand: warm-up 4 of 20: a quarter, half, ... ; then a cosine over 16 iterations whose middle is (1 + 0.1)
+ * / 2. */
 static void the_rate_warms_up_and_follows_a_cosine(void **state) {
     (void)state;
     sl_optimizer o = sl_optimizer_standard(0.4, 20);
