@@ -1,6 +1,8 @@
 #include "plan/lower/program.h"
 #include "base/memory.h"
 
+#include <stdio.h>
+
 /* Where each op stands on its rank: step index by kind, stage and microbatch; -1: not in the order. */
 typedef struct op_index {
     int32_t *at[SL_OP_KINDS];
@@ -186,20 +188,40 @@ static void run_sequences(const sl_program *program, progress *p) {
     }
 }
 
-/* A rank that did not reach its end waits for a message whose sender waits as well: somewhere a cycle. */
+/* The op at which a rank waits, and the message that it waits for. */
+static const sl_message *awaited(const sl_program *program, const progress *p, int rank, const sl_op **op) {
+    const sl_step *step = &program->rank[rank].step[p->next[rank]];
+    *op = &step->op;
+    return &program->message[step->receive];
+}
+
+/* Names the ranks of a cycle, from `first` on: each waits for a message of the next. */
+static sl_status deadlock(const sl_program *program, const progress *p, int first) {
+    char text[800];
+    int length = 0, rank = first;
+    do {
+        const sl_op *op;
+        const sl_message *message = awaited(program, p, rank, &op);
+        length += snprintf(text + length, sizeof text - (size_t)length, "%srank %d waits at %d%s%d for %d%s%d of rank %d",
+                           length ? ", " : "", rank, op->stage, sl_op_name(op->kind), op->microbatch, message->op.stage,
+                           sl_op_name(message->op.kind), message->op.microbatch, message->from);
+        rank = message->from;
+    } while (rank != first && length < (int)sizeof text - 200); /* a line is at most 103 characters */
+    return sl_error(SL_EINVAL, "deadlock: %s%s", text, rank == first ? "" : ", and so on");
+}
+
+/* A rank that did not reach its end waits for a message whose sender waits as well: whoever follows the senders for as
+ * many steps as there are ranks stands on a cycle. */
 static sl_status check_ends(const sl_program *program, const progress *p) {
-    for (int rank = 0; rank < program->ranks; rank++) {
-        if (p->next[rank] >= program->rank[rank].steps)
-            continue;
-        const sl_op *op = &program->rank[rank].step[p->next[rank]].op;
-        const sl_message *message = &program->message[program->rank[rank].step[p->next[rank]].receive];
-        const sl_op *other = &program->rank[message->from].step[p->next[message->from]].op;
-        return sl_error(SL_EINVAL, "deadlock: rank %d waits at %d%s%d for %d%s%d of rank %d, which waits at %d%s%d",
-                        rank, op->stage, sl_op_name(op->kind), op->microbatch, message->op.stage,
-                        sl_op_name(message->op.kind), message->op.microbatch, message->from, other->stage,
-                        sl_op_name(other->kind), other->microbatch);
-    }
-    return SL_OK;
+    const sl_op *op;
+    int rank = 0;
+    while (rank < program->ranks && p->next[rank] >= program->rank[rank].steps)
+        rank++;
+    if (rank == program->ranks)
+        return SL_OK;
+    for (int i = 0; i < program->ranks; i++)
+        rank = awaited(program, p, rank, &op)->from;
+    return deadlock(program, p, rank);
 }
 
 static sl_status check_progress(const sl_program *program) {

@@ -48,8 +48,9 @@ typedef struct sl_program {
 } sl_program;
 
 /** Checks `order` (sl_order_check) and lowers it. SL_EINVAL when it is no schedule of the problem: an op missing or
- *  twice, a dependency against the sequence, a cycle across ranks (deadlock; the message names the ops of the cycle),
- *  or two messages that overtake each other on a link. Free with sl_program_free. */
+ *  twice, a dependency against the sequence, or a cycle across ranks (deadlock; the message names the ops of the cycle).
+ *  Messages never overtake each other on a link; a rank that uses them in another order than they are sent is fine, for
+ *  a message that has arrived waits in its own buffer. O(ops). Free with sl_program_free. */
 sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program *program);
 void sl_program_free(sl_program *program);
 

@@ -61,32 +61,42 @@ static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, 
     return SL_OK;
 }
 
-static sl_status check_complete(const sl_problem *p, const unsigned char *seen) {
+static sl_status check_complete(const sl_problem *p, const unsigned char *seen, int *rank) {
     for (int stage = 0; stage < p->stages; stage++)
         for (int m = 0; m < p->microbatches; m++) {
             unsigned had = seen[(size_t)stage * (size_t)p->microbatches + (size_t)m];
             int missing = !(had & 1u << SL_F) ? SL_F : had & 1u << SL_B ? -1 : !(had & 1u << SL_I) ? SL_I
                           : !(had & 1u << SL_W) ? SL_W : -1;
-            if (missing >= 0)
-                return sl_error(SL_EINVAL, "rank %d: %d%s%d is missing", sl_problem_rank(p, stage), stage,
-                                sl_op_name(missing), m);
+            if (missing >= 0) {
+                *rank = sl_problem_rank(p, stage);
+                return sl_error(SL_EINVAL, "rank %d: %d%s%d is missing", *rank, stage, sl_op_name(missing), m);
+            }
         }
     return SL_OK;
 }
 
-sl_status sl_order_check(const sl_problem *problem, const sl_order *order) {
+sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, int *rank, int *position) {
+    *rank = *position = -1;
     if (order->ranks != problem->ranks)
         return sl_error(SL_EINVAL, "the order has %d ranks, the problem %d", order->ranks, problem->ranks);
     unsigned char *seen;
     SL_TRY(sl_alloc(&seen, (size_t)problem->stages * (size_t)problem->microbatches, 1));
     sl_status status = SL_OK;
-    for (int rank = 0; rank < order->ranks && status == SL_OK; rank++)
-        for (int i = 0; i < order->count[rank] && status == SL_OK; i++)
-            status = check_op(problem, order, rank, i, seen);
+    for (int r = 0; r < order->ranks && status == SL_OK; r++)
+        for (int i = 0; i < order->count[r] && status == SL_OK; i++)
+            if ((status = check_op(problem, order, r, i, seen)) != SL_OK) {
+                *rank = r;
+                *position = i;
+            }
     if (status == SL_OK)
-        status = check_complete(problem, seen);
+        status = check_complete(problem, seen, rank);
     sl_free(seen);
     return status;
+}
+
+sl_status sl_order_check(const sl_problem *problem, const sl_order *order) {
+    int rank, position;
+    return sl_order_check_at(problem, order, &rank, &position);
 }
 
 sl_status sl_order_check_ascending(const sl_order *order) {

@@ -21,6 +21,10 @@ void sl_order_free(sl_order *order);
  *  I or B and I before W on the rank. SL_EINVAL names rank, position and op. Deadlock, links: see lower. */
 sl_status sl_order_check(const sl_problem *problem, const sl_order *order);
 
+/** The same; *rank and *position are those of the op at fault, for readers that know where it came from. Position -1:
+ *  an op is missing on that rank; rank -1: something else, or no fault. */
+sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, int *rank, int *position);
+
 /** Whether W (or B) of every stage comes in ascending microbatches: what bit-identical sums need (design.md, rule 3). */
 sl_status sl_order_check_ascending(const sl_order *order);
 

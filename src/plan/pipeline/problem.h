@@ -10,11 +10,12 @@
 #include "plan/pipeline/op.h"
 #include <stdio.h>
 
-/* Limits that keep every sum inside int64: a longer makespan than about 29,000 years cannot be asked for. */
+/* Limits that keep every sum inside int64. With SL_MAX_OPS / 3 pairs of stage and microbatch, F + I + W (or F + B) of
+ * 3 * SL_MAX_OP_MS and two messages of latency + transfer each, everything in a row takes 9.1e18 ns of 9.22e18. */
 #define SL_MAX_RANKS 1024
 #define SL_MAX_MICROBATCHES 65536
-#define SL_MAX_OPS 4000000        /* stages * microbatches * 3 */
-#define SL_MAX_OP_MS 1e6          /* one op, latency or transfer */
+#define SL_MAX_OPS 3900000        /* stages * microbatches * 3 */
+#define SL_MAX_OP_MS 1e6          /* one F, I, W, latency or transfer; B is two ops and may be twice as long */
 #define SL_MAX_MEMORY 1e15
 
 typedef enum sl_placement { SL_LINEAR } sl_placement;

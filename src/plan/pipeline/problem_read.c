@@ -94,7 +94,7 @@ static const sl_key problem_keys[] = {
 /* ---- a number, or a list of `count` numbers ---- */
 
 typedef struct bounds {
-    double least, most, factor;
+    double least, most;
 } bounds;
 
 static sl_status one_number(const sl_node *list, const sl_node *node, const bounds *range, double *value) {
@@ -105,7 +105,6 @@ static sl_status one_number(const sl_node *list, const sl_node *node, const boun
         const char *what = strstr(text, "must be");
         status = sl_node_error(list, "%s", what ? what : text);
     }
-    *value *= range->factor;
     return status;
 }
 
@@ -137,13 +136,13 @@ static sl_status check_keys(const sl_node *map, const sl_key *table) {
 }
 
 static sl_status read_times(const sl_node *map, sl_problem *p) {
-    static const bounds ms = {.least = 0, .most = SL_MAX_OP_MS, .factor = 1};
     double *values;
     SL_TRY(check_keys(map, time_keys));
     SL_TRY(sl_alloc(&values, (size_t)p->stages, sizeof *values));
     sl_status status = SL_OK;
     for (int kind = 0; kind < SL_OP_KINDS && status == SL_OK; kind++) {
         const sl_node *node = sl_node_find(map, sl_op_name(kind));
+        bounds ms = {.least = 0, .most = kind == SL_B ? 2 * SL_MAX_OP_MS : SL_MAX_OP_MS};
         if (node)
             status = numbers(node, p->stages, "stage", &ms, values);
         for (int stage = 0; stage < p->stages && status == SL_OK; stage++)
@@ -154,14 +153,14 @@ static sl_status read_times(const sl_node *map, sl_problem *p) {
 }
 
 static sl_status read_memory(const request *r, sl_problem *p) {
-    static const bounds any = {.least = -SL_MAX_MEMORY, .most = SL_MAX_MEMORY, .factor = 1};
-    static const bounds limit = {.least = 0, .most = SL_MAX_MEMORY, .factor = 1};
+    static const bounds limit = {.least = 0, .most = SL_MAX_MEMORY};
     if (r->delta) {
         SL_TRY(check_keys(r->delta, delta_keys));
         for (int kind = 0; kind < SL_OP_KINDS; kind++) {
             const sl_node *node = sl_node_find(r->delta, sl_op_name(kind));
+            double most = kind == SL_B ? 2 * SL_MAX_MEMORY : SL_MAX_MEMORY;
             if (node)
-                SL_TRY(numbers(node, p->stages, "stage", &any, p->delta[kind]));
+                SL_TRY(numbers(node, p->stages, "stage", &(bounds){.least = -most, .most = most}, p->delta[kind]));
             for (int stage = 0; stage < p->stages && kind == SL_B && !node; stage++)
                 p->delta[SL_B][stage] = p->delta[SL_I][stage] + p->delta[SL_W][stage];
         }
@@ -216,7 +215,8 @@ static sl_status read_links(const sl_node *map, sl_problem *p) {
         if (item.between || sl_node_find(standard, "one_way"))
             return sl_node_error(standard, "is for all links; 'between' and 'one_way' belong into the list");
         for (int i = 0; i < p->ranks * p->ranks; i++)
-            p->link[i] = link;
+            if (i / p->ranks != i % p->ranks)
+                p->link[i] = link;
     }
     if (list && list->kind != SL_NODE_LIST)
         return sl_node_error(list, "must be a list");
@@ -265,7 +265,7 @@ void sl_problem_document(FILE *out) {
 
 /* ---- writing ---- */
 
-/* Nine decimals would be enough for ns in ms; %.17g gives doubles back exactly. */
+/* ms with six decimals are whole ns; %.17g gives doubles back exactly. */
 static void write_times(FILE *out, const char *name, const sl_time *values, int count) {
     fprintf(out, "%s: [", name);
     for (int i = 0; i < count; i++)
@@ -316,5 +316,5 @@ sl_status sl_problem_write(const sl_problem *p, FILE *out) {
     }
     write_links(p, out);
     fprintf(out, "  communication: %s\n  queue: %d\n", p->communication == SL_INORDER ? "inorder" : "decoupled", p->queue);
-    return ferror(out) ? sl_error_errno(SL_ESYS, "the problem cannot be written") : SL_OK;
+    return fflush(out) != 0 || ferror(out) ? sl_error_errno(SL_ESYS, "the problem cannot be written") : SL_OK;
 }

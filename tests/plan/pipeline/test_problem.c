@@ -1,0 +1,307 @@
+/* The problem file: defaults, units, every mistake with file, line and key, and a round trip exact to the ns. */
+#include "check.h"
+
+#include "base/memory.h"
+#include "plan/pipeline/problem.h"
+
+#define TIMES "  times_ms: {F: 10, I: 10, W: 10}\n"
+#define SHAPE "pipeline:\n  ranks: 3\n  microbatches: 4\n" /* lines 1 to 3 */
+
+static sl_status read_text(const char *text, sl_problem *problem) {
+    sl_document document;
+    *problem = (sl_problem){0};
+    sl_status status = sl_document_parse("p.yaml", text, &document);
+    if (status == SL_OK)
+        status = sl_problem_read(&document, problem);
+    sl_document_close(&document);
+    return status;
+}
+
+static void what_is_absent_has_the_documented_defaults(void **state) {
+    (void)state;
+    sl_problem p;
+    assert_ok(read_text(SHAPE "  times_ms: {F: 1.5, I: [1, 2, 3], W: 0.000001}\n", &p));
+    assert_true(p.ranks == 3 && p.stages == 3 && p.microbatches == 4 && p.placement == SL_LINEAR);
+    assert_true(p.communication == SL_DECOUPLED && p.queue == 1 && p.limit == NULL);
+    for (int s = 0; s < 3; s++) {
+        assert_int_equal(p.time[SL_F][s], 1500000);
+        assert_int_equal(p.time[SL_I][s], (s + 1) * SL_MS);
+        assert_int_equal(p.time[SL_W][s], 1);
+        assert_int_equal(p.time[SL_B][s], (s + 1) * SL_MS + 1);
+        assert_true(p.delta[SL_F][s] == 1 && p.delta[SL_I][s] == 0 && p.delta[SL_W][s] == -1 && p.delta[SL_B][s] == -1);
+        assert_int_equal(sl_problem_rank(&p, s), s);
+    }
+    for (int i = 0; i < 9; i++)
+        assert_true(p.link[i].latency == 0 && p.link[i].transfer == 0);
+    sl_problem_free(&p);
+}
+
+static void memory_may_be_given_per_stage_and_per_rank(void **state) {
+    (void)state;
+    sl_problem p;
+    assert_ok(read_text(SHAPE TIMES "  memory: {delta: {F: [4, 5, 6], I: -1.5, W: [-2.5, -3.5, -4.5]}, limit: [7, 8, 9]}\n", &p));
+    for (int s = 0; s < 3; s++) {
+        assert_true(p.delta[SL_F][s] == 4 + s && p.delta[SL_I][s] == -1.5 && p.delta[SL_W][s] == -2.5 - s);
+        assert_true(p.delta[SL_B][s] == -4.0 - s); /* I + W */
+        assert_true(p.limit[s] == 7 + s);
+    }
+    sl_problem_free(&p);
+    assert_ok(read_text(SHAPE TIMES "  memory: {delta: {B: -2}, limit: 7}\n", &p));
+    assert_true(p.delta[SL_B][1] == -2 && p.delta[SL_W][1] == -1 && p.limit[2] == 7);
+    sl_problem_free(&p);
+}
+
+/* 25 MB over 10 Gb/s: 25e6 * 8 / 10e9 s = 20 ms. */
+static void links_replace_the_default_and_take_decimal_units(void **state) {
+    (void)state;
+    sl_problem p;
+    assert_ok(read_text(SHAPE TIMES "  links:\n"
+                                    "    default: {latency_ms: 0.5, bandwidth_gbps: 10, message_mb: 25}\n"
+                                    "    list:\n"
+                                    "      - {between: [0, 1], latency_ms: 20}\n"
+                                    "      - {between: [2, 1], transfer_ms: 3, one_way: true}\n"
+                                    "  communication: inorder\n  queue: 2\n",
+                        &p));
+    assert_true(p.communication == SL_INORDER && p.queue == 2);
+    const sl_link *link = p.link;
+    assert_true(link[0 * 3 + 2].latency == SL_MS / 2 && link[0 * 3 + 2].transfer == 20 * SL_MS);
+    assert_true(link[0 * 3 + 1].latency == 20 * SL_MS && link[0 * 3 + 1].transfer == 0); /* absolute: nothing is left */
+    assert_true(link[1 * 3 + 0].latency == 20 * SL_MS && link[1 * 3 + 0].transfer == 0);
+    assert_true(link[2 * 3 + 1].latency == 0 && link[2 * 3 + 1].transfer == 3 * SL_MS);
+    assert_true(link[1 * 3 + 2].latency == SL_MS / 2 && link[1 * 3 + 2].transfer == 20 * SL_MS); /* one way */
+    sl_problem_free(&p);
+}
+
+static void every_mistake_is_named_with_its_place(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *place, *says;
+    } cases[] = {
+        {"other: 1\n", "p.yaml", "'other'"},
+        {"pipeline: 3\n", "p.yaml:1: 'pipeline'", "map"},
+        {"pipeline:\n  microbatches: 4\n" TIMES, "p.yaml", "'ranks' is missing"},
+        {"pipeline:\n  ranks: 3\n" TIMES, "p.yaml", "'microbatches' is missing"},
+        {SHAPE, "p.yaml", "'times_ms' is missing"},
+        {SHAPE TIMES "  colour: 3\n", "p.yaml:5: 'colour'", "not a known key"},
+        {"pipeline:\n  ranks: 0\n  microbatches: 4\n" TIMES, "p.yaml:2: 'ranks'", "from 1 to 1024"},
+        {"pipeline:\n  ranks: 1025\n  microbatches: 4\n" TIMES, "p.yaml:2: 'ranks'", "from 1 to 1024"},
+        {"pipeline:\n  ranks: 2.5\n  microbatches: 4\n" TIMES, "p.yaml:2: 'ranks'", "whole number"},
+        {"pipeline:\n  ranks: 3\n  microbatches: 0\n" TIMES, "p.yaml:3: 'microbatches'", "from 1 to 65536"},
+        {"pipeline:\n  ranks: 3\n  microbatches: 99999999999999999999\n" TIMES, "p.yaml:3: 'microbatches'", "from 1"},
+        {"pipeline:\n  ranks: 1024\n  microbatches: 65536\n" TIMES, "p.yaml:3: 'microbatches'", "at most 3900000"},
+        {SHAPE TIMES "  stages: 4\n", "p.yaml:5: 'stages'", "must equal ranks (3) with placement linear, got 4"},
+        {SHAPE TIMES "  placement: loop\n", "p.yaml:5: 'placement'", "linear"},
+        {SHAPE TIMES "  communication: batched\n", "p.yaml:5: 'communication'", "decoupled, inorder"},
+        {SHAPE TIMES "  queue: 0\n", "p.yaml:5: 'queue'", "from 1"},
+        {SHAPE "  times_ms: 10\n", "p.yaml:4: 'times_ms'", "must be a map"},
+        {SHAPE "  times_ms: {F: 10, I: 10}\n", "p.yaml:4: 'times_ms'", "lacks 'W'"},
+        {SHAPE "  times_ms: {F: 10, I: 10, W: 10, X: 1}\n", "p.yaml:4: 'X'", "not a known key of 'times_ms'"},
+        {SHAPE "  times_ms: {F: -1, I: 10, W: 10}\n", "p.yaml:4: 'F'", "at least 0, got -1"},
+        {SHAPE "  times_ms: {F: .nan, I: 10, W: 10}\n", "p.yaml:4: 'F'", "must be a number"},
+        {SHAPE "  times_ms: {F: nan, I: 10, W: 10}\n", "p.yaml:4: 'F'", "must be a number"},
+        {SHAPE "  times_ms: {F: inf, I: 10, W: 10}\n", "p.yaml:4: 'F'", "must be a number"},
+        {SHAPE "  times_ms: {F: '10', I: 10, W: 10}\n", "p.yaml:4: 'F'", "must be a number"},
+        {SHAPE "  times_ms: {F: 1e7, I: 10, W: 10}\n", "p.yaml:4: 'F'", "at most 1e+06"},
+        {SHAPE "  times_ms: {F: 1e400, I: 10, W: 10}\n", "p.yaml:4: 'F'", "must be a number"},
+        {SHAPE "  times_ms: {F: 10, I: 10, W: 10, B: 3e6}\n", "p.yaml:4: 'B'", "at most 2e+06"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: [1, 2]\n    W: 10\n", "p.yaml:6: 'I'", "list of 3, one per stage, got 2"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: [1, 2, 3, 4]\n    W: 10\n", "p.yaml:6: 'I'", "one per stage, got 4"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: [1, x, 3]\n    W: 10\n", "p.yaml:6: 'I'", "must be a number, got 'x'"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: [1, [2], 3]\n    W: 10\n", "p.yaml:6: 'I'", "must be a number"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: {a: 1}\n    W: 10\n", "p.yaml:6: 'I'", "must be a number or a list of 3"},
+        {SHAPE TIMES "  memory: {limit: -1}\n", "p.yaml:5: 'limit'", "at least 0"},
+        {SHAPE TIMES "  memory: {limit: [1, 2]}\n", "p.yaml:5: 'limit'", "one per rank, got 2"},
+        {SHAPE TIMES "  memory: {limits: 1}\n", "p.yaml:5: 'limits'", "not a known key"},
+        {SHAPE TIMES "  memory: {delta: {F: 1e16}}\n", "p.yaml:5: 'F'", "at most 1e+15"},
+        {SHAPE TIMES "  memory: {delta: {G: 1}}\n", "p.yaml:5: 'G'", "not a known key of 'delta'"},
+        {SHAPE TIMES "  memory: {delta: 4}\n", "p.yaml:5: 'delta'", "must be a map"},
+        {SHAPE TIMES "  links: 4\n", "p.yaml:5: 'links'", "must be a map"},
+        {SHAPE TIMES "  links: {defaults: {}}\n", "p.yaml:5: 'defaults'", "not a known key of 'links'"},
+        {SHAPE TIMES "  links: {default: {latency_ms: -1}}\n", "p.yaml:5: 'latency_ms'", "at least 0"},
+        {SHAPE TIMES "  links: {default: {one_way: true}}\n", "p.yaml:5: 'default'", "belong into the list"},
+        {SHAPE TIMES "  links: {default: {between: [0, 1]}}\n", "p.yaml:5: 'default'", "belong into the list"},
+        {SHAPE TIMES "  links: {list: {}}\n", "p.yaml:5: 'list'", "must be a list"},
+        {SHAPE TIMES "  links:\n    list:\n      - 4\n", "p.yaml:7:", "must be a map"},
+        {SHAPE TIMES "  links:\n    list:\n      - {latency_ms: 4}\n", "p.yaml:7:", "lacks 'between'"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 3]}\n", "p.yaml:7: 'between'", "ranks from 0 to 2"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [-1, 0]}\n", "p.yaml:7: 'between'", "ranks from 0 to 2"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 0.5]}\n", "p.yaml:7: 'between'", "ranks from 0 to 2"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [1, 1]}\n", "p.yaml:7: 'between'", "two different ranks"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 1, 2]}\n", "p.yaml:7: 'between'", "two ranks"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: 1}\n", "p.yaml:7: 'between'", "two ranks"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 1], delay: 1}\n", "p.yaml:7: 'delay'", "not a known key"},
+        {SHAPE TIMES "  links: {default: {bandwidth_gbps: 1}}\n", "p.yaml:5: 'default'", "together with message_mb"},
+        {SHAPE TIMES "  links: {default: {message_mb: 1}}\n", "p.yaml:5: 'default'", "bandwidth_gbps above 0"},
+        {SHAPE TIMES "  links: {default: {bandwidth_gbps: 0, message_mb: 1}}\n", "p.yaml:5: 'default'", "above 0"},
+        {SHAPE TIMES "  links: {default: {bandwidth_gbps: 1e-9, message_mb: 1e9}}\n", "p.yaml:5: 'default'", "at most 1e+06"},
+        {SHAPE TIMES "  links: {default: {transfer_ms: 1, bandwidth_gbps: 1, message_mb: 1}}\n", "p.yaml:5: 'default'",
+         "one of them"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sl_problem p;
+        if (read_text(cases[i].text, &p) != SL_EINVAL)
+            fail_msg("accepted: %s", cases[i].text);
+        if (!strstr(sl_error_text(), cases[i].place) || !strstr(sl_error_text(), cases[i].says))
+            fail_msg("'%s' does not say '%s' and '%s'", sl_error_text(), cases[i].place, cases[i].says);
+        assert_null(strchr(sl_error_text(), '\n'));
+        sl_problem_free(&p);
+    }
+}
+
+static unsigned random_state;
+
+static int64_t draw(int64_t n) {
+    random_state = random_state * 1664525u + 1013904223u;
+    uint64_t high = random_state;
+    random_state = random_state * 1664525u + 1013904223u;
+    return (int64_t)((high << 22 ^ random_state >> 8) % (uint64_t)n);
+}
+
+static double draw_real(void) {
+    return ((double)draw(INT64_C(1) << 53) - 4e15) / (double)(1 + draw(1000000000));
+}
+
+static void draw_problem(sl_problem *p) {
+    static const sl_time scale[] = {2, 1000, SL_MS, 1000 * SL_MS, (sl_time)SL_MAX_OP_MS * SL_MS + 1};
+    int ranks = 1 + (int)draw(6);
+    assert_ok(sl_problem_make(ranks, ranks, 1 + (int)draw(100), p));
+    p->communication = draw(2) ? SL_INORDER : SL_DECOUPLED;
+    p->queue = 1 + (int)draw(9);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        for (int s = 0; s < ranks; s++) {
+            p->time[kind][s] = draw(scale[draw(5)]) * (kind == SL_B ? 2 : 1);
+            p->delta[kind][s] = draw_real() / 10;
+        }
+    if (draw(2)) {
+        assert_ok(sl_alloc(&p->limit, (size_t)ranks, sizeof *p->limit));
+        for (int r = 0; r < ranks; r++)
+            p->limit[r] = (double)draw(1000000) / 3;
+    }
+    for (int i = 0; i < ranks * ranks; i++)
+        if (i / ranks != i % ranks)
+            p->link[i] = (sl_link){.latency = draw(2) ? 0 : draw(scale[draw(5)]), .transfer = draw(2) ? 0 : draw(scale[draw(5)])};
+}
+
+static void assert_same(const sl_problem *a, const sl_problem *b) {
+    assert_true(a->ranks == b->ranks && a->stages == b->stages && a->microbatches == b->microbatches);
+    assert_true(a->placement == b->placement && a->communication == b->communication && a->queue == b->queue);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+        assert_memory_equal(a->time[kind], b->time[kind], (size_t)a->stages * sizeof(sl_time));
+        for (int s = 0; s < a->stages; s++)
+            assert_true(a->delta[kind][s] == b->delta[kind][s]);
+    }
+    assert_true(!a->limit == !b->limit);
+    for (int r = 0; a->limit && r < a->ranks; r++)
+        assert_true(a->limit[r] == b->limit[r]);
+    assert_memory_equal(a->link, b->link, (size_t)a->ranks * (size_t)a->ranks * sizeof(sl_link));
+}
+
+static char *write_text(const sl_problem *p) {
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    assert_ok(sl_problem_write(p, out));
+    fclose(out);
+    return text;
+}
+
+static void what_is_written_reads_back_to_the_same_problem(void **state) {
+    (void)state;
+    const char *given = getenv("SL_SEED");
+    random_state = given ? (unsigned)atoi(given) : 1926u;
+    printf("seed %u\n", random_state);
+    for (int round = 0; round < 500; round++) {
+        sl_problem p, q, copy;
+        draw_problem(&p);
+        char *text = write_text(&p);
+        assert_ok(read_text(text, &q));
+        assert_same(&p, &q);
+        assert_ok(sl_problem_copy(&p, &copy));
+        assert_same(&p, &copy);
+        free(text);
+        sl_problem_free(&p);
+        sl_problem_free(&q);
+        sl_problem_free(&copy);
+    }
+}
+
+/* The defaults of B are sums, so they may pass the limit of one op; what was read can still be written and read. */
+static void a_default_link_and_the_longest_ops_survive_the_round_trip(void **state) {
+    (void)state;
+    sl_problem p, q;
+    assert_ok(read_text(SHAPE "  times_ms: {F: 1e6, I: 1e6, W: 1e6}\n  memory: {delta: {I: -1e15, W: -1e15}}\n"
+                              "  links: {default: {latency_ms: 1e6, transfer_ms: 1e6}}\n",
+                        &p));
+    char *text = write_text(&p);
+    assert_ok(read_text(text, &q));
+    assert_same(&p, &q);
+    free(text);
+    sl_problem_free(&p);
+    sl_problem_free(&q);
+}
+
+static void a_full_disk_is_an_error(void **state) {
+    (void)state;
+    sl_problem p;
+    assert_ok(sl_problem_make(2, 2, 2, &p));
+    FILE *full = fopen("/dev/full", "w");
+    assert_non_null(full);
+    assert_fails(sl_problem_write(&p, full), SL_ESYS, "cannot be written");
+    fclose(full);
+    sl_problem_free(&p);
+}
+
+/* Every key that the reader takes stands in the documentation. */
+static void the_documentation_names_every_key(void **state) {
+    (void)state;
+    static const char *const keys[] = {"ranks", "microbatches", "placement", "stages", "times_ms", "F", "I", "W", "B", "delta",
+                                       "limit", "default", "list", "between", "one_way", "latency_ms", "transfer_ms",
+                                       "bandwidth_gbps", "message_mb", "communication", "queue"};
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    sl_problem_document(out);
+    fclose(out);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (!strstr(text, keys[i]))
+            fail_msg("'%s' is not documented", keys[i]);
+    free(text);
+}
+
+static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
+    (void)state;
+    int failures = 0, done = 0;
+    for (long n = 0; !done && n < 2000; n++) {
+        sl_problem p, copy = {0};
+        sl_alloc_fail_at(n);
+        sl_status status = read_text(SHAPE TIMES "  memory: {delta: {F: [1, 2, 3]}, limit: 4}\n"
+                                                 "  links: {list: [{between: [0, 1], latency_ms: 4}]}\n", &p);
+        if (status == SL_OK)
+            status = sl_problem_copy(&p, &copy);
+        sl_alloc_fail_at(-1);
+        done = status == SL_OK;
+        if (!done)
+            assert_int_equal(status, SL_ENOMEM);
+        failures += !done;
+        sl_problem_free(&p);
+        sl_problem_free(&copy);
+    }
+    assert_true(done && failures > 30);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_absent_has_the_documented_defaults),
+        cmocka_unit_test(memory_may_be_given_per_stage_and_per_rank),
+        cmocka_unit_test(links_replace_the_default_and_take_decimal_units),
+        cmocka_unit_test(every_mistake_is_named_with_its_place),
+        cmocka_unit_test(what_is_written_reads_back_to_the_same_problem),
+        cmocka_unit_test(a_default_link_and_the_longest_ops_survive_the_round_trip),
+        cmocka_unit_test(a_full_disk_is_an_error),
+        cmocka_unit_test(the_documentation_names_every_key),
+        cmocka_unit_test(every_failed_allocation_is_an_error_and_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
