@@ -1,0 +1,109 @@
+/* The communication thread: publishes what is due towards the peers that share memory, sleeps in between. */
+#include "run/transport/peer.h"
+#include "run/transport/scheduling.h"
+
+#include <signal.h>
+#include <string.h>
+
+void sl_peer_drain(sl_peer *peer, int slots) {
+    uint32_t handed = atomic_load_explicit(&peer->handed, memory_order_acquire);
+    for (; peer->drained != handed; peer->drained++) {
+        int32_t number = peer->handover[peer->drained % (uint32_t)slots];
+        const sl_outgoing *record = &peer->outgoing[number];
+        sl_link_message message = {.handed = record->handed,
+                                   .ready = record->ready,
+                                   .bytes = record->bytes,
+                                   .index = record->index,
+                                   .record = number,
+                                   .emulation = record->emulation};
+        sl_link_offer(&peer->link, &message);
+    }
+}
+
+void sl_peer_done(sl_transport *t, sl_outgoing *record) {
+    /* The bell may be rung after the compute side has already seen DONE: then the record serves the next message, and
+     * its waiter looks once more for nothing. */
+    atomic_store_explicit(&record->state, SL_OUTGOING_DONE, memory_order_release);
+    atomic_fetch_add(&record->bell, 1);
+    sl_clock_wake(t->clock, &record->bell);
+}
+
+static int32_t fill_late(sl_peer *peer, const sl_outgoing *record) {
+    int32_t number = sl_lane_claim_or_want(&peer->out);
+    if (number < 0)
+        return -1;
+    sl_slot *slot = sl_lane_slot(&peer->out, (uint32_t)number);
+    slot->iteration = record->iteration;
+    slot->index = record->index;
+    slot->bytes = record->bytes;
+    memcpy(sl_slot_payload(slot), record->data, record->bytes);
+    return number;
+}
+
+/* Publishes everything due on one link. Returns when the next message is due; NEVER: none, or no slot is free, in
+ * which case the receiver rings the doorbell. */
+static sl_time serve(sl_transport *t, sl_peer *peer) {
+    sl_peer_drain(peer, t->slots);
+    for (const sl_link_message *m; (m = sl_link_head(&peer->link)) != NULL;) {
+        sl_outgoing *record = &peer->outgoing[m->record];
+        sl_time now = sl_clock_now(t->clock);
+        if (m->due > now)
+            return m->due;
+        int32_t slot = record->slot >= 0 ? record->slot : fill_late(peer, record);
+        if (slot < 0)
+            return SL_TIME_NEVER;
+        now = sl_clock_now(t->clock);
+        sl_lane_publish(&peer->out, slot, now);
+        sl_clock_wake(t->clock, &peer->out.lane->bell);
+        record->sent = (sl_sent){.start = m->start, .end = m->end, .due = m->due, .arrive = now};
+        sl_link_take(&peer->link);
+        sl_peer_done(t, record);
+    }
+    return SL_TIME_NEVER;
+}
+
+static void *communicate(void *object) {
+    sl_transport *t = object;
+    /* on a virtual clock lateness does not exist, and a real-time class would only disturb the machine */
+    t->obtained = sl_scheduling_obtain(sl_clock_is_virtual(t->clock) ? SL_CLASS_NORMAL : t->scheduling);
+    sem_post(&t->started);
+    while (!atomic_load(&t->closing) && !sl_clock_stuck(t->clock)) {
+        uint32_t bell = atomic_load(&t->region->doorbell);
+        sl_time next = SL_TIME_NEVER;
+        for (int r = 0; r < t->ranks; r++)
+            if (t->peer[r].talks && !t->peer[r].remote) {
+                sl_time due = serve(t, &t->peer[r]);
+                next = due < next ? due : next;
+            }
+        if (!atomic_load(&t->closing))
+            sl_clock_wait(t->clock, &t->region->doorbell, bell, next);
+    }
+    sl_clock_leave(t->clock);
+    return NULL;
+}
+
+sl_status sl_communication_start(sl_transport *t) {
+    sigset_t all, before;
+    sigfillset(&all); /* signals of the run are its main thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sl_clock_join(t->clock);
+    int error = pthread_create(&t->thread, NULL, communicate, t);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        sl_clock_leave(t->clock);
+        return sl_error(SL_ESYS, "rank %d: no communication thread: %s", t->rank, strerror(error));
+    }
+    t->running = 1;
+    while (sem_wait(&t->started) != 0) {
+    }
+    return SL_OK;
+}
+
+void sl_communication_end(sl_transport *t) {
+    if (!t->running)
+        return;
+    atomic_fetch_add(&t->region->doorbell, 1);
+    sl_clock_wake(t->clock, &t->region->doorbell);
+    pthread_join(t->thread, NULL);
+    t->running = 0;
+}

@@ -1,0 +1,247 @@
+/* The compute side: posting, handing over, waiting. */
+#include "run/transport/peer.h"
+#include "run/transport/rail.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct message_name {
+    int from, to;
+    uint32_t iteration, index;
+} message_name;
+
+/* NULL: no such peer; the error text says so. */
+static sl_peer *find_peer(sl_transport *t, int rank) {
+    if (rank >= 0 && rank < t->ranks && t->peer[rank].talks)
+        return &t->peer[rank];
+    sl_error(SL_EINVAL, "rank %d has no link with rank %d", t->rank, rank);
+    return NULL;
+}
+
+static sl_status complain(sl_status status, const message_name *m, const char *what) {
+    return sl_error(status, "link %d -> %d: message (iteration %u, index %u) %s", m->from, m->to, m->iteration,
+                    m->index, what);
+}
+
+void sl_transport_emulate(sl_transport *t, int rank, sl_link_emulation emulation) {
+    sl_peer *peer = find_peer(t, rank);
+    if (peer)
+        peer->emulation = emulation;
+}
+
+sl_status sl_transport_receive(sl_transport *t, int rank, uint32_t iteration, uint32_t index, void *buffer,
+                               size_t bytes) {
+    message_name name = {rank, t->rank, iteration, index};
+    sl_posted *place = NULL;
+    sl_peer *peer = find_peer(t, rank);
+    if (!peer)
+        return SL_EINVAL;
+    for (int i = 0; i < t->slots; i++) {
+        sl_posted *p = &peer->posted[i];
+        if (p->open && p->iteration == iteration && p->index == index)
+            return complain(SL_EINVAL, &name, "is posted already");
+        if (!p->open && !place)
+            place = p;
+    }
+    if (!place)
+        return complain(SL_EINVAL, &name, "is one receive more than the transport has slots for");
+    *place = (sl_posted){.open = 1, .iteration = iteration, .index = index, .buffer = buffer, .bytes = bytes};
+    return SL_OK;
+}
+
+void sl_transport_poke(sl_transport *t) {
+    _Atomic uint32_t *bell = atomic_load(&t->waiting);
+    if (!bell)
+        return;
+    atomic_fetch_add(bell, 1);
+    sl_clock_wake(t->clock, bell);
+}
+
+void sl_transport_abort(sl_transport *t) {
+    atomic_store(&t->aborted, 1);
+    sl_transport_poke(t);
+}
+
+/* Why a wait must end without its message. `lost` was read before the message was looked for, so that one that came
+ * just before the loss is not refused. */
+static sl_status interrupted(sl_transport *t, const sl_peer *peer, int lost, sl_time deadline, const message_name *m) {
+    if (atomic_load(&t->aborted))
+        return complain(SL_EPEER, m, "will not come: the run is aborted");
+    if (lost)
+        return sl_error(SL_EPEER, "link %d -> %d: %s", m->from, m->to, peer->reason);
+    if (sl_clock_stuck(t->clock))
+        return complain(SL_EPEER, m, "will not come: all ranks wait (deadlock)");
+    if (deadline != SL_TIME_NEVER && sl_clock_now(t->clock) >= deadline)
+        return complain(SL_EPEER, m, "did not come before the deadline");
+    return SL_OK;
+}
+
+static void ring_sender(sl_transport *t, sl_peer *peer) {
+    if (peer->remote) {
+        sl_rail_ring(t->rail);
+        return;
+    }
+    atomic_fetch_add(&peer->region->doorbell, 1);
+    sl_clock_wake(t->clock, &peer->region->doorbell);
+}
+
+/* Copies the arrived message into its posted buffer and gives the slot back. What the peer wrote is read once, and not
+ * trusted before it fits. */
+static sl_status take(sl_transport *t, sl_peer *peer, int position, const sl_posted *posted, const message_name *m,
+                      sl_time *arrived) {
+    sl_slot *slot = sl_lane_slot(&peer->in, peer->in.waiting[position]);
+    uint64_t bytes = slot->bytes;
+    if (bytes != posted->bytes || bytes > peer->in.message_bytes)
+        return sl_error(SL_EPEER,
+                        "link %d -> %d: message (iteration %u, index %u) has %llu bytes, the posted buffer %zu", m->from,
+                        m->to, m->iteration, m->index, (unsigned long long)bytes, posted->bytes);
+    memcpy(posted->buffer, sl_slot_payload(slot), posted->bytes);
+    if (arrived)
+        *arrived = slot->published;
+    if (sl_lane_free(&peer->in, position))
+        ring_sender(t, peer);
+    return SL_OK;
+}
+
+static sl_posted *find_posted(sl_transport *t, sl_peer *peer, uint32_t iteration, uint32_t index) {
+    for (int i = 0; i < t->slots; i++) {
+        sl_posted *p = &peer->posted[i];
+        if (p->open && p->iteration == iteration && p->index == index)
+            return p;
+    }
+    return NULL;
+}
+
+static sl_status wait_and_take(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time deadline,
+                               const message_name *name, sl_time *arrived) {
+    _Atomic uint32_t *bell = &peer->in.lane->bell;
+    for (;;) {
+        uint32_t seen = atomic_load(bell);
+        int lost = atomic_load(&peer->lost);
+        if (sl_lane_drain(&peer->in) != SL_OK) {
+            char what[128]; /* of the shared lane, which the lane does not name */
+            snprintf(what, sizeof what, "cannot be read: %s", sl_error_text());
+            return complain(SL_EPEER, name, what);
+        }
+        int position = sl_lane_find(&peer->in, name->iteration, name->index);
+        if (position >= 0)
+            return take(t, peer, position, posted, name, arrived);
+        SL_TRY(interrupted(t, peer, lost, deadline, name));
+        sl_clock_wait(t->clock, bell, seen, deadline);
+    }
+}
+
+sl_status sl_transport_wait(sl_transport *t, int rank, uint32_t iteration, uint32_t index, sl_time deadline,
+                            sl_time *arrived) {
+    message_name name = {rank, t->rank, iteration, index};
+    sl_peer *peer = find_peer(t, rank);
+    if (!peer)
+        return SL_EINVAL;
+    sl_posted *posted = find_posted(t, peer, iteration, index);
+    if (!posted)
+        return complain(SL_EINVAL, &name, "is awaited but was not posted");
+    atomic_store(&t->waiting, &peer->in.lane->bell);
+    sl_status status = wait_and_take(t, peer, posted, deadline, &name, arrived);
+    atomic_store(&t->waiting, NULL);
+    if (status == SL_OK)
+        posted->open = 0;
+    return status;
+}
+
+static void copy_ahead(sl_peer *peer, sl_outgoing *record) {
+    record->slot = peer->remote ? -1 : sl_lane_claim(&peer->out);
+    if (record->slot < 0)
+        return;
+    sl_slot *slot = sl_lane_slot(&peer->out, (uint32_t)record->slot);
+    slot->iteration = record->iteration;
+    slot->index = record->index;
+    slot->bytes = record->bytes;
+    memcpy(sl_slot_payload(slot), record->data, record->bytes);
+}
+
+static void hand_over(sl_transport *t, sl_peer *peer, sl_outgoing *record) {
+    uint32_t handed = atomic_load_explicit(&peer->handed, memory_order_relaxed); /* own counter */
+    atomic_store_explicit(&record->state, SL_OUTGOING_HANDED, memory_order_release);
+    peer->handover[handed % (uint32_t)t->slots] = (int32_t)(record - peer->outgoing);
+    atomic_store_explicit(&peer->handed, handed + 1, memory_order_release);
+    if (peer->remote) {
+        sl_rail_ring(t->rail);
+        return;
+    }
+    atomic_fetch_add(&t->region->doorbell, 1);
+    sl_clock_wake(t->clock, &t->region->doorbell);
+}
+
+static sl_outgoing *find_outgoing(sl_transport *t, sl_peer *peer, uint32_t iteration, uint32_t index,
+                                  sl_outgoing **place) {
+    for (int i = 0; i < t->slots; i++) {
+        sl_outgoing *record = &peer->outgoing[i];
+        if (atomic_load_explicit(&record->state, memory_order_relaxed) == SL_OUTGOING_FREE) { /* only we leave FREE */
+            if (place && !*place)
+                *place = record;
+        } else if (record->iteration == iteration && record->index == index)
+            return record;
+    }
+    return NULL;
+}
+
+sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint32_t index, const void *data,
+                            size_t bytes, sl_time ready) {
+    message_name name = {t->rank, rank, iteration, index};
+    sl_outgoing *record = NULL;
+    sl_peer *peer = find_peer(t, rank);
+    if (!peer)
+        return SL_EINVAL;
+    if (bytes > t->message_bytes)
+        return sl_error(SL_EINVAL, "link %d -> %d: a message of %zu bytes; the largest is %zu", t->rank, rank, bytes,
+                        t->message_bytes);
+    if (atomic_load(&peer->lost))
+        return sl_error(SL_EPEER, "link %d -> %d: %s", t->rank, rank, peer->reason);
+    if (find_outgoing(t, peer, iteration, index, &record))
+        return complain(SL_EINVAL, &name, "is under way already");
+    if (!record)
+        return complain(SL_EINVAL, &name, "is one more than the transport has slots for");
+    record->iteration = iteration;
+    record->index = index;
+    record->data = data;
+    record->bytes = bytes;
+    record->handed = sl_clock_now(t->clock);
+    record->ready = ready;
+    record->emulation = peer->emulation;
+    record->in_flight = 0;
+    copy_ahead(peer, record);
+    hand_over(t, peer, record);
+    return SL_OK;
+}
+
+static sl_status wait_done(sl_transport *t, sl_peer *peer, sl_outgoing *record, sl_time deadline,
+                           const message_name *name) {
+    for (;;) {
+        uint32_t seen = atomic_load(&record->bell);
+        int lost = atomic_load(&peer->lost);
+        if (atomic_load_explicit(&record->state, memory_order_acquire) == SL_OUTGOING_DONE)
+            return SL_OK;
+        SL_TRY(interrupted(t, peer, lost, deadline, name));
+        sl_clock_wait(t->clock, &record->bell, seen, deadline);
+    }
+}
+
+sl_status sl_transport_wait_sent(sl_transport *t, int rank, uint32_t iteration, uint32_t index, sl_time deadline,
+                                 sl_sent *sent) {
+    message_name name = {t->rank, rank, iteration, index};
+    sl_peer *peer = find_peer(t, rank);
+    if (!peer)
+        return SL_EINVAL;
+    sl_outgoing *record = find_outgoing(t, peer, iteration, index, NULL);
+    if (!record)
+        return complain(SL_EINVAL, &name, "was not handed over");
+    atomic_store(&t->waiting, &record->bell);
+    sl_status status = wait_done(t, peer, record, deadline, &name);
+    atomic_store(&t->waiting, NULL);
+    if (status != SL_OK)
+        return status;
+    if (sent)
+        *sent = record->sent;
+    atomic_store_explicit(&record->state, SL_OUTGOING_FREE, memory_order_relaxed);
+    return SL_OK;
+}

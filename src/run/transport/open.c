@@ -1,0 +1,230 @@
+/* Opening and closing: lanes to the peers on this host, rails to the others, then the threads. */
+#include "base/memory.h"
+#include "run/transport/handshake.h"
+#include "run/transport/hub.h"
+#include "run/transport/peer.h"
+#include "run/transport/rail.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_MOST 4096
+
+static sl_status check_config(const sl_transport_config *c) {
+    if (c->rank < 0 || c->rank >= c->ranks || !c->clock)
+        return sl_error(SL_EINVAL, "rank %d of %d cannot have a transport", c->rank, c->ranks);
+    if (c->hub) {
+        if (c->hub->ranks != c->ranks || c->message_bytes > c->hub->message_bytes || c->slots > c->hub->slots)
+            return sl_error(SL_EINVAL, "rank %d: the hub is for %d ranks and %d messages of %zu bytes", c->rank, c->hub->ranks,
+                            c->hub->slots, c->hub->message_bytes);
+        return SL_OK;
+    }
+    if (c->slots < 1)
+        return sl_error(SL_EINVAL, "rank %d: a transport for %d messages under way", c->rank, c->slots);
+    if (sl_clock_is_virtual(c->clock))
+        return sl_error(SL_EINVAL, "rank %d: a virtual clock needs a hub", c->rank);
+    return SL_OK;
+}
+
+static int on_this_host(const sl_transport_config *c, int rank) {
+    return c->hub || !c->addresses || strcmp(c->addresses[rank].host, c->addresses[c->rank].host) == 0;
+}
+
+/* Not the key itself: the file is readable by whoever may read the run's directory. */
+static uint64_t digest(const uint8_t key[32]) {
+    uint64_t hash = 0xcbf29ce484222325ULL; /* FNV-1a */
+    for (int i = 0; i < 32; i++)
+        hash = (hash ^ key[i]) * 0x100000001b3ULL;
+    return hash;
+}
+
+static sl_status name_file(const sl_transport_config *c, int rank, char path[PATH_MOST]) {
+    if (!c->directory)
+        return sl_error(SL_EINVAL, "rank %d: no directory for the messages of this host", c->rank);
+    if (snprintf(path, PATH_MOST, "%s/messages.%d", c->directory, rank) >= PATH_MOST)
+        return sl_error(SL_EINVAL, "rank %d: the directory's name is too long", c->rank);
+    return SL_OK;
+}
+
+static sl_status open_peer(sl_transport *t, sl_peer *peer) {
+    size_t slots = (size_t)t->slots;
+    SL_TRY(sl_alloc(&peer->posted, slots, sizeof *peer->posted));
+    SL_TRY(sl_alloc(&peer->outgoing, slots, sizeof *peer->outgoing));
+    SL_TRY(sl_alloc(&peer->handover, slots, sizeof *peer->handover));
+    return sl_link_open(&peer->link, t->slots);
+}
+
+static sl_status open_peers(sl_transport *t, const sl_transport_config *c, char *local, char *remote) {
+    SL_TRY(sl_alloc(&t->peer, (size_t)t->ranks, sizeof *t->peer));
+    for (int r = 0; r < t->ranks; r++) {
+        sl_peer *peer = &t->peer[r];
+        peer->rank = r;
+        peer->talks = r != t->rank && (!c->peers || c->peers[r]);
+        peer->remote = peer->talks && !on_this_host(c, r);
+        local[r] = peer->talks && !peer->remote;
+        remote[r] = (char)peer->remote;
+        if (peer->talks)
+            SL_TRY(open_peer(t, peer));
+    }
+    return SL_OK;
+}
+
+static sl_status own_region(sl_transport *t, const sl_transport_config *c, const char *local) {
+    char path[PATH_MOST];
+    if (c->hub) {
+        t->region = c->hub->region[t->rank];
+        return SL_OK;
+    }
+    if (!memchr(local, 1, (size_t)t->ranks))
+        return SL_OK;
+    SL_TRY(name_file(c, t->rank, path));
+    SL_TRY(sl_copy_text(&t->path, path));
+    t->mapped = 1;
+    sl_status status = sl_region_create(path, t->rank, t->ranks, t->slots, t->message_bytes, digest(c->key), local,
+                                        &t->region);
+    if (status != SL_OK) { /* there is no file of ours to remove later */
+        sl_free(t->path);
+        t->path = NULL;
+    }
+    return status;
+}
+
+/* Maps a peer's file, which may not be there yet. Nobody can be asked to wake us for that: look once a millisecond. */
+static sl_status map_peer(sl_transport *t, const sl_transport_config *c, sl_peer *peer, sl_time deadline) {
+    char path[PATH_MOST];
+    SL_TRY(name_file(c, peer->rank, path));
+    for (;;) {
+        sl_status status = sl_region_map(path, peer->rank, t->ranks, t->slots, t->message_bytes, digest(c->key),
+                                         &peer->region);
+        if (status != SL_ENONE)
+            return status;
+        sl_time now = sl_clock_now(t->clock);
+        if (now >= deadline)
+            return sl_error(SL_EPEER, "link %d -> %d: rank %d did not open its end in time (%s)", t->rank, peer->rank,
+                            peer->rank, sl_error_text());
+        sl_clock_sleep_until(t->clock, now + SL_MS);
+    }
+}
+
+static sl_status open_lanes(sl_transport *t, const sl_transport_config *c, sl_peer *peer, sl_time deadline) {
+    if (c->hub)
+        peer->region = c->hub->region[peer->rank];
+    else
+        SL_TRY(map_peer(t, c, peer, deadline));
+    SL_TRY(sl_lane_open(t->region, peer->rank, &peer->out));
+    SL_TRY(sl_lane_open(peer->region, t->rank, &peer->in));
+    atomic_store_explicit(&peer->in.lane->attached, 1, memory_order_release);
+    sl_clock_wake(t->clock, &peer->in.lane->attached);
+    return SL_OK;
+}
+
+/* Our file must not disappear before the peer has mapped it. Threads of a hub need not wait: its memory stays. */
+static sl_status await_peer(sl_transport *t, sl_peer *peer, sl_time deadline) {
+    _Atomic uint32_t *attached = &peer->out.lane->attached;
+    while (t->mapped && !atomic_load_explicit(attached, memory_order_acquire)) {
+        if (sl_clock_now(t->clock) >= deadline)
+            return sl_error(SL_EPEER, "link %d -> %d: rank %d did not open its end in time", t->rank, peer->rank, peer->rank);
+        sl_clock_wait(t->clock, attached, 0, deadline);
+    }
+    return SL_OK;
+}
+
+static sl_status open_rails(sl_transport *t, const sl_transport_config *c, const char *remote, int listening,
+                            sl_time deadline) {
+    int *connections;
+    if (!memchr(remote, 1, (size_t)t->ranks))
+        return SL_OK;
+    SL_TRY(sl_alloc(&connections, (size_t)t->ranks, sizeof *connections));
+    sl_status status = sl_handshake(c, remote, listening, deadline, connections, &t->strangers);
+    if (status == SL_OK)
+        status = sl_rail_open(t, connections);
+    sl_free(connections);
+    return status;
+}
+
+static sl_status open_all(sl_transport *t, const sl_transport_config *c, int listening, sl_time deadline, char *local,
+                          char *remote) {
+    SL_TRY(open_peers(t, c, local, remote));
+    SL_TRY(own_region(t, c, local));
+    SL_TRY(open_rails(t, c, remote, listening, deadline));
+    for (int r = 0; r < t->ranks; r++)
+        if (local[r])
+            SL_TRY(open_lanes(t, c, &t->peer[r], deadline));
+    for (int r = 0; r < t->ranks; r++)
+        if (local[r])
+            SL_TRY(await_peer(t, &t->peer[r], deadline));
+    return memchr(local, 1, (size_t)t->ranks) ? sl_communication_start(t) : SL_OK;
+}
+
+static sl_status make(const sl_transport_config *c, sl_transport **transport) {
+    SL_TRY(check_config(c));
+    SL_TRY(sl_alloc(transport, 1, sizeof **transport));
+    sl_transport *t = *transport;
+    t->rank = c->rank;
+    t->ranks = c->ranks;
+    t->slots = c->hub ? c->hub->slots : c->slots;
+    t->message_bytes = c->hub ? c->hub->message_bytes : c->message_bytes;
+    t->clock = c->clock;
+    t->scheduling = c->scheduling;
+    sem_init(&t->started, 0, 0);
+    return SL_OK;
+}
+
+sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_time timeout, sl_transport **transport) {
+    char *places = NULL;
+    *transport = NULL;
+    sl_status status = make(config, transport);
+    if (status == SL_OK)
+        status = sl_alloc(&places, 2 * (size_t)config->ranks, 1);
+    if (status == SL_OK)
+        status = open_all(*transport, config, socket, sl_clock_now(config->clock) + timeout, places,
+                          places + config->ranks);
+    sl_free(places);
+    if (socket >= 0)
+        close(socket);
+    if (status != SL_OK) {
+        sl_transport_close(*transport);
+        *transport = NULL;
+    }
+    return status;
+}
+
+static void close_peer(sl_transport *t, sl_peer *peer) {
+    sl_lane_close(&peer->out);
+    sl_lane_close(&peer->in);
+    if (peer->remote)
+        sl_free(peer->region);
+    else if (t->mapped)
+        sl_region_unmap(peer->region);
+    sl_link_close(&peer->link);
+    sl_free(peer->posted);
+    sl_free(peer->outgoing);
+    sl_free(peer->handover);
+}
+
+void sl_transport_close(sl_transport *t) {
+    if (!t)
+        return;
+    atomic_store(&t->closing, 1);
+    sl_communication_end(t);
+    sl_rail_close(t->rail);
+    for (int r = 0; t->peer && r < t->ranks; r++)
+        close_peer(t, &t->peer[r]);
+    if (t->mapped)
+        sl_region_unmap(t->region);
+    if (t->path)
+        unlink(t->path);
+    sem_destroy(&t->started);
+    sl_free(t->path);
+    sl_free(t->peer);
+    sl_free(t);
+}
+
+const char *sl_transport_scheduling(const sl_transport *t) {
+    return t->obtained ? t->obtained : t->rail ? sl_rail_scheduling(t->rail) : "none";
+}
+
+int sl_transport_strangers(const sl_transport *t) {
+    return t->strangers;
+}

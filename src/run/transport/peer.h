@@ -1,0 +1,99 @@
+/* The private side of a transport: what one rank keeps about itself and about each of its peers.
+ *
+ * Three threads meet here. The compute side (the caller of send, receive, wait, wait_sent) fills records of outgoing
+ * messages and hands their numbers over through a ring; the thread that publishes for a peer (the communication thread
+ * for peers that share memory, the network thread for peers on other hosts) owns that peer's link and says "done" in
+ * the record; anyone may abort. Each field names its writer and reader. */
+#ifndef SL_RUN_TRANSPORT_PEER_H
+#define SL_RUN_TRANSPORT_PEER_H
+
+#include "run/transport/lane.h"
+#include "run/transport/link.h"
+#include "run/transport/transport.h"
+#include <pthread.h>
+#include <semaphore.h>
+
+typedef struct sl_rail sl_rail;
+
+enum { SL_OUTGOING_FREE, SL_OUTGOING_HANDED, SL_OUTGOING_DONE };
+
+typedef struct sl_outgoing {
+    /* FREE -> HANDED (release, after the fields below) and DONE -> FREE: compute side. HANDED -> DONE: publishing thread,
+     * release, after `sent`; the compute side acquires. */
+    _Atomic uint32_t state;
+    _Atomic uint32_t bell; /* futex word of the compute side; carries no data, as the bell of a lane */
+    uint32_t iteration, index; /* these: written by the compute side while FREE, read by the publishing thread */
+    int32_t slot;              /* already copied into this slot of the lane; -1: `data` is to be copied or sent */
+    const void *data;
+    size_t bytes;
+    sl_time handed, ready;
+    sl_link_emulation emulation;
+    sl_sent sent;              /* these: publishing thread, while HANDED */
+    uint64_t sequence;
+    int in_flight; /* rail: written, its acknowledgement is awaited */
+} sl_outgoing;
+
+typedef struct sl_posted {
+    int open;
+    uint32_t iteration, index;
+    void *buffer;
+    size_t bytes;
+} sl_posted;
+
+typedef struct sl_peer {
+    int rank;
+    int talks;  /* this rank and that one are peers; the rest is unused otherwise */
+    int remote; /* on another host */
+    sl_link_emulation emulation; /* compute side */
+    sl_posted *posted;           /* [slots]; compute side */
+    sl_outgoing *outgoing;       /* [slots] */
+    /* Handover ring: entry n % slots is the record number of handover n. The compute side writes the entry, then
+     * `handed` (release); the publishing thread reads `handed` (acquire), then the entry. It cannot overflow: a
+     * record is handed over once before wait_sent frees it, and there are `slots` of both. */
+    int32_t *handover;
+    _Atomic uint32_t handed;
+    uint32_t drained; /* publishing thread */
+    sl_link link;     /* publishing thread */
+    sl_lane_view out; /* shared memory only. Claims: compute side and communication thread; publishes: the latter */
+    sl_lane_view in;  /* compute side; the rail has a view of its own as the sender */
+    sl_region *region; /* mapped from the peer (shared memory), or the private one that the rail publishes into */
+    _Atomic int lost;  /* network thread: set (seq_cst) once, after `reason`; everybody reads */
+    char reason[192];
+} sl_peer;
+
+struct sl_transport {
+    int rank, ranks, slots;
+    size_t message_bytes;
+    sl_clock *clock;
+    sl_transport_class scheduling;
+    sl_region *region; /* own lanes; NULL when all peers are remote */
+    int mapped;        /* `region` and those of the peers are mapped files, not the hub's */
+    char *path;        /* own file; NULL: none */
+    sl_peer *peer;     /* [ranks] */
+    sl_rail *rail;     /* NULL: no peer on another host */
+    int strangers;
+    pthread_t thread;
+    int running; /* the thread was started */
+    sem_t started;
+    const char *obtained; /* scheduling class; written by the thread before `started` */
+    _Atomic int closing;
+    _Atomic int aborted; /* set (seq_cst) before the word in `waiting` is poked */
+    /* The bell that the compute side sleeps on, or NULL. It is stored (seq_cst) before `aborted` and `lost` are looked at,
+     * while those are set before `waiting` is looked at: either the waiter sees the flag or the other sees the bell. */
+    _Atomic(_Atomic uint32_t *) waiting;
+};
+
+/** Ends the compute side's sleep so that it looks at `aborted` and `lost` again. Any thread. */
+void sl_transport_poke(sl_transport *t);
+
+/** Publishing thread: moves what was handed over to `peer` into its link. */
+void sl_peer_drain(sl_peer *peer, int slots);
+
+/** Publishing thread: this record's message is at the receiver; wakes wait_sent. */
+void sl_peer_done(sl_transport *t, sl_outgoing *record);
+
+/** Starts the communication thread / ends it. */
+sl_status sl_communication_start(sl_transport *t);
+void sl_communication_end(sl_transport *t);
+
+#endif
