@@ -1,0 +1,179 @@
+#include "launch/mpirun.h"
+#include "base/memory.h"
+#include "launch/directory.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int sl_mpirun_is_local(const sl_launch_config *config) {
+    static const char *const allocations[] = {"SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE", NULL};
+    if (config->hosts)
+        return 0;
+    for (int i = 0; allocations[i]; i++)
+        if (getenv(allocations[i]))
+            return 0;
+    return 1;
+}
+
+sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporary, char ***argv) {
+    int workers = 0;
+    while (config->worker[workers])
+        workers++;
+    enum { OPTIONS = 64, TEXT = 16 };
+    char **command;
+    SL_TRY(sl_alloc(&command, 1, (OPTIONS + (size_t)workers) * sizeof(char *) + TEXT));
+    char *ranks = (char *)(command + OPTIONS + workers);
+    snprintf(ranks, TEXT, "%d", config->ranks);
+    char *where = (char *)(uintptr_t)temporary;
+
+    /* Binding would change the number of threads with the number of ranks; a waiting rank must not spin where ranks
+     * outnumber cores. Single copy through ptrace is refused in many containers, with a warning for each message. */
+    char *const always[] = {
+        "mpirun", "-n", ranks, "--bind-to", "none", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--mca",
+        "orte_tmpdir_base", where, "--mca", "btl_vader_backing_directory", where, "--mca",
+        "btl_vader_single_copy_mechanism", "none", "-x", SL_LAUNCH_VARIABLE, NULL};
+    /* On one host: no network, no ssh, no resource manager; nothing is probed that could warn. */
+    char *const local[] = {"--mca", "plm", "isolated", "--mca", "ras", "^slurm,tm", "--mca", "pml", "ob1",
+                           "--mca", "btl", "self,vader", NULL};
+    int used = 0;
+    for (int i = 0; always[i]; i++)
+        command[used++] = always[i];
+    for (int i = 0; sl_mpirun_is_local(config) && local[i]; i++)
+        command[used++] = local[i];
+    if (geteuid() == 0)
+        command[used++] = "--allow-run-as-root";
+    if (config->hosts) {
+        command[used++] = "--host";
+        command[used++] = (char *)(uintptr_t)config->hosts;
+    }
+    for (int i = 0; i < workers; i++)
+        command[used++] = config->worker[i];
+    *argv = command;
+    return SL_OK;
+}
+
+void sl_mpirun_report_start(sl_mpirun_report *report, const char *log_path, int pass) {
+    memset(report, 0, sizeof *report);
+    report->rank = -1;
+    report->log_path = log_path;
+    report->pass = pass;
+}
+
+static int is_ruler(const char *line) {
+    size_t dashes = strspn(line, "-");
+    return dashes >= 70 && line[dashes] == 0;
+}
+
+/* "[host:01234] words" */
+static int is_prefixed(const char *line) {
+    const char *end = strchr(line, ']');
+    if (line[0] != '[' || !end || end[1] != ' ')
+        return 0;
+    const char *digit = end;
+    while (digit > line && isdigit((unsigned char)digit[-1]))
+        digit--;
+    return digit < end && digit > line + 1 && digit[-1] == ':';
+}
+
+/* What the banners of Open MPI 4.1 say about a rank (help-orterun.txt, help-mpi-api.txt). Nonzero when one did. */
+static int read_banner_line(sl_mpirun_report *report, const char *line) {
+    static const char started[] = "mpirun noticed that process rank ", ended[] = "mpirun has exited due to process rank ";
+    int rank, value;
+    char node[256];
+    if (strncmp(line, started, sizeof started - 1) == 0 &&
+        sscanf(line + sizeof started - 1, "%d with PID %*d on node %255s exited on signal %d", &rank, node, &value) == 3) {
+        report->rank = rank;
+        report->signal = value;
+        memcpy(report->node, node, sizeof node);
+        return 1;
+    }
+    if (strncmp(line, ended, sizeof ended - 1) == 0 && sscanf(line + sizeof ended - 1, "%d", &rank) == 1) {
+        report->rank = rank;
+        return 1;
+    }
+    if (sscanf(line, " Process name: [[%*d,%*d],%d]", &rank) == 1 ||
+        sscanf(line, "MPI_ABORT was invoked on rank %d", &rank) == 1) {
+        report->rank = rank;
+        return 1;
+    }
+    if (sscanf(line, " Exit code: %d", &value) == 1 || sscanf(line, "with errorcode %d", &value) == 1) {
+        report->exit_code = value;
+        return 1;
+    }
+    return 0;
+}
+
+static void keep_words(sl_mpirun_report *report, const char *line) {
+    while (isspace((unsigned char)*line))
+        line++;
+    size_t used = strlen(report->words), space = sizeof report->words - used - 1;
+    if (*line && used > 0 && space > 1) {
+        report->words[used++] = ' ';
+        space--;
+    }
+    size_t taken = strlen(line) < space ? strlen(line) : space;
+    memcpy(report->words + used, line, taken);
+    report->words[used + taken] = 0;
+}
+
+static void write_log(sl_mpirun_report *report, const char *line) {
+    if (!report->log && report->log_path)
+        report->log = fopen(report->log_path, "we");
+    if (report->log)
+        fprintf(report->log, "%s\n", line);
+}
+
+static void pass_line(const sl_mpirun_report *report, const char *line, size_t size) {
+    while (size > 0) {
+        ssize_t done = write(report->pass, line, size);
+        if (done <= 0)
+            return; /* nobody reads: no reason to end a run */
+        line += done;
+        size -= (size_t)done;
+    }
+}
+
+static void take_line(sl_mpirun_report *report, int complete) {
+    char *line = report->line;
+    size_t size = report->used;
+    line[size] = 0;
+    report->used = 0;
+    if (is_ruler(line)) {
+        report->in_banner = !report->in_banner;
+        report->has_words |= !report->in_banner && report->words[0];
+        write_log(report, line);
+    } else if (report->in_banner) {
+        write_log(report, line);
+        if (!read_banner_line(report, line) && report->rank < 0 && !report->has_words &&
+            strncmp(line, "Primary job", 11) != 0 && strncmp(line, "a non-zero exit code. Per user", 30) != 0)
+            keep_words(report, line);
+    } else if (is_prefixed(line)) {
+        write_log(report, line);
+    } else {
+        if (complete)
+            line[size++] = '\n';
+        pass_line(report, line, size);
+    }
+}
+
+void sl_mpirun_report_add(sl_mpirun_report *report, const char *text, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '\n') {
+            take_line(report, 1);
+            continue;
+        }
+        report->line[report->used++] = text[i];
+        if (report->used + 2 == sizeof report->line)
+            take_line(report, 0);
+    }
+}
+
+void sl_mpirun_report_end(sl_mpirun_report *report) {
+    if (report->used > 0)
+        take_line(report, 0);
+    if (report->log)
+        fclose(report->log);
+    report->log = NULL;
+}

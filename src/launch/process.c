@@ -1,0 +1,154 @@
+#include "launch/process.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "launch/directory.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+typedef struct sl_process {
+    pid_t pid, parent;
+    int descends;
+} sl_process;
+
+/* The parent of a living process; 0 when it has ended (or is a zombie), or cannot be read. */
+static pid_t parent_of(pid_t pid) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    ssize_t size = read(file, text, sizeof text - 1);
+    close(file);
+    if (size <= 0)
+        return 0;
+    text[size] = 0;
+    const char *after = strrchr(text, ')'); /* the name before it may contain anything */
+    char state;
+    int parent;
+    if (!after || sscanf(after + 1, " %c %d", &state, &parent) != 2 || state == 'Z' || state == 'X')
+        return 0;
+    return (pid_t)parent;
+}
+
+static int names_run(pid_t pid, const char *directory) {
+    char path[64], wanted[512];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    int length = snprintf(wanted, sizeof wanted, "%s=%s", SL_LAUNCH_VARIABLE, directory);
+    char *content;
+    size_t size;
+    if (length < 0 || (size_t)length >= sizeof wanted || sl_file_read(path, &content, &size) != SL_OK)
+        return 0;
+    int found = 0;
+    for (size_t at = 0; at < size && !found; at += strlen(content + at) + 1)
+        found = strcmp(content + at, wanted) == 0;
+    sl_free(content);
+    return found;
+}
+
+static int open_process(pid_t pid) {
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static void send_signal(int process, int signal) {
+    if (signal)
+        syscall(SYS_pidfd_send_signal, process, signal, NULL, 0);
+}
+
+/* Every process id in /proc. */
+static int list(sl_process **processes) {
+    DIR *all = opendir("/proc");
+    if (!all)
+        return -1;
+    size_t capacity = 0;
+    int count = 0;
+    *processes = NULL;
+    for (struct dirent *entry; (entry = readdir(all));) {
+        if (!isdigit((unsigned char)entry->d_name[0]))
+            continue;
+        if (sl_grow(processes, &capacity, (size_t)count + 1, sizeof **processes) != SL_OK)
+            break; /* the callers come back until none is left */
+        (*processes)[count++] = (sl_process){.pid = (pid_t)atoi(entry->d_name)};
+    }
+    closedir(all);
+    return count;
+}
+
+static void mark_descendants(sl_process *processes, int count, pid_t ancestor) {
+    for (int changed = 1; changed;) {
+        changed = 0;
+        for (int i = 0; i < count; i++) {
+            if (processes[i].descends || processes[i].parent == 0)
+                continue;
+            int descends = processes[i].parent == ancestor;
+            for (int j = 0; j < count && !descends; j++)
+                descends = processes[j].descends && processes[j].pid == processes[i].parent;
+            processes[i].descends = descends;
+            changed |= descends;
+        }
+    }
+}
+
+int sl_process_signal_descendants(pid_t ancestor, pid_t except, int signal) {
+    sl_process *processes;
+    int count = list(&processes), living = 0;
+    if (count < 0)
+        return -1;
+    for (int i = 0; i < count; i++)
+        processes[i].parent = parent_of(processes[i].pid);
+    mark_descendants(processes, count, ancestor);
+    for (int i = 0; i < count; i++) {
+        if (!processes[i].descends || processes[i].pid == except)
+            continue;
+        int process = open_process(processes[i].pid);
+        if (process < 0)
+            continue;
+        pid_t parent = parent_of(processes[i].pid); /* it may have been inherited meanwhile */
+        if (parent == processes[i].parent || parent == ancestor) {
+            send_signal(process, signal);
+            living++;
+        }
+        close(process);
+    }
+    sl_free(processes);
+    return living;
+}
+
+int sl_process_signal_run(const char *directory, int signal) {
+    sl_process *processes;
+    int count = list(&processes), living = 0;
+    if (count < 0)
+        return -1;
+    for (int i = 0; i < count; i++) {
+        if (processes[i].pid == getpid() || !names_run(processes[i].pid, directory))
+            continue;
+        int process = open_process(processes[i].pid);
+        if (process < 0)
+            continue;
+        if (parent_of(processes[i].pid) && names_run(processes[i].pid, directory)) {
+            send_signal(process, signal);
+            living++;
+        }
+        close(process);
+    }
+    sl_free(processes);
+    return living;
+}
+
+void sl_process_end_run(const char *directory) {
+    sl_time deadline = sl_clock_now(sl_clock_real()) + 5 * SL_SECOND;
+    while (sl_process_signal_run(directory, SIGKILL) > 0) {
+        sl_time now = sl_clock_now(sl_clock_real());
+        if (now >= deadline)
+            break;
+        sl_clock_sleep_until(sl_clock_real(), now + 10 * SL_MS);
+    }
+}

@@ -1,0 +1,37 @@
+/* The reaper: parent of mpirun, child subreaper of the whole run, the one that outlives everybody.
+ *
+ * It talks with the supervisor over a socket of whole messages. The supervisor may ask to terminate or to kill; the
+ * reaper says how mpirun ended once no process of the run is left. When the supervisor's end closes, in good time or
+ * because it was killed, it ends what is left, removes the temporary part and exits. */
+#ifndef SL_LAUNCH_REAPER_H
+#define SL_LAUNCH_REAPER_H
+
+#include "base/time.h"
+#include "launch/directory.h"
+#include <signal.h>
+#include <stdint.h>
+
+typedef enum sl_reaper_word {
+    SL_REAPER_TERMINATE, /* to the reaper: SIGTERM to the workers, SIGKILL to all after the grace */
+    SL_REAPER_KILL,      /* to the reaper: SIGKILL to all, now */
+    SL_REAPER_ENDED      /* from it: mpirun (pid) ended with wait status `value`; no process is left */
+} sl_reaper_word;
+
+typedef struct sl_reaper_message {
+    int32_t word, pid, value;
+} sl_reaper_message;
+
+typedef struct sl_reaper_order {
+    char *const *argv;      /* of mpirun */
+    int socket;             /* to the supervisor; its own end is closed here already */
+    int error;              /* becomes mpirun's stderr */
+    int local;              /* workers are descendants; else mpirun passes SIGTERM on */
+    sl_time grace;
+    const sigset_t *signals; /* mask for mpirun */
+    sl_launch_directory *directory;
+} sl_reaper_order;
+
+/** What the forked reaper does, until all is gone. SIGCHLD, SIGINT, SIGTERM and SIGHUP are blocked. */
+_Noreturn void sl_reaper_main(const sl_reaper_order *order);
+
+#endif
