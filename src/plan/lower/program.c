@@ -44,7 +44,8 @@ static int32_t backward_step(const op_index *index, int stage, int microbatch) {
     return step >= 0 ? step : *place(index, SL_I, stage, microbatch);
 }
 
-/* The consumer of an op's result on another stage: F feeds F of the next, I and B feed those of the previous. */
+/* The consumer of an op's result on another stage: F feeds F of the next, I and B feed those of the previous.
+ */
 static int next_stage(const sl_problem *p, const sl_op *op) {
     if (op->kind == SL_F)
         return op->stage + 1 < p->stages ? op->stage + 1 : -1;
@@ -108,7 +109,8 @@ static sl_queue receive_queue(const sl_message *message) {
     return message->op.kind == SL_F ? SL_RECEIVE_PREVIOUS : SL_RECEIVE_NEXT;
 }
 
-/* Messages lie in the producers' order, so one pass fills every queue in the order in which the peer sends. */
+/* Messages lie in the producers' order, so one pass fills every queue in the order in which the peer sends.
+ */
 static sl_status make_queues(sl_program *program) {
     for (int m = 0; m < program->messages; m++) {
         program->rank[program->message[m].from].queued[send_queue(&program->message[m])]++;
@@ -116,11 +118,13 @@ static sl_status make_queues(sl_program *program) {
     }
     for (int rank = 0; rank < program->ranks; rank++)
         for (int q = 0; q < SL_QUEUES; q++) {
-            SL_TRY(sl_alloc(&program->rank[rank].queue[q], (size_t)program->rank[rank].queued[q], sizeof(int32_t)));
+            SL_TRY(sl_alloc(&program->rank[rank].queue[q], (size_t)program->rank[rank].queued[q],
+                            sizeof(int32_t)));
             program->rank[rank].queued[q] = 0;
         }
     for (int m = 0; m < program->messages; m++) {
-        sl_rank_program *from = &program->rank[program->message[m].from], *to = &program->rank[program->message[m].to];
+        sl_rank_program *from = &program->rank[program->message[m].from],
+                        *to = &program->rank[program->message[m].to];
         sl_queue send = send_queue(&program->message[m]), receive = receive_queue(&program->message[m]);
         from->queue[send][from->queued[send]++] = m;
         to->queue[receive][to->queued[receive]++] = m;
@@ -202,16 +206,17 @@ static sl_status deadlock(const sl_program *program, const progress *p, int firs
     do {
         const sl_op *op;
         const sl_message *message = awaited(program, p, rank, &op);
-        length += snprintf(text + length, sizeof text - (size_t)length, "%srank %d waits at %d%s%d for %d%s%d of rank %d",
-                           length ? ", " : "", rank, op->stage, sl_op_name(op->kind), op->microbatch, message->op.stage,
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           "%srank %d waits at %d%s%d for %d%s%d of rank %d", length ? ", " : "", rank,
+                           op->stage, sl_op_name(op->kind), op->microbatch, message->op.stage,
                            sl_op_name(message->op.kind), message->op.microbatch, message->from);
         rank = message->from;
     } while (rank != first && length < (int)sizeof text - 200); /* a line is at most 103 characters */
     return sl_error(SL_EINVAL, "deadlock: %s%s", text, rank == first ? "" : ", and so on");
 }
 
-/* A rank that did not reach its end waits for a message whose sender waits as well: whoever follows the senders for as
- * many steps as there are ranks stands on a cycle. */
+/* A rank that did not reach its end waits for a message whose sender waits as well: whoever follows the
+ * senders for as many steps as there are ranks stands on a cycle. */
 static sl_status check_ends(const sl_program *program, const progress *p) {
     const sl_op *op;
     int rank = 0;
@@ -244,7 +249,8 @@ static sl_status check_progress(const sl_program *program) {
     return status;
 }
 
-static sl_status fill(const sl_problem *problem, const sl_order *order, const op_index *index, sl_program *program) {
+static sl_status fill(const sl_problem *problem, const sl_order *order, const op_index *index,
+                      sl_program *program) {
     program->ranks = problem->ranks;
     SL_TRY(sl_alloc(&program->rank, (size_t)problem->ranks, sizeof *program->rank));
     SL_TRY(make_steps(problem, order, program));

@@ -1,31 +1,40 @@
-/* Lowering: from an order to each rank's program. The validator, the timing model, csv-comms and the engine all
- * consume this one structure, so what is checked and predicted is what runs.
+/* Lowering: from an order to each rank's program. The validator, the timing model, csv-comms and the engine
+ * all consume this one structure, so what is checked and predicted is what runs.
  *
- * A program holds the rank's compute steps in order; the messages between ranks, each with its producing and its
- * consuming step; four communication queues a rank (send and receive, to the next and the previous stage), receives in
- * the order in which the peer sends; and the lifetime of every buffer as a pair of steps. */
+ * A program holds the rank's compute steps in order; the messages between ranks, each with its producing and
+ * its consuming step; four communication queues a rank (send and receive, to the next and the previous
+ * stage), receives in the order in which the peer sends; and the lifetime of every buffer as a pair of steps.
+ */
 #ifndef SL_PLAN_LOWER_PROGRAM_H
 #define SL_PLAN_LOWER_PROGRAM_H
 
 #include "plan/pipeline/order.h"
 
-typedef enum sl_queue { SL_SEND_NEXT, SL_SEND_PREVIOUS, SL_RECEIVE_NEXT, SL_RECEIVE_PREVIOUS, SL_QUEUES } sl_queue;
+typedef enum sl_queue {
+    SL_SEND_NEXT,
+    SL_SEND_PREVIOUS,
+    SL_RECEIVE_NEXT,
+    SL_RECEIVE_PREVIOUS,
+    SL_QUEUES
+} sl_queue;
 
 typedef struct sl_message {
-    int32_t from, to;  /* ranks */
-    sl_op op;          /* the op that makes it: F: activation for stage+1; I or B: gradient for stage-1 */
-    int32_t producer;  /* step index on `from` */
-    int32_t consumer;  /* step index on `to` */
+    int32_t from, to; /* ranks */
+    sl_op op;         /* the op that makes it: F: activation for stage+1; I or B: gradient for stage-1 */
+    int32_t producer; /* step index on `from` */
+    int32_t consumer; /* step index on `to` */
 } sl_message;
 
 typedef struct sl_step {
     sl_op op;
-    int32_t after;   /* local step that must be done before (same rank data dependency), always smaller; -1: none */
+    int32_t
+        after; /* local step that must be done before (same rank data dependency), always smaller; -1: none */
     int32_t receive; /* message that it consumes; -1: none */
     int32_t send;    /* message that it makes; -1: none */
 } sl_step;
 
-/* What F keeps for I and W of the same microbatch: taken at the start of step `acquire`, free after step `release`. */
+/* What F keeps for I and W of the same microbatch: taken at the start of step `acquire`, free after step
+ * `release`. */
 typedef struct sl_lifetime {
     int32_t stage, microbatch;
     int32_t acquire, release;
@@ -37,8 +46,8 @@ typedef struct sl_rank_program {
     int queued[SL_QUEUES];
     int32_t *queue[SL_QUEUES]; /* message indices, in issue order */
     int lifetimes;
-    sl_lifetime *lifetime;     /* in order of acquire */
-    int buffers;               /* most lifetimes open at once */
+    sl_lifetime *lifetime; /* in order of acquire */
+    int buffers;           /* most lifetimes open at once */
 } sl_rank_program;
 
 typedef struct sl_program {
@@ -47,10 +56,11 @@ typedef struct sl_program {
     sl_message *message;
 } sl_program;
 
-/** Checks `order` (sl_order_check) and lowers it. SL_EINVAL when it is no schedule of the problem: an op missing or
- *  twice, a dependency against the sequence, or a cycle across ranks (deadlock; the message names the ops of the cycle).
- *  Messages never overtake each other on a link; a rank that uses them in another order than they are sent is fine, for
- *  a message that has arrived waits in its own buffer. O(ops). Free with sl_program_free. */
+/** Checks `order` (sl_order_check) and lowers it. SL_EINVAL when it is no schedule of the problem: an op
+ * missing or twice, a dependency against the sequence, or a cycle across ranks (deadlock; the message names
+ * the ops of the cycle). Messages never overtake each other on a link; a rank that uses them in another order
+ * than they are sent is fine, for a message that has arrived waits in its own buffer. O(ops). Free with
+ * sl_program_free. */
 sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program *program);
 void sl_program_free(sl_program *program);
 

@@ -31,10 +31,10 @@ typedef struct reader {
     sl_order *order;
     const char *file;
     int rank;
-    int most;         /* ops that `order` has room for: one more than a rank may have, so that a surplus is seen */
-    int **column;     /* [ranks][op] cell that it came from */
-    int *line_of;     /* [ranks] */
-    comm **comm;      /* [ranks], communication cells in order */
+    int most; /* ops that `order` has room for: one more than a rank may have, so that a surplus is seen */
+    int **column; /* [ranks][op] cell that it came from */
+    int *line_of; /* [ranks] */
+    comm **comm;  /* [ranks], communication cells in order */
     size_t *comms, *capacity;
     unsigned char *seen; /* [ranks][receive][backward][microbatches] */
 } reader;
@@ -75,7 +75,8 @@ static sl_status add_op(reader *r, const cell *c, int32_t stage, int kind, int32
     return SL_OK;
 }
 
-static sl_status add_comm(reader *r, const cell *c, int32_t stage, int receive, int backward, int32_t microbatch) {
+static sl_status add_comm(reader *r, const cell *c, int32_t stage, int receive, int backward,
+                          int32_t microbatch) {
     if (stage >= r->problem->stages || microbatch >= r->problem->microbatches)
         return refuse(c, "there is no such stage or microbatch");
     if (sl_problem_rank(r->problem, stage) != r->rank)
@@ -83,9 +84,13 @@ static sl_status add_comm(reader *r, const cell *c, int32_t stage, int receive, 
     if (receive == backward ? stage + 1 >= r->problem->stages : stage == 0)
         return refuse(c, "there is no stage at the other end");
     SL_TRY(sl_grow(&r->comm[r->rank], &r->capacity[r->rank], r->comms[r->rank] + 1, sizeof **r->comm));
-    r->comm[r->rank][r->comms[r->rank]++] = (comm){.stage = stage, .microbatch = microbatch, .backward = backward,
-                                                   .receive = receive, .before = r->order->count[r->rank],
-                                                   .line = c->line, .column = c->column};
+    r->comm[r->rank][r->comms[r->rank]++] = (comm){.stage = stage,
+                                                   .microbatch = microbatch,
+                                                   .backward = backward,
+                                                   .receive = receive,
+                                                   .before = r->order->count[r->rank],
+                                                   .line = c->line,
+                                                   .column = c->column};
     return SL_OK;
 }
 
@@ -93,9 +98,10 @@ static sl_status read_cell(reader *r, const cell *c) {
     static const struct {
         const char *word;
         int kind, receive, backward; /* kind -1: communication, -2: sharding */
-    } words[] = {{"SEND_F", -1, 0, 0}, {"SEND_B", -1, 0, 1}, {"RECV_F", -1, 1, 0}, {"RECV_B", -1, 1, 1},
-                 {"UNSHARD", -2, 0, 0}, {"RESHARD", -2, 0, 0}, {"REDUCE_GRAD", -2, 0, 0},
-                 {"F", SL_F, 0, 0},     {"I", SL_I, 0, 0},     {"W", SL_W, 0, 0},         {"B", SL_B, 0, 0}};
+    } words[] = {{"SEND_F", -1, 0, 0},      {"SEND_B", -1, 0, 1},  {"RECV_F", -1, 1, 0},
+                 {"RECV_B", -1, 1, 1},      {"UNSHARD", -2, 0, 0}, {"RESHARD", -2, 0, 0},
+                 {"REDUCE_GRAD", -2, 0, 0}, {"F", SL_F, 0, 0},     {"I", SL_I, 0, 0},
+                 {"W", SL_W, 0, 0},         {"B", SL_B, 0, 0}};
     const char *p = c->text;
     if (*p == '(')
         return refuse(c, "overlapped ops are not run by this version");
@@ -160,15 +166,16 @@ static sl_status read_lines(reader *r, char *content, size_t size) {
         if (end)
             *end = 0;
         if (r->rank >= r->problem->ranks)
-            return sl_error(SL_EINVAL, "%s:%d: one line a rank, and the problem has %d ranks", r->file, number,
-                            r->problem->ranks);
+            return sl_error(SL_EINVAL, "%s:%d: one line a rank, and the problem has %d ranks", r->file,
+                            number, r->problem->ranks);
         r->line_of[r->rank] = number;
         SL_TRY(read_line(r, line, number));
         r->rank++;
         line = end ? end + 1 : line + strlen(line);
     }
     if (r->rank != r->problem->ranks)
-        return sl_error(SL_EINVAL, "%s: %d lines, but the problem has %d ranks", r->file, r->rank, r->problem->ranks);
+        return sl_error(SL_EINVAL, "%s: %d lines, but the problem has %d ranks", r->file, r->rank,
+                        r->problem->ranks);
     return SL_OK;
 }
 
@@ -187,22 +194,27 @@ static sl_status check_link(const reader *r, int from, int to, int backward) {
     size_t i = 0, j = 0;
     int count = 0;
     for (;;) {
-        const comm *sent = next_on_link(r, from, 0, backward, &i), *got = next_on_link(r, to, 1, backward, &j);
+        const comm *sent = next_on_link(r, from, 0, backward, &i),
+                   *got = next_on_link(r, to, 1, backward, &j);
         if (!sent && !got)
             break;
         const comm *where = sent ? sent : got;
         if (!sent || !got)
-            return sl_error(SL_EINVAL, "%s:%d: column %d: microbatch %d from rank %d to rank %d is %s", r->file, where->line,
-                            where->column, where->microbatch, from, to, sent ? "never received" : "never sent");
+            return sl_error(SL_EINVAL, "%s:%d: column %d: microbatch %d from rank %d to rank %d is %s",
+                            r->file, where->line, where->column, where->microbatch, from, to,
+                            sent ? "never received" : "never sent");
         if (sent->microbatch != got->microbatch)
-            return sl_error(SL_EINVAL, "%s:%d: column %d: message %d from rank %d to rank %d is sent as microbatch %d, but "
-                            "received as %d in line %d, column %d", r->file, where->line, where->column, count, from, to,
-                            sent->microbatch, got->microbatch, got->line, got->column);
+            return sl_error(
+                SL_EINVAL,
+                "%s:%d: column %d: message %d from rank %d to rank %d is sent as microbatch %d, but "
+                "received as %d in line %d, column %d",
+                r->file, where->line, where->column, count, from, to, sent->microbatch, got->microbatch,
+                got->line, got->column);
         count++;
     }
     if (count != r->problem->microbatches)
-        return sl_error(SL_EINVAL, "%s: %d messages from rank %d to rank %d, but %d microbatches", r->file, count, from, to,
-                        r->problem->microbatches);
+        return sl_error(SL_EINVAL, "%s: %d messages from rank %d to rank %d, but %d microbatches", r->file,
+                        count, from, to, r->problem->microbatches);
     return SL_OK;
 }
 
@@ -215,8 +227,9 @@ static sl_status check_place(const reader *r, int rank, const comm *c, const int
     cell where = {.file = r->file, .line = c->line, .column = c->column, .text = text};
     int microbatches = r->problem->microbatches;
     int position = at[c->backward * microbatches + c->microbatch] - 1;
-    unsigned char *seen = &r->seen[(((size_t)rank * 2 + (size_t)c->receive) * 2 + (size_t)c->backward) *
-                                       (size_t)microbatches + (size_t)c->microbatch];
+    unsigned char *seen =
+        &r->seen[(((size_t)rank * 2 + (size_t)c->receive) * 2 + (size_t)c->backward) * (size_t)microbatches +
+                 (size_t)c->microbatch];
     if (*seen)
         return refuse(&where, "stands twice");
     *seen = 1;
@@ -272,7 +285,8 @@ static sl_status check_order(const reader *r) {
         return sl_error(status, "%s: %s", r->file, why);
     if (position < 0)
         return sl_error(status, "%s:%d: %s", r->file, r->line_of[rank], why);
-    return sl_error(status, "%s:%d: column %d: %s", r->file, r->line_of[rank], r->column[rank][position], why);
+    return sl_error(status, "%s:%d: column %d: %s", r->file, r->line_of[rank], r->column[rank][position],
+                    why);
 }
 
 static sl_status make_reader(reader *r) {

@@ -35,12 +35,14 @@ void sl_order_free(sl_order *order) {
 }
 
 /* What has been seen of each (stage, microbatch): a bit for each kind. */
-static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, int position, unsigned char *seen) {
+static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, int position,
+                          unsigned char *seen) {
     const sl_op *op = &order->ops[rank][position];
-    if (op->kind < 0 || op->kind >= SL_OP_KINDS || op->stage < 0 || op->stage >= p->stages || op->microbatch < 0 ||
-        op->microbatch >= p->microbatches)
-        return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d is not of this problem (%d stages, %d microbatches)", rank,
-                        position, op->stage, sl_op_name(op->kind), op->microbatch, p->stages, p->microbatches);
+    if (op->kind < 0 || op->kind >= SL_OP_KINDS || op->stage < 0 || op->stage >= p->stages ||
+        op->microbatch < 0 || op->microbatch >= p->microbatches)
+        return sl_error(
+            SL_EINVAL, "rank %d, op %d: %d%s%d is not of this problem (%d stages, %d microbatches)", rank,
+            position, op->stage, sl_op_name(op->kind), op->microbatch, p->stages, p->microbatches);
     unsigned char *cell = &seen[(size_t)op->stage * (size_t)p->microbatches + (size_t)op->microbatch];
     const char *wrong = NULL;
     unsigned had = *cell, mine = 1u << op->kind;
@@ -55,8 +57,8 @@ static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, 
     else if ((op->kind == SL_B && had & (1u << SL_I | 1u << SL_W)) || (op->kind != SL_F && had & 1u << SL_B))
         wrong = "comes beside a B, which is I and W in one";
     if (wrong)
-        return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d %s", rank, position, op->stage, sl_op_name(op->kind),
-                        op->microbatch, wrong);
+        return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d %s", rank, position, op->stage,
+                        sl_op_name(op->kind), op->microbatch, wrong);
     *cell = (unsigned char)(had | mine);
     return SL_OK;
 }
@@ -65,11 +67,15 @@ static sl_status check_complete(const sl_problem *p, const unsigned char *seen, 
     for (int stage = 0; stage < p->stages; stage++)
         for (int m = 0; m < p->microbatches; m++) {
             unsigned had = seen[(size_t)stage * (size_t)p->microbatches + (size_t)m];
-            int missing = !(had & 1u << SL_F) ? SL_F : had & 1u << SL_B ? -1 : !(had & 1u << SL_I) ? SL_I
-                          : !(had & 1u << SL_W) ? SL_W : -1;
+            int missing = !(had & 1u << SL_F)   ? SL_F
+                          : had & 1u << SL_B    ? -1
+                          : !(had & 1u << SL_I) ? SL_I
+                          : !(had & 1u << SL_W) ? SL_W
+                                                : -1;
             if (missing >= 0) {
                 *rank = sl_problem_rank(p, stage);
-                return sl_error(SL_EINVAL, "rank %d: %d%s%d is missing", *rank, stage, sl_op_name(missing), m);
+                return sl_error(SL_EINVAL, "rank %d: %d%s%d is missing", *rank, stage, sl_op_name(missing),
+                                m);
             }
         }
     return SL_OK;
@@ -110,10 +116,11 @@ sl_status sl_order_check_ascending(const sl_order *order) {
                 if (before->stage != op->stage || (before->kind != SL_W && before->kind != SL_B))
                     continue;
                 if (before->microbatch > op->microbatch)
-                    return sl_error(SL_EINVAL,
-                                    "rank %d, op %d: %d%s%d comes after microbatch %d; sums are bit-identical only in "
-                                    "ascending microbatches",
-                                    rank, i, op->stage, sl_op_name(op->kind), op->microbatch, before->microbatch);
+                    return sl_error(
+                        SL_EINVAL,
+                        "rank %d, op %d: %d%s%d comes after microbatch %d; sums are bit-identical only in "
+                        "ascending microbatches",
+                        rank, i, op->stage, sl_op_name(op->kind), op->microbatch, before->microbatch);
                 break;
             }
         }

@@ -1,6 +1,6 @@
-/* An order: for every rank the sequence of its ops. It comes from a schedule family, from a file that anybody wrote,
- * or from a running job, so nothing about it is taken for granted: sl_order_check (and lowering) tell whether it is a
- * schedule of a problem. */
+/* An order: for every rank the sequence of its ops. It comes from a schedule family, from a file that anybody
+ * wrote, or from a running job, so nothing about it is taken for granted: sl_order_check (and lowering) tell
+ * whether it is a schedule of a problem. */
 #ifndef SL_PLAN_PIPELINE_ORDER_H
 #define SL_PLAN_PIPELINE_ORDER_H
 
@@ -17,15 +17,17 @@ sl_status sl_order_make(int ranks, int capacity, sl_order *order);
 sl_status sl_order_copy(const sl_order *order, sl_order *copy);
 void sl_order_free(sl_order *order);
 
-/** Each op of the problem exactly once, on the rank of its stage; per (stage, microbatch) either F,I,W or F,B; F before
- *  I or B and I before W on the rank. SL_EINVAL names rank, position and op. Deadlock, links: see lower. */
+/** Each op of the problem exactly once, on the rank of its stage; per (stage, microbatch) either F,I,W or
+ * F,B; F before I or B and I before W on the rank. SL_EINVAL names rank, position and op. Deadlock, links:
+ * see lower. */
 sl_status sl_order_check(const sl_problem *problem, const sl_order *order);
 
-/** The same; *rank and *position are those of the op at fault, for readers that know where it came from. Position -1:
- *  an op is missing on that rank; rank -1: something else, or no fault. */
+/** The same; *rank and *position are those of the op at fault, for readers that know where it came from.
+ * Position -1: an op is missing on that rank; rank -1: something else, or no fault. */
 sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, int *rank, int *position);
 
-/** Whether W (or B) of every stage comes in ascending microbatches: what bit-identical sums need (design.md, rule 3). */
+/** Whether W (or B) of every stage comes in ascending microbatches: what bit-identical sums need (design.md,
+ * rule 3). */
 sl_status sl_order_check_ascending(const sl_order *order);
 
 /** Forwards before the first I or B, per rank (design.md, warm-up). */

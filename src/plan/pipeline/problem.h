@@ -1,5 +1,6 @@
-/* The problem: what a planner is asked. Ranks, microbatches, the time and memory of each stage's ops, and the links
- * between ranks. Read from YAML (design.md, Files) or measured from a run (plan/timing/profile.h). Times in ns.
+/* The problem: what a planner is asked. Ranks, microbatches, the time and memory of each stage's ops, and the
+ * links between ranks. Read from YAML (design.md, Files) or measured from a run (plan/timing/profile.h).
+ * Times in ns.
  *
  * Per-stage arrays have `stages` entries; `link` has ranks*ranks, index from*ranks+to, one per direction. */
 #ifndef SL_PLAN_PIPELINE_PROBLEM_H
@@ -10,12 +11,13 @@
 #include "plan/pipeline/op.h"
 #include <stdio.h>
 
-/* Limits that keep every sum inside int64. With SL_MAX_OPS / 3 pairs of stage and microbatch, F + I + W (or F + B) of
- * 3 * SL_MAX_OP_MS and two messages of latency + transfer each, everything in a row takes 9.1e18 ns of 9.22e18. */
+/* Limits that keep every sum inside int64. With SL_MAX_OPS / 3 pairs of stage and microbatch, F + I + W (or F
+ * + B) of 3 * SL_MAX_OP_MS and two messages of latency + transfer each, everything in a row takes 9.1e18 ns
+ * of 9.22e18. */
 #define SL_MAX_RANKS 1024
 #define SL_MAX_MICROBATCHES 65536
-#define SL_MAX_OPS 3900000        /* stages * microbatches * 3 */
-#define SL_MAX_OP_MS 1e6          /* one F, I, W, latency or transfer; B is two ops and may be twice as long */
+#define SL_MAX_OPS 3900000 /* stages * microbatches * 3 */
+#define SL_MAX_OP_MS 1e6   /* one F, I, W, latency or transfer; B is two ops and may be twice as long */
 #define SL_MAX_MEMORY 1e15
 
 typedef enum sl_placement { SL_LINEAR } sl_placement;
@@ -30,11 +32,11 @@ typedef struct sl_problem {
     int ranks, stages, microbatches;
     sl_placement placement;
     sl_regime communication;
-    int queue;                      /* inorder: places per rank and peer */
-    sl_time *time[SL_OP_KINDS];     /* [kind][stage] */
-    double *delta[SL_OP_KINDS];     /* memory change: F at its start, the others at their end */
-    double *limit;                  /* per rank; NULL: no limit */
-    sl_link *link;                  /* [from * ranks + to] */
+    int queue;                  /* inorder: places per rank and peer */
+    sl_time *time[SL_OP_KINDS]; /* [kind][stage] */
+    double *delta[SL_OP_KINDS]; /* memory change: F at its start, the others at their end */
+    double *limit;              /* per rank; NULL: no limit */
+    sl_link *link;              /* [from * ranks + to] */
 } sl_problem;
 
 /** Reads a problem document. SL_EINVAL names file, line and key. Free with sl_problem_free, also on error. */

@@ -61,33 +61,116 @@ static const sl_key delta_keys[] = {
     {.name = "W", .type = SL_KEY_CUSTOM, .help = "when W ends; default -1"},
     {.name = "B", .type = SL_KEY_CUSTOM, .help = "when B ends; default I + W"},
     {0}};
-static const sl_key memory_keys[] = {
-    {.name = "delta", .type = SL_KEY_CUSTOM, .parse = keep_delta, .section = delta_keys, .help = "memory changes of each op, in bytes or any unit"},
-    {.name = "limit", .type = SL_KEY_CUSTOM, .parse = keep_limit, .help = "a number or one per rank; absent: no limit"},
-    {0}};
-static const sl_key link_keys[] = {
-    {.name = "between", .type = SL_KEY_CUSTOM, .parse = keep_between, .help = "[rank, rank], both directions unless one_way"},
-    {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = LINK(one_way), .help = "only from the first to the second"},
-    {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(latency_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "from leaving the link to arrival, ms"},
-    {.name = "transfer_ms", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(transfer_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "a message occupies the link for this long, ms"},
-    {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(bandwidth_gbps), .minimum = 0, .maximum = 1e9, .help = "instead of transfer_ms, with message_mb: 1e9 bit/s"},
-    {.name = "message_mb", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(message_mb), .minimum = 0, .maximum = 1e9, .help = "size of a message, 1e6 bytes"},
-    {0}};
-static const sl_key links_keys[] = {
-    {.name = "default", .type = SL_KEY_CUSTOM, .section = link_keys, .help = "every link that the list does not name"},
-    {.name = "list", .type = SL_KEY_CUSTOM, .section = link_keys, .help = "links that differ; an item replaces the default as a whole"},
-    {0}};
-static const sl_key pipeline_keys[] = {
-    {.name = "ranks", .type = SL_KEY_INT, .required = 1, .offset = AT(ranks), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "pipeline ranks"},
-    {.name = "microbatches", .type = SL_KEY_INT, .required = 1, .offset = AT(microbatches), .minimum = 1, .maximum = SL_MAX_MICROBATCHES, .help = "microbatches of an iteration"},
-    {.name = "placement", .type = SL_KEY_CHOICE, .standard = "linear", .offset = AT(placement), .choices = placements, .help = "which rank holds which stage"},
-    {.name = "stages", .type = SL_KEY_INT, .standard = "0", .offset = AT(stages), .minimum = 0, .maximum = SL_MAX_RANKS, .help = "model chunks; linear: as many as ranks"},
-    {.name = "times_ms", .type = SL_KEY_CUSTOM, .required = 1, .parse = keep_times, .section = time_keys, .help = "op times"},
-    {.name = "memory", .type = SL_KEY_SECTION, .section = memory_keys},
-    {.name = "links", .type = SL_KEY_CUSTOM, .parse = keep_links, .section = links_keys, .help = "latency and occupancy between ranks"},
-    {.name = "communication", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = regimes, .help = "whether sends hold a rank"},
-    {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
-    {0}};
+static const sl_key memory_keys[] = {{.name = "delta",
+                                      .type = SL_KEY_CUSTOM,
+                                      .parse = keep_delta,
+                                      .section = delta_keys,
+                                      .help = "memory changes of each op, in bytes or any unit"},
+                                     {.name = "limit",
+                                      .type = SL_KEY_CUSTOM,
+                                      .parse = keep_limit,
+                                      .help = "a number or one per rank; absent: no limit"},
+                                     {0}};
+static const sl_key link_keys[] = {{.name = "between",
+                                    .type = SL_KEY_CUSTOM,
+                                    .parse = keep_between,
+                                    .help = "[rank, rank], both directions unless one_way"},
+                                   {.name = "one_way",
+                                    .type = SL_KEY_BOOL,
+                                    .standard = "false",
+                                    .offset = LINK(one_way),
+                                    .help = "only from the first to the second"},
+                                   {.name = "latency_ms",
+                                    .type = SL_KEY_REAL,
+                                    .standard = "0",
+                                    .offset = LINK(latency_ms),
+                                    .minimum = 0,
+                                    .maximum = SL_MAX_OP_MS,
+                                    .help = "from leaving the link to arrival, ms"},
+                                   {.name = "transfer_ms",
+                                    .type = SL_KEY_REAL,
+                                    .standard = "0",
+                                    .offset = LINK(transfer_ms),
+                                    .minimum = 0,
+                                    .maximum = SL_MAX_OP_MS,
+                                    .help = "a message occupies the link for this long, ms"},
+                                   {.name = "bandwidth_gbps",
+                                    .type = SL_KEY_REAL,
+                                    .standard = "0",
+                                    .offset = LINK(bandwidth_gbps),
+                                    .minimum = 0,
+                                    .maximum = 1e9,
+                                    .help = "instead of transfer_ms, with message_mb: 1e9 bit/s"},
+                                   {.name = "message_mb",
+                                    .type = SL_KEY_REAL,
+                                    .standard = "0",
+                                    .offset = LINK(message_mb),
+                                    .minimum = 0,
+                                    .maximum = 1e9,
+                                    .help = "size of a message, 1e6 bytes"},
+                                   {0}};
+static const sl_key links_keys[] = {{.name = "default",
+                                     .type = SL_KEY_CUSTOM,
+                                     .section = link_keys,
+                                     .help = "every link that the list does not name"},
+                                    {.name = "list",
+                                     .type = SL_KEY_CUSTOM,
+                                     .section = link_keys,
+                                     .help = "links that differ; an item replaces the default as a whole"},
+                                    {0}};
+static const sl_key pipeline_keys[] = {{.name = "ranks",
+                                        .type = SL_KEY_INT,
+                                        .required = 1,
+                                        .offset = AT(ranks),
+                                        .minimum = 1,
+                                        .maximum = SL_MAX_RANKS,
+                                        .help = "pipeline ranks"},
+                                       {.name = "microbatches",
+                                        .type = SL_KEY_INT,
+                                        .required = 1,
+                                        .offset = AT(microbatches),
+                                        .minimum = 1,
+                                        .maximum = SL_MAX_MICROBATCHES,
+                                        .help = "microbatches of an iteration"},
+                                       {.name = "placement",
+                                        .type = SL_KEY_CHOICE,
+                                        .standard = "linear",
+                                        .offset = AT(placement),
+                                        .choices = placements,
+                                        .help = "which rank holds which stage"},
+                                       {.name = "stages",
+                                        .type = SL_KEY_INT,
+                                        .standard = "0",
+                                        .offset = AT(stages),
+                                        .minimum = 0,
+                                        .maximum = SL_MAX_RANKS,
+                                        .help = "model chunks; linear: as many as ranks"},
+                                       {.name = "times_ms",
+                                        .type = SL_KEY_CUSTOM,
+                                        .required = 1,
+                                        .parse = keep_times,
+                                        .section = time_keys,
+                                        .help = "op times"},
+                                       {.name = "memory", .type = SL_KEY_SECTION, .section = memory_keys},
+                                       {.name = "links",
+                                        .type = SL_KEY_CUSTOM,
+                                        .parse = keep_links,
+                                        .section = links_keys,
+                                        .help = "latency and occupancy between ranks"},
+                                       {.name = "communication",
+                                        .type = SL_KEY_CHOICE,
+                                        .standard = "decoupled",
+                                        .offset = AT(communication),
+                                        .choices = regimes,
+                                        .help = "whether sends hold a rank"},
+                                       {.name = "queue",
+                                        .type = SL_KEY_INT,
+                                        .standard = "1",
+                                        .offset = AT(queue),
+                                        .minimum = 1,
+                                        .maximum = 65536,
+                                        .help = "inorder: sends under way per rank and peer"},
+                                       {0}};
 static const sl_key problem_keys[] = {
     {.name = "pipeline", .type = SL_KEY_SECTION, .required = 1, .section = pipeline_keys}, {0}};
 
@@ -108,9 +191,11 @@ static sl_status one_number(const sl_node *list, const sl_node *node, const boun
     return status;
 }
 
-static sl_status numbers(const sl_node *node, int count, const char *each, const bounds *range, double *values) {
+static sl_status numbers(const sl_node *node, int count, const char *each, const bounds *range,
+                         double *values) {
     if (node->kind == SL_NODE_LIST && node->children != count)
-        return sl_node_error(node, "must be a number or a list of %d, one per %s, got %d", count, each, node->children);
+        return sl_node_error(node, "must be a number or a list of %d, one per %s, got %d", count, each,
+                             node->children);
     if (node->kind == SL_NODE_MAP)
         return sl_node_error(node, "must be a number or a list of %d", count);
     for (int i = 0; i < count; i++)
@@ -146,7 +231,8 @@ static sl_status read_times(const sl_node *map, sl_problem *p) {
         if (node)
             status = numbers(node, p->stages, "stage", &ms, values);
         for (int stage = 0; stage < p->stages && status == SL_OK; stage++)
-            p->time[kind][stage] = node ? sl_from_ms(values[stage]) : p->time[SL_I][stage] + p->time[SL_W][stage];
+            p->time[kind][stage] =
+                node ? sl_from_ms(values[stage]) : p->time[SL_I][stage] + p->time[SL_W][stage];
     }
     sl_free(values);
     return status;
@@ -160,7 +246,8 @@ static sl_status read_memory(const request *r, sl_problem *p) {
             const sl_node *node = sl_node_find(r->delta, sl_op_name(kind));
             double most = kind == SL_B ? 2 * SL_MAX_MEMORY : SL_MAX_MEMORY;
             if (node)
-                SL_TRY(numbers(node, p->stages, "stage", &(bounds){.least = -most, .most = most}, p->delta[kind]));
+                SL_TRY(numbers(node, p->stages, "stage", &(bounds){.least = -most, .most = most},
+                               p->delta[kind]));
             for (int stage = 0; stage < p->stages && kind == SL_B && !node; stage++)
                 p->delta[SL_B][stage] = p->delta[SL_I][stage] + p->delta[SL_W][stage];
         }
@@ -179,10 +266,12 @@ static sl_status read_link(const sl_node *map, link_item *item, sl_link *link) {
     SL_TRY(sl_config_read(map, map->key ? map->key : "list", link_keys, item));
     int by_size = sl_node_find(map, "bandwidth_gbps") || sl_node_find(map, "message_mb");
     if (by_size && sl_node_find(map, "transfer_ms"))
-        return sl_node_error(map, "has transfer_ms and bandwidth_gbps; one of them says how long a message takes");
+        return sl_node_error(map,
+                             "has transfer_ms and bandwidth_gbps; one of them says how long a message takes");
     if (by_size && (item->bandwidth_gbps <= 0 || !sl_node_find(map, "message_mb")))
         return sl_node_error(map, "needs bandwidth_gbps above 0 together with message_mb");
-    double transfer = by_size ? item->message_mb * 8 / item->bandwidth_gbps : item->transfer_ms; /* 1e6*8/1e9 s = ms */
+    double transfer =
+        by_size ? item->message_mb * 8 / item->bandwidth_gbps : item->transfer_ms; /* 1e6*8/1e9 s = ms */
     if (transfer > SL_MAX_OP_MS)
         return sl_node_error(map, "gives a transfer of %g ms; at most %g", transfer, SL_MAX_OP_MS);
     *link = (sl_link){.latency = sl_from_ms(item->latency_ms), .transfer = sl_from_ms(transfer)};
@@ -234,11 +323,13 @@ static sl_status read_links(const sl_node *map, sl_problem *p) {
 }
 
 static sl_status check_shape(const sl_document *document, request *r) {
-    const sl_node *pipeline = sl_node_find(document->root, "pipeline"), *stages = sl_node_find(pipeline, "stages");
+    const sl_node *pipeline = sl_node_find(document->root, "pipeline"),
+                  *stages = sl_node_find(pipeline, "stages");
     if (!stages)
         r->stages = r->ranks;
     if (r->stages != r->ranks)
-        return sl_node_error(stages, "must equal ranks (%d) with placement linear, got %d", r->ranks, r->stages);
+        return sl_node_error(stages, "must equal ranks (%d) with placement linear, got %d", r->ranks,
+                             r->stages);
     if ((int64_t)r->stages * r->microbatches * 3 > SL_MAX_OPS)
         return sl_node_error(sl_node_find(pipeline, "microbatches"),
                              "times stages and kinds makes %lld ops; at most %d",
@@ -269,7 +360,8 @@ void sl_problem_document(FILE *out) {
 static void write_times(FILE *out, const char *name, const sl_time *values, int count) {
     fprintf(out, "%s: [", name);
     for (int i = 0; i < count; i++)
-        fprintf(out, "%s%lld.%06lld", i ? ", " : "", (long long)(values[i] / SL_MS), (long long)(values[i] % SL_MS));
+        fprintf(out, "%s%lld.%06lld", i ? ", " : "", (long long)(values[i] / SL_MS),
+                (long long)(values[i] % SL_MS));
     fprintf(out, "]");
 }
 
@@ -287,7 +379,9 @@ static void write_links(const sl_problem *p, FILE *out) {
             const sl_link *link = &p->link[from * p->ranks + to];
             if (from == to || (link->latency == 0 && link->transfer == 0))
                 continue;
-            fprintf(out, "%s      - {between: [%d, %d], one_way: true, latency_ms: %lld.%06lld, transfer_ms: %lld.%06lld}\n",
+            fprintf(out,
+                    "%s      - {between: [%d, %d], one_way: true, latency_ms: %lld.%06lld, transfer_ms: "
+                    "%lld.%06lld}\n",
                     first ? "  links:\n    list:\n" : "", from, to, (long long)(link->latency / SL_MS),
                     (long long)(link->latency % SL_MS), (long long)(link->transfer / SL_MS),
                     (long long)(link->transfer % SL_MS));
@@ -296,8 +390,9 @@ static void write_links(const sl_problem *p, FILE *out) {
 }
 
 sl_status sl_problem_write(const sl_problem *p, FILE *out) {
-    fprintf(out, "pipeline:\n  ranks: %d\n  microbatches: %d\n  placement: linear\n  stages: %d\n  times_ms:\n", p->ranks,
-            p->microbatches, p->stages);
+    fprintf(out,
+            "pipeline:\n  ranks: %d\n  microbatches: %d\n  placement: linear\n  stages: %d\n  times_ms:\n",
+            p->ranks, p->microbatches, p->stages);
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         fprintf(out, "    ");
         write_times(out, sl_op_name(kind), p->time[kind], p->stages);
@@ -315,6 +410,7 @@ sl_status sl_problem_write(const sl_problem *p, FILE *out) {
         fprintf(out, "\n");
     }
     write_links(p, out);
-    fprintf(out, "  communication: %s\n  queue: %d\n", p->communication == SL_INORDER ? "inorder" : "decoupled", p->queue);
+    fprintf(out, "  communication: %s\n  queue: %d\n",
+            p->communication == SL_INORDER ? "inorder" : "decoupled", p->queue);
     return fflush(out) != 0 || ferror(out) ? sl_error_errno(SL_ESYS, "the problem cannot be written") : SL_OK;
 }

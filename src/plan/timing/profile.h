@@ -6,8 +6,9 @@
 #include "plan/timing/timeline.h"
 
 /** `problem` gives shape, memory and regime; its op times become the median over microbatches of the measured
- *  durations per stage and kind (kinds that did not run keep their time; B, when only I and W ran, becomes their sum),
- *  and its links the medians per direction: latency of arrive - end, transfer of end - start. SL_ENOMEM. */
+ *  durations per stage and kind (kinds that did not run keep their time; B, when only I and W ran, becomes
+ * their sum), and its links the medians per direction: latency of arrive - end, transfer of end - start.
+ * SL_ENOMEM. */
 sl_status sl_profile(const sl_timeline *measured, sl_problem *problem);
 
 #endif

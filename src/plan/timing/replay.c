@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-/* State of a directed link. A rank's ops end in sequence, so its messages reach a link in the order first come, first
- * served, and one pass in program order is exact. Placements connect a rank only to its two neighbours on the ring, so
- * two links a rank suffice. */
+/* State of a directed link. A rank's ops end in sequence, so its messages reach a link in the order first
+ * come, first served, and one pass in program order is exact. Placements connect a rank only to its two
+ * neighbours on the ring, so two links a rank suffice. */
 typedef struct wire {
-    sl_time free;      /* the last message has left it */
-    int32_t first;     /* its messages' arrivals: arrival[first .. first+sent) */
+    sl_time free;  /* the last message has left it */
+    int32_t first; /* its messages' arrivals: arrival[first .. first+sent) */
     int32_t sent;
 } wire;
 
@@ -17,12 +17,12 @@ typedef struct replay {
     const sl_program *program;
     sl_regime regime;
     int queue;
-    int32_t *next;        /* [ranks] step to run */
-    sl_time *free;        /* [ranks] when the rank is idle again */
-    int32_t *first_span;  /* [ranks] */
-    wire *wire;           /* [2 * ranks] */
-    sl_time *arrival;     /* [messages], by wire, in sending order */
-    int32_t *stack;       /* ranks that can go on */
+    int32_t *next;                     /* [ranks] step to run */
+    sl_time *free;                     /* [ranks] when the rank is idle again */
+    int32_t *first_span;               /* [ranks] */
+    wire *wire;                        /* [2 * ranks] */
+    sl_time *arrival;                  /* [messages], by wire, in sending order */
+    int32_t *stack;                    /* ranks that can go on */
     unsigned char *on_stack, *arrived; /* [ranks], [messages] */
     int depth;
     sl_timeline *timeline;
@@ -42,7 +42,8 @@ static void push(replay *r, int32_t rank) {
 /* Sends a message whose data exist at `end`; returns when the rank's next op may start. */
 static sl_time send(replay *r, int32_t index, sl_time end) {
     const sl_message *message = &r->program->message[index];
-    const sl_link *link = &r->problem->link[(size_t)message->from * (size_t)r->program->ranks + (size_t)message->to];
+    const sl_link *link =
+        &r->problem->link[(size_t)message->from * (size_t)r->program->ranks + (size_t)message->to];
     wire *w = wire_of(r, message);
     sl_time issue = end;
     if (r->regime == SL_INORDER && w->sent >= r->queue) {
@@ -51,8 +52,12 @@ static sl_time send(replay *r, int32_t index, sl_time end) {
     }
     sl_time start = w->free > issue ? w->free : issue;
     sl_transfer *t = &r->timeline->transfer[index];
-    *t = (sl_transfer){.from = message->from, .to = message->to, .op = message->op, .start = start,
-                       .end = start + link->transfer, .arrive = start + link->transfer + link->latency};
+    *t = (sl_transfer){.from = message->from,
+                       .to = message->to,
+                       .op = message->op,
+                       .start = start,
+                       .end = start + link->transfer,
+                       .arrive = start + link->transfer + link->latency};
     w->free = t->end;
     r->arrival[w->first + w->sent++] = t->arrive;
     r->arrived[index] = 1;
@@ -121,7 +126,8 @@ static void free_state(replay *r) {
 
 sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_regime regime, int queue,
                     sl_timeline *timeline) {
-    replay r = {.problem = problem, .program = program, .regime = regime, .queue = queue, .timeline = timeline};
+    replay r = {
+        .problem = problem, .program = program, .regime = regime, .queue = queue, .timeline = timeline};
     *timeline = (sl_timeline){0};
     sl_status status = make_state(&r);
     for (int rank = program->ranks - 1; rank >= 0 && status == SL_OK; rank--)

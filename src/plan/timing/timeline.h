@@ -1,11 +1,12 @@
-/* The one timeline type: when each op and each transfer began and ended, predicted by the replay or measured by the
- * engine. Everything that draws, compares or learns from a run reads this. Times in ns from the iteration's start. */
+/* The one timeline type: when each op and each transfer began and ended, predicted by the replay or measured
+ * by the engine. Everything that draws, compares or learns from a run reads this. Times in ns from the
+ * iteration's start. */
 #ifndef SL_PLAN_TIMING_TIMELINE_H
 #define SL_PLAN_TIMING_TIMELINE_H
 
-#include "plan/pipeline/op.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "plan/pipeline/op.h"
 
 typedef struct sl_span {
     int32_t rank;
@@ -14,8 +15,8 @@ typedef struct sl_span {
 } sl_span;
 
 typedef struct sl_transfer {
-    int32_t from, to; /* ranks */
-    sl_op op;         /* the op that made the message */
+    int32_t from, to;           /* ranks */
+    sl_op op;                   /* the op that made the message */
     sl_time start, end, arrive; /* takes the link, leaves it, is usable at `to` */
 } sl_transfer;
 

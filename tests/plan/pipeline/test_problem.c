@@ -1,4 +1,5 @@
-/* The problem file: defaults, units, every mistake with file, line and key, and a round trip exact to the ns. */
+/* The problem file: defaults, units, every mistake with file, line and key, and a round trip exact to the ns.
+ */
 #include "check.h"
 
 #include "base/memory.h"
@@ -28,7 +29,8 @@ static void what_is_absent_has_the_documented_defaults(void **state) {
         assert_int_equal(p.time[SL_I][s], (s + 1) * SL_MS);
         assert_int_equal(p.time[SL_W][s], 1);
         assert_int_equal(p.time[SL_B][s], (s + 1) * SL_MS + 1);
-        assert_true(p.delta[SL_F][s] == 1 && p.delta[SL_I][s] == 0 && p.delta[SL_W][s] == -1 && p.delta[SL_B][s] == -1);
+        assert_true(p.delta[SL_F][s] == 1 && p.delta[SL_I][s] == 0 && p.delta[SL_W][s] == -1 &&
+                    p.delta[SL_B][s] == -1);
         assert_int_equal(sl_problem_rank(&p, s), s);
     }
     for (int i = 0; i < 9; i++)
@@ -39,7 +41,9 @@ static void what_is_absent_has_the_documented_defaults(void **state) {
 static void memory_may_be_given_per_stage_and_per_rank(void **state) {
     (void)state;
     sl_problem p;
-    assert_ok(read_text(SHAPE TIMES "  memory: {delta: {F: [4, 5, 6], I: -1.5, W: [-2.5, -3.5, -4.5]}, limit: [7, 8, 9]}\n", &p));
+    assert_ok(read_text(
+        SHAPE TIMES "  memory: {delta: {F: [4, 5, 6], I: -1.5, W: [-2.5, -3.5, -4.5]}, limit: [7, 8, 9]}\n",
+        &p));
     for (int s = 0; s < 3; s++) {
         assert_true(p.delta[SL_F][s] == 4 + s && p.delta[SL_I][s] == -1.5 && p.delta[SL_W][s] == -2.5 - s);
         assert_true(p.delta[SL_B][s] == -4.0 - s); /* I + W */
@@ -65,7 +69,8 @@ static void links_replace_the_default_and_take_decimal_units(void **state) {
     assert_true(p.communication == SL_INORDER && p.queue == 2);
     const sl_link *link = p.link;
     assert_true(link[0 * 3 + 2].latency == SL_MS / 2 && link[0 * 3 + 2].transfer == 20 * SL_MS);
-    assert_true(link[0 * 3 + 1].latency == 20 * SL_MS && link[0 * 3 + 1].transfer == 0); /* absolute: nothing is left */
+    assert_true(link[0 * 3 + 1].latency == 20 * SL_MS &&
+                link[0 * 3 + 1].transfer == 0); /* absolute: nothing is left */
     assert_true(link[1 * 3 + 0].latency == 20 * SL_MS && link[1 * 3 + 0].transfer == 0);
     assert_true(link[2 * 3 + 1].latency == 0 && link[2 * 3 + 1].transfer == 3 * SL_MS);
     assert_true(link[1 * 3 + 2].latency == SL_MS / 2 && link[1 * 3 + 2].transfer == 20 * SL_MS); /* one way */
@@ -87,9 +92,12 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {"pipeline:\n  ranks: 1025\n  microbatches: 4\n" TIMES, "p.yaml:2: 'ranks'", "from 1 to 1024"},
         {"pipeline:\n  ranks: 2.5\n  microbatches: 4\n" TIMES, "p.yaml:2: 'ranks'", "whole number"},
         {"pipeline:\n  ranks: 3\n  microbatches: 0\n" TIMES, "p.yaml:3: 'microbatches'", "from 1 to 65536"},
-        {"pipeline:\n  ranks: 3\n  microbatches: 99999999999999999999\n" TIMES, "p.yaml:3: 'microbatches'", "from 1"},
-        {"pipeline:\n  ranks: 1024\n  microbatches: 65536\n" TIMES, "p.yaml:3: 'microbatches'", "at most 3900000"},
-        {SHAPE TIMES "  stages: 4\n", "p.yaml:5: 'stages'", "must equal ranks (3) with placement linear, got 4"},
+        {"pipeline:\n  ranks: 3\n  microbatches: 99999999999999999999\n" TIMES, "p.yaml:3: 'microbatches'",
+         "from 1"},
+        {"pipeline:\n  ranks: 1024\n  microbatches: 65536\n" TIMES, "p.yaml:3: 'microbatches'",
+         "at most 3900000"},
+        {SHAPE TIMES "  stages: 4\n", "p.yaml:5: 'stages'",
+         "must equal ranks (3) with placement linear, got 4"},
         {SHAPE TIMES "  placement: loop\n", "p.yaml:5: 'placement'", "linear"},
         {SHAPE TIMES "  communication: batched\n", "p.yaml:5: 'communication'", "decoupled, inorder"},
         {SHAPE TIMES "  queue: 0\n", "p.yaml:5: 'queue'", "from 1"},
@@ -104,11 +112,16 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {SHAPE "  times_ms: {F: 1e7, I: 10, W: 10}\n", "p.yaml:4: 'F'", "at most 1e+06"},
         {SHAPE "  times_ms: {F: 1e400, I: 10, W: 10}\n", "p.yaml:4: 'F'", "must be a number"},
         {SHAPE "  times_ms: {F: 10, I: 10, W: 10, B: 3e6}\n", "p.yaml:4: 'B'", "at most 2e+06"},
-        {SHAPE "  times_ms:\n    F: 10\n    I: [1, 2]\n    W: 10\n", "p.yaml:6: 'I'", "list of 3, one per stage, got 2"},
-        {SHAPE "  times_ms:\n    F: 10\n    I: [1, 2, 3, 4]\n    W: 10\n", "p.yaml:6: 'I'", "one per stage, got 4"},
-        {SHAPE "  times_ms:\n    F: 10\n    I: [1, x, 3]\n    W: 10\n", "p.yaml:6: 'I'", "must be a number, got 'x'"},
-        {SHAPE "  times_ms:\n    F: 10\n    I: [1, [2], 3]\n    W: 10\n", "p.yaml:6: 'I'", "must be a number"},
-        {SHAPE "  times_ms:\n    F: 10\n    I: {a: 1}\n    W: 10\n", "p.yaml:6: 'I'", "must be a number or a list of 3"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: [1, 2]\n    W: 10\n", "p.yaml:6: 'I'",
+         "list of 3, one per stage, got 2"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: [1, 2, 3, 4]\n    W: 10\n", "p.yaml:6: 'I'",
+         "one per stage, got 4"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: [1, x, 3]\n    W: 10\n", "p.yaml:6: 'I'",
+         "must be a number, got 'x'"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: [1, [2], 3]\n    W: 10\n", "p.yaml:6: 'I'",
+         "must be a number"},
+        {SHAPE "  times_ms:\n    F: 10\n    I: {a: 1}\n    W: 10\n", "p.yaml:6: 'I'",
+         "must be a number or a list of 3"},
         {SHAPE TIMES "  memory: {limit: -1}\n", "p.yaml:5: 'limit'", "at least 0"},
         {SHAPE TIMES "  memory: {limit: [1, 2]}\n", "p.yaml:5: 'limit'", "one per rank, got 2"},
         {SHAPE TIMES "  memory: {limits: 1}\n", "p.yaml:5: 'limits'", "not a known key"},
@@ -119,23 +132,34 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {SHAPE TIMES "  links: {defaults: {}}\n", "p.yaml:5: 'defaults'", "not a known key of 'links'"},
         {SHAPE TIMES "  links: {default: {latency_ms: -1}}\n", "p.yaml:5: 'latency_ms'", "at least 0"},
         {SHAPE TIMES "  links: {default: {one_way: true}}\n", "p.yaml:5: 'default'", "belong into the list"},
-        {SHAPE TIMES "  links: {default: {between: [0, 1]}}\n", "p.yaml:5: 'default'", "belong into the list"},
+        {SHAPE TIMES "  links: {default: {between: [0, 1]}}\n", "p.yaml:5: 'default'",
+         "belong into the list"},
         {SHAPE TIMES "  links: {list: {}}\n", "p.yaml:5: 'list'", "must be a list"},
         {SHAPE TIMES "  links:\n    list:\n      - 4\n", "p.yaml:7:", "must be a map"},
         {SHAPE TIMES "  links:\n    list:\n      - {latency_ms: 4}\n", "p.yaml:7:", "lacks 'between'"},
-        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 3]}\n", "p.yaml:7: 'between'", "ranks from 0 to 2"},
-        {SHAPE TIMES "  links:\n    list:\n      - {between: [-1, 0]}\n", "p.yaml:7: 'between'", "ranks from 0 to 2"},
-        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 0.5]}\n", "p.yaml:7: 'between'", "ranks from 0 to 2"},
-        {SHAPE TIMES "  links:\n    list:\n      - {between: [1, 1]}\n", "p.yaml:7: 'between'", "two different ranks"},
-        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 1, 2]}\n", "p.yaml:7: 'between'", "two ranks"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 3]}\n", "p.yaml:7: 'between'",
+         "ranks from 0 to 2"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [-1, 0]}\n", "p.yaml:7: 'between'",
+         "ranks from 0 to 2"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 0.5]}\n", "p.yaml:7: 'between'",
+         "ranks from 0 to 2"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [1, 1]}\n", "p.yaml:7: 'between'",
+         "two different ranks"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 1, 2]}\n", "p.yaml:7: 'between'",
+         "two ranks"},
         {SHAPE TIMES "  links:\n    list:\n      - {between: 1}\n", "p.yaml:7: 'between'", "two ranks"},
-        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 1], delay: 1}\n", "p.yaml:7: 'delay'", "not a known key"},
-        {SHAPE TIMES "  links: {default: {bandwidth_gbps: 1}}\n", "p.yaml:5: 'default'", "together with message_mb"},
-        {SHAPE TIMES "  links: {default: {message_mb: 1}}\n", "p.yaml:5: 'default'", "bandwidth_gbps above 0"},
-        {SHAPE TIMES "  links: {default: {bandwidth_gbps: 0, message_mb: 1}}\n", "p.yaml:5: 'default'", "above 0"},
-        {SHAPE TIMES "  links: {default: {bandwidth_gbps: 1e-9, message_mb: 1e9}}\n", "p.yaml:5: 'default'", "at most 1e+06"},
-        {SHAPE TIMES "  links: {default: {transfer_ms: 1, bandwidth_gbps: 1, message_mb: 1}}\n", "p.yaml:5: 'default'",
-         "one of them"},
+        {SHAPE TIMES "  links:\n    list:\n      - {between: [0, 1], delay: 1}\n", "p.yaml:7: 'delay'",
+         "not a known key"},
+        {SHAPE TIMES "  links: {default: {bandwidth_gbps: 1}}\n", "p.yaml:5: 'default'",
+         "together with message_mb"},
+        {SHAPE TIMES "  links: {default: {message_mb: 1}}\n", "p.yaml:5: 'default'",
+         "bandwidth_gbps above 0"},
+        {SHAPE TIMES "  links: {default: {bandwidth_gbps: 0, message_mb: 1}}\n", "p.yaml:5: 'default'",
+         "above 0"},
+        {SHAPE TIMES "  links: {default: {bandwidth_gbps: 1e-9, message_mb: 1e9}}\n", "p.yaml:5: 'default'",
+         "at most 1e+06"},
+        {SHAPE TIMES "  links: {default: {transfer_ms: 1, bandwidth_gbps: 1, message_mb: 1}}\n",
+         "p.yaml:5: 'default'", "one of them"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sl_problem p;
@@ -179,7 +203,8 @@ static void draw_problem(sl_problem *p) {
     }
     for (int i = 0; i < ranks * ranks; i++)
         if (i / ranks != i % ranks)
-            p->link[i] = (sl_link){.latency = draw(2) ? 0 : draw(scale[draw(5)]), .transfer = draw(2) ? 0 : draw(scale[draw(5)])};
+            p->link[i] = (sl_link){.latency = draw(2) ? 0 : draw(scale[draw(5)]),
+                                   .transfer = draw(2) ? 0 : draw(scale[draw(5)])};
 }
 
 static void assert_same(const sl_problem *a, const sl_problem *b) {
@@ -226,12 +251,14 @@ static void what_is_written_reads_back_to_the_same_problem(void **state) {
     }
 }
 
-/* The defaults of B are sums, so they may pass the limit of one op; what was read can still be written and read. */
+/* The defaults of B are sums, so they may pass the limit of one op; what was read can still be written and
+ * read. */
 static void a_default_link_and_the_longest_ops_survive_the_round_trip(void **state) {
     (void)state;
     sl_problem p, q;
-    assert_ok(read_text(SHAPE "  times_ms: {F: 1e6, I: 1e6, W: 1e6}\n  memory: {delta: {I: -1e15, W: -1e15}}\n"
-                              "  links: {default: {latency_ms: 1e6, transfer_ms: 1e6}}\n",
+    assert_ok(read_text(SHAPE
+                        "  times_ms: {F: 1e6, I: 1e6, W: 1e6}\n  memory: {delta: {I: -1e15, W: -1e15}}\n"
+                        "  links: {default: {latency_ms: 1e6, transfer_ms: 1e6}}\n",
                         &p));
     char *text = write_text(&p);
     assert_ok(read_text(text, &q));
@@ -255,9 +282,17 @@ static void a_full_disk_is_an_error(void **state) {
 /* Every key that the reader takes stands in the documentation. */
 static void the_documentation_names_every_key(void **state) {
     (void)state;
-    static const char *const keys[] = {"ranks", "microbatches", "placement", "stages", "times_ms", "F", "I", "W", "B", "delta",
-                                       "limit", "default", "list", "between", "one_way", "latency_ms", "transfer_ms",
-                                       "bandwidth_gbps", "message_mb", "communication", "queue"};
+    static const char *const keys[] = {"ranks",       "microbatches",
+                                       "placement",   "stages",
+                                       "times_ms",    "F",
+                                       "I",           "W",
+                                       "B",           "delta",
+                                       "limit",       "default",
+                                       "list",        "between",
+                                       "one_way",     "latency_ms",
+                                       "transfer_ms", "bandwidth_gbps",
+                                       "message_mb",  "communication",
+                                       "queue"};
     char *text;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -277,7 +312,8 @@ static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) 
         sl_problem p, copy = {0};
         sl_alloc_fail_at(n);
         sl_status status = read_text(SHAPE TIMES "  memory: {delta: {F: [1, 2, 3]}, limit: 4}\n"
-                                                 "  links: {list: [{between: [0, 1], latency_ms: 4}]}\n", &p);
+                                                 "  links: {list: [{between: [0, 1], latency_ms: 4}]}\n",
+                                     &p);
         if (status == SL_OK)
             status = sl_problem_copy(&p, &copy);
         sl_alloc_fail_at(-1);
