@@ -149,7 +149,8 @@ static void take_line(sl_mpirun_report *report, int complete) {
         if (!read_banner_line(report, line) && report->rank < 0 && !report->has_words &&
             strncmp(line, "Primary job", 11) != 0 && strncmp(line, "a non-zero exit code. Per user", 30) != 0)
             keep_words(report, line);
-    } else if (is_prefixed(line)) {
+    } else if (is_prefixed(line) || strstr(line, " total processes failed to start") ||
+               strstr(line, " total process failed to start")) {
         write_log(report, line);
     } else {
         if (complete)

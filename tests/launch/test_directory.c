@@ -1,0 +1,112 @@
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "launch/directory.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+static void the_directory_of_a_living_run_is_left_alone(void **state) {
+    (void)state;
+    sl_launch_directory directory;
+    assert_int_equal(sl_launch_directory_make("/nowhere", &directory), SL_OK);
+    pid_t other = fork();
+    if (other == 0) {
+        close(directory.lock); /* a process of its own, without a share in the lock */
+        sl_launch_directory_clear(NULL);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(other, NULL, 0), other);
+    assert_true(exists(directory.path));
+    sl_launch_directory_remove(&directory);
+    assert_false(exists(directory.path));
+    assert_int_equal(directory.lock, -1);
+}
+
+static void what_a_killed_run_left_is_cleared_with_its_processes(void **state) {
+    (void)state;
+    int told[2];
+    assert_int_equal(pipe(told), 0);
+    pid_t owner = fork();
+    if (owner == 0) {
+        struct {
+            sl_launch_directory directory;
+            pid_t orphan;
+        } left;
+        char file[300];
+        if (sl_launch_directory_make("/nowhere", &left.directory) != SL_OK)
+            _exit(1);
+        snprintf(file, sizeof file, "%s/deep/er", left.directory.path);
+        sl_directory_make(file);
+        left.orphan = fork();
+        if (left.orphan == 0) {
+            setenv(SL_LAUNCH_VARIABLE, left.directory.path, 1);
+            close(told[0]);
+            close(told[1]);
+            execlp("sleep", "sleep", "1000", (char *)NULL);
+            _exit(1);
+        }
+        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 300 * SL_MS); /* until it is sleep */
+        if (write(told[1], &left, sizeof left) != (ssize_t)sizeof left)
+            _exit(1);
+        pause();
+    }
+    struct {
+        sl_launch_directory directory;
+        pid_t orphan;
+    } left;
+    assert_int_equal(read(told[0], &left, sizeof left), sizeof left);
+    assert_true(exists(left.directory.path));
+    assert_int_equal(kill(left.orphan, 0), 0);
+    kill(owner, SIGKILL);
+    assert_int_equal(waitpid(owner, NULL, 0), owner);
+    sl_launch_directory_clear(NULL);
+    assert_false(exists(left.directory.path));
+    char stat[64], *text = NULL;
+    size_t size;
+    snprintf(stat, sizeof stat, "/proc/%d/stat", (int)left.orphan);
+    if (sl_file_read(stat, &text, &size) == SL_OK) /* gone, or a zombie that nobody has waited for */
+        assert_non_null(strstr(text, ") Z "));
+    sl_free(text);
+    close(told[0]);
+    close(told[1]);
+}
+
+static void ranks_without_a_supervisor_share_one_that_the_last_removes(void **state) {
+    (void)state;
+    char name[64];
+    snprintf(name, sizeof name, "test-%d", (int)getpid());
+    sl_launch_directory one, two;
+    assert_int_equal(sl_launch_directory_join(name, &one), SL_OK);
+    assert_int_equal(sl_launch_directory_join(name, &two), SL_OK);
+    assert_string_equal(one.path, two.path);
+    sl_launch_directory_clear(NULL);
+    assert_true(exists(one.path));
+    sl_launch_directory_leave(&two);
+    assert_true(exists(one.path));
+    sl_launch_directory_leave(&one);
+    assert_false(exists(one.path));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_directory_of_a_living_run_is_left_alone),
+        cmocka_unit_test(what_a_killed_run_left_is_cleared_with_its_processes),
+        cmocka_unit_test(ranks_without_a_supervisor_share_one_that_the_last_removes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
