@@ -1,4 +1,5 @@
-/* slackline formats: the key tables as Markdown; docs/formats.md holds this output and a test compares them. */
+/* slackline formats: the key tables as Markdown; docs/formats.md holds this output and a test compares them.
+ */
 #include "cli/command.h"
 
 #include "base/event.h"
@@ -6,11 +7,19 @@
 #include "run/train/run.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char heading[] = "| key | type | default | meaning |\n|---|---|---|---|\n";
 
 int sl_command_formats(int argc, char **argv) {
-    (void)argc, (void)argv;
+    if (argc > 1) {
+        int help = strcmp(argv[1], "--help") == 0;
+        fprintf(
+            help ? stdout : stderr,
+            "Usage: slackline formats\n\nPrints the tables of docs/formats.md, section Keys and kinds.\n\n"
+            "Example: slackline formats\n");
+        return help ? 0 : 2;
+    }
     printf("### Keys of a problem file\n%s", heading);
     sl_problem_document(stdout);
     printf("\n### Keys of a run file\n%s", heading);
@@ -18,5 +27,5 @@ int sl_command_formats(int argc, char **argv) {
     printf("\n### Kinds of events\n| kind | meaning |\n|---|---|\n");
     for (int kind = 0; kind < SL_EVENT_KINDS; kind++)
         printf("| %s | %s |\n", sl_event_names[kind].name, sl_event_names[kind].meaning);
-    return fflush(stdout) == 0 ? 0 : 1;
+    return 0;
 }

@@ -1,6 +1,8 @@
 /* slackline: the command. */
 #include "cli/command.h"
+#include "cli/suggest.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,26 +17,38 @@ static const struct subcommand {
     {"formats", sl_command_formats, NULL},
 };
 
+#define COMMANDS (sizeof subcommands / sizeof subcommands[0])
+
 static void print_usage(FILE *out) {
-    fprintf(out, "slackline %s: keeps pipeline-parallel training fast when links turn slow\n\nUsage: slackline COMMAND ...\n\n",
+    fprintf(out,
+            "slackline %s: keeps pipeline-parallel training fast when links turn slow\n\nUsage: slackline "
+            "COMMAND ...\n\n",
             SL_VERSION);
-    for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++)
+    for (size_t i = 0; i < COMMANDS; i++)
         if (subcommands[i].help)
             fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].help);
     fprintf(out, "\nslackline COMMAND --help says more. Example: slackline plan examples/four-ranks.yaml\n");
 }
 
-/* The subcommand that differs in the fewest leading or swapped letters: same first letter, or one contains the other. */
-static const char *suggest(const char *word) {
-    for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++) {
-        const char *name = subcommands[i].name;
-        if (subcommands[i].help && (strstr(name, word) || strstr(word, name) || strncmp(name, word, 2) == 0))
-            return name;
-    }
+static const struct subcommand *find(const char *name) {
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(subcommands[i].name, name) == 0)
+            return &subcommands[i];
     return NULL;
 }
 
-int main(int argc, char **argv) {
+static int refuse(const char *word) {
+    const char *names[COMMANDS + 1] = {NULL};
+    for (size_t i = 0, n = 0; i < COMMANDS; i++)
+        if (subcommands[i].help)
+            names[n++] = subcommands[i].name;
+    const char *near = sl_suggest(word, names);
+    fprintf(stderr, "slackline: '%s' is no command%s%s%s; see slackline --help\n", word,
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return 2;
+}
+
+static int run(int argc, char **argv) {
     if (argc < 2) {
         print_usage(stderr);
         return 2;
@@ -47,11 +61,17 @@ int main(int argc, char **argv) {
         printf("slackline %s\n", SL_VERSION);
         return 0;
     }
-    for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++)
-        if (strcmp(argv[1], subcommands[i].name) == 0)
-            return subcommands[i].run(argc - 1, argv + 1);
-    const char *near = suggest(argv[1]);
-    fprintf(stderr, "slackline: '%s' is no command%s%s%s; see slackline --help\n", argv[1], near ? "; did you mean '" : "",
-            near ? near : "", near ? "'?" : "");
-    return 2;
+    const struct subcommand *command = find(argv[1]);
+    return command ? command->run(argc - 1, argv + 1) : refuse(argv[1]);
+}
+
+/* Whatever was printed has arrived, or the command has failed. */
+int main(int argc, char **argv) {
+    int code = run(argc, argv);
+    int lost = ferror(stdout);
+    if ((fflush(stdout) != 0 || lost) && code == 0) {
+        fprintf(stderr, "slackline: standard output cannot be written: %s\n", strerror(errno));
+        return 1;
+    }
+    return code;
 }

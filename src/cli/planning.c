@@ -1,13 +1,14 @@
 #include "cli/planning.h"
+#include "cli/suggest.h"
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "plan/draw/svg.h"
 #include "plan/draw/text.h"
 #include "plan/pipeline/csv.h"
-#include "plan/search/slack.h"
 
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -21,8 +22,42 @@ static sl_status parse_seconds(const char *text, double *seconds) {
     return SL_OK;
 }
 
-static sl_status take_option(const char *command, sl_planning *p, int option, char **argv, const char **set, int *sets,
-                             int *help) {
+static const struct option plan_options[] = {{"schedule", required_argument, NULL, 's'},
+                                             {"time-limit", required_argument, NULL, 't'},
+                                             {"format", required_argument, NULL, 'f'},
+                                             {"output", required_argument, NULL, 'o'},
+                                             {"set", required_argument, NULL, 'k'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {NULL, 0, NULL, 0}};
+static const struct option simulate_options[] = {{"order", required_argument, NULL, 'r'},
+                                                 {"time-limit", required_argument, NULL, 't'},
+                                                 {"format", required_argument, NULL, 'f'},
+                                                 {"output", required_argument, NULL, 'o'},
+                                                 {"set", required_argument, NULL, 'k'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {NULL, 0, NULL, 0}};
+
+/* What getopt_long did not take: `missing`, a value behind a known option, else the option itself. */
+static sl_status refuse_option(const char *command, const struct option *options, const char *word,
+                               int missing) {
+    char text[64], letters[3] = {'-', (char)optopt, 0};
+    snprintf(text, sizeof text, "%s", strncmp(word, "--", 2) != 0 && optopt ? letters : word);
+    text[strcspn(text, "=")] = 0;
+    if (missing)
+        return sl_error(SL_EINVAL, "%s: a value is missing after '%s'; see slackline %s --help", command,
+                        text, command);
+    if (strchr(word, '=') && strncmp(word, "--", 2) == 0 && optopt)
+        return sl_error(SL_EINVAL, "%s: '%s' takes no value", command, text);
+    const char *names[16] = {NULL};
+    for (int i = 0; options[i].name && i < 15; i++)
+        names[i] = options[i].name;
+    const char *near = strncmp(text, "--", 2) == 0 ? sl_suggest(text + 2, names) : NULL;
+    if (near)
+        return sl_error(SL_EINVAL, "%s: unknown option '%s'; did you mean '--%s'?", command, text, near);
+    return sl_error(SL_EINVAL, "%s: unknown option '%s'; see slackline %s --help", command, text, command);
+}
+
+static sl_status take_option(sl_planning *p, int option, const char **set, int *sets, int *help) {
     switch (option) {
     case 's':
         p->schedule = optarg;
@@ -44,33 +79,27 @@ static sl_status take_option(const char *command, sl_planning *p, int option, ch
     case 'h':
         *help = 1;
         return SL_OK;
-    default:
-        return sl_error(SL_EINVAL, "%s: %s '%s'; see slackline %s --help", command,
-                        option == ':' ? "a value is missing after" : "unknown option", argv[optind - 1], command);
+    default: /* all letters of the tables stand above */
+        return SL_OK;
     }
 }
 
-static sl_status parse(const char *command, int argc, char **argv, sl_planning *p, const char **set, int *sets, int *help) {
-    static const struct option plan_options[] = {
-        {"schedule", required_argument, NULL, 's'}, {"time-limit", required_argument, NULL, 't'},
-        {"format", required_argument, NULL, 'f'},   {"output", required_argument, NULL, 'o'},
-        {"set", required_argument, NULL, 'k'},      {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
-    static const struct option simulate_options[] = {
-        {"order", required_argument, NULL, 'r'}, {"time-limit", required_argument, NULL, 't'},
-        {"format", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
-        {"set", required_argument, NULL, 'k'},    {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+static sl_status parse(const char *command, int argc, char **argv, sl_planning *p, const char **set,
+                       int *sets, int *help) {
     int simulates = strcmp(command, "simulate") == 0;
+    const struct option *options = simulates ? simulate_options : plan_options;
     optind = 1;
     opterr = 0;
     for (;;) {
-        int option = getopt_long(argc, argv, "+:ho:", simulates ? simulate_options : plan_options, NULL);
-        if (option != -1) {
-            SL_TRY(take_option(command, p, option, argv, set, sets, help));
+        int option = getopt_long(argc, argv, "+:ho:", options, NULL);
+        if (option == '?' || option == ':') {
+            return refuse_option(command, options, argv[optind - 1], option == ':');
+        } else if (option != -1) {
+            SL_TRY(take_option(p, option, set, sets, help));
         } else if (optind < argc) { /* options may follow the file */
             if (p->problem_file)
-                return sl_error(SL_EINVAL, "%s: one problem file at a time, got '%s' too", command, argv[optind]);
+                return sl_error(SL_EINVAL, "%s: one problem file at a time, got '%s' too", command,
+                                argv[optind]);
             p->problem_file = argv[optind++];
         } else {
             break;
@@ -81,7 +110,9 @@ static sl_status parse(const char *command, int argc, char **argv, sl_planning *
     if (!p->problem_file)
         return sl_error(SL_EINVAL, "%s: no problem file; see slackline %s --help", command, command);
     if (simulates && !p->order_file)
-        return sl_error(SL_EINVAL, "simulate: no --order FILE");
+        return sl_error(SL_EINVAL, "simulate: no --order FILE; see slackline simulate --help");
+    if (simulates && strcmp(p->problem_file, "-") == 0 && strcmp(p->order_file, "-") == 0)
+        return sl_error(SL_EINVAL, "simulate: problem and order cannot both come from standard input");
     static const char *const formats[] = {"text", "json", "csv", "svg"};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (strcmp(p->format, formats[i]) == 0)
@@ -112,67 +143,92 @@ void sl_planning_close(sl_planning *p) {
 
 /* ---- printing ---- */
 
-static int terminal_width(void) {
-    const char *columns = getenv("COLUMNS");
-    struct winsize size;
-    if (columns && atoi(columns) > 0)
-        return atoi(columns);
-    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+static int goes_to_terminal(const sl_planning *p) {
+    return (!p->output || strcmp(p->output, "-") == 0) && isatty(STDOUT_FILENO);
 }
 
-static void print_list(FILE *out, const char *name, const sl_problem *p, const sl_plan *plan, int memory) {
-    fprintf(out, "%-13s", name);
+/* COLUMNS, as shells and scripts set it, else the terminal's width, else 100. */
+static int line_width(const sl_planning *p) {
+    const char *columns = getenv("COLUMNS");
+    struct winsize size;
+    long width = columns ? strtol(columns, NULL, 10) : 0;
+    if (width > 0)
+        return width < 500 ? (int)width : 500;
+    return goes_to_terminal(p) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0
+               ? size.ws_col
+               : 100;
+}
+
+static int wants_colour(const sl_planning *p) {
+    const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    return goes_to_terminal(p) && !(no_colour && *no_colour) && !(terminal && strcmp(terminal, "dumb") == 0);
+}
+
+/* ms to the microsecond, without the zeros that "%.3f" would add. */
+static double ms(sl_time t) {
+    return round((double)t / 1e3) / 1e3;
+}
+
+static void print_headline(const sl_plan *plan, FILE *out) {
+    fprintf(out, "%s: makespan %.12g ms, bubble %.1f %%, lower bound %.12g ms", plan->schedule,
+            ms(plan->makespan), 100 * sl_timeline_bubble(&plan->timeline), ms(plan->bound));
+    if (plan->makespan == plan->bound)
+        fprintf(out, ": proven optimal");
+    else
+        fprintf(out, ", gap %.1f %%", 100 * sl_plan_gap(plan));
+    if (!plan->memory_ok)
+        fprintf(out, "; over the memory limit");
+}
+
+static void print_ranks(const sl_problem *p, const sl_plan *plan, FILE *out) {
+    fprintf(out, "warm-up     ");
     for (int rank = 0; rank < p->ranks; rank++)
-        if (memory)
-            fprintf(out, "%s%.4g", rank ? ", " : "", plan->peak_memory[rank]);
-        else
-            fprintf(out, "%s%d", rank ? ", " : "", plan->warmup[rank]);
+        fprintf(out, "%s %d", rank ? "," : "", plan->warmup[rank]);
+    fprintf(out, "\npeak memory ");
+    for (int rank = 0; rank < p->ranks; rank++)
+        fprintf(out, "%s %.6g", rank ? "," : "", plan->peak_memory[rank]);
     fputc('\n', out);
 }
 
-static void print_links(FILE *out, const sl_problem *p, const sl_plan *plan) {
+static void print_links(const sl_problem *p, const sl_plan *plan, FILE *out) {
     for (int r = 0; r + 1 < p->ranks; r++) {
         const sl_link *link = &p->link[r * p->ranks + r + 1];
-        int full = 0;
-        for (int i = 0; i < plan->order.count[r]; i++)
-            full |= plan->order.ops[r][i].kind == SL_B;
-        fprintf(out, "link %d-%-6d latency %g ms, transfer %g ms; slack %d tolerates %g ms\n", r, r + 1, sl_to_ms(link->latency),
-                sl_to_ms(link->transfer), plan->warmup[r] - plan->warmup[r + 1],
-                sl_to_ms(sl_slack_tolerance(p, plan->warmup, r, full)));
+        fprintf(out, "link %d-%-6d latency %.12g ms, transfer %.12g ms; slack %d tolerates %.12g ms\n", r,
+                r + 1, ms(link->latency), ms(link->transfer), plan->warmup[r] - plan->warmup[r + 1],
+                ms(sl_plan_tolerance(p, plan, r)));
     }
 }
 
 static sl_status print_text(const sl_planning *planning, const sl_plan *plan, FILE *out) {
     const sl_problem *p = &planning->problem;
-    int terminal = !planning->output && isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-    double gap = plan->bound > 0 ? 100 * (double)(plan->makespan - plan->bound) / (double)plan->bound : 0;
-    fprintf(out, "%s: makespan %.6g ms, bubble %.1f %%, %s", plan->schedule, sl_to_ms(plan->makespan),
-            100 * sl_timeline_bubble(&plan->timeline), gap < 1e-9 ? "proven optimal\n" : "");
-    if (gap >= 1e-9)
-        fprintf(out, "lower bound %.6g ms, gap %.1f %%\n", sl_to_ms(plan->bound), gap);
-    if (!plan->memory_ok)
-        fprintf(out, "over the memory limit\n");
-    fputc('\n', out);
-    sl_text_options options = {.width = terminal_width(), .colour = terminal};
+    sl_text_options options = {.width = line_width(planning), .colour = wants_colour(planning)};
+    print_headline(plan, out);
+    fputs("\n\n", out);
     SL_TRY(sl_draw_text(&plan->timeline, &options, out));
-    fputc('\n', out);
-    print_list(out, "warm-up", p, plan, 0);
-    print_list(out, "peak memory", p, plan, 1);
-    print_links(out, p, plan);
+    fputs("F forward, I backward for the input, W for the weights, B both; then the microbatch\n\n", out);
+    print_ranks(p, plan, out);
+    print_links(p, plan, out);
     if (plan->dependency_loss || plan->blocking_loss)
-        fprintf(out, "lost to links: %.6g ms by dependencies, %.6g ms by blocking\n", sl_to_ms(plan->dependency_loss),
-                sl_to_ms(plan->blocking_loss));
-    fprintf(out, "F forward, I backward for the input, W for the weights, B both; planned in %.3g ms\n", sl_to_ms(plan->solve));
+        fprintf(out, "lost to links: %.12g ms by dependencies, %.12g ms by blocking\n",
+                ms(plan->dependency_loss), ms(plan->blocking_loss));
+    fprintf(out, "planned in %.3g ms\n", sl_to_ms(plan->solve));
     return SL_OK;
 }
 
 static sl_status print_svg(const sl_plan *plan, FILE *out) {
-    char title[128];
-    snprintf(title, sizeof title, "%s: makespan %.6g ms, bubble %.1f %%", plan->schedule, sl_to_ms(plan->makespan),
-             100 * sl_timeline_bubble(&plan->timeline));
+    char *title = NULL;
+    size_t size = 0;
+    FILE *text = open_memstream(&title, &size);
+    if (!text)
+        return sl_error(SL_ENOMEM, "out of memory for the title");
+    print_headline(plan, text);
+    sl_status status = fclose(text) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the title");
     const sl_timeline *timeline = &plan->timeline;
     const char *titles = title;
-    return sl_draw_svg(&timeline, &titles, 1, out);
+    if (status == SL_OK)
+        status = sl_draw_svg(&timeline, &titles, 1, out);
+    free(title);
+    return status;
 }
 
 static sl_status print_to(const sl_planning *planning, const sl_plan *plan, FILE *out) {
@@ -197,7 +253,7 @@ sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan) {
     sl_status status = print_to(planning, plan, out);
     if (fclose(out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the output");
-    if (status == SL_OK && planning->output)
+    if (status == SL_OK && planning->output && strcmp(planning->output, "-") != 0)
         status = sl_file_write(planning->output, text, size);
     else if (status == SL_OK && (fwrite(text, 1, size, stdout) != size || fflush(stdout) != 0))
         status = sl_error_errno(SL_ESYS, "standard output cannot be written");

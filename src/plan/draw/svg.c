@@ -5,24 +5,45 @@
 
 #define LEFT 70.0   /* rank labels */
 #define PLOT 1100.0 /* the longest timeline */
-#define RIGHT 20.0
+#define RIGHT 40.0  /* half of the axis' last label */
 #define TITLE 30.0
-#define ROW 26.0
 #define BOX 20.0
+#define GAP 6.0       /* between rows */
+#define WIDE_GAP 16.0 /* the same where messages are drawn */
 #define AXIS 34.0
 #define LEGEND 30.0
 
-/* Okabe and Ito's palette: told apart by colour-blind readers, and by brightness. */
+/* After Okabe and Ito: told apart by colour-blind readers, and by brightness in grey print. */
 static const struct {
     const char *fill, *text, *name;
-} style[SL_OP_KINDS] = {{"#56b4e9", "#000", "F forward"},
-                        {"#e69f00", "#000", "I backward for the input"},
-                        {"#009e73", "#fff", "W backward for the weights"},
+} style[SL_OP_KINDS] = {{"#8ccbf0", "#000", "F forward"},
+                        {"#e08e00", "#000", "I backward for the input"},
+                        {"#00805d", "#fff", "W backward for the weights"},
                         {"#cc79a7", "#000", "B full backward"}};
+
+/* Where one timeline lies on the picture. */
+typedef struct frame {
+    sl_time begin, end;
+    double scale; /* per ms */
+    double top;   /* of the first row */
+    double row;   /* height, the gap included */
+} frame;
+
+static double across(const frame *f, sl_time t) {
+    return LEFT + sl_to_ms(t - f->begin) * f->scale;
+}
+
+static double box_top(const frame *f, int rank) {
+    return f->top + f->row * rank + (f->row - BOX) / 2;
+}
 
 static void put_text(FILE *out, const char *text) {
     for (; *text; text++) {
-        const char *named = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : *text == '"' ? "&quot;" : NULL;
+        const char *named = *text == '&'   ? "&amp;"
+                            : *text == '<' ? "&lt;"
+                            : *text == '>' ? "&gt;"
+                            : *text == '"' ? "&quot;"
+                                           : NULL;
         if (named)
             fputs(named, out);
         else if ((unsigned char)*text >= 32)
@@ -46,91 +67,126 @@ static double tick_step(double ms) {
     return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
 }
 
-static void draw_axis(FILE *out, double ms, double scale, double top, double bottom) {
-    double step = tick_step(ms > 0 ? ms : 1);
+static void draw_axis(FILE *out, const frame *f, double bottom) {
+    double ms = sl_to_ms(f->end - f->begin), step = tick_step(ms > 0 ? ms : 1);
     for (int i = 0; step * i <= ms * 1.0001 && i < 100; i++) {
-        double x = LEFT + step * i * scale;
-        fprintf(out, "<path d=\"M%.2f %.1fV%.1f\" stroke=\"#ddd\"/>", x, top, bottom);
-        fprintf(out, "<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\">%.6g%s</text>\n", x, bottom + 14, step * i,
-                i == 0 ? " ms" : "");
+        double x = LEFT + step * i * f->scale;
+        fprintf(out, "<path d=\"M%.2f %.1fV%.1f\" stroke=\"#ddd\"/>", x, f->top, bottom);
+        fprintf(out, "<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\">%.6g%s</text>\n", x, bottom + 14,
+                step * i, i == 0 ? " ms" : "");
     }
 }
 
-static void draw_box(FILE *out, const sl_span *span, sl_time begin, double scale, double top) {
-    double x = LEFT + sl_to_ms(span->start - begin) * scale, width = sl_to_ms(span->end - span->start) * scale;
-    double y = top + ROW * span->rank + (ROW - BOX) / 2;
-    fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.0f\" fill=\"%s\" stroke=\"#fff\" stroke-width=\".6\">", x,
-            y, width > 0.3 ? width : 0.3, BOX, style[span->op.kind].fill);
-    fprintf(out, "<title>%s%d of stage %d, rank %d: %.3f to %.3f ms</title></rect>", sl_op_name(span->op.kind),
-            span->op.microbatch, span->op.stage, span->rank, sl_to_ms(span->start - begin), sl_to_ms(span->end - begin));
+/* The rank's label and a pale bar under its ops, so that idle time is seen as such. */
+static void draw_rank(FILE *out, const frame *f, int rank) {
+    fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">rank %d</text>", LEFT - 8,
+            box_top(f, rank) + BOX / 2 + 4, rank);
+    fprintf(out, "<path d=\"M%.2f %.1fh%.2f\" stroke=\"#f2f2f2\" stroke-width=\"%.0f\"/>\n", LEFT,
+            box_top(f, rank) + BOX / 2, across(f, f->end) - LEFT, BOX);
+}
+
+static void draw_box(FILE *out, const frame *f, const sl_span *span) {
+    double x = across(f, span->start), width = across(f, span->end) - x, y = box_top(f, span->rank);
+    fprintf(out,
+            "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.0f\" fill=\"%s\" stroke=\"#fff\" "
+            "stroke-width=\"%s\">",
+            x, y, width > 0.3 ? width : 0.3, BOX, style[span->op.kind].fill, width > 3 ? ".6" : "0");
+    fprintf(out, "<title>%s%d of stage %d, rank %d: %.3f to %.3f ms</title></rect>",
+            sl_op_name(span->op.kind), span->op.microbatch, span->op.stage, span->rank,
+            sl_to_ms(span->start - f->begin), sl_to_ms(span->end - f->begin));
     char number[16];
     int length = snprintf(number, sizeof number, "%d", span->op.microbatch);
     if (width >= 7.0 * length + 3)
-        fprintf(out, "<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>", x + width / 2, y + BOX / 2 + 4,
-                style[span->op.kind].text, number);
+        fprintf(out, "<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>",
+                x + width / 2, y + BOX / 2 + 4, style[span->op.kind].text, number);
     fputc('\n', out);
 }
 
-/* From the sender's row to the receiver's; instant messages would only hide the boxes. */
-static void draw_transfer(FILE *out, const sl_transfer *t, sl_time begin, double scale, double top) {
-    if (sl_to_ms(t->arrive - t->start) * scale < 4)
-        return;
-    double from = top + ROW * (t->from + 0.5), to = top + ROW * (t->to + 0.5);
-    fprintf(out, "<path d=\"M%.2f %.1fL%.2f %.1f\" stroke=\"#555\" stroke-width=\".7\" stroke-dasharray=\"%s\" fill=\"none\"/>\n",
-            LEFT + sl_to_ms(t->start - begin) * scale, from, LEFT + sl_to_ms(t->arrive - begin) * scale, to,
-            t->op.kind == SL_F ? "none" : "3 2");
+/* Messages that take less than this are left out: they would only hide the boxes. */
+static int is_visible(const frame *f, const sl_transfer *t) {
+    return sl_to_ms(t->arrive - t->start) * f->scale >= 4;
+}
+
+/* Through the gap between the sender's and the receiver's row. */
+static void draw_transfer(FILE *out, const frame *f, const sl_transfer *t) {
+    double from = box_top(f, t->from) + (t->to > t->from ? BOX : 0),
+           to = box_top(f, t->to) + (t->to > t->from ? 0 : BOX);
+    fprintf(out, "<path d=\"M%.2f %.1fL%.2f %.1f\" stroke=\"#444\" stroke-width=\".8\"%s/>\n",
+            across(f, t->start), from, across(f, t->arrive), to,
+            t->op.kind == SL_F ? "" : " stroke-dasharray=\"3 2\"");
+}
+
+static frame place(const sl_timeline *t, double scale, double top) {
+    frame f = {.scale = scale, .top = top, .row = BOX + GAP};
+    extent(t, &f.begin, &f.end);
+    for (int i = 0; i < t->transfers; i++)
+        if (is_visible(&f, &t->transfer[i]))
+            f.row = BOX + WIDE_GAP;
+    return f;
 }
 
 static double draw_timeline(FILE *out, const sl_timeline *t, const char *title, double scale, double top) {
-    sl_time begin, end;
-    extent(t, &begin, &end);
+    frame f = place(t, scale, top + TITLE);
+    double bottom = f.top + f.row * t->ranks;
     fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" font-size=\"14\" font-weight=\"bold\">", LEFT, top + 20);
     put_text(out, title);
     fprintf(out, "</text>\n");
-    double rows = top + TITLE, bottom = rows + ROW * t->ranks;
-    draw_axis(out, sl_to_ms(end - begin), scale, rows, bottom);
     for (int rank = 0; rank < t->ranks; rank++)
-        fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">rank %d</text>\n", LEFT - 8,
-                rows + ROW * (rank + 0.5) + 4, rank);
-    for (int i = 0; i < t->spans; i++)
-        draw_box(out, &t->span[i], begin, scale, rows);
+        draw_rank(out, &f, rank);
+    draw_axis(out, &f, bottom);
     for (int i = 0; i < t->transfers; i++)
-        draw_transfer(out, &t->transfer[i], begin, scale, rows);
+        if (is_visible(&f, &t->transfer[i]))
+            draw_transfer(out, &f, &t->transfer[i]);
+    for (int i = 0; i < t->spans; i++)
+        draw_box(out, &f, &t->span[i]);
     return bottom + AXIS;
 }
 
-static void draw_legend(FILE *out, const int *used, double y) {
+static void draw_legend(FILE *out, const int *used, int messages, double y) {
     double x = LEFT;
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         if (!used[kind])
             continue;
-        fprintf(out, "<rect x=\"%.0f\" y=\"%.1f\" width=\"14\" height=\"14\" fill=\"%s\"/><text x=\"%.0f\" y=\"%.1f\">%s</text>\n", x,
-                y, style[kind].fill, x + 20, y + 11, style[kind].name);
+        fprintf(out,
+                "<rect x=\"%.0f\" y=\"%.1f\" width=\"14\" height=\"14\" fill=\"%s\"/><text x=\"%.0f\" "
+                "y=\"%.1f\">%s</text>\n",
+                x, y, style[kind].fill, x + 20, y + 11, style[kind].name);
         x += 45 + 6.5 * (double)strlen(style[kind].name);
     }
-    fprintf(out, "<path d=\"M%.0f %.1fh24\" stroke=\"#555\"/><text x=\"%.0f\" y=\"%.1f\">message</text>\n", x, y + 7, x + 30, y + 11);
+    if (!messages)
+        return;
+    for (int gradient = 0; gradient < 2; gradient++, x += 150)
+        fprintf(out, "<path d=\"M%.0f %.1fh24\" stroke=\"#444\"%s/><text x=\"%.0f\" y=\"%.1f\">%s</text>\n",
+                x, y + 7, gradient ? " stroke-dasharray=\"3 2\"" : "", x + 30, y + 11,
+                gradient ? "gradient sent" : "activation sent");
 }
 
 sl_status sl_draw_svg(const sl_timeline *const *timelines, const char *const *titles, int count, FILE *out) {
     double height = LEGEND + 10, longest = 1e-6;
-    int used[SL_OP_KINDS] = {0};
+    int used[SL_OP_KINDS] = {0}, messages = 0;
     for (int k = 0; k < count; k++) {
         sl_time begin, end;
         extent(timelines[k], &begin, &end);
         longest = sl_to_ms(end - begin) > longest ? sl_to_ms(end - begin) : longest;
-        height += TITLE + ROW * timelines[k]->ranks + AXIS;
         for (int i = 0; i < timelines[k]->spans; i++)
             used[timelines[k]->span[i].op.kind] = 1;
     }
+    for (int k = 0; k < count; k++) {
+        frame f = place(timelines[k], PLOT / longest, 0);
+        messages |= f.row > BOX + GAP;
+        height += TITLE + f.row * timelines[k]->ranks + AXIS;
+    }
     double width = LEFT + PLOT + RIGHT;
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" "
-            "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-            width, height, width, height);
+    fprintf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" "
+        "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" "
+        "fill=\"#fff\"/>\n",
+        width, height, width, height);
     double top = 4;
     for (int k = 0; k < count; k++)
         top = draw_timeline(out, timelines[k], titles[k], PLOT / longest, top);
-    draw_legend(out, used, top + 2);
+    draw_legend(out, used, messages, top + 2);
     fprintf(out, "</svg>\n");
     return ferror(out) ? sl_error_errno(SL_ESYS, "the picture cannot be written") : SL_OK;
 }

@@ -1,13 +1,14 @@
 #include "plan/search/bound.h"
 #include "base/memory.h"
 
-/* Whether an order splits the backward or not, a gradient leaves no earlier than `input` after the backward began, and a
- * microbatch's backward takes no less than `backward` of the rank. */
+/* Whether an order splits the backward or not, a gradient leaves no earlier than `input` after the backward
+ * began, and a microbatch's backward takes no less than `backward` of the rank. */
 typedef struct chain {
-    sl_time *head;       /* [ranks] the first F cannot start earlier: F and delay of all ranks before */
-    sl_time *turn;       /* [ranks] the first backward cannot start earlier: to the last rank and back */
+    sl_time *head; /* [ranks] the first F cannot start earlier: F and delay of all ranks before */
+    sl_time *turn; /* [ranks] the first backward cannot start earlier: to the last rank and back */
     sl_time *input, *backward;
-    sl_time *tail;       /* [ranks] from the start of the last backward of a rank to the end of the last rank above it */
+    sl_time *
+        tail; /* [ranks] from the start of the last backward of a rank to the end of the last rank above it */
 } chain;
 
 static sl_time smaller(sl_time a, sl_time b) {
@@ -36,10 +37,11 @@ static void fill(const sl_problem *p, chain *c) {
         c->turn[r] = c->turn[r + 1] + c->input[r + 1] + delay(p, r + 1, r);
 }
 
-/* Rank r. (a) No backward starts before `turn`, and all forwards take their time after `head`; whichever ends later, if
- * the forwards could all be done before the turn the n backwards still follow: max(head + nF, turn) + n*backward holds
- * because the work of the rank after `head` is nF + n*backward, and after `turn` at least n*backward.
- * (b) The last backward of the rank starts after n forwards' and n-1 backwards' input halves, and its tail follows. */
+/* Time 0 is the start of stage 0's first F, where the makespan begins. Four arguments for rank r with n
+ * microbatches: its first F starts at `head` or later and all its work, n(F + backward), follows; its first
+ * backward starts at `turn` or later and n backwards follow. Its last backward to start comes after all n
+ * forwards and n - 1 other backwards, of which at least `input` each lies before it (W may be put off), and
+ * after `turn`; `tail` follows from its start. */
 static sl_time rank_bound(const sl_problem *p, const chain *c, int r) {
     sl_time n = p->microbatches, forwards = n * p->time[SL_F][r];
     sl_time all = larger(c->head[r] + forwards + n * c->backward[r], c->turn[r] + n * c->backward[r]);
@@ -47,12 +49,16 @@ static sl_time rank_bound(const sl_problem *p, const chain *c, int r) {
     return larger(all, last + c->tail[r]);
 }
 
-/* Link between r and r+1: n messages pass one after the other, and the last one's microbatch still has its way to go. */
+/* Link between r and r+1: n messages occupy it one after the other, the first no earlier than its producer
+ * can end. The last to arrive starts an F (or backward) whose microbatch still has its way to the last rank
+ * and back to rank 0. */
 static sl_time link_bound(const sl_problem *p, const chain *c, int r) {
-    sl_time n = p->microbatches, there = p->link[r * p->ranks + r + 1].transfer, back = p->link[(r + 1) * p->ranks + r].transfer;
+    sl_time n = p->microbatches, there = p->link[r * p->ranks + r + 1].transfer,
+            back = p->link[(r + 1) * p->ranks + r].transfer;
     sl_time onwards = c->turn[0] - c->head[0] - p->time[SL_F][0]; /* all ranks' way there and back ... */
     sl_time done = c->head[r + 1] - p->time[SL_F][0];             /* ... less what lies behind at r + 1 */
-    sl_time forward = c->head[r] + p->time[SL_F][r] + (n - 1) * there + delay(p, r, r + 1) + (onwards - done) + c->tail[0];
+    sl_time forward =
+        c->head[r] + p->time[SL_F][r] + (n - 1) * there + delay(p, r, r + 1) + (onwards - done) + c->tail[0];
     sl_time backward = c->turn[r + 1] + c->input[r + 1] + (n - 1) * back + delay(p, r + 1, r) + c->tail[r];
     return larger(forward, backward);
 }
@@ -62,7 +68,10 @@ sl_status sl_lower_bound(const sl_problem *p, sl_time *bound) {
     sl_time *block;
     size_t ranks = (size_t)p->ranks;
     SL_TRY(sl_alloc(&block, 5 * ranks, sizeof *block));
-    c = (chain){.head = block, .turn = block + ranks, .input = block + 2 * ranks, .backward = block + 3 * ranks,
+    c = (chain){.head = block,
+                .turn = block + ranks,
+                .input = block + 2 * ranks,
+                .backward = block + 3 * ranks,
                 .tail = block + 4 * ranks};
     fill(p, &c);
     *bound = 0;

@@ -38,9 +38,9 @@ static sl_status one_f_one_b(const sl_problem *p, sl_order *order) {
     return alternate(p, 0, order);
 }
 
-/* Zero Bubble's handcrafted schedules (its section 2): H1 keeps 1F1B's warm-up p - s and memory p on every rank, W fills
- * what 1F1B leaves idle; H2 (`deep`) warms up with 2(p - s) - 1 and takes 2p - 1. Found for F = I = W on free links,
- * whatever the problem's times are. */
+/* Zero Bubble's handcrafted schedules (its section 2): H1 keeps 1F1B's warm-up p - s and memory p on every
+ * rank, W fills what 1F1B leaves idle; H2 (`deep`) warms up with 2(p - s) - 1 and takes 2p - 1. Found for F =
+ * I = W on free links, whatever the problem's times are. */
 static sl_status zero_bubble(const sl_problem *p, int deep, sl_order *order) {
     sl_problem unit;
     int *x, ranks = p->ranks;
@@ -77,12 +77,37 @@ static int links_are_free(const sl_problem *p) {
     return 1;
 }
 
-/* Forwards whose activations fit into a rank's memory, at most all. */
+/* Forwards that a rank may run before its first I without passing its limit, at most all; room for that I is
+ * kept where I takes memory (F leaves it, see list.c). */
 static int capacity(const sl_problem *p, int rank) {
-    double each = p->delta[SL_F][rank];
-    if (!p->limit || each <= 0 || p->limit[rank] / each >= p->microbatches)
+    double each = p->delta[SL_F][rank], input = p->delta[SL_I][rank] > 0 ? p->delta[SL_I][rank] : 0;
+    if (!p->limit)
         return p->microbatches;
-    return (int)(p->limit[rank] / each * (1 + 1e-9));
+    double room = p->limit[rank] * (1 + 1e-9) - input;
+    if (each <= 0)
+        return room >= each ? p->microbatches : 0;
+    return room < 0 ? 0 : room / each >= p->microbatches ? p->microbatches : (int)(room / each);
+}
+
+/* What no order can help: a rank that cannot hold even one microbatch, or that keeps more at the end than it
+ * may. */
+static sl_status check_room(const sl_problem *p) {
+    for (int rank = 0; p->limit && rank < p->ranks; rank++) {
+        double limit = p->limit[rank], first = p->delta[SL_F][rank], input = first + p->delta[SL_I][rank];
+        double one = first > input ? first : input;
+        double kept = p->microbatches * (input + p->delta[SL_W][rank]);
+        if (one > limit * (1 + 1e-9))
+            return sl_error(SL_ENONE,
+                            "adaptra: no schedule fits into the memory limit: rank %d needs %g for one "
+                            "microbatch, its limit is %g",
+                            rank, one, limit);
+        if (kept > limit * (1 + 1e-9))
+            return sl_error(SL_ENONE,
+                            "adaptra: no schedule fits into the memory limit: rank %d keeps %g at the end, "
+                            "its limit is %g",
+                            rank, kept, limit);
+    }
+    return SL_OK;
 }
 
 /* A rank's warm-up neither passes its own memory nor that of the rank before (Lemma 1: it never grows). */
@@ -101,21 +126,23 @@ static void choose_warmup(const sl_problem *p, int adapted, int x0, int *x) {
     clip(p, x0, x);
 }
 
-/* Algorithm 1 takes M / M_F for x_0, as if I freed everything. Here memory follows the deltas, so x_0 is the largest
- * that the list scheduler gets through with. Without a limit the first attempt succeeds. */
+/* Algorithm 1 takes M / M_F for x_0, as if I freed everything. Here memory follows the deltas, so x_0 is the
+ * largest that the list scheduler gets through with. Without a limit the first attempt succeeds. */
 static sl_status adaptra(const sl_problem *p, sl_order *order) {
     int *x, adapted = !p->limit || !links_are_free(p);
+    SL_TRY(check_room(p));
     SL_TRY(sl_alloc(&x, (size_t)p->ranks, sizeof *x));
     sl_list_rule rule = {.warmup = x, .limited = 1};
     sl_status status = SL_ENONE;
-    for (int x0 = capacity(p, 0); x0 >= 1 && status == SL_ENONE; x0--) {
+    for (int x0 = capacity(p, 0) > 1 ? capacity(p, 0) : 1; x0 >= 1 && status == SL_ENONE; x0--) {
         choose_warmup(p, adapted, x0, x);
         if (x[0] < x0)
             x0 = x[0];
         status = sl_list_schedule(p, &rule, order);
     }
     sl_free(x);
-    return status == SL_ENONE ? sl_error(SL_ENONE, "adaptra: no schedule fits into the memory limit") : status;
+    return status == SL_ENONE ? sl_error(SL_ENONE, "adaptra: no schedule fits into the memory limit")
+                              : status;
 }
 
 const sl_family sl_families[] = {

@@ -8,10 +8,10 @@ typedef struct moment {
 } moment;
 
 typedef struct rank_state {
-    int32_t next[3];      /* next microbatch of F, I, W */
-    sl_time busy;         /* the running op ends */
-    double memory;        /* in use once all ops that have ended by `busy` are counted */
-    sl_time link_free[2]; /* towards the next and the previous rank */
+    int32_t next[3];            /* next microbatch of F, I, W */
+    sl_time busy;               /* the running op ends */
+    double memory;              /* in use once all ops that have ended by `busy` are counted */
+    sl_time link_free[2];       /* towards the next and the previous rank */
     sl_time *ready_f, *ready_i; /* [microbatches] arrival; SL_TIME_NEVER: not sent yet */
 } rank_state;
 
@@ -65,6 +65,13 @@ static int fits(const scheduler *s, int rank, double more) {
     return s->rank[rank].memory + more <= limit + 1e-9 * limit;
 }
 
+/* Where I takes memory, an F leaves room for one I: else a rank could fill up with forwards and never go on.
+ */
+static double forward_needs(const sl_problem *p, int rank) {
+    double input = p->delta[SL_I][rank];
+    return p->delta[SL_F][rank] + (input > 0 ? input : 0);
+}
+
 static int may_forward(const scheduler *s, int rank, sl_time now) {
     const rank_state *r = &s->rank[rank];
     int f = r->next[SL_F];
@@ -74,7 +81,7 @@ static int may_forward(const scheduler *s, int rank, sl_time now) {
         return 0;
     if (s->rule->flight && f - r->next[SL_W] >= s->rule->flight[rank])
         return 0;
-    return fits(s, rank, s->problem->delta[SL_F][rank]);
+    return fits(s, rank, forward_needs(s->problem, rank));
 }
 
 static int may_backward(const scheduler *s, int rank, sl_time now) {
@@ -112,7 +119,8 @@ static sl_status start_op(scheduler *s, int rank, int kind, sl_time now) {
     int m = r->next[kind]++, last = s->problem->ranks - 1;
     s->order->ops[rank][s->order->count[rank]++] = (sl_op){.stage = rank, .microbatch = m, .kind = kind};
     r->busy = now + s->problem->time[kind][rank];
-    r->memory += s->problem->delta[kind][rank]; /* I and W count at their end: nothing is decided before that */
+    r->memory +=
+        s->problem->delta[kind][rank]; /* I and W count at their end: nothing is decided before that */
     if (kind == SL_F && rank < last)
         SL_TRY(deliver(s, rank, rank + 1, m, r->busy));
     if (kind == SL_F && rank == last)
@@ -135,8 +143,9 @@ static sl_status run(scheduler *s) {
     }
     for (int rank = 0; rank < s->problem->ranks; rank++)
         if (s->rank[rank].next[SL_W] < s->problem->microbatches)
-            return sl_error(SL_ENONE, "rank %d gets stuck after %d of %d microbatches: the memory limit is too low", rank,
-                            s->rank[rank].next[SL_W], s->problem->microbatches);
+            return sl_error(SL_ENONE,
+                            "rank %d gets stuck after %d of %d microbatches: the memory limit is too low",
+                            rank, s->rank[rank].next[SL_W], s->problem->microbatches);
     return SL_OK;
 }
 

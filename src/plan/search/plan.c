@@ -3,8 +3,10 @@
 #include "base/memory.h"
 #include "plan/search/bound.h"
 #include "plan/search/family.h"
+#include "plan/search/slack.h"
 #include "plan/timing/replay.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static sl_time rank_work(const sl_problem *p, const sl_order *order, int rank) {
@@ -76,7 +78,8 @@ static void name_plan(sl_plan *plan, const char *name) {
     plan->schedule[length] = 0;
 }
 
-sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, const char *name, sl_plan *plan) {
+sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, const char *name,
+                           sl_plan *plan) {
     sl_time begin = sl_clock_now(sl_clock_real());
     *plan = (sl_plan){0};
     name_plan(plan, name);
@@ -93,6 +96,17 @@ void sl_plan_free(sl_plan *plan) {
     sl_free(plan->peak_memory);
     sl_free(plan->warmup);
     *plan = (sl_plan){0};
+}
+
+double sl_plan_gap(const sl_plan *plan) {
+    return plan->bound > 0 ? (double)(plan->makespan - plan->bound) / (double)plan->bound : 0;
+}
+
+sl_time sl_plan_tolerance(const sl_problem *p, const sl_plan *plan, int link) {
+    int full_backward = 0;
+    for (int i = 0; i < plan->order.count[link]; i++)
+        full_backward |= plan->order.ops[link][i].kind == SL_B;
+    return sl_slack_tolerance(p, plan->warmup, link, full_backward);
 }
 
 static sl_status make_family(const sl_problem *p, const sl_family *family, sl_plan *plan) {

@@ -29,6 +29,13 @@ sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan 
 sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, const char *name, sl_plan *plan);
 void sl_plan_free(sl_plan *plan);
 
+/** (makespan - bound) / bound: 0 is proven optimal. 0 where the bound is 0. Never fails. */
+double sl_plan_gap(const sl_plan *plan);
+
+/** sl_slack_tolerance of the link between ranks `link` and `link` + 1 under this plan, in ns; tB stands for tI where the
+ *  plan runs full backwards. Never fails. */
+sl_time sl_plan_tolerance(const sl_problem *problem, const sl_plan *plan, int link);
+
 /** One JSON object, format slackline-plan-1 (design.md, Plan). */
 sl_status sl_plan_write_json(const sl_problem *problem, const sl_plan *plan, FILE *out);
 

@@ -1,8 +1,9 @@
 /* The plan as JSON, format slackline-plan-1 (docs/formats.md). */
+#include "base/memory.h"
 #include "plan/search/plan.h"
-#include "plan/search/slack.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 
 static const char *const placement_names[] = {"linear"};
 
@@ -10,26 +11,28 @@ static json_t *ms(sl_time t) {
     return json_real(sl_to_ms(t));
 }
 
-/* Whether a rank runs B: then its tolerance counts tB for tI. */
-static int runs_full_backward(const sl_plan *plan, int rank) {
-    for (int i = 0; i < plan->order.count[rank]; i++)
-        if (plan->order.ops[rank][i].kind == SL_B)
-            return 1;
-    return 0;
+/* Takes over `item`, which may be NULL when memory ran out. A list that lost an item becomes NULL as a whole,
+ * and json_pack refuses that. */
+static void append(json_t **list, json_t *item) {
+    if (*list && json_array_append_new(*list, item) != 0) {
+        json_decref(*list);
+        *list = NULL;
+    }
 }
 
 static json_t *links_json(const sl_problem *p, const sl_plan *plan) {
     json_t *links = json_array();
     for (int r = 0; r + 1 < p->ranks; r++) {
         const sl_link *link = &p->link[r * p->ranks + r + 1];
-        json_array_append_new(
-            links, json_pack("{s:i, s:i, s:o, s:o, s:i, s:o}", "from", r, "to", r + 1, "latency_ms", ms(link->latency),
-                             "transfer_ms", ms(link->transfer), "slack", plan->warmup[r] - plan->warmup[r + 1],
-                             "tolerance_ms", ms(sl_slack_tolerance(p, plan->warmup, r, runs_full_backward(plan, r)))));
+        append(&links, json_pack("{s:i, s:i, s:o, s:o, s:i, s:o}", "from", r, "to", r + 1, "latency_ms",
+                                 ms(link->latency), "transfer_ms", ms(link->transfer), "slack",
+                                 plan->warmup[r] - plan->warmup[r + 1], "tolerance_ms",
+                                 ms(sl_plan_tolerance(p, plan, r))));
     }
     return links;
 }
 
+/* By start, then rank, then the rank's own sequence. */
 static int compare_starts(const void *a, const void *b) {
     const sl_span *x = *(const sl_span *const *)a, *y = *(const sl_span *const *)b;
     if (x->start != y->start)
@@ -39,18 +42,19 @@ static int compare_starts(const void *a, const void *b) {
 
 static json_t *ops_json(const sl_plan *plan) {
     int count = plan->timeline.spans;
-    const sl_span **sorted = calloc((size_t)count + 1, sizeof(const sl_span *));
-    json_t *ops = sorted ? json_array() : NULL;
-    for (int i = 0; sorted && i < count; i++)
+    const sl_span **sorted;
+    if (sl_alloc(&sorted, (size_t)count, sizeof(const sl_span *)) != SL_OK)
+        return NULL;
+    for (int i = 0; i < count; i++)
         sorted[i] = &plan->timeline.span[i];
-    if (sorted)
-        qsort(sorted, (size_t)count, sizeof(const sl_span *), compare_starts);
-    for (int i = 0; ops && i < count; i++)
-        json_array_append_new(ops, json_pack("{s:i, s:s, s:i, s:i, s:o, s:o}", "rank", sorted[i]->rank, "op",
-                                             sl_op_name(sorted[i]->op.kind), "stage", sorted[i]->op.stage, "microbatch",
-                                             sorted[i]->op.microbatch, "start_ms", ms(sorted[i]->start), "end_ms",
-                                             ms(sorted[i]->end)));
-    free(sorted);
+    qsort(sorted, (size_t)count, sizeof(const sl_span *), compare_starts);
+    json_t *ops = json_array();
+    for (int i = 0; i < count; i++)
+        append(&ops, json_pack("{s:i, s:s, s:i, s:i, s:o, s:o}", "rank", sorted[i]->rank, "op",
+                               sl_op_name(sorted[i]->op.kind), "stage", sorted[i]->op.stage, "microbatch",
+                               sorted[i]->op.microbatch, "start_ms", ms(sorted[i]->start), "end_ms",
+                               ms(sorted[i]->end)));
+    sl_free(sorted);
     return ops;
 }
 
@@ -58,38 +62,50 @@ static json_t *transfers_json(const sl_plan *plan) {
     json_t *transfers = json_array();
     for (int i = 0; i < plan->timeline.transfers; i++) {
         const sl_transfer *t = &plan->timeline.transfer[i];
-        json_array_append_new(transfers,
-                              json_pack("{s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "from", t->from, "to", t->to, "op",
-                                        sl_op_name(t->op.kind), "stage", t->op.stage, "microbatch", t->op.microbatch,
-                                        "start_ms", ms(t->start), "end_ms", ms(t->end), "arrive_ms", ms(t->arrive)));
+        append(&transfers,
+               json_pack("{s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "from", t->from, "to", t->to, "op",
+                         sl_op_name(t->op.kind), "stage", t->op.stage, "microbatch", t->op.microbatch,
+                         "start_ms", ms(t->start), "end_ms", ms(t->end), "arrive_ms", ms(t->arrive)));
     }
     return transfers;
 }
 
-static json_t *per_rank(const sl_problem *p, const sl_plan *plan, int memory) {
+static json_t *peak_json(const sl_problem *p, const sl_plan *plan) {
     json_t *values = json_array();
     for (int rank = 0; rank < p->ranks; rank++)
-        json_array_append_new(values, memory ? json_real(plan->peak_memory[rank]) : json_integer(plan->warmup[rank]));
+        append(&values, json_real(plan->peak_memory[rank]));
     return values;
 }
 
-sl_status sl_plan_write_json(const sl_problem *p, const sl_plan *plan, FILE *out) {
-    sl_time lost = plan->makespan - plan->bound;
-    double gap = plan->bound > 0 ? (double)lost / (double)plan->bound : 0;
+static json_t *warmup_json(const sl_problem *p, const sl_plan *plan) {
+    json_t *values = json_array();
+    for (int rank = 0; rank < p->ranks; rank++)
+        append(&values, json_integer(plan->warmup[rank]));
+    return values;
+}
+
+static json_t *plan_json(const sl_problem *p, const sl_plan *plan) {
     double span_bubble = plan->span > 0 ? (double)(plan->span - plan->ideal) / (double)plan->span : 0;
-    json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:{s:f, s:f}, s:o, s:f, s:o, s:b, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o}",
-        "format", "slackline-plan-1", "schedule", plan->schedule, "placement", placement_names[p->placement], "ranks",
-        p->ranks, "stages", p->stages, "microbatches", p->microbatches, "makespan_ms", ms(plan->makespan), "span_ms",
-        ms(plan->span), "ideal_ms", ms(plan->ideal), "bubble", "makespan", sl_timeline_bubble(&plan->timeline), "span",
-        span_bubble, "lower_bound_ms", ms(plan->bound), "gap", gap, "peak_memory", per_rank(p, plan, 1), "memory_ok",
-        plan->memory_ok, "warmup", per_rank(p, plan, 0), "links", links_json(p, plan), "ops", ops_json(plan), "transfers",
-        transfers_json(plan), "lost", "dependency_ms", ms(plan->dependency_loss), "blocking_ms", ms(plan->blocking_loss),
-        "solve_ms", ms(plan->solve));
-    if (!o)
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:{s:f, s:f}, s:o, s:f, s:o, s:b, s:o, "
+                     "s:o, s:o, s:o, s:{s:o, s:o}, s:o}",
+                     "format", "slackline-plan-1", "schedule", plan->schedule, "placement",
+                     placement_names[p->placement], "ranks", p->ranks, "stages", p->stages, "microbatches",
+                     p->microbatches, "makespan_ms", ms(plan->makespan), "span_ms", ms(plan->span),
+                     "ideal_ms", ms(plan->ideal), "bubble", "makespan", sl_timeline_bubble(&plan->timeline),
+                     "span", span_bubble, "lower_bound_ms", ms(plan->bound), "gap", sl_plan_gap(plan),
+                     "peak_memory", peak_json(p, plan), "memory_ok", plan->memory_ok, "warmup",
+                     warmup_json(p, plan), "links", links_json(p, plan), "ops", ops_json(plan), "transfers",
+                     transfers_json(plan), "lost", "dependency_ms", ms(plan->dependency_loss), "blocking_ms",
+                     ms(plan->blocking_loss), "solve_ms", ms(plan->solve));
+}
+
+sl_status sl_plan_write_json(const sl_problem *p, const sl_plan *plan, FILE *out) {
+    json_t *object = plan_json(p, plan);
+    if (!object)
         return sl_error(SL_ENOMEM, "out of memory for the plan's JSON");
     /* 15 digits: exact for ns in ms up to 11 days, and 0.1 stays 0.1 */
-    int failed = json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) != 0 || fputc('\n', out) == EOF;
-    json_decref(o);
+    int failed =
+        json_dumpf(object, out, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) != 0 || fputc('\n', out) == EOF;
+    json_decref(object);
     return failed ? sl_error_errno(SL_ESYS, "the plan cannot be written") : SL_OK;
 }

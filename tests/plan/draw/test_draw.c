@@ -1,0 +1,185 @@
+/* Charts of small timelines, drawn by hand. */
+#include "check.h"
+
+#include "plan/draw/svg.h"
+#include "plan/draw/text.h"
+
+#include <limits.h>
+
+static sl_span span(int rank, int kind, int microbatch, sl_time start, sl_time end) {
+    return (sl_span){.rank = rank,
+                     .op = {.stage = rank, .microbatch = microbatch, .kind = kind},
+                     .start = start,
+                     .end = end};
+}
+
+static char *draw_text(const sl_timeline *t, int width, int colour) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    sl_text_options options = {.width = width, .colour = colour};
+    assert_ok(sl_draw_text(t, &options, out));
+    fclose(out);
+    return text;
+}
+
+static char *draw_svg(const sl_timeline *t, const char *title, int count) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    const sl_timeline *timelines[2] = {t, t};
+    const char *titles[2] = {title, title};
+    assert_ok(sl_draw_svg(timelines, titles, count, out));
+    fclose(out);
+    return text;
+}
+
+static int count_of(const char *text, const char *part) {
+    int count = 0;
+    for (; (text = strstr(text, part)) != NULL; text += strlen(part))
+        count++;
+    return count;
+}
+
+/* 40 columns less 10 of margin are 30, one for each ms; "15 ms" is centred on column 25. */
+static void a_column_is_a_share_of_the_time(void **state) {
+    (void)state;
+    sl_span spans[] = {span(0, SL_F, 7, 0, 5 * SL_MS), span(0, SL_I, 1234, 10 * SL_MS, 13 * SL_MS),
+                       span(0, SL_W, 1, 13 * SL_MS, 14 * SL_MS), span(0, SL_B, 2, 28 * SL_MS, 30 * SL_MS),
+                       span(1, SL_F, 0, 29 * SL_MS, 30 * SL_MS)};
+    sl_timeline t = {.ranks = 2, .spans = 5, .span = spans};
+    char *text = draw_text(&t, 40, 0);
+    assert_string_equal(text, "rank 0    F7---.....I34W..............B2\n"
+                              "rank 1    .............................F\n"
+                              "          0 ms         15 ms       30 ms\n");
+    free(text);
+}
+
+static void colour_changes_nothing_but_escapes_and_idle(void **state) {
+    (void)state;
+    sl_span spans[] = {span(0, SL_F, 0, 0, 10), span(0, SL_I, 0, 20, 30), span(0, SL_W, 0, 30, 40)};
+    sl_timeline t = {.ranks = 1, .spans = 3, .span = spans};
+    char *plain = draw_text(&t, 72, 0), *colour = draw_text(&t, 72, 1);
+    assert_null(strchr(plain, '\033'));
+    assert_non_null(strchr(colour, '\033'));
+    size_t kept = 0;
+    for (const char *c = colour; *c; c++) {
+        if (*c == '\033') {
+            c = strchr(c, 'm');
+            continue;
+        }
+        assert_true(*c == plain[kept] || (*c == ' ' && plain[kept] == '.'));
+        kept++;
+    }
+    assert_int_equal(kept, strlen(plain));
+    free(plain);
+    free(colour);
+}
+
+static void no_line_is_longer_than_the_terminal(void **state) {
+    (void)state;
+    static sl_span spans[1024];
+    for (int r = 0; r < 1024; r++) /* one op of no length, one for hours; measured ones may begin before 0 */
+        spans[r] = span(r, SL_F, INT32_MAX, r % 2 ? -5 : 10, r % 2 ? SL_SECOND * 9999999 : 10);
+    sl_timeline t = {.ranks = 1024, .spans = 1024, .span = spans, .measured = 1};
+    static const int widths[] = {-1, 40, 41, 99, 500, 100000};
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+        size_t most = widths[i] < 40 ? 40 : widths[i] > 500 ? 500 : (size_t)widths[i];
+        char *text = draw_text(&t, widths[i], 0);
+        int lines = 0;
+        for (const char *line = text; *line; line += strcspn(line, "\n") + 1, lines++) {
+            assert_true(strcspn(line, "\n") <= most);
+            if (lines < 1024)
+                assert_non_null(
+                    memchr(line + 10, 'F', strcspn(line, "\n") - 10)); /* even the shortest op is seen */
+        }
+        assert_int_equal(lines, 1025);
+        free(text);
+    }
+}
+
+static void an_empty_timeline_is_drawn_too(void **state) {
+    (void)state;
+    sl_timeline t = {.ranks = 1};
+    char *text = draw_text(&t, 40, 0), *svg = draw_svg(&t, "nothing", 1);
+    assert_string_equal(text, "rank 0    ..............................\n");
+    assert_int_equal(count_of(svg, "<title>"), 0);
+    assert_int_equal(count_of(svg, "</svg>"), 1);
+    assert_null(strstr(svg, "nan"));
+    assert_null(strstr(svg, "inf"));
+    free(text);
+    free(svg);
+}
+
+/* 100 ms on 1,100 units behind 70 of labels: 10 ms are 110. */
+static void boxes_stand_where_their_times_are(void **state) {
+    (void)state;
+    sl_span spans[] = {span(0, SL_F, 3, 0, 10 * SL_MS), span(1, SL_B, 3, 30 * SL_MS, 100 * SL_MS)};
+    sl_transfer transfers[] = {
+        {.from = 0, .to = 1, .op = spans[0].op, .start = 10 * SL_MS, .end = 12 * SL_MS, .arrive = 30 * SL_MS},
+        {.from = 1,
+         .to = 0,
+         .op = spans[1].op,
+         .start = 50 * SL_MS,
+         .end = 50 * SL_MS,
+         .arrive = 50 * SL_MS}};
+    sl_timeline t = {.ranks = 2, .spans = 2, .span = spans, .transfers = 2, .transfer = transfers};
+    char *svg = draw_svg(&t, "a", 1);
+    assert_non_null(strstr(svg, "<rect x=\"70.00\""));
+    assert_non_null(strstr(svg, "width=\"110.00\""));
+    assert_non_null(strstr(svg, "<rect x=\"400.00\""));
+    assert_non_null(strstr(svg, "width=\"770.00\""));
+    assert_non_null(strstr(svg, "F3 of stage 0, rank 0: 0.000 to 10.000 ms"));
+    assert_int_equal(count_of(svg, "<title>"), 2);
+    assert_non_null(strstr(
+        svg, "M180.00 ")); /* the message leaves at 10 ms and arrives at 30; the instant one is left out */
+    assert_non_null(strstr(svg, "L400.00 "));
+    assert_null(strstr(svg, "L620.00 "));
+    assert_non_null(strstr(svg, "F forward"));
+    assert_non_null(strstr(svg, "B full backward"));
+    assert_null(strstr(svg, "W backward"));
+    free(svg);
+    svg = draw_svg(&t, "a", 2);
+    assert_int_equal(count_of(svg, "<title>"), 4);
+    free(svg);
+}
+
+static void a_title_is_text_whatever_it_holds(void **state) {
+    (void)state;
+    sl_timeline t = {.ranks = 1};
+    char *svg = draw_svg(&t, "<script>\"a\" & \x01\x1b'b'</script>", 1);
+    assert_null(strstr(svg, "<script"));
+    assert_non_null(strstr(svg, "&lt;script&gt;&quot;a&quot; &amp; 'b'&lt;/script&gt;"));
+    free(svg);
+}
+
+static void a_full_device_is_an_error(void **state) {
+    (void)state;
+    FILE *full = fopen("/dev/full", "w");
+    if (!full)
+        skip();
+    setvbuf(full, NULL, _IONBF, 0);
+    sl_span spans[] = {span(0, SL_F, 0, 0, 10)};
+    sl_timeline t = {.ranks = 1, .spans = 1, .span = spans};
+    const sl_timeline *timelines = &t;
+    const char *title = "a";
+    sl_text_options options = {.width = 80};
+    assert_fails(sl_draw_text(&t, &options, full), SL_ESYS, "cannot be written");
+    assert_fails(sl_draw_svg(&timelines, &title, 1, full), SL_ESYS, "cannot be written");
+    fclose(full);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_column_is_a_share_of_the_time),
+        cmocka_unit_test(colour_changes_nothing_but_escapes_and_idle),
+        cmocka_unit_test(no_line_is_longer_than_the_terminal),
+        cmocka_unit_test(an_empty_timeline_is_drawn_too),
+        cmocka_unit_test(boxes_stand_where_their_times_are),
+        cmocka_unit_test(a_title_is_text_whatever_it_holds),
+        cmocka_unit_test(a_full_device_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
