@@ -250,10 +250,14 @@ static int write_on(sl_rail *rail, connection *c) {
     while (c->out_done < c->out_bytes) {
         size_t head = c->out_done < SL_FRAME_BYTES ? SL_FRAME_BYTES - c->out_done : 0;
         size_t payload_done = c->out_done > SL_FRAME_BYTES ? c->out_done - SL_FRAME_BYTES : 0;
-        size_t payload = c->out_bytes - SL_FRAME_BYTES - payload_done;
-        struct iovec parts[2] = {{.iov_base = c->head_out + (SL_FRAME_BYTES - head), .iov_len = head},
-                                 {.iov_base = (char *)(uintptr_t)c->payload_out + payload_done, .iov_len = payload}};
-        struct msghdr message = {.msg_iov = head ? parts : parts + 1, .msg_iovlen = head && payload ? 2 : 1};
+        struct iovec parts[2];
+        size_t count = 0;
+        if (head > 0)
+            parts[count++] = (struct iovec){.iov_base = c->head_out + c->out_done, .iov_len = head};
+        if (payload_done < c->out_bytes - SL_FRAME_BYTES)
+            parts[count++] = (struct iovec){.iov_base = (char *)(uintptr_t)c->payload_out + payload_done,
+                                            .iov_len = c->out_bytes - SL_FRAME_BYTES - payload_done};
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
         ssize_t n = sendmsg(c->socket, &message, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
