@@ -21,7 +21,7 @@
 typedef struct sl_supervisor {
     char durable[PATH_MAX];
     char log[PATH_MAX + 16];
-    int durable_lock;
+    int durable_lock, durable_made;
     sl_launch_directory directory;
     char **argv;
     sl_loop *loop;
@@ -50,6 +50,7 @@ static sl_status find_mpirun(void) {
 /* The durable part, locked against a second run that would write the same files. File systems without such locks go
  * unguarded. */
 static sl_status open_durable(sl_supervisor *supervisor, const char *directory) {
+    supervisor->durable_made = access(directory, F_OK) != 0;
     SL_TRY(sl_directory_make(directory));
     if (!realpath(directory, supervisor->durable))
         return sl_error_errno(SL_ESYS, "%s: cannot be used", directory);
@@ -206,6 +207,11 @@ static sl_status run_locked(sl_supervisor *supervisor, const sl_launch_config *c
         status = conclude(supervisor, exit_code);
     else
         dismiss_reaper(supervisor); /* it kills what runs when the socket closes */
+    if (*exit_code == 2) { /* a wrong request writes nothing, also when only a worker could see that it was wrong */
+        unlink(supervisor->log);
+        if (supervisor->durable_made)
+            rmdir(supervisor->durable); /* not when a worker wrote into it */
+    }
     sl_loop_close(supervisor->loop);
     sigprocmask(SIG_SETMASK, &supervisor->before, NULL);
     return status;

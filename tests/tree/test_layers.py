@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""The tree keeps its layers: a folder of src/ includes its own headers and those of folders that stand above it in the
+table of docs/design.md, never what stands below; MPI is known to three folders only; records and probe need libc alone.
+
+Usage: test_layers.py BUILD_DIR SOURCE_DIR. First the check is tried on a small tree made wrong in every way that it
+should notice, and on a right one: a check that cannot fail says nothing."""
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+# From the top of the table down. Folders in one row may not include each other.
+ROWS = [
+    ["base"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/search"], ["plan/draw"], ["notice/record"],
+    ["notice/detect"], ["adapt"], ["run/transport"], ["run/device"], ["run/collective"], ["run/model"], ["run/engine"],
+    ["run/train"], ["notice/probe"], ["launch"], ["notice/control"], ["cli", "worker"],
+]
+LEVEL = {folder: level for level, row in enumerate(ROWS) for folder in row}
+MPI = {"run/collective", "notice/probe", "worker"}
+ALONE = {"notice/record": {"notice/record"}, "notice/probe": {"notice/record", "notice/probe"}}  # beside libc
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+
+
+def complaints(source):
+    found = []
+    files = sorted(p for p in source.rglob("*") if p.suffix in (".c", ".h", ".cu", ".cc"))
+    for path in files:
+        name = path.relative_to(source)
+        folder = name.parent.as_posix()
+        if folder not in LEVEL:
+            found.append(f"{name}: {folder}/ is not in the table of layers")
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            quoted, angled = match.groups()
+            where = f"{name}:{number}"
+            if (quoted or angled) == "mpi.h" and folder not in MPI:
+                found.append(f"{where}: mpi.h belongs in {', '.join(sorted(MPI))}")
+            if angled and (source / angled).is_file():
+                found.append(f"{where}: <{angled}> is a header of this project")
+            if not quoted or quoted == "mpi.h":
+                continue
+            if not (source / quoted).is_file():
+                found.append(f'{where}: "{quoted}" is no file below src/ (includes are relative to it)')
+                continue
+            other = Path(quoted).parent.as_posix()
+            if other not in LEVEL:
+                continue  # already a complaint of its own
+            if folder in ALONE and other not in ALONE[folder]:
+                found.append(f"{where}: {folder} includes {other}, but needs libc alone")
+            elif other != folder and LEVEL[other] >= LEVEL[folder]:
+                found.append(f"{where}: {folder} includes {other}, which does not stand above it")
+    return len(files), found
+
+
+def write_tree(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def check_itself():
+    right = {
+        "base/a.h": "", "base/a.c": '#include "base/a.h"\n#include <stdio.h>\n',
+        "plan/search/b.c": '#include "base/a.h"\n', "worker/main.c": '#include "base/a.h"\n#include <mpi.h>\n',
+        "notice/record/r.h": "", "notice/probe/p.c": '#include "notice/record/r.h"\n#include <mpi.h>\n',
+    }
+    wrong = {
+        "base/up.c": ('#include "plan/search/s.h"\n', "does not stand above it"),
+        "plan/pipeline/draw.c": ('  #  include "plan/draw/d.h"\n', "does not stand above it"),
+        "cli/beside.c": ('#include "worker/w.h"\n', "does not stand above it"),
+        "run/engine/mpi.c": ("#include <mpi.h>\n", "mpi.h belongs in"),
+        "launch/mpi.c": ('#include "mpi.h"\n', "mpi.h belongs in"),
+        "notice/record/needs.c": ('#include "base/a.h"\n', "libc alone"),
+        "run/train/relative.c": ('#include "../../base/a.h"\n#include "local.h"\n', "relative"),
+        "adapt/angled.c": ("#include <base/a.h>\n", "header of this project"),
+        "utils/x.c": ("", "not in the table"),
+    }
+    headers = {"plan/search/s.h": "", "plan/draw/d.h": "", "worker/w.h": "", "run/train/local.h": ""}
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write_tree(root, {**right, **headers})
+        assert complaints(root)[1] == [], complaints(root)[1]
+        for name, (text, words) in wrong.items():
+            write_tree(root, {name: text})
+            found = complaints(root)[1]
+            assert found and all(c.startswith(name) for c in found) and any(words in c for c in found), (name, found)
+            (root / name).unlink()
+
+
+def table_of(document):
+    """The rows of the table of layers in docs/design.md, from the top down."""
+    rows, inside = [], False
+    for line in document.read_text().splitlines():
+        if line.startswith("| folder under src/"):
+            inside = True
+        elif inside and not line.startswith("|"):
+            break
+        elif inside and not line.startswith("|---"):
+            rows.append([folder.strip() for folder in line.split("|")[1].split(",")])
+    return rows
+
+
+def check_table(source, document):
+    """The document names every folder there is, and in the order that is checked here."""
+    rows = table_of(document)
+    named = [folder for row in rows for folder in row]
+    found = [f"{folder}/ is not in the table of docs/design.md"
+             for folder in sorted({p.parent.relative_to(source).as_posix() for p in source.rglob("*.[ch]")})
+             if folder not in named]
+    levels = [LEVEL.get(folder, -1) for folder in named]
+    if -1 in levels or levels != sorted(levels):
+        found.append(f"the table of docs/design.md has another order than this test: {named}")
+    return found
+
+
+def main():
+    check_itself()
+    source = Path(sys.argv[2]) / "src"
+    files, found = complaints(source)
+    found += check_table(source, source.parent / "docs" / "design.md")
+    for complaint in found:
+        print(f"src/{complaint}")
+    print(f"{files} files, {len(found)} complaints")
+    return 1 if found or files == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
