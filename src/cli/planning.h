@@ -11,8 +11,8 @@ typedef struct sl_planning {
     sl_problem problem;
 } sl_planning;
 
-/** Parses the options of `command` ("plan" or "simulate") and reads the problem with --set applied. *help is set when
- *  only help was asked for. SL_EINVAL. Close with sl_planning_close, also on error. */
+/** Parses the options of `command` ("plan" or "simulate") and reads the problem with --set applied. *help is
+ * set when only help was asked for. SL_EINVAL. Close with sl_planning_close, also on error. */
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *planning, int *help);
 void sl_planning_close(sl_planning *planning);
 

@@ -6,14 +6,16 @@
 #include <stdio.h>
 
 static const char usage[] =
-    "Usage: slackline simulate PROBLEM --order FILE [--format json|text|csv|svg] [-o FILE] [--set KEY=VALUE]...\n\n"
+    "Usage: slackline simulate PROBLEM --order FILE [--format json|text|csv|svg] [-o FILE] [--set "
+    "KEY=VALUE]...\n\n"
     "Checks the order of FILE (CSV of PyTorch's pipelining, a line a rank) and times it on PROBLEM.\n\n"
     "  --order FILE      the order; compute_only and compute_comms forms are read\n"
     "  --format FORM     text (a chart, the default), json, csv, svg\n"
     "  -o FILE           write there, completely or not at all\n"
     "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n\n"
     "Example: slackline plan examples/four-ranks.yaml --format csv -o order.csv\n"
-    "         slackline simulate examples/four-ranks.yaml --order order.csv --set pipeline.links.list.0.latency_ms=20\n";
+    "         slackline simulate examples/four-ranks.yaml --order order.csv --set "
+    "pipeline.links.list.0.latency_ms=20\n";
 
 static sl_status simulate(const sl_planning *planning) {
     sl_order order;

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as xml
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from slackline import command, delay, expect, finish, folder, plan, problem, refused, run, source, write  # noqa: E402
 

@@ -3,6 +3,7 @@ bubbles of the Zero Bubble paper; tolerances, bounds and bandwidths by hand."""
 import os
 import sys
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from slackline import delay, expect, finish, folder, plan, problem, refused, run  # noqa: E402
 

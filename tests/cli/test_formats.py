@@ -3,6 +3,7 @@ Usage: test_formats.py BUILD SOURCE [--write]; --write puts the tables of this b
 import os
 import sys
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from slackline import expect, finish, plan, problem, run, source  # noqa: E402
 

@@ -5,9 +5,9 @@
 #include "plan/timing/timeline.h"
 #include <stdio.h>
 
-/** `count` timelines with their titles (any text; it is escaped). Colours tell F, I, W and B apart for colour-blind
- *  readers and in grey print; boxes carry the microbatch where it fits; messages that take time are thin lines.
- *  SL_ESYS when `out` cannot be written. */
+/** `count` timelines with their titles (any text; it is escaped). Colours tell F, I, W and B apart for
+ * colour-blind readers and in grey print; boxes carry the microbatch where it fits; messages that take time
+ * are thin lines. SL_ESYS when `out` cannot be written. */
 sl_status sl_draw_svg(const sl_timeline *const *timelines, const char *const *titles, int count, FILE *out);
 
 #endif

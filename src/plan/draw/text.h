@@ -10,9 +10,9 @@ typedef struct sl_text_options {
     int colour; /* ANSI colours besides the letters */
 } sl_text_options;
 
-/** One row a rank: F, I, W or B where an op begins, then its microbatch's last digits and dashes as far as it lasts, dots
- *  where the rank is idle (blanks in colour); a time axis below. No line is longer than `width` (at most 500).
- *  SL_ENOMEM; SL_ESYS when `out` cannot be written. */
+/** One row a rank: F, I, W or B where an op begins, then its microbatch's last digits and dashes as far as it
+ * lasts, dots where the rank is idle (blanks in colour); a time axis below. No line is longer than `width`
+ * (at most 500). SL_ENOMEM; SL_ESYS when `out` cannot be written. */
 sl_status sl_draw_text(const sl_timeline *timeline, const sl_text_options *options, FILE *out);
 
 #endif

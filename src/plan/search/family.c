@@ -89,23 +89,18 @@ static int capacity(const sl_problem *p, int rank) {
     return room < 0 ? 0 : room / each >= p->microbatches ? p->microbatches : (int)(room / each);
 }
 
-/* What no order can help: a rank that cannot hold even one microbatch, or that keeps more at the end than it
- * may. */
+/* What no order can help: when a rank starts its last F, it holds at least what all other microbatches leave
+ * behind, and that F or its I comes on top. */
 static sl_status check_room(const sl_problem *p) {
     for (int rank = 0; p->limit && rank < p->ranks; rank++) {
-        double limit = p->limit[rank], first = p->delta[SL_F][rank], input = first + p->delta[SL_I][rank];
-        double one = first > input ? first : input;
-        double kept = p->microbatches * (input + p->delta[SL_W][rank]);
-        if (one > limit * (1 + 1e-9))
-            return sl_error(SL_ENONE,
-                            "adaptra: no schedule fits into the memory limit: rank %d needs %g for one "
-                            "microbatch, its limit is %g",
-                            rank, one, limit);
-        if (kept > limit * (1 + 1e-9))
-            return sl_error(SL_ENONE,
-                            "adaptra: no schedule fits into the memory limit: rank %d keeps %g at the end, "
-                            "its limit is %g",
-                            rank, kept, limit);
+        double forward = p->delta[SL_F][rank], input = forward + p->delta[SL_I][rank],
+               kept = input + p->delta[SL_W][rank];
+        double needed = (forward > input ? forward : input) + (kept > 0 ? kept * (p->microbatches - 1) : 0);
+        if (needed > p->limit[rank] * (1 + 1e-9))
+            return sl_error(
+                SL_ENONE,
+                "adaptra: no schedule fits into the memory limit: rank %d needs at least %g, its limit is %g",
+                rank, needed, p->limit[rank]);
     }
     return SL_OK;
 }

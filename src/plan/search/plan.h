@@ -1,5 +1,5 @@
-/* A plan: a schedule for a problem with its timing and a proof of how good it is. `plan`, `simulate`, the trainer
- * and the adaptation all make plans here. */
+/* A plan: a schedule for a problem with its timing and a proof of how good it is. `plan`, `simulate`, the
+ * trainer and the adaptation all make plans here. */
 #ifndef SL_PLAN_SEARCH_PLAN_H
 #define SL_PLAN_SEARCH_PLAN_H
 
@@ -8,21 +8,21 @@
 #include <stdio.h>
 
 typedef struct sl_plan {
-    char schedule[32];   /* family's name, or "file" */
+    char schedule[32]; /* family's name, or "file" */
     sl_order order;
     sl_program program;
     sl_timeline timeline;
     sl_time makespan, span, ideal, bound;
     sl_time dependency_loss, blocking_loss; /* JSON "lost" */
-    double *peak_memory; /* [ranks] */
+    double *peak_memory;                    /* [ranks] */
     int memory_ok;
-    int *warmup;         /* [ranks] */
-    sl_time solve;       /* time spent planning */
+    int *warmup;   /* [ranks] */
+    sl_time solve; /* time spent planning */
 } sl_plan;
 
-/** Plans with a family's name or "auto" (best of all families within the memory limit: shortest makespan, then least
- *  peak memory, then table order). SL_EINVAL: unknown name (with the known ones); SL_ENONE: no schedule within the
- *  memory limit. Free with sl_plan_free, also on error. */
+/** Plans with a family's name or "auto" (best of all families within the memory limit: shortest makespan,
+ * then least peak memory, then table order). SL_EINVAL: unknown name (with the known ones); SL_ENONE: no
+ * schedule within the memory limit. Free with sl_plan_free, also on error. */
 sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan);
 
 /** The plan of a given order, which is checked; over the memory limit only sets memory_ok to 0. */
@@ -32,8 +32,8 @@ void sl_plan_free(sl_plan *plan);
 /** (makespan - bound) / bound: 0 is proven optimal. 0 where the bound is 0. Never fails. */
 double sl_plan_gap(const sl_plan *plan);
 
-/** sl_slack_tolerance of the link between ranks `link` and `link` + 1 under this plan, in ns; tB stands for tI where the
- *  plan runs full backwards. Never fails. */
+/** sl_slack_tolerance of the link between ranks `link` and `link` + 1 under this plan, in ns; tB stands for
+ * tI where the plan runs full backwards. Never fails. */
 sl_time sl_plan_tolerance(const sl_problem *problem, const sl_plan *plan, int link);
 
 /** One JSON object, format slackline-plan-1 (design.md, Plan). */

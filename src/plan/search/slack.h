@@ -1,5 +1,5 @@
-/* Slack and warm-up (Adaptra, section 4). x_r is the number of forwards that rank r runs before its first backward;
- * slack of link r is x_r - x_(r+1); a link absorbs a one-way delay c without a growing bubble while
+/* Slack and warm-up (Adaptra, section 4). x_r is the number of forwards that rank r runs before its first
+ * backward; slack of link r is x_r - x_(r+1); a link absorbs a one-way delay c without a growing bubble while
  * tF[r] + tI[r] + 2c <= slack * (tF[r+1] + tI[r+1])   (eq. 1). */
 #ifndef SL_PLAN_SEARCH_SLACK_H
 #define SL_PLAN_SEARCH_SLACK_H

@@ -199,10 +199,29 @@ static void a_forward_leaves_room_for_an_i_that_takes_memory(void **state) {
             sl_plan_free(&plan);
             p.limit[1] = 1.4; /* F and I of one microbatch need 1.5 */
             assert_fails(sl_plan_make(&p, "adaptra", &plan), SL_ENONE,
-                         "rank 1 needs 1.5 for one microbatch, its limit is 1.4");
+                         "rank 1 needs at least 1.5, its limit is 1.4");
             sl_plan_free(&plan);
             sl_problem_free(&p);
         }
+}
+
+/* Each microbatch leaves 0.1 behind for good: the 11th starts when 10 have left 1.0, so 2.0 is needed, and is
+ * enough. */
+static void memory_that_stays_behind_counts(void **state) {
+    (void)state;
+    sl_problem p;
+    sl_plan plan;
+    make(&p, 2, 11, 1, 1, 1);
+    for (int r = 0; r < 2; r++)
+        p.delta[SL_W][r] = -0.9;
+    limit_memory(&p, 2);
+    assert_ok(sl_plan_make(&p, "adaptra", &plan));
+    assert_true(plan.memory_ok);
+    sl_plan_free(&plan);
+    p.limit[0] = 1.99;
+    assert_fails(sl_plan_make(&p, "adaptra", &plan), SL_ENONE, "rank 0 needs at least 2, its limit is 1.99");
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
 }
 
 /* N = 1 leaves no choice: down, back and W; with N up to 3 plans are valid whatever S and delay are. */
@@ -235,6 +254,7 @@ int main(void) {
         cmocka_unit_test(the_quota_comes_before_the_first_backward),
         cmocka_unit_test(a_quota_beyond_the_memory_gets_stuck_and_says_so),
         cmocka_unit_test(a_forward_leaves_room_for_an_i_that_takes_memory),
+        cmocka_unit_test(memory_that_stays_behind_counts),
         cmocka_unit_test(few_microbatches_get_plans_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Schedule families: published bubbles, warm-up, memory; whatever the problem, a schedule is valid, within the limit and
- * not below the bound. */
+/* Schedule families: published bubbles, warm-up, memory; whatever the problem, a schedule is valid, within
+ * the limit and not below the bound. */
 #include "check.h"
 
 #include "plan/search/bound.h"
@@ -55,7 +55,8 @@ static void balanced_warm_up_is_algorithm_1(void **state) {
     int x[4];
     static const struct {
         int x0, x[4];
-    } cases[] = {{6, {6, 4, 2, 1}}, {7, {7, 5, 3, 1}}, {4, {4, 3, 2, 1}}, {3, {3, 2, 1, 1}}, {1, {1, 1, 1, 1}}, {12, {12, 8, 4, 1}}};
+    } cases[] = {{6, {6, 4, 2, 1}}, {7, {7, 5, 3, 1}}, {4, {4, 3, 2, 1}},
+                 {3, {3, 2, 1, 1}}, {1, {1, 1, 1, 1}}, {12, {12, 8, 4, 1}}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sl_warmup_balanced(4, cases[i].x0, x);
         assert_memory_equal(x, cases[i].x, sizeof x);
@@ -69,9 +70,9 @@ static void adapted_warm_up_is_algorithm_2_with_its_clip(void **state) {
     (void)state;
     static const struct {
         int n, delay, x[4];
-    } cases[] = {{12, 0, {7, 5, 3, 1}},  {12, 10, {7, 5, 3, 1}}, {12, 20, {8, 5, 3, 1}}, {12, 60, {9, 5, 3, 1}},
-                 {100, 60, {12, 5, 3, 1}}, {8, 60, {7, 5, 3, 1}}, {4, 60, {4, 4, 3, 1}}, {2, 0, {2, 2, 2, 1}},
-                 {1, 0, {1, 1, 1, 1}}};
+    } cases[] = {{12, 0, {7, 5, 3, 1}},  {12, 10, {7, 5, 3, 1}},   {12, 20, {8, 5, 3, 1}},
+                 {12, 60, {9, 5, 3, 1}}, {100, 60, {12, 5, 3, 1}}, {8, 60, {7, 5, 3, 1}},
+                 {4, 60, {4, 4, 3, 1}},  {2, 0, {2, 2, 2, 1}},     {1, 0, {1, 1, 1, 1}}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sl_problem p;
         int x[4];
@@ -91,9 +92,9 @@ static void tolerance_is_equation_1(void **state) {
     p.time[SL_I][2] = 8;
     p.time[SL_B][2] = 13;
     static const int x[3] = {6, 4, 1};
-    assert_int_equal(sl_slack_tolerance(&p, x, 0, 0), 10);  /* 20 + 2c <= 2 * 20 */
-    assert_int_equal(sl_slack_tolerance(&p, x, 1, 0), 12);  /* 20 + 2c <= 3 * 15 */
-    assert_int_equal(sl_slack_tolerance(&p, x, 1, 1), 15);  /* 30 + 2c <= 3 * 20 */
+    assert_int_equal(sl_slack_tolerance(&p, x, 0, 0), 10); /* 20 + 2c <= 2 * 20 */
+    assert_int_equal(sl_slack_tolerance(&p, x, 1, 0), 12); /* 20 + 2c <= 3 * 15 */
+    assert_int_equal(sl_slack_tolerance(&p, x, 1, 1), 15); /* 30 + 2c <= 3 * 20 */
     static const int none[3] = {3, 3, 3};
     assert_int_equal(sl_slack_tolerance(&p, none, 0, 0), 0);
     sl_problem_free(&p);
@@ -155,7 +156,8 @@ static void random_problems_get_valid_schedules_within_the_limit_and_above_the_b
             } else {
                 assert_int_equal(status, SL_ENONE);
                 none++;
-                /* one microbatch at a time always works where each rank can hold one: adaptra finds a schedule then */
+                /* one microbatch at a time always works where each rank can hold one: adaptra finds a
+                 * schedule then */
                 assert_false(fits && strcmp(f->name, "adaptra") == 0);
             }
             sl_plan_free(&plan);
@@ -182,7 +184,8 @@ static void no_order_beats_the_bound(void **state) {
         for (int i = 0; i < 4; i++)
             p.link[i] = (sl_link){.latency = draw(12), .transfer = draw(12)};
         assert_ok(sl_lower_bound(&p, &bound));
-        for (int code = 0; code < 720 * 720; code++) { /* all permutations of F0 F1 I0 I1 W0 W1 on both ranks */
+        for (int code = 0; code < 720 * 720;
+             code++) { /* all permutations of F0 F1 I0 I1 W0 W1 on both ranks */
             sl_order order;
             sl_program program;
             sl_timeline t;
