@@ -97,10 +97,8 @@ static sl_status check_room(const sl_problem *p) {
                kept = input + p->delta[SL_W][rank];
         double needed = (forward > input ? forward : input) + (kept > 0 ? kept * (p->microbatches - 1) : 0);
         if (needed > p->limit[rank] * (1 + 1e-9))
-            return sl_error(
-                SL_ENONE,
-                "adaptra: no schedule fits into the memory limit: rank %d needs at least %g, its limit is %g",
-                rank, needed, p->limit[rank]);
+            return sl_error(SL_ENONE, "adaptra needs memory of at least %g on rank %d, over its limit of %g",
+                            needed, rank, p->limit[rank]);
     }
     return SL_OK;
 }

@@ -148,7 +148,11 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
         if (status != SL_OK && status != SL_ENONE)
             return status;
     }
-    return plan->schedule[0] ? SL_OK : sl_error(SL_ENONE, "no schedule fits into the memory limit");
+    if (plan->schedule[0])
+        return SL_OK;
+    char last[512]; /* the last of the table gets along with the least */
+    snprintf(last, sizeof last, "%s", sl_error_text());
+    return sl_error(SL_ENONE, "no schedule fits into the memory limit: %s", last);
 }
 
 static sl_status refuse_name(const char *schedule) {

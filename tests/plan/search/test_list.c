@@ -199,7 +199,7 @@ static void a_forward_leaves_room_for_an_i_that_takes_memory(void **state) {
             sl_plan_free(&plan);
             p.limit[1] = 1.4; /* F and I of one microbatch need 1.5 */
             assert_fails(sl_plan_make(&p, "adaptra", &plan), SL_ENONE,
-                         "rank 1 needs at least 1.5, its limit is 1.4");
+                         "at least 1.5 on rank 1, over its limit of 1.4");
             sl_plan_free(&plan);
             sl_problem_free(&p);
         }
@@ -219,7 +219,8 @@ static void memory_that_stays_behind_counts(void **state) {
     assert_true(plan.memory_ok);
     sl_plan_free(&plan);
     p.limit[0] = 1.99;
-    assert_fails(sl_plan_make(&p, "adaptra", &plan), SL_ENONE, "rank 0 needs at least 2, its limit is 1.99");
+    assert_fails(sl_plan_make(&p, "adaptra", &plan), SL_ENONE,
+                 "at least 2 on rank 0, over its limit of 1.99");
     sl_plan_free(&plan);
     sl_problem_free(&p);
 }
