@@ -21,8 +21,8 @@ void sl_peer_drain(sl_peer *peer, int slots) {
 }
 
 void sl_peer_done(sl_transport *t, sl_outgoing *record) {
-    /* The bell may be rung after the compute side has already seen DONE: then the record serves the next message, and
-     * its waiter looks once more for nothing. */
+    /* The bell may be rung after the compute side has already seen DONE: then the record serves the next
+     * message, and its waiter looks once more for nothing. */
     atomic_store_explicit(&record->state, SL_OUTGOING_DONE, memory_order_release);
     atomic_fetch_add(&record->bell, 1);
     sl_clock_wake(t->clock, &record->bell);
@@ -40,8 +40,8 @@ static int32_t fill_late(sl_peer *peer, const sl_outgoing *record) {
     return number;
 }
 
-/* Publishes everything due on one link. Returns when the next message is due; NEVER: none, or no slot is free, in
- * which case the receiver rings the doorbell. */
+/* Publishes everything due on one link. Returns when the next message is due; NEVER: none, or no slot is
+ * free, in which case the receiver rings the doorbell. */
 static sl_time serve(sl_transport *t, sl_peer *peer) {
     sl_peer_drain(peer, t->slots);
     for (const sl_link_message *m; (m = sl_link_head(&peer->link)) != NULL;) {

@@ -1,6 +1,7 @@
-/* Frames of a rail (a TCP connection of two ranks): a header of 40 bytes, little-endian, then `bytes` of payload for
- * DATA. Data are numbered per direction from 0; an ACK carries the number, name and publishing time of the message that
- * the receiver has published. BEAT says "alive", BYE "I have closed in good order". */
+/* Frames of a rail (a TCP connection of two ranks): a header of 40 bytes, little-endian, then `bytes` of
+ * payload for DATA. Data are numbered per direction from 0; an ACK carries the number, name and publishing
+ * time of the message that the receiver has published. BEAT says "alive", BYE "I have closed in good order".
+ */
 #ifndef SL_RUN_TRANSPORT_FRAME_H
 #define SL_RUN_TRANSPORT_FRAME_H
 

@@ -18,9 +18,9 @@
 #define HELLO 48
 #define PROOF 32
 #define WHOLE (HELLO + PROOF)
-#define CANDIDATES 64               /* accepted and not yet proven */
-#define PATIENCE (5 * SL_SECOND)    /* for one handshake */
-#define PAUSE (20 * SL_MS)          /* before the next attempt to connect */
+#define CANDIDATES 64            /* accepted and not yet proven */
+#define PATIENCE (5 * SL_SECOND) /* for one handshake */
+#define PAUSE (20 * SL_MS)       /* before the next attempt to connect */
 static const uint8_t magic[8] = {'S', 'L', 'R', 'A', 'I', 'L', '0', '1'};
 
 /* One connection in its handshake. */
@@ -29,7 +29,7 @@ typedef struct candidate {
     int initiator;
     int rank; /* of the peer; -1: accepted, its hello is not here yet */
     int connecting;
-    sl_time until;     /* given up then */
+    sl_time until;      /* given up then */
     sl_time not_before; /* initiator without a socket: next attempt */
     uint8_t in[WHOLE], out[WHOLE];
     size_t got, put, ready; /* read; written; made so far */
@@ -41,7 +41,7 @@ typedef struct meeting {
     const char *remote;
     int listening;
     candidate accepted[CANDIDATES];
-    candidate *initiated; /* [ranks]; those below config->rank are used */
+    candidate *initiated;  /* [ranks]; those below config->rank are used */
     struct pollfd *polled; /* [1 + CANDIDATES + ranks] */
     int *connections;
     int *strangers;
@@ -71,7 +71,8 @@ static int prove(const meeting *m, const candidate *c, int initiator, uint8_t pr
     memcpy(text, initiator ? "initiator" : "acceptor", initiator ? 9 : 8);
     memcpy(text + 16, c->initiator ? c->out : c->in, HELLO);
     memcpy(text + 16 + HELLO, c->initiator ? c->in : c->out, HELLO);
-    return HMAC(EVP_sha256(), m->config->key, sizeof m->config->key, text, sizeof text, proof, &length) != NULL &&
+    return HMAC(EVP_sha256(), m->config->key, sizeof m->config->key, text, sizeof text, proof, &length) !=
+               NULL &&
            length == PROOF;
 }
 
@@ -152,8 +153,8 @@ static void set_options(int socket) {
     setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
 }
 
-/* A candidate that has proven itself becomes the connection; a later one of the same rank replaces it, because the peer
- * makes another only when it has given up the first. */
+/* A candidate that has proven itself becomes the connection; a later one of the same rank replaces it,
+ * because the peer makes another only when it has given up the first. */
 static void settle(meeting *m, candidate *c) {
     if (c->got < WHOLE || c->put < WHOLE)
         return;
@@ -286,7 +287,8 @@ static sl_status say_missing(const meeting *m, int rank) {
     const sl_transport_config *config = m->config;
     const sl_transport_address *a = &config->addresses[rank];
     const char *why = rank < config->rank ? m->initiated[rank].reason : "it did not connect";
-    return sl_error(SL_EPEER, "link %d -> %d: no connection with rank %d on host %s (%s port %u) in time: %s%s",
+    return sl_error(SL_EPEER,
+                    "link %d -> %d: no connection with rank %d on host %s (%s port %u) in time: %s%s",
                     config->rank, rank, rank, a->host, a->address, a->port, why[0] ? why : "no answer",
                     *m->strangers ? " (connections of strangers were dropped)" : "");
 }
@@ -298,7 +300,8 @@ static sl_status meet(meeting *m, sl_time deadline) {
             return sl_error(SL_EINVAL, "link %d -> %d: '%s' is no numeric address", m->config->rank, r,
                             m->config->addresses[r].address);
         if (m->remote[r] && r > m->config->rank && m->listening < 0)
-            return sl_error(SL_EINVAL, "rank %d must accept rank %d of another host but does not listen", m->config->rank, r);
+            return sl_error(SL_EINVAL, "rank %d must accept rank %d of another host but does not listen",
+                            m->config->rank, r);
     }
     for (int missing; (missing = find_missing(m)) >= 0;) {
         if (sl_clock_now(sl_clock_real()) >= deadline)

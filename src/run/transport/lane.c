@@ -27,9 +27,12 @@ static uint64_t lane_bytes(uint64_t slots, uint64_t message_bytes) {
 
 sl_status sl_region_size(int ranks, int lanes, int slots, size_t message_bytes, size_t *bytes) {
     uint64_t payload = 0, all = 0;
-    if (message_bytes > (UINT64_MAX >> 2) || __builtin_mul_overflow(stride_of(message_bytes), (uint64_t)slots, &payload) ||
-        __builtin_mul_overflow(payload + (1u << 20) * (uint64_t)slots, (uint64_t)lanes, &all) || all > INT64_MAX / 2)
-        return sl_error(SL_EINVAL, "%d lanes of %d messages of %zu bytes do not fit into memory", lanes, slots, message_bytes);
+    if (message_bytes > (UINT64_MAX >> 2) ||
+        __builtin_mul_overflow(stride_of(message_bytes), (uint64_t)slots, &payload) ||
+        __builtin_mul_overflow(payload + (1u << 20) * (uint64_t)slots, (uint64_t)lanes, &all) ||
+        all > INT64_MAX / 2)
+        return sl_error(SL_EINVAL, "%d lanes of %d messages of %zu bytes do not fit into memory", lanes,
+                        slots, message_bytes);
     *bytes = (size_t)(sizeof(sl_region) + table_bytes((uint64_t)ranks) +
                       (uint64_t)lanes * lane_bytes((uint64_t)slots, message_bytes));
     return SL_OK;
@@ -91,8 +94,8 @@ static sl_status reserve(int file, const char *path, size_t bytes) {
     return error ? sl_error_errno(SL_ESYS, "%s: no %zu bytes for messages", path, bytes) : SL_OK;
 }
 
-sl_status sl_region_create(const char *path, int rank, int ranks, int slots, size_t message_bytes, uint64_t run,
-                           const char *towards, sl_region **region) {
+sl_status sl_region_create(const char *path, int rank, int ranks, int slots, size_t message_bytes,
+                           uint64_t run, const char *towards, sl_region **region) {
     char making[4096];
     size_t bytes = 0;
     *region = NULL;
@@ -118,15 +121,18 @@ sl_status sl_region_create(const char *path, int rank, int ranks, int slots, siz
     return status;
 }
 
-static sl_status check_region(const sl_region *region, const char *path, uint64_t file_bytes, int rank, int ranks,
-                              int slots, size_t message_bytes) {
-    if (region->version != SL_REGION_VERSION || region->rank != (uint32_t)rank || region->ranks != (uint32_t)ranks ||
-        region->slots != (uint32_t)slots || region->message_bytes != message_bytes || region->total_bytes != file_bytes)
+static sl_status check_region(const sl_region *region, const char *path, uint64_t file_bytes, int rank,
+                              int ranks, int slots, size_t message_bytes) {
+    if (region->version != SL_REGION_VERSION || region->rank != (uint32_t)rank ||
+        region->ranks != (uint32_t)ranks || region->slots != (uint32_t)slots ||
+        region->message_bytes != message_bytes || region->total_bytes != file_bytes)
         return sl_error(SL_EPEER,
-                        "%s: rank %u of %u with %u slots of %llu bytes (version %u), expected rank %d of %d with %d slots of "
+                        "%s: rank %u of %u with %u slots of %llu bytes (version %u), expected rank %d of %d "
+                        "with %d slots of "
                         "%zu bytes (version %u)",
-                        path, region->rank, region->ranks, region->slots, (unsigned long long)region->message_bytes,
-                        region->version, rank, ranks, slots, message_bytes, SL_REGION_VERSION);
+                        path, region->rank, region->ranks, region->slots,
+                        (unsigned long long)region->message_bytes, region->version, rank, ranks, slots,
+                        message_bytes, SL_REGION_VERSION);
     return SL_OK;
 }
 
@@ -170,8 +176,8 @@ sl_status sl_lane_open(sl_region *region, int rank, sl_lane_view *view) {
     uint64_t each = lane_bytes(region->slots, region->message_bytes), tables = table_bytes(region->ranks);
     int32_t position = table_of(region)[rank];
     if (position < 0 || sizeof *region + tables + ((uint64_t)position + 1) * each > region->total_bytes)
-        return sl_error(SL_EPEER, "link %u -> %d: rank %u does not expect to talk to rank %d", region->rank, rank, region->rank,
-                        rank);
+        return sl_error(SL_EPEER, "link %u -> %d: rank %u does not expect to talk to rank %d", region->rank,
+                        rank, region->rank, rank);
     char *start = (char *)region + sizeof *region + tables + (uint64_t)position * each;
     view->lane = (sl_lane *)(void *)start;
     view->ring = (uint32_t *)(void *)(start + sizeof(sl_lane));
@@ -199,7 +205,8 @@ int32_t sl_lane_claim(sl_lane_view *view) {
         uint32_t slot = (from + i) % view->slots, expected = SL_SLOT_FREE;
         _Atomic uint32_t *state = &sl_lane_slot(view, slot)->state;
         /* the plain look first spares the line of a slot that the receiver is reading */
-        if (atomic_load(state) == SL_SLOT_FREE && atomic_compare_exchange_strong(state, &expected, SL_SLOT_CLAIMED)) {
+        if (atomic_load(state) == SL_SLOT_FREE &&
+            atomic_compare_exchange_strong(state, &expected, SL_SLOT_CLAIMED)) {
             atomic_store_explicit(&view->hint, slot + 1, memory_order_relaxed);
             return (int32_t)slot;
         }
@@ -219,7 +226,7 @@ int32_t sl_lane_claim_or_want(sl_lane_view *view) {
 void sl_lane_publish(sl_lane_view *view, int32_t slot, sl_time now) {
     sl_slot *s = sl_lane_slot(view, (uint32_t)slot);
     s->published = now;
-    atomic_store_explicit(&s->state, SL_SLOT_PUBLISHED, memory_order_relaxed);
+    atomic_store_explicit(&s->state, SL_SLOT_PUBLISHED, memory_order_release);
     view->ring[view->published % view->slots] = (uint32_t)slot;
     view->published++;
     atomic_store_explicit(&view->lane->published, view->published, memory_order_release);
@@ -229,7 +236,8 @@ void sl_lane_publish(sl_lane_view *view, int32_t slot, sl_time now) {
 sl_status sl_lane_drain(sl_lane_view *view) {
     uint32_t published = atomic_load_explicit(&view->lane->published, memory_order_acquire);
     if (published - view->drained > view->slots - view->waitings)
-        return sl_error(SL_EPEER, "%u messages in %u slots", published - view->drained + view->waitings, view->slots);
+        return sl_error(SL_EPEER, "%u messages in %u slots", published - view->drained + view->waitings,
+                        view->slots);
     while (view->drained != published) {
         uint32_t slot = view->ring[view->drained % view->slots];
         if (slot >= view->slots)
@@ -254,7 +262,8 @@ int sl_lane_free(sl_lane_view *view, int position) {
     memmove(&view->waiting[position], &view->waiting[position + 1],
             (view->waitings - (uint32_t)position - 1) * sizeof *view->waiting);
     view->waitings--;
-    atomic_fetch_add(&view->lane->freed, 1);
     atomic_store(&sl_lane_slot(view, slot)->state, SL_SLOT_FREE);
+    atomic_fetch_add(&view->lane->freed,
+                     1); /* after the state: whoever counts on it may claim the slot at once */
     return atomic_load(&view->lane->wanted) && atomic_exchange(&view->lane->wanted, 0);
 }

@@ -1,16 +1,18 @@
 /* Lanes: messages of one directed pair of ranks, in memory that both ends see.
  *
- * A region belongs to the sending rank (a file that its peers map, or memory of the process) and holds a lane for each
- * of its peers. A lane has slots for payloads and a ring of slot numbers in the order of publishing. The sender claims
- * a free slot and fills it ahead of time; publishing writes the slot's number into the ring, advances `published` and
- * rings `bell`. The receiver drains the ring into a private list, takes the message that it wants from its slot, in any
- * order, and gives the slot back. A sender that finds no free slot asks to be rung (`wanted`) and looks again.
+ * A region belongs to the sending rank (a file that its peers map, or memory of the process) and holds a lane
+ * for each of its peers. A lane has slots for payloads and a ring of slot numbers in the order of publishing.
+ * The sender claims a free slot and fills it ahead of time; publishing writes the slot's number into the
+ * ring, advances `published` and rings `bell`. The receiver drains the ring into a private list, takes the
+ * message that it wants from its slot, in any order, and gives the slot back. A sender that finds no free
+ * slot asks to be rung (`wanted`) and looks again.
  *
- * The ring cannot overflow: an entry not yet drained names a slot not yet free, and there are `slots` of both.
+ * The ring cannot overflow: an entry not yet drained names a slot not yet free, and there are `slots` of
+ * both.
  *
- * Every field says who writes it, who reads it, in which order, and why that is enough. "Sender" is the transport that
- * owns the region (its compute side claims and fills, its communication thread publishes); for a rail (TCP) the
- * network thread of the receiving process plays the sender. */
+ * Every field says who writes it, who reads it, in which order, and why that is enough. "Sender" is the
+ * transport that owns the region (its compute side claims and fills, its communication thread publishes); for
+ * a rail (TCP) the network thread of the receiving process plays the sender. */
 #ifndef SL_RUN_TRANSPORT_LANE_H
 #define SL_RUN_TRANSPORT_LANE_H
 
@@ -27,13 +29,16 @@
 enum { SL_SLOT_FREE, SL_SLOT_CLAIMED, SL_SLOT_PUBLISHED };
 
 typedef struct sl_slot {
-    /* FREE -> CLAIMED: sender, compare-and-swap (two of its threads may claim). CLAIMED -> PUBLISHED: sender. PUBLISHED
-     * -> FREE: receiver, seq_cst, because it looks at the lane's `wanted` afterwards while the sender sets `wanted` and
-     * looks at `state` afterwards; one of the two sees the other. The claim acquires, so that the payload is
+    /* FREE -> CLAIMED: sender, compare-and-swap (two of its threads may claim). CLAIMED -> PUBLISHED: sender,
+     * release (the receiver's order comes from `published`; this one is for the sender's own next claimer,
+     * whose thread sanitizer cannot see the receiver's process in between). PUBLISHED -> FREE: receiver,
+     * seq_cst, because it looks at the lane's `wanted` afterwards while the sender sets `wanted` and looks at
+     * `state` afterwards; one of the two sees the other. The claim acquires, so that the payload is
      * overwritten only after the receiver has copied it. */
     _Atomic uint32_t state;
-    uint32_t iteration; /* these, and the payload behind the slot: written by the sender while CLAIMED, read by the */
-    uint32_t index;     /* receiver once `published` (acquire) covers the slot; the release there orders them */
+    uint32_t iteration; /* these, and the payload behind the slot: written by the sender while CLAIMED, read
+                           by the */
+    uint32_t index; /* receiver once `published` (acquire) covers the slot; the release there orders them */
     uint32_t reserved;
     uint64_t bytes;
     int64_t published; /* time of publishing */
@@ -42,22 +47,27 @@ typedef struct sl_slot {
 _Static_assert(sizeof(sl_slot) == SL_LINE, "a slot's header is one line, shared between processes");
 
 typedef struct sl_lane {
-    /* Futex word of the receiver. Carries no data: anybody increments it (seq_cst) after having changed something that
-     * the receiver looks at (published, or a private flag of the receiver's process such as abort), then wakes. The
-     * receiver reads it before it looks, and sleeps only while it has not moved. */
+    /* Futex word of the receiver. Carries no data: anybody increments it (seq_cst) after having changed
+     * something that the receiver looks at (published, or a private flag of the receiver's process such as
+     * abort), then wakes. The receiver reads it before it looks, and sleeps only while it has not moved. */
     _Atomic uint32_t bell;
-    _Atomic uint32_t published; /* messages so far. Sender: release, after slot and ring entry; receiver: acquire */
-    _Atomic uint32_t freed;     /* slots given back so far. Receiver: seq_cst; a rail's network thread: seq_cst */
-    _Atomic uint32_t wanted;    /* 1: sender waits for a slot. Sender sets, receiver clears by exchange; seq_cst, see state */
-    _Atomic uint32_t attached;  /* futex word: 1 once the receiver has mapped the region. Receiver: release; sender: acquire */
+    /* messages so far. Sender: release, after slot and ring entry; receiver: acquire */
+    _Atomic uint32_t published;
+    _Atomic uint32_t freed; /* slots given back so far. Receiver, after their state, and a rail's network
+                               thread: seq_cst */
+    /* 1: sender waits for a slot. Sender sets, receiver clears by exchange; seq_cst, see state */
+    _Atomic uint32_t wanted;
+    _Atomic uint32_t attached; /* futex word: 1 once the receiver has mapped the region. Receiver: release;
+                                  sender: acquire */
     uint8_t pad[44];
-    /* then uint32_t ring[slots] (padded to a line; entry n % slots holds the slot of message n; written by the sender
-     * before `published`, read by the receiver after), then slots: sl_slot and payload each */
+    /* then uint32_t ring[slots] (padded to a line; entry n % slots holds the slot of message n; written by
+     * the sender before `published`, read by the receiver after), then slots: sl_slot and payload each */
 } sl_lane;
 _Static_assert(sizeof(sl_lane) == SL_LINE, "a lane's header is one line, shared between processes");
 
 typedef struct sl_region {
-    uint64_t magic; /* all but `doorbell`: written by the owner before anybody sees the region, then constant */
+    uint64_t
+        magic; /* all but `doorbell`: written by the owner before anybody sees the region, then constant */
     uint32_t version;
     uint32_t rank;
     uint32_t ranks;
@@ -65,11 +75,12 @@ typedef struct sl_region {
     uint64_t message_bytes;
     uint64_t total_bytes;
     uint64_t run; /* digest of the run's key, so that a file left by another run is not taken for ours */
-    /* Futex word of the owner's communication thread; carries no data. Incremented (seq_cst) and woken by the owner's
-     * compute side after a handover and by a receiver that gave back a wanted slot. */
+    /* Futex word of the owner's communication thread; carries no data. Incremented (seq_cst) and woken by the
+     * owner's compute side after a handover and by a receiver that gave back a wanted slot. */
     _Atomic uint32_t doorbell;
     uint8_t pad[12];
-    /* then int32_t lane[ranks] (padded to a line): position of the lane towards that rank, -1 for none; then lanes */
+    /* then int32_t lane[ranks] (padded to a line): position of the lane towards that rank, -1 for none; then
+     * lanes */
 } sl_region;
 _Static_assert(sizeof(sl_region) == SL_LINE, "a region's header is one line, shared between processes");
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "words shared between processes must be lock-free");
@@ -93,7 +104,8 @@ typedef struct sl_lane_view {
 /** Bytes of a region with `lanes` lanes. SL_EINVAL on overflow. */
 sl_status sl_region_size(int ranks, int lanes, int slots, size_t message_bytes, size_t *bytes);
 
-/** Writes the header of zeroed memory of sl_region_size bytes; `towards[ranks]`: nonzero where there is a lane. */
+/** Writes the header of zeroed memory of sl_region_size bytes; `towards[ranks]`: nonzero where there is a
+ * lane. */
 void sl_region_format(sl_region *region, int rank, int ranks, int slots, size_t message_bytes, uint64_t run,
                       const char *towards);
 
@@ -101,13 +113,13 @@ void sl_region_format(sl_region *region, int rank, int ranks, int slots, size_t 
 sl_status sl_region_alloc(int rank, int ranks, int slots, size_t message_bytes, const char *towards,
                           sl_region **region);
 
-/** Makes `path` (complete before it appears under that name, all its memory reserved, so that a full memory file system
- *  is SL_ESYS here and not a signal later) and maps it. */
-sl_status sl_region_create(const char *path, int rank, int ranks, int slots, size_t message_bytes, uint64_t run,
-                           const char *towards, sl_region **region);
+/** Makes `path` (complete before it appears under that name, all its memory reserved, so that a full memory
+ * file system is SL_ESYS here and not a signal later) and maps it. */
+sl_status sl_region_create(const char *path, int rank, int ranks, int slots, size_t message_bytes,
+                           uint64_t run, const char *towards, sl_region **region);
 
-/** Maps the file of rank `rank`. SL_ENONE while there is none (or only one of another run): try again; SL_EPEER when it
- *  does not fit the configuration. */
+/** Maps the file of rank `rank`. SL_ENONE while there is none (or only one of another run): try again;
+ * SL_EPEER when it does not fit the configuration. */
 sl_status sl_region_map(const char *path, int rank, int ranks, int slots, size_t message_bytes, uint64_t run,
                         sl_region **region);
 void sl_region_unmap(sl_region *region);
@@ -126,7 +138,8 @@ int32_t sl_lane_claim_or_want(sl_lane_view *view);
 /** Sender: publishes a claimed and filled slot at time `now`. The caller wakes `bell` of the lane. */
 void sl_lane_publish(sl_lane_view *view, int32_t slot, sl_time now);
 
-/** Receiver: takes over what was published. SL_EPEER when the ring makes no sense (the text lacks the link's name). */
+/** Receiver: takes over what was published. SL_EPEER when the ring makes no sense (the text lacks the link's
+ * name). */
 sl_status sl_lane_drain(sl_lane_view *view);
 /** Receiver: position among those drained of message (iteration, index), or -1. */
 int sl_lane_find(const sl_lane_view *view, uint32_t iteration, uint32_t index);

@@ -1,10 +1,11 @@
 /* The timing of one directed emulated link, as pure data: messages in, times out, no clock and no thread.
  *
- * First come first served by ready time, then index: a message takes the link at start = max(ready, link free), leaves
- * it at end = start + bytes / bandwidth, and is due at end + latency, but never before the message in front of it, so a
- * latency that shrinks in mid-stream lets nobody overtake. A message offered late may go in front of others that have
- * not started (start > the time of the offer); their times move. The result depends only on the sequence of offers and
- * on the times they carry, not on when the owner gets to look: a run on the virtual clock is repeatable.
+ * First come first served by ready time, then index: a message takes the link at start = max(ready, link
+ * free), leaves it at end = start + bytes / bandwidth, and is due at end + latency, but never before the
+ * message in front of it, so a latency that shrinks in mid-stream lets nobody overtake. A message offered
+ * late may go in front of others that have not started (start > the time of the offer); their times move. The
+ * result depends only on the sequence of offers and on the times they carry, not on when the owner gets to
+ * look: a run on the virtual clock is repeatable.
  *
  * One thread owns a link: the one that publishes its messages. */
 #ifndef SL_RUN_TRANSPORT_LINK_H
@@ -35,8 +36,8 @@ void sl_link_close(sl_link *link);
 /** Time that `bytes` occupy the link: nearest ns; 0 when the bandwidth is not a positive number. */
 sl_time sl_link_transfer(uint64_t bytes, double bytes_per_second);
 
-/** Queues a message; start, end and due of it and of those behind it are set. At most `capacity` are queued (the caller
- *  has as many records). */
+/** Queues a message; start, end and due of it and of those behind it are set. At most `capacity` are queued
+ * (the caller has as many records). */
 void sl_link_offer(sl_link *link, const sl_link_message *message);
 
 /** The next message to publish, or NULL; valid until the next call. */

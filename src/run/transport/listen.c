@@ -14,7 +14,8 @@ static socklen_t size_of(const struct sockaddr *a) {
     return a->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-/* How useful an address is to other hosts; 0: not at all. An IPv6 link-local one needs a scope that differs per host. */
+/* How useful an address is to other hosts; 0: not at all. An IPv6 link-local one needs a scope that differs
+ * per host. */
 static int usefulness(const struct ifaddrs *a) {
     if (!a->ifa_addr || !(a->ifa_flags & IFF_UP))
         return 0;
@@ -50,13 +51,15 @@ static sl_status choose(const char *interface, struct sockaddr_storage *out) {
     if (getifaddrs(&all) != 0)
         return sl_error_errno(SL_ESYS, "the addresses of this host cannot be listed");
     for (struct ifaddrs *a = all; a; a = a->ifa_next)
-        if ((!interface || strcmp(a->ifa_name, interface) == 0) && usefulness(a) > (best ? usefulness(best) : 0))
+        if ((!interface || strcmp(a->ifa_name, interface) == 0) &&
+            usefulness(a) > (best ? usefulness(best) : 0))
             best = a;
     if (best)
         memcpy(out, best->ifa_addr, size_of(best->ifa_addr));
     freeifaddrs(all);
     if (!best)
-        return sl_error(SL_EINVAL, "'%s' is neither a numeric address nor an interface with one", interface ? interface : "");
+        return sl_error(SL_EINVAL, "'%s' is neither a numeric address nor an interface with one",
+                        interface ? interface : "");
     return SL_OK;
 }
 
@@ -93,8 +96,10 @@ sl_status sl_transport_listen(const char *interface_address, sl_transport_addres
     if (made < 0)
         return sl_error_errno(SL_ESYS, "no socket for the peers on other hosts");
     sl_status status = SL_OK;
-    if (bind(made, (struct sockaddr *)&local, size_of((struct sockaddr *)&local)) != 0 || listen(made, 128) != 0)
-        status = sl_error_errno(SL_ESYS, "cannot listen on '%s'", interface_address ? interface_address : "any address");
+    if (bind(made, (struct sockaddr *)&local, size_of((struct sockaddr *)&local)) != 0 ||
+        listen(made, 128) != 0)
+        status = sl_error_errno(SL_ESYS, "cannot listen on '%s'",
+                                interface_address ? interface_address : "any address");
     if (status == SL_OK)
         status = describe(made, address);
     if (status != SL_OK) {

@@ -19,8 +19,8 @@ static sl_peer *find_peer(sl_transport *t, int rank) {
 }
 
 static sl_status complain(sl_status status, const message_name *m, const char *what) {
-    return sl_error(status, "link %d -> %d: message (iteration %u, index %u) %s", m->from, m->to, m->iteration,
-                    m->index, what);
+    return sl_error(status, "link %d -> %d: message (iteration %u, index %u) %s", m->from, m->to,
+                    m->iteration, m->index, what);
 }
 
 void sl_transport_emulate(sl_transport *t, int rank, sl_link_emulation emulation) {
@@ -62,9 +62,10 @@ void sl_transport_abort(sl_transport *t) {
     sl_transport_poke(t);
 }
 
-/* Why a wait must end without its message. `lost` was read before the message was looked for, so that one that came
- * just before the loss is not refused. */
-static sl_status interrupted(sl_transport *t, const sl_peer *peer, int lost, sl_time deadline, const message_name *m) {
+/* Why a wait must end without its message. `lost` was read before the message was looked for, so that one
+ * that came just before the loss is not refused. */
+static sl_status interrupted(sl_transport *t, const sl_peer *peer, int lost, sl_time deadline,
+                             const message_name *m) {
     if (atomic_load(&t->aborted))
         return complain(SL_EPEER, m, "will not come: the run is aborted");
     if (lost)
@@ -85,16 +86,16 @@ static void ring_sender(sl_transport *t, sl_peer *peer) {
     sl_clock_wake(t->clock, &peer->region->doorbell);
 }
 
-/* Copies the arrived message into its posted buffer and gives the slot back. What the peer wrote is read once, and not
- * trusted before it fits. */
-static sl_status take(sl_transport *t, sl_peer *peer, int position, const sl_posted *posted, const message_name *m,
-                      sl_time *arrived) {
+/* Copies the arrived message into its posted buffer and gives the slot back. What the peer wrote is read
+ * once, and not trusted before it fits. */
+static sl_status take(sl_transport *t, sl_peer *peer, int position, const sl_posted *posted,
+                      const message_name *m, sl_time *arrived) {
     sl_slot *slot = sl_lane_slot(&peer->in, peer->in.waiting[position]);
     uint64_t bytes = slot->bytes;
     if (bytes != posted->bytes || bytes > peer->in.message_bytes)
-        return sl_error(SL_EPEER,
-                        "link %d -> %d: message (iteration %u, index %u) has %llu bytes, the posted buffer %zu", m->from,
-                        m->to, m->iteration, m->index, (unsigned long long)bytes, posted->bytes);
+        return sl_error(
+            SL_EPEER, "link %d -> %d: message (iteration %u, index %u) has %llu bytes, the posted buffer %zu",
+            m->from, m->to, m->iteration, m->index, (unsigned long long)bytes, posted->bytes);
     memcpy(posted->buffer, sl_slot_payload(slot), posted->bytes);
     if (arrived)
         *arrived = slot->published;
@@ -176,7 +177,8 @@ static sl_outgoing *find_outgoing(sl_transport *t, sl_peer *peer, uint32_t itera
                                   sl_outgoing **place) {
     for (int i = 0; i < t->slots; i++) {
         sl_outgoing *record = &peer->outgoing[i];
-        if (atomic_load_explicit(&record->state, memory_order_relaxed) == SL_OUTGOING_FREE) { /* only we leave FREE */
+        if (atomic_load_explicit(&record->state, memory_order_relaxed) ==
+            SL_OUTGOING_FREE) { /* only we leave FREE */
             if (place && !*place)
                 *place = record;
         } else if (record->iteration == iteration && record->index == index)
@@ -193,8 +195,8 @@ sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint3
     if (!peer)
         return SL_EINVAL;
     if (bytes > t->message_bytes)
-        return sl_error(SL_EINVAL, "link %d -> %d: a message of %zu bytes; the largest is %zu", t->rank, rank, bytes,
-                        t->message_bytes);
+        return sl_error(SL_EINVAL, "link %d -> %d: a message of %zu bytes; the largest is %zu", t->rank, rank,
+                        bytes, t->message_bytes);
     if (atomic_load(&peer->lost))
         return sl_error(SL_EPEER, "link %d -> %d: %s", t->rank, rank, peer->reason);
     if (find_outgoing(t, peer, iteration, index, &record))
@@ -226,8 +228,8 @@ static sl_status wait_done(sl_transport *t, sl_peer *peer, sl_outgoing *record, 
     }
 }
 
-sl_status sl_transport_wait_sent(sl_transport *t, int rank, uint32_t iteration, uint32_t index, sl_time deadline,
-                                 sl_sent *sent) {
+sl_status sl_transport_wait_sent(sl_transport *t, int rank, uint32_t iteration, uint32_t index,
+                                 sl_time deadline, sl_sent *sent) {
     message_name name = {t->rank, rank, iteration, index};
     sl_peer *peer = find_peer(t, rank);
     if (!peer)

@@ -16,8 +16,8 @@ static sl_status check_config(const sl_transport_config *c) {
         return sl_error(SL_EINVAL, "rank %d of %d cannot have a transport", c->rank, c->ranks);
     if (c->hub) {
         if (c->hub->ranks != c->ranks || c->message_bytes > c->hub->message_bytes || c->slots > c->hub->slots)
-            return sl_error(SL_EINVAL, "rank %d: the hub is for %d ranks and %d messages of %zu bytes", c->rank, c->hub->ranks,
-                            c->hub->slots, c->hub->message_bytes);
+            return sl_error(SL_EINVAL, "rank %d: the hub is for %d ranks and %d messages of %zu bytes",
+                            c->rank, c->hub->ranks, c->hub->slots, c->hub->message_bytes);
         return SL_OK;
     }
     if (c->slots < 1)
@@ -81,8 +81,8 @@ static sl_status own_region(sl_transport *t, const sl_transport_config *c, const
     SL_TRY(name_file(c, t->rank, path));
     SL_TRY(sl_copy_text(&t->path, path));
     t->mapped = 1;
-    sl_status status = sl_region_create(path, t->rank, t->ranks, t->slots, t->message_bytes, digest(c->key), local,
-                                        &t->region);
+    sl_status status = sl_region_create(path, t->rank, t->ranks, t->slots, t->message_bytes, digest(c->key),
+                                        local, &t->region);
     if (status != SL_OK) { /* there is no file of ours to remove later */
         sl_free(t->path);
         t->path = NULL;
@@ -90,19 +90,20 @@ static sl_status own_region(sl_transport *t, const sl_transport_config *c, const
     return status;
 }
 
-/* Maps a peer's file, which may not be there yet. Nobody can be asked to wake us for that: look once a millisecond. */
+/* Maps a peer's file, which may not be there yet. Nobody can be asked to wake us for that: look once a
+ * millisecond. */
 static sl_status map_peer(sl_transport *t, const sl_transport_config *c, sl_peer *peer, sl_time deadline) {
     char path[PATH_MOST];
     SL_TRY(name_file(c, peer->rank, path));
     for (;;) {
-        sl_status status = sl_region_map(path, peer->rank, t->ranks, t->slots, t->message_bytes, digest(c->key),
-                                         &peer->region);
+        sl_status status = sl_region_map(path, peer->rank, t->ranks, t->slots, t->message_bytes,
+                                         digest(c->key), &peer->region);
         if (status != SL_ENONE)
             return status;
         sl_time now = sl_clock_now(t->clock);
         if (now >= deadline)
-            return sl_error(SL_EPEER, "link %d -> %d: rank %d did not open its end in time (%s)", t->rank, peer->rank,
-                            peer->rank, sl_error_text());
+            return sl_error(SL_EPEER, "link %d -> %d: rank %d did not open its end in time (%s)", t->rank,
+                            peer->rank, peer->rank, sl_error_text());
         sl_clock_sleep_until(t->clock, now + SL_MS);
     }
 }
@@ -119,12 +120,14 @@ static sl_status open_lanes(sl_transport *t, const sl_transport_config *c, sl_pe
     return SL_OK;
 }
 
-/* Our file must not disappear before the peer has mapped it. Threads of a hub need not wait: its memory stays. */
+/* Our file must not disappear before the peer has mapped it. Threads of a hub need not wait: its memory
+ * stays. */
 static sl_status await_peer(sl_transport *t, sl_peer *peer, sl_time deadline) {
     _Atomic uint32_t *attached = &peer->out.lane->attached;
     while (t->mapped && !atomic_load_explicit(attached, memory_order_acquire)) {
         if (sl_clock_now(t->clock) >= deadline)
-            return sl_error(SL_EPEER, "link %d -> %d: rank %d did not open its end in time", t->rank, peer->rank, peer->rank);
+            return sl_error(SL_EPEER, "link %d -> %d: rank %d did not open its end in time", t->rank,
+                            peer->rank, peer->rank);
         sl_clock_wait(t->clock, attached, 0, deadline);
     }
     return SL_OK;
@@ -143,8 +146,8 @@ static sl_status open_rails(sl_transport *t, const sl_transport_config *c, const
     return status;
 }
 
-static sl_status open_all(sl_transport *t, const sl_transport_config *c, int listening, sl_time deadline, char *local,
-                          char *remote) {
+static sl_status open_all(sl_transport *t, const sl_transport_config *c, int listening, sl_time deadline,
+                          char *local, char *remote) {
     SL_TRY(open_peers(t, c, local, remote));
     SL_TRY(own_region(t, c, local));
     SL_TRY(open_rails(t, c, remote, listening, deadline));
@@ -171,7 +174,8 @@ static sl_status make(const sl_transport_config *c, sl_transport **transport) {
     return SL_OK;
 }
 
-sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_time timeout, sl_transport **transport) {
+sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_time timeout,
+                            sl_transport **transport) {
     char *places = NULL;
     *transport = NULL;
     sl_status status = make(config, transport);

@@ -1,9 +1,9 @@
 /* The private side of a transport: what one rank keeps about itself and about each of its peers.
  *
- * Three threads meet here. The compute side (the caller of send, receive, wait, wait_sent) fills records of outgoing
- * messages and hands their numbers over through a ring; the thread that publishes for a peer (the communication thread
- * for peers that share memory, the network thread for peers on other hosts) owns that peer's link and says "done" in
- * the record; anyone may abort. Each field names its writer and reader. */
+ * Three threads meet here. The compute side (the caller of send, receive, wait, wait_sent) fills records of
+ * outgoing messages and hands their numbers over through a ring; the thread that publishes for a peer (the
+ * communication thread for peers that share memory, the network thread for peers on other hosts) owns that
+ * peer's link and says "done" in the record; anyone may abort. Each field names its writer and reader. */
 #ifndef SL_RUN_TRANSPORT_PEER_H
 #define SL_RUN_TRANSPORT_PEER_H
 
@@ -18,17 +18,18 @@ typedef struct sl_rail sl_rail;
 enum { SL_OUTGOING_FREE, SL_OUTGOING_HANDED, SL_OUTGOING_DONE };
 
 typedef struct sl_outgoing {
-    /* FREE -> HANDED (release, after the fields below) and DONE -> FREE: compute side. HANDED -> DONE: publishing thread,
-     * release, after `sent`; the compute side acquires. */
+    /* FREE -> HANDED (release, after the fields below) and DONE -> FREE: compute side. HANDED -> DONE:
+     * publishing thread, release, after `sent`; the compute side acquires. */
     _Atomic uint32_t state;
     _Atomic uint32_t bell; /* futex word of the compute side; carries no data, as the bell of a lane */
-    uint32_t iteration, index; /* these: written by the compute side while FREE, read by the publishing thread */
-    int32_t slot;              /* already copied into this slot of the lane; -1: `data` is to be copied or sent */
+    uint32_t iteration,
+        index;    /* these: written by the compute side while FREE, read by the publishing thread */
+    int32_t slot; /* already copied into this slot of the lane; -1: `data` is to be copied or sent */
     const void *data;
     size_t bytes;
     sl_time handed, ready;
     sl_link_emulation emulation;
-    sl_sent sent;              /* these: publishing thread, while HANDED */
+    sl_sent sent; /* these: publishing thread, while HANDED */
     uint64_t sequence;
     int in_flight; /* rail: written, its acknowledgement is awaited */
 } sl_outgoing;
@@ -42,22 +43,24 @@ typedef struct sl_posted {
 
 typedef struct sl_peer {
     int rank;
-    int talks;  /* this rank and that one are peers; the rest is unused otherwise */
-    int remote; /* on another host */
+    int talks;                   /* this rank and that one are peers; the rest is unused otherwise */
+    int remote;                  /* on another host */
     sl_link_emulation emulation; /* compute side */
     sl_posted *posted;           /* [slots]; compute side */
     sl_outgoing *outgoing;       /* [slots] */
-    /* Handover ring: entry n % slots is the record number of handover n. The compute side writes the entry, then
-     * `handed` (release); the publishing thread reads `handed` (acquire), then the entry. It cannot overflow: a
-     * record is handed over once before wait_sent frees it, and there are `slots` of both. */
+    /* Handover ring: entry n % slots is the record number of handover n. The compute side writes the entry,
+     * then `handed` (release); the publishing thread reads `handed` (acquire), then the entry. It cannot
+     * overflow: a record is handed over once before wait_sent frees it, and there are `slots` of both. */
     int32_t *handover;
     _Atomic uint32_t handed;
     uint32_t drained; /* publishing thread */
     sl_link link;     /* publishing thread */
-    sl_lane_view out; /* shared memory only. Claims: compute side and communication thread; publishes: the latter */
-    sl_lane_view in;  /* compute side; the rail has a view of its own as the sender */
-    sl_region *region; /* mapped from the peer (shared memory), or the private one that the rail publishes into */
-    _Atomic int lost;  /* network thread: set (seq_cst) once, after `reason`; everybody reads */
+    /* shared memory only. Claims: compute side and communication thread; publishes: the latter */
+    sl_lane_view out;
+    sl_lane_view in; /* compute side; the rail has a view of its own as the sender */
+    sl_region
+        *region; /* mapped from the peer (shared memory), or the private one that the rail publishes into */
+    _Atomic int lost; /* network thread: set (seq_cst) once, after `reason`; everybody reads */
     char reason[192];
 } sl_peer;
 
@@ -78,8 +81,9 @@ struct sl_transport {
     const char *obtained; /* scheduling class; written by the thread before `started` */
     _Atomic int closing;
     _Atomic int aborted; /* set (seq_cst) before the word in `waiting` is poked */
-    /* The bell that the compute side sleeps on, or NULL. It is stored (seq_cst) before `aborted` and `lost` are looked at,
-     * while those are set before `waiting` is looked at: either the waiter sees the flag or the other sees the bell. */
+    /* The bell that the compute side sleeps on, or NULL. It is stored (seq_cst) before `aborted` and `lost`
+     * are looked at, while those are set before `waiting` is looked at: either the waiter sees the flag or
+     * the other sees the bell. */
     _Atomic(_Atomic uint32_t *) waiting;
 };
 

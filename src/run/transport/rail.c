@@ -15,9 +15,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define BEAT SL_SECOND              /* something is said at least so often */
-#define SILENCE (10 * SL_SECOND)    /* after which a peer counts as lost */
-#define GOODBYE SL_SECOND           /* for acknowledgements and BYE when closing */
+#define BEAT SL_SECOND                /* something is said at least so often */
+#define SILENCE (10 * SL_SECOND)      /* after which a peer counts as lost */
+#define GOODBYE SL_SECOND             /* for acknowledgements and BYE when closing */
 #define ROUND_BYTES ((size_t)1 << 20) /* read from one connection before the others get their turn */
 
 /* A message that is here but not published: `slots` others wait to be taken. */
@@ -28,16 +28,17 @@ typedef struct held {
 
 typedef struct connection {
     sl_peer *peer;
-    int socket; /* -1: closed */
-    int armed;  /* epoll watches for writability too */
+    int socket;        /* -1: closed */
+    int armed;         /* epoll watches for writability too */
     sl_lane_view lane; /* the sender's end of the private lane */
-    sl_time heard; /* 0: nothing yet; the peer may still be waiting for others, so silence does not count before */
+    sl_time heard;     /* 0: nothing yet; the peer may still be waiting for others, so silence does not count
+                          before */
     sl_time spoke;
     /* reading */
     uint8_t head_in[SL_FRAME_BYTES];
     size_t head_got, payload_got;
     sl_frame in;
-    int32_t slot_in; /* that the payload goes to; -1: the header is not complete */
+    int32_t slot_in;   /* that the payload goes to; -1: the header is not complete */
     uint64_t expected; /* number of the next DATA */
     held *held;        /* ring of `slots` */
     int held_first, held_count;
@@ -73,7 +74,8 @@ const char *sl_rail_scheduling(const sl_rail *rail) {
     return rail->obtained;
 }
 
-/* Explicitly out of epoll and shut down: a forked process may hold a copy of the socket, and then close does neither. */
+/* Explicitly out of epoll and shut down: a forked process may hold a copy of the socket, and then close does
+ * neither. */
 static void hang_up(sl_rail *rail, connection *c) {
     epoll_ctl(rail->epoll, EPOLL_CTL_DEL, c->socket, NULL);
     shutdown(c->socket, SHUT_RDWR);
@@ -81,7 +83,8 @@ static void hang_up(sl_rail *rail, connection *c) {
     c->socket = -1;
 }
 
-__attribute__((format(printf, 3, 4))) static void lose(sl_rail *rail, connection *c, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void lose(sl_rail *rail, connection *c, const char *format,
+                                                       ...) {
     if (c->socket < 0)
         return;
     hang_up(rail, c);
@@ -112,7 +115,8 @@ static void publish_held(sl_rail *rail, connection *c) {
     int slots = rail->t->slots;
     while (c->held_count > 0) {
         if (!may_publish(c, slots)) {
-            atomic_store(&c->lane.lane->wanted, 1); /* then look again: the receiver frees first and looks at it next */
+            atomic_store(&c->lane.lane->wanted,
+                         1); /* then look again: the receiver frees first and looks at it next */
             if (!may_publish(c, slots))
                 return;
         }
@@ -129,8 +133,8 @@ static void publish_held(sl_rail *rail, connection *c) {
 static sl_outgoing *find_in_flight(sl_rail *rail, connection *c, const sl_frame *ack) {
     for (int i = 0; i < rail->t->slots; i++) {
         sl_outgoing *record = &c->peer->outgoing[i];
-        if (atomic_load_explicit(&record->state, memory_order_acquire) == SL_OUTGOING_HANDED && record->in_flight &&
-            record->sequence == ack->sequence)
+        if (atomic_load_explicit(&record->state, memory_order_acquire) == SL_OUTGOING_HANDED &&
+            record->in_flight && record->sequence == ack->sequence)
             return record->iteration == ack->iteration && record->index == ack->index ? record : NULL;
     }
     return NULL;
@@ -224,8 +228,8 @@ static void read_frames(sl_rail *rail, connection *c) {
     }
 }
 
-/* Closing: whatever still comes is read and thrown away, so that the kernel does not reset the connection and with it
- * the acknowledgements that the peer has not read yet. */
+/* Closing: whatever still comes is read and thrown away, so that the kernel does not reset the connection and
+ * with it the acknowledgements that the peer has not read yet. */
 static void read_to_the_end(sl_rail *rail, connection *c) {
     char waste[4096];
     ssize_t n;
@@ -394,7 +398,7 @@ static void sleep_until(sl_rail *rail, sl_time until) {
             when.it_value.tv_nsec = 1; /* 0 would disarm */
     }
     timerfd_settime(rail->timer, TFD_TIMER_ABSTIME, &when, NULL);
-    epoll_wait(rail->epoll, &event, 1, -1); /* which one does not matter: all are served */
+    epoll_wait(rail->epoll, &event, 1, -1);                  /* which one does not matter: all are served */
     ssize_t n = read(rail->event, &ignored, sizeof ignored); /* both only to make them quiet again */
     n = read(rail->timer, &ignored, sizeof ignored);
     (void)n;
@@ -438,14 +442,16 @@ static sl_status open_connection(sl_rail *rail, sl_peer *peer, int *socket) {
     SL_TRY(sl_alloc(&c->ack, (size_t)t->slots, sizeof *c->ack));
     SL_TRY(sl_alloc(&towards, (size_t)t->ranks, 1));
     towards[t->rank] = 1;
-    sl_status status = sl_region_alloc(peer->rank, t->ranks, 2 * t->slots, t->message_bytes, towards, &peer->region);
+    sl_status status =
+        sl_region_alloc(peer->rank, t->ranks, 2 * t->slots, t->message_bytes, towards, &peer->region);
     sl_free(towards);
     SL_TRY(status);
     SL_TRY(sl_lane_open(peer->region, t->rank, &peer->in));
     SL_TRY(sl_lane_open(peer->region, t->rank, &c->lane));
     struct epoll_event event = {.events = EPOLLIN};
     if (epoll_ctl(rail->epoll, EPOLL_CTL_ADD, c->socket, &event) != 0)
-        return sl_error_errno(SL_ESYS, "link %d -> %d: the connection cannot be watched", t->rank, peer->rank);
+        return sl_error_errno(SL_ESYS, "link %d -> %d: the connection cannot be watched", t->rank,
+                              peer->rank);
     return SL_OK;
 }
 

@@ -1,12 +1,13 @@
-/* The scheduling class of a thread that must wake on time. Waking late is what makes an emulated link arrive late; on
- * a machine with more threads than cores a class above the ordinary one, or a short slice, is what helps. */
+/* The scheduling class of a thread that must wake on time. Waking late is what makes an emulated link arrive
+ * late; on a machine with more threads than cores a class above the ordinary one, or a short slice, is what
+ * helps. */
 #ifndef SL_RUN_TRANSPORT_SCHEDULING_H
 #define SL_RUN_TRANSPORT_SCHEDULING_H
 
 #include "run/transport/transport.h"
 
-/** Gives the calling thread the first class from `wanted` on that the system permits, and a timer slack of 1 ns.
- *  Returns its name, a constant. Never fails: the last class is the one that every thread has. */
+/** Gives the calling thread the first class from `wanted` on that the system permits, and a timer slack of 1
+ * ns. Returns its name, a constant. Never fails: the last class is the one that every thread has. */
 const char *sl_scheduling_obtain(sl_transport_class wanted);
 
 #endif

@@ -1,14 +1,16 @@
 /* Messages between pipeline ranks. One transport per process (rank), one communication thread inside it.
  *
- * The compute side posts receives ahead, hands sends over with the time at which their data counts as ready, and
- * waits for arrivals; all waits sleep (sl_clock_wait). The communication thread keeps every directed link's emulated
- * latency and bandwidth (first come first served by ready time, one message occupies the link at a time) by absolute
- * times: a message is published at the receiver at ready-or-free + transfer + latency, so lateness never accumulates.
- * It runs under SCHED_FIFO where permitted, else with a short slice (sched_setattr), else as any thread.
+ * The compute side posts receives ahead, hands sends over with the time at which their data counts as ready,
+ * and waits for arrivals; all waits sleep (sl_clock_wait). The communication thread keeps every directed
+ * link's emulated latency and bandwidth (first come first served by ready time, one message occupies the link
+ * at a time) by absolute times: a message is published at the receiver at ready-or-free + transfer + latency,
+ * so lateness never accumulates. It runs under SCHED_FIFO where permitted, else with a short slice
+ * (sched_setattr), else as any thread.
  *
- * Paths: ranks of one host share memory (a mapped file in `directory`, futex words, the payload copied once ahead of
- * the publishing time); ranks of different hosts use TCP (frames with sequence numbers, a key made per run in the
- * handshake). Threads of one process that act as ranks share an sl_transport_hub instead, also on a virtual clock.
+ * Paths: ranks of one host share memory (a mapped file in `directory`, futex words, the payload copied once
+ * ahead of the publishing time); ranks of different hosts use TCP (frames with sequence numbers, a key made
+ * per run in the handshake). Threads of one process that act as ranks share an sl_transport_hub instead, also
+ * on a virtual clock.
  *
  * Per directed pair a message is named by (iteration, index), unique while it is under way. */
 #ifndef SL_RUN_TRANSPORT_TRANSPORT_H
@@ -23,12 +25,14 @@ typedef struct sl_transport sl_transport;
 typedef struct sl_transport_hub sl_transport_hub;
 
 typedef struct sl_transport_address {
-    char host[64];    /* name of the host; equal names share memory */
-    char address[64]; /* numeric IPv4 or IPv6 address to reach it, with port (filled by sl_transport_listen) */
+    char host[64]; /* name of the host; equal names share memory */
+    /* numeric IPv4 or IPv6 address to reach it, with port (filled by sl_transport_listen) */
+    char address[64];
     uint16_t port;
 } sl_transport_address;
 
-/* Class of the threads that publish messages. BEST tries them in this order and takes the first that is permitted. */
+/* Class of the threads that publish messages. BEST tries them in this order and takes the first that is
+ * permitted. */
 typedef enum sl_transport_class {
     SL_CLASS_BEST,
     SL_CLASS_FIFO,  /* SCHED_FIFO, priority 10 */
@@ -39,13 +43,16 @@ typedef enum sl_transport_class {
 typedef struct sl_transport_config {
     int rank, ranks;
     sl_clock *clock;
-    const char *directory;  /* of the run, on a memory file system: shared-memory files live here, removed with it */
-    sl_transport_hub *hub;  /* not NULL: threads of this process are the ranks; directory and addresses unused */
+    /* of the run, on a memory file system: shared-memory files live here, removed with it */
+    const char *directory;
+    /* not NULL: threads of this process are the ranks; directory and addresses unused */
+    sl_transport_hub *hub;
     const sl_transport_address *addresses; /* [ranks]; NULL: all on one host */
-    uint8_t key[32];        /* of the run; a peer without it is dropped and logged */
-    size_t message_bytes;   /* largest message */
-    int slots;              /* messages under way per directed pair, at least those of one iteration (hub: the hub's) */
-    const char *peers;      /* [ranks] bytes, nonzero: a peer that this rank talks to (and that talks to it); NULL: all */
+    uint8_t key[32];                       /* of the run; a peer without it is dropped and logged */
+    size_t message_bytes;                  /* largest message */
+    int slots; /* messages under way per directed pair, at least those of one iteration (hub: the hub's) */
+    /* [ranks] bytes, nonzero: a peer that this rank talks to (and that talks to it); NULL: all */
+    const char *peers;
     sl_transport_class scheduling; /* the first class to try */
 } sl_transport_config;
 
@@ -65,46 +72,51 @@ typedef struct sl_sent {
 sl_status sl_transport_hub_open(int ranks, size_t message_bytes, int slots, sl_transport_hub **hub);
 void sl_transport_hub_close(sl_transport_hub *hub);
 
-/** Opens the listening socket for peers on other hosts and fills `address` (host name, numeric address, port).
- *  `interface_address`: a numeric IPv4 or IPv6 address of this host, the name of one of its interfaces, or NULL: its
- *  first address that others can reach, else the loopback one. The addresses of all ranks are exchanged by the caller.
- *  *socket is passed to sl_transport_open. SL_EINVAL, SL_ESYS. */
+/** Opens the listening socket for peers on other hosts and fills `address` (host name, numeric address,
+ * port). `interface_address`: a numeric IPv4 or IPv6 address of this host, the name of one of its interfaces,
+ * or NULL: its first address that others can reach, else the loopback one. The addresses of all ranks are
+ * exchanged by the caller. *socket is passed to sl_transport_open. SL_EINVAL, SL_ESYS. */
 sl_status sl_transport_listen(const char *interface_address, sl_transport_address *address, int *socket);
 
-/** Connects to the peers (waits at most `timeout`) and starts the communication thread. `socket` (-1: none) belongs to
- *  the transport from now on, also on failure, and is closed once all peers are connected. The virtual clock needs a hub.
- *  SL_EPEER names the peer that did not come; SL_EINVAL, SL_ENOMEM, SL_ESYS. *transport is NULL on failure.
+/** Connects to the peers (waits at most `timeout`) and starts the communication thread. `socket` (-1: none)
+ * belongs to the transport from now on, also on failure, and is closed once all peers are connected. The
+ * virtual clock needs a hub. SL_EPEER names the peer that did not come; SL_EINVAL, SL_ENOMEM, SL_ESYS.
+ * *transport is NULL on failure.
  *
  *  Of one transport, send, receive, wait and wait_sent are called by one thread at a time; abort by any. */
-sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_time timeout, sl_transport **transport);
+sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_time timeout,
+                            sl_transport **transport);
 /** Ends the threads, forgets what is not yet published, removes this rank's file. NULL is fine. */
 void sl_transport_close(sl_transport *transport);
 
 /** Emulation of the directed link from this rank to `peer`, for messages handed over from now on. */
 void sl_transport_emulate(sl_transport *transport, int peer, sl_link_emulation emulation);
 
-/** Posts a receive ahead: the message (iteration, index) from `peer` goes to `buffer` (of `bytes`, kept by the caller
- *  until it has arrived, which sl_transport_wait says). SL_EINVAL: more than `slots` posted, or the same one twice. */
-sl_status sl_transport_receive(sl_transport *transport, int peer, uint32_t iteration, uint32_t index, void *buffer,
-                               size_t bytes);
+/** Posts a receive ahead: the message (iteration, index) from `peer` goes to `buffer` (of `bytes`, kept by
+ * the caller until it has arrived, which sl_transport_wait says). SL_EINVAL: more than `slots` posted, or the
+ * same one twice. */
+sl_status sl_transport_receive(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
+                               void *buffer, size_t bytes);
 
-/** Sleeps until the posted message is there; *arrived: its time of publishing. SL_EPEER when the peer is gone or
- *  `deadline` (SL_TIME_NEVER: none) passed, or when the message has another size than the posted buffer; the text names
- *  the link. SL_EINVAL when it was never posted. */
-sl_status sl_transport_wait(sl_transport *transport, int peer, uint32_t iteration, uint32_t index, sl_time deadline,
-                            sl_time *arrived);
+/** Sleeps until the posted message is there; *arrived: its time of publishing. SL_EPEER when the peer is gone
+ * or `deadline` (SL_TIME_NEVER: none) passed, or when the message has another size than the posted buffer;
+ * the text names the link. SL_EINVAL when it was never posted. */
+sl_status sl_transport_wait(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
+                            sl_time deadline, sl_time *arrived);
 
-/** Hands a message over: the data may be sent from now on (it is copied or sent before this returns or kept until
- *  sl_transport_wait_sent; the caller must not change it before that), but counts as ready at `ready`, which may lie in
- *  the future: it never arrives before ready + transfer + latency. Never sleeps: when the receiver has not yet given
- *  back a place for it, the communication thread publishes it as soon as it has. SL_EINVAL: more than `slots` handed
- *  over and not yet waited for, the same one twice, or too large; SL_EPEER: the peer is gone. */
-sl_status sl_transport_send(sl_transport *transport, int peer, uint32_t iteration, uint32_t index, const void *data,
-                            size_t bytes, sl_time ready);
+/** Hands a message over: the data may be sent from now on (it is copied or sent before this returns or kept
+ * until sl_transport_wait_sent; the caller must not change it before that), but counts as ready at `ready`,
+ * which may lie in the future: it never arrives before ready + transfer + latency. Never sleeps: when the
+ * receiver has not yet given back a place for it, the communication thread publishes it as soon as it has.
+ * SL_EINVAL: more than `slots` handed over and not yet waited for, the same one twice, or too large;
+ * SL_EPEER: the peer is gone. */
+sl_status sl_transport_send(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
+                            const void *data, size_t bytes, sl_time ready);
 
-/** Sleeps until a handed-over message has been published at the receiver, and says when everything happened. Must be
- *  called exactly once for each message handed over; it gives the place back. sent->arrive is the time that the
- *  receiver's sl_transport_wait reports (on TCP of the receiver's clock: comparable where both share one). */
+/** Sleeps until a handed-over message has been published at the receiver, and says when everything happened.
+ * Must be called exactly once for each message handed over; it gives the place back. sent->arrive is the time
+ * that the receiver's sl_transport_wait reports (on TCP of the receiver's clock: comparable where both share
+ * one). */
 sl_status sl_transport_wait_sent(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
                                  sl_time deadline, sl_sent *sent);
 

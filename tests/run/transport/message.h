@@ -1,5 +1,5 @@
-/* What the tests of the transport share: a payload that is a function of its name, and random numbers from a printed
- * seed. */
+/* What the tests of the transport share: a payload that is a function of its name, and random numbers from a
+ * printed seed. */
 #ifndef SL_TESTS_TRANSPORT_MESSAGE_H
 #define SL_TESTS_TRANSPORT_MESSAGE_H
 
@@ -28,7 +28,8 @@ static inline uint64_t seed_of_the_run(void) {
 
 /* The byte at `position` of message (from, to, iteration, index). */
 static inline uint8_t content(int from, int to, uint32_t iteration, uint32_t index, size_t position) {
-    uint64_t state = ((uint64_t)from << 48) ^ ((uint64_t)to << 40) ^ ((uint64_t)iteration << 20) ^ index ^ (position / 8);
+    uint64_t state =
+        ((uint64_t)from << 48) ^ ((uint64_t)to << 40) ^ ((uint64_t)iteration << 20) ^ index ^ (position / 8);
     return (uint8_t)(random_next(&state) >> (8 * (position % 8)));
 }
 
@@ -37,7 +38,8 @@ static inline void fill(uint8_t *data, size_t bytes, int from, int to, uint32_t 
         data[i] = content(from, to, iteration, index, i);
 }
 
-static inline int is_filled(const uint8_t *data, size_t bytes, int from, int to, uint32_t iteration, uint32_t index) {
+static inline int is_filled(const uint8_t *data, size_t bytes, int from, int to, uint32_t iteration,
+                            uint32_t index) {
     for (size_t i = 0; i < bytes; i++)
         if (data[i] != content(from, to, iteration, index, i))
             return 0;

@@ -1,14 +1,15 @@
-/* Threads as ranks on the virtual clock: every arrival is exact, and equal to what a naive computation over the list of
- * all messages of a link says. */
+/* Threads as ranks on the virtual clock: every arrival is exact, and equal to what a naive computation over
+ * the list of all messages of a link says. */
 #include "run/transport/message.h"
 
+#include "base/memory.h"
 #include "run/transport/transport.h"
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
 
 #define RANKS 4
-#define MESSAGES 12   /* a directed pair and iteration */
+#define MESSAGES 12 /* a directed pair and iteration */
 #define ITERATIONS 5
 #define LARGEST 3000
 
@@ -58,7 +59,8 @@ static void play_iteration(player *p, uint32_t iteration) {
             continue;
         sl_transport_emulate(p->transport, peer, c->emulation[iteration][p->rank][peer]);
         for (int i = 0; i < MESSAGES; i++)
-            HOLDS(sl_transport_receive(p->transport, peer, iteration, c->index[peer][p->rank][i], buffer(p->in, peer, i),
+            HOLDS(sl_transport_receive(p->transport, peer, iteration, c->index[peer][p->rank][i],
+                                       buffer(p->in, peer, i),
                                        c->plan[iteration][peer][p->rank][i].bytes) == SL_OK);
     }
     for (int i = 0; i < MESSAGES; i++)
@@ -68,8 +70,8 @@ static void play_iteration(player *p, uint32_t iteration) {
                 continue;
             sl_clock_sleep_until(c->clock, m->handed);
             fill(buffer(p->out, peer, i), m->bytes, p->rank, peer, iteration, c->index[p->rank][peer][i]);
-            HOLDS(sl_transport_send(p->transport, peer, iteration, c->index[p->rank][peer][i], buffer(p->out, peer, i),
-                                    m->bytes, m->ready) == SL_OK);
+            HOLDS(sl_transport_send(p->transport, peer, iteration, c->index[p->rank][peer][i],
+                                    buffer(p->out, peer, i), m->bytes, m->ready) == SL_OK);
         }
     for (int k = 0; k < MESSAGES; k++)
         for (int peer = 0; peer < RANKS; peer++) {
@@ -78,14 +80,16 @@ static void play_iteration(player *p, uint32_t iteration) {
             int i = (int)c->wanted[peer][p->rank][k];
             planned *m = &c->plan[iteration][peer][p->rank][i];
             uint32_t index = c->index[peer][p->rank][i];
-            HOLDS(sl_transport_wait(p->transport, peer, iteration, index, SL_TIME_NEVER, &m->arrived) == SL_OK);
+            HOLDS(sl_transport_wait(p->transport, peer, iteration, index, SL_TIME_NEVER, &m->arrived) ==
+                  SL_OK);
             HOLDS(sl_clock_now(c->clock) >= m->arrived);
             HOLDS(is_filled(buffer(p->in, peer, i), m->bytes, peer, p->rank, iteration, index));
         }
     for (int i = 0; i < MESSAGES; i++)
         for (int peer = 0; peer < RANKS; peer++)
             if (peer != p->rank)
-                HOLDS(sl_transport_wait_sent(p->transport, peer, iteration, c->index[p->rank][peer][i], SL_TIME_NEVER,
+                HOLDS(sl_transport_wait_sent(p->transport, peer, iteration, c->index[p->rank][peer][i],
+                                             SL_TIME_NEVER,
                                              &c->plan[iteration][p->rank][peer][i].sent) == SL_OK);
 }
 
@@ -110,8 +114,8 @@ static int by_ready_then_index(const void *a, const void *b) {
     return x->index < y->index ? -1 : 1;
 }
 
-/* First come first served with everything handed over before it is ready: sort all messages of the link, then go
- * through them once. */
+/* First come first served with everything handed over before it is ready: sort all messages of the link, then
+ * go through them once. */
 static void expect(cluster *c, int from, int to) {
     listed all[ITERATIONS * MESSAGES];
     sl_time free_at = 0, last_due = 0;
@@ -141,8 +145,8 @@ static void shuffle(uint64_t *seed, uint32_t *numbers) {
     }
 }
 
-/* Iterations are 1 s apart, so that each is over when the next begins and handing over happens at the planned moments;
- * within one, transfers overlap and ready times cross as they like. */
+/* Iterations are 1 s apart, so that each is over when the next begins and handing over happens at the planned
+ * moments; within one, transfers overlap and ready times cross as they like. */
 static void make_plan(cluster *c, uint64_t *seed) {
     static const double rates[] = {0, 1e6, 3e6, 1e9}; /* bytes a second */
     for (int from = 0; from < RANKS; from++)
@@ -160,9 +164,9 @@ static void make_plan(cluster *c, uint64_t *seed) {
                     m->bytes = random_next(seed) % (LARGEST + 1);
                     m->handed = handed;
                     m->ready = handed + (sl_time)(1 + random_next(seed) % 6) * SL_MS;
-                    c->emulation[k][from][to] = (sl_link_emulation){
-                        .latency = (sl_time)(random_next(seed) % 30) * SL_MS,
-                        .bytes_per_second = rates[random_next(seed) % 4]};
+                    c->emulation[k][from][to] =
+                        (sl_link_emulation){.latency = (sl_time)(random_next(seed) % 30) * SL_MS,
+                                            .bytes_per_second = rates[random_next(seed) % 4]};
                 }
             }
         }
@@ -177,7 +181,9 @@ static void run_cluster(cluster *c) {
     assert_ok(sl_transport_hub_open(RANKS, LARGEST, MESSAGES, &c->hub));
     for (int r = 0; r < RANKS; r++) {
         sl_transport_config config = {.rank = r, .ranks = RANKS, .clock = c->clock, .hub = c->hub};
-        players[r] = (player){.c = c, .rank = r, .in = memory + (size_t)(2 * r) * RANKS * MESSAGES * LARGEST,
+        players[r] = (player){.c = c,
+                              .rank = r,
+                              .in = memory + (size_t)(2 * r) * RANKS * MESSAGES * LARGEST,
                               .out = memory + (size_t)(2 * r + 1) * RANKS * MESSAGES * LARGEST};
         assert_ok(sl_transport_open(&config, -1, SL_SECOND, &players[r].transport));
     }
@@ -255,8 +261,10 @@ static void emulation_changed_in_mid_run_holds_for_messages_from_then_on(void **
     for (uint32_t i = 0; i < 3; i++)
         assert_ok(sl_transport_receive(w.transport[1], 0, 0, i, &in[i], 8));
     assert_ok(sl_transport_send(w.transport[0], 1, 0, 0, &out[0], 8, 10 * SL_MS)); /* no emulation */
-    sl_transport_emulate(w.transport[0], 1, (sl_link_emulation){.latency = 60 * SL_MS, .bytes_per_second = 1000});
-    assert_ok(sl_transport_send(w.transport[0], 1, 0, 1, &out[1], 8, 20 * SL_MS)); /* 8 ms on the link, 60 later */
+    sl_transport_emulate(w.transport[0], 1,
+                         (sl_link_emulation){.latency = 60 * SL_MS, .bytes_per_second = 1000});
+    assert_ok(
+        sl_transport_send(w.transport[0], 1, 0, 1, &out[1], 8, 20 * SL_MS)); /* 8 ms on the link, 60 later */
     sl_transport_emulate(w.transport[0], 1, (sl_link_emulation){0});
     assert_ok(sl_transport_send(w.transport[0], 1, 0, 2, &out[2], 8, 100 * SL_MS));
     for (uint32_t i = 0; i < 3; i++) {
@@ -273,7 +281,8 @@ static void emulation_changed_in_mid_run_holds_for_messages_from_then_on(void **
     sl_clock_close(clock);
 }
 
-static void a_message_handed_over_late_is_timed_from_its_ready_time_and_arrives_at_once_when_overdue(void **state) {
+static void
+a_message_handed_over_late_is_timed_from_its_ready_time_and_arrives_at_once_when_overdue(void **state) {
     (void)state;
     two w;
     sl_clock *clock;
@@ -282,11 +291,13 @@ static void a_message_handed_over_late_is_timed_from_its_ready_time_and_arrives_
     assert_ok(sl_clock_open_virtual(1, &clock));
     open_two(&w, clock, 8, 4);
     sl_clock_sleep_until(clock, 100 * SL_MS);
-    /* 8 bytes at 1 kB/s: 8 ms on the link, 20 ms of latency. The first was ready at 40: on the link until 48, due at
-     * 68, long past. The second was ready at 45: until 56, due at 76, past. The third was ready at 90: until 98, due
-     * at 118, which is still to come. */
-    sl_transport_emulate(w.transport[0], 1, (sl_link_emulation){.latency = 20 * SL_MS, .bytes_per_second = 1000});
-    static const sl_time ready[3] = {40 * SL_MS, 45 * SL_MS, 90 * SL_MS}, end[3] = {48 * SL_MS, 56 * SL_MS, 98 * SL_MS};
+    /* 8 bytes at 1 kB/s: 8 ms on the link, 20 ms of latency. The first was ready at 40: on the link until 48,
+     * due at 68, long past. The second was ready at 45: until 56, due at 76, past. The third was ready at 90:
+     * until 98, due at 118, which is still to come. */
+    sl_transport_emulate(w.transport[0], 1,
+                         (sl_link_emulation){.latency = 20 * SL_MS, .bytes_per_second = 1000});
+    static const sl_time ready[3] = {40 * SL_MS, 45 * SL_MS, 90 * SL_MS},
+                         end[3] = {48 * SL_MS, 56 * SL_MS, 98 * SL_MS};
     for (uint32_t i = 0; i < 3; i++)
         assert_ok(sl_transport_send(w.transport[0], 1, 0, i, &data, 8, ready[i]));
     for (uint32_t i = 0; i < 3; i++) {
@@ -367,8 +378,8 @@ static void requests_that_make_no_sense_are_refused_with_a_reason(void **state) 
     sl_clock_close(clock);
 }
 
-/* The receiver leaves its messages where they are; the sender goes on for a whole round more, whose messages must wait
- * for the places, in order, and overwrite nothing. */
+/* The receiver leaves its messages where they are; the sender goes on for a whole round more, whose messages
+ * must wait for the places, in order, and overwrite nothing. */
 static void a_message_without_a_free_place_waits_for_the_receiver(void **state) {
     (void)state;
     two w;
@@ -390,7 +401,8 @@ static void a_message_without_a_free_place_waits_for_the_receiver(void **state) 
             assert_ok(sl_transport_receive(w.transport[1], 0, k, i, &in[k][i], 4));
             assert_ok(sl_transport_wait(w.transport[1], 0, k, i, SL_TIME_NEVER, &arrived));
             assert_int_equal(in[k][i], out[k][i]);
-            assert_int_equal(arrived, k == 0 ? 0 : 5 * SL_MS); /* the places became free when the clock stood at 5 ms */
+            assert_int_equal(
+                arrived, k == 0 ? 0 : 5 * SL_MS); /* the places became free when the clock stood at 5 ms */
         }
     for (uint32_t i = 0; i < 3; i++)
         assert_ok(sl_transport_wait_sent(w.transport[0], 1, 1, i, SL_TIME_NEVER, NULL));
@@ -428,7 +440,8 @@ static void *wait_for_ever(void *object) {
     uint32_t in;
     if (w->sent) {
         /* ready in the far future */
-        w->status = sl_transport_send(w->transport, 1, 0, 0, &in, 4, sl_clock_now(sl_clock_real()) + 3600 * SL_SECOND);
+        w->status = sl_transport_send(w->transport, 1, 0, 0, &in, 4,
+                                      sl_clock_now(sl_clock_real()) + 3600 * SL_SECOND);
         atomic_store(&w->about_to_wait, 1);
         if (w->status == SL_OK)
             w->status = sl_transport_wait_sent(w->transport, 1, 0, 0, SL_TIME_NEVER, NULL);
@@ -455,7 +468,8 @@ static void an_abort_ends_every_wait_whenever_it_comes(void **state) {
         while (!atomic_load(&one.about_to_wait))
             sched_yield();
         /* from before it sleeps to well after */
-        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + (sl_time)(random_next(&seed) % 100000));
+        sl_clock_sleep_until(sl_clock_real(),
+                             sl_clock_now(sl_clock_real()) + (sl_time)(random_next(&seed) % 100000));
         sl_transport_abort(w.transport[0]);
         pthread_join(thread, NULL);
         assert_int_equal(one.status, SL_EPEER);
@@ -466,17 +480,42 @@ static void an_abort_ends_every_wait_whenever_it_comes(void **state) {
     }
 }
 
+static void an_allocation_that_fails_anywhere_while_opening_is_an_error_and_leaves_nothing(void **state) {
+    (void)state;
+    int failures = 0;
+    for (long n = 0;; n++) {
+        sl_transport_hub *hub = NULL;
+        sl_transport *t = NULL;
+        sl_alloc_fail_at(n);
+        sl_status status = sl_transport_hub_open(3, 100, 4, &hub);
+        if (status == SL_OK) {
+            sl_transport_config config = {.rank = 1, .ranks = 3, .clock = sl_clock_real(), .hub = hub};
+            status = sl_transport_open(&config, -1, 0, &t);
+        }
+        sl_alloc_fail_at(-1);
+        assert_true(status == SL_OK || (status == SL_ENOMEM && t == NULL));
+        failures += status != SL_OK;
+        sl_transport_close(t);
+        sl_transport_hub_close(hub);
+        if (status == SL_OK)
+            break;
+    }
+    assert_true(failures > 10); /* three regions, two peers of six arrays each, and more */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_messages_arrive_whole_and_exactly_when_the_naive_computation_says),
         cmocka_unit_test(emulation_changed_in_mid_run_holds_for_messages_from_then_on),
-        cmocka_unit_test(a_message_handed_over_late_is_timed_from_its_ready_time_and_arrives_at_once_when_overdue),
+        cmocka_unit_test(
+            a_message_handed_over_late_is_timed_from_its_ready_time_and_arrives_at_once_when_overdue),
         cmocka_unit_test(a_deadline_ends_a_wait_and_the_message_can_still_come),
         cmocka_unit_test(a_message_of_another_size_than_posted_is_refused_and_writes_nothing),
         cmocka_unit_test(requests_that_make_no_sense_are_refused_with_a_reason),
         cmocka_unit_test(a_message_without_a_free_place_waits_for_the_receiver),
         cmocka_unit_test(a_deadlock_on_the_virtual_clock_is_an_error_and_no_hang),
         cmocka_unit_test(an_abort_ends_every_wait_whenever_it_comes),
+        cmocka_unit_test(an_allocation_that_fails_anywhere_while_opening_is_an_error_and_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The timing of an emulated link, against a computation by hand and against one that looks at all messages at once. */
+/* The timing of an emulated link, against a computation by hand and against one that looks at all messages at
+ * once. */
 #include "check.h"
 
 #include "run/transport/link.h"
@@ -27,7 +28,8 @@ static void a_message_waits_for_the_link_and_arrives_the_latency_later(void **st
     (void)state;
     sl_link link;
     assert_ok(sl_link_open(&link, 4));
-    /* 1 MB/s: 1,000 bytes take 1 ms. The second is ready while the first is on the link; the third finds it free. */
+    /* 1 MB/s: 1,000 bytes take 1 ms. The second is ready while the first is on the link; the third finds it
+     * free. */
     sl_link_message m[3] = {message(0, 5 * SL_MS, 0, 1000, 20 * SL_MS, 1e6),
                             message(0, 5 * SL_MS + 400000, 1, 2000, 20 * SL_MS, 1e6),
                             message(0, 30 * SL_MS, 2, 500, 20 * SL_MS, 1e6)};
@@ -59,8 +61,8 @@ static void a_message_ready_earlier_goes_in_front_unless_the_other_has_started(v
     (void)state;
     sl_link link;
     assert_ok(sl_link_open(&link, 4));
-    /* 1 byte a ns. At time 0: one ready at 0 starts at once; one ready at 100 waits. At 50 one comes that is ready at
-     * 60: it goes in front of the latter, never of the former. Equal ready times go by index. */
+    /* 1 byte a ns. At time 0: one ready at 0 starts at once; one ready at 100 waits. At 50 one comes that is
+     * ready at 60: it goes in front of the latter, never of the former. Equal ready times go by index. */
     sl_link_message m[4] = {message(0, 0, 5, 40, 0, 1e9), message(0, 100, 6, 40, 0, 1e9),
                             message(50, 60, 7, 70, 0, 1e9), message(50, 60, 4, 10, 0, 1e9)};
     for (int i = 0; i < 4; i++)

@@ -1,4 +1,5 @@
-/* Ranks on different hosts: TCP over the loopback interface between processes that give different host names. */
+/* Ranks on different hosts: TCP over the loopback interface between processes that give different host names.
+ */
 #include "run/transport/message.h"
 
 #include "run/transport/transport.h"
@@ -27,8 +28,13 @@ static void listen_both(pair *p, const char *where) {
 }
 
 static sl_transport_config config_of(const pair *p, int rank, size_t message_bytes, int slots) {
-    return (sl_transport_config){.rank = rank, .ranks = 2, .clock = sl_clock_real(), .addresses = p->address,
-                                 .key = {42, 7}, .message_bytes = message_bytes, .slots = slots};
+    return (sl_transport_config){.rank = rank,
+                                 .ranks = 2,
+                                 .clock = sl_clock_real(),
+                                 .addresses = p->address,
+                                 .key = {42, 7},
+                                 .message_bytes = message_bytes,
+                                 .slots = slots};
 }
 
 static size_t size_of(int from, uint32_t iteration, uint32_t index) {
@@ -51,7 +57,8 @@ static void exchange(const pair *p, int rank) {
         for (uint32_t i = 0; i < MESSAGES; i++) {
             MUST(sl_transport_receive(t, peer, k, i, in[i], size_of(peer, k, i)) == SL_OK);
             fill(out[i], size_of(rank, k, i), rank, peer, k, i);
-            MUST(sl_transport_send(t, peer, k, i, out[i], size_of(rank, k, i), sl_clock_now(config.clock)) == SL_OK);
+            MUST(sl_transport_send(t, peer, k, i, out[i], size_of(rank, k, i), sl_clock_now(config.clock)) ==
+                 SL_OK);
         }
         for (uint32_t i = MESSAGES; i-- > 0;) {
             MUST(sl_transport_wait(t, peer, k, i, deadline, &arrived) == SL_OK);
@@ -111,7 +118,8 @@ static void listening_needs_an_address_of_this_host(void **state) {
     assert_string_equal(address.address, "127.0.0.1");
     close(made);
     assert_fails(sl_transport_listen("nonsense0", &address, &made), SL_EINVAL, "nonsense0");
-    assert_fails(sl_transport_listen("192.0.2.1", &address, &made), SL_ESYS, "192.0.2.1"); /* reserved, nobody's */
+    assert_fails(sl_transport_listen("192.0.2.1", &address, &made), SL_ESYS,
+                 "192.0.2.1"); /* reserved, nobody's */
     assert_int_equal(made, -1);
 }
 
@@ -146,7 +154,8 @@ static int connect_to(const sl_transport_address *a) {
     return made;
 }
 
-/* 100 connections stand before the peer's in the queue: more than the table holds, silent ones and talkative ones. */
+/* 100 connections stand before the peer's in the queue: more than the table holds, silent ones and talkative
+ * ones. */
 static void strangers_are_dropped_and_do_not_keep_the_peer_out(void **state) {
     (void)state;
     enum { STRANGERS = 100 };
@@ -177,7 +186,8 @@ static void strangers_are_dropped_and_do_not_keep_the_peer_out(void **state) {
     sl_transport *t;
     int out = 1234;
     assert_ok(sl_transport_open(&config, p.socket[0], 20 * SL_SECOND, &t));
-    assert_true(sl_transport_strangers(t) >= STRANGERS / 2); /* all the talkative ones, and silent ones for want of room */
+    assert_true(sl_transport_strangers(t) >=
+                STRANGERS / 2); /* all the talkative ones, and silent ones for want of room */
     assert_ok(sl_transport_send(t, 1, 0, 0, &out, sizeof out, 0));
     assert_ok(sl_transport_wait_sent(t, 1, 0, 0, sl_clock_now(config.clock) + 20 * SL_SECOND, NULL));
     check_child(child);
@@ -248,7 +258,8 @@ static void an_orderly_close_loses_nothing_that_was_acknowledged(void **state) {
         for (uint32_t i = 0; i < 2; i++)
             MUST(sl_transport_send(t, 0, 0, i, &out[i], 8, 0) == SL_OK);
         for (uint32_t i = 0; i < 2; i++)
-            MUST(sl_transport_wait_sent(t, 0, 0, i, sl_clock_now(config.clock) + 20 * SL_SECOND, NULL) == SL_OK);
+            MUST(sl_transport_wait_sent(t, 0, 0, i, sl_clock_now(config.clock) + 20 * SL_SECOND, NULL) ==
+                 SL_OK);
         sl_transport_close(t);
         _exit(0);
     }
@@ -268,7 +279,8 @@ static void an_orderly_close_loses_nothing_that_was_acknowledged(void **state) {
     sl_transport_close(t);
 }
 
-/* One direction, a receiver that takes its time: the sender fills the receiver's places and the held ones, and waits. */
+/* One direction, a receiver that takes its time: the sender fills the receiver's places and the held ones,
+ * and waits. */
 static void a_sender_that_runs_ahead_is_held_back_and_loses_nothing(void **state) {
     (void)state;
     enum { COUNT = 400, SLOTS = 3 };
@@ -309,6 +321,35 @@ static void a_sender_that_runs_ahead_is_held_back_and_loses_nothing(void **state
     sl_transport_close(t);
 }
 
+static void a_message_larger_than_agreed_cuts_the_peer_off(void **state) {
+    (void)state;
+    pair p;
+    listen_both(&p, "127.0.0.1");
+    pid_t child = fork();
+    if (child == 0) {
+        sl_transport_config config = config_of(&p, 1, 200, 2); /* thinks that 200 bytes are allowed */
+        uint8_t out[200] = {0};
+        sl_transport *t;
+        close(p.socket[0]);
+        MUST(sl_transport_open(&config, p.socket[1], 20 * SL_SECOND, &t) == SL_OK);
+        MUST(sl_transport_send(t, 0, 0, 0, out, sizeof out, 0) == SL_OK);
+        MUST(sl_transport_wait_sent(t, 0, 0, 0, SL_TIME_NEVER, NULL) == SL_EPEER);
+        MUST(strstr(sl_error_text(), "link 1 -> 0") != NULL);
+        sl_transport_close(t);
+        _exit(0);
+    }
+    close(p.socket[1]);
+    sl_transport_config config = config_of(&p, 0, 64, 2);
+    uint8_t in[64];
+    sl_transport *t;
+    assert_ok(sl_transport_open(&config, p.socket[0], 20 * SL_SECOND, &t));
+    assert_ok(sl_transport_receive(t, 1, 0, 0, in, sizeof in));
+    assert_fails(sl_transport_wait(t, 1, 0, 0, SL_TIME_NEVER, NULL), SL_EPEER,
+                 "link 1 -> 0: rank 1 broke the protocol");
+    check_child(child);
+    sl_transport_close(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_cross_ipv4_whole),
@@ -317,6 +358,7 @@ int main(void) {
         cmocka_unit_test(a_rank_with_another_key_is_refused_on_both_sides),
         cmocka_unit_test(strangers_are_dropped_and_do_not_keep_the_peer_out),
         cmocka_unit_test(the_death_of_a_peer_ends_waits_on_it_and_names_the_link),
+        cmocka_unit_test(a_message_larger_than_agreed_cuts_the_peer_off),
         cmocka_unit_test(an_orderly_close_loses_nothing_that_was_acknowledged),
         cmocka_unit_test(a_sender_that_runs_ahead_is_held_back_and_loses_nothing),
     };
