@@ -208,6 +208,7 @@ static sl_status take(sl_adaptation *a, int iteration, sl_plan *plan, sl_decisio
     }
     d->plan = a->running;
     a->last_swap = iteration;
+    a->kept = 1; /* the swap is the answer to this event; no reason for inaction is owed */
     a->better_since = a->relieved_since = 0;
     return SL_OK;
 }

@@ -14,7 +14,7 @@ if not os.path.exists(os.path.join(build, "slackline-worker")):
 
 SMALL = """
 model: {kind: gpt2, layers: 4, width: 64, heads: 4, context: 32}
-data: {files: ["%s/README.md", "%s/docs/*.md", "%s/src/base/*.c"], seed: 3}
+data: {files: ["%s/docs/*.md", "%s/src/plan/*/*.c", "%s/src/base/*.c"], seed: 3}
 parallel: {pipeline: 1}
 batch: {microbatches: 6, size: 2}
 optimizer: {kind: adamw, lr: 1e-3, clip: 0.5, warmup: 2}

@@ -227,7 +227,7 @@ sl_status sl_binding_validate(sl_binding *b, sl_group *group, double *loss) {
 }
 
 sl_status sl_binding_hash(sl_binding *b, sl_group *group, uint64_t *hash) {
-    sl_hash *h;
+    sl_hash *h = NULL;
     int count, counts[SL_MAX_RANKS];
     size_t sizes[SL_MAX_RANKS];
     float *received = NULL;

@@ -58,6 +58,7 @@ typedef struct trainer {
     char schedule[64];
     sl_time last_begin;
     sl_iteration pending;      /* written when its period is known */
+    char pending_schedule[64]; /* a swap may change `schedule` before that */
     sl_problem pending_problem;
     sl_timeline pending_timeline;
 } trainer;
@@ -412,6 +413,8 @@ static sl_status judge(trainer *t, int iteration, sl_time begin, const report *r
     t->pending.phase = before;
     print_iteration(t, &it);
     t->pending = it;
+    memcpy(t->pending_schedule, t->schedule, sizeof t->schedule);
+    t->pending.schedule = t->pending_schedule;
     t->last_begin = begin;
     if (!t->run->adapt)
         d->verdict = SL_VERDICT_KEEP;
