@@ -163,8 +163,16 @@ static void describe(const sl_adaptation *a, const sl_problem *measured, sl_even
     int stage = slow_stage(a, measured, &factor);
     sl_time growth = worst_growth(a, measured, &event->from, &event->to);
     if (growth > 0) {
-        snprintf(event->seen, sizeof event->seen, "link %d-%d: %.2f ms one way, healthy %.2f ms", event->from,
-                 event->to, sl_to_ms(link_delay(measured, event->from, event->to)),
+        sl_time back = link_delay(measured, event->to, event->from) - link_delay(&a->healthy, event->to, event->from);
+        int both = 2 * back > growth;
+        if (both && event->from > event->to) {
+            int swap = event->from;
+            event->from = event->to;
+            event->to = swap;
+        }
+        snprintf(event->seen, sizeof event->seen, "link %d-%d, %s: %.2f ms one way, healthy %.2f ms", event->from,
+                 event->to, both ? "both directions" : "this direction only",
+                 sl_to_ms(link_delay(measured, event->from, event->to)),
                  sl_to_ms(link_delay(&a->healthy, event->from, event->to)));
     } else if (stage >= 0) {
         event->rank = sl_problem_rank(measured, stage);

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const phase_names[SL_PHASES] = {"healthy", "slow, not adapted", "adapted", "relieved",
-                                                   "relieved, still adapted"};
-static const char *const phase_keys[SL_PHASES] = {"healthy", "slow", "adapted", "relieved", "between"};
+static const char *const phase_names[SL_PHASES] = {"healthy", "slow, not adapted", "adapted",
+                                                   "relieved, still adapted", "relieved"};
+static const char *const phase_keys[SL_PHASES] = {"healthy", "slow", "adapted", "between", "relieved"};
 
 /* What the table needs of one iteration. */
 typedef struct row {

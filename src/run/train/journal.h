@@ -14,8 +14,8 @@ typedef enum sl_phase {
     SL_PHASE_HEALTHY,  /* first schedule, no trouble yet */
     SL_PHASE_SLOW,     /* trouble, first schedule still */
     SL_PHASE_ADAPTED,  /* trouble, another schedule */
-    SL_PHASE_RELIEVED, /* first schedule, after trouble */
     SL_PHASE_BETWEEN,  /* another schedule, no trouble: relief was not yet acted upon */
+    SL_PHASE_RELIEVED, /* first schedule, after trouble */
     SL_PHASES
 } sl_phase;
 
