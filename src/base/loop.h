@@ -1,9 +1,10 @@
-/* An event loop: one thread that sleeps in epoll until a file is ready, a time has come or a signal was sent, and then
- * calls who asked. Times are those of the real clock (base/clock.h): a loop waits for the outside world, which has no
- * virtual time.
+/* An event loop: one thread that sleeps in epoll until a file is ready, a time has come or a signal was sent,
+ * and then calls who asked. Times are those of the real clock (base/clock.h): a loop waits for the outside
+ * world, which has no virtual time.
  *
- * Callbacks run one after the other on the thread in sl_loop_run; they may watch, unwatch (themselves too), set timers
- * and stop the loop. A callback's failure ends sl_loop_run with its status. Not for use by several threads. */
+ * Callbacks run one after the other on the thread in sl_loop_run; they may watch, unwatch (themselves too),
+ * set timers and stop the loop. A callback's failure ends sl_loop_run with its status. Not for use by several
+ * threads. */
 #ifndef SL_BASE_LOOP_H
 #define SL_BASE_LOOP_H
 
@@ -23,16 +24,18 @@ void sl_loop_close(sl_loop *loop);
 
 /** Calls `call` whenever `file` can be read or its other end closed, until unwatched. One watch a file. */
 sl_status sl_loop_watch(sl_loop *loop, int file, sl_loop_file_call call, void *context);
-/** No more calls for `file`, not even those of events that have been seen already. Unknown files are ignored. */
+/** No more calls for `file`, not even those of events that have been seen already. Unknown files are ignored.
+ */
 void sl_loop_unwatch(sl_loop *loop, int file);
 
-/** Calls `call` once at `deadline` (in the past: at the next turn). *timer names it for sl_loop_forget; may be NULL. */
+/** Calls `call` once at `deadline` (in the past: at the next turn). *timer names it for sl_loop_forget; may
+ * be NULL. */
 sl_status sl_loop_at(sl_loop *loop, sl_time deadline, sl_loop_time_call call, void *context, int *timer);
 /** The timer will not be called any more. Timers that were called already are ignored. */
 void sl_loop_forget(sl_loop *loop, int timer);
 
-/** Calls `call` for each signal of `set`, which the caller has blocked (sigprocmask). Only `si_signo`, `si_pid` and
- *  `si_code` are filled. Once a loop. */
+/** Calls `call` for each signal of `set`, which the caller has blocked (sigprocmask). Only `si_signo`,
+ * `si_pid` and `si_code` are filled. Once a loop. */
 sl_status sl_loop_signals(sl_loop *loop, const sigset_t *set, sl_loop_signal_call call, void *context);
 
 /** Sleeps and calls until sl_loop_stop, or until a callback fails (its status). */

@@ -19,8 +19,8 @@ typedef struct sl_left_error {
 sl_status sl_launch_cause_leave(const char *temporary, int rank, sl_status status, const char *text) {
     char path[512], content[1200];
     snprintf(path, sizeof path, "%s/error.%d.%d", temporary, rank, (int)getpid());
-    int size = snprintf(content, sizeof content, "%" PRId64 " %d %d\n%.1000s", sl_clock_now(sl_clock_real()), rank,
-                        (int)status, text);
+    int size = snprintf(content, sizeof content, "%" PRId64 " %d %d\n%.1000s", sl_clock_now(sl_clock_real()),
+                        rank, (int)status, text);
     return sl_file_write(path, content, (size_t)size);
 }
 
@@ -30,8 +30,9 @@ static int read_error(const char *path, sl_left_error *error) {
     if (sl_file_read(path, &content, &size) != SL_OK)
         return 0;
     int start = 0;
-    error->found = sscanf(content, "%" SCNd64 " %d %d%n", &error->time, &error->rank, &error->status, &start) == 3 &&
-                   content[start] == '\n';
+    error->found =
+        sscanf(content, "%" SCNd64 " %d %d%n", &error->time, &error->rank, &error->status, &start) == 3 &&
+        content[start] == '\n';
     if (error->found)
         snprintf(error->text, sizeof error->text, "%s", content + start + 1);
     sl_free(content);
@@ -66,7 +67,8 @@ static sl_left_error find_error(const char *temporary, int rank) {
 }
 
 static sl_status report_error(const sl_left_error *error, int *exit_code) {
-    sl_status status = error->status > SL_OK && error->status <= SL_EPEER ? (sl_status)error->status : SL_ESYS;
+    sl_status status =
+        error->status > SL_OK && error->status <= SL_EPEER ? (sl_status)error->status : SL_ESYS;
     *exit_code = sl_exit_code(status);
     if (error->rank < 0)
         return sl_error(status, "%s", error->text);
@@ -119,8 +121,8 @@ sl_status sl_launch_cause(const char *temporary, const char *durable, const sl_m
     if (first.found && first.status != SL_EPEER)
         return report_error(&first, exit_code);
     if (WIFSIGNALED(wait_status))
-        return sl_error(SL_EPEER, "mpirun (pid %d) was killed by signal %d (SIG%s)", pid, WTERMSIG(wait_status),
-                        signal_name(WTERMSIG(wait_status)));
+        return sl_error(SL_EPEER, "mpirun (pid %d) was killed by signal %d (SIG%s)", pid,
+                        WTERMSIG(wait_status), signal_name(WTERMSIG(wait_status)));
     if (first.found)
         return report_error(&first, exit_code);
     if (report->rank >= 0 && report->exit_code != 0)

@@ -1,16 +1,17 @@
-/* Why a run failed, in one line. The cause is not always what is seen first: when a rank dies, its neighbours complain
- * about a lost peer. A worker's own words come before mpirun's, a cause (bad data, a signal) before its consequence
- * (SL_EPEER), and what is earlier before what is later. */
+/* Why a run failed, in one line. The cause is not always what is seen first: when a rank dies, its neighbours
+ * complain about a lost peer. A worker's own words come before mpirun's, a cause (bad data, a signal) before
+ * its consequence (SL_EPEER), and what is earlier before what is later. */
 #ifndef SL_LAUNCH_CAUSE_H
 #define SL_LAUNCH_CAUSE_H
 
 #include "launch/mpirun.h"
 
-/** Writes the error text of rank `rank` (-1: not known) as a file that sl_launch_cause finds, complete or not at all. */
+/** Writes the error text of rank `rank` (-1: not known) as a file that sl_launch_cause finds, complete or not
+ * at all. */
 sl_status sl_launch_cause_leave(const char *temporary, int rank, sl_status status, const char *text);
 
-/** Formats the cause as the error text and returns its status. `wait_status`: how mpirun (process `pid`) ended.
- *  SL_OK with no text when it ended well. `durable` is named as the place of mpirun's log. */
+/** Formats the cause as the error text and returns its status. `wait_status`: how mpirun (process `pid`)
+ * ended. SL_OK with no text when it ended well. `durable` is named as the place of mpirun's log. */
 sl_status sl_launch_cause(const char *temporary, const char *durable, const sl_mpirun_report *report, int pid,
                           int wait_status, int *exit_code);
 

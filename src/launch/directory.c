@@ -16,8 +16,8 @@
 
 static const char memory_file_system[] = "/dev/shm";
 
-/* Containers often get 64 MiB of /dev/shm; below half of that Open MPI's and the transport's segments would not fit,
- * and a full memory file system shows up as SIGBUS in the middle of a run. */
+/* Containers often get 64 MiB of /dev/shm; below half of that Open MPI's and the transport's segments would
+ * not fit, and a full memory file system shows up as SIGBUS in the middle of a run. */
 static const unsigned long long least_free = 32ull << 20;
 
 enum { TRIES = 500 };
@@ -35,8 +35,8 @@ static int open_owner(const char *path) {
     return open(owner, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Takes the lock, and checks that the file was not removed between opening and locking: one who clears up also takes
- * the lock first. */
+/* Takes the lock, and checks that the file was not removed between opening and locking: one who clears up
+ * also takes the lock first. */
 static int lock_owner(const char *path, int how) {
     int file = open_owner(path);
     if (file < 0)
@@ -60,7 +60,8 @@ static void describe_owner(int file, const char *durable) {
 
 static sl_status make_below(const char *base, const char *durable, sl_launch_directory *directory) {
     for (int i = 0; i < TRIES; i++) {
-        int length = snprintf(directory->path, sizeof directory->path, "%s/slackline-%u-XXXXXX", base, (unsigned)getuid());
+        int length = snprintf(directory->path, sizeof directory->path, "%s/slackline-%u-XXXXXX", base,
+                              (unsigned)getuid());
         if (length < 0 || (size_t)length >= sizeof directory->path)
             return sl_error(SL_EINVAL, "%s: the path is too long", base);
         if (!mkdtemp(directory->path))
@@ -89,7 +90,8 @@ sl_status sl_launch_directory_make(const char *durable, sl_launch_directory *dir
 
 sl_status sl_launch_directory_join(const char *name, sl_launch_directory *directory) {
     const char *base = has_memory_file_system() ? memory_file_system : "/tmp";
-    int length = snprintf(directory->path, sizeof directory->path, "%s/slackline-%u-%s", base, (unsigned)getuid(), name);
+    int length = snprintf(directory->path, sizeof directory->path, "%s/slackline-%u-%s", base,
+                          (unsigned)getuid(), name);
     if (length < 0 || (size_t)length >= sizeof directory->path || strchr(name, '/'))
         return sl_error(SL_EINVAL, "'%s' cannot name a directory", name);
     for (int i = 0; i < TRIES; i++) {
@@ -143,8 +145,8 @@ static void clear_below(const char *base) {
         struct stat found;
         int length = snprintf(directory.path, sizeof directory.path, "%s/%s", base, entry->d_name);
         if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || length < 0 ||
-            (size_t)length >= sizeof directory.path || lstat(directory.path, &found) != 0 || !S_ISDIR(found.st_mode) ||
-            found.st_uid != getuid())
+            (size_t)length >= sizeof directory.path || lstat(directory.path, &found) != 0 ||
+            !S_ISDIR(found.st_mode) || found.st_uid != getuid())
             continue;
         directory.lock = lock_owner(directory.path, LOCK_EX);
         if (directory.lock < 0)

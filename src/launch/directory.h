@@ -1,11 +1,11 @@
-/* The temporary part of a run: a directory that holds everything which must not outlive it (shared memory, sockets,
- * Open MPI's session, workers' error files), on a memory file system where there is one.
+/* The temporary part of a run: a directory that holds everything which must not outlive it (shared memory,
+ * sockets, Open MPI's session, workers' error files), on a memory file system where there is one.
  *
- * It is alive while somebody holds the lock on its file `owner`: the supervisor and the reaper hold one lock together
- * (flock, inherited over fork), so the kernel releases it when both are gone, however they ended. A start takes the
- * lock of every directory of this user that it finds; where that succeeds nobody is left, and it ends the processes
- * that still name the directory in SLACKLINE_RUN and removes it. The lock works across process namespaces, where process
- * ids do not. */
+ * It is alive while somebody holds the lock on its file `owner`: the supervisor and the reaper hold one lock
+ * together (flock, inherited over fork), so the kernel releases it when both are gone, however they ended. A
+ * start takes the lock of every directory of this user that it finds; where that succeeds nobody is left, and
+ * it ends the processes that still name the directory in SLACKLINE_RUN and removes it. The lock works across
+ * process namespaces, where process ids do not. */
 #ifndef SL_LAUNCH_DIRECTORY_H
 #define SL_LAUNCH_DIRECTORY_H
 
@@ -24,7 +24,8 @@ sl_status sl_launch_directory_make(const char *durable, sl_launch_directory *dir
 /** Makes or joins the one of job `name` with a shared lock (ranks without a supervisor). */
 sl_status sl_launch_directory_join(const char *name, sl_launch_directory *directory);
 
-/** Removes the directory with its content and gives the lock back. Never fails (what cannot be removed stays). */
+/** Removes the directory with its content and gives the lock back. Never fails (what cannot be removed
+ * stays). */
 void sl_launch_directory_remove(sl_launch_directory *directory);
 
 /** Gives a shared lock back; the last one removes the directory. */

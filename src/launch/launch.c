@@ -47,8 +47,8 @@ static sl_status find_mpirun(void) {
     return sl_error(SL_ENONE, "mpirun is not installed (Debian: openmpi-bin)");
 }
 
-/* The durable part, locked against a second run that would write the same files. File systems without such locks go
- * unguarded. */
+/* The durable part, locked against a second run that would write the same files. File systems without such
+ * locks go unguarded. */
 static sl_status open_durable(sl_supervisor *supervisor, const char *directory) {
     supervisor->durable_made = access(directory, F_OK) != 0;
     SL_TRY(sl_directory_make(directory));
@@ -92,7 +92,8 @@ static sl_status hear_signal(void *context, const siginfo_t *signal) {
     (void)signal;
     supervisor->interrupted++;
     sl_reaper_message message = {.word = supervisor->interrupted == 1 ? SL_REAPER_TERMINATE : SL_REAPER_KILL};
-    send(supervisor->socket[0], &message, sizeof message, MSG_NOSIGNAL); /* a dead reaper is heard by hear_reaper */
+    send(supervisor->socket[0], &message, sizeof message,
+         MSG_NOSIGNAL); /* a dead reaper is heard by hear_reaper */
     return SL_OK;
 }
 
@@ -153,8 +154,8 @@ static sl_status supervise(sl_supervisor *supervisor, const sl_launch_config *co
     return SL_OK;
 }
 
-/* Lets the reaper go. If it was killed, does its work: the processes of the run die of its death (PR_SET_PDEATHSIG,
- * worker.c), but that takes a moment, and the files are still there. */
+/* Lets the reaper go. If it was killed, does its work: the processes of the run die of its death
+ * (PR_SET_PDEATHSIG, worker.c), but that takes a moment, and the files are still there. */
 static int dismiss_reaper(sl_supervisor *supervisor) {
     int status = 0;
     close_file(&supervisor->socket[0]);
@@ -181,8 +182,8 @@ static sl_status conclude(sl_supervisor *supervisor, int *exit_code) {
     if (status == SL_OK && !said) {
         *exit_code = 1;
         if (WIFSIGNALED(reaper))
-            return sl_error(SL_EPEER, "the reaper (pid %d) was killed by signal %d (SIG%s)", (int)supervisor->reaper,
-                            WTERMSIG(reaper), sigabbrev_np(WTERMSIG(reaper)));
+            return sl_error(SL_EPEER, "the reaper (pid %d) was killed by signal %d (SIG%s)",
+                            (int)supervisor->reaper, WTERMSIG(reaper), sigabbrev_np(WTERMSIG(reaper)));
         return sl_error(SL_ESYS, "the reaper could not start the run");
     }
     return status;
@@ -207,7 +208,8 @@ static sl_status run_locked(sl_supervisor *supervisor, const sl_launch_config *c
         status = conclude(supervisor, exit_code);
     else
         dismiss_reaper(supervisor); /* it kills what runs when the socket closes */
-    if (*exit_code == 2) { /* a wrong request writes nothing, also when only a worker could see that it was wrong */
+    if (*exit_code ==
+        2) { /* a wrong request writes nothing, also when only a worker could see that it was wrong */
         unlink(supervisor->log);
         if (supervisor->durable_made)
             rmdir(supervisor->durable); /* not when a worker wrote into it */
@@ -241,7 +243,8 @@ int sl_launch_inside(void) {
     for (int i = 0; rank[i]; i++)
         if (getenv(rank[i]))
             return 1;
-    /* A batch script has SLURM_PROCID too; more than one task in the step means that srun started this one. */
+    /* A batch script has SLURM_PROCID too; more than one task in the step means that srun started this one.
+     */
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
     return getenv("SLURM_PROCID") && tasks && atoi(tasks) > 1;
 }
@@ -255,7 +258,8 @@ sl_status sl_launch_program(const char *name, char **path) {
     *strrchr(place, '/') = 0;
     int size = snprintf(candidate, sizeof candidate, "%s/%s", place, name);
     if (size < 0 || (size_t)size >= sizeof candidate || access(candidate, X_OK) != 0)
-        return sl_error(SL_ENONE, "%s is not in %s: it is built where Open MPI, oneDNN and xxHash are installed", name,
+        return sl_error(SL_ENONE,
+                        "%s is not in %s: it is built where Open MPI, oneDNN and xxHash are installed", name,
                         place);
     return sl_copy_text(path, candidate);
 }

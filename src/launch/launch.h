@@ -2,11 +2,12 @@
  *
  *   supervisor (the command) -> reaper -> mpirun -> workers
  *
- * The reaper is forked first and is a child subreaper: whatever mpirun or a worker leaves behind becomes its child, so
- * it finds every process of the run by walking down from itself. A socket ties it to the supervisor: when that end
- * closes (return or SIGKILL) it ends all processes and removes the run's temporary part. If the reaper itself is
- * killed, mpirun dies by PR_SET_PDEATHSIG, the workers by watching mpirun (worker.h), and the supervisor clears up; if
- * both are killed the next start does (directory.h). README.md has the table of who dies and who clears.
+ * The reaper is forked first and is a child subreaper: whatever mpirun or a worker leaves behind becomes its
+ * child, so it finds every process of the run by walking down from itself. A socket ties it to the
+ * supervisor: when that end closes (return or SIGKILL) it ends all processes and removes the run's temporary
+ * part. If the reaper itself is killed, mpirun dies by PR_SET_PDEATHSIG, the workers by watching mpirun
+ * (worker.h), and the supervisor clears up; if both are killed the next start does (directory.h). README.md
+ * has the table of who dies and who clears.
  *
  * Failure is reported once: sl_launch_run returns the cause as its error text; banners of mpirun go to
  * DIR/mpirun.log, what workers write to stderr passes through. */
@@ -19,21 +20,21 @@
 typedef struct sl_launch_config {
     const char *directory; /* durable part of the run, made when absent; locked while the run lives */
     int ranks;
-    char *const *worker;   /* argv of every rank, NULL-terminated; worker[0] is a path or found in PATH */
-    const char *hosts;     /* as for mpirun --host; NULL: this host, or what the allocation gives */
-    sl_time grace;         /* from SIGTERM to SIGKILL when interrupted; 0: 5 s */
+    char *const *worker; /* argv of every rank, NULL-terminated; worker[0] is a path or found in PATH */
+    const char *hosts;   /* as for mpirun --host; NULL: this host, or what the allocation gives */
+    sl_time grace;       /* from SIGTERM to SIGKILL when interrupted; 0: 5 s */
 } sl_launch_config;
 
 /** Starts the run, sleeps until it has ended, and leaves no process and no temporary file of it. Workers get
- *  SLACKLINE_RUN (the temporary part) in their environment; their stdout goes to this stdout unchanged, stdin is
- *  empty. SIGINT, SIGTERM and SIGHUP end the workers by SIGTERM, then SIGKILL after `grace`: SL_ENONE "interrupted".
- *  On failure the error text is the one line with the cause: the failed worker's own words, or which rank was killed
- *  by which signal, or what happened to mpirun. *exit_code is 0, or the command's exit code (1 or 2).
- *  Call it from a process without other threads. */
+ *  SLACKLINE_RUN (the temporary part) in their environment; their stdout goes to this stdout unchanged, stdin
+ * is empty. SIGINT, SIGTERM and SIGHUP end the workers by SIGTERM, then SIGKILL after `grace`: SL_ENONE
+ * "interrupted". On failure the error text is the one line with the cause: the failed worker's own words, or
+ * which rank was killed by which signal, or what happened to mpirun. *exit_code is 0, or the command's exit
+ * code (1 or 2). Call it from a process without other threads. */
 sl_status sl_launch_run(const sl_launch_config *config, int *exit_code);
 
-/** Nonzero when mpirun or srun started this process as a rank already: then the command execs the worker directly
- *  instead of calling sl_launch_run. */
+/** Nonzero when mpirun or srun started this process as a rank already: then the command execs the worker
+ * directly instead of calling sl_launch_run. */
 int sl_launch_inside(void);
 
 /** The path of a program that is installed beside the running one (`name` such as "slackline-worker").

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 int sl_mpirun_is_local(const sl_launch_config *config) {
-    static const char *const allocations[] = {"SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE", NULL};
+    static const char *const allocations[] = {"SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE",
+                                              "PE_HOSTFILE", NULL};
     if (config->hosts)
         return 0;
     for (int i = 0; allocations[i]; i++)
@@ -28,15 +29,33 @@ sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporar
     snprintf(ranks, TEXT, "%d", config->ranks);
     char *where = (char *)(uintptr_t)temporary;
 
-    /* Binding would change the number of threads with the number of ranks; a waiting rank must not spin where ranks
-     * outnumber cores. Single copy through ptrace is refused in many containers, with a warning for each message. */
-    char *const always[] = {
-        "mpirun", "-n", ranks, "--bind-to", "none", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--mca",
-        "orte_tmpdir_base", where, "--mca", "btl_vader_backing_directory", where, "--mca",
-        "btl_vader_single_copy_mechanism", "none", "-x", SL_LAUNCH_VARIABLE, NULL};
+    /* Binding would change the number of threads with the number of ranks; a waiting rank must not spin where
+     * ranks outnumber cores. Single copy through ptrace is refused in many containers, with a warning for
+     * each message. */
+    char *const always[] = {"mpirun",
+                            "-n",
+                            ranks,
+                            "--bind-to",
+                            "none",
+                            "--oversubscribe",
+                            "--mca",
+                            "mpi_yield_when_idle",
+                            "1",
+                            "--mca",
+                            "orte_tmpdir_base",
+                            where,
+                            "--mca",
+                            "btl_vader_backing_directory",
+                            where,
+                            "--mca",
+                            "btl_vader_single_copy_mechanism",
+                            "none",
+                            "-x",
+                            SL_LAUNCH_VARIABLE,
+                            NULL};
     /* On one host: no network, no ssh, no resource manager; nothing is probed that could warn. */
-    char *const local[] = {"--mca", "plm", "isolated", "--mca", "ras", "^slurm,tm", "--mca", "pml", "ob1",
-                           "--mca", "btl", "self,vader", NULL};
+    char *const local[] = {"--mca", "plm", "isolated", "--mca", "ras",        "^slurm,tm", "--mca",
+                           "pml",   "ob1", "--mca",    "btl",   "self,vader", NULL};
     int used = 0;
     for (int i = 0; always[i]; i++)
         command[used++] = always[i];
@@ -77,13 +96,16 @@ static int is_prefixed(const char *line) {
     return digit < end && digit > line + 1 && digit[-1] == ':';
 }
 
-/* What the banners of Open MPI 4.1 say about a rank (help-orterun.txt, help-mpi-api.txt). Nonzero when one did. */
+/* What the banners of Open MPI 4.1 say about a rank (help-orterun.txt, help-mpi-api.txt). Nonzero when one
+ * did. */
 static int read_banner_line(sl_mpirun_report *report, const char *line) {
-    static const char started[] = "mpirun noticed that process rank ", ended[] = "mpirun has exited due to process rank ";
+    static const char started[] = "mpirun noticed that process rank ",
+                      ended[] = "mpirun has exited due to process rank ";
     int rank, value;
     char node[256];
     if (strncmp(line, started, sizeof started - 1) == 0 &&
-        sscanf(line + sizeof started - 1, "%d with PID %*d on node %255s exited on signal %d", &rank, node, &value) == 3) {
+        sscanf(line + sizeof started - 1, "%d with PID %*d on node %255s exited on signal %d", &rank, node,
+               &value) == 3) {
         report->rank = rank;
         report->signal = value;
         memcpy(report->node, node, sizeof node);

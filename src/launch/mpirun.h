@@ -1,7 +1,8 @@
 /* mpirun (Open MPI 4.1): its command line, and what its banners on standard error say.
  *
- * A banner stands between two lines of dashes; some words come as "[host:pid] ...". Both go to a log file, made when
- * there is something to write; every other line is a worker's and passes through to this standard error. */
+ * A banner stands between two lines of dashes; some words come as "[host:pid] ...". Both go to a log file,
+ * made when there is something to write; every other line is a worker's and passes through to this standard
+ * error. */
 #ifndef SL_LAUNCH_MPIRUN_H
 #define SL_LAUNCH_MPIRUN_H
 
@@ -10,8 +11,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/** argv for `config` with everything temporary below `temporary`. One allocation that also holds the texts made here;
- *  the others stay the caller's. Free with sl_free. */
+/** argv for `config` with everything temporary below `temporary`. One allocation that also holds the texts
+ * made here; the others stay the caller's. Free with sl_free. */
 sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporary, char ***argv);
 
 /** Nonzero when all ranks run on this host. */
@@ -26,13 +27,14 @@ typedef struct sl_mpirun_report {
 
     const char *log_path;
     FILE *log;
-    int pass;        /* file that gets the workers' lines */
+    int pass; /* file that gets the workers' lines */
     int in_banner, has_words;
     size_t used;
     char line[4096];
 } sl_mpirun_report;
 
-/** Starts a report that writes mpirun's own words to `log_path` (kept by the caller) and the rest to file `pass`. */
+/** Starts a report that writes mpirun's own words to `log_path` (kept by the caller) and the rest to file
+ * `pass`. */
 void sl_mpirun_report_start(sl_mpirun_report *report, const char *log_path, int pass);
 /** More of mpirun's standard error. Lines that are not complete wait for the rest. */
 void sl_mpirun_report_add(sl_mpirun_report *report, const char *text, size_t size);

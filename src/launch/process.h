@@ -1,12 +1,12 @@
-/* Finding and signalling processes of a run through /proc. Each signal goes through a pidfd that is opened before the
- * check, so a process id that was reused in between is never hit. */
+/* Finding and signalling processes of a run through /proc. Each signal goes through a pidfd that is opened
+ * before the check, so a process id that was reused in between is never hit. */
 #ifndef SL_LAUNCH_PROCESS_H
 #define SL_LAUNCH_PROCESS_H
 
 #include <sys/types.h>
 
-/** Sends `signal` (0: only counts) to all living descendants of `ancestor` but `except` (0: none) and returns how many
- *  there were; zombies do not count. Never fails; -1 when /proc cannot be read. */
+/** Sends `signal` (0: only counts) to all living descendants of `ancestor` but `except` (0: none) and returns
+ * how many there were; zombies do not count. Never fails; -1 when /proc cannot be read. */
 int sl_process_signal_descendants(pid_t ancestor, pid_t except, int signal);
 
 /** The same for all processes that have `directory` in SLACKLINE_RUN, but this one. */

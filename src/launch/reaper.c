@@ -17,9 +17,9 @@ typedef struct sl_reaper {
     sl_loop *loop;
     pid_t mpirun; /* 0: ended */
     sl_reaper_message end;
-    int alone;    /* the supervisor is gone */
-    int ending;   /* processes are being killed */
-    int ended;    /* none is left */
+    int alone;  /* the supervisor is gone */
+    int ending; /* processes are being killed */
+    int ended;  /* none is left */
     sl_time give_up;
 } sl_reaper;
 
@@ -95,7 +95,8 @@ static sl_status terminate(sl_reaper *reaper) {
     int told = spared ? sl_process_signal_descendants(getpid(), spared, SIGTERM) : 0;
     if (told <= 0 && reaper->mpirun > 0)
         kill(reaper->mpirun, SIGTERM);
-    return sl_loop_at(reaper->loop, sl_clock_now(sl_clock_real()) + reaper->order->grace, kill_all, reaper, NULL);
+    return sl_loop_at(reaper->loop, sl_clock_now(sl_clock_real()) + reaper->order->grace, kill_all, reaper,
+                      NULL);
 }
 
 static sl_status hear_supervisor(void *context, int socket) {

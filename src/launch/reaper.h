@@ -1,8 +1,9 @@
 /* The reaper: parent of mpirun, child subreaper of the whole run, the one that outlives everybody.
  *
- * It talks with the supervisor over a socket of whole messages. The supervisor may ask to terminate or to kill; the
- * reaper says how mpirun ended once no process of the run is left. When the supervisor's end closes, in good time or
- * because it was killed, it ends what is left, removes the temporary part and exits. */
+ * It talks with the supervisor over a socket of whole messages. The supervisor may ask to terminate or to
+ * kill; the reaper says how mpirun ended once no process of the run is left. When the supervisor's end
+ * closes, in good time or because it was killed, it ends what is left, removes the temporary part and exits.
+ */
 #ifndef SL_LAUNCH_REAPER_H
 #define SL_LAUNCH_REAPER_H
 
@@ -22,10 +23,10 @@ typedef struct sl_reaper_message {
 } sl_reaper_message;
 
 typedef struct sl_reaper_order {
-    char *const *argv;      /* of mpirun */
-    int socket;             /* to the supervisor; its own end is closed here already */
-    int error;              /* becomes mpirun's stderr */
-    int local;              /* workers are descendants; else mpirun passes SIGTERM on */
+    char *const *argv; /* of mpirun */
+    int socket;        /* to the supervisor; its own end is closed here already */
+    int error;         /* becomes mpirun's stderr */
+    int local;         /* workers are descendants; else mpirun passes SIGTERM on */
     sl_time grace;
     const sigset_t *signals; /* mask for mpirun */
     sl_launch_directory *directory;

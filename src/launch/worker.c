@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* PR_SET_PDEATHSIG would do for most, but it fires when the parent's *thread* that forked ends, and mpirun may fork
- * from a thread of a pool. */
+/* PR_SET_PDEATHSIG would do for most, but it fires when the parent's *thread* that forked ends, and mpirun
+ * may fork from a thread of a pool. */
 static void *watch_parent(void *argument) {
     struct pollfd parent = {.fd = (int)(intptr_t)argument, .events = POLLIN};
     while (poll(&parent, 1, -1) != 1)
@@ -44,7 +44,8 @@ static sl_status guard(void) {
 }
 
 static const char *rank_from_environment(void) {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
+                                        NULL};
     for (int i = 0; names[i]; i++)
         if (getenv(names[i]))
             return getenv(names[i]);
@@ -64,7 +65,8 @@ static sl_status note_process(const char *temporary) {
 
 /* Equal for all ranks of a job, different between jobs that live at the same time. */
 static void job_name(char *name, size_t size) {
-    const char *space = getenv("PMIX_NAMESPACE"), *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    const char *space = getenv("PMIX_NAMESPACE"), *job = getenv("SLURM_JOB_ID"),
+               *step = getenv("SLURM_STEP_ID");
     if (!space)
         space = getenv("OMPI_MCA_orte_ess_jobid");
     if (space)

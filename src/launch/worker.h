@@ -1,29 +1,32 @@
-/* A worker's side of the launch: where its temporary files go, how it says why it failed, and its end when mpirun ends.
+/* A worker's side of the launch: where its temporary files go, how it says why it failed, and its end when
+ * mpirun ends.
  *
- * Under a supervisor the temporary part is the supervisor's. Started by a bare mpirun or srun, the ranks of a host share
- * one named after the job: each holds a shared lock on it, the last to end removes it, and what a killed job left is
- * cleared at the next start (directory.h). */
+ * Under a supervisor the temporary part is the supervisor's. Started by a bare mpirun or srun, the ranks of a
+ * host share one named after the job: each holds a shared lock on it, the last to end removes it, and what a
+ * killed job left is cleared at the next start (directory.h). */
 #ifndef SL_LAUNCH_WORKER_H
 #define SL_LAUNCH_WORKER_H
 
 #include "base/status.h"
 
 typedef struct sl_launch_worker {
-    char temporary[256]; /* directory on a memory file system where there is one, equal for all ranks of a host */
+    char temporary[256]; /* directory on a memory file system where there is one, equal for all ranks of a
+                            host */
     int supervised;      /* started through sl_launch_run */
     int lock;            /* own part when not supervised; else -1 */
 } sl_launch_worker;
 
-/** Call first in main, before MPI starts and before other threads exist: fills `worker`, and when supervised starts a
- *  sleeping thread that ends this process by SIGKILL when its parent (mpirun) is gone. SL_ESYS. */
+/** Call first in main, before MPI starts and before other threads exist: fills `worker`, and when supervised
+ * starts a sleeping thread that ends this process by SIGKILL when its parent (mpirun) is gone. SL_ESYS. */
 sl_status sl_launch_worker_begin(sl_launch_worker *worker);
 
 /** The good end: call after MPI has ended. Never fails. */
 void sl_launch_worker_end(sl_launch_worker *worker);
 
-/** The bad end: hands sl_error_text() to the supervisor (unsupervised: prints it to stderr, "slackline: rank 2: ...")
- *  and ends the process at once with sl_exit_code(status), without MPI_Finalize; stdout is flushed. `rank`: -1 when not
- *  yet known. An SL_EPEER is the consequence of another rank's end, so it gives that 1 s to be noticed first. */
+/** The bad end: hands sl_error_text() to the supervisor (unsupervised: prints it to stderr, "slackline: rank
+ * 2: ...") and ends the process at once with sl_exit_code(status), without MPI_Finalize; stdout is flushed.
+ * `rank`: -1 when not yet known. An SL_EPEER is the consequence of another rank's end, so it gives that 1 s
+ * to be noticed first. */
 _Noreturn void sl_launch_worker_fail(sl_launch_worker *worker, int rank, sl_status status);
 
 #endif

@@ -50,7 +50,8 @@ static void timers_are_called_in_the_order_of_their_deadlines_and_never_early(vo
     sl_time now = sl_clock_now(sl_clock_real());
     assert_int_equal(sl_loop_open(&seen.loop), SL_OK);
     assert_int_equal(sl_loop_at(seen.loop, now + 30 * SL_MS, at_stop, &seen, NULL), SL_OK);
-    assert_int_equal(sl_loop_at(seen.loop, now + 20 * SL_MS, at_c, &seen, &seen.timer), SL_OK); /* b forgets it */
+    assert_int_equal(sl_loop_at(seen.loop, now + 20 * SL_MS, at_c, &seen, &seen.timer),
+                     SL_OK); /* b forgets it */
     assert_int_equal(sl_loop_at(seen.loop, now + 10 * SL_MS, at_b, &seen, NULL), SL_OK);
     assert_int_equal(sl_loop_at(seen.loop, now + 5 * SL_MS, at_a, &seen, NULL), SL_OK);
     assert_int_equal(sl_loop_at(seen.loop, now - SL_SECOND, at_c, &seen, NULL), SL_OK); /* past: at once */
@@ -106,7 +107,8 @@ static void a_file_unwatched_by_a_callback_of_the_same_turn_is_not_called(void *
     seen.pipe[1] = two[0];
     assert_int_equal(sl_loop_watch(seen.loop, one[0], unwatch_other, &seen), SL_OK);
     assert_int_equal(sl_loop_watch(seen.loop, two[0], unwatch_other, &seen), SL_OK);
-    assert_int_equal(sl_loop_at(seen.loop, sl_clock_now(sl_clock_real()) + 50 * SL_MS, at_stop, &seen, NULL), SL_OK);
+    assert_int_equal(sl_loop_at(seen.loop, sl_clock_now(sl_clock_real()) + 50 * SL_MS, at_stop, &seen, NULL),
+                     SL_OK);
     assert_int_equal(sl_loop_run(seen.loop), SL_OK);
     assert_string_equal(seen.order, "1s");
     for (int i = 0; i < 2; i++) {

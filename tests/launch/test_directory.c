@@ -60,7 +60,8 @@ static void what_a_killed_run_left_is_cleared_with_its_processes(void **state) {
             execlp("sleep", "sleep", "1000", (char *)NULL);
             _exit(1);
         }
-        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 300 * SL_MS); /* until it is sleep */
+        sl_clock_sleep_until(sl_clock_real(),
+                             sl_clock_now(sl_clock_real()) + 300 * SL_MS); /* until it is sleep */
         if (write(told[1], &left, sizeof left) != (ssize_t)sizeof left)
             _exit(1);
         pause();

@@ -1,5 +1,5 @@
-/* The banners below were written by mpirun 4.1.4 for a rank killed, a rank that exited with 3, one that left without
- * MPI_Finalize, MPI_Abort(comm, 7), and a program that does not exist. */
+/* The banners below were written by mpirun 4.1.4 for a rank killed, a rank that exited with 3, one that left
+ * without MPI_Finalize, MPI_Abort(comm, 7), and a program that does not exist. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/mpirun.h"
@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #define RULER "--------------------------------------------------------------------------\n"
-#define PRIMARY                                                                                                          \
-    RULER "Primary job  terminated normally, but 1 process returned\n"                                                  \
+#define PRIMARY                                                                                              \
+    RULER "Primary job  terminated normally, but 1 process returned\n"                                       \
           "a non-zero exit code. Per user-direction, the job has been aborted.\n" RULER
 
 typedef struct heard {
@@ -43,8 +43,9 @@ static void hear(heard *h, const char *text, size_t piece) {
 
 static void a_killed_rank_is_read_from_the_banner_and_workers_lines_pass(void **state) {
     (void)state;
-    const char *text = "step 1\n" PRIMARY "from a worker\n" RULER
-                       "mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n" RULER;
+    const char *text =
+        "step 1\n" PRIMARY "from a worker\n" RULER
+        "mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n" RULER;
     for (size_t piece = 1; piece < 200; piece += 33) {
         heard h;
         hear(&h, text, piece);
@@ -75,25 +76,29 @@ static void exit_codes_and_improper_ends_are_read(void **state) {
     (void)state;
     heard h;
     hear(&h,
-         PRIMARY RULER "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
-                       "the job to be terminated. The first process to do so was:\n\n  Process name: [[31518,1],1]\n"
-                       "  Exit code:    3\n" RULER,
+         PRIMARY RULER
+         "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+         "the job to be terminated. The first process to do so was:\n\n  Process name: [[31518,1],1]\n"
+         "  Exit code:    3\n" RULER,
          64);
     assert_int_equal(h.report.rank, 1);
     assert_int_equal(h.report.exit_code, 3);
     assert_int_equal(h.report.signal, 0);
     unlink(h.log);
     hear(&h,
-         RULER "mpirun has exited due to process rank 3 with PID 0 on\nnode vm exiting improperly. There are three "
-               "reasons this could occur:\n" RULER,
+         RULER
+         "mpirun has exited due to process rank 3 with PID 0 on\nnode vm exiting improperly. There are three "
+         "reasons this could occur:\n" RULER,
          64);
     assert_int_equal(h.report.rank, 3);
     assert_int_equal(h.report.exit_code, 0);
     unlink(h.log);
-    hear(&h,
-         RULER "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 7.\n\nNOTE: invoking "
-               "MPI_ABORT causes Open MPI to kill all MPI processes.\n" RULER,
-         64);
+    hear(
+        &h,
+        RULER
+        "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 7.\n\nNOTE: invoking "
+        "MPI_ABORT causes Open MPI to kill all MPI processes.\n" RULER,
+        64);
     assert_int_equal(h.report.rank, 1);
     assert_int_equal(h.report.exit_code, 7);
     unlink(h.log);
@@ -104,11 +109,12 @@ static void a_banner_about_no_rank_is_kept_in_one_line(void **state) {
     heard h;
     hear(&h,
          "[vm:06144] ptl_tool: problems getting address for index 0\n" RULER
-         "The PMIx server's listener thread failed to start. We cannot\ncontinue.\n" RULER RULER "Another.\n" RULER
-         "2 total processes failed to start\n",
+         "The PMIx server's listener thread failed to start. We cannot\ncontinue.\n" RULER RULER
+         "Another.\n" RULER "2 total processes failed to start\n",
          50);
     assert_int_equal(h.report.rank, -1);
-    assert_string_equal(h.report.words, "The PMIx server's listener thread failed to start. We cannot continue.");
+    assert_string_equal(h.report.words,
+                        "The PMIx server's listener thread failed to start. We cannot continue.");
     assert_string_equal(h.passed, "");
     unlink(h.log);
 }

@@ -1,5 +1,5 @@
-/* Real runs under mpirun. The program is three in one: the tests, `drive` (a supervisor, which the tests may kill) and
- * `work` (a rank; test_kill.sh drives a real MPI program instead).
+/* Real runs under mpirun. The program is three in one: the tests, `drive` (a supervisor, which the tests may
+ * kill) and `work` (a rank; test_kill.sh drives a real MPI program instead).
  *
  *   test_launch_run drive DIRECTORY RANKS GRACE_MS PROGRAM [ARGUMENT]...
  *   test_launch_run work MODE */
@@ -188,7 +188,8 @@ static int wait_end(scene *s) {
 
 static void nothing_is_left(const scene *s) {
     int processes = -1;
-    for (int i = 0; i < 1000; i++, sleep_ms(10)) { /* 10 s; when the supervisor was killed the reaper needs a moment */
+    for (int i = 0; i < 1000;
+         i++, sleep_ms(10)) { /* 10 s; when the supervisor was killed the reaper needs a moment */
         processes = sl_process_signal_run(s->temporary, 0);
         if (processes == 0 && access(s->temporary, F_OK) != 0)
             return;
@@ -255,7 +256,8 @@ static void a_killed_rank_ends_the_run_in_one_line(void **state) {
     kill(s.rank[1], SIGKILL);
     assert_int_equal(wait_end(&s), 1);
     nothing_is_left(&s);
-    snprintf(line, sizeof line, "slackline: rank 1 (pid %d) was killed by signal 9 (SIGKILL)\n", (int)s.rank[1]);
+    snprintf(line, sizeof line, "slackline: rank 1 (pid %d) was killed by signal 9 (SIGKILL)\n",
+             (int)s.rank[1]);
     expect_error(&s, line);
     clean(&s);
 }
@@ -269,7 +271,8 @@ static void a_killed_mpirun_ends_the_run(void **state) {
     kill(s.mpirun, SIGKILL);
     assert_int_equal(wait_end(&s), 1);
     nothing_is_left(&s);
-    snprintf(line, sizeof line, "slackline: mpirun (pid %d) was killed by signal 9 (SIGKILL)\n", (int)s.mpirun);
+    snprintf(line, sizeof line, "slackline: mpirun (pid %d) was killed by signal 9 (SIGKILL)\n",
+             (int)s.mpirun);
     expect_error(&s, line);
     clean(&s);
 }
@@ -283,7 +286,8 @@ static void a_killed_reaper_ends_the_run(void **state) {
     kill(s.reaper, SIGKILL);
     assert_int_equal(wait_end(&s), 1);
     nothing_is_left(&s);
-    snprintf(line, sizeof line, "slackline: the reaper (pid %d) was killed by signal 9 (SIGKILL)\n", (int)s.reaper);
+    snprintf(line, sizeof line, "slackline: the reaper (pid %d) was killed by signal 9 (SIGKILL)\n",
+             (int)s.reaper);
     expect_error(&s, line);
     clean(&s);
 }
