@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A link is back to health when its delay is within a tenth of the way that it had gone, or within 0.3 ms: what the
- * scheduling of a communication thread may add (design.md, known of the parts). */
+/* Growth of a delay below this is what the scheduling of a communication thread may add. */
 #define NOISE (300 * (SL_MS / 1000))
 
 struct sl_adaptation {
     sl_adaptation_config config;
     char schedule[32];
-    sl_problem healthy;
+    sl_problem healthy;   /* as planned for, then the medians of the first `hold` iterations */
+    int learnt;           /* healthy has been measured */
     sl_plan first;
     sl_plan other;        /* the adapted plan that runs or ran last; empty before the first swap */
     const sl_plan *running;
@@ -118,14 +118,21 @@ static sl_time link_delay(const sl_problem *p, int from, int to) {
     return link->latency + link->transfer;
 }
 
-/* The link whose delay grew most over its healthy one; -1 when none grew beyond noise. */
+/* What counts as growth of a delay: beyond noise, beyond half of what the link takes anyway, and enough to matter. */
+static sl_time threshold(const sl_adaptation *a, int from, int to) {
+    sl_time least = NOISE, half = link_delay(&a->healthy, from, to) / 2, part = a->first.makespan / 200;
+    least = half > least ? half : least;
+    return part > least ? part : least;
+}
+
+/* The link whose delay grew most over its healthy one; -1 when none grew enough. */
 static sl_time worst_growth(const sl_adaptation *a, const sl_problem *measured, int *from, int *to) {
-    sl_time worst = NOISE;
+    sl_time worst = 0;
     *from = *to = -1;
     for (int r = 0; r < measured->ranks; r++)
         for (int s = 0; s < measured->ranks; s++) {
             sl_time growth = link_delay(measured, r, s) - link_delay(&a->healthy, r, s);
-            if (growth > worst) {
+            if (growth > worst && growth > threshold(a, r, s)) {
                 worst = growth;
                 *from = r;
                 *to = s;
@@ -134,7 +141,7 @@ static sl_time worst_growth(const sl_adaptation *a, const sl_problem *measured, 
     return *from >= 0 ? worst : 0;
 }
 
-/* The stage whose ops slowed down most, by more than a tenth; -1: none. */
+/* The stage whose ops slowed down most, by more than a tenth and beyond noise; -1: none. */
 static int slow_stage(const sl_adaptation *a, const sl_problem *measured, double *factor) {
     int slowest = -1;
     *factor = 1.1;
@@ -144,7 +151,7 @@ static int slow_stage(const sl_adaptation *a, const sl_problem *measured, double
             before += a->healthy.time[kind][stage];
             now += measured->time[kind][stage];
         }
-        if (before > 0 && (double)now / (double)before > *factor) {
+        if (before > 0 && now - before > NOISE && (double)now / (double)before > *factor) {
             *factor = (double)now / (double)before;
             slowest = stage;
         }
@@ -280,7 +287,7 @@ static sl_status consider_return(sl_adaptation *a, int iteration, sl_decision *d
 }
 
 static void note_change(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
-    int trouble = is_troubled(a, measured);
+    int trouble = a->learnt && is_troubled(a, measured);
     if (trouble == a->troubled)
         return;
     a->troubled = trouble;
@@ -306,9 +313,23 @@ static void note_keep(sl_adaptation *a, int iteration, const sl_problem *measure
                  iteration - a->last_swap, a->config.dwell);
 }
 
+/* The healthy level is what the first iterations show, not what was planned for: a real network has latency of its own,
+ * and without a pace the times of ops are not known before. */
+static sl_status learn(sl_adaptation *a) {
+    sl_problem measured;
+    if (a->learnt || a->filled < a->config.hold)
+        return SL_OK;
+    SL_TRY(typical(a, a->config.hold, &measured));
+    sl_problem_free(&a->healthy);
+    a->healthy = measured;
+    a->learnt = 1;
+    return SL_OK;
+}
+
 sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
     *d = (sl_decision){.verdict = SL_VERDICT_KEEP, .adapted = a->running != &a->first};
     SL_TRY(remember(a, measured));
+    SL_TRY(learn(a));
     note_change(a, iteration, measured, d);
     d->troubled = a->troubled;
     SL_TRY(makespan_on(measured, a->running, &d->running_predicted));

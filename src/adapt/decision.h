@@ -4,6 +4,9 @@
  *
  * Pure: measurements in, decision out; the trainer carries it out, and a simulation can call it as well.
  *
+ * What is healthy is learnt from the first `hold` iterations; the decision itself needs no such level, only the events do
+ * (onset, relief) and the return to the first plan.
+ *
  * Against flapping: a change must last `hold` iterations, is judged by the medians of those iterations, and two swaps
  * are at least `dwell` iterations apart, whatever the link does. */
 #ifndef SL_ADAPT_DECISION_H

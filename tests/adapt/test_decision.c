@@ -106,6 +106,20 @@ static void a_single_slow_iteration_changes_nothing(void **state) {
     close_job(&j);
 }
 
+/* A network with 1.5 ms of its own, which the first plan did not know of, is healthy and no onset. */
+static void latency_that_was_there_from_the_start_is_no_trouble(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    for (int i = 0; i < 30; i++) {
+        set_delay(&j, 1.5 + (i % 3) * 0.1);
+        sl_decision d = observe(&j, i);
+        assert_int_equal(d.verdict, SL_VERDICT_KEEP);
+        assert_int_equal(d.events, 0);
+    }
+    close_job(&j);
+}
+
 /* An adversary that switches the link at random, or as soon as a swap has happened. */
 static void whatever_the_link_does_swaps_are_20_iterations_apart(void **state) {
     (void)state;
@@ -158,6 +172,7 @@ int main(void) {
         cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
         cmocka_unit_test(a_delay_that_slack_absorbs_changes_nothing_and_says_why),
         cmocka_unit_test(a_single_slow_iteration_changes_nothing),
+        cmocka_unit_test(latency_that_was_there_from_the_start_is_no_trouble),
         cmocka_unit_test(whatever_the_link_does_swaps_are_20_iterations_apart),
         cmocka_unit_test(a_failed_allocation_is_an_error_and_leaks_nothing),
     };

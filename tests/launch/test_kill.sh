@@ -107,6 +107,11 @@ kill -STOP "$reaper"
 kill -KILL "$supervisor"
 kill -KILL "$reaper"
 wait "$supervisor" 2>/dev/null
+for _ in $(seq 100); do # a process holds its lock until the kernel has taken it apart, a moment after the signal
+    state=$(sed 's/.*) //' "/proc/$reaper/stat" 2>/dev/null) || break
+    case $state in Z* | X* | "") break ;; esac
+    sleep 0.05
+done
 "$drive" drive "$work/next" 1 0 "$work/ranks" >/dev/null 2>"$work/error" || fail "the next run: $(cat "$work/error")"
 [ ! -e "$temporary" ] || fail "the next start has not cleared $temporary"
 [ -z "$(processes)" ] || fail "the next start has left processes: $(processes)"
