@@ -6,6 +6,6 @@ program=$1/tests/sum_ranks
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 for ranks in 1 2 3 4 5; do
-    mpirun --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca btl self,vader \
+    mpirun --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca plm isolated --mca btl self,vader \
         --mca orte_tmpdir_base "$temporary" --mca btl_vader_backing_directory "$temporary" -n "$ranks" "$program"
 done

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The same weights whether slackline starts mpirun, mpirun started slackline, or the ranks sit on two hosts and talk over
+# TCP (a second host name in its own UTS namespace), with nothing left behind.
+set -eu
+build=$1 source=$2
+[ -x "$build/slackline-worker" ] || { echo "skipped: the trainer is not built (MPI or oneDNN is missing)"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat >"$work/run.yaml" <<YAML
+model: {kind: gpt2, layers: 4, width: 64, heads: 4, context: 32}
+data: {files: ["$source/docs/*.md", "$source/src/plan/*/*.c"], seed: 3}
+parallel: {pipeline: 4}
+batch: {microbatches: 6, size: 2}
+optimizer: {kind: adamw, lr: 1e-3}
+iterations: 6
+schedule: adaptra
+YAML
+before=$(ls /dev/shm)
+hash_of() { sed -n 's/^weights_hash //p' "$work/$1.log"; }
+inside() { # NAME OPTION...: under a mpirun of our own
+    local name=$1
+    shift
+    timeout 120 mpirun --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca plm isolated \
+        --mca orte_tmpdir_base "$work" --mca btl_vader_backing_directory "$work" "$@" >"$work/$name.log" 2>&1 ||
+        { echo "FAILED: $name"; cat "$work/$name.log"; exit 1; }
+}
+train=("$build/slackline" train "$work/run.yaml" --out)
+
+"${train[@]}" "$work/alone" >"$work/alone.log"
+expected=$(hash_of alone)
+[ ${#expected} = 16 ] || { echo "FAILED: no weights_hash"; exit 1; }
+inside mpirun -n 4 "${train[@]}" "$work/mpirun"
+[ "$(hash_of mpirun)" = "$expected" ] || { echo "FAILED: inside mpirun: $(hash_of mpirun), not $expected"; exit 1; }
+echo "inside mpirun: the same weights"
+
+if ! unshare -u true 2>/dev/null; then
+    echo "two hosts: not tried, UTS namespaces are not permitted"
+else
+    inside hosts --mca btl self,tcp -n 2 "${train[@]}" "$work/hosts" : \
+        -n 2 unshare -u bash -c 'hostname other-host; exec "$@"' - "${train[@]}" "$work/hosts"
+    [ "$(hash_of hosts)" = "$expected" ] || { echo "FAILED: two hosts: $(hash_of hosts), not $expected"; exit 1; }
+    echo "two hosts over TCP: the same weights"
+fi
+[ "$(ls /dev/shm)" = "$before" ] || { echo "FAILED: left in /dev/shm: $(ls /dev/shm)"; exit 1; }
