@@ -178,7 +178,7 @@ static sl_status set_up(trainer *t, const sl_place *place) {
     SL_TRY(agree_on_sizes(t, &sizes));
     SL_TRY(make_plan(t, sizes.activation_bytes, sizes.fixed_bytes));
     /* an adapted plan may hold more microbatches than the first; without a limit all of them may be in flight */
-    int in_flight = t->run->batch.microbatches;
+    int in_flight = t->run->adapt ? t->run->batch.microbatches : t->plan.program.rank[t->rank].buffers;
     if (t->problem.limit && t->problem.limit[0] / sizes.activation_bytes < in_flight)
         in_flight = (int)(t->problem.limit[0] / sizes.activation_bytes);
     SL_TRY(sl_binding_open(t->run, t->rank, in_flight, &t->binding));
@@ -453,7 +453,8 @@ static sl_status one_iteration(trainer *t, int iteration, report *reports) {
     sl_decision decision = {0};
     report mine;
     int count = 0;
-    SL_TRY(sl_exchange_clocks(t->group, t->clock, t->remote, t->pending.phase != SL_PHASE_HEALTHY, t->clocks));
+    int suspect = t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
+    SL_TRY(sl_exchange_clocks(t->group, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
     if (t->rank == 0) {
         SL_TRY(flush_pending(t, begin));
