@@ -43,6 +43,29 @@ static sl_status keep_between(const sl_node *node, void *object) {
     return SL_OK;
 }
 
+/* Keys of the format whose neutral value is all that this version can plan for: a file that says so is read,
+ * and one that asks for more is refused instead of being planned wrongly. */
+static sl_status only_zeros(const sl_node *node, void *object) {
+    double value;
+    if (node->kind == SL_NODE_SCALAR && !node->quoted && strcmp(node->text, "false") == 0)
+        return SL_OK;
+    for (int i = 0; node->kind != SL_NODE_SCALAR && i < node->children; i++)
+        SL_TRY(only_zeros(node->child[i], object));
+    if (node->kind != SL_NODE_SCALAR)
+        return SL_OK;
+    if (sl_node_real(node, 0, 0, &value) != SL_OK)
+        return sl_node_error(node, "is not available in this version: only 0 or false, got '%s'", node->text);
+    return SL_OK;
+}
+
+static sl_status only_one(const sl_node *node, void *object) {
+    int64_t value;
+    (void)object;
+    if (sl_node_int(node, 1, 1, &value) != SL_OK)
+        return sl_node_error(node, "is not available in this version: only 1");
+    return SL_OK;
+}
+
 static const char *const placements[] = {"linear", NULL};
 static const char *const regimes[] = {"decoupled", "inorder", NULL};
 
@@ -70,6 +93,14 @@ static const sl_key memory_keys[] = {{.name = "delta",
                                       .type = SL_KEY_CUSTOM,
                                       .parse = keep_limit,
                                       .help = "a number or one per rank; absent: no limit"},
+                                     {.name = "host_limit",
+                                      .type = SL_KEY_CUSTOM,
+                                      .parse = only_zeros,
+                                      .help = "activations offloaded to host memory; only 0 so far"},
+                                     {.name = "offload_ms",
+                                      .type = SL_KEY_CUSTOM,
+                                      .parse = only_zeros,
+                                      .help = "time to move one; only 0 so far"},
                                      {0}};
 static const sl_key link_keys[] = {{.name = "between",
                                     .type = SL_KEY_CUSTOM,
@@ -109,68 +140,82 @@ static const sl_key link_keys[] = {{.name = "between",
                                     .maximum = 1e9,
                                     .help = "size of a message, 1e6 bytes"},
                                    {0}};
-static const sl_key links_keys[] = {{.name = "default",
-                                     .type = SL_KEY_CUSTOM,
-                                     .section = link_keys,
-                                     .help = "every link that the list does not name"},
-                                    {.name = "list",
-                                     .type = SL_KEY_CUSTOM,
-                                     .section = link_keys,
-                                     .help = "links that differ; an item replaces the default as a whole"},
-                                    {0}};
-static const sl_key pipeline_keys[] = {{.name = "ranks",
-                                        .type = SL_KEY_INT,
-                                        .required = 1,
-                                        .offset = AT(ranks),
-                                        .minimum = 1,
-                                        .maximum = SL_MAX_RANKS,
-                                        .help = "pipeline ranks"},
-                                       {.name = "microbatches",
-                                        .type = SL_KEY_INT,
-                                        .required = 1,
-                                        .offset = AT(microbatches),
-                                        .minimum = 1,
-                                        .maximum = SL_MAX_MICROBATCHES,
-                                        .help = "microbatches of an iteration"},
-                                       {.name = "placement",
-                                        .type = SL_KEY_CHOICE,
-                                        .standard = "linear",
-                                        .offset = AT(placement),
-                                        .choices = placements,
-                                        .help = "which rank holds which stage"},
-                                       {.name = "stages",
-                                        .type = SL_KEY_INT,
-                                        .standard = "0",
-                                        .offset = AT(stages),
-                                        .minimum = 0,
-                                        .maximum = SL_MAX_RANKS,
-                                        .help = "model chunks; linear: as many as ranks"},
-                                       {.name = "times_ms",
-                                        .type = SL_KEY_CUSTOM,
-                                        .required = 1,
-                                        .parse = keep_times,
-                                        .section = time_keys,
-                                        .help = "op times"},
-                                       {.name = "memory", .type = SL_KEY_SECTION, .section = memory_keys},
-                                       {.name = "links",
-                                        .type = SL_KEY_CUSTOM,
-                                        .parse = keep_links,
-                                        .section = links_keys,
-                                        .help = "latency and occupancy between ranks"},
-                                       {.name = "communication",
-                                        .type = SL_KEY_CHOICE,
-                                        .standard = "decoupled",
-                                        .offset = AT(communication),
-                                        .choices = regimes,
-                                        .help = "whether sends hold a rank"},
-                                       {.name = "queue",
-                                        .type = SL_KEY_INT,
-                                        .standard = "1",
-                                        .offset = AT(queue),
-                                        .minimum = 1,
-                                        .maximum = 65536,
-                                        .help = "inorder: sends under way per rank and peer"},
-                                       {0}};
+static const sl_key links_keys[] = {
+    {.name = "default",
+     .type = SL_KEY_CUSTOM,
+     .section = link_keys,
+     .help = "every link that the list does not name"},
+    {.name = "list",
+     .type = SL_KEY_CUSTOM,
+     .section = link_keys,
+     .help = "links that differ; an item replaces the default as a whole"},
+    {.name = "shared",
+     .type = SL_KEY_CUSTOM,
+     .help = "list of {name, links}: these occupy one wire; only links without transfer time so far"},
+    {0}};
+static const sl_key pipeline_keys[] = {
+    {.name = "ranks",
+     .type = SL_KEY_INT,
+     .required = 1,
+     .offset = AT(ranks),
+     .minimum = 1,
+     .maximum = SL_MAX_RANKS,
+     .help = "pipeline ranks"},
+    {.name = "microbatches",
+     .type = SL_KEY_INT,
+     .required = 1,
+     .offset = AT(microbatches),
+     .minimum = 1,
+     .maximum = SL_MAX_MICROBATCHES,
+     .help = "microbatches of an iteration"},
+    {.name = "placement",
+     .type = SL_KEY_CHOICE,
+     .standard = "linear",
+     .offset = AT(placement),
+     .choices = placements,
+     .help = "which rank holds which stage"},
+    {.name = "stages",
+     .type = SL_KEY_INT,
+     .standard = "0",
+     .offset = AT(stages),
+     .minimum = 0,
+     .maximum = SL_MAX_RANKS,
+     .help = "model chunks; linear: as many as ranks"},
+    {.name = "times_ms",
+     .type = SL_KEY_CUSTOM,
+     .required = 1,
+     .parse = keep_times,
+     .section = time_keys,
+     .help = "op times"},
+    {.name = "memory", .type = SL_KEY_SECTION, .section = memory_keys},
+    {.name = "links",
+     .type = SL_KEY_CUSTOM,
+     .parse = keep_links,
+     .section = links_keys,
+     .help = "latency and occupancy between ranks"},
+    {.name = "data_parallel",
+     .type = SL_KEY_CUSTOM,
+     .parse = only_zeros,
+     .help = "reductions and gathers; only zeros so far"},
+    {.name = "recompute",
+     .type = SL_KEY_CUSTOM,
+     .parse = only_zeros,
+     .help = "recomputation; only false so far"},
+    {.name = "parts", .type = SL_KEY_CUSTOM, .parse = only_one, .help = "sub-blocks of an op; only 1 so far"},
+    {.name = "communication",
+     .type = SL_KEY_CHOICE,
+     .standard = "decoupled",
+     .offset = AT(communication),
+     .choices = regimes,
+     .help = "whether sends hold a rank"},
+    {.name = "queue",
+     .type = SL_KEY_INT,
+     .standard = "1",
+     .offset = AT(queue),
+     .minimum = 1,
+     .maximum = 65536,
+     .help = "inorder: sends under way per rank and peer"},
+    {0}};
 static const sl_key problem_keys[] = {
     {.name = "pipeline", .type = SL_KEY_SECTION, .required = 1, .section = pipeline_keys}, {0}};
 
@@ -294,6 +339,27 @@ static sl_status read_pair(const sl_node *item, const sl_node *node, int ranks, 
     return SL_OK;
 }
 
+/* Links on one wire wait for each other while they are occupied: without transfer time nothing changes. */
+static sl_status check_shared(const sl_node *shared, const sl_problem *p) {
+    if (shared->kind != SL_NODE_LIST)
+        return sl_node_error(shared, "must be a list of {name, links}");
+    for (int i = 0; i < shared->children; i++) {
+        const sl_node *links = sl_node_find(shared->child[i], "links");
+        if (!links || links->kind != SL_NODE_LIST)
+            return sl_node_error(shared, "must be a list of {name, links}");
+        for (int k = 0; k < links->children; k++) {
+            int pair[2] = {0, 0};
+            SL_TRY(read_pair(shared, links->child[k], p->ranks, pair));
+            if (p->link[pair[0] * p->ranks + pair[1]].transfer ||
+                p->link[pair[1] * p->ranks + pair[0]].transfer)
+                return sl_node_error(shared,
+                                     "is not available in this version for links with transfer time (%d-%d)",
+                                     pair[0], pair[1]);
+        }
+    }
+    return SL_OK;
+}
+
 static sl_status read_links(const sl_node *map, sl_problem *p) {
     link_item item;
     sl_link link = {0};
@@ -319,7 +385,8 @@ static sl_status read_links(const sl_node *map, sl_problem *p) {
         if (!item.one_way)
             p->link[pair[1] * p->ranks + pair[0]] = link;
     }
-    return SL_OK;
+    const sl_node *shared = sl_node_find(map, "shared");
+    return shared ? check_shared(shared, p) : SL_OK;
 }
 
 static sl_status check_shape(const sl_document *document, request *r) {

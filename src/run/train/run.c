@@ -15,6 +15,7 @@ static const char *const devices[] = {"cpu", NULL};
 static sl_status parse_files(const sl_node *node, void *object);
 static sl_status parse_pace(const sl_node *node, void *object);
 static sl_status parse_faults(const sl_node *node, void *object);
+static sl_status refuse_checkpoint(const sl_node *node, void *object);
 
 static const sl_key model_keys[] = {
     {.name = "kind", .type = SL_KEY_CHOICE, .standard = "gpt2", .offset = AT(model.kind), .choices = model_kinds, .help = "architecture"},
@@ -71,8 +72,15 @@ static const sl_key run_keys[] = {
     {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
     {.name = "device", .type = SL_KEY_SECTION, .section = device_keys},
     {.name = "validate_every", .type = SL_KEY_INT, .standard = "0", .offset = AT(validate_every), .minimum = 0, .maximum = 1e9, .help = "iterations between validation losses; 0: only at the end"},
+    {.name = "checkpoint", .type = SL_KEY_CUSTOM, .parse = refuse_checkpoint, .help = "not available in this version: refused"},
     {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
     {0}};
+
+/* Silence would let a user believe in checkpoints that nobody writes. */
+static sl_status refuse_checkpoint(const sl_node *node, void *object) {
+    (void)object;
+    return sl_node_error(node, "is not available in this version: no checkpoints are written; leave it out");
+}
 
 static sl_status parse_files(const sl_node *node, void *object) {
     sl_run *run = object;

@@ -77,12 +77,34 @@ static void links_replace_the_default_and_take_decimal_units(void **state) {
     sl_problem_free(&p);
 }
 
+/* Keys that this version cannot plan for are read where they ask for nothing. */
+static void neutral_values_of_later_keys_change_nothing(void **state) {
+    (void)state;
+    sl_problem p, q;
+    assert_ok(read_text(SHAPE TIMES, &p));
+    assert_ok(read_text(SHAPE TIMES "  memory: {host_limit: 0}\n  links: {shared: [{name: wan, links: [[0, 1], [1, 2]]}]}\n"
+                                    "  data_parallel: {reduce_ms: 0, gather_ms: 0}\n  recompute: false\n  parts: 1\n",
+                        &q));
+    assert_memory_equal(p.link, q.link, 9 * sizeof *p.link);
+    assert_memory_equal(p.time[SL_F], q.time[SL_F], 3 * sizeof(sl_time));
+    sl_problem_free(&p);
+    sl_problem_free(&q);
+}
+
 static void every_mistake_is_named_with_its_place(void **state) {
     (void)state;
     static const struct {
         const char *text, *place, *says;
     } cases[] = {
         {"other: 1\n", "p.yaml", "'other'"},
+        {SHAPE TIMES "  parts: 2\n", "p.yaml:5: 'parts'", "not available"},
+        {SHAPE TIMES "  recompute: true\n", "p.yaml:5: 'recompute'", "not available"},
+        {SHAPE TIMES "  recompute: [false, true, false]\n", "p.yaml:5", "not available"},
+        {SHAPE TIMES "  data_parallel: {reduce_ms: 2}\n", "p.yaml:5: 'reduce_ms'", "not available"},
+        {SHAPE TIMES "  memory: {host_limit: 1}\n", "p.yaml:5: 'host_limit'", "not available"},
+        {SHAPE TIMES "  links: {default: {transfer_ms: 1}, shared: [{name: wan, links: [[0, 1]]}]}\n", "p.yaml:5: 'shared'",
+         "not available"},
+        {SHAPE TIMES "  links: {shared: [{name: wan}]}\n", "p.yaml:5: 'shared'", "list of {name, links}"},
         {"pipeline: 3\n", "p.yaml:1: 'pipeline'", "map"},
         {"pipeline:\n  microbatches: 4\n" TIMES, "p.yaml", "'ranks' is missing"},
         {"pipeline:\n  ranks: 3\n" TIMES, "p.yaml", "'microbatches' is missing"},
@@ -332,6 +354,7 @@ int main(void) {
         cmocka_unit_test(what_is_absent_has_the_documented_defaults),
         cmocka_unit_test(memory_may_be_given_per_stage_and_per_rank),
         cmocka_unit_test(links_replace_the_default_and_take_decimal_units),
+        cmocka_unit_test(neutral_values_of_later_keys_change_nothing),
         cmocka_unit_test(every_mistake_is_named_with_its_place),
         cmocka_unit_test(what_is_written_reads_back_to_the_same_problem),
         cmocka_unit_test(a_default_link_and_the_longest_ops_survive_the_round_trip),
