@@ -1,0 +1,126 @@
+/* The run file: what it says arrives, and every mistake is named with its place before a process starts. */
+#include "check.h"
+
+#include "base/memory.h"
+#include "run/train/run.h"
+
+#define BASE                                                                                                                \
+    "model: {layers: 8, width: 128, heads: 4, context: 64}\n"                                                                \
+    "data: {files: [\"a\", \"b/*\"]}\n"                                                                                      \
+    "parallel: {pipeline: 4}\n"                                                                                              \
+    "batch: {microbatches: 12}\n"                                                                                            \
+    "iterations: 60\n"
+
+static sl_status read_run(const char *text, sl_run *run) {
+    sl_document document;
+    sl_status status = sl_document_parse("run.yaml", text, &document);
+    *run = (sl_run){0};
+    if (status == SL_OK)
+        status = sl_run_read(&document, run);
+    sl_document_close(&document);
+    return status;
+}
+
+static void keys_and_defaults_arrive(void **state) {
+    (void)state;
+    sl_run run;
+    assert_ok(read_run(BASE "device: {pace_ms: {F: 10, I: 5, W: 7}}\n"
+                            "faults:\n"
+                            "  - {iterations: [20, 60], link: [0, 1], latency_ms: 60}\n"
+                            "  - {iterations: [30, 50], rank: 2, slowdown: 1.5}\n"
+                            "  - {iterations: [40, 45], link: [1, 2], bandwidth_gbps: 0.1, one_way: true}\n"
+                            "  - {iteration: 50, kill: 3}\n",
+                       &run));
+    assert_int_equal(run.data.files, 2);
+    assert_string_equal(run.data.file[1], "b/*");
+    assert_true(run.adapt == 1 && run.batch.size == 1 && run.device.threads == 1 && strcmp(run.schedule, "auto") == 0);
+    assert_true(run.device.pace_ms[SL_B] == 12); /* I and W */
+    assert_int_equal(run.faults, 5);             /* the first one in both directions */
+    assert_true(run.fault[0].from == 0 && run.fault[0].to == 1 && run.fault[1].from == 1 && run.fault[1].to == 0);
+    assert_true(run.fault[1].latency_ms == 60 && run.fault[1].first == 20 && run.fault[1].end == 60);
+    assert_true(run.fault[2].rank == 2 && run.fault[2].from == -1 && run.fault[2].slowdown == 1.5);
+    assert_true(run.fault[3].from == 1 && run.fault[3].to == 2 && run.fault[3].bandwidth_gbps == 0.1);
+    assert_true(run.fault[4].kill == 3 && run.fault[4].first == 50 && run.fault[4].rank == -1);
+    sl_problem problem;
+    assert_ok(sl_run_problem(&run, 1000, 0, &problem));
+    assert_true(problem.ranks == 4 && problem.time[SL_I][2] == 5 * SL_MS && problem.time[SL_B][0] == 12 * SL_MS);
+    assert_null(problem.limit);
+    sl_problem_free(&problem);
+    run.device.memory_mb = 1;
+    assert_ok(sl_run_problem(&run, 1000, 900000, &problem));
+    assert_true(problem.limit[3] == 100000 && problem.delta[SL_F][1] == 1000);
+    sl_problem_free(&problem);
+    assert_fails(sl_run_problem(&run, 1000, 999500, &problem), SL_ENONE, "no schedule fits into device.memory_mb of 1");
+    sl_problem_free(&problem);
+    sl_run_free(&run);
+}
+
+static void every_mistake_is_named_with_its_place(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"iterations: 3\n", "'model' is missing"},
+        {BASE "speed: 3\n", "run.yaml:6: 'speed' is not a known key"},
+        {BASE "parallel: {pipeline: 9}\n", "run.yaml:6: key 'parallel' stands twice"},
+        {BASE "schedule: [a]\n", "run.yaml:6: 'schedule' must be a text"},
+        {BASE "transport: pigeon\n", "must be one of direct; got 'pigeon'"},
+        {BASE "queue: 0\n", "'queue' must be from 1"},
+        {BASE "checkpoint: {every: 2}\n", "run.yaml:6: 'checkpoint' is not available"},
+        {BASE "device: {pace_ms: {F: 10, I: 10}}\n", "'W' is missing in 'pace_ms'"},
+        {BASE "device: {pace_ms: {F: 0, I: 10, W: 10}}\n", "'F' must be at least 0.001"},
+        {BASE "adaptation: {hold: 0}\n", "'hold' must be from 1"},
+        {BASE "faults: 3\n", "'faults' must be a list"},
+        {BASE "faults: [3]\n", "a fault must be a map"},
+        {BASE "faults:\n  - {iterations: [2, 2], link: [0, 1], latency_ms: 1}\n", "run.yaml:7: 'iterations' must be [first, end)"},
+        {BASE "faults:\n  - {iterations: [2], link: [0, 1], latency_ms: 1}\n", "'iterations' must be a list of two"},
+        {BASE "faults:\n  - {iterations: [2, 4], link: [0, 1]}\n", "needs latency_ms or bandwidth_gbps"},
+        {BASE "faults:\n  - {iterations: [2, 4], link: [0, 2], latency_ms: 1}\n", "not neighbours"},
+        {BASE "faults:\n  - {iterations: [2, 4], link: [3, 4], latency_ms: 1}\n", "names rank 4, but the run has ranks 0 to 3"},
+        {BASE "faults:\n  - {iterations: [2, 4], rank: 4, slowdown: 2}\n", "names rank 4"},
+        {BASE "faults:\n  - {iterations: [2, 4], rank: 1}\n", "needs a slowdown above 1"},
+        {BASE "faults:\n  - {iterations: [2, 4], rank: 1, slowdown: 2, link: [0, 1]}\n", "one of link, rank and kill"},
+        {BASE "faults:\n  - {iterations: [2, 4], kill: 1}\n", "needs 'iteration' with kill"},
+        {BASE "faults:\n  - {link: [0, 1], latency_ms: 1}\n", "needs 'iterations"},
+        {"model: {layers: 3, width: 128, heads: 4, context: 64}\ndata: {files: [a]}\nparallel: {pipeline: 4}\n"
+         "batch: {microbatches: 12}\niterations: 6\n",
+         "run.yaml:3: 'pipeline' of 4 ranks is more stages than the model's 3 layers"},
+        {"model: {layers: 4, width: 130, heads: 4, context: 64}\ndata: {files: [a]}\nbatch: {microbatches: 12}\niterations: 6\n",
+         "run.yaml:1: 'heads' of 4 does not divide the width of 130"},
+        {"model: {layers: 4, width: 128, heads: 4, context: 64}\ndata: {files: []}\nbatch: {microbatches: 12}\niterations: 6\n",
+         "run.yaml:2: 'files' must be a list of files"},
+        {"model: {layers: 4, width: 128, heads: 4, context: 64}\ndata: {files: [a]}\nbatch: {microbatches: 0}\niterations: 6\n",
+         "run.yaml:3: 'microbatches' must be from 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sl_run run;
+        assert_fails(read_run(cases[i].text, &run), SL_EINVAL, cases[i].says);
+        sl_run_free(&run);
+    }
+}
+
+static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
+    (void)state;
+    int failures = 0, done = 0;
+    for (long n = 0; !done && n < 1000; n++) {
+        sl_run run;
+        sl_alloc_fail_at(n);
+        sl_status status = read_run(BASE "faults: [{iterations: [2, 4], rank: 1, slowdown: 2}]\n", &run);
+        sl_alloc_fail_at(-1);
+        done = status == SL_OK;
+        if (!done)
+            assert_int_equal(status, SL_ENOMEM);
+        failures += !done;
+        sl_run_free(&run);
+    }
+    assert_in_range(failures, 20, 900);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_and_defaults_arrive),
+        cmocka_unit_test(every_mistake_is_named_with_its_place),
+        cmocka_unit_test(every_failed_allocation_is_an_error_and_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,101 @@
+"""What a run leaves behind, read by other programs: every file parses, holds what docs/formats.md says, and agrees with the
+others; training learns more than the frequencies of bytes."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+build, source = sys.argv[1:3]
+command = os.path.join(build, "slackline")
+if not os.path.exists(os.path.join(build, "slackline-worker")):
+    print("skipped: the trainer is not built (MPI or oneDNN is missing)")
+    sys.exit(77)
+if not os.path.isdir("/usr/share/common-licenses"):
+    print("skipped: this system has no /usr/share/common-licenses to train on")
+    sys.exit(77)
+
+ITERATIONS, RANKS, MICROBATCHES = 44, 4, 12
+with tempfile.TemporaryDirectory() as folder:
+    out = os.path.join(folder, "run")
+    done = subprocess.run(
+        [command, "train", os.path.join(source, "examples", "slow-link.yaml"), "--out", out,
+         "--set", f"iterations={ITERATIONS}", "--set", "device.pace_ms={F: 3, I: 3, W: 3}", "--set", "validate_every=20",
+         "--set", "adaptation={hold: 3, dwell: 10}",
+         "--set", "faults=[{iterations: [10, 28], link: [1, 2], latency_ms: 40}]"],
+        capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    path = lambda name: os.path.join(out, name)
+    assert sorted(os.listdir(out)) == sorted(["metrics.jsonl", "events.jsonl", "timeline.json", "iterations.svg", "profile.yaml",
+                                              "summary.json", *(["mpirun.log"] if os.path.exists(path("mpirun.log")) else [])])
+
+    metrics = [json.loads(line) for line in open(path("metrics.jsonl"))]
+    assert [m["iteration"] for m in metrics] == list(range(ITERATIONS))
+    for m in metrics:
+        assert {"iteration", "loss", "time_ms", "predicted_ms", "schedule", "tokens_per_s", "links"} <= set(m), m
+        # rank 3 cannot begin before three F and end before 12 F, I and W: 9 + 108 ms, whatever happens
+        assert m["time_ms"] > 117 and m["tokens_per_s"] < MICROBATCHES * 64 / 0.117, m
+        assert len(m["links"]) == 2 * (RANKS - 1)
+    assert metrics[0]["predicted_ms"] is None and all(m["predicted_ms"] > 117 for m in metrics[1:])
+    assert [m["iteration"] for m in metrics if "validation_loss" in m] == [19, 39]
+    raw = re.findall(r'"loss":([0-9.]+)', open(path("metrics.jsonl")).read())
+    assert all(len(text.replace(".", "").lstrip("0")) <= 9 for text in raw) and any(len(text) == 10 for text in raw), raw
+    for m in metrics:  # 40 ms on the link and nowhere else, while it lasts
+        for link in m["links"]:
+            slow = 10 <= m["iteration"] < 28 and {link["from"], link["to"]} == {1, 2}
+            assert (link["latency_ms"] >= 40) == slow, (m["iteration"], link)
+
+    events = [json.loads(line) for line in open(path("events.jsonl"))]
+    kinds = [e["kind"] for e in events]
+    assert kinds[0] == "start" and kinds[-1] == "end", kinds
+    at = {e["kind"]: e for e in events}
+    assert at["onset"]["iteration"] == 10 and at["onset"]["link"] == [1, 2], at["onset"]
+    assert at["swap"]["iteration"] == 12 and at["swap"]["link"] == [1, 2] and at["swap"]["why"] and at["swap"]["decided"]
+    assert at["relief"]["iteration"] == 28 and at["return"]["iteration"] == 30
+    assert [e["time_s"] for e in events] == sorted(e["time_s"] for e in events)
+    schedules = [m["schedule"] for m in metrics]
+    assert schedules == ["adaptra"] * 13 + ["adaptra (adapted)"] * 18 + ["adaptra"] * 13, schedules
+
+    trace = json.load(open(path("timeline.json")))["traceEvents"]
+    ops = [e for e in trace if e["ph"] == "X" and e["cat"] in "FIWB"]
+    assert len(ops) == ITERATIONS * RANKS * MICROBATCHES * 3
+    for rank in range(RANKS):  # a rank runs one op at a time
+        ends = 0
+        for op in sorted((e for e in ops if e["pid"] == rank), key=lambda e: e["ts"]):
+            assert op["ts"] >= ends - 0.001, op
+            assert op["dur"] >= 3000 - 0.001, op
+            ends = op["ts"] + op["dur"]
+    transfers = [e for e in trace if e["ph"] == "X" and e["cat"] == "transfer"]
+    assert sum(e["dur"] >= 40000 for e in transfers) == 18 * MICROBATCHES * 2
+
+    summary = json.load(open(path("summary.json")))
+    assert re.fullmatch("[0-9a-f]{16}", summary["weights_hash"]) and summary["swaps"] == 2
+    assert summary["validation_loss"] < summary["byte_entropy"], summary
+    # entropy of single bytes of the same text, counted again here
+    names = sorted(os.path.join("/usr/share/common-licenses", name) for name in os.listdir("/usr/share/common-licenses"))
+    seen, text = set(), b""
+    for name in names:
+        if os.path.realpath(name) not in seen:
+            seen.add(os.path.realpath(name))
+            text += open(name, "rb").read()
+    import collections
+    import math
+    entropy = -sum(n / len(text) * math.log(n / len(text)) for n in collections.Counter(text).values())
+    assert abs(summary["byte_entropy"] - entropy) < 1e-6, (summary["byte_entropy"], entropy)
+    phases = {p["phase"]: p for p in summary["phases"]}
+    assert {name: p["iterations"] for name, p in phases.items()} == {"healthy": 10, "slow": 3, "adapted": 15, "between": 3,
+                                                                    "relieved": 13}, phases
+    assert summary["ops"] == ITERATIONS * RANKS * MICROBATCHES * 3 and summary["arrival_error"]["count"] == ITERATIONS * 72
+    assert summary["scheduling"] and summary["arrival_error"]["p99_us"] >= summary["arrival_error"]["p50_us"] >= 0
+
+    assert xml.parse(path("iterations.svg")).getroot().tag.endswith("svg")
+    plan = subprocess.run([command, "plan", path("profile.yaml"), "--schedule", "adaptra", "--format", "json"],
+                          capture_output=True, text=True)
+    assert plan.returncode == 0, plan.stderr
+    planned = json.loads(plan.stdout)
+    assert planned["ranks"] == RANKS and 117 <= planned["makespan_ms"] < 1.2 * 117 + 10, planned["makespan_ms"]
+    for word in ("healthy", "slow, not adapted", "adapted", "relieved", "Adapting saved", out):
+        assert word in done.stdout, word
+print("all files as documented")
