@@ -12,23 +12,23 @@
 struct sl_adaptation {
     sl_adaptation_config config;
     char schedule[32];
-    sl_problem healthy;   /* as planned for, then the medians of the first `hold` iterations */
-    int learnt;           /* healthy has been measured */
+    sl_problem healthy; /* as planned for, then the medians of the first `hold` iterations */
+    int learnt;         /* healthy has been measured */
     sl_plan first;
-    sl_plan other;        /* the adapted plan that runs or ran last; empty before the first swap */
+    sl_plan other; /* the adapted plan that runs or ran last; empty before the first swap */
     const sl_plan *running;
-    sl_problem *window;   /* measurements of the last `hold` iterations, a ring */
+    sl_problem *window; /* measurements of the last `hold` iterations, a ring */
     int filled, next;
-    int better_since;     /* iterations on end in which a swap would have paid */
-    int relieved_since;   /* iterations on end in which the links were healthy while adapted */
-    int last_swap;        /* iteration; far in the past before the first */
-    int troubled;         /* an onset was reported and no relief yet */
-    int kept;             /* the reason for keeping was reported for this event */
+    int better_since;   /* iterations on end in which a swap would have paid */
+    int relieved_since; /* iterations on end in which the links were healthy while adapted */
+    int last_swap;      /* iteration; far in the past before the first */
+    int troubled;       /* an onset was reported and no relief yet */
+    int kept;           /* the reason for keeping was reported for this event */
     sl_time forecast;
 };
 
-sl_status sl_adaptation_open(const sl_adaptation_config *config, const sl_problem *healthy, const sl_plan *first,
-                             sl_adaptation **adaptation) {
+sl_status sl_adaptation_open(const sl_adaptation_config *config, const sl_problem *healthy,
+                             const sl_plan *first, sl_adaptation **adaptation) {
     sl_adaptation *a;
     SL_TRY(sl_alloc(&a, 1, sizeof *a));
     *adaptation = a;
@@ -118,7 +118,8 @@ static sl_time link_delay(const sl_problem *p, int from, int to) {
     return link->latency + link->transfer;
 }
 
-/* What counts as growth of a delay: beyond noise, beyond half of what the link takes anyway, and enough to matter. */
+/* What counts as growth of a delay: beyond noise, beyond half of what the link takes anyway, and enough to
+ * matter. */
 static sl_time threshold(const sl_adaptation *a, int from, int to) {
     sl_time least = NOISE, half = link_delay(&a->healthy, from, to) / 2, part = a->first.makespan / 200;
     least = half > least ? half : least;
@@ -170,21 +171,22 @@ static void describe(const sl_adaptation *a, const sl_problem *measured, sl_even
     int stage = slow_stage(a, measured, &factor);
     sl_time growth = worst_growth(a, measured, &event->from, &event->to);
     if (growth > 0) {
-        sl_time back = link_delay(measured, event->to, event->from) - link_delay(&a->healthy, event->to, event->from);
+        sl_time back =
+            link_delay(measured, event->to, event->from) - link_delay(&a->healthy, event->to, event->from);
         int both = 2 * back > growth;
         if (both && event->from > event->to) {
             int swap = event->from;
             event->from = event->to;
             event->to = swap;
         }
-        snprintf(event->seen, sizeof event->seen, "link %d-%d, %s: %.2f ms one way, healthy %.2f ms", event->from,
-                 event->to, both ? "both directions" : "this direction only",
+        snprintf(event->seen, sizeof event->seen, "link %d-%d, %s: %.2f ms one way, healthy %.2f ms",
+                 event->from, event->to, both ? "both directions" : "this direction only",
                  sl_to_ms(link_delay(measured, event->from, event->to)),
                  sl_to_ms(link_delay(&a->healthy, event->from, event->to)));
     } else if (stage >= 0) {
         event->rank = sl_problem_rank(measured, stage);
-        snprintf(event->seen, sizeof event->seen, "rank %d: ops take %.2f times their healthy time", event->rank,
-                 factor);
+        snprintf(event->seen, sizeof event->seen, "rank %d: ops take %.2f times their healthy time",
+                 event->rank, factor);
     }
 }
 
@@ -204,7 +206,8 @@ static sl_status makespan_on(const sl_problem *problem, const sl_plan *plan, sl_
     return SL_OK;
 }
 
-/* What a swap gains must pay its cost back within the iterations that it lasts at least, and be worth the noise. */
+/* What a swap gains must pay its cost back within the iterations that it lasts at least, and be worth the
+ * noise. */
 static int pays(const sl_adaptation *a, sl_time running, sl_time candidate) {
     sl_time gain = running - candidate;
     return (double)gain > a->config.gain * (double)running && gain * a->config.dwell > a->config.swap_cost;
@@ -228,12 +231,14 @@ static sl_status take(sl_adaptation *a, int iteration, sl_plan *plan, sl_decisio
     return SL_OK;
 }
 
-static void explain(const sl_adaptation *a, sl_event *event, const char *decided, sl_time running, sl_time candidate) {
+static void explain(const sl_adaptation *a, sl_event *event, const char *decided, sl_time running,
+                    sl_time candidate) {
     snprintf(event->decided, sizeof event->decided, "%s", decided);
-    snprintf(event->why, sizeof event->why,
-             "predicted %.2f ms an iteration with the running schedule and %.2f ms with the new one; a swap costs "
-             "%.2f ms once",
-             sl_to_ms(running), sl_to_ms(candidate), sl_to_ms(a->config.swap_cost));
+    snprintf(
+        event->why, sizeof event->why,
+        "predicted %.2f ms an iteration with the running schedule and %.2f ms with the new one; a swap costs "
+        "%.2f ms once",
+        sl_to_ms(running), sl_to_ms(candidate), sl_to_ms(a->config.swap_cost));
 }
 
 /* The new plan for the typical measurements, unless the first plan is as good there. */
@@ -309,12 +314,13 @@ static void note_keep(sl_adaptation *a, int iteration, const sl_problem *measure
     describe(a, measured, event);
     explain(a, event, "keep the schedule", d->running_predicted, d->best_predicted);
     if (!waited)
-        snprintf(event->why, sizeof event->why, "the last swap is %d iterations ago; at least %d must lie between two",
+        snprintf(event->why, sizeof event->why,
+                 "the last swap is %d iterations ago; at least %d must lie between two",
                  iteration - a->last_swap, a->config.dwell);
 }
 
-/* The healthy level is what the first iterations show, not what was planned for: a real network has latency of its own,
- * and without a pace the times of ops are not known before. */
+/* The healthy level is what the first iterations show, not what was planned for: a real network has latency
+ * of its own, and without a pace the times of ops are not known before. */
 static sl_status learn(sl_adaptation *a) {
     sl_problem measured;
     if (a->learnt || a->filled < a->config.hold)

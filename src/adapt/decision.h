@@ -1,14 +1,15 @@
-/* The decision to change the schedule (Adaptra, section 6, with the rule of design.md): at the end of every iteration
- * the running order is replayed on what was measured, and a new plan beside it; when the new one gains more than a swap
- * costs, for `hold` iterations on end, it is taken. On relief the first plan comes back.
+/* The decision to change the schedule (Adaptra, section 6, with the rule of design.md): at the end of every
+ * iteration the running order is replayed on what was measured, and a new plan beside it; when the new one
+ * gains more than a swap costs, for `hold` iterations on end, it is taken. On relief the first plan comes
+ * back.
  *
  * Pure: measurements in, decision out; the trainer carries it out, and a simulation can call it as well.
  *
- * What is healthy is learnt from the first `hold` iterations; the decision itself needs no such level, only the events do
- * (onset, relief) and the return to the first plan.
+ * What is healthy is learnt from the first `hold` iterations; the decision itself needs no such level, only
+ * the events do (onset, relief) and the return to the first plan.
  *
- * Against flapping: a change must last `hold` iterations, is judged by the medians of those iterations, and two swaps
- * are at least `dwell` iterations apart, whatever the link does. */
+ * Against flapping: a change must last `hold` iterations, is judged by the medians of those iterations, and
+ * two swaps are at least `dwell` iterations apart, whatever the link does. */
 #ifndef SL_ADAPT_DECISION_H
 #define SL_ADAPT_DECISION_H
 
@@ -20,15 +21,16 @@ typedef struct sl_adaptation sl_adaptation;
 typedef struct sl_adaptation_config {
     const char *schedule; /* how a new plan is made: a family's name or "auto" */
     int hold, dwell;
-    double gain;          /* least share of the running iteration's time that a swap must gain */
-    sl_time swap_cost;    /* of one swap, until one has been measured */
+    double gain;       /* least share of the running iteration's time that a swap must gain */
+    sl_time swap_cost; /* of one swap, until one has been measured */
 } sl_adaptation_config;
 
 typedef enum sl_verdict { SL_VERDICT_KEEP, SL_VERDICT_SWAP, SL_VERDICT_RETURN } sl_verdict;
 
 typedef struct sl_decision {
     sl_verdict verdict;
-    const sl_plan *plan;       /* SWAP, RETURN: what to run next; owned by the adaptation, valid until the next swap */
+    const sl_plan
+        *plan; /* SWAP, RETURN: what to run next; owned by the adaptation, valid until the next swap */
     sl_time running_predicted; /* makespan of the running order on this iteration's measurements */
     sl_time best_predicted;    /* of the best candidate */
     int troubled;              /* this iteration was measured slow */
@@ -38,12 +40,12 @@ typedef struct sl_decision {
 } sl_decision;
 
 /** `healthy`: the problem that `first` was planned for. Copies both. Close with sl_adaptation_close. */
-sl_status sl_adaptation_open(const sl_adaptation_config *config, const sl_problem *healthy, const sl_plan *first,
-                             sl_adaptation **adaptation);
+sl_status sl_adaptation_open(const sl_adaptation_config *config, const sl_problem *healthy,
+                             const sl_plan *first, sl_adaptation **adaptation);
 void sl_adaptation_close(sl_adaptation *adaptation);
 
-/** One iteration's measurements as a problem (plan/timing/profile.h). The caller must follow a SWAP or RETURN before
- *  the next call. */
+/** One iteration's measurements as a problem (plan/timing/profile.h). The caller must follow a SWAP or RETURN
+ * before the next call. */
 sl_status sl_adaptation_observe(sl_adaptation *adaptation, int iteration, const sl_problem *measured,
                                 sl_decision *decision);
 

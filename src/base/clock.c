@@ -60,8 +60,8 @@ static void release(sl_clock *clock, waiter *w) {
     pthread_cond_signal(&w->condition);
 }
 
-/* When nobody runs, time jumps to the earliest deadline. All threads due then run; if there is no deadline, everybody
- * is stuck and is let go to find out. Called with the mutex held. */
+/* When nobody runs, time jumps to the earliest deadline. All threads due then run; if there is no deadline,
+ * everybody is stuck and is let go to find out. Called with the mutex held. */
 static void advance(sl_clock *clock) {
     if (clock->running > 0 || !clock->waiters)
         return;
@@ -153,7 +153,8 @@ void sl_clock_wait(sl_clock *clock, _Atomic uint32_t *word, uint32_t value, sl_t
         return;
     }
     struct timespec t = to_timespec(deadline);
-    /* BITSET: the timeout is absolute, on CLOCK_MONOTONIC. Not PRIVATE: words may be shared between processes. */
+    /* BITSET: the timeout is absolute, on CLOCK_MONOTONIC. Not PRIVATE: words may be shared between
+     * processes. */
     syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, deadline == SL_TIME_NEVER ? NULL : &t, NULL,
             FUTEX_BITSET_MATCH_ANY);
 }

@@ -1,12 +1,12 @@
 /* Time and every wait, behind one interface that is real or virtual.
  *
  * Real: CLOCK_MONOTONIC; waits sleep in the kernel (futex, clock_nanosleep), never spin.
- * Virtual: time stands still while any participating thread runs, and jumps to the earliest deadline when all of
- * them wait, so a test of the engine is exact to the nanosecond and takes no time. Threads that use a virtual clock
- * bracket their life with sl_clock_join / sl_clock_leave; on the real clock both do nothing.
+ * Virtual: time stands still while any participating thread runs, and jumps to the earliest deadline when all
+ * of them wait, so a test of the engine is exact to the nanosecond and takes no time. Threads that use a
+ * virtual clock bracket their life with sl_clock_join / sl_clock_leave; on the real clock both do nothing.
  *
- * A wait is on a 32-bit word, as with a futex: the thread that changes the word calls sl_clock_wake afterwards.
- * Words may lie in memory shared between processes (real clock only). */
+ * A wait is on a 32-bit word, as with a futex: the thread that changes the word calls sl_clock_wake
+ * afterwards. Words may lie in memory shared between processes (real clock only). */
 #ifndef SL_BASE_CLOCK_H
 #define SL_BASE_CLOCK_H
 
@@ -20,8 +20,8 @@ typedef struct sl_clock sl_clock;
 /** The process-wide real clock. Never fails, never freed. */
 sl_clock *sl_clock_real(void);
 
-/** A virtual clock at time 0 with `participants` threads, counted as running from now on, before they have even
- *  started, so that time cannot run ahead of a slow start. Close it after all of them left. */
+/** A virtual clock at time 0 with `participants` threads, counted as running from now on, before they have
+ * even started, so that time cannot run ahead of a slow start. Close it after all of them left. */
 sl_status sl_clock_open_virtual(int participants, sl_clock **clock);
 void sl_clock_close(sl_clock *clock);
 
@@ -33,8 +33,8 @@ void sl_clock_leave(sl_clock *clock);
 sl_time sl_clock_now(sl_clock *clock);
 void sl_clock_sleep_until(sl_clock *clock, sl_time deadline);
 
-/** Sleeps while *word == value, at most until `deadline` (SL_TIME_NEVER: none). May return early; callers loop.
- *  On a virtual clock a wait that nothing can end (all wait, no deadline) returns as well, and
+/** Sleeps while *word == value, at most until `deadline` (SL_TIME_NEVER: none). May return early; callers
+ * loop. On a virtual clock a wait that nothing can end (all wait, no deadline) returns as well, and
  *  sl_clock_stuck says so: a deadlock is an error, not a hang. */
 void sl_clock_wait(sl_clock *clock, _Atomic uint32_t *word, uint32_t value, sl_time deadline);
 void sl_clock_wake(sl_clock *clock, _Atomic uint32_t *word);

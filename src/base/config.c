@@ -20,7 +20,8 @@ static int distance(const char *a, const char *b, int most) {
         return (int)(strlen(a) + strlen(b));
     if (*a == *b)
         return distance(a + 1, b + 1, most);
-    int change = distance(a + 1, b + 1, most - 1), drop = distance(a + 1, b, most - 1), add = distance(a, b + 1, most - 1);
+    int change = distance(a + 1, b + 1, most - 1), drop = distance(a + 1, b, most - 1),
+        add = distance(a, b + 1, most - 1);
     int least = change < drop ? change : drop;
     return 1 + (least < add ? least : add);
 }
@@ -47,7 +48,8 @@ static sl_status read_choice(const sl_node *node, const sl_key *key, int *field)
     return sl_node_error(node, "must be one of %s; got '%s'", known, text);
 }
 
-static sl_status read_int(const sl_node *node, const sl_key *key, int64_t least, int64_t most, int64_t *value) {
+static sl_status read_int(const sl_node *node, const sl_key *key, int64_t least, int64_t most,
+                          int64_t *value) {
     if (key->minimum != 0 || key->maximum != 0) {
         least = (int64_t)key->minimum;
         most = key->maximum >= 9e18 ? most : (int64_t)key->maximum;
@@ -117,10 +119,10 @@ sl_status sl_config_read(const sl_node *map, const char *where, const sl_key *ta
         if (child) {
             SL_TRY(read_field(child, key, object));
         } else if (key->required) {
-            return map && map->line > 0
-                       ? sl_error(SL_EINVAL, "%s:%d: '%s' is missing in '%s'", map->file, map->line, key->name, where)
-                       : sl_error(SL_EINVAL, "%s%s'%s' is missing in '%s'", map ? map->file : "", map ? ": " : "",
-                                  key->name, where);
+            return map && map->line > 0 ? sl_error(SL_EINVAL, "%s:%d: '%s' is missing in '%s'", map->file,
+                                                   map->line, key->name, where)
+                                        : sl_error(SL_EINVAL, "%s%s'%s' is missing in '%s'",
+                                                   map ? map->file : "", map ? ": " : "", key->name, where);
         } else {
             SL_TRY(read_default(key, object));
         }
@@ -162,8 +164,9 @@ void sl_config_document(const sl_key *table, const char *prefix, FILE *out) {
     for (const sl_key *key = table; key->name; key++) {
         if (key->type != SL_KEY_SECTION)
             fprintf(out, "| `%s%s` | %s | %s%s%s | %s", prefix, key->name,
-                    key->type == SL_KEY_CUSTOM ? "see right" : type_name(key), key->required ? "required" : "",
-                    key->standard ? "default " : "", key->standard ? key->standard : "", key->help ? key->help : "");
+                    key->type == SL_KEY_CUSTOM ? "see right" : type_name(key),
+                    key->required ? "required" : "", key->standard ? "default " : "",
+                    key->standard ? key->standard : "", key->help ? key->help : "");
         if (key->type != SL_KEY_SECTION) {
             for (int i = 0; key->type == SL_KEY_CHOICE && key->choices[i]; i++)
                 fprintf(out, "%s`%s`", i ? ", " : ": ", key->choices[i]);

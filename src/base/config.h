@@ -1,5 +1,5 @@
-/* Config tables: one table of keys (name, type, default, where it goes, help) reads a map of a file, refuses what
- * it does not know, and writes docs/formats.md. A new key is one line in a table. */
+/* Config tables: one table of keys (name, type, default, where it goes, help) reads a map of a file, refuses
+ * what it does not know, and writes docs/formats.md. A new key is one line in a table. */
 #ifndef SL_BASE_CONFIG_H
 #define SL_BASE_CONFIG_H
 
@@ -22,19 +22,19 @@ typedef struct sl_key {
     const char *name;
     sl_key_type type;
     int required;
-    const char *standard;       /* default as written in the file; NULL: leave the field as it is */
+    const char *standard; /* default as written in the file; NULL: leave the field as it is */
     size_t offset;
-    double minimum, maximum;    /* numbers; both 0: any finite one (INT: any int) */
-    const char *const *choices; /* CHOICE */
+    double minimum, maximum;      /* numbers; both 0: any finite one (INT: any int) */
+    const char *const *choices;   /* CHOICE */
     const struct sl_key *section; /* SECTION: its table; CUSTOM: optional, for the documentation only */
     sl_status (*parse)(const sl_node *node, void *object);
-    const char *help;           /* one line, with the unit */
+    const char *help; /* one line, with the unit */
 } sl_key;
 
 /* A table ends with an entry whose name is NULL. */
 
-/** Reads `map` (NULL: an empty one; `where` names it in complaints about missing keys) into `object` after the
- *  table, defaults first. SL_EINVAL names file, line and key. TEXT fields must be NULL or owned before. */
+/** Reads `map` (NULL: an empty one; `where` names it in complaints about missing keys) into `object` after
+ * the table, defaults first. SL_EINVAL names file, line and key. TEXT fields must be NULL or owned before. */
 sl_status sl_config_read(const sl_node *map, const char *where, const sl_key *table, void *object);
 
 /** Frees the TEXT fields of `object` that the table names. */

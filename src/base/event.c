@@ -4,7 +4,8 @@
 
 const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
     [SL_EVENT_START] = {"start", "the run began: its plan and what it runs on"},
-    [SL_EVENT_FAULT] = {"fault", "the laboratory injected or removed trouble (what, where); detection does not see this"},
+    [SL_EVENT_FAULT] =
+        {"fault", "the laboratory injected or removed trouble (what, where); detection does not see this"},
     [SL_EVENT_ONSET] = {"onset", "measurements left their healthy level"},
     [SL_EVENT_SWAP] = {"swap", "all ranks changed to a new schedule between two iterations"},
     [SL_EVENT_KEEP] = {"keep", "a change was seen and the running schedule kept, with the reason"},
@@ -18,8 +19,8 @@ static int put_text(json_t *line, const char *key, const char *text) {
 }
 
 sl_status sl_event_write(FILE *out, const sl_event *event) {
-    json_t *line = json_pack("{s:f, s:i, s:s}", "time_s", (double)event->time / 1e9, "iteration", event->iteration,
-                             "kind", sl_event_names[event->kind].name);
+    json_t *line = json_pack("{s:f, s:i, s:s}", "time_s", (double)event->time / 1e9, "iteration",
+                             event->iteration, "kind", sl_event_names[event->kind].name);
     int failed = !line;
     if (line && event->from >= 0)
         failed |= json_object_set_new(line, "link", json_pack("[i,i]", event->from, event->to));

@@ -28,10 +28,10 @@ extern const sl_event_name sl_event_names[SL_EVENT_KINDS];
 /* Empty texts and negative numbers are left out of the line. */
 typedef struct sl_event {
     sl_event_kind kind;
-    sl_time time;   /* since the run's start */
+    sl_time time; /* since the run's start */
     int iteration;
-    int from, to;   /* a link; -1: none */
-    int rank;       /* -1: none */
+    int from, to;      /* a link; -1: none */
+    int rank;          /* -1: none */
     char seen[256];    /* measured */
     char decided[128]; /* done about it */
     char why[256];

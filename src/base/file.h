@@ -1,14 +1,17 @@
-/* Files: whole reads, and writes that appear complete or not at all (temporary name beside it, fsync, rename). */
+/* Files: whole reads, and writes that appear complete or not at all (temporary name beside it, fsync,
+ * rename). */
 #ifndef SL_BASE_FILE_H
 #define SL_BASE_FILE_H
 
 #include "base/status.h"
 #include <stddef.h>
 
-/** The whole file ("-": standard input) with a 0 byte behind it. Free with sl_free. SL_EINVAL when it cannot be read. */
+/** The whole file ("-": standard input) with a 0 byte behind it. Free with sl_free. SL_EINVAL when it cannot
+ * be read. */
 sl_status sl_file_read(const char *path, char **content, size_t *size);
 
-/** Replaces `path` by `size` bytes atomically; on failure the old file is untouched and nothing is left behind. */
+/** Replaces `path` by `size` bytes atomically; on failure the old file is untouched and nothing is left
+ * behind. */
 sl_status sl_file_write(const char *path, const void *content, size_t size);
 
 /** Makes a directory and its parents. */

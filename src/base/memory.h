@@ -6,8 +6,8 @@
 #include "base/status.h"
 #include <stddef.h>
 
-/** `count` zeroed objects of `size` bytes into *pointer (any object pointer, passed as `void *` to its address).
- *  A count of 0 gives a valid pointer. SL_ENOMEM. Free with sl_free. */
+/** `count` zeroed objects of `size` bytes into *pointer (any object pointer, passed as `void *` to its
+ * address). A count of 0 gives a valid pointer. SL_ENOMEM. Free with sl_free. */
 sl_status sl_alloc(void *pointer, size_t count, size_t size);
 
 /** Grows *pointer, an array of *capacity objects, to hold at least `count`; new objects are zeroed.

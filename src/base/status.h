@@ -1,7 +1,8 @@
 /* The one status type. Everything that can fail returns sl_status; results go through pointers.
  *
- * The place that knows the reason formats it once with sl_error(); callers pass it on with SL_TRY. The text is
- * thread-local, so the library never writes to standard error: the command prints sl_error_text() at its end. */
+ * The place that knows the reason formats it once with sl_error(); callers pass it on with SL_TRY. The text
+ * is thread-local, so the library never writes to standard error: the command prints sl_error_text() at its
+ * end. */
 #ifndef SL_BASE_STATUS_H
 #define SL_BASE_STATUS_H
 
@@ -24,7 +25,8 @@ sl_status sl_error(sl_status status, const char *format, ...) __attribute__((for
 /** As sl_error, with strerror(errno) appended. */
 sl_status sl_error_errno(sl_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** The reason of this thread's last failure; never NULL. Owned by the library, valid until the next failure. */
+/** The reason of this thread's last failure; never NULL. Owned by the library, valid until the next failure.
+ */
 const char *sl_error_text(void);
 
 /** The exit code that the command gives for a status: 0, 1 or 2. */

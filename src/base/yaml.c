@@ -34,8 +34,10 @@ static sl_status node_make(sl_node_kind kind, const char *file, int line, sl_nod
 /* Takes the child over, also on failure. */
 static sl_status node_append(sl_node *parent, sl_node *child) {
     size_t capacity = (size_t)parent->children;
-    if ((parent->children & (parent->children - 1)) == 0 || parent->children < 8) { /* full at powers of two */
-        sl_status status = sl_grow(&parent->child, &capacity, (size_t)parent->children + 1, sizeof *parent->child);
+    if ((parent->children & (parent->children - 1)) == 0 ||
+        parent->children < 8) { /* full at powers of two */
+        sl_status status =
+            sl_grow(&parent->child, &capacity, (size_t)parent->children + 1, sizeof *parent->child);
         if (status != SL_OK) {
             node_free(child);
             return status;
@@ -197,7 +199,8 @@ sl_status sl_document_read(const char *file, sl_document *document) {
     char *content;
     size_t size;
     SL_TRY(sl_file_read(file, &content, &size));
-    sl_status status = document_fill(strcmp(file, "-") == 0 ? "standard input" : file, content, size, document);
+    sl_status status =
+        document_fill(strcmp(file, "-") == 0 ? "standard input" : file, content, size, document);
     sl_free(content);
     return status;
 }
@@ -340,8 +343,8 @@ sl_status sl_node_int(const sl_node *node, int64_t minimum, int64_t maximum, int
     if (end == node->text || *end)
         return sl_node_error(node, "must be a whole number, got '%s'", node->text);
     if (errno == ERANGE || read < minimum || read > maximum)
-        return sl_node_error(node, "must be from %lld to %lld, got %s", (long long)minimum, (long long)maximum,
-                             node->text);
+        return sl_node_error(node, "must be from %lld to %lld, got %s", (long long)minimum,
+                             (long long)maximum, node->text);
     *value = read;
     return SL_OK;
 }

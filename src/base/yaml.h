@@ -10,11 +10,11 @@ typedef enum sl_node_kind { SL_NODE_SCALAR, SL_NODE_LIST, SL_NODE_MAP } sl_node_
 
 typedef struct sl_node {
     sl_node_kind kind;
-    int line;             /* 1-based; 0 for a node made by --set */
-    const char *file;     /* owned by the document */
-    char *key;            /* in a map: its key; else NULL */
-    char *text;           /* scalar: its text */
-    int quoted;           /* scalar: written in quotes, so never a number or bool */
+    int line;               /* 1-based; 0 for a node made by --set */
+    const char *file;       /* owned by the document */
+    char *key;              /* in a map: its key; else NULL */
+    char *text;             /* scalar: its text */
+    int quoted;             /* scalar: written in quotes, so never a number or bool */
     struct sl_node **child; /* list and map, in file order */
     int children;
 } sl_node;
@@ -24,14 +24,16 @@ typedef struct sl_document {
     sl_node *root;
 } sl_document;
 
-/** Reads a file (or "-": standard input). SL_EINVAL with file and line. Close with sl_document_close, also on error. */
+/** Reads a file (or "-": standard input). SL_EINVAL with file and line. Close with sl_document_close, also on
+ * error. */
 sl_status sl_document_read(const char *file, sl_document *document);
 /** The same from memory; `name` stands for the file in messages. */
 sl_status sl_document_parse(const char *name, const char *text, sl_document *document);
 void sl_document_close(sl_document *document);
 
-/** Applies one `--set KEY=VALUE`: KEY is a dotted path with list indices (pipeline.links.list.0.latency_ms). Maps on
- *  the way are made where absent; an index one past the end appends. VALUE is parsed as YAML (flow lists and maps too). */
+/** Applies one `--set KEY=VALUE`: KEY is a dotted path with list indices (pipeline.links.list.0.latency_ms).
+ * Maps on the way are made where absent; an index one past the end appends. VALUE is parsed as YAML (flow
+ * lists and maps too). */
 sl_status sl_document_set(sl_document *document, const char *assignment);
 
 /** The child of a map with this key, or NULL. */

@@ -1,5 +1,6 @@
-/* The subcommands: one table in main.c, one file each. A subcommand prints its results to standard output and everything
- * else to standard error, and returns the exit code (0 done, 1 no answer or failed, 2 wrong request). */
+/* The subcommands: one table in main.c, one file each. A subcommand prints its results to standard output and
+ * everything else to standard error, and returns the exit code (0 done, 1 no answer or failed, 2 wrong
+ * request). */
 #ifndef SL_CLI_COMMAND_H
 #define SL_CLI_COMMAND_H
 

@@ -1,4 +1,5 @@
-/* slackline train: checks the request, then starts the run's processes (or becomes one inside an allocation). */
+/* slackline train: checks the request, then starts the run's processes (or becomes one inside an allocation).
+ */
 #include "cli/command.h"
 
 #include "base/memory.h"
@@ -14,7 +15,8 @@
 static const char usage[] =
     "Usage: slackline train RUN [--set KEY=VALUE]... [--out DIR]\n"
     "\n"
-    "Trains the model of the run file RUN (YAML) on its pipeline ranks, adapts the schedule to slow links and\n"
+    "Trains the model of the run file RUN (YAML) on its pipeline ranks, adapts the schedule to slow links "
+    "and\n"
     "writes metrics, events, timeline and summary into DIR (default: runs/<name of RUN>).\n"
     "Starts mpirun itself; inside mpirun or srun it is one of the ranks.\n"
     "\n"
@@ -31,10 +33,11 @@ typedef struct train_request {
 } train_request;
 
 static sl_status parse_arguments(int argc, char **argv, train_request *request, int *help) {
-    static const struct option options[] = {
-        {"set", required_argument, NULL, 's'}, {"out", required_argument, NULL, 'o'},
-        {"resume", no_argument, NULL, 'r'},    {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"set", required_argument, NULL, 's'},
+                                            {"out", required_argument, NULL, 'o'},
+                                            {"resume", no_argument, NULL, 'r'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     SL_TRY(sl_alloc(&request->set, (size_t)argc, sizeof *request->set));
     optind = 1;
     opterr = 0;
@@ -50,10 +53,11 @@ static sl_status parse_arguments(int argc, char **argv, train_request *request, 
         } else if (option == 'h') {
             *help = 1;
         } else if (option == 'r') {
-            return sl_error(SL_EINVAL, "train: --resume needs checkpoints, which this version does not write yet");
+            return sl_error(SL_EINVAL,
+                            "train: --resume needs checkpoints, which this version does not write yet");
         } else {
-            return sl_error(SL_EINVAL, "train: %s '%s'", option == ':' ? "a value is missing after" : "unknown option",
-                            argv[optind - 1]);
+            return sl_error(SL_EINVAL, "train: %s '%s'",
+                            option == ':' ? "a value is missing after" : "unknown option", argv[optind - 1]);
         }
     }
     if (!request->file && !*help)
@@ -65,7 +69,8 @@ static sl_status parse_arguments(int argc, char **argv, train_request *request, 
 static sl_status choose_folder(train_request *request) {
     const char *name = strrchr(request->file, '/');
     name = name ? name + 1 : request->file;
-    int length = (int)(strrchr(name, '.') && strrchr(name, '.') > name ? strrchr(name, '.') - name : (long)strlen(name));
+    int length = (int)(strrchr(name, '.') && strrchr(name, '.') > name ? strrchr(name, '.') - name
+                                                                       : (long)strlen(name));
     if (strcmp(name, "-") == 0)
         return sl_error(SL_EINVAL, "train: the run file must be a file, because every rank reads it");
     int written = request->out ? snprintf(request->folder, sizeof request->folder, "%s", request->out)
@@ -87,7 +92,8 @@ static sl_status check_run(const train_request *request, int *ranks) {
     if (status == SL_OK && strcmp(run.schedule, "auto") != 0 && !sl_family_find(run.schedule) &&
         access(run.schedule, R_OK) != 0)
         status = sl_node_error(sl_node_find(document.root, "schedule"),
-                               "must be auto, the name of a schedule family or a readable file, got '%s'", run.schedule);
+                               "must be auto, the name of a schedule family or a readable file, got '%s'",
+                               run.schedule);
     if (status == SL_OK)
         *ranks = run.parallel.pipeline;
     sl_run_free(&run);

@@ -1,5 +1,5 @@
-/* slackline-worker RUN FOLDER [KEY=VALUE]...: one rank of a run. Started by slackline train through mpirun, or directly
- * inside an allocation. */
+/* slackline-worker RUN FOLDER [KEY=VALUE]...: one rank of a run. Started by slackline train through mpirun,
+ * or directly inside an allocation. */
 #include "launch/worker.h"
 #include "run/collective/group.h"
 #include "run/train/trainer.h"

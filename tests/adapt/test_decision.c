@@ -1,4 +1,5 @@
-/* When the schedule changes, and when not. The problem is design.md's: 4 ranks, 12 microbatches, F=I=W=10 ms. */
+/* When the schedule changes, and when not. The problem is design.md's: 4 ranks, 12 microbatches, F=I=W=10 ms.
+ */
 #include "check.h"
 
 #include "adapt/decision.h"
@@ -19,7 +20,8 @@ static void open_job(job *j) {
             j->healthy.time[kind][stage] = (kind == SL_B ? 20 : 10) * SL_MS;
     assert_ok(sl_problem_copy(&j->healthy, &j->now));
     assert_ok(sl_plan_make(&j->healthy, "adaptra", &j->first));
-    sl_adaptation_config config = {.schedule = "adaptra", .hold = HOLD, .dwell = DWELL, .gain = 0.02, .swap_cost = 5 * SL_MS};
+    sl_adaptation_config config = {
+        .schedule = "adaptra", .hold = HOLD, .dwell = DWELL, .gain = 0.02, .swap_cost = 5 * SL_MS};
     assert_ok(sl_adaptation_open(&config, &j->healthy, &j->first, &j->adaptation));
 }
 

@@ -13,14 +13,33 @@ typedef struct thing {
 } thing;
 
 static const char *const colours[] = {"red", "green", NULL};
-static const sl_key inner_keys[] = {
-    {.name = "size", .type = SL_KEY_INT, .standard = "3", .offset = offsetof(thing, inner), .minimum = 1, .maximum = 9}, {0}};
+static const sl_key inner_keys[] = {{.name = "size",
+                                     .type = SL_KEY_INT,
+                                     .standard = "3",
+                                     .offset = offsetof(thing, inner),
+                                     .minimum = 1,
+                                     .maximum = 9},
+                                    {0}};
 static const sl_key keys[] = {
-    {.name = "count", .type = SL_KEY_INT, .required = 1, .offset = offsetof(thing, count), .minimum = 1, .maximum = 100},
+    {.name = "count",
+     .type = SL_KEY_INT,
+     .required = 1,
+     .offset = offsetof(thing, count),
+     .minimum = 1,
+     .maximum = 100},
     {.name = "on", .type = SL_KEY_BOOL, .standard = "true", .offset = offsetof(thing, on)},
-    {.name = "colour", .type = SL_KEY_CHOICE, .standard = "green", .offset = offsetof(thing, colour), .choices = colours},
+    {.name = "colour",
+     .type = SL_KEY_CHOICE,
+     .standard = "green",
+     .offset = offsetof(thing, colour),
+     .choices = colours},
     {.name = "seed", .type = SL_KEY_INT64, .standard = "1", .offset = offsetof(thing, seed)},
-    {.name = "rate", .type = SL_KEY_REAL, .standard = "0.5", .offset = offsetof(thing, rate), .minimum = 0, .maximum = 10},
+    {.name = "rate",
+     .type = SL_KEY_REAL,
+     .standard = "0.5",
+     .offset = offsetof(thing, rate),
+     .minimum = 0,
+     .maximum = 10},
     {.name = "name", .type = SL_KEY_TEXT, .standard = "x", .offset = offsetof(thing, name)},
     {.name = "inner", .type = SL_KEY_SECTION, .section = inner_keys},
     {0}};

@@ -23,8 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void try_problem(const char *text) {
     sl_document document;
     sl_problem problem = {0};
-    if (sl_document_parse("fuzz", text, &document) == SL_OK && sl_problem_read(&document, &problem) == SL_OK &&
-        (long)problem.stages * problem.microbatches < 2000) {
+    if (sl_document_parse("fuzz", text, &document) == SL_OK &&
+        sl_problem_read(&document, &problem) == SL_OK && (long)problem.stages * problem.microbatches < 2000) {
         sl_plan plan;
         sl_status status = sl_plan_make(&problem, "auto", &plan);
         if (status != SL_OK && status != SL_ENONE)
@@ -48,7 +48,8 @@ static void try_run(const char *text) {
 
 static void try_set(const char *text) {
     sl_document document;
-    if (sl_document_parse("fuzz", "pipeline: {ranks: 2, links: {list: [{between: [0, 1]}]}}\n", &document) == SL_OK)
+    if (sl_document_parse("fuzz", "pipeline: {ranks: 2, links: {list: [{between: [0, 1]}]}}\n", &document) ==
+        SL_OK)
         sl_document_set(&document, text);
     sl_document_close(&document);
 }
@@ -59,7 +60,8 @@ static void try_order(const char *text, size_t size) {
     sl_order order;
     int file = memfd_create("order", 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    if (file >= 0 && write(file, text, size) == (ssize_t)size && sl_problem_make(2, 2, 3, &problem) == SL_OK) {
+    if (file >= 0 && write(file, text, size) == (ssize_t)size &&
+        sl_problem_make(2, 2, 3, &problem) == SL_OK) {
         if (sl_order_read_csv(path, &problem, &order) == SL_OK) {
             sl_plan plan;
             sl_plan_of_order(&problem, &order, "file", &plan);

@@ -21,7 +21,8 @@ static void a_reader_gets_what_was_written_and_learns_what_it_lost(void **state)
     assert_int_equal(out[4].sequence, 4);
     for (int i = 5; i < 25; i++)
         sl_record_write(ring, &(sl_record){.start = i});
-    assert_int_equal(sl_record_read(ring, &position, out, 16, &lost), 7); /* one slot may be in the writer's hands */
+    assert_int_equal(sl_record_read(ring, &position, out, 16, &lost),
+                     7); /* one slot may be in the writer's hands */
     assert_int_equal(lost, 13);
     assert_int_equal(out[0].start, 18);
     assert_int_equal(out[6].start, 24);
@@ -56,7 +57,8 @@ static void a_concurrent_reader_never_sees_a_torn_record(void **state) {
     free(ring);
 }
 
-/* By hand: their clock is 5,000,000 ahead. Request takes 300, reply 100: the estimate is off by 100, the bound 200. */
+/* By hand: their clock is 5,000,000 ahead. Request takes 300, reply 100: the estimate is off by 100, the
+ * bound 200. */
 static void the_offset_of_a_clock_lies_within_its_bound(void **state) {
     (void)state;
     sl_offset o = {0};

@@ -1,6 +1,7 @@
-/* Clock domains: how far another host's monotonic clock is from ours, from round trips (pure: timestamps in, offset and
- * error bound out). The true offset lies within offset +- error whatever the two directions took, because a reply
- * cannot leave before the request arrived; the shortest round trip bounds it best (Cristian's method). */
+/* Clock domains: how far another host's monotonic clock is from ours, from round trips (pure: timestamps in,
+ * offset and error bound out). The true offset lies within offset +- error whatever the two directions took,
+ * because a reply cannot leave before the request arrived; the shortest round trip bounds it best (Cristian's
+ * method). */
 #ifndef SL_NOTICE_RECORD_OFFSET_H
 #define SL_NOTICE_RECORD_OFFSET_H
 
@@ -16,11 +17,12 @@ typedef struct sl_offset {
     int64_t offset; /* their clock - ours, ns */
     int64_t error;  /* bound, ns */
     int trips;      /* round trips seen */
-    sl_offset_trip trip[SL_OFFSET_TRIPS]; /* the last ones, a ring: clocks drift, so old trips lose their say */
+    sl_offset_trip
+        trip[SL_OFFSET_TRIPS]; /* the last ones, a ring: clocks drift, so old trips lose their say */
 } sl_offset;
 
-/** One round trip: sent and received on our clock, replied on theirs. `frozen`: the link is suspect, so the trip is
- *  looked at by nobody and the estimate stays. */
+/** One round trip: sent and received on our clock, replied on theirs. `frozen`: the link is suspect, so the
+ * trip is looked at by nobody and the estimate stays. */
 void sl_offset_add(sl_offset *estimate, int64_t sent, int64_t replied, int64_t received, int frozen);
 
 /** Whether two one-way delays, seen through clocks with this error bound, certainly differ in direction. */

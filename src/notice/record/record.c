@@ -31,9 +31,9 @@ int sl_record_ring_valid(const sl_record_ring *ring, size_t bytes) {
     return (bytes - sizeof *ring) / sizeof(sl_record) >= capacity ? 0 : -1;
 }
 
-/* The slot is written before the head passes it. A reader that copies a slot while the writer, a whole lap later,
- * overwrites it sees the head move by then and throws the copy away; the words are atomic so that this race is
- * defined. */
+/* The slot is written before the head passes it. A reader that copies a slot while the writer, a whole lap
+ * later, overwrites it sees the head move by then and throws the copy away; the words are atomic so that this
+ * race is defined. */
 void sl_record_write(sl_record_ring *ring, const sl_record *record) {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     _Atomic uint64_t *slot = (_Atomic uint64_t *)(void *)&slots(ring)[head & (ring->capacity - 1)];
@@ -47,10 +47,11 @@ void sl_record_write(sl_record_ring *ring, const sl_record *record) {
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
-/* Copies one record; 0 when the writer may have been in it meanwhile. The oldest safe record is head - capacity + 1:
- * the writer may be busy with the slot of head, which is that of head - capacity. */
+/* Copies one record; 0 when the writer may have been in it meanwhile. The oldest safe record is head -
+ * capacity + 1: the writer may be busy with the slot of head, which is that of head - capacity. */
 static int copy_record(const sl_record_ring *ring, uint64_t position, sl_record *out) {
-    const _Atomic uint64_t *slot = (const _Atomic uint64_t *)(const void *)&slots(ring)[position & (ring->capacity - 1)];
+    const _Atomic uint64_t *slot =
+        (const _Atomic uint64_t *)(const void *)&slots(ring)[position & (ring->capacity - 1)];
     uint64_t words[sizeof *out / 8];
     for (size_t i = 0; i < sizeof words / 8; i++)
         words[i] = atomic_load_explicit(&slot[i], memory_order_relaxed);
@@ -62,7 +63,8 @@ static int copy_record(const sl_record_ring *ring, uint64_t position, sl_record 
     return out->sequence == position;
 }
 
-size_t sl_record_read(const sl_record_ring *ring, uint64_t *position, sl_record *records, size_t most, uint64_t *lost) {
+size_t sl_record_read(const sl_record_ring *ring, uint64_t *position, sl_record *records, size_t most,
+                      uint64_t *lost) {
     size_t count = 0;
     while (count < most) {
         uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);

@@ -1,8 +1,8 @@
 /* Records: what happened, in fixed size, through a ring in (shared) memory without lock or system call.
  *
- * One writer thread a ring, one reader. The engine writes ops and transfers, the probe writes calls; detection reads
- * both, so watching and training have one input. The writer never waits: a reader that is too slow loses the oldest
- * records and learns how many (sequence numbers are dense). libc only. */
+ * One writer thread a ring, one reader. The engine writes ops and transfers, the probe writes calls;
+ * detection reads both, so watching and training have one input. The writer never waits: a reader that is too
+ * slow loses the oldest records and learns how many (sequence numbers are dense). libc only. */
 #ifndef SL_NOTICE_RECORD_RECORD_H
 #define SL_NOTICE_RECORD_RECORD_H
 
@@ -20,14 +20,14 @@ typedef enum sl_record_kind {
 } sl_record_kind;
 
 typedef struct sl_record {
-    uint16_t kind;      /* sl_record_kind */
-    uint16_t op;        /* sl_op_kind of plan/pipeline */
+    uint16_t kind; /* sl_record_kind */
+    uint16_t op;   /* sl_op_kind of plan/pipeline */
     int32_t iteration;
     int32_t rank, peer; /* peer -1: none */
     int32_t stage, microbatch;
     int64_t start, end, arrive; /* ns, CLOCK_MONOTONIC of the writer's host (or the virtual clock) */
-    int64_t due;        /* transfers: when the emulated link wanted it there; ops: 0 */
-    uint64_t sequence;  /* filled by the ring; dense from 0 */
+    int64_t due;                /* transfers: when the emulated link wanted it there; ops: 0 */
+    uint64_t sequence;          /* filled by the ring; dense from 0 */
 } sl_record;
 _Static_assert(sizeof(sl_record) == 64, "records cross processes and are one cache line");
 
@@ -55,8 +55,9 @@ int sl_record_ring_valid(const sl_record_ring *ring, size_t bytes);
 /** Writes one record (its sequence is set here). Never waits, never fails. */
 void sl_record_write(sl_record_ring *ring, const sl_record *record);
 
-/** Reads up to `most` records from *position on, which moves past them; *lost counts records overwritten before they
- *  were read. Returns how many. Torn records are never returned. */
-size_t sl_record_read(const sl_record_ring *ring, uint64_t *position, sl_record *records, size_t most, uint64_t *lost);
+/** Reads up to `most` records from *position on, which moves past them; *lost counts records overwritten
+ * before they were read. Returns how many. Torn records are never returned. */
+size_t sl_record_read(const sl_record_ring *ring, uint64_t *position, sl_record *records, size_t most,
+                      uint64_t *lost);
 
 #endif

@@ -1,5 +1,6 @@
-/* Timelines as a Chrome trace (JSON object format), which Perfetto and chrome://tracing open: one process a rank with
- * its ops, and one track for each of its outgoing links with the transfers, from taking the link to arrival. */
+/* Timelines as a Chrome trace (JSON object format), which Perfetto and chrome://tracing open: one process a
+ * rank with its ops, and one track for each of its outgoing links with the transfers, from taking the link to
+ * arrival. */
 #ifndef SL_PLAN_DRAW_TRACE_H
 #define SL_PLAN_DRAW_TRACE_H
 

@@ -82,7 +82,8 @@ sl_status sl_group_broadcast(sl_group *group, int root, void *data, size_t bytes
     for (size_t done = 0; done < bytes;) { /* MPI counts are ints */
         size_t part = bytes - done < INT_MAX / 2 ? bytes - done : INT_MAX / 2;
         MPI_Request request;
-        if (MPI_Ibcast((char *)data + done, (int)part, MPI_BYTE, root, group->communicator, &request) != MPI_SUCCESS)
+        if (MPI_Ibcast((char *)data + done, (int)part, MPI_BYTE, root, group->communicator, &request) !=
+            MPI_SUCCESS)
             return sl_error(SL_EPEER, "a broadcast from rank %d failed", root);
         SL_TRY(finish(&request, "a broadcast"));
         done += part;
@@ -90,11 +91,13 @@ sl_status sl_group_broadcast(sl_group *group, int root, void *data, size_t bytes
     return SL_OK;
 }
 
-/* Sizes of all ranks into counts and starts; the sum must fit an int and, where it is received, `capacity`. */
+/* Sizes of all ranks into counts and starts; the sum must fit an int and, where it is received, `capacity`.
+ */
 static sl_status exchange_sizes(sl_group *group, size_t bytes, size_t capacity, int receives, size_t *sizes) {
     int mine = bytes <= INT_MAX ? (int)bytes : -1;
     MPI_Request request;
-    if (MPI_Iallgather(&mine, 1, MPI_INT, group->counts, 1, MPI_INT, group->communicator, &request) != MPI_SUCCESS)
+    if (MPI_Iallgather(&mine, 1, MPI_INT, group->counts, 1, MPI_INT, group->communicator, &request) !=
+        MPI_SUCCESS)
         return sl_error(SL_EPEER, "a gather failed");
     SL_TRY(finish(&request, "a gather"));
     size_t sum = 0;
@@ -111,8 +114,8 @@ static sl_status exchange_sizes(sl_group *group, size_t bytes, size_t capacity, 
     return SL_OK;
 }
 
-sl_status sl_group_gather(sl_group *group, int root, const void *data, size_t bytes, void *received, size_t capacity,
-                          size_t *sizes) {
+sl_status sl_group_gather(sl_group *group, int root, const void *data, size_t bytes, void *received,
+                          size_t capacity, size_t *sizes) {
     SL_TRY(exchange_sizes(group, bytes, capacity, group->rank == root, sizes));
     MPI_Request request;
     if (MPI_Igatherv(data, (int)bytes, MPI_BYTE, received, group->counts, group->starts, MPI_BYTE, root,
@@ -121,8 +124,8 @@ sl_status sl_group_gather(sl_group *group, int root, const void *data, size_t by
     return finish(&request, "a gather");
 }
 
-sl_status sl_group_gather_all(sl_group *group, const void *data, size_t bytes, void *received, size_t capacity,
-                              size_t *sizes) {
+sl_status sl_group_gather_all(sl_group *group, const void *data, size_t bytes, void *received,
+                              size_t capacity, size_t *sizes) {
     SL_TRY(exchange_sizes(group, bytes, capacity, 1, sizes));
     MPI_Request request;
     if (MPI_Iallgatherv(data, (int)bytes, MPI_BYTE, received, group->counts, group->starts, MPI_BYTE,
@@ -146,15 +149,15 @@ sl_status sl_group_sum(sl_group *group, float *values, size_t count, float *scra
         memset(padded + count, 0, (share * size - count) * sizeof *values);
     }
     MPI_Request request;
-    if (MPI_Ialltoall(padded, (int)share, MPI_FLOAT, mine, (int)share, MPI_FLOAT, group->communicator, &request) !=
-        MPI_SUCCESS)
+    if (MPI_Ialltoall(padded, (int)share, MPI_FLOAT, mine, (int)share, MPI_FLOAT, group->communicator,
+                      &request) != MPI_SUCCESS)
         return sl_error(SL_EPEER, "a sum failed");
     SL_TRY(finish(&request, "a sum"));
     for (size_t r = 1; r < size; r++)
         for (size_t i = 0; i < share; i++)
             mine[i] += mine[r * share + i];
-    if (MPI_Iallgather(mine, (int)share, MPI_FLOAT, padded, (int)share, MPI_FLOAT, group->communicator, &request) !=
-        MPI_SUCCESS)
+    if (MPI_Iallgather(mine, (int)share, MPI_FLOAT, padded, (int)share, MPI_FLOAT, group->communicator,
+                       &request) != MPI_SUCCESS)
         return sl_error(SL_EPEER, "a sum failed");
     SL_TRY(finish(&request, "a sum"));
     if (padded != values)
@@ -168,9 +171,10 @@ sl_status sl_group_pass(sl_group *group, int from, int to, void *data, size_t by
     for (size_t done = 0; done < bytes;) {
         size_t part = bytes - done < INT_MAX / 2 ? bytes - done : INT_MAX / 2;
         MPI_Request request;
-        int code = group->rank == from
-                       ? MPI_Isend((char *)data + done, (int)part, MPI_BYTE, to, 1, group->communicator, &request)
-                       : MPI_Irecv((char *)data + done, (int)part, MPI_BYTE, from, 1, group->communicator, &request);
+        int code =
+            group->rank == from
+                ? MPI_Isend((char *)data + done, (int)part, MPI_BYTE, to, 1, group->communicator, &request)
+                : MPI_Irecv((char *)data + done, (int)part, MPI_BYTE, from, 1, group->communicator, &request);
         if (code != MPI_SUCCESS)
             return sl_error(SL_EPEER, "a message from rank %d to rank %d failed", from, to);
         SL_TRY(finish(&request, "a message"));

@@ -1,7 +1,6 @@
 #include "run/engine/engine.h"
 #include "base/memory.h"
 
-
 /* Places of the inorder regime towards one peer: a queue of messages handed over and not yet reaped. */
 typedef struct places {
     int32_t *message; /* ring of `capacity` message indices */
@@ -13,8 +12,8 @@ struct sl_engine {
     sl_time pace[SL_OP_KINDS];
     const sl_program *program;
     const sl_rank_program *mine;
-    /* One buffer a message of this rank, in and out, carved from one block: the transport may hold any of them until
-     * the iteration's end. buffer[message index] is NULL for messages of other ranks. */
+    /* One buffer a message of this rank, in and out, carved from one block: the transport may hold any of
+     * them until the iteration's end. buffer[message index] is NULL for messages of other ranks. */
     void **buffer;
     size_t buffers;
     char *block;
@@ -43,8 +42,8 @@ void sl_engine_pace(sl_engine *engine, const sl_time *pace) {
         engine->pace[kind] = pace[kind];
 }
 
-/* Bytes of a message: activations are as large as the stage's output towards the next one, gradients as its input
- * towards the previous one; both ends agree because adjacent stages do. */
+/* Bytes of a message: activations are as large as the stage's output towards the next one, gradients as its
+ * input towards the previous one; both ends agree because adjacent stages do. */
 static size_t message_bytes(const sl_engine *engine, const sl_message *message) {
     int next = (message->op.kind == SL_F) == (message->from == engine->config.rank);
     return next ? engine->config.stage.output_bytes : engine->config.stage.input_bytes;
@@ -64,10 +63,11 @@ static sl_status check_program(const sl_engine *engine, const sl_rank_program *m
         if (op->kind != SL_W && op->kind != SL_B)
             continue;
         if (op->microbatch <= last)
-            return sl_error(SL_EINVAL,
-                            "rank %d adds weight gradients of microbatch %d after %d; bit-identical sums need them "
-                            "in ascending order",
-                            engine->config.rank, op->microbatch, last);
+            return sl_error(
+                SL_EINVAL,
+                "rank %d adds weight gradients of microbatch %d after %d; bit-identical sums need them "
+                "in ascending order",
+                engine->config.rank, op->microbatch, last);
         last = op->microbatch;
     }
     return SL_OK;
@@ -147,8 +147,8 @@ static sl_status reap(sl_engine *engine, uint32_t iteration, places *side, sl_ti
     return SL_OK;
 }
 
-/* Hands a step's result over, ready at `end`. inorder: when all places are taken the rank stands still until the
- * oldest message has arrived; *free_at is when the next op may start. */
+/* Hands a step's result over, ready at `end`. inorder: when all places are taken the rank stands still until
+ * the oldest message has arrived; *free_at is when the next op may start. */
 static sl_status issue(sl_engine *engine, uint32_t iteration, int32_t index, sl_time end, sl_time *free_at) {
     const sl_message *message = &engine->program->message[index];
     places *side = &engine->send[message->op.kind == SL_F ? 0 : 1];
@@ -160,8 +160,8 @@ static sl_status issue(sl_engine *engine, uint32_t iteration, int32_t index, sl_
             *free_at = arrived;
     }
     side->message[side->first + side->count++] = index;
-    return sl_transport_send(engine->config.transport, message->to, iteration, (uint32_t)index, engine->buffer[index],
-                             message_bytes(engine, message), *free_at);
+    return sl_transport_send(engine->config.transport, message->to, iteration, (uint32_t)index,
+                             engine->buffer[index], message_bytes(engine, message), *free_at);
 }
 
 static sl_status compute(sl_engine *engine, const sl_step *step) {

@@ -1,5 +1,5 @@
-/* What the engine runs: the ops of one stage behind a table of functions, so that the engine knows nothing of models
- * and a test can bind empty paced ops. */
+/* What the engine runs: the ops of one stage behind a table of functions, so that the engine knows nothing of
+ * models and a test can bind empty paced ops. */
 #ifndef SL_RUN_ENGINE_STAGE_H
 #define SL_RUN_ENGINE_STAGE_H
 

@@ -22,15 +22,20 @@ struct sl_binding {
     sl_data *data;
     sl_optimizer optimizer;
     uint8_t *tokens, *targets; /* [batch][context] of the microbatch at hand */
-    double *squares, *all_squares; /* block sums of this rank, and of all in canonical order (room for the whole model) */
+    double *squares,
+        *all_squares; /* block sums of this rank, and of all in canonical order (room for the whole model) */
     size_t blocks, all_blocks;
-    float *head;               /* first stage of several: the head's gradient as it arrives */
-    float *activation[2];      /* validation: in and out */
+    float *head;          /* first stage of several: the head's gradient as it arrives */
+    float *activation[2]; /* validation: in and out */
 };
 
 static void shape_of(const sl_run *run, sl_model_config *config) {
-    *config = (sl_model_config){.layers = run->model.layers, .width = run->model.width, .heads = run->model.heads,
-                                .context = run->model.context, .vocabulary = VOCABULARY, .batch = run->batch.size};
+    *config = (sl_model_config){.layers = run->model.layers,
+                                .width = run->model.width,
+                                .heads = run->model.heads,
+                                .context = run->model.context,
+                                .vocabulary = VOCABULARY,
+                                .batch = run->batch.size};
 }
 
 sl_status sl_binding_measure(const sl_run *run, int rank, sl_binding_sizes *sizes) {
@@ -44,7 +49,8 @@ sl_status sl_binding_measure(const sl_run *run, int rank, sl_binding_sizes *size
     device->close(device);
     SL_TRY(status);
     *sizes = (sl_binding_sizes){.activation_bytes = (double)(bytes.forward + bytes.backward),
-                                .fixed_bytes = (double)bytes.fixed, .message_bytes = bytes.message};
+                                .fixed_bytes = (double)bytes.fixed,
+                                .message_bytes = bytes.message};
     return SL_OK;
 }
 
@@ -57,7 +63,8 @@ static sl_status open_model(sl_binding *b, int in_flight) {
     if (run->device.memory_mb > 0 && (double)limit > run->device.memory_mb * 1e6)
         limit = (size_t)(run->device.memory_mb * 1e6);
     SL_TRY(sl_arena_open(limit, &b->arena));
-    return sl_model_stage_open(&b->config, b->device, b->arena, b->stage, b->stages, (uint64_t)run->data.seed, &b->model);
+    return sl_model_stage_open(&b->config, b->device, b->arena, b->stage, b->stages, (uint64_t)run->data.seed,
+                               &b->model);
 }
 
 static sl_status open_buffers(sl_binding *b) {
@@ -87,8 +94,12 @@ sl_status sl_binding_open(const sl_run *run, int rank, int in_flight, sl_binding
     b->stage = rank;
     b->stages = run->parallel.pipeline;
     shape_of(run, &b->config);
-    sl_data_config data = {.patterns = run->data.file, .pattern_count = run->data.files, .seed = (uint64_t)run->data.seed,
-                           .held_out = run->data.held_out, .context = run->model.context, .batch = run->batch.size,
+    sl_data_config data = {.patterns = run->data.file,
+                           .pattern_count = run->data.files,
+                           .seed = (uint64_t)run->data.seed,
+                           .held_out = run->data.held_out,
+                           .context = run->model.context,
+                           .batch = run->batch.size,
                            .microbatches = run->batch.microbatches};
     SL_TRY(sl_data_open(&data, &b->data));
     b->optimizer = sl_optimizer_standard(run->optimizer.lr, run->iterations);
@@ -135,9 +146,14 @@ static sl_status weight_grad(void *object, int microbatch) {
 }
 
 sl_stage sl_binding_stage(sl_binding *b) {
-    size_t bytes = (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
-    return (sl_stage){.object = b, .forward = forward, .input_grad = input_grad, .weight_grad = weight_grad,
-                      .input_bytes = b->stage > 0 ? bytes : 0, .output_bytes = b->stage + 1 < b->stages ? bytes : 0};
+    size_t bytes =
+        (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
+    return (sl_stage){.object = b,
+                      .forward = forward,
+                      .input_grad = input_grad,
+                      .weight_grad = weight_grad,
+                      .input_bytes = b->stage > 0 ? bytes : 0,
+                      .output_bytes = b->stage + 1 < b->stages ? bytes : 0};
 }
 
 sl_status sl_binding_begin(sl_binding *b, int iteration) {
@@ -154,12 +170,18 @@ double sl_binding_loss(const sl_binding *b) {
 
 /* ---- the update ---- */
 
-/* The head's accumulator meets the embedding's on the first stage, always as one addition (docs/design.md, rule 4). */
+/* The head's accumulator meets the embedding's on the first stage, always as one addition (docs/design.md,
+ * rule 4). */
 static sl_status join_head(sl_binding *b, sl_group *group) {
     sl_parameter *head = sl_model_head(b->model), *embedding = sl_model_embedding(b->model);
     float *gradient = head ? head->gradient : b->head;
     if (b->stages > 1)
-        SL_TRY(sl_group_pass(group, b->stages - 1, 0, gradient, (head ? head : embedding ? embedding : &(sl_parameter){0})->count * sizeof(float)));
+        SL_TRY(sl_group_pass(group, b->stages - 1, 0, gradient,
+                             (head        ? head
+                              : embedding ? embedding
+                                          : &(sl_parameter){0})
+                                     ->count *
+                                 sizeof(float)));
     return embedding ? sl_model_add_head(b->model, gradient) : SL_OK;
 }
 
@@ -171,8 +193,8 @@ static sl_status global_norm(sl_binding *b, sl_group *group, double *norm) {
         sl_norm_squares(parameter[i].gradient, parameter[i].count, b->squares + at);
         at += sl_norm_blocks(parameter[i].count);
     }
-    SL_TRY(sl_group_gather_all(group, b->squares, b->blocks * sizeof(double), b->all_squares, b->all_blocks * sizeof(double),
-                               sizes));
+    SL_TRY(sl_group_gather_all(group, b->squares, b->blocks * sizeof(double), b->all_squares,
+                               b->all_blocks * sizeof(double), sizes));
     for (int r = 0; r < b->stages; r++)
         all += sizes[r] / sizeof(double);
     *norm = sl_norm_total(b->all_squares, all);
@@ -185,12 +207,15 @@ sl_status sl_binding_update(sl_binding *b, sl_group *group, int iteration) {
     SL_TRY(join_head(b, group));
     SL_TRY(global_norm(b, group, &norm));
     if (!isfinite(norm))
-        return sl_error(SL_ENONE, "iteration %d: the gradient norm is not finite; a smaller optimizer.lr may help", iteration);
+        return sl_error(SL_ENONE,
+                        "iteration %d: the gradient norm is not finite; a smaller optimizer.lr may help",
+                        iteration);
     const sl_parameter *parameter = sl_model_parameters(b->model, &count);
     float factor = sl_norm_clip(norm, b->run->optimizer.clip);
     for (int i = 0; i < count; i++)
-        sl_optimizer_step(&b->optimizer, iteration, factor, parameter[i].rows > 0, parameter[i].count, parameter[i].gradient,
-                          parameter[i].weight, parameter[i].moment1, parameter[i].moment2);
+        sl_optimizer_step(&b->optimizer, iteration, factor, parameter[i].rows > 0, parameter[i].count,
+                          parameter[i].gradient, parameter[i].weight, parameter[i].moment1,
+                          parameter[i].moment2);
     sl_parameter *head = sl_model_head(b->model), *embedding = sl_model_embedding(b->model);
     if (b->stages == 1 || (!head && !embedding))
         return SL_OK;
@@ -201,13 +226,14 @@ sl_status sl_binding_update(sl_binding *b, sl_group *group, int iteration) {
 /* ---- validation and hash: by forward passes and weights handed from rank to rank ---- */
 
 static sl_status evaluate(sl_binding *b, sl_group *group, int index, double *loss) {
-    size_t bytes = (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
+    size_t bytes =
+        (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
     int first = b->stage == 0, last = b->stage == b->stages - 1;
     sl_data_validation_batch(b->data, index, b->tokens, b->targets);
     if (!first)
         SL_TRY(sl_group_pass(group, b->stage - 1, b->stage, b->activation[0], bytes));
-    SL_TRY(sl_model_evaluate(b->model, first ? b->tokens : NULL, last ? b->targets : NULL, first ? NULL : b->activation[0],
-                             last ? NULL : b->activation[1], loss));
+    SL_TRY(sl_model_evaluate(b->model, first ? b->tokens : NULL, last ? b->targets : NULL,
+                             first ? NULL : b->activation[0], last ? NULL : b->activation[1], loss));
     return last ? SL_OK : sl_group_pass(group, b->stage, b->stage + 1, b->activation[1], bytes);
 }
 

@@ -1,5 +1,5 @@
-/* One rank's share of the training: its stage of the model, the data that feeds it and the optimizer, bound to the
- * engine's table of functions. The trainer knows no more of the model than this. */
+/* One rank's share of the training: its stage of the model, the data that feeds it and the optimizer, bound
+ * to the engine's table of functions. The trainer knows no more of the model than this. */
 #ifndef SL_RUN_TRAIN_BINDING_H
 #define SL_RUN_TRAIN_BINDING_H
 
@@ -18,8 +18,9 @@ typedef struct sl_binding_sizes {
 /** What stage `rank` of `run` takes, without making it. */
 sl_status sl_binding_measure(const sl_run *run, int rank, sl_binding_sizes *sizes);
 
-/** Makes the stage with its initial weights and reads the data. `in_flight`: most microbatches between F and W at once,
- *  which sizes the arena. SL_EINVAL: data missing or too short; SL_ENOMEM: over device.memory_mb. */
+/** Makes the stage with its initial weights and reads the data. `in_flight`: most microbatches between F and
+ * W at once, which sizes the arena. SL_EINVAL: data missing or too short; SL_ENOMEM: over device.memory_mb.
+ */
 sl_status sl_binding_open(const sl_run *run, int rank, int in_flight, sl_binding **binding);
 void sl_binding_close(sl_binding *binding);
 
@@ -35,7 +36,8 @@ double sl_binding_loss(const sl_binding *binding);
 /** Collective: tied embedding, norm, clipping and AdamW. SL_ENONE when the gradient norm is not finite. */
 sl_status sl_binding_update(sl_binding *binding, sl_group *group, int iteration);
 
-/** Collective: mean loss over the held-out text, by forward passes that keep nothing; NaN on other ranks than 0. */
+/** Collective: mean loss over the held-out text, by forward passes that keep nothing; NaN on other ranks than
+ * 0. */
 sl_status sl_binding_validate(sl_binding *binding, sl_group *group, double *loss);
 
 /** Collective: xxh64 over all parameters in canonical order, on rank 0. */

@@ -16,7 +16,8 @@ sl_status sl_exchange_order(sl_group *group, const sl_problem *problem, sl_order
     return SL_OK;
 }
 
-sl_status sl_exchange_clocks(sl_group *group, sl_clock *clock, const int *remote, int suspect, sl_offset *clocks) {
+sl_status sl_exchange_clocks(sl_group *group, sl_clock *clock, const int *remote, int suspect,
+                             sl_offset *clocks) {
     int rank = sl_group_rank(group);
     for (int peer = 1; peer < sl_group_size(group); peer++) {
         if (!remote[peer])

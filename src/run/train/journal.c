@@ -43,7 +43,8 @@ static sl_status open_file(sl_journal *j, const char *name, FILE **file) {
     return *file ? SL_OK : sl_error_errno(SL_ESYS, "%s: cannot be written", path);
 }
 
-sl_status sl_journal_open(const char *folder, int ranks, double tokens, int iterations, int keep, sl_journal **journal) {
+sl_status sl_journal_open(const char *folder, int ranks, double tokens, int iterations, int keep,
+                          sl_journal **journal) {
     sl_journal *j;
     SL_TRY(sl_alloc(&j, 1, sizeof *j));
     *journal = j;
@@ -98,20 +99,20 @@ static json_t *links_of(const sl_problem *measured) {
         for (int to = from - 1; to <= from + 1; to += 2)
             if (to >= 0 && to < measured->ranks) {
                 const sl_link *link = &measured->link[from * measured->ranks + to];
-                json_array_append_new(links, json_pack("{s:i, s:i, s:f, s:f}", "from", from, "to", to, "latency_ms",
-                                                       sl_to_ms(link->latency), "transfer_ms",
+                json_array_append_new(links, json_pack("{s:i, s:i, s:f, s:f}", "from", from, "to", to,
+                                                       "latency_ms", sl_to_ms(link->latency), "transfer_ms",
                                                        sl_to_ms(link->transfer)));
             }
     return links;
 }
 
 static sl_status write_metrics(sl_journal *j, const sl_iteration *it) {
-    json_t *line = json_pack("{s:i, s:f, s:f, s:o, s:s, s:f, s:s, s:b, s:o}", "iteration", it->iteration, "loss", it->loss,
-                             "time_ms", sl_to_ms(it->time), "predicted_ms",
-                             it->predicted < 0 ? json_null() : json_real(sl_to_ms(it->predicted)), "schedule",
-                             it->schedule, "tokens_per_s",
-                             it->period > 0 ? j->tokens / ((double)it->period / 1e9) : 0.0, "phase",
-                             phase_keys[it->phase], "late", it->late, "links", links_of(it->measured));
+    json_t *line =
+        json_pack("{s:i, s:f, s:f, s:o, s:s, s:f, s:s, s:b, s:o}", "iteration", it->iteration, "loss",
+                  it->loss, "time_ms", sl_to_ms(it->time), "predicted_ms",
+                  it->predicted < 0 ? json_null() : json_real(sl_to_ms(it->predicted)), "schedule",
+                  it->schedule, "tokens_per_s", it->period > 0 ? j->tokens / ((double)it->period / 1e9) : 0.0,
+                  "phase", phase_keys[it->phase], "late", it->late, "links", links_of(it->measured));
     if (line && !isnan(it->validation))
         json_object_set_new(line, "validation_loss", json_real(it->validation));
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
@@ -211,19 +212,21 @@ static sl_status phase_medians(const sl_journal *j, int phase, medians *m) {
 }
 
 static void print_table(const sl_journal *j, const medians *m, FILE *out) {
-    fprintf(out, "\n%-26s %10s %13s %14s %8s  %s\n", "", "iterations", "measured", "predicted", "bubble", "schedule");
+    fprintf(out, "\n%-26s %10s %13s %14s %8s  %s\n", "", "iterations", "measured", "predicted", "bubble",
+            "schedule");
     for (int phase = 0; phase < SL_PHASES; phase++) {
         if (m[phase].count == 0)
             continue;
         char predicted[32] = "-";
         if (m[phase].predicted_count > 0)
             snprintf(predicted, sizeof predicted, "%.1f ms", m[phase].predicted);
-        fprintf(out, "%-26s %10d %10.1f ms %14s %6.1f %%  %s\n", phase_names[phase], m[phase].count, m[phase].time,
-                predicted, 100 * m[phase].bubble, j->schedule[phase]);
+        fprintf(out, "%-26s %10d %10.1f ms %14s %6.1f %%  %s\n", phase_names[phase], m[phase].count,
+                m[phase].time, predicted, 100 * m[phase].bubble, j->schedule[phase]);
     }
     if (m[SL_PHASE_SLOW].count && m[SL_PHASE_ADAPTED].count) {
         double gain = m[SL_PHASE_SLOW].time - m[SL_PHASE_ADAPTED].time;
-        fprintf(out, "\nAdapting saved %.1f ms an iteration (%.1f %%)", gain, 100 * gain / m[SL_PHASE_SLOW].time);
+        fprintf(out, "\nAdapting saved %.1f ms an iteration (%.1f %%)", gain,
+                100 * gain / m[SL_PHASE_SLOW].time);
         if (m[SL_PHASE_HEALTHY].count) {
             double loss = m[SL_PHASE_SLOW].time - m[SL_PHASE_HEALTHY].time;
             if (loss > 0)
@@ -243,8 +246,8 @@ static json_t *phases_json(const sl_journal *j, const medians *m) {
     for (int phase = 0; phase < SL_PHASES; phase++) {
         if (m[phase].count == 0)
             continue;
-        json_t *one = json_pack("{s:s, s:s, s:i, s:i}", "phase", phase_keys[phase], "schedule", j->schedule[phase],
-                                "iterations", m[phase].count, "late", m[phase].late);
+        json_t *one = json_pack("{s:s, s:s, s:i, s:i}", "phase", phase_keys[phase], "schedule",
+                                j->schedule[phase], "iterations", m[phase].count, "late", m[phase].late);
         put_real(one, "time_ms", m[phase].time);
         put_real(one, "predicted_ms", m[phase].predicted);
         put_real(one, "measured_over_predicted", m[phase].ratio);
@@ -267,11 +270,11 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
         late += j->rows[i].late;
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->weights_hash);
     json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:f}", "format",
-                          "slackline-summary-1", "weights_hash", hash, "iterations", (int)j->row_count, "ranks", j->ranks,
-                          "phases", phases_json(j, m), "scheduling", s->scheduling, "instruction_set", s->isa,
-                          "communication", s->regime, "late_iterations", late, "ops", (json_int_t)s->ops, "overruns",
-                          (json_int_t)s->overruns, "swaps", s->swaps, "memory_peak_bytes", (json_int_t)s->memory_peak,
-                          "seconds", s->seconds);
+                          "slackline-summary-1", "weights_hash", hash, "iterations", (int)j->row_count,
+                          "ranks", j->ranks, "phases", phases_json(j, m), "scheduling", s->scheduling,
+                          "instruction_set", s->isa, "communication", s->regime, "late_iterations", late,
+                          "ops", (json_int_t)s->ops, "overruns", (json_int_t)s->overruns, "swaps", s->swaps,
+                          "memory_peak_bytes", (json_int_t)s->memory_peak, "seconds", s->seconds);
     if (!o)
         return sl_error(SL_ENOMEM, "out of memory for the summary");
     put_real(o, "validation_loss", s->validation);
@@ -305,8 +308,9 @@ static sl_status write_svg(const sl_journal *j, FILE *out) {
     for (int phase = 0; phase < SL_PHASES; phase++) {
         if (!j->sample[phase].span)
             continue;
-        snprintf(title[count], sizeof title[0], "%s: %s, %.1f ms measured, bubble %.1f %%", phase_names[phase],
-                 j->schedule[phase], sl_to_ms(j->sample_time[phase]), 100 * sl_timeline_bubble(&j->sample[phase]));
+        snprintf(title[count], sizeof title[0], "%s: %s, %.1f ms measured, bubble %.1f %%",
+                 phase_names[phase], j->schedule[phase], sl_to_ms(j->sample_time[phase]),
+                 100 * sl_timeline_bubble(&j->sample[phase]));
         titles[count] = title[count];
         timelines[count++] = &j->sample[phase];
     }
@@ -352,13 +356,16 @@ sl_status sl_journal_finish(sl_journal *j, const sl_summary *s, FILE *out) {
     int late = 0;
     for (size_t i = 0; i < j->row_count; i++)
         late += j->rows[i].late;
-    fprintf(out, "%d of %zu iterations had an arrival over 1 ms late; arrival error p50 %.0f us, p99 %.0f us (%s); %ld of "
-                 "%ld ops overran their pace.\n",
-            late, j->row_count, sl_arrivals_percentile(s->arrivals, 0.5), sl_arrivals_percentile(s->arrivals, 0.99),
-            s->scheduling, s->overruns, s->ops);
+    fprintf(out,
+            "%d of %zu iterations had an arrival over 1 ms late; arrival error p50 %.0f us, p99 %.0f us "
+            "(%s); %ld of "
+            "%ld ops overran their pace.\n",
+            late, j->row_count, sl_arrivals_percentile(s->arrivals, 0.5),
+            sl_arrivals_percentile(s->arrivals, 0.99), s->scheduling, s->overruns, s->ops);
     if (!isnan(s->validation))
-        fprintf(out, "Validation loss %.4f; entropy of single bytes of the same text %.4f (nats a byte).\n", s->validation,
-                s->byte_entropy);
-    fprintf(out, "weights_hash %016llx\nThe run's folder: %s\n", (unsigned long long)s->weights_hash, j->folder);
+        fprintf(out, "Validation loss %.4f; entropy of single bytes of the same text %.4f (nats a byte).\n",
+                s->validation, s->byte_entropy);
+    fprintf(out, "weights_hash %016llx\nThe run's folder: %s\n", (unsigned long long)s->weights_hash,
+            j->folder);
     return SL_OK;
 }

@@ -1,6 +1,6 @@
-/* What a run leaves behind, written by rank 0: metrics.jsonl and events.jsonl as it goes (whole lines, flushed), and at
- * its end timeline.json, iterations.svg, profile.yaml and summary.json (each complete or absent), and the table that
- * says what adapting was worth. Fields: docs/formats.md. */
+/* What a run leaves behind, written by rank 0: metrics.jsonl and events.jsonl as it goes (whole lines,
+ * flushed), and at its end timeline.json, iterations.svg, profile.yaml and summary.json (each complete or
+ * absent), and the table that says what adapting was worth. Fields: docs/formats.md. */
 #ifndef SL_RUN_TRAIN_JOURNAL_H
 #define SL_RUN_TRAIN_JOURNAL_H
 
@@ -27,32 +27,33 @@ typedef struct sl_iteration {
     sl_time predicted;       /* of `time`, made before the iteration; -1: nothing was known yet */
     const char *schedule;
     sl_phase phase;
-    int late;                /* an arrival was over 1 ms late: left out of medians of prediction */
-    sl_time begin;           /* since the run's start */
+    int late;      /* an arrival was over 1 ms late: left out of medians of prediction */
+    sl_time begin; /* since the run's start */
     const sl_problem *measured;
     const sl_timeline *timeline;
 } sl_iteration;
 
 typedef struct sl_journal sl_journal;
 
-/** Makes the folder and opens the files. `tokens`: of one iteration. `keep`: iterations whose timelines are kept for
- *  timeline.json. */
-sl_status sl_journal_open(const char *folder, int ranks, double tokens, int iterations, int keep, sl_journal **journal);
+/** Makes the folder and opens the files. `tokens`: of one iteration. `keep`: iterations whose timelines are
+ * kept for timeline.json. */
+sl_status sl_journal_open(const char *folder, int ranks, double tokens, int iterations, int keep,
+                          sl_journal **journal);
 sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteration);
 sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
 
 typedef struct sl_summary {
     uint64_t weights_hash;
-    double validation;        /* NaN: none */
-    double byte_entropy;      /* nats a byte, of the same text */
-    const char *scheduling;   /* class of the communication threads */
+    double validation;      /* NaN: none */
+    double byte_entropy;    /* nats a byte, of the same text */
+    const char *scheduling; /* class of the communication threads */
     const char *isa, *regime;
     sl_arrivals *arrivals;
     long ops, overruns;
     int swaps;
-    sl_time swap_cost;        /* median; -1: none */
+    sl_time swap_cost; /* median; -1: none */
     double seconds;
-    long memory_peak;         /* largest over ranks, bytes */
+    long memory_peak; /* largest over ranks, bytes */
 } sl_summary;
 
 /** Writes the files of the end and prints the table to `out`. */

@@ -13,7 +13,8 @@ static int is_transfer(const sl_record *r, int iteration) {
 
 static sl_status check_record(const sl_problem *p, const sl_record *r) {
     if (r->rank < 0 || r->rank >= p->ranks || r->stage < 0 || r->stage >= p->stages || r->microbatch < 0 ||
-        r->microbatch >= p->microbatches || r->op >= SL_OP_KINDS || (r->kind == SL_RECORD_TRANSFER && (r->peer < 0 || r->peer >= p->ranks)))
+        r->microbatch >= p->microbatches || r->op >= SL_OP_KINDS ||
+        (r->kind == SL_RECORD_TRANSFER && (r->peer < 0 || r->peer >= p->ranks)))
         return sl_error(SL_EPEER, "rank %d wrote a record that is not of this run", r->rank);
     return SL_OK;
 }
@@ -37,8 +38,8 @@ static sl_status check_complete(const sl_problem *p, const sl_timeline *timeline
         const sl_op *op = &timeline->span[i].op;
         unsigned char *cell = &seen[(size_t)op->stage * (size_t)p->microbatches + (size_t)op->microbatch];
         if (*cell & (1u << op->kind))
-            status = sl_error(SL_EPEER, "%s of stage %d, microbatch %d was recorded twice", sl_op_name(op->kind),
-                              op->stage, op->microbatch);
+            status = sl_error(SL_EPEER, "%s of stage %d, microbatch %d was recorded twice",
+                              sl_op_name(op->kind), op->stage, op->microbatch);
         *cell = (unsigned char)(*cell | (1u << op->kind));
     }
     for (size_t i = 0; i < cells && status == SL_OK; i++)
@@ -74,8 +75,12 @@ sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *record
         } else if (is_transfer(r, iteration)) {
             sl_time shift = begin + clock[r->rank].offset;
             timeline->transfer[timeline->transfers++] =
-                (sl_transfer){.from = r->rank, .to = r->peer, .op = op, .start = r->start - shift,
-                              .end = r->end - shift, .arrive = r->arrive - begin - clock[r->peer].offset};
+                (sl_transfer){.from = r->rank,
+                              .to = r->peer,
+                              .op = op,
+                              .start = r->start - shift,
+                              .end = r->end - shift,
+                              .arrive = r->arrive - begin - clock[r->peer].offset};
         }
     }
     qsort(timeline->span, (size_t)timeline->spans, sizeof *timeline->span, compare_spans);
@@ -95,7 +100,8 @@ void sl_measure_level_directions(const sl_offset *clock, sl_problem *measured) {
         }
 }
 
-sl_status sl_arrivals_add(sl_arrivals *arrivals, const sl_record *records, int count, int iteration, sl_time *worst) {
+sl_status sl_arrivals_add(sl_arrivals *arrivals, const sl_record *records, int count, int iteration,
+                          sl_time *worst) {
     *worst = 0;
     for (int i = 0; i < count; i++) {
         if (!is_transfer(&records[i], iteration))
@@ -103,7 +109,8 @@ sl_status sl_arrivals_add(sl_arrivals *arrivals, const sl_record *records, int c
         sl_time error = records[i].arrive - records[i].due;
         if (error > *worst)
             *worst = error;
-        SL_TRY(sl_grow(&arrivals->error_us, &arrivals->capacity, arrivals->count + 1, sizeof *arrivals->error_us));
+        SL_TRY(sl_grow(&arrivals->error_us, &arrivals->capacity, arrivals->count + 1,
+                       sizeof *arrivals->error_us));
         arrivals->error_us[arrivals->count++] = (float)error / 1000.0f;
     }
     return SL_OK;

@@ -1,4 +1,5 @@
-/* From the records that the ranks wrote during one iteration to a measured timeline and to statistics of arrivals. */
+/* From the records that the ranks wrote during one iteration to a measured timeline and to statistics of
+ * arrivals. */
 #ifndef SL_RUN_TRAIN_MEASURE_H
 #define SL_RUN_TRAIN_MEASURE_H
 
@@ -7,14 +8,15 @@
 #include "plan/pipeline/problem.h"
 #include "plan/timing/timeline.h"
 
-/** The timeline of `iteration` from the records of all ranks, relative to `begin` on rank 0's clock; records of other
- *  iterations are skipped. `clock[ranks]`: each rank's clock against rank 0's. Spans by rank, then start. SL_EPEER when
- *  the records do not hold every op of the problem exactly once. Free with sl_timeline_free. */
+/** The timeline of `iteration` from the records of all ranks, relative to `begin` on rank 0's clock; records
+ * of other iterations are skipped. `clock[ranks]`: each rank's clock against rank 0's. Spans by rank, then
+ * start. SL_EPEER when the records do not hold every op of the problem exactly once. Free with
+ * sl_timeline_free. */
 sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *records, int count, int iteration,
                               sl_time begin, const sl_offset *clock, sl_timeline *timeline);
 
-/** The two directions of links between different clocks become equal in `measured` where the evidence does not tell
- *  them apart. */
+/** The two directions of links between different clocks become equal in `measured` where the evidence does
+ * not tell them apart. */
 void sl_measure_level_directions(const sl_offset *clock, sl_problem *measured);
 
 /* How late messages arrived against what the emulated link asked for. */
@@ -24,7 +26,8 @@ typedef struct sl_arrivals {
 } sl_arrivals;
 
 /** Adds the arrivals among the records; *worst: the latest of them. */
-sl_status sl_arrivals_add(sl_arrivals *arrivals, const sl_record *records, int count, int iteration, sl_time *worst);
+sl_status sl_arrivals_add(sl_arrivals *arrivals, const sl_record *records, int count, int iteration,
+                          sl_time *worst);
 /** The error in us that a share of the arrivals (0.5, 0.99) does not exceed; 0 without arrivals. Sorts. */
 double sl_arrivals_percentile(sl_arrivals *arrivals, double share);
 void sl_arrivals_free(sl_arrivals *arrivals);

@@ -17,45 +17,190 @@ static sl_status parse_pace(const sl_node *node, void *object);
 static sl_status parse_faults(const sl_node *node, void *object);
 static sl_status refuse_checkpoint(const sl_node *node, void *object);
 
-static const sl_key model_keys[] = {
-    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "gpt2", .offset = AT(model.kind), .choices = model_kinds, .help = "architecture"},
-    {.name = "layers", .type = SL_KEY_INT, .required = 1, .offset = AT(model.layers), .minimum = 1, .maximum = 1000, .help = "transformer blocks"},
-    {.name = "width", .type = SL_KEY_INT, .required = 1, .offset = AT(model.width), .minimum = 1, .maximum = 65536, .help = "size of the residual stream"},
-    {.name = "heads", .type = SL_KEY_INT, .required = 1, .offset = AT(model.heads), .minimum = 1, .maximum = 1024, .help = "attention heads; divides width"},
-    {.name = "context", .type = SL_KEY_INT, .required = 1, .offset = AT(model.context), .minimum = 1, .maximum = 65536, .help = "tokens of a sequence"},
-    {0}};
+static const sl_key model_keys[] = {{.name = "kind",
+                                     .type = SL_KEY_CHOICE,
+                                     .standard = "gpt2",
+                                     .offset = AT(model.kind),
+                                     .choices = model_kinds,
+                                     .help = "architecture"},
+                                    {.name = "layers",
+                                     .type = SL_KEY_INT,
+                                     .required = 1,
+                                     .offset = AT(model.layers),
+                                     .minimum = 1,
+                                     .maximum = 1000,
+                                     .help = "transformer blocks"},
+                                    {.name = "width",
+                                     .type = SL_KEY_INT,
+                                     .required = 1,
+                                     .offset = AT(model.width),
+                                     .minimum = 1,
+                                     .maximum = 65536,
+                                     .help = "size of the residual stream"},
+                                    {.name = "heads",
+                                     .type = SL_KEY_INT,
+                                     .required = 1,
+                                     .offset = AT(model.heads),
+                                     .minimum = 1,
+                                     .maximum = 1024,
+                                     .help = "attention heads; divides width"},
+                                    {.name = "context",
+                                     .type = SL_KEY_INT,
+                                     .required = 1,
+                                     .offset = AT(model.context),
+                                     .minimum = 1,
+                                     .maximum = 65536,
+                                     .help = "tokens of a sequence"},
+                                    {0}};
 static const sl_key data_keys[] = {
-    {.name = "files", .type = SL_KEY_CUSTOM, .required = 1, .parse = parse_files, .help = "list of files or patterns, read as bytes in sorted order, cyclically"},
-    {.name = "seed", .type = SL_KEY_INT64, .standard = "1", .offset = AT(data.seed), .minimum = 0, .maximum = 9e18, .help = "of data order and initial weights"},
-    {.name = "held_out", .type = SL_KEY_REAL, .standard = "0.05", .offset = AT(data.held_out), .minimum = 0.001, .maximum = 0.5, .help = "share of the text at its end kept for the validation loss"},
+    {.name = "files",
+     .type = SL_KEY_CUSTOM,
+     .required = 1,
+     .parse = parse_files,
+     .help = "list of files or patterns, read as bytes in sorted order, cyclically"},
+    {.name = "seed",
+     .type = SL_KEY_INT64,
+     .standard = "1",
+     .offset = AT(data.seed),
+     .minimum = 0,
+     .maximum = 9e18,
+     .help = "of data order and initial weights"},
+    {.name = "held_out",
+     .type = SL_KEY_REAL,
+     .standard = "0.05",
+     .offset = AT(data.held_out),
+     .minimum = 0.001,
+     .maximum = 0.5,
+     .help = "share of the text at its end kept for the validation loss"},
     {0}};
-static const sl_key parallel_keys[] = {
-    {.name = "pipeline", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.pipeline), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "pipeline ranks"},
-    {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.data), .minimum = 1, .maximum = 1, .help = "replicas"},
-    {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = 1, .help = "tensor-parallel ranks"},
-    {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.zero), .minimum = 0, .maximum = 1e-9, .help = "ZeRO stage"},
-    {0}};
-static const sl_key batch_keys[] = {
-    {.name = "microbatches", .type = SL_KEY_INT, .required = 1, .offset = AT(batch.microbatches), .minimum = 1, .maximum = SL_MAX_MICROBATCHES, .help = "microbatches of an iteration"},
-    {.name = "size", .type = SL_KEY_INT, .standard = "1", .offset = AT(batch.size), .minimum = 1, .maximum = 65536, .help = "sequences of a microbatch"},
-    {0}};
-static const sl_key optimizer_keys[] = {
-    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "adamw", .offset = AT(optimizer.kind), .choices = optimizer_kinds, .help = "update rule"},
-    {.name = "lr", .type = SL_KEY_REAL, .standard = "1e-3", .offset = AT(optimizer.lr), .minimum = 0, .maximum = 100, .help = "peak learning rate; cosine to a tenth of it"},
-    {.name = "warmup", .type = SL_KEY_INT, .standard = "10", .offset = AT(optimizer.warmup), .minimum = 0, .maximum = 1e9, .help = "iterations of linear warm-up of the learning rate"},
-    {.name = "clip", .type = SL_KEY_REAL, .standard = "1.0", .offset = AT(optimizer.clip), .minimum = 0, .maximum = 1e30, .help = "largest global gradient norm; 0: no clipping"},
-    {.name = "decay", .type = SL_KEY_REAL, .standard = "0.1", .offset = AT(optimizer.decay), .minimum = 0, .maximum = 100, .help = "weight decay of matrices"},
-    {0}};
-static const sl_key adaptation_keys[] = {
-    {.name = "hold", .type = SL_KEY_INT, .standard = "5", .offset = AT(adaptation.hold), .minimum = 1, .maximum = 1000, .help = "iterations that a change must last before it is acted upon; the old schedule runs on and is measured"},
-    {.name = "dwell", .type = SL_KEY_INT, .standard = "20", .offset = AT(adaptation.dwell), .minimum = 1, .maximum = 100000, .help = "least iterations between two swaps"},
-    {.name = "gain", .type = SL_KEY_REAL, .standard = "0.02", .offset = AT(adaptation.gain), .minimum = 0, .maximum = 1, .help = "least share of the iteration time that a swap must gain"},
-    {0}};
+static const sl_key parallel_keys[] = {{.name = "pipeline",
+                                        .type = SL_KEY_INT,
+                                        .standard = "1",
+                                        .offset = AT(parallel.pipeline),
+                                        .minimum = 1,
+                                        .maximum = SL_MAX_RANKS,
+                                        .help = "pipeline ranks"},
+                                       {.name = "data",
+                                        .type = SL_KEY_INT,
+                                        .standard = "1",
+                                        .offset = AT(parallel.data),
+                                        .minimum = 1,
+                                        .maximum = 1,
+                                        .help = "replicas"},
+                                       {.name = "tensor",
+                                        .type = SL_KEY_INT,
+                                        .standard = "1",
+                                        .offset = AT(parallel.tensor),
+                                        .minimum = 1,
+                                        .maximum = 1,
+                                        .help = "tensor-parallel ranks"},
+                                       {.name = "zero",
+                                        .type = SL_KEY_INT,
+                                        .standard = "0",
+                                        .offset = AT(parallel.zero),
+                                        .minimum = 0,
+                                        .maximum = 1e-9,
+                                        .help = "ZeRO stage"},
+                                       {0}};
+static const sl_key batch_keys[] = {{.name = "microbatches",
+                                     .type = SL_KEY_INT,
+                                     .required = 1,
+                                     .offset = AT(batch.microbatches),
+                                     .minimum = 1,
+                                     .maximum = SL_MAX_MICROBATCHES,
+                                     .help = "microbatches of an iteration"},
+                                    {.name = "size",
+                                     .type = SL_KEY_INT,
+                                     .standard = "1",
+                                     .offset = AT(batch.size),
+                                     .minimum = 1,
+                                     .maximum = 65536,
+                                     .help = "sequences of a microbatch"},
+                                    {0}};
+static const sl_key optimizer_keys[] = {{.name = "kind",
+                                         .type = SL_KEY_CHOICE,
+                                         .standard = "adamw",
+                                         .offset = AT(optimizer.kind),
+                                         .choices = optimizer_kinds,
+                                         .help = "update rule"},
+                                        {.name = "lr",
+                                         .type = SL_KEY_REAL,
+                                         .standard = "1e-3",
+                                         .offset = AT(optimizer.lr),
+                                         .minimum = 0,
+                                         .maximum = 100,
+                                         .help = "peak learning rate; cosine to a tenth of it"},
+                                        {.name = "warmup",
+                                         .type = SL_KEY_INT,
+                                         .standard = "10",
+                                         .offset = AT(optimizer.warmup),
+                                         .minimum = 0,
+                                         .maximum = 1e9,
+                                         .help = "iterations of linear warm-up of the learning rate"},
+                                        {.name = "clip",
+                                         .type = SL_KEY_REAL,
+                                         .standard = "1.0",
+                                         .offset = AT(optimizer.clip),
+                                         .minimum = 0,
+                                         .maximum = 1e30,
+                                         .help = "largest global gradient norm; 0: no clipping"},
+                                        {.name = "decay",
+                                         .type = SL_KEY_REAL,
+                                         .standard = "0.1",
+                                         .offset = AT(optimizer.decay),
+                                         .minimum = 0,
+                                         .maximum = 100,
+                                         .help = "weight decay of matrices"},
+                                        {0}};
+static const sl_key adaptation_keys[] = {{.name = "hold",
+                                          .type = SL_KEY_INT,
+                                          .standard = "5",
+                                          .offset = AT(adaptation.hold),
+                                          .minimum = 1,
+                                          .maximum = 1000,
+                                          .help = "iterations that a change must last before it is acted "
+                                                  "upon; the old schedule runs on and is measured"},
+                                         {.name = "dwell",
+                                          .type = SL_KEY_INT,
+                                          .standard = "20",
+                                          .offset = AT(adaptation.dwell),
+                                          .minimum = 1,
+                                          .maximum = 100000,
+                                          .help = "least iterations between two swaps"},
+                                         {.name = "gain",
+                                          .type = SL_KEY_REAL,
+                                          .standard = "0.02",
+                                          .offset = AT(adaptation.gain),
+                                          .minimum = 0,
+                                          .maximum = 1,
+                                          .help = "least share of the iteration time that a swap must gain"},
+                                         {0}};
 static const sl_key device_keys[] = {
-    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "cpu", .offset = AT(device.kind), .choices = devices, .help = "where a rank computes"},
-    {.name = "threads", .type = SL_KEY_INT, .standard = "1", .offset = AT(device.threads), .minimum = 1, .maximum = 1024, .help = "threads of a rank; results are equal only for equal numbers"},
-    {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
-    {.name = "pace_ms", .type = SL_KEY_CUSTOM, .parse = parse_pace, .help = "map of F, I, W and optionally B: real arithmetic, then held to this time"},
+    {.name = "kind",
+     .type = SL_KEY_CHOICE,
+     .standard = "cpu",
+     .offset = AT(device.kind),
+     .choices = devices,
+     .help = "where a rank computes"},
+    {.name = "threads",
+     .type = SL_KEY_INT,
+     .standard = "1",
+     .offset = AT(device.threads),
+     .minimum = 1,
+     .maximum = 1024,
+     .help = "threads of a rank; results are equal only for equal numbers"},
+    {.name = "memory_mb",
+     .type = SL_KEY_REAL,
+     .standard = "0",
+     .offset = AT(device.memory_mb),
+     .minimum = 0,
+     .maximum = 1e9,
+     .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the "
+             "schedule needs"},
+    {.name = "pace_ms",
+     .type = SL_KEY_CUSTOM,
+     .parse = parse_pace,
+     .help = "map of F, I, W and optionally B: real arithmetic, then held to this time"},
     {0}};
 static const sl_key run_keys[] = {
     {.name = "model", .type = SL_KEY_SECTION, .required = 1, .section = model_keys},
@@ -63,17 +208,59 @@ static const sl_key run_keys[] = {
     {.name = "parallel", .type = SL_KEY_SECTION, .section = parallel_keys},
     {.name = "batch", .type = SL_KEY_SECTION, .required = 1, .section = batch_keys},
     {.name = "optimizer", .type = SL_KEY_SECTION, .section = optimizer_keys},
-    {.name = "iterations", .type = SL_KEY_INT, .required = 1, .offset = AT(iterations), .minimum = 1, .maximum = 1e9, .help = "iterations to train"},
-    {.name = "schedule", .type = SL_KEY_TEXT, .standard = "auto", .offset = AT(schedule), .help = "auto, a family's name, or the path of an order (CSV)"},
-    {.name = "adapt", .type = SL_KEY_BOOL, .standard = "true", .offset = AT(adapt), .help = "adapt the schedule to slow links and return to it on relief"},
+    {.name = "iterations",
+     .type = SL_KEY_INT,
+     .required = 1,
+     .offset = AT(iterations),
+     .minimum = 1,
+     .maximum = 1e9,
+     .help = "iterations to train"},
+    {.name = "schedule",
+     .type = SL_KEY_TEXT,
+     .standard = "auto",
+     .offset = AT(schedule),
+     .help = "auto, a family's name, or the path of an order (CSV)"},
+    {.name = "adapt",
+     .type = SL_KEY_BOOL,
+     .standard = "true",
+     .offset = AT(adapt),
+     .help = "adapt the schedule to slow links and return to it on relief"},
     {.name = "adaptation", .type = SL_KEY_SECTION, .section = adaptation_keys},
-    {.name = "transport", .type = SL_KEY_CHOICE, .standard = "direct", .offset = AT(transport), .choices = transports, .help = "how pipeline messages travel"},
-    {.name = "communication", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = regimes, .help = "whether a slow send holds its rank"},
-    {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
+    {.name = "transport",
+     .type = SL_KEY_CHOICE,
+     .standard = "direct",
+     .offset = AT(transport),
+     .choices = transports,
+     .help = "how pipeline messages travel"},
+    {.name = "communication",
+     .type = SL_KEY_CHOICE,
+     .standard = "decoupled",
+     .offset = AT(communication),
+     .choices = regimes,
+     .help = "whether a slow send holds its rank"},
+    {.name = "queue",
+     .type = SL_KEY_INT,
+     .standard = "1",
+     .offset = AT(queue),
+     .minimum = 1,
+     .maximum = 65536,
+     .help = "inorder: sends under way per rank and peer"},
     {.name = "device", .type = SL_KEY_SECTION, .section = device_keys},
-    {.name = "validate_every", .type = SL_KEY_INT, .standard = "0", .offset = AT(validate_every), .minimum = 0, .maximum = 1e9, .help = "iterations between validation losses; 0: only at the end"},
-    {.name = "checkpoint", .type = SL_KEY_CUSTOM, .parse = refuse_checkpoint, .help = "not available in this version: refused"},
-    {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
+    {.name = "validate_every",
+     .type = SL_KEY_INT,
+     .standard = "0",
+     .offset = AT(validate_every),
+     .minimum = 0,
+     .maximum = 1e9,
+     .help = "iterations between validation losses; 0: only at the end"},
+    {.name = "checkpoint",
+     .type = SL_KEY_CUSTOM,
+     .parse = refuse_checkpoint,
+     .help = "not available in this version: refused"},
+    {.name = "faults",
+     .type = SL_KEY_CUSTOM,
+     .parse = parse_faults,
+     .help = "list of injected trouble, see below"},
     {0}};
 
 /* Silence would let a user believe in checkpoints that nobody writes. */
@@ -105,12 +292,30 @@ static sl_status parse_files(const sl_node *node, void *object) {
 }
 
 static sl_status parse_pace(const sl_node *node, void *object) {
-    static const sl_key keys[] = {
-        {.name = "F", .type = SL_KEY_REAL, .required = 1, .offset = 0 * sizeof(double), .minimum = 1e-3, .maximum = SL_MAX_OP_MS},
-        {.name = "I", .type = SL_KEY_REAL, .required = 1, .offset = 1 * sizeof(double), .minimum = 1e-3, .maximum = SL_MAX_OP_MS},
-        {.name = "W", .type = SL_KEY_REAL, .required = 1, .offset = 2 * sizeof(double), .minimum = 1e-3, .maximum = SL_MAX_OP_MS},
-        {.name = "B", .type = SL_KEY_REAL, .offset = 3 * sizeof(double), .minimum = 1e-3, .maximum = SL_MAX_OP_MS},
-        {0}};
+    static const sl_key keys[] = {{.name = "F",
+                                   .type = SL_KEY_REAL,
+                                   .required = 1,
+                                   .offset = 0 * sizeof(double),
+                                   .minimum = 1e-3,
+                                   .maximum = SL_MAX_OP_MS},
+                                  {.name = "I",
+                                   .type = SL_KEY_REAL,
+                                   .required = 1,
+                                   .offset = 1 * sizeof(double),
+                                   .minimum = 1e-3,
+                                   .maximum = SL_MAX_OP_MS},
+                                  {.name = "W",
+                                   .type = SL_KEY_REAL,
+                                   .required = 1,
+                                   .offset = 2 * sizeof(double),
+                                   .minimum = 1e-3,
+                                   .maximum = SL_MAX_OP_MS},
+                                  {.name = "B",
+                                   .type = SL_KEY_REAL,
+                                   .offset = 3 * sizeof(double),
+                                   .minimum = 1e-3,
+                                   .maximum = SL_MAX_OP_MS},
+                                  {0}};
     sl_run *run = object;
     if (node->kind != SL_NODE_MAP)
         return sl_node_error(node, "must be a map of F, I, W");
@@ -155,14 +360,57 @@ static sl_status parse_link(const sl_node *node, void *object) {
 
 static const sl_key fault_keys[] = {
     {.name = "iterations", .type = SL_KEY_CUSTOM, .parse = parse_iterations, .help = "[first, end)"},
-    {.name = "iteration", .type = SL_KEY_INT, .standard = "-1", .offset = offsetof(fault_item, iteration), .minimum = -1, .maximum = 1e9, .help = "with kill: when"},
-    {.name = "link", .type = SL_KEY_CUSTOM, .parse = parse_link, .help = "[rank, rank], both directions unless one_way"},
-    {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = offsetof(fault_item, one_way), .help = "only from the first to the second"},
-    {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(latency_ms), .minimum = 0, .maximum = 60000, .help = "added to the link, ms"},
-    {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(bandwidth_gbps), .minimum = 0, .maximum = 1e6, .help = "replaces the link's, 1e9 bit/s"},
-    {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow rank"},
-    {.name = "slowdown", .type = SL_KEY_REAL, .standard = "1", .offset = FAULT(slowdown), .minimum = 1, .maximum = 1000, .help = "its ops take this many times their pace"},
-    {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this rank dies (SIGKILL)"},
+    {.name = "iteration",
+     .type = SL_KEY_INT,
+     .standard = "-1",
+     .offset = offsetof(fault_item, iteration),
+     .minimum = -1,
+     .maximum = 1e9,
+     .help = "with kill: when"},
+    {.name = "link",
+     .type = SL_KEY_CUSTOM,
+     .parse = parse_link,
+     .help = "[rank, rank], both directions unless one_way"},
+    {.name = "one_way",
+     .type = SL_KEY_BOOL,
+     .standard = "false",
+     .offset = offsetof(fault_item, one_way),
+     .help = "only from the first to the second"},
+    {.name = "latency_ms",
+     .type = SL_KEY_REAL,
+     .standard = "0",
+     .offset = FAULT(latency_ms),
+     .minimum = 0,
+     .maximum = 60000,
+     .help = "added to the link, ms"},
+    {.name = "bandwidth_gbps",
+     .type = SL_KEY_REAL,
+     .standard = "0",
+     .offset = FAULT(bandwidth_gbps),
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "replaces the link's, 1e9 bit/s"},
+    {.name = "rank",
+     .type = SL_KEY_INT,
+     .standard = "-1",
+     .offset = FAULT(rank),
+     .minimum = -1,
+     .maximum = SL_MAX_RANKS,
+     .help = "a slow rank"},
+    {.name = "slowdown",
+     .type = SL_KEY_REAL,
+     .standard = "1",
+     .offset = FAULT(slowdown),
+     .minimum = 1,
+     .maximum = 1000,
+     .help = "its ops take this many times their pace"},
+    {.name = "kill",
+     .type = SL_KEY_INT,
+     .standard = "-1",
+     .offset = FAULT(kill),
+     .minimum = -1,
+     .maximum = SL_MAX_RANKS,
+     .help = "this rank dies (SIGKILL)"},
     {0}};
 
 static sl_status check_fault(const sl_node *node, const fault_item *item) {
@@ -243,12 +491,13 @@ static sl_status check_faults(const sl_document *document, const sl_run *run) {
 static sl_status check_run(const sl_document *document, sl_run *run) {
     char why[192];
     if (run->parallel.pipeline > run->model.layers) {
-        snprintf(why, sizeof why, "of %d ranks is more stages than the model's %d layers", run->parallel.pipeline,
-                 run->model.layers);
+        snprintf(why, sizeof why, "of %d ranks is more stages than the model's %d layers",
+                 run->parallel.pipeline, run->model.layers);
         return refuse(document, "parallel", "pipeline", why);
     }
     if (run->model.width % run->model.heads != 0) {
-        snprintf(why, sizeof why, "of %d does not divide the width of %d", run->model.heads, run->model.width);
+        snprintf(why, sizeof why, "of %d does not divide the width of %d", run->model.heads,
+                 run->model.width);
         return refuse(document, "model", "heads", why);
     }
     if ((int64_t)run->parallel.pipeline * run->batch.microbatches * 3 > SL_MAX_OPS)
@@ -274,7 +523,8 @@ void sl_run_free(sl_run *run) {
     *run = (sl_run){0};
 }
 
-sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixed_bytes, sl_problem *problem) {
+sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixed_bytes,
+                         sl_problem *problem) {
     int ranks = run->parallel.pipeline;
     SL_TRY(sl_problem_make(ranks, ranks, run->batch.microbatches, problem));
     problem->communication = run->communication == 1 ? SL_INORDER : SL_DECOUPLED;
@@ -283,18 +533,20 @@ sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixe
         for (int stage = 0; stage < ranks; stage++) {
             double ms = run->device.pace_ms[kind] > 0 ? run->device.pace_ms[kind] : kind == SL_B ? 20 : 10;
             problem->time[kind][stage] = sl_from_ms(ms);
-            problem->delta[kind][stage] =
-                kind == SL_F ? activation_bytes : kind == SL_I ? 0 : -activation_bytes;
+            problem->delta[kind][stage] = kind == SL_F   ? activation_bytes
+                                          : kind == SL_I ? 0
+                                                         : -activation_bytes;
         }
     if (run->device.memory_mb > 0) {
         SL_TRY(sl_alloc(&problem->limit, (size_t)ranks, sizeof *problem->limit));
         for (int rank = 0; rank < ranks; rank++)
             problem->limit[rank] = run->device.memory_mb * 1e6 - fixed_bytes;
         if (problem->limit[0] < activation_bytes)
-            return sl_error(SL_ENONE,
-                            "no schedule fits into device.memory_mb of %g: weights and optimizer take %g MB and one "
-                            "microbatch %g MB on a rank",
-                            run->device.memory_mb, fixed_bytes / 1e6, activation_bytes / 1e6);
+            return sl_error(
+                SL_ENONE,
+                "no schedule fits into device.memory_mb of %g: weights and optimizer take %g MB and one "
+                "microbatch %g MB on a rank",
+                run->device.memory_mb, fixed_bytes / 1e6, activation_bytes / 1e6);
     }
     return SL_OK;
 }

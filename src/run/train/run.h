@@ -1,5 +1,5 @@
-/* The run file: what `train` is given (design.md, Files). Read and checked before any process starts, so that a wrong
- * request costs nothing. Part of the command, too: it knows neither MPI nor the model. */
+/* The run file: what `train` is given (design.md, Files). Read and checked before any process starts, so that
+ * a wrong request costs nothing. Part of the command, too: it knows neither MPI nor the model. */
 #ifndef SL_RUN_TRAIN_RUN_H
 #define SL_RUN_TRAIN_RUN_H
 
@@ -9,12 +9,12 @@
 /* Reproducible trouble for iterations [first, end). */
 typedef struct sl_fault {
     int first, end;
-    int from, to;           /* directed link; from -1: none */
-    double latency_ms;      /* added; 0: none */
-    double bandwidth_gbps;  /* replaces; 0: none */
-    int rank;               /* -1: none */
-    double slowdown;        /* of that rank's ops; 1: none */
-    int kill;               /* rank that dies at `first`; -1: none */
+    int from, to;          /* directed link; from -1: none */
+    double latency_ms;     /* added; 0: none */
+    double bandwidth_gbps; /* replaces; 0: none */
+    int rank;              /* -1: none */
+    double slowdown;       /* of that rank's ops; 1: none */
+    int kill;              /* rank that dies at `first`; -1: none */
 } sl_fault;
 
 typedef struct sl_run {
@@ -56,13 +56,14 @@ typedef struct sl_run {
     int validate_every;
 } sl_run;
 
-/** Reads and checks a run document. SL_EINVAL names file, line and key. Free with sl_run_free, also on error. */
+/** Reads and checks a run document. SL_EINVAL names file, line and key. Free with sl_run_free, also on error.
+ */
 sl_status sl_run_read(const sl_document *document, sl_run *run);
 void sl_run_free(sl_run *run);
 
-/** The planner's question for this run: shape and regime from the file, op times from the pace (10 ms each without
- *  one: only their ratio matters until they are measured), links free, memory delta `activation_bytes` a microbatch
- *  against device.memory_mb less `fixed_bytes`. Free with sl_problem_free. */
+/** The planner's question for this run: shape and regime from the file, op times from the pace (10 ms each
+ * without one: only their ratio matters until they are measured), links free, memory delta `activation_bytes`
+ * a microbatch against device.memory_mb less `fixed_bytes`. Free with sl_problem_free. */
 sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixed_bytes, sl_problem *problem);
 
 void sl_run_document(FILE *out);

@@ -35,11 +35,11 @@ typedef struct trainer {
     sl_record_ring *ring;
     uint64_t position, lost;
     sl_problem problem;
-    sl_plan plan;              /* first plan; on other ranks than 0 the order that was received */
-    sl_program program[2];     /* running and previous, lowered from what rank 0 broadcast */
+    sl_plan plan;          /* first plan; on other ranks than 0 the order that was received */
+    sl_program program[2]; /* running and previous, lowered from what rank 0 broadcast */
     int running;
     sl_time pace[SL_OP_KINDS];
-    sl_record *records;        /* of this rank, one iteration */
+    sl_record *records; /* of this rank, one iteration */
     size_t record_capacity;
     long ops, overruns;
 
@@ -47,11 +47,11 @@ typedef struct trainer {
     sl_adaptation *adaptation;
     sl_record *gathered;
     size_t gathered_capacity;
-    sl_offset *clocks;         /* [ranks] */
-    int *remote;               /* [ranks] on another host than rank 0 */
+    sl_offset *clocks; /* [ranks] */
+    int *remote;       /* [ranks] on another host than rank 0 */
     sl_arrivals arrivals;
     sl_time started;
-    sl_time tail[9];           /* last op to the end of the optimizer, of the last iterations */
+    sl_time tail[9]; /* last op to the end of the optimizer, of the last iterations */
     int tails;
     sl_time swap_cost[64];
     int swaps, troubled_before;
@@ -90,7 +90,8 @@ static sl_status agree_on_sizes(trainer *t, sl_binding_sizes *sizes) {
     sl_binding_sizes mine, *all;
     SL_TRY(sl_binding_measure(t->run, t->rank, &mine));
     SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
-    sl_status status = sl_group_gather_all(t->group, &mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
+    sl_status status =
+        sl_group_gather_all(t->group, &mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
     *sizes = mine;
     for (int r = 0; r < t->ranks && status == SL_OK; r++) {
         if (all[r].activation_bytes > sizes->activation_bytes)
@@ -108,8 +109,12 @@ static sl_status open_transport(trainer *t, size_t message_bytes, const char *di
     if (t->ranks == 1)
         return SL_OK;
     sl_transport_address mine = {0}, *all;
-    sl_transport_config config = {.rank = t->rank, .ranks = t->ranks, .clock = t->clock, .directory = directory,
-                                  .message_bytes = message_bytes, .slots = 2 * t->run->batch.microbatches};
+    sl_transport_config config = {.rank = t->rank,
+                                  .ranks = t->ranks,
+                                  .clock = t->clock,
+                                  .directory = directory,
+                                  .message_bytes = message_bytes,
+                                  .slots = 2 * t->run->batch.microbatches};
     char *peers = NULL;
     int socket = -1;
     SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
@@ -157,8 +162,11 @@ static sl_status open_rank0(trainer *t, const sl_place *place) {
         return SL_OK;
     SL_TRY(sl_journal_open(place->folder, t->ranks, tokens, t->run->iterations, TRACED, &t->journal));
     const char *how = strcmp(t->plan.schedule, "file") == 0 ? "auto" : t->run->schedule;
-    sl_adaptation_config config = {.schedule = how, .hold = t->run->adaptation.hold, .dwell = t->run->adaptation.dwell,
-                                   .gain = t->run->adaptation.gain, .swap_cost = FIRST_SWAP};
+    sl_adaptation_config config = {.schedule = how,
+                                   .hold = t->run->adaptation.hold,
+                                   .dwell = t->run->adaptation.dwell,
+                                   .gain = t->run->adaptation.gain,
+                                   .swap_cost = FIRST_SWAP};
     return sl_adaptation_open(&config, &t->problem, &t->plan, &t->adaptation);
 }
 
@@ -177,16 +185,22 @@ static sl_status set_up(trainer *t, const sl_place *place) {
     SL_TRY(sl_alloc(&t->remote, (size_t)t->ranks, sizeof *t->remote));
     SL_TRY(agree_on_sizes(t, &sizes));
     SL_TRY(make_plan(t, sizes.activation_bytes, sizes.fixed_bytes));
-    /* an adapted plan may hold more microbatches than the first; without a limit all of them may be in flight */
+    /* an adapted plan may hold more microbatches than the first; without a limit all of them may be in flight
+     */
     int in_flight = t->run->adapt ? t->run->batch.microbatches : t->plan.program.rank[t->rank].buffers;
     if (t->problem.limit && t->problem.limit[0] / sizes.activation_bytes < in_flight)
         in_flight = (int)(t->problem.limit[0] / sizes.activation_bytes);
     SL_TRY(sl_binding_open(t->run, t->rank, in_flight, &t->binding));
     SL_TRY(open_transport(t, sizes.message_bytes, place->temporary));
     SL_TRY(open_records(t));
-    sl_engine_config config = {.rank = t->rank, .clock = t->clock, .transport = t->transport, .ring = t->ring,
-                               .stage = sl_binding_stage(t->binding), .regime = t->problem.communication,
-                               .queue = t->problem.queue, .patience = PATIENCE};
+    sl_engine_config config = {.rank = t->rank,
+                               .clock = t->clock,
+                               .transport = t->transport,
+                               .ring = t->ring,
+                               .stage = sl_binding_stage(t->binding),
+                               .regime = t->problem.communication,
+                               .queue = t->problem.queue,
+                               .patience = PATIENCE};
     for (int i = 0; i < t->run->faults; i++)
         config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->run->batch.microbatches;
     SL_TRY(sl_engine_open(&config, &t->engine));
@@ -296,7 +310,8 @@ static sl_status gather_records(trainer *t, const report *mine, report *reports,
         return sl_error(SL_ESYS, "%llu records of rank %d were lost", (unsigned long long)t->lost, t->rank);
     size_t *sizes;
     SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
-    sl_status status = sl_group_gather(t->group, 0, mine, sizeof *mine, reports, (size_t)t->ranks * sizeof *mine, sizes);
+    sl_status status =
+        sl_group_gather(t->group, 0, mine, sizeof *mine, reports, (size_t)t->ranks * sizeof *mine, sizes);
     if (status == SL_OK)
         status = sl_group_gather(t->group, 0, t->records, read * sizeof *t->records, t->gathered,
                                  t->gathered_capacity * sizeof *t->gathered, sizes);
@@ -344,12 +359,16 @@ static sl_status write_faults(trainer *t, int iteration) {
         const sl_fault *f = &t->run->fault[i];
         if (iteration != f->first && iteration != f->end)
             continue;
-        sl_event event = {.kind = SL_EVENT_FAULT, .time = sl_clock_now(t->clock) - t->started, .iteration = iteration,
-                          .from = f->from, .to = f->to, .rank = f->rank >= 0 ? f->rank : f->kill};
+        sl_event event = {.kind = SL_EVENT_FAULT,
+                          .time = sl_clock_now(t->clock) - t->started,
+                          .iteration = iteration,
+                          .from = f->from,
+                          .to = f->to,
+                          .rank = f->rank >= 0 ? f->rank : f->kill};
         snprintf(event.decided, sizeof event.decided, "%s", iteration == f->first ? "injected" : "removed");
         if (f->from >= 0)
-            snprintf(event.why, sizeof event.why, "latency %g ms, bandwidth %g Gbit/s (0: unchanged)", f->latency_ms,
-                     f->bandwidth_gbps);
+            snprintf(event.why, sizeof event.why, "latency %g ms, bandwidth %g Gbit/s (0: unchanged)",
+                     f->latency_ms, f->bandwidth_gbps);
         else if (f->rank >= 0)
             snprintf(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
         SL_TRY(sl_journal_event(t->journal, &event));
@@ -383,7 +402,8 @@ static sl_status write_events(trainer *t, sl_decision *d) {
 static sl_status measure(trainer *t, int iteration, sl_time begin, int count, sl_time *worst) {
     sl_timeline_free(&t->pending_timeline);
     sl_problem_free(&t->pending_problem);
-    SL_TRY(sl_measure_timeline(&t->problem, t->gathered, count, iteration, begin, t->clocks, &t->pending_timeline));
+    SL_TRY(sl_measure_timeline(&t->problem, t->gathered, count, iteration, begin, t->clocks,
+                               &t->pending_timeline));
     SL_TRY(sl_arrivals_add(&t->arrivals, t->gathered, count, iteration, worst));
     SL_TRY(sl_problem_copy(&t->problem, &t->pending_problem));
     SL_TRY(sl_profile(&t->pending_timeline, &t->pending_problem));
@@ -391,7 +411,8 @@ static sl_status measure(trainer *t, int iteration, sl_time begin, int count, sl
     return SL_OK;
 }
 
-static sl_status judge(trainer *t, int iteration, sl_time begin, const report *reports, int count, sl_decision *d) {
+static sl_status judge(trainer *t, int iteration, sl_time begin, const report *reports, int count,
+                       sl_decision *d) {
     sl_time worst, ops_end = 0, end = 0, expected = sl_adaptation_forecast(t->adaptation);
     SL_TRY(measure(t, iteration, begin, count, &worst));
     for (int r = 0; r < t->ranks; r++) {
@@ -406,9 +427,16 @@ static sl_status judge(trainer *t, int iteration, sl_time begin, const report *r
     t->tail[t->tails++ % 9] = end - ops_end;
     sl_phase before = t->pending.phase;
     SL_TRY(sl_adaptation_observe(t->adaptation, iteration, &t->pending_problem, d));
-    sl_iteration it = {.iteration = iteration, .loss = reports[t->ranks - 1].loss, .validation = NAN, .time = end - begin,
-                       .predicted = known ? expected + tail : -1, .schedule = t->schedule, .phase = phase_of(t, d),
-                       .late = worst > LATE, .begin = begin - t->started, .measured = &t->pending_problem,
+    sl_iteration it = {.iteration = iteration,
+                       .loss = reports[t->ranks - 1].loss,
+                       .validation = NAN,
+                       .time = end - begin,
+                       .predicted = known ? expected + tail : -1,
+                       .schedule = t->schedule,
+                       .phase = phase_of(t, d),
+                       .late = worst > LATE,
+                       .begin = begin - t->started,
+                       .measured = &t->pending_problem,
                        .timeline = &t->pending_timeline};
     t->pending.phase = before;
     print_iteration(t, &it);
@@ -453,7 +481,8 @@ static sl_status one_iteration(trainer *t, int iteration, report *reports) {
     sl_decision decision = {0};
     report mine;
     int count = 0;
-    int suspect = t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
+    int suspect =
+        t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
     SL_TRY(sl_exchange_clocks(t->group, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
     if (t->rank == 0) {
@@ -477,20 +506,24 @@ static sl_status write_start(trainer *t) {
     if (t->rank != 0)
         return SL_OK;
     sl_event event = {.kind = SL_EVENT_START, .from = -1, .to = -1, .rank = -1};
-    snprintf(event.decided, sizeof event.decided, "schedule %s, predicted %.2f ms of ops an iteration", t->plan.schedule,
-             sl_to_ms(t->plan.makespan));
+    snprintf(event.decided, sizeof event.decided, "schedule %s, predicted %.2f ms of ops an iteration",
+             t->plan.schedule, sl_to_ms(t->plan.makespan));
     snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->ranks,
              sl_binding_isa(t->binding), t->transport ? sl_transport_scheduling(t->transport) : "none");
-    printf("slackline: %d pipeline ranks, %d microbatches, schedule %s\n", t->ranks, t->run->batch.microbatches,
-           t->plan.schedule);
+    printf("slackline: %d pipeline ranks, %d microbatches, schedule %s\n", t->ranks,
+           t->run->batch.microbatches, t->plan.schedule);
     fflush(stdout);
     return sl_journal_event(t->journal, &event);
 }
 
 static sl_status finish(trainer *t) {
     sl_summary s = {.scheduling = t->transport ? sl_transport_scheduling(t->transport) : "none",
-                    .isa = sl_binding_isa(t->binding), .regime = t->run->communication ? "inorder" : "decoupled",
-                    .arrivals = &t->arrivals, .ops = t->ops, .overruns = t->overruns, .swaps = t->swaps,
+                    .isa = sl_binding_isa(t->binding),
+                    .regime = t->run->communication ? "inorder" : "decoupled",
+                    .arrivals = &t->arrivals,
+                    .ops = t->ops,
+                    .overruns = t->overruns,
+                    .swaps = t->swaps,
                     .byte_entropy = sl_binding_entropy(t->binding)};
     if (t->rank == 0)
         SL_TRY(flush_pending(t, sl_clock_now(t->clock)));
@@ -498,7 +531,8 @@ static sl_status finish(trainer *t) {
     SL_TRY(sl_binding_validate(t->binding, t->group, &s.validation));
     SL_TRY(sl_binding_hash(t->binding, t->group, &s.weights_hash));
     SL_TRY(sl_alloc(&peaks, (size_t)t->ranks, sizeof *peaks));
-    sl_status status = sl_group_gather(t->group, 0, &peak, sizeof peak, peaks, (size_t)t->ranks * sizeof peak, NULL);
+    sl_status status =
+        sl_group_gather(t->group, 0, &peak, sizeof peak, peaks, (size_t)t->ranks * sizeof peak, NULL);
     for (int r = 0; r < t->ranks; r++)
         s.memory_peak = peaks[r] > s.memory_peak ? peaks[r] : s.memory_peak;
     sl_free(peaks);
@@ -507,14 +541,21 @@ static sl_status finish(trainer *t) {
         return SL_OK;
     s.swap_cost = t->swaps ? median_time(t->swap_cost, t->swaps < 64 ? t->swaps : 64) : -1;
     s.seconds = (double)(sl_clock_now(t->clock) - t->started) / 1e9;
-    sl_event event = {.kind = SL_EVENT_END, .time = sl_clock_now(t->clock) - t->started, .iteration = t->run->iterations,
-                      .from = -1, .to = -1, .rank = -1};
+    sl_event event = {.kind = SL_EVENT_END,
+                      .time = sl_clock_now(t->clock) - t->started,
+                      .iteration = t->run->iterations,
+                      .from = -1,
+                      .to = -1,
+                      .rank = -1};
     SL_TRY(sl_journal_event(t->journal, &event));
     return sl_journal_finish(t->journal, &s, stdout);
 }
 
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *group) {
-    trainer t = {.run = run, .group = group, .rank = sl_group_rank(group), .ranks = sl_group_size(group),
+    trainer t = {.run = run,
+                 .group = group,
+                 .rank = sl_group_rank(group),
+                 .ranks = sl_group_size(group),
                  .clock = sl_clock_real()};
     report *reports = NULL;
     sl_status status = sl_alloc(&reports, (size_t)t.ranks, sizeof *reports);

@@ -82,9 +82,10 @@ static void neutral_values_of_later_keys_change_nothing(void **state) {
     (void)state;
     sl_problem p, q;
     assert_ok(read_text(SHAPE TIMES, &p));
-    assert_ok(read_text(SHAPE TIMES "  memory: {host_limit: 0}\n  links: {shared: [{name: wan, links: [[0, 1], [1, 2]]}]}\n"
-                                    "  data_parallel: {reduce_ms: 0, gather_ms: 0}\n  recompute: false\n  parts: 1\n",
-                        &q));
+    assert_ok(read_text(
+        SHAPE TIMES "  memory: {host_limit: 0}\n  links: {shared: [{name: wan, links: [[0, 1], [1, 2]]}]}\n"
+                    "  data_parallel: {reduce_ms: 0, gather_ms: 0}\n  recompute: false\n  parts: 1\n",
+        &q));
     assert_memory_equal(p.link, q.link, 9 * sizeof *p.link);
     assert_memory_equal(p.time[SL_F], q.time[SL_F], 3 * sizeof(sl_time));
     sl_problem_free(&p);
@@ -102,8 +103,8 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {SHAPE TIMES "  recompute: [false, true, false]\n", "p.yaml:5", "not available"},
         {SHAPE TIMES "  data_parallel: {reduce_ms: 2}\n", "p.yaml:5: 'reduce_ms'", "not available"},
         {SHAPE TIMES "  memory: {host_limit: 1}\n", "p.yaml:5: 'host_limit'", "not available"},
-        {SHAPE TIMES "  links: {default: {transfer_ms: 1}, shared: [{name: wan, links: [[0, 1]]}]}\n", "p.yaml:5: 'shared'",
-         "not available"},
+        {SHAPE TIMES "  links: {default: {transfer_ms: 1}, shared: [{name: wan, links: [[0, 1]]}]}\n",
+         "p.yaml:5: 'shared'", "not available"},
         {SHAPE TIMES "  links: {shared: [{name: wan}]}\n", "p.yaml:5: 'shared'", "list of {name, links}"},
         {"pipeline: 3\n", "p.yaml:1: 'pipeline'", "map"},
         {"pipeline:\n  microbatches: 4\n" TIMES, "p.yaml", "'ranks' is missing"},

@@ -51,14 +51,16 @@ static void two_ranks_by_hand(void **state) {
         assert_int_equal(t.span[i].start, starts[i]);
     assert_int_equal(sl_timeline_makespan(&t), 98);
     assert_int_equal(sl_timeline_span(&t), 98);
-    assert_true(sl_timeline_bubble(&t) > 1 - 120.0 / 196 - 1e-12 && sl_timeline_bubble(&t) < 1 - 120.0 / 196 + 1e-12);
+    assert_true(sl_timeline_bubble(&t) > 1 - 120.0 / 196 - 1e-12 &&
+                sl_timeline_bubble(&t) < 1 - 120.0 / 196 + 1e-12);
     sl_timeline_free(&t);
     sl_program_free(&program);
     sl_order_free(&order);
     sl_problem_free(&p);
 }
 
-/* A link that a message occupies for 25 makes the second one wait; with one place, inorder holds the rank as well. */
+/* A link that a message occupies for 25 makes the second one wait; with one place, inorder holds the rank as
+ * well. */
 static void messages_queue_on_a_link_and_block_in_order(void **state) {
     (void)state;
     sl_problem p;
@@ -85,8 +87,8 @@ static void messages_queue_on_a_link_and_block_in_order(void **state) {
     assert_int_equal(t.span[2].start, 20);
     sl_timeline_free(&t);
     assert_ok(sl_replay(&p, &program, SL_INORDER, 1, &t));
-    /* F0 0-10, sent, arrives 39. F1 10-20: its send waits for the place until 39, then takes the link until 64 and
-     * arrives 68. F2 starts at 39, ends 49, is sent at 68; the rank goes on only then. */
+    /* F0 0-10, sent, arrives 39. F1 10-20: its send waits for the place until 39, then takes the link until
+     * 64 and arrives 68. F2 starts at 39, ends 49, is sent at 68; the rank goes on only then. */
     assert_int_equal(t.span[1].start, 10);
     assert_int_equal(t.span[2].start, 39);
     assert_int_equal(t.transfer[1].start, 39);
@@ -97,7 +99,8 @@ static void messages_queue_on_a_link_and_block_in_order(void **state) {
     assert_int_equal(t.span[8].start, 97);
     sl_timeline_free(&t);
     assert_ok(sl_replay(&p, &program, SL_INORDER, 2, &t));
-    /* two places: F1 is sent at 20 and takes the link at 35; F2's send waits for the first place, free at 39 */
+    /* two places: F1 is sent at 20 and takes the link at 35; F2's send waits for the first place, free at 39
+     */
     assert_int_equal(t.span[2].start, 20);
     assert_int_equal(t.transfer[1].arrive, 64);
     assert_int_equal(t.transfer[2].start, 60);
@@ -166,7 +169,8 @@ static void compute_naive(const sl_problem *p, const sl_order *o, int in_order, 
                 sl_time start = i > 0 ? n->issue[at - 1] : 0;
                 if (op->kind != SL_W && from >= 0 && from < p->ranks) {
                     int made = find(o, from, from, op->kind == SL_F ? SL_F : SL_I, op->microbatch);
-                    start = larger(start, arrival(p, o, n, from, rank, index_on_link(p, o, from, made % 500, rank)));
+                    start = larger(start,
+                                   arrival(p, o, n, from, rank, index_on_link(p, o, from, made % 500, rank)));
                 }
                 sl_time end = start + p->time[op->kind][op->stage], issue = end;
                 if (in_order && is_sent(p, op, &to)) {
@@ -216,7 +220,8 @@ static void the_replay_agrees_with_a_naive_computation(void **state) {
     }
 }
 
-/* F takes 3 at its start, I gives 1 back at its end and W 2: the release of W0 at 30 counts before F1's start at 30. */
+/* F takes 3 at its start, I gives 1 back at its end and W 2: the release of W0 at 30 counts before F1's start
+ * at 30. */
 static void memory_is_released_before_it_is_taken(void **state) {
     (void)state;
     sl_problem p;

@@ -1,4 +1,5 @@
-/* Started by test_sum.sh under mpirun: sums in a fixed order against a sum that each rank makes for itself. */
+/* Started by test_sum.sh under mpirun: sums in a fixed order against a sum that each rank makes for itself.
+ */
 #include "run/collective/group.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@ static float value(int rank, size_t i) {
 
 static int check_sum(sl_group *group, size_t count) {
     int size = sl_group_size(group), wrong = 0;
-    float *values = calloc(count, sizeof *values), *scratch = calloc(2 * (count + (size_t)size), sizeof *scratch);
+    float *values = calloc(count, sizeof *values),
+          *scratch = calloc(2 * (count + (size_t)size), sizeof *scratch);
     for (size_t i = 0; i < count; i++)
         values[i] = value(sl_group_rank(group), i);
     if (sl_group_sum(group, values, count, scratch) != SL_OK)
@@ -37,7 +39,8 @@ static int check_gather(sl_group *group) {
     char mine[16], all[16 * 16];
     size_t sizes[16];
     memset(mine, 'a' + rank, sizeof mine);
-    wrong |= sl_group_gather_all(group, mine, (size_t)rank, all, sizeof all, sizes) != SL_OK; /* rank 0 gives nothing */
+    wrong |= sl_group_gather_all(group, mine, (size_t)rank, all, sizeof all, sizes) !=
+             SL_OK; /* rank 0 gives nothing */
     for (int r = 0, at = 0; r < size; at += r, r++)
         for (int i = 0; i < r; i++)
             wrong |= all[at + i] != 'a' + r || sizes[r] != (size_t)r;

@@ -1,5 +1,5 @@
-/* The engine on the virtual clock, with ranks as threads and empty paced ops: what runs is what the timing model
- * predicts, to the nanosecond, in both regimes. */
+/* The engine on the virtual clock, with ranks as threads and empty paced ops: what runs is what the timing
+ * model predicts, to the nanosecond, in both regimes. */
 #include "check.h"
 
 #include "plan/search/plan.h"
@@ -89,15 +89,27 @@ static sl_status run_member(member *m) {
         peers[r] = r == m->rank - 1 || r == m->rank + 1;
     sl_record_ring *ring = calloc(1, sl_record_ring_bytes(MOST_RECORDS));
     sl_record_ring_init(ring, MOST_RECORDS);
-    sl_transport_config tc = {.rank = m->rank, .ranks = ranks, .clock = c->clock, .hub = c->hub,
-                              .message_bytes = sizeof(payload), .slots = 2 * c->problem->microbatches, .peers = peers};
+    sl_transport_config tc = {.rank = m->rank,
+                              .ranks = ranks,
+                              .clock = c->clock,
+                              .hub = c->hub,
+                              .message_bytes = sizeof(payload),
+                              .slots = 2 * c->problem->microbatches,
+                              .peers = peers};
     sl_transport *transport = NULL;
     sl_engine *engine = NULL;
     SL_TRY(sl_transport_open(&tc, -1, SL_SECOND, &transport));
     emulate_links(c, m->rank, transport);
-    sl_engine_config ec = {.rank = m->rank, .clock = c->clock, .transport = transport, .ring = ring,
-                           .regime = c->problem->communication, .queue = c->problem->queue, .patience = 10 * SL_SECOND,
-                           .stage = {.object = m, .forward = forward, .input_grad = input_grad,
+    sl_engine_config ec = {.rank = m->rank,
+                           .clock = c->clock,
+                           .transport = transport,
+                           .ring = ring,
+                           .regime = c->problem->communication,
+                           .queue = c->problem->queue,
+                           .patience = 10 * SL_SECOND,
+                           .stage = {.object = m,
+                                     .forward = forward,
+                                     .input_grad = input_grad,
                                      .weight_grad = weight_grad,
                                      .input_bytes = m->rank > 0 ? sizeof(payload) : 0,
                                      .output_bytes = m->rank + 1 < ranks ? sizeof(payload) : 0}};
@@ -160,7 +172,8 @@ static void compare(const cluster *c, const sl_program *program, int iteration) 
             int found = 0;
             for (int s = 0; record->kind == SL_RECORD_OP && s < predicted.spans; s++) {
                 const sl_span *span = &predicted.span[s];
-                if (span->op.kind != record->op || span->op.stage != record->stage || span->op.microbatch != record->microbatch)
+                if (span->op.kind != record->op || span->op.stage != record->stage ||
+                    span->op.microbatch != record->microbatch)
                     continue;
                 found = ++spans > 0;
                 assert_int_equal(record->start - begin, span->start);
@@ -168,7 +181,8 @@ static void compare(const cluster *c, const sl_program *program, int iteration) 
             }
             for (int s = 0; record->kind == SL_RECORD_TRANSFER && s < predicted.transfers; s++) {
                 const sl_transfer *t = &predicted.transfer[s];
-                if (t->op.kind != record->op || t->from != record->rank || t->op.microbatch != record->microbatch)
+                if (t->op.kind != record->op || t->from != record->rank ||
+                    t->op.microbatch != record->microbatch)
                     continue;
                 found = ++transfers > 0;
                 assert_int_equal(record->start - begin, t->start);

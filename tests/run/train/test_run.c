@@ -4,11 +4,11 @@
 #include "base/memory.h"
 #include "run/train/run.h"
 
-#define BASE                                                                                                                \
-    "model: {layers: 8, width: 128, heads: 4, context: 64}\n"                                                                \
-    "data: {files: [\"a\", \"b/*\"]}\n"                                                                                      \
-    "parallel: {pipeline: 4}\n"                                                                                              \
-    "batch: {microbatches: 12}\n"                                                                                            \
+#define BASE                                                                                                 \
+    "model: {layers: 8, width: 128, heads: 4, context: 64}\n"                                                \
+    "data: {files: [\"a\", \"b/*\"]}\n"                                                                      \
+    "parallel: {pipeline: 4}\n"                                                                              \
+    "batch: {microbatches: 12}\n"                                                                            \
     "iterations: 60\n"
 
 static sl_status read_run(const char *text, sl_run *run) {
@@ -33,24 +33,28 @@ static void keys_and_defaults_arrive(void **state) {
                        &run));
     assert_int_equal(run.data.files, 2);
     assert_string_equal(run.data.file[1], "b/*");
-    assert_true(run.adapt == 1 && run.batch.size == 1 && run.device.threads == 1 && strcmp(run.schedule, "auto") == 0);
+    assert_true(run.adapt == 1 && run.batch.size == 1 && run.device.threads == 1 &&
+                strcmp(run.schedule, "auto") == 0);
     assert_true(run.device.pace_ms[SL_B] == 12); /* I and W */
     assert_int_equal(run.faults, 5);             /* the first one in both directions */
-    assert_true(run.fault[0].from == 0 && run.fault[0].to == 1 && run.fault[1].from == 1 && run.fault[1].to == 0);
+    assert_true(run.fault[0].from == 0 && run.fault[0].to == 1 && run.fault[1].from == 1 &&
+                run.fault[1].to == 0);
     assert_true(run.fault[1].latency_ms == 60 && run.fault[1].first == 20 && run.fault[1].end == 60);
     assert_true(run.fault[2].rank == 2 && run.fault[2].from == -1 && run.fault[2].slowdown == 1.5);
     assert_true(run.fault[3].from == 1 && run.fault[3].to == 2 && run.fault[3].bandwidth_gbps == 0.1);
     assert_true(run.fault[4].kill == 3 && run.fault[4].first == 50 && run.fault[4].rank == -1);
     sl_problem problem;
     assert_ok(sl_run_problem(&run, 1000, 0, &problem));
-    assert_true(problem.ranks == 4 && problem.time[SL_I][2] == 5 * SL_MS && problem.time[SL_B][0] == 12 * SL_MS);
+    assert_true(problem.ranks == 4 && problem.time[SL_I][2] == 5 * SL_MS &&
+                problem.time[SL_B][0] == 12 * SL_MS);
     assert_null(problem.limit);
     sl_problem_free(&problem);
     run.device.memory_mb = 1;
     assert_ok(sl_run_problem(&run, 1000, 900000, &problem));
     assert_true(problem.limit[3] == 100000 && problem.delta[SL_F][1] == 1000);
     sl_problem_free(&problem);
-    assert_fails(sl_run_problem(&run, 1000, 999500, &problem), SL_ENONE, "no schedule fits into device.memory_mb of 1");
+    assert_fails(sl_run_problem(&run, 1000, 999500, &problem), SL_ENONE,
+                 "no schedule fits into device.memory_mb of 1");
     sl_problem_free(&problem);
     sl_run_free(&run);
 }
@@ -72,24 +76,32 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {BASE "adaptation: {hold: 0}\n", "'hold' must be from 1"},
         {BASE "faults: 3\n", "'faults' must be a list"},
         {BASE "faults: [3]\n", "a fault must be a map"},
-        {BASE "faults:\n  - {iterations: [2, 2], link: [0, 1], latency_ms: 1}\n", "run.yaml:7: 'iterations' must be [first, end)"},
-        {BASE "faults:\n  - {iterations: [2], link: [0, 1], latency_ms: 1}\n", "'iterations' must be a list of two"},
+        {BASE "faults:\n  - {iterations: [2, 2], link: [0, 1], latency_ms: 1}\n",
+         "run.yaml:7: 'iterations' must be [first, end)"},
+        {BASE "faults:\n  - {iterations: [2], link: [0, 1], latency_ms: 1}\n",
+         "'iterations' must be a list of two"},
         {BASE "faults:\n  - {iterations: [2, 4], link: [0, 1]}\n", "needs latency_ms or bandwidth_gbps"},
         {BASE "faults:\n  - {iterations: [2, 4], link: [0, 2], latency_ms: 1}\n", "not neighbours"},
-        {BASE "faults:\n  - {iterations: [2, 4], link: [3, 4], latency_ms: 1}\n", "names rank 4, but the run has ranks 0 to 3"},
+        {BASE "faults:\n  - {iterations: [2, 4], link: [3, 4], latency_ms: 1}\n",
+         "names rank 4, but the run has ranks 0 to 3"},
         {BASE "faults:\n  - {iterations: [2, 4], rank: 4, slowdown: 2}\n", "names rank 4"},
         {BASE "faults:\n  - {iterations: [2, 4], rank: 1}\n", "needs a slowdown above 1"},
-        {BASE "faults:\n  - {iterations: [2, 4], rank: 1, slowdown: 2, link: [0, 1]}\n", "one of link, rank and kill"},
+        {BASE "faults:\n  - {iterations: [2, 4], rank: 1, slowdown: 2, link: [0, 1]}\n",
+         "one of link, rank and kill"},
         {BASE "faults:\n  - {iterations: [2, 4], kill: 1}\n", "needs 'iteration' with kill"},
         {BASE "faults:\n  - {link: [0, 1], latency_ms: 1}\n", "needs 'iterations"},
-        {"model: {layers: 3, width: 128, heads: 4, context: 64}\ndata: {files: [a]}\nparallel: {pipeline: 4}\n"
+        {"model: {layers: 3, width: 128, heads: 4, context: 64}\ndata: {files: [a]}\nparallel: {pipeline: "
+         "4}\n"
          "batch: {microbatches: 12}\niterations: 6\n",
          "run.yaml:3: 'pipeline' of 4 ranks is more stages than the model's 3 layers"},
-        {"model: {layers: 4, width: 130, heads: 4, context: 64}\ndata: {files: [a]}\nbatch: {microbatches: 12}\niterations: 6\n",
+        {"model: {layers: 4, width: 130, heads: 4, context: 64}\ndata: {files: [a]}\nbatch: {microbatches: "
+         "12}\niterations: 6\n",
          "run.yaml:1: 'heads' of 4 does not divide the width of 130"},
-        {"model: {layers: 4, width: 128, heads: 4, context: 64}\ndata: {files: []}\nbatch: {microbatches: 12}\niterations: 6\n",
+        {"model: {layers: 4, width: 128, heads: 4, context: 64}\ndata: {files: []}\nbatch: {microbatches: "
+         "12}\niterations: 6\n",
          "run.yaml:2: 'files' must be a list of files"},
-        {"model: {layers: 4, width: 128, heads: 4, context: 64}\ndata: {files: [a]}\nbatch: {microbatches: 0}\niterations: 6\n",
+        {"model: {layers: 4, width: 128, heads: 4, context: 64}\ndata: {files: [a]}\nbatch: {microbatches: "
+         "0}\niterations: 6\n",
          "run.yaml:3: 'microbatches' must be from 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
