@@ -1,4 +1,5 @@
 #include "adapt/decision.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "plan/timing/replay.h"
 
@@ -66,16 +67,6 @@ sl_time sl_adaptation_forecast(const sl_adaptation *a) {
 
 /* ---- medians over the window ---- */
 
-static int compare_times(const void *a, const void *b) {
-    sl_time x = *(const sl_time *)a, y = *(const sl_time *)b;
-    return x < y ? -1 : x > y;
-}
-
-static sl_time median(sl_time *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, compare_times);
-    return values[count / 2];
-}
-
 static sl_status remember(sl_adaptation *a, const sl_problem *measured) {
     sl_problem copy;
     SL_TRY(sl_problem_copy(measured, &copy));
@@ -97,7 +88,7 @@ static sl_status typical(const sl_adaptation *a, int count, sl_problem *problem)
     do {                                                                                                     \
         for (int i = 0; i < count; i++)                                                                      \
             values[i] = a->window[(a->next - 1 - i + 2 * hold) % hold].field;                                \
-        problem->field = median(values, count);                                                              \
+        problem->field = sl_median(values, count);                                                           \
     } while (0)
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         for (int stage = 0; stage < problem->stages; stage++)

@@ -1,12 +1,8 @@
 #include "plan/timing/profile.h"
+#include "base/median.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
-
-static int compare_times(const void *a, const void *b) {
-    sl_time x = *(const sl_time *)a, y = *(const sl_time *)b;
-    return x < y ? -1 : x > y;
-}
 
 /* Values are collected by key (counting sort), then each key's median is taken. */
 typedef struct samples {
@@ -23,8 +19,7 @@ static int median_of(samples *s, int key, sl_time *median) {
     int count = s->start[key + 1] - s->start[key];
     if (count == 0)
         return 0;
-    qsort(s->value + s->start[key], (size_t)count, sizeof *s->value, compare_times);
-    *median = s->value[s->start[key] + count / 2];
+    *median = sl_median(s->value + s->start[key], count);
     return 1;
 }
 

@@ -1,235 +1,16 @@
-#include "run/train/trainer.h"
-#include "adapt/decision.h"
+#include "base/median.h"
 #include "base/memory.h"
-#include "plan/pipeline/csv.h"
-#include "plan/search/family.h"
 #include "plan/timing/profile.h"
-#include "run/engine/engine.h"
-#include "run/train/binding.h"
 #include "run/train/exchange.h"
-#include "run/train/journal.h"
-#include "run/train/measure.h"
+#include "run/train/state.h"
 
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#define LEAD (2 * SL_MS)          /* from the broadcast of an iteration's begin to that begin */
-#define LATE SL_MS                /* an arrival later than this marks its iteration */
-#define PATIENCE (60 * SL_SECOND) /* for one message, on top of the worst emulated latency */
-#define TRACED 400                /* iterations in timeline.json */
-#define FIRST_SWAP (5 * SL_MS)    /* estimated cost of a swap until one was measured */
-
-/* What every rank holds; the lower half only rank 0. */
-typedef struct trainer {
-    const sl_run *run;
-    sl_group *group;
-    int rank, ranks;
-    sl_clock *clock;
-    sl_binding *binding;
-    sl_transport *transport;
-    sl_engine *engine;
-    sl_record_ring *ring;
-    uint64_t position, lost;
-    sl_problem problem;
-    sl_plan plan;          /* first plan; on other ranks than 0 the order that was received */
-    sl_program program[2]; /* running and previous, lowered from what rank 0 broadcast */
-    int running;
-    sl_time pace[SL_OP_KINDS];
-    sl_record *records; /* of this rank, one iteration */
-    size_t record_capacity;
-    long ops, overruns;
-
-    sl_journal *journal;
-    sl_adaptation *adaptation;
-    sl_record *gathered;
-    size_t gathered_capacity;
-    sl_offset *clocks; /* [ranks] */
-    int *remote;       /* [ranks] on another host than rank 0 */
-    sl_arrivals arrivals;
-    sl_time started;
-    sl_time tail[9]; /* last op to the end of the optimizer, of the last iterations */
-    int tails;
-    sl_time swap_cost[64];
-    int swaps, troubled_before;
-    char schedule[64];
-    sl_time last_begin;
-    sl_iteration pending;      /* written when its period is known */
-    char pending_schedule[64]; /* a swap may change `schedule` before that */
-    sl_problem pending_problem;
-    sl_timeline pending_timeline;
-} trainer;
-
-/* ---- setting up ---- */
-
-static sl_status read_order(trainer *t, const char *file, sl_plan *plan) {
-    sl_order order = {0};
-    SL_TRY(sl_order_read_csv(file, &t->problem, &order));
-    sl_status status = sl_order_check_ascending(&order);
-    if (status == SL_OK)
-        status = sl_plan_of_order(&t->problem, &order, "file", plan);
-    sl_order_free(&order);
-    if (status == SL_OK && !plan->memory_ok)
-        status = sl_error(SL_ENONE, "%s: the order exceeds device.memory_mb", file);
-    return status;
-}
-
-static sl_status make_plan(trainer *t, double activation, double fixed) {
-    SL_TRY(sl_run_problem(t->run, activation, fixed, &t->problem));
-    const char *schedule = t->run->schedule;
-    if (strcmp(schedule, "auto") == 0 || sl_family_find(schedule))
-        return sl_plan_make(&t->problem, schedule, &t->plan);
-    return read_order(t, schedule, &t->plan);
-}
-
-/* All ranks agree on the largest sizes, so that all make the same problem and the same first plan. */
-static sl_status agree_on_sizes(trainer *t, sl_binding_sizes *sizes) {
-    sl_binding_sizes mine, *all;
-    SL_TRY(sl_binding_measure(t->run, t->rank, &mine));
-    SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
-    sl_status status =
-        sl_group_gather_all(t->group, &mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
-    *sizes = mine;
-    for (int r = 0; r < t->ranks && status == SL_OK; r++) {
-        if (all[r].activation_bytes > sizes->activation_bytes)
-            sizes->activation_bytes = all[r].activation_bytes;
-        if (all[r].fixed_bytes > sizes->fixed_bytes)
-            sizes->fixed_bytes = all[r].fixed_bytes;
-        if (all[r].message_bytes > sizes->message_bytes)
-            sizes->message_bytes = all[r].message_bytes;
-    }
-    sl_free(all);
-    return status;
-}
-
-static sl_status open_transport(trainer *t, size_t message_bytes, const char *directory) {
-    if (t->ranks == 1)
-        return SL_OK;
-    sl_transport_address mine = {0}, *all;
-    sl_transport_config config = {.rank = t->rank,
-                                  .ranks = t->ranks,
-                                  .clock = t->clock,
-                                  .directory = directory,
-                                  .message_bytes = message_bytes,
-                                  .slots = 2 * t->run->batch.microbatches};
-    char *peers = NULL;
-    int socket = -1;
-    SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
-    sl_status status = sl_alloc(&peers, (size_t)t->ranks, 1);
-    if (status == SL_OK)
-        status = sl_transport_listen(NULL, &mine, &socket);
-    if (status == SL_OK)
-        status = sl_group_gather_all(t->group, &mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
-    if (status == SL_OK && t->rank == 0 && getrandom(config.key, sizeof config.key, 0) != sizeof config.key)
-        status = sl_error_errno(SL_ESYS, "no random key for the run");
-    if (status == SL_OK)
-        status = sl_group_broadcast(t->group, 0, config.key, sizeof config.key);
-    for (int r = 0; r < t->ranks && status == SL_OK; r++) {
-        peers[r] = r == t->rank - 1 || r == t->rank + 1;
-        if (t->remote)
-            t->remote[r] = strcmp(all[r].host, all[0].host) != 0;
-    }
-    config.addresses = all;
-    config.peers = peers;
-    if (status == SL_OK)
-        status = sl_transport_open(&config, socket, 30 * SL_SECOND, &t->transport);
-    sl_free(all);
-    sl_free(peers);
-    return status;
-}
-
-static sl_status open_records(trainer *t) {
-    uint32_t capacity = 64;
-    while (capacity < 8u * (uint32_t)t->run->batch.microbatches)
-        capacity *= 2;
-    SL_TRY(sl_alloc(&t->ring, 1, sl_record_ring_bytes(capacity)));
-    if (sl_record_ring_init(t->ring, capacity) != 0)
-        return sl_error(SL_EINVAL, "a ring of %u records", capacity);
-    t->record_capacity = capacity;
-    SL_TRY(sl_alloc(&t->records, capacity, sizeof *t->records));
-    if (t->rank != 0)
-        return SL_OK;
-    t->gathered_capacity = (size_t)capacity * (size_t)t->ranks;
-    return sl_alloc(&t->gathered, t->gathered_capacity, sizeof *t->gathered);
-}
-
-static sl_status open_rank0(trainer *t, const sl_place *place) {
-    double tokens = (double)t->run->batch.microbatches * t->run->batch.size * t->run->model.context;
-    if (t->rank != 0)
-        return SL_OK;
-    SL_TRY(sl_journal_open(place->folder, t->ranks, tokens, t->run->iterations, TRACED, &t->journal));
-    const char *how = strcmp(t->plan.schedule, "file") == 0 ? "auto" : t->run->schedule;
-    sl_adaptation_config config = {.schedule = how,
-                                   .hold = t->run->adaptation.hold,
-                                   .dwell = t->run->adaptation.dwell,
-                                   .gain = t->run->adaptation.gain,
-                                   .swap_cost = FIRST_SWAP};
-    return sl_adaptation_open(&config, &t->problem, &t->plan, &t->adaptation);
-}
-
-static sl_status run_program(trainer *t, const sl_order *order) {
-    int next = 1 - t->running;
-    sl_program_free(&t->program[next]);
-    SL_TRY(sl_lower(&t->problem, order, &t->program[next]));
-    SL_TRY(sl_engine_swap(t->engine, &t->program[next]));
-    t->running = next;
-    return SL_OK;
-}
-
-static sl_status set_up(trainer *t, const sl_place *place) {
-    sl_binding_sizes sizes;
-    SL_TRY(sl_alloc(&t->clocks, (size_t)t->ranks, sizeof *t->clocks));
-    SL_TRY(sl_alloc(&t->remote, (size_t)t->ranks, sizeof *t->remote));
-    SL_TRY(agree_on_sizes(t, &sizes));
-    SL_TRY(make_plan(t, sizes.activation_bytes, sizes.fixed_bytes));
-    /* an adapted plan may hold more microbatches than the first; without a limit all of them may be in flight
-     */
-    int in_flight = t->run->adapt ? t->run->batch.microbatches : t->plan.program.rank[t->rank].buffers;
-    if (t->problem.limit && t->problem.limit[0] / sizes.activation_bytes < in_flight)
-        in_flight = (int)(t->problem.limit[0] / sizes.activation_bytes);
-    SL_TRY(sl_binding_open(t->run, t->rank, in_flight, &t->binding));
-    SL_TRY(open_transport(t, sizes.message_bytes, place->temporary));
-    SL_TRY(open_records(t));
-    sl_engine_config config = {.rank = t->rank,
-                               .clock = t->clock,
-                               .transport = t->transport,
-                               .ring = t->ring,
-                               .stage = sl_binding_stage(t->binding),
-                               .regime = t->problem.communication,
-                               .queue = t->problem.queue,
-                               .patience = PATIENCE};
-    for (int i = 0; i < t->run->faults; i++)
-        config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->run->batch.microbatches;
-    SL_TRY(sl_engine_open(&config, &t->engine));
-    for (int kind = 0; kind < SL_OP_KINDS; kind++)
-        t->pace[kind] = sl_from_ms(t->run->device.pace_ms[kind]);
-    snprintf(t->schedule, sizeof t->schedule, "%s", t->plan.schedule);
-    SL_TRY(open_rank0(t, place));
-    return run_program(t, &t->plan.order);
-}
-
-static void tear_down(trainer *t) {
-    sl_engine_close(t->engine);
-    sl_transport_close(t->transport);
-    sl_binding_close(t->binding);
-    sl_adaptation_close(t->adaptation);
-    sl_journal_close(t->journal);
-    sl_program_free(&t->program[0]);
-    sl_program_free(&t->program[1]);
-    sl_plan_free(&t->plan);
-    sl_problem_free(&t->problem);
-    sl_problem_free(&t->pending_problem);
-    sl_timeline_free(&t->pending_timeline);
-    sl_arrivals_free(&t->arrivals);
-    sl_free(t->ring);
-    sl_free(t->records);
-    sl_free(t->gathered);
-    sl_free(t->clocks);
-    sl_free(t->remote);
-}
+#define LEAD (2 * SL_MS) /* from the broadcast of an iteration's begin to that begin */
+#define LATE SL_MS       /* an arrival later than this marks its iteration */
 
 /* ---- one iteration, on every rank ---- */
 
@@ -237,7 +18,7 @@ static int fault_active(const sl_fault *f, int iteration) {
     return iteration >= f->first && iteration < f->end;
 }
 
-static void apply_faults(trainer *t, int iteration) {
+static void apply_faults(sl_trainer *t, int iteration) {
     double slowdown = 1;
     for (int peer = t->rank - 1; peer <= t->rank + 1; peer += 2) {
         if (peer < 0 || peer >= t->ranks)
@@ -275,7 +56,7 @@ typedef struct report {
     int32_t ops, overruns;
 } report;
 
-static sl_status run_iteration(trainer *t, int iteration, sl_time begin, report *mine) {
+static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin, report *mine) {
     sl_engine_result result;
     apply_faults(t, iteration);
     SL_TRY(sl_binding_begin(t->binding, iteration));
@@ -290,7 +71,7 @@ static sl_status run_iteration(trainer *t, int iteration, sl_time begin, report 
 }
 
 /* All ranks hold begin from the same broadcast; a rank on another host translates it to its own clock. */
-static sl_status begin_iteration(trainer *t, sl_time *begin) {
+static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
     sl_time *begins;
     SL_TRY(sl_alloc(&begins, (size_t)t->ranks, sizeof *begins));
     if (t->rank == 0) {
@@ -304,7 +85,7 @@ static sl_status begin_iteration(trainer *t, sl_time *begin) {
     return status;
 }
 
-static sl_status gather_records(trainer *t, const report *mine, report *reports, int *count) {
+static sl_status gather_records(sl_trainer *t, const report *mine, report *reports, int *count) {
     size_t read = sl_record_read(t->ring, &t->position, t->records, t->record_capacity, &t->lost);
     if (t->lost > 0)
         return sl_error(SL_ESYS, "%llu records of rank %d were lost", (unsigned long long)t->lost, t->rank);
@@ -325,20 +106,14 @@ static sl_status gather_records(trainer *t, const report *mine, report *reports,
 
 /* ---- rank 0: measuring and deciding ---- */
 
-static int compare_times(const void *a, const void *b) {
-    sl_time x = *(const sl_time *)a, y = *(const sl_time *)b;
-    return x < y ? -1 : x > y;
-}
-
 static sl_time median_time(const sl_time *values, int count) {
     sl_time sorted[64];
     memcpy(sorted, values, (size_t)count * sizeof *values);
-    qsort(sorted, (size_t)count, sizeof *sorted, compare_times);
-    return sorted[count / 2];
+    return sl_median(sorted, count);
 }
 
 /* An iteration's line waits until the next begin tells its period. */
-static sl_status flush_pending(trainer *t, sl_time next_begin) {
+static sl_status flush_pending(sl_trainer *t, sl_time next_begin) {
     if (t->pending.timeline == NULL)
         return SL_OK;
     t->pending.period = next_begin - t->last_begin;
@@ -347,14 +122,14 @@ static sl_status flush_pending(trainer *t, sl_time next_begin) {
     return status;
 }
 
-static sl_phase phase_of(trainer *t, const sl_decision *d) {
+static sl_phase phase_of(sl_trainer *t, const sl_decision *d) {
     t->troubled_before |= d->troubled;
     if (d->adapted)
         return d->troubled ? SL_PHASE_ADAPTED : SL_PHASE_BETWEEN;
     return d->troubled ? SL_PHASE_SLOW : t->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
 }
 
-static sl_status write_faults(trainer *t, int iteration) {
+static sl_status write_faults(sl_trainer *t, int iteration) {
     for (int i = 0; i < t->run->faults; i++) {
         const sl_fault *f = &t->run->fault[i];
         if (iteration != f->first && iteration != f->end)
@@ -376,7 +151,7 @@ static sl_status write_faults(trainer *t, int iteration) {
     return SL_OK;
 }
 
-static void print_iteration(const trainer *t, const sl_iteration *it) {
+static void print_iteration(const sl_trainer *t, const sl_iteration *it) {
     if (it->iteration % 10 != 0 && it->iteration + 1 != t->run->iterations && it->phase == t->pending.phase)
         return;
     printf("iteration %4d  loss %.4f  %7.1f ms", it->iteration, it->loss, sl_to_ms(it->time));
@@ -386,7 +161,7 @@ static void print_iteration(const trainer *t, const sl_iteration *it) {
     fflush(stdout);
 }
 
-static sl_status write_events(trainer *t, sl_decision *d) {
+static sl_status write_events(sl_trainer *t, sl_decision *d) {
     for (int i = 0; i < d->events; i++) {
         sl_event *event = &d->event[i];
         event->time = sl_clock_now(t->clock) - t->started;
@@ -399,7 +174,7 @@ static sl_status write_events(trainer *t, sl_decision *d) {
     return SL_OK;
 }
 
-static sl_status measure(trainer *t, int iteration, sl_time begin, int count, sl_time *worst) {
+static sl_status measure(sl_trainer *t, int iteration, sl_time begin, int count, sl_time *worst) {
     sl_timeline_free(&t->pending_timeline);
     sl_problem_free(&t->pending_problem);
     SL_TRY(sl_measure_timeline(&t->problem, t->gathered, count, iteration, begin, t->clocks,
@@ -411,7 +186,7 @@ static sl_status measure(trainer *t, int iteration, sl_time begin, int count, sl
     return SL_OK;
 }
 
-static sl_status judge(trainer *t, int iteration, sl_time begin, const report *reports, int count,
+static sl_status judge(sl_trainer *t, int iteration, sl_time begin, const report *reports, int count,
                        sl_decision *d) {
     sl_time worst, ops_end = 0, end = 0, expected = sl_adaptation_forecast(t->adaptation);
     SL_TRY(measure(t, iteration, begin, count, &worst));
@@ -451,7 +226,7 @@ static sl_status judge(trainer *t, int iteration, sl_time begin, const report *r
 
 /* ---- swapping, on every rank ---- */
 
-static sl_status exchange_swap(trainer *t, const sl_decision *d) {
+static sl_status exchange_swap(sl_trainer *t, const sl_decision *d) {
     int swaps = t->rank == 0 && d->verdict != SL_VERDICT_KEEP;
     SL_TRY(sl_group_broadcast(t->group, 0, &swaps, sizeof swaps));
     if (!swaps)
@@ -462,7 +237,7 @@ static sl_status exchange_swap(trainer *t, const sl_decision *d) {
     if (status == SL_OK)
         status = sl_exchange_order(t->group, &t->problem, &order);
     if (status == SL_OK)
-        status = run_program(t, &order);
+        status = sl_trainer_run_order(t, &order);
     sl_order_free(&order);
     SL_TRY(status);
     SL_TRY(sl_group_barrier(t->group));
@@ -476,7 +251,7 @@ static sl_status exchange_swap(trainer *t, const sl_decision *d) {
     return SL_OK;
 }
 
-static sl_status one_iteration(trainer *t, int iteration, report *reports) {
+static sl_status one_iteration(sl_trainer *t, int iteration, report *reports) {
     sl_time begin;
     sl_decision decision = {0};
     report mine;
@@ -502,7 +277,7 @@ static sl_status one_iteration(trainer *t, int iteration, report *reports) {
 
 /* ---- beginning and end ---- */
 
-static sl_status write_start(trainer *t) {
+static sl_status write_start(sl_trainer *t) {
     if (t->rank != 0)
         return SL_OK;
     sl_event event = {.kind = SL_EVENT_START, .from = -1, .to = -1, .rank = -1};
@@ -516,7 +291,7 @@ static sl_status write_start(trainer *t) {
     return sl_journal_event(t->journal, &event);
 }
 
-static sl_status finish(trainer *t) {
+static sl_status finish(sl_trainer *t) {
     sl_summary s = {.scheduling = t->transport ? sl_transport_scheduling(t->transport) : "none",
                     .isa = sl_binding_isa(t->binding),
                     .regime = t->run->communication ? "inorder" : "decoupled",
@@ -552,15 +327,15 @@ static sl_status finish(trainer *t) {
 }
 
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *group) {
-    trainer t = {.run = run,
-                 .group = group,
-                 .rank = sl_group_rank(group),
-                 .ranks = sl_group_size(group),
-                 .clock = sl_clock_real()};
+    sl_trainer t = {.run = run,
+                    .group = group,
+                    .rank = sl_group_rank(group),
+                    .ranks = sl_group_size(group),
+                    .clock = sl_clock_real()};
     report *reports = NULL;
     sl_status status = sl_alloc(&reports, (size_t)t.ranks, sizeof *reports);
     if (status == SL_OK)
-        status = set_up(&t, place);
+        status = sl_trainer_open(&t, place);
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);
@@ -569,6 +344,6 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *group) {
     if (status == SL_OK)
         status = finish(&t);
     sl_free(reports);
-    tear_down(&t);
+    sl_trainer_close(&t);
     return status;
 }

@@ -1,0 +1,15 @@
+#include "base/median.h"
+
+#include <stdlib.h>
+
+static int compare_times(const void *a, const void *b) {
+    sl_time x = *(const sl_time *)a, y = *(const sl_time *)b;
+    return x < y ? -1 : x > y;
+}
+
+sl_time sl_median(sl_time *values, int count) {
+    if (count <= 0)
+        return 0;
+    qsort(values, (size_t)count, sizeof *values, compare_times);
+    return values[count / 2];
+}

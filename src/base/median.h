@@ -1,0 +1,11 @@
+/* The median of times: what plans and reports take from measurements, because a few late wake-ups must not
+ * count. */
+#ifndef SL_BASE_MEDIAN_H
+#define SL_BASE_MEDIAN_H
+
+#include "base/time.h"
+
+/** The middle value (of an even count the larger one of the two), 0 for none. Sorts `values`. */
+sl_time sl_median(sl_time *values, int count);
+
+#endif

@@ -1,0 +1,177 @@
+#include "base/memory.h"
+#include "plan/pipeline/csv.h"
+#include "plan/search/family.h"
+#include "run/train/state.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#define PATIENCE (60 * SL_SECOND) /* for one message, on top of the worst emulated latency */
+#define TRACED 400                /* iterations in timeline.json */
+#define FIRST_SWAP (5 * SL_MS)    /* estimated cost of a swap until one was measured */
+
+static sl_status read_order(sl_trainer *t, const char *file, sl_plan *plan) {
+    sl_order order = {0};
+    SL_TRY(sl_order_read_csv(file, &t->problem, &order));
+    sl_status status = sl_order_check_ascending(&order);
+    if (status == SL_OK)
+        status = sl_plan_of_order(&t->problem, &order, "file", plan);
+    sl_order_free(&order);
+    if (status == SL_OK && !plan->memory_ok)
+        status = sl_error(SL_ENONE, "%s: the order exceeds device.memory_mb", file);
+    return status;
+}
+
+static sl_status make_plan(sl_trainer *t, double activation, double fixed) {
+    SL_TRY(sl_run_problem(t->run, activation, fixed, &t->problem));
+    const char *schedule = t->run->schedule;
+    if (strcmp(schedule, "auto") == 0 || sl_family_find(schedule))
+        return sl_plan_make(&t->problem, schedule, &t->plan);
+    return read_order(t, schedule, &t->plan);
+}
+
+/* All ranks agree on the largest sizes, so that all make the same problem and the same first plan. */
+static sl_status agree_on_sizes(sl_trainer *t, sl_binding_sizes *sizes) {
+    sl_binding_sizes mine, *all;
+    SL_TRY(sl_binding_measure(t->run, t->rank, &mine));
+    SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
+    sl_status status =
+        sl_group_gather_all(t->group, &mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
+    *sizes = mine;
+    for (int r = 0; r < t->ranks && status == SL_OK; r++) {
+        if (all[r].activation_bytes > sizes->activation_bytes)
+            sizes->activation_bytes = all[r].activation_bytes;
+        if (all[r].fixed_bytes > sizes->fixed_bytes)
+            sizes->fixed_bytes = all[r].fixed_bytes;
+        if (all[r].message_bytes > sizes->message_bytes)
+            sizes->message_bytes = all[r].message_bytes;
+    }
+    sl_free(all);
+    return status;
+}
+
+static sl_status open_transport(sl_trainer *t, size_t message_bytes, const char *directory) {
+    if (t->ranks == 1)
+        return SL_OK;
+    sl_transport_address mine = {0}, *all;
+    sl_transport_config config = {.rank = t->rank,
+                                  .ranks = t->ranks,
+                                  .clock = t->clock,
+                                  .directory = directory,
+                                  .message_bytes = message_bytes,
+                                  .slots = 2 * t->run->batch.microbatches};
+    char *peers = NULL;
+    int socket = -1;
+    SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
+    sl_status status = sl_alloc(&peers, (size_t)t->ranks, 1);
+    if (status == SL_OK)
+        status = sl_transport_listen(NULL, &mine, &socket);
+    if (status == SL_OK)
+        status = sl_group_gather_all(t->group, &mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
+    if (status == SL_OK && t->rank == 0 && getrandom(config.key, sizeof config.key, 0) != sizeof config.key)
+        status = sl_error_errno(SL_ESYS, "no random key for the run");
+    if (status == SL_OK)
+        status = sl_group_broadcast(t->group, 0, config.key, sizeof config.key);
+    for (int r = 0; r < t->ranks && status == SL_OK; r++) {
+        peers[r] = r == t->rank - 1 || r == t->rank + 1;
+        if (t->remote)
+            t->remote[r] = strcmp(all[r].host, all[0].host) != 0;
+    }
+    config.addresses = all;
+    config.peers = peers;
+    if (status == SL_OK)
+        status = sl_transport_open(&config, socket, 30 * SL_SECOND, &t->transport);
+    sl_free(all);
+    sl_free(peers);
+    return status;
+}
+
+static sl_status open_records(sl_trainer *t) {
+    uint32_t capacity = 64;
+    while (capacity < 8u * (uint32_t)t->run->batch.microbatches)
+        capacity *= 2;
+    SL_TRY(sl_alloc(&t->ring, 1, sl_record_ring_bytes(capacity)));
+    if (sl_record_ring_init(t->ring, capacity) != 0)
+        return sl_error(SL_EINVAL, "a ring of %u records", capacity);
+    t->record_capacity = capacity;
+    SL_TRY(sl_alloc(&t->records, capacity, sizeof *t->records));
+    if (t->rank != 0)
+        return SL_OK;
+    t->gathered_capacity = (size_t)capacity * (size_t)t->ranks;
+    return sl_alloc(&t->gathered, t->gathered_capacity, sizeof *t->gathered);
+}
+
+static sl_status open_rank0(sl_trainer *t, const sl_place *place) {
+    double tokens = (double)t->run->batch.microbatches * t->run->batch.size * t->run->model.context;
+    if (t->rank != 0)
+        return SL_OK;
+    SL_TRY(sl_journal_open(place->folder, t->ranks, tokens, t->run->iterations, TRACED, &t->journal));
+    const char *how = strcmp(t->plan.schedule, "file") == 0 ? "auto" : t->run->schedule;
+    sl_adaptation_config config = {.schedule = how,
+                                   .hold = t->run->adaptation.hold,
+                                   .dwell = t->run->adaptation.dwell,
+                                   .gain = t->run->adaptation.gain,
+                                   .swap_cost = FIRST_SWAP};
+    return sl_adaptation_open(&config, &t->problem, &t->plan, &t->adaptation);
+}
+
+sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order) {
+    int next = 1 - t->running;
+    sl_program_free(&t->program[next]);
+    SL_TRY(sl_lower(&t->problem, order, &t->program[next]));
+    SL_TRY(sl_engine_swap(t->engine, &t->program[next]));
+    t->running = next;
+    return SL_OK;
+}
+
+sl_status sl_trainer_open(sl_trainer *t, const sl_place *place) {
+    sl_binding_sizes sizes;
+    SL_TRY(sl_alloc(&t->clocks, (size_t)t->ranks, sizeof *t->clocks));
+    SL_TRY(sl_alloc(&t->remote, (size_t)t->ranks, sizeof *t->remote));
+    SL_TRY(agree_on_sizes(t, &sizes));
+    SL_TRY(make_plan(t, sizes.activation_bytes, sizes.fixed_bytes));
+    /* an adapted plan may hold more microbatches than the first; without a limit all of them may be in flight
+     */
+    int in_flight = t->run->adapt ? t->run->batch.microbatches : t->plan.program.rank[t->rank].buffers;
+    if (t->problem.limit && t->problem.limit[0] / sizes.activation_bytes < in_flight)
+        in_flight = (int)(t->problem.limit[0] / sizes.activation_bytes);
+    SL_TRY(sl_binding_open(t->run, t->rank, in_flight, &t->binding));
+    SL_TRY(open_transport(t, sizes.message_bytes, place->temporary));
+    SL_TRY(open_records(t));
+    sl_engine_config config = {.rank = t->rank,
+                               .clock = t->clock,
+                               .transport = t->transport,
+                               .ring = t->ring,
+                               .stage = sl_binding_stage(t->binding),
+                               .regime = t->problem.communication,
+                               .queue = t->problem.queue,
+                               .patience = PATIENCE};
+    for (int i = 0; i < t->run->faults; i++)
+        config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->run->batch.microbatches;
+    SL_TRY(sl_engine_open(&config, &t->engine));
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        t->pace[kind] = sl_from_ms(t->run->device.pace_ms[kind]);
+    snprintf(t->schedule, sizeof t->schedule, "%s", t->plan.schedule);
+    SL_TRY(open_rank0(t, place));
+    return sl_trainer_run_order(t, &t->plan.order);
+}
+
+void sl_trainer_close(sl_trainer *t) {
+    sl_engine_close(t->engine);
+    sl_transport_close(t->transport);
+    sl_binding_close(t->binding);
+    sl_adaptation_close(t->adaptation);
+    sl_journal_close(t->journal);
+    sl_program_free(&t->program[0]);
+    sl_program_free(&t->program[1]);
+    sl_plan_free(&t->plan);
+    sl_problem_free(&t->problem);
+    sl_problem_free(&t->pending_problem);
+    sl_timeline_free(&t->pending_timeline);
+    sl_arrivals_free(&t->arrivals);
+    sl_free(t->ring);
+    sl_free(t->records);
+    sl_free(t->gathered);
+    sl_free(t->clocks);
+    sl_free(t->remote);
+}
