@@ -82,7 +82,11 @@ static sl_status remember(sl_adaptation *a, const sl_problem *measured) {
 static sl_status typical(const sl_adaptation *a, int count, sl_problem *problem) {
     sl_time *values;
     SL_TRY(sl_problem_copy(&a->healthy, problem));
-    SL_TRY(sl_alloc(&values, (size_t)count, sizeof *values));
+    sl_status status = sl_alloc(&values, (size_t)count, sizeof *values);
+    if (status != SL_OK) {
+        sl_problem_free(problem);
+        return status;
+    }
     int hold = a->config.hold;
 #define MEDIAN_OF(field)                                                                                     \
     do {                                                                                                     \
