@@ -300,14 +300,15 @@ static void note_change(sl_adaptation *a, int iteration, const sl_problem *measu
 
 /* The reason for doing nothing, once an event and not before the change has lasted `hold` iterations. */
 static void note_keep(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
-    int waited = iteration - a->last_swap >= a->config.dwell;
+    int waited = a->config.frozen || iteration - a->last_swap >= a->config.dwell;
     if (!a->troubled || a->kept || d->verdict != SL_VERDICT_KEEP || a->filled < a->config.hold ||
         (a->better_since > 0 && waited && a->better_since < a->config.hold))
         return;
     a->kept = 1;
     sl_event *event = add_event(d, SL_EVENT_KEEP, iteration);
     describe(a, measured, event);
-    explain(a, event, "keep the schedule", d->running_predicted, d->best_predicted);
+    explain(a, event, a->config.frozen ? "keep the schedule: adapt is off" : "keep the schedule",
+            d->running_predicted, d->best_predicted);
     if (!waited)
         snprintf(event->why, sizeof event->why,
                  "the last swap is %d iterations ago; at least %d must lie between two",
@@ -344,7 +345,8 @@ sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_proble
     SL_TRY(status);
     a->better_since = pays(a, d->running_predicted, d->best_predicted) ? a->better_since + 1 : 0;
     a->relieved_since = a->running != &a->first && !a->troubled ? a->relieved_since + 1 : 0;
-    if (iteration - a->last_swap >= a->config.dwell && a->filled >= a->config.hold) {
+    int free_to_swap = !a->config.frozen && iteration - a->last_swap >= a->config.dwell;
+    if (free_to_swap && a->filled >= a->config.hold) {
         if (a->relieved_since >= a->config.hold)
             SL_TRY(consider_return(a, iteration, d));
         else if (a->better_since >= a->config.hold)

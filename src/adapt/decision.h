@@ -23,6 +23,7 @@ typedef struct sl_adaptation_config {
     int hold, dwell;
     double gain;       /* least share of the running iteration's time that a swap must gain */
     sl_time swap_cost; /* of one swap, until one has been measured */
+    int frozen;        /* only watch: never swap, and say what a swap would have brought */
 } sl_adaptation_config;
 
 typedef enum sl_verdict { SL_VERDICT_KEEP, SL_VERDICT_SWAP, SL_VERDICT_RETURN } sl_verdict;

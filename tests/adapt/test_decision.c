@@ -97,6 +97,32 @@ static void a_delay_that_slack_absorbs_changes_nothing_and_says_why(void **state
     close_job(&j);
 }
 
+static void a_frozen_schedule_is_kept_and_the_forgone_gain_said(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    sl_adaptation_close(j.adaptation);
+    sl_adaptation_config config = {
+        .schedule = "adaptra", .hold = HOLD, .dwell = DWELL, .gain = 0.02, .frozen = 1};
+    assert_ok(sl_adaptation_open(&config, &j.healthy, &j.first, &j.adaptation));
+    int kept = 0;
+    for (int i = 0; i < 60; i++) {
+        set_delay(&j, i >= 10 ? 60 : 0);
+        sl_decision d = observe(&j, i);
+        assert_int_equal(d.verdict, SL_VERDICT_KEEP);
+        assert_false(has_event(&d, SL_EVENT_SWAP));
+        for (int k = 0; k < d.events; k++)
+            if (d.event[k].kind == SL_EVENT_KEEP) {
+                kept++;
+                assert_non_null(strstr(d.event[k].decided, "adapt is off"));
+                assert_non_null(strstr(d.event[k].why, "680.00 ms"));
+                assert_non_null(strstr(d.event[k].why, "450.00 ms"));
+            }
+    }
+    assert_int_equal(kept, 1);
+    close_job(&j);
+}
+
 static void a_single_slow_iteration_changes_nothing(void **state) {
     (void)state;
     job j;
@@ -173,6 +199,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
         cmocka_unit_test(a_delay_that_slack_absorbs_changes_nothing_and_says_why),
+        cmocka_unit_test(a_frozen_schedule_is_kept_and_the_forgone_gain_said),
         cmocka_unit_test(a_single_slow_iteration_changes_nothing),
         cmocka_unit_test(latency_that_was_there_from_the_start_is_no_trouble),
         cmocka_unit_test(whatever_the_link_does_swaps_are_20_iterations_apart),

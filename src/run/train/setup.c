@@ -111,6 +111,7 @@ static sl_status open_rank0(sl_trainer *t, const sl_place *place) {
                                    .hold = t->run->adaptation.hold,
                                    .dwell = t->run->adaptation.dwell,
                                    .gain = t->run->adaptation.gain,
+                                   .frozen = !t->run->adapt,
                                    .swap_cost = FIRST_SWAP};
     return sl_adaptation_open(&config, &t->problem, &t->plan, &t->adaptation);
 }

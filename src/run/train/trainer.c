@@ -219,8 +219,6 @@ static sl_status judge(sl_trainer *t, int iteration, sl_time begin, const report
     memcpy(t->pending_schedule, t->schedule, sizeof t->schedule);
     t->pending.schedule = t->pending_schedule;
     t->last_begin = begin;
-    if (!t->run->adapt)
-        d->verdict = SL_VERDICT_KEEP;
     return write_events(t, d);
 }
 
