@@ -19,6 +19,7 @@ struct sl_adaptation {
     sl_plan other; /* the adapted plan that runs or ran last; empty before the first swap */
     const sl_plan *running;
     sl_problem *window; /* measurements of the last `hold` iterations, a ring */
+    sl_time *took;      /* of the same iterations: what the running order was predicted to take on each */
     int filled, next;
     int better_since;   /* iterations on end in which a swap would have paid */
     int relieved_since; /* iterations on end in which the links were healthy while adapted */
@@ -39,6 +40,7 @@ sl_status sl_adaptation_open(const sl_adaptation_config *config, const sl_proble
     a->last_swap = -config->dwell;
     a->forecast = first->makespan;
     SL_TRY(sl_alloc(&a->window, (size_t)config->hold, sizeof *a->window));
+    SL_TRY(sl_alloc(&a->took, (size_t)config->hold, sizeof *a->took));
     SL_TRY(sl_problem_copy(healthy, &a->healthy));
     SL_TRY(sl_plan_of_order(healthy, &first->order, first->schedule, &a->first));
     a->running = &a->first;
@@ -51,6 +53,7 @@ void sl_adaptation_close(sl_adaptation *a) {
     for (int i = 0; a->window && i < a->config.hold; i++)
         sl_problem_free(&a->window[i]);
     sl_free(a->window);
+    sl_free(a->took);
     sl_problem_free(&a->healthy);
     sl_plan_free(&a->first);
     sl_plan_free(&a->other);
@@ -185,10 +188,19 @@ static void describe(const sl_adaptation *a, const sl_problem *measured, sl_even
     }
 }
 
-static int is_troubled(const sl_adaptation *a, const sl_problem *measured) {
+/* A link tells at once, by the median over its messages; ops of a shared machine vary from one iteration to
+ * the next, so a slow device must show in the medians of the window. */
+static sl_status is_troubled(const sl_adaptation *a, const sl_problem *measured, int *trouble) {
     int from, to;
     double factor;
-    return worst_growth(a, measured, &from, &to) > 0 || slow_stage(a, measured, &factor) >= 0;
+    sl_problem usual;
+    *trouble = worst_growth(a, measured, &from, &to) > 0;
+    if (*trouble || a->filled < a->config.hold)
+        return SL_OK;
+    SL_TRY(typical(a, a->config.hold, &usual));
+    *trouble = slow_stage(a, &usual, &factor) >= 0;
+    sl_problem_free(&usual);
+    return SL_OK;
 }
 
 /* ---- candidates ---- */
@@ -201,8 +213,17 @@ static sl_status makespan_on(const sl_problem *problem, const sl_plan *plan, sl_
     return SL_OK;
 }
 
-/* What a swap gains must pay its cost back within the iterations that it lasts at least, and be worth the
- * noise. */
+/* How much the running order's time varied over the window: a gain below that may be noise. */
+static sl_time spread(const sl_adaptation *a) {
+    sl_time least = SL_TIME_NEVER, most = 0;
+    for (int i = 0; i < a->filled; i++) {
+        least = a->took[i] < least ? a->took[i] : least;
+        most = a->took[i] > most ? a->took[i] : most;
+    }
+    return most > least ? most - least : 0;
+}
+
+/* What a swap gains must pay its cost back within the iterations that it lasts at least, and be worth it. */
 static int pays(const sl_adaptation *a, sl_time running, sl_time candidate) {
     sl_time gain = running - candidate;
     return (double)gain > a->config.gain * (double)running && gain * a->config.dwell > a->config.swap_cost;
@@ -286,16 +307,19 @@ static sl_status consider_return(sl_adaptation *a, int iteration, sl_decision *d
     return status;
 }
 
-static void note_change(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
-    int trouble = a->learnt && is_troubled(a, measured);
+static sl_status note_change(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
+    int trouble = 0;
+    if (a->learnt)
+        SL_TRY(is_troubled(a, measured, &trouble));
     if (trouble == a->troubled)
-        return;
+        return SL_OK;
     a->troubled = trouble;
     a->kept = 0;
     sl_event *event = add_event(d, trouble ? SL_EVENT_ONSET : SL_EVENT_RELIEF, iteration);
     describe(a, measured, event);
     if (!trouble)
         snprintf(event->seen, sizeof event->seen, "links and ops are back at their healthy level");
+    return SL_OK;
 }
 
 /* The reason for doing nothing, once an event and not before the change has lasted `hold` iterations. */
@@ -309,6 +333,11 @@ static void note_keep(sl_adaptation *a, int iteration, const sl_problem *measure
     describe(a, measured, event);
     explain(a, event, a->config.frozen ? "keep the schedule: adapt is off" : "keep the schedule",
             d->running_predicted, d->best_predicted);
+    sl_time gain = d->running_predicted - d->best_predicted;
+    if (waited && !a->config.frozen && gain > 0 && gain <= spread(a))
+        snprintf(event->why, sizeof event->why,
+                 "a new one would gain %.2f ms, less than the %.2f ms by which the running one varied lately",
+                 sl_to_ms(gain), sl_to_ms(spread(a)));
     if (!waited)
         snprintf(event->why, sizeof event->why,
                  "the last swap is %d iterations ago; at least %d must lie between two",
@@ -332,9 +361,10 @@ sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_proble
     *d = (sl_decision){.verdict = SL_VERDICT_KEEP, .adapted = a->running != &a->first};
     SL_TRY(remember(a, measured));
     SL_TRY(learn(a));
-    note_change(a, iteration, measured, d);
+    SL_TRY(note_change(a, iteration, measured, d));
     d->troubled = a->troubled;
     SL_TRY(makespan_on(measured, a->running, &d->running_predicted));
+    a->took[(a->next - 1 + a->config.hold) % a->config.hold] = d->running_predicted;
     sl_plan candidate = {0};
     sl_time first = 0;
     sl_status status = sl_plan_make(measured, a->config.schedule, &candidate);
@@ -349,7 +379,7 @@ sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_proble
     if (free_to_swap && a->filled >= a->config.hold) {
         if (a->relieved_since >= a->config.hold)
             SL_TRY(consider_return(a, iteration, d));
-        else if (a->better_since >= a->config.hold)
+        else if (a->better_since >= a->config.hold && d->running_predicted - d->best_predicted > spread(a))
             SL_TRY(consider_swap(a, iteration, d));
     }
     note_keep(a, iteration, measured, d);

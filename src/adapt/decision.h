@@ -8,6 +8,9 @@
  * What is healthy is learnt from the first `hold` iterations; the decision itself needs no such level, only
  * the events do (onset, relief) and the return to the first plan.
  *
+ * A gain must exceed what the running order itself varied by over those iterations, and a slow device must
+ * show in the medians of the window; a link is believed at once, being a median over its messages.
+ *
  * Against flapping: a change must last `hold` iterations, is judged by the medians of those iterations, and
  * two swaps are at least `dwell` iterations apart, whatever the link does. */
 #ifndef SL_ADAPT_DECISION_H

@@ -123,6 +123,49 @@ static void a_frozen_schedule_is_kept_and_the_forgone_gain_said(void **state) {
     close_job(&j);
 }
 
+/* Ops that take 10 to 14 ms at random: no trouble to speak of, and no plan is worth changing for that. */
+static void noise_of_ops_is_neither_an_event_nor_a_reason(void **state) {
+    (void)state;
+    job j;
+    unsigned seed = 12345;
+    open_job(&j);
+    for (int i = 0; i < 200; i++) {
+        for (int kind = 0; kind < SL_B; kind++)
+            for (int stage = 0; stage < 4; stage++) {
+                seed = seed * 1664525u + 1013904223u;
+                j.now.time[kind][stage] = 10 * SL_MS + (sl_time)((seed >> 8) % 5) * SL_MS;
+            }
+        sl_decision d = observe(&j, i);
+        assert_int_equal(d.verdict, SL_VERDICT_KEEP);
+    }
+    close_job(&j);
+}
+
+/* A device that takes twice as long is named within the window, once, and so is its recovery. */
+static void a_slow_device_is_named(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    int onset = -1, relief = -1;
+    for (int i = 0; i < 60; i++) {
+        for (int kind = 0; kind < SL_OP_KINDS; kind++)
+            j.now.time[kind][2] = j.healthy.time[kind][2] * (i >= 20 && i < 40 ? 2 : 1);
+        sl_decision d = observe(&j, i);
+        for (int k = 0; k < d.events; k++) {
+            if (d.event[k].kind == SL_EVENT_ONSET) {
+                assert_int_equal(onset, -1);
+                assert_int_equal(d.event[k].rank, 2);
+                onset = i;
+            }
+            if (d.event[k].kind == SL_EVENT_RELIEF)
+                relief = i;
+        }
+    }
+    assert_in_range(onset, 20, 20 + HOLD - 1);
+    assert_in_range(relief, 40, 40 + HOLD - 1);
+    close_job(&j);
+}
+
 static void a_single_slow_iteration_changes_nothing(void **state) {
     (void)state;
     job j;
@@ -200,6 +243,8 @@ int main(void) {
         cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
         cmocka_unit_test(a_delay_that_slack_absorbs_changes_nothing_and_says_why),
         cmocka_unit_test(a_frozen_schedule_is_kept_and_the_forgone_gain_said),
+        cmocka_unit_test(noise_of_ops_is_neither_an_event_nor_a_reason),
+        cmocka_unit_test(a_slow_device_is_named),
         cmocka_unit_test(a_single_slow_iteration_changes_nothing),
         cmocka_unit_test(latency_that_was_there_from_the_start_is_no_trouble),
         cmocka_unit_test(whatever_the_link_does_swaps_are_20_iterations_apart),
