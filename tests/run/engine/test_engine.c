@@ -28,8 +28,6 @@ struct cluster {
     sl_clock *clock;
     sl_transport_hub *hub;
     size_t bytes;
-    _Atomic uint32_t waiting;
-    _Atomic uint32_t round;
     member member[MOST_RANKS];
 };
 
