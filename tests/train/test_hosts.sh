@@ -33,6 +33,16 @@ inside mpirun -n 4 "${train[@]}" "$work/mpirun"
 [ "$(hash_of mpirun)" = "$expected" ] || { echo "FAILED: inside mpirun: $(hash_of mpirun), not $expected"; exit 1; }
 echo "inside mpirun: the same weights"
 
+# a rank whose kernels use another instruction set would change bits: refused, with both named
+if timeout 120 mpirun --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca plm isolated \
+    --mca orte_tmpdir_base "$work" --mca btl_vader_backing_directory "$work" -n 3 "${train[@]}" "$work/mixed" : \
+    -n 1 env DNNL_MAX_CPU_ISA=SSE41 "${train[@]}" "$work/mixed" >"$work/mixed.log" 2>&1; then
+    echo "FAILED: mixed instruction sets were accepted"
+    exit 1
+fi
+grep -q "rank 3 with sse4.1: results would not be bit-identical" "$work/mixed.log" || { echo "FAILED: mixed instruction sets:"; cat "$work/mixed.log"; exit 1; }
+echo "mixed instruction sets: refused"
+
 if ! unshare -u true 2>/dev/null; then
     echo "two hosts: not tried, UTS namespaces are not permitted"
 else

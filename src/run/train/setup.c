@@ -125,6 +125,23 @@ sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order) {
     return SL_OK;
 }
 
+/* Kernels of different instruction sets give different bits (docs/design.md, rules that keep every bit). */
+static sl_status refuse_mixed_hosts(sl_trainer *t) {
+    char mine[64] = "", (*all)[64];
+    SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
+    snprintf(mine, sizeof mine, "%s", sl_binding_isa(t->binding));
+    sl_status status =
+        sl_group_gather_all(t->group, mine, sizeof mine, all, (size_t)t->ranks * sizeof *all, NULL);
+    for (int r = 1; r < t->ranks && status == SL_OK; r++)
+        if (strcmp(all[r], all[0]) != 0)
+            status = sl_error(SL_ENONE,
+                              "rank 0 computes with %s and rank %d with %s: results would not be "
+                              "bit-identical; set DNNL_MAX_CPU_ISA alike or leave the host out",
+                              all[0], r, all[r]);
+    sl_free(all);
+    return status;
+}
+
 sl_status sl_trainer_open(sl_trainer *t, const sl_place *place) {
     sl_binding_sizes sizes;
     SL_TRY(sl_alloc(&t->clocks, (size_t)t->ranks, sizeof *t->clocks));
@@ -137,6 +154,7 @@ sl_status sl_trainer_open(sl_trainer *t, const sl_place *place) {
     if (t->problem.limit && t->problem.limit[0] / sizes.activation_bytes < in_flight)
         in_flight = (int)(t->problem.limit[0] / sizes.activation_bytes);
     SL_TRY(sl_binding_open(t->run, t->rank, in_flight, &t->binding));
+    SL_TRY(refuse_mixed_hosts(t));
     SL_TRY(open_transport(t, sizes.message_bytes, place->temporary));
     SL_TRY(open_records(t));
     sl_engine_config config = {.rank = t->rank,
