@@ -91,7 +91,7 @@ static sl_status read_field(const sl_node *node, const sl_key *key, void *object
             return sl_node_error(node, "must be a map of keys");
         return sl_config_read(node, node->key, key->section, field);
     case SL_KEY_CUSTOM:
-        return key->parse(node, object);
+        return key->parse ? key->parse(node, object) : SL_OK;
     }
     return sl_node_error(node, "has a table entry of an unknown type");
 }

@@ -148,14 +148,14 @@ refused(2, "", "plan", problem, "--set", "pipeline.microbatches")
 start = "pipeline:\n  ranks: 2\n  microbatches: 2\n"
 times = "  times_ms: {F: 1, I: 1, W: 1}\n"
 bad = {
-    "pipeline: {ranks: 2, microbatches: 2}\n": "bad.yaml:1: 'times_ms' is missing",
+    "pipeline: {ranks: 2, microbatches: 2}\n": "bad.yaml:1: 'pipeline' lacks 'times_ms'",
     start + "  times_ms: {F: 1, I: -1, W: 1}\n": "bad.yaml:4: 'I' must be at least 0, got -1",
     start + "  times_ms: {F: [1, 2, 3], I: 1, W: 1}\n": "bad.yaml:4: 'F' must be a number or a list of 2",
     start + "  times_ms: {F: [1, .nan], I: 1, W: 1}\n": "bad.yaml:4: 'F' must be a number",
     start + "  times_ms: {F: 1, I: 1}\n": "'times_ms' lacks 'W'",
     start + "  times_ms: {F: 1, I: 1, W: 1, X: 1}\n": "'X' is not a known key",
-    start + "  placement: loop\n" + times: "bad.yaml:4: 'placement' must be one of linear",
-    start + "  stages: 3\n" + times: "bad.yaml:4: 'stages' must equal ranks",
+    start + "  placement: loops\n" + times: "bad.yaml:4: 'placement' must be one of linear, loop, wave, bidirectional",
+    start + "  stages: 3\n" + times: "bad.yaml:4: 'stages' must be as many as ranks (2) with placement linear, got 3",
     start + times + "  links:\n    list:\n      - {between: [0, 2]}\n": "bad.yaml:7: 'between' must hold ranks from 0 to 1",
     start + times + "  links:\n    list:\n      - {latency_ms: 3}\n": "bad.yaml:7: a link in the list lacks 'between'",
     start + times + "  links: {default: {bandwidth_gbps: 1}}\n": "bandwidth_gbps",

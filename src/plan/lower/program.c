@@ -3,14 +3,24 @@
 
 #include <stdio.h>
 
-/* Where each op stands on its rank: step index by kind, stage and microbatch; -1: not in the order. */
+/* Where each op stands on its rank: step index by kind, stage, microbatch and part; -1: not in the order. */
 typedef struct op_index {
     int32_t *at[SL_OP_KINDS];
-    int microbatches;
+    int microbatches, parts;
 } op_index;
 
-static int32_t *place(const op_index *index, int kind, int stage, int microbatch) {
-    return &index->at[kind][(size_t)stage * (size_t)index->microbatches + (size_t)microbatch];
+static int32_t *place_part(const op_index *index, int kind, int stage, int microbatch, int part) {
+    size_t op = (size_t)stage * (size_t)index->microbatches + (size_t)microbatch;
+    return &index->at[kind][op * (size_t)index->parts + (size_t)part];
+}
+
+/* An op is done with its last part. */
+static int32_t last_part(const op_index *index, int kind, int stage, int microbatch) {
+    return *place_part(index, kind, stage, microbatch, index->parts - 1);
+}
+
+static int32_t first_part(const op_index *index, int kind, int stage, int microbatch) {
+    return *place_part(index, kind, stage, microbatch, 0);
 }
 
 static void index_free(op_index *index) {
@@ -19,8 +29,8 @@ static void index_free(op_index *index) {
 }
 
 static sl_status index_make(const sl_problem *p, const sl_order *order, op_index *index) {
-    size_t cells = (size_t)p->stages * (size_t)p->microbatches;
-    *index = (op_index){.microbatches = p->microbatches};
+    size_t cells = (size_t)p->stages * (size_t)p->microbatches * (size_t)p->parts;
+    *index = (op_index){.microbatches = p->microbatches, .parts = p->parts};
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         sl_status status = sl_alloc(&index->at[kind], cells, sizeof(int32_t));
         if (status != SL_OK) {
@@ -33,23 +43,23 @@ static sl_status index_make(const sl_problem *p, const sl_order *order, op_index
     for (int rank = 0; rank < order->ranks; rank++)
         for (int i = 0; i < order->count[rank]; i++) {
             const sl_op *op = &order->ops[rank][i];
-            *place(index, op->kind, op->stage, op->microbatch) = i;
+            *place_part(index, op->kind, op->stage, op->microbatch, op->part) = i;
         }
     return SL_OK;
 }
 
 /* The step of I or B, whichever the order uses for this stage and microbatch. */
 static int32_t backward_step(const op_index *index, int stage, int microbatch) {
-    int32_t step = *place(index, SL_B, stage, microbatch);
-    return step >= 0 ? step : *place(index, SL_I, stage, microbatch);
+    int32_t step = first_part(index, SL_B, stage, microbatch);
+    return step >= 0 ? step : first_part(index, SL_I, stage, microbatch);
 }
 
-/* The consumer of an op's result on another stage: F feeds F of the next, I and B feed those of the previous.
- */
+/* The consumer of an op's result on another stage: F feeds F of the next, I and B feed those of the previous,
+ * each with its last part. */
 static int next_stage(const sl_problem *p, const sl_op *op) {
-    if (op->kind == SL_F)
-        return op->stage + 1 < p->stages ? op->stage + 1 : -1;
-    return op->kind == SL_W ? -1 : op->stage - 1;
+    if (op->part != p->parts - 1 || op->kind == SL_W)
+        return -1;
+    return op->kind == SL_F ? sl_problem_next(p, op->stage) : sl_problem_previous(p, op->stage);
 }
 
 static sl_status make_steps(const sl_problem *p, const sl_order *order, sl_program *program) {
@@ -79,14 +89,15 @@ static void connect(const sl_problem *p, const op_index *index, sl_program *prog
         for (int i = 0; i < program->rank[rank].steps; i++) {
             sl_step *step = &program->rank[rank].step[i];
             const sl_op *op = &step->op;
-            if (op->kind == SL_W)
-                latest(&step->after, *place(index, SL_I, op->stage, op->microbatch));
+            if (op->part > 0)
+                latest(&step->after, *place_part(index, op->kind, op->stage, op->microbatch, op->part - 1));
             else if (op->kind != SL_F)
-                latest(&step->after, *place(index, SL_F, op->stage, op->microbatch));
+                latest(&step->after,
+                       last_part(index, op->kind == SL_W ? SL_I : SL_F, op->stage, op->microbatch));
             int stage = next_stage(p, op);
             if (stage < 0)
                 continue;
-            int32_t consumer = op->kind == SL_F ? *place(index, SL_F, stage, op->microbatch)
+            int32_t consumer = op->kind == SL_F ? first_part(index, SL_F, stage, op->microbatch)
                                                 : backward_step(index, stage, op->microbatch);
             int to = sl_problem_rank(p, stage);
             sl_step *used = &program->rank[to].step[consumer];
@@ -100,21 +111,25 @@ static void connect(const sl_problem *p, const op_index *index, sl_program *prog
         }
 }
 
-static sl_queue send_queue(const sl_message *message) {
-    return message->op.kind == SL_F ? SL_SEND_NEXT : SL_SEND_PREVIOUS;
+/* Neighbours on the ring of ranks; of two ranks, the second is next to the first. */
+static int is_next(int rank, int peer, int ranks) {
+    return ranks == 2 ? peer > rank : peer == (rank + 1) % ranks;
 }
 
-/* A receive stands in the queue of the neighbour that sends: an activation comes from the previous stage. */
-static sl_queue receive_queue(const sl_message *message) {
-    return message->op.kind == SL_F ? SL_RECEIVE_PREVIOUS : SL_RECEIVE_NEXT;
+static sl_queue send_queue(const sl_program *program, const sl_message *message) {
+    return is_next(message->from, message->to, program->ranks) ? SL_SEND_NEXT : SL_SEND_PREVIOUS;
+}
+
+static sl_queue receive_queue(const sl_program *program, const sl_message *message) {
+    return is_next(message->to, message->from, program->ranks) ? SL_RECEIVE_NEXT : SL_RECEIVE_PREVIOUS;
 }
 
 /* Messages lie in the producers' order, so one pass fills every queue in the order in which the peer sends.
  */
 static sl_status make_queues(sl_program *program) {
     for (int m = 0; m < program->messages; m++) {
-        program->rank[program->message[m].from].queued[send_queue(&program->message[m])]++;
-        program->rank[program->message[m].to].queued[receive_queue(&program->message[m])]++;
+        program->rank[program->message[m].from].queued[send_queue(program, &program->message[m])]++;
+        program->rank[program->message[m].to].queued[receive_queue(program, &program->message[m])]++;
     }
     for (int rank = 0; rank < program->ranks; rank++)
         for (int q = 0; q < SL_QUEUES; q++) {
@@ -125,7 +140,8 @@ static sl_status make_queues(sl_program *program) {
     for (int m = 0; m < program->messages; m++) {
         sl_rank_program *from = &program->rank[program->message[m].from],
                         *to = &program->rank[program->message[m].to];
-        sl_queue send = send_queue(&program->message[m]), receive = receive_queue(&program->message[m]);
+        sl_queue send = send_queue(program, &program->message[m]),
+                 receive = receive_queue(program, &program->message[m]);
         from->queue[send][from->queued[send]++] = m;
         to->queue[receive][to->queued[receive]++] = m;
     }
@@ -133,19 +149,19 @@ static sl_status make_queues(sl_program *program) {
 }
 
 static sl_status make_lifetimes(const op_index *index, sl_rank_program *mine) {
-    int open = 0, forwards = 0;
+    int open = 0, forwards = 0, last = index->parts - 1;
     for (int i = 0; i < mine->steps; i++)
-        forwards += mine->step[i].op.kind == SL_F;
+        forwards += mine->step[i].op.kind == SL_F && mine->step[i].op.part == 0;
     SL_TRY(sl_alloc(&mine->lifetime, (size_t)forwards, sizeof *mine->lifetime));
     for (int i = 0; i < mine->steps; i++) {
         const sl_op *op = &mine->step[i].op;
-        if (op->kind == SL_W || op->kind == SL_B)
+        if ((op->kind == SL_W || op->kind == SL_B) && op->part == last)
             open--;
-        if (op->kind != SL_F)
+        if (op->kind != SL_F || op->part != 0)
             continue;
-        int32_t end = *place(index, SL_B, op->stage, op->microbatch);
+        int32_t end = last_part(index, SL_B, op->stage, op->microbatch);
         if (end < 0)
-            end = *place(index, SL_W, op->stage, op->microbatch);
+            end = last_part(index, SL_W, op->stage, op->microbatch);
         mine->lifetime[mine->lifetimes++] =
             (sl_lifetime){.stage = op->stage, .microbatch = op->microbatch, .acquire = i, .release = end};
         open++;
@@ -170,6 +186,24 @@ static void push(progress *p, int32_t rank) {
     }
 }
 
+/* The message that keeps a rank from its step `i`, or from the step that is paired with it; -1: none. */
+static int32_t missing(const sl_rank_program *mine, const progress *p, int32_t i) {
+    int32_t first = mine->step[i].receive, second = mine->step[i].op.paired ? mine->step[i + 1].receive : -1;
+    if (first >= 0 && !p->sent[first])
+        return first;
+    return second >= 0 && !p->sent[second] ? second : -1;
+}
+
+static void send(const sl_program *program, progress *p, int32_t index) {
+    if (index < 0)
+        return;
+    const sl_message *message = &program->message[index];
+    int32_t next = p->next[message->to];
+    p->sent[index] = 1;
+    if (message->consumer == next || message->consumer == next + 1)
+        push(p, message->to);
+}
+
 /* Runs the sequences as far as messages allow. */
 static void run_sequences(const sl_program *program, progress *p) {
     for (int32_t rank = 0; rank < program->ranks; rank++)
@@ -177,26 +211,23 @@ static void run_sequences(const sl_program *program, progress *p) {
     while (p->depth > 0) {
         int32_t rank = p->stack[--p->depth];
         const sl_rank_program *mine = &program->rank[rank];
+        int32_t *i = &p->next[rank];
         p->on_stack[rank] = 0;
-        for (; p->next[rank] < mine->steps; p->next[rank]++) {
-            const sl_step *step = &mine->step[p->next[rank]];
-            if (step->receive >= 0 && !p->sent[step->receive])
-                break;
-            if (step->send < 0)
-                continue;
-            const sl_message *message = &program->message[step->send];
-            p->sent[step->send] = 1;
-            if (p->next[message->to] == message->consumer)
-                push(p, message->to);
+        while (*i < mine->steps && missing(mine, p, *i) < 0) {
+            int paired = mine->step[*i].op.paired;
+            send(program, p, mine->step[(*i)++].send);
+            if (paired)
+                send(program, p, mine->step[(*i)++].send);
         }
     }
 }
 
 /* The op at which a rank waits, and the message that it waits for. */
 static const sl_message *awaited(const sl_program *program, const progress *p, int rank, const sl_op **op) {
-    const sl_step *step = &program->rank[rank].step[p->next[rank]];
-    *op = &step->op;
-    return &program->message[step->receive];
+    const sl_rank_program *mine = &program->rank[rank];
+    const sl_message *message = &program->message[missing(mine, p, p->next[rank])];
+    *op = &mine->step[message->consumer].op;
+    return message;
 }
 
 /* Names the ranks of a cycle, from `first` on: each waits for a message of the next. */

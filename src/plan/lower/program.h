@@ -3,7 +3,8 @@
  *
  * A program holds the rank's compute steps in order; the messages between ranks, each with its producing and
  * its consuming step; four communication queues a rank (send and receive, to the next and the previous
- * stage), receives in the order in which the peer sends; and the lifetime of every buffer as a pair of steps.
+ * rank on the ring), receives in the order in which the peer sends; and the lifetime of every buffer as a
+ * pair of steps.
  */
 #ifndef SL_PLAN_LOWER_PROGRAM_H
 #define SL_PLAN_LOWER_PROGRAM_H
@@ -20,7 +21,8 @@ typedef enum sl_queue {
 
 typedef struct sl_message {
     int32_t from, to; /* ranks */
-    sl_op op;         /* the op that makes it: F: activation for stage+1; I or B: gradient for stage-1 */
+    sl_op
+        op; /* the op that makes it: F: activation for the next stage; I or B: gradient for the one before */
     int32_t producer; /* step index on `from` */
     int32_t consumer; /* step index on `to` */
 } sl_message;

@@ -1,6 +1,6 @@
 #include "plan/pipeline/op.h"
 
 const char *sl_op_name(int kind) {
-    static const char *const names[SL_OP_KINDS] = {"F", "I", "W", "B"};
-    return kind >= 0 && kind < SL_OP_KINDS ? names[kind] : "?";
+    static const char *const names[] = {"F", "I", "W", "B", "gather", "reduce"};
+    return kind >= 0 && kind < (int)(sizeof names / sizeof names[0]) ? names[kind] : "?";
 }

@@ -4,15 +4,26 @@
 
 #include <stdint.h>
 
-typedef enum sl_op_kind { SL_F, SL_I, SL_W, SL_B, SL_OP_KINDS } sl_op_kind;
+typedef enum sl_op_kind {
+    SL_F,
+    SL_I,
+    SL_W,
+    SL_B,
+    SL_OP_KINDS,
+    /* what a timeline shows besides ops: collectives of a stage over its replicas */
+    SL_GATHER = SL_OP_KINDS,
+    SL_REDUCE
+} sl_op_kind;
 
 typedef struct sl_op {
     int32_t stage;
     int32_t microbatch;
-    int32_t kind; /* sl_op_kind */
+    int32_t kind;   /* sl_op_kind */
+    int16_t part;   /* of problem->parts, in ascending order; 0 where ops are whole */
+    int16_t paired; /* F: it and the B behind it run as one overlapped block (DualPipe); else 0 */
 } sl_op;
 
-/** "F", "I", "W", "B". */
+/** "F", "I", "W", "B", "gather", "reduce". */
 const char *sl_op_name(int kind);
 
 #endif

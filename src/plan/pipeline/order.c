@@ -34,44 +34,79 @@ void sl_order_free(sl_order *order) {
     *order = (sl_order){0};
 }
 
-/* What has been seen of each (stage, microbatch): a bit for each kind. */
+/* The first of a pair must be an F and the second a whole B on other data. */
+static const char *check_pair(const sl_order *order, int rank, int position) {
+    const sl_op *op = &order->ops[rank][position];
+    if (!op->paired)
+        return NULL;
+    if (op->kind != SL_F || position + 1 >= order->count[rank] || op[1].kind != SL_B || op[1].paired)
+        return "is paired, but only F with the B behind it can be";
+    if (op[1].stage == op->stage && op[1].microbatch == op->microbatch)
+        return "is paired with its own B";
+    return NULL;
+}
+
+/* What has been seen of each (stage, microbatch): the parts of each kind that are done, in 8 bits each. */
+static unsigned seen_parts(uint32_t cell, int kind) {
+    return cell >> 8 * kind & 255;
+}
+
+static const char *check_sequence(const sl_problem *p, const sl_op *op, uint32_t cell) {
+    unsigned all = (unsigned)p->parts;
+    if (seen_parts(cell, op->kind) > (unsigned)op->part)
+        return "stands twice";
+    if (seen_parts(cell, op->kind) < (unsigned)op->part)
+        return "stands before its parts of lower number";
+    if (op->kind != SL_F && seen_parts(cell, SL_F) < all)
+        return "stands before its F";
+    if (op->kind == SL_W && seen_parts(cell, SL_I) < all)
+        return "stands before its I";
+    if ((op->kind == SL_B && (seen_parts(cell, SL_I) || seen_parts(cell, SL_W))) ||
+        (op->kind != SL_F && op->kind != SL_B && seen_parts(cell, SL_B)))
+        return "comes beside a B, which is I and W in one";
+    return NULL;
+}
+
 static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, int position,
-                          unsigned char *seen) {
+                          uint32_t *seen) {
     const sl_op *op = &order->ops[rank][position];
     if (op->kind < 0 || op->kind >= SL_OP_KINDS || op->stage < 0 || op->stage >= p->stages ||
         op->microbatch < 0 || op->microbatch >= p->microbatches)
-        return sl_error(
-            SL_EINVAL, "rank %d, op %d: %d%s%d is not of this problem (%d stages, %d microbatches)", rank,
-            position, op->stage, sl_op_name(op->kind), op->microbatch, p->stages, p->microbatches);
-    unsigned char *cell = &seen[(size_t)op->stage * (size_t)p->microbatches + (size_t)op->microbatch];
-    const char *wrong = NULL;
-    unsigned had = *cell, mine = 1u << op->kind;
-    if (sl_problem_rank(p, op->stage) != rank)
-        wrong = "is on the wrong rank";
-    else if (had & mine)
-        wrong = "stands twice";
-    else if (op->kind != SL_F && !(had & 1u << SL_F))
-        wrong = "stands before its F";
-    else if (op->kind == SL_W && !(had & 1u << SL_I))
-        wrong = "stands before its I";
-    else if ((op->kind == SL_B && had & (1u << SL_I | 1u << SL_W)) || (op->kind != SL_F && had & 1u << SL_B))
-        wrong = "comes beside a B, which is I and W in one";
+        return sl_error(SL_EINVAL,
+                        "rank %d, op %d: %d%s%d is not of this problem (%d stages, %d microbatches)", rank,
+                        position, op->stage, op->kind < SL_OP_KINDS ? sl_op_name(op->kind) : "?",
+                        op->microbatch, p->stages, p->microbatches);
+    if (op->part < 0 || op->part >= p->parts)
+        return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d has part %d, but an op has %d", rank, position,
+                        op->stage, sl_op_name(op->kind), op->microbatch, op->part, p->parts);
+    uint32_t *cell = &seen[(size_t)op->stage * (size_t)p->microbatches + (size_t)op->microbatch];
+    const char *wrong = sl_problem_rank(p, op->stage) != rank ? "is on the wrong rank"
+                        : !sl_problem_runs(p, op->stage, op->microbatch)
+                            ? "is of the other pipeline's microbatch"
+                            : check_sequence(p, op, *cell);
+    if (!wrong)
+        wrong = check_pair(order, rank, position);
     if (wrong)
         return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d %s", rank, position, op->stage,
                         sl_op_name(op->kind), op->microbatch, wrong);
-    *cell = (unsigned char)(had | mine);
+    *cell += 1u << 8 * op->kind;
     return SL_OK;
 }
 
-static sl_status check_complete(const sl_problem *p, const unsigned char *seen, int *rank) {
+static sl_status check_complete(const sl_problem *p, const uint32_t *seen, int *rank) {
+    unsigned all = (unsigned)p->parts;
     for (int stage = 0; stage < p->stages; stage++)
         for (int m = 0; m < p->microbatches; m++) {
-            unsigned had = seen[(size_t)stage * (size_t)p->microbatches + (size_t)m];
-            int missing = !(had & 1u << SL_F)   ? SL_F
-                          : had & 1u << SL_B    ? -1
-                          : !(had & 1u << SL_I) ? SL_I
-                          : !(had & 1u << SL_W) ? SL_W
-                                                : -1;
+            if (!sl_problem_runs(p, stage, m))
+                continue;
+            uint32_t cell = seen[(size_t)stage * (size_t)p->microbatches + (size_t)m];
+            int full = seen_parts(cell, SL_B) > 0;
+            int missing = seen_parts(cell, SL_F) < all           ? SL_F
+                          : full && seen_parts(cell, SL_B) < all ? SL_B
+                          : full                                 ? -1
+                          : seen_parts(cell, SL_I) < all         ? SL_I
+                          : seen_parts(cell, SL_W) < all         ? SL_W
+                                                                 : -1;
             if (missing >= 0) {
                 *rank = sl_problem_rank(p, stage);
                 return sl_error(SL_EINVAL, "rank %d: %d%s%d is missing", *rank, stage, sl_op_name(missing),
@@ -85,8 +120,8 @@ sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, in
     *rank = *position = -1;
     if (order->ranks != problem->ranks)
         return sl_error(SL_EINVAL, "the order has %d ranks, the problem %d", order->ranks, problem->ranks);
-    unsigned char *seen;
-    SL_TRY(sl_alloc(&seen, (size_t)problem->stages * (size_t)problem->microbatches, 1));
+    uint32_t *seen;
+    SL_TRY(sl_alloc(&seen, (size_t)problem->stages * (size_t)problem->microbatches, sizeof *seen));
     sl_status status = SL_OK;
     for (int r = 0; r < order->ranks && status == SL_OK; r++)
         for (int i = 0; i < order->count[r] && status == SL_OK; i++)
@@ -127,13 +162,35 @@ sl_status sl_order_check_ascending(const sl_order *order) {
     return SL_OK;
 }
 
+/* Every op as all its parts, one behind the other. */
+sl_status sl_order_split(const sl_problem *p, sl_order *order) {
+    if (p->parts == 1)
+        return SL_OK;
+    for (int rank = 0; rank < order->ranks; rank++) {
+        sl_op *whole = order->ops[rank], *cut;
+        int count = order->count[rank];
+        SL_TRY(sl_alloc(&cut, (size_t)count * (size_t)p->parts, sizeof *cut));
+        for (int i = 0; i < count; i++)
+            for (int part = 0; part < p->parts; part++) {
+                sl_op *op = &cut[i * p->parts + part];
+                *op = whole[i];
+                op->part = (int16_t)part;
+                op->paired = 0;
+            }
+        sl_free(whole);
+        order->ops[rank] = cut;
+        order->count[rank] = count * p->parts;
+    }
+    return SL_OK;
+}
+
 void sl_order_warmup(const sl_order *order, int *warmup) {
     for (int rank = 0; rank < order->ranks; rank++) {
         warmup[rank] = 0;
         for (int i = 0; i < order->count[rank]; i++) {
             if (order->ops[rank][i].kind == SL_I || order->ops[rank][i].kind == SL_B)
                 break;
-            warmup[rank] += order->ops[rank][i].kind == SL_F;
+            warmup[rank] += order->ops[rank][i].kind == SL_F && order->ops[rank][i].part == 0;
         }
     }
 }

@@ -17,9 +17,9 @@ sl_status sl_order_make(int ranks, int capacity, sl_order *order);
 sl_status sl_order_copy(const sl_order *order, sl_order *copy);
 void sl_order_free(sl_order *order);
 
-/** Each op of the problem exactly once, on the rank of its stage; per (stage, microbatch) either F,I,W or
- * F,B; F before I or B and I before W on the rank. SL_EINVAL names rank, position and op. Deadlock, links:
- * see lower. */
+/** Each op of the problem exactly once, in all its parts, on the rank of its stage; per (stage, microbatch)
+ * either F,I,W or F,B; F before I or B and I before W on the rank. SL_EINVAL names rank, position and op.
+ * Deadlock, links: see lower. */
 sl_status sl_order_check(const sl_problem *problem, const sl_order *order);
 
 /** The same; *rank and *position are those of the op at fault, for readers that know where it came from.
@@ -29,6 +29,10 @@ sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, in
 /** Whether W (or B) of every stage comes in ascending microbatches: what bit-identical sums need (design.md,
  * rule 3). */
 sl_status sl_order_check_ascending(const sl_order *order);
+
+/** Replaces every whole op by its parts, one behind the other; pairs come apart. For families that know
+ * nothing of parts. SL_ENOMEM leaves a mixture that only sl_order_free may see. */
+sl_status sl_order_split(const sl_problem *problem, sl_order *order);
 
 /** Forwards before the first I or B, per rank (design.md, warm-up). */
 void sl_order_warmup(const sl_order *order, int *warmup);

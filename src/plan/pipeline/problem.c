@@ -1,16 +1,36 @@
 #include "plan/pipeline/problem.h"
 #include "base/memory.h"
+#include "plan/pipeline/layers.h"
 
 #include <string.h>
 
+/* Every per-stage array, so that making, copying and freeing name each once. */
+static sl_time **times_of(sl_problem *p, int i) {
+    sl_time **const all[] = {&p->time[SL_F], &p->time[SL_I], &p->time[SL_W], &p->time[SL_B],
+                             &p->overlapped, &p->gather,     &p->reduce,     NULL};
+    return all[i];
+}
+
+static double **memory_of(sl_problem *p, int i) {
+    double **const all[] = {&p->delta[SL_F], &p->delta[SL_I], &p->delta[SL_W],
+                            &p->delta[SL_B], &p->early,       NULL};
+    return all[i];
+}
+
 sl_status sl_problem_make(int ranks, int stages, int microbatches, sl_problem *problem) {
-    *problem = (sl_problem){.ranks = ranks, .stages = stages, .microbatches = microbatches, .queue = 1};
+    *problem = (sl_problem){.ranks = ranks,
+                            .stages = stages,
+                            .microbatches = microbatches,
+                            .queue = 1,
+                            .parts = 1,
+                            .percentile = 90};
     sl_status status = sl_alloc(&problem->link, (size_t)ranks * (size_t)ranks, sizeof *problem->link);
-    for (int kind = 0; kind < SL_OP_KINDS && status == SL_OK; kind++) {
-        status = sl_alloc(&problem->time[kind], (size_t)stages, sizeof **problem->time);
-        if (status == SL_OK)
-            status = sl_alloc(&problem->delta[kind], (size_t)stages, sizeof **problem->delta);
-    }
+    for (int i = 0; times_of(problem, i) && status == SL_OK; i++)
+        status = sl_alloc(times_of(problem, i), (size_t)stages, sizeof(sl_time));
+    for (int i = 0; memory_of(problem, i) && status == SL_OK; i++)
+        status = sl_alloc(memory_of(problem, i), (size_t)stages, sizeof(double));
+    if (status == SL_OK)
+        status = sl_alloc(&problem->recompute, (size_t)stages, 1);
     if (status != SL_OK) {
         sl_problem_free(problem);
         return status;
@@ -22,39 +42,59 @@ sl_status sl_problem_make(int ranks, int stages, int microbatches, sl_problem *p
     return SL_OK;
 }
 
+/* The arrays that a problem may lack. */
+static sl_status copy_optional(const sl_problem *problem, sl_problem *copy) {
+    size_t ranks = (size_t)problem->ranks;
+    if (problem->limit) {
+        SL_TRY(sl_alloc(&copy->limit, ranks, sizeof *copy->limit));
+        memcpy(copy->limit, problem->limit, ranks * sizeof *copy->limit);
+    }
+    if (problem->wire) {
+        SL_TRY(sl_alloc(&copy->wire, ranks * ranks, sizeof *copy->wire));
+        memcpy(copy->wire, problem->wire, ranks * ranks * sizeof *copy->wire);
+    }
+    return problem->layers ? sl_layers_copy(problem->layers, problem->ranks, problem->stages, &copy->layers)
+                           : SL_OK;
+}
+
 sl_status sl_problem_copy(const sl_problem *problem, sl_problem *copy) {
     int ranks = problem->ranks, stages = problem->stages;
+    sl_problem from = *problem;
     SL_TRY(sl_problem_make(ranks, stages, problem->microbatches, copy));
     copy->placement = problem->placement;
     copy->communication = problem->communication;
     copy->queue = problem->queue;
-    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        memcpy(copy->time[kind], problem->time[kind], (size_t)stages * sizeof **copy->time);
-        memcpy(copy->delta[kind], problem->delta[kind], (size_t)stages * sizeof **copy->delta);
-    }
+    copy->parts = problem->parts;
+    copy->percentile = problem->percentile;
+    for (int i = 0; times_of(&from, i); i++)
+        memcpy(*times_of(copy, i), *times_of(&from, i), (size_t)stages * sizeof(sl_time));
+    for (int i = 0; memory_of(&from, i); i++)
+        memcpy(*memory_of(copy, i), *memory_of(&from, i), (size_t)stages * sizeof(double));
+    memcpy(copy->recompute, problem->recompute, (size_t)stages);
     memcpy(copy->link, problem->link, (size_t)ranks * (size_t)ranks * sizeof *copy->link);
-    if (problem->limit) {
-        sl_status status = sl_alloc(&copy->limit, (size_t)ranks, sizeof *copy->limit);
-        if (status != SL_OK) {
-            sl_problem_free(copy);
-            return status;
-        }
-        memcpy(copy->limit, problem->limit, (size_t)ranks * sizeof *copy->limit);
-    }
-    return SL_OK;
+    sl_status status = copy_optional(problem, copy);
+    if (status != SL_OK)
+        sl_problem_free(copy);
+    return status;
 }
 
 void sl_problem_free(sl_problem *problem) {
-    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        sl_free(problem->time[kind]);
-        sl_free(problem->delta[kind]);
-    }
+    for (int i = 0; times_of(problem, i); i++)
+        sl_free(*times_of(problem, i));
+    for (int i = 0; memory_of(problem, i); i++)
+        sl_free(*memory_of(problem, i));
+    sl_free(problem->recompute);
     sl_free(problem->limit);
     sl_free(problem->link);
+    sl_free(problem->wire);
+    sl_layers_free(problem->layers);
     *problem = (sl_problem){0};
 }
 
-int sl_problem_rank(const sl_problem *problem, int stage) {
-    (void)problem; /* linear: stage s on rank s */
-    return stage;
+sl_time sl_problem_pair_time(const sl_problem *p, int forward_stage, int backward_stage) {
+    int f = forward_stage, b = backward_stage;
+    sl_time saved = p->time[SL_F][f] + p->time[SL_B][f] - p->overlapped[f] + p->time[SL_F][b] +
+                    p->time[SL_B][b] - p->overlapped[b];
+    sl_time whole = p->time[SL_F][f] + p->time[SL_B][b] - saved / 2;
+    return whole > 0 ? whole : 0;
 }

@@ -2,7 +2,8 @@
  * links between ranks. Read from YAML (design.md, Files) or measured from a run (plan/timing/profile.h).
  * Times in ns.
  *
- * Per-stage arrays have `stages` entries; `link` has ranks*ranks, index from*ranks+to, one per direction. */
+ * Per-stage arrays have `stages` entries; `link` has ranks*ranks, index from*ranks+to, one per direction. All
+ * arrays but `limit`, `wire` and `layers` are there, zero where the file says nothing. */
 #ifndef SL_PLAN_PIPELINE_PROBLEM_H
 #define SL_PLAN_PIPELINE_PROBLEM_H
 
@@ -13,35 +14,48 @@
 
 /* Limits that keep every sum inside int64. With SL_MAX_OPS / 3 pairs of stage and microbatch, F + I + W (or F
  * + B) of 3 * SL_MAX_OP_MS and two messages of latency + transfer each, everything in a row takes 9.1e18 ns
- * of 9.22e18. */
+ * of 9.22e18. Recomputation runs F again and counts among the ops. */
 #define SL_MAX_RANKS 1024
+#define SL_MAX_STAGES 4096
 #define SL_MAX_MICROBATCHES 65536
-#define SL_MAX_OPS 3900000 /* stages * microbatches * 3 */
+#define SL_MAX_PARTS 64
+#define SL_MAX_OPS 3900000 /* stages * microbatches * 3 * parts */
 #define SL_MAX_OP_MS 1e6   /* one F, I, W, latency or transfer; B is two ops and may be twice as long */
 #define SL_MAX_MEMORY 1e15
 
-typedef enum sl_placement { SL_LINEAR } sl_placement;
-typedef enum sl_regime { SL_DECOUPLED, SL_INORDER } sl_regime;
+typedef enum sl_placement { SL_LINEAR, SL_LOOP, SL_WAVE, SL_BIDIRECTIONAL, SL_PLACEMENTS } sl_placement;
+typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED } sl_regime;
 
 typedef struct sl_link {
-    sl_time latency;
+    sl_time latency;  /* what plans count on: with jitter, the percentile of the delays */
     sl_time transfer; /* occupies the link for this long */
+    sl_time jitter;   /* mean of the exponential delay that comes on top of the least latency */
 } sl_link;
+
+struct sl_layers;
 
 typedef struct sl_problem {
     int ranks, stages, microbatches;
     sl_placement placement;
     sl_regime communication;
     int queue;                  /* inorder: places per rank and peer */
-    sl_time *time[SL_OP_KINDS]; /* [kind][stage] */
+    int parts;                  /* sub-blocks of every op; an order holds them all, cut apart or not */
+    double percentile;          /* of jitter that `latency` stands for, 0 to 100 */
+    sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */
+    sl_time *overlapped;        /* [stage] F and B of a pair, run together; default F + B */
+    sl_time *gather, *reduce;   /* [stage] before its first F, after its last W or B */
     double *delta[SL_OP_KINDS]; /* memory change: F at its start, the others at their end */
+    double *early;              /* [stage] what I or B takes at its start: recomputed activations */
+    unsigned char *recompute;   /* [stage] */
     double *limit;              /* per rank; NULL: no limit */
     sl_link *link;              /* [from * ranks + to] */
+    int *wire; /* [from * ranks + to] links of one number occupy one wire; NULL: each its own */
+    struct sl_layers *layers; /* what the stages are cut from (plan/pipeline/layers.h); NULL: given stages */
 } sl_problem;
 
 /** Reads a problem document. SL_EINVAL names file, line and key. Free with sl_problem_free, also on error. */
 sl_status sl_problem_read(const sl_document *document, sl_problem *problem);
-/** A problem with this shape, all times, deltas and links 0, F:1 I:0 W:-1 memory deltas, no limit. */
+/** A linear problem with this shape, all times, deltas and links 0, F:1 I:0 W:-1 memory deltas, no limit. */
 sl_status sl_problem_make(int ranks, int stages, int microbatches, sl_problem *problem);
 sl_status sl_problem_copy(const sl_problem *problem, sl_problem *copy);
 void sl_problem_free(sl_problem *problem);
@@ -49,8 +63,46 @@ void sl_problem_free(sl_problem *problem);
 /** The problem as YAML that sl_problem_read reads back to the same problem (profile.yaml). */
 sl_status sl_problem_write(const sl_problem *problem, FILE *out);
 
+/* ---- placement (design.md, Words) ---- */
+
+/** "linear", "loop", "wave", "bidirectional". */
+const char *sl_placement_name(sl_placement placement);
 /** The rank that holds a stage. */
 int sl_problem_rank(const sl_problem *problem, int stage);
+/** Whether a microbatch runs through a stage: always, but for bidirectional, where even ones run through
+ * stages 0..ranks-1 and odd ones through the others. */
+int sl_problem_runs(const sl_problem *problem, int stage, int microbatch);
+/** The stage that a microbatch comes to next, or came from; -1 at the ends. */
+int sl_problem_next(const sl_problem *problem, int stage);
+int sl_problem_previous(const sl_problem *problem, int stage);
+/** The microbatches that run through a stage. */
+int sl_problem_microbatches(const sl_problem *problem, int stage);
+/** Ops of a rank when every microbatch has `kinds` of them (3: F, I, W; 2: F, B), in parts. */
+int sl_problem_rank_ops(const sl_problem *problem, int rank, int kinds);
+
+/* ---- one op ---- */
+
+/** Time of a part: the op's time in equal parts, the rest of the division on the first ones. A pair's two ops
+ * both take sl_problem_pair_time. */
+static inline sl_time sl_problem_op_time(const sl_problem *problem, const sl_op *op) {
+    sl_time whole = problem->time[op->kind][op->stage];
+    return problem->parts == 1 ? whole : whole / problem->parts + (op->part < whole % problem->parts ? 1 : 0);
+}
+
+/** Time of F of one stage and B of another, overlapped: what each saves by its stage's `overlapped`, halved.
+ */
+sl_time sl_problem_pair_time(const sl_problem *problem, int forward_stage, int backward_stage);
+
+/** Memory that an op takes when it starts, and what changes when it ends. An op in parts takes at the start
+ * of the first and changes at the end of the last. */
+static inline double sl_problem_start_memory(const sl_problem *problem, const sl_op *op) {
+    if (op->part != 0 || op->kind == SL_W)
+        return 0;
+    return op->kind == SL_F ? problem->delta[SL_F][op->stage] : problem->early[op->stage];
+}
+static inline double sl_problem_end_memory(const sl_problem *problem, const sl_op *op) {
+    return op->kind == SL_F || op->part != problem->parts - 1 ? 0 : problem->delta[op->kind][op->stage];
+}
 
 /** The config tables of the problem file, as Markdown, for docs/formats.md. */
 void sl_problem_document(FILE *out);

@@ -3,6 +3,7 @@
 #include "plan/search/list.h"
 #include "plan/search/slack.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static int least(int a, int b) {
@@ -138,13 +139,34 @@ static sl_status adaptra(const sl_problem *p, sl_order *order) {
                               : status;
 }
 
+#define LINEAR (1u << SL_LINEAR)
 const sl_family sl_families[] = {
-    {"gpipe", gpipe, "all forwards, then all backwards (GPipe)"},
-    {"1f1b", one_f_one_b, "one forward, one backward in turn (PipeDream-Flush, Megatron)"},
-    {"zb-h1", zb_h1, "backward in two halves, memory of 1f1b (Zero Bubble)"},
-    {"zb-h2", zb_h2, "backward in two halves, no bubble for equal times, twice the memory (Zero Bubble)"},
-    {"adaptra", adaptra, "warm-up by slack against slow links, then I before F before W (Adaptra)"},
-    {NULL, NULL, NULL}};
+    {"gpipe", 0, LINEAR, gpipe, "all forwards, then all backwards (GPipe)"},
+    {"1f1b", 0, LINEAR, one_f_one_b, "one forward, one backward in turn (PipeDream-Flush, Megatron)"},
+    {"zb-h1", 0, LINEAR, zb_h1, "backward in two halves, memory of 1f1b (Zero Bubble)"},
+    {"zb-h2", 0, LINEAR, zb_h2,
+     "backward in two halves, no bubble for equal times, twice the memory (Zero Bubble)"},
+    {"adaptra", 0, LINEAR, adaptra,
+     "warm-up by slack against slow links, then I before F before W (Adaptra)"},
+    {NULL, 0, 0, NULL, NULL}};
+
+sl_status sl_family_build(const sl_family *family, const sl_problem *p, sl_order *order) {
+    char needed[128] = "";
+    for (int placement = 0; placement < SL_PLACEMENTS; placement++)
+        if (family->placements & 1u << placement) {
+            size_t used = strlen(needed);
+            snprintf(needed + used, sizeof needed - used, "%s%s", used ? " or " : "",
+                     sl_placement_name((sl_placement)placement));
+        }
+    if (!(family->placements & 1u << p->placement))
+        return sl_error(SL_EINVAL, "%s needs placement %s; the problem's is %s", family->name, needed,
+                        sl_placement_name(p->placement));
+    SL_TRY(family->build(p, order));
+    sl_status status = family->parts ? SL_OK : sl_order_split(p, order);
+    if (status != SL_OK)
+        sl_order_free(order);
+    return status;
+}
 
 const sl_family *sl_family_find(const char *name) {
     for (const sl_family *family = sl_families; family->name; family++)

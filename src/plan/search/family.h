@@ -11,13 +11,19 @@
 
 typedef struct sl_family {
     const char *name;
+    int parts;           /* it cuts ops into the problem's parts itself */
+    unsigned placements; /* bits 1 << sl_placement that it is defined for */
     sl_status (*build)(const sl_problem *problem,
                        sl_order *order); /* SL_ENONE: not within the memory limit */
     const char *help;
 } sl_family;
 
-/** The table of families, ended by a NULL name: gpipe, 1f1b, zb-h1, zb-h2, adaptra. */
+/** The table of families, ended by a NULL name. */
 extern const sl_family sl_families[];
+
+/** Builds and cuts the order into the problem's parts. SL_EINVAL when the family needs another placement,
+ * with its name; SL_ENONE: not within the memory limit. */
+sl_status sl_family_build(const sl_family *family, const sl_problem *problem, sl_order *order);
 
 /** NULL when unknown. */
 const sl_family *sl_family_find(const char *name);

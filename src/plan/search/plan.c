@@ -11,8 +11,13 @@
 
 static sl_time rank_work(const sl_problem *p, const sl_order *order, int rank) {
     sl_time work = 0;
-    for (int i = 0; i < order->count[rank]; i++)
-        work += p->time[order->ops[rank][i].kind][order->ops[rank][i].stage];
+    for (int i = 0; i < order->count[rank]; i++) {
+        const sl_op *op = &order->ops[rank][i];
+        if (op->paired)
+            work += sl_problem_pair_time(p, op->stage, op[1].stage);
+        else if (i == 0 || !op[-1].paired)
+            work += sl_problem_op_time(p, op);
+    }
     return work;
 }
 
@@ -111,7 +116,7 @@ sl_time sl_plan_tolerance(const sl_problem *p, const sl_plan *plan, int link) {
 
 static sl_status make_family(const sl_problem *p, const sl_family *family, sl_plan *plan) {
     name_plan(plan, family->name);
-    SL_TRY(family->build(p, &plan->order));
+    SL_TRY(sl_family_build(family, p, &plan->order));
     SL_TRY(fill(p, plan));
     if (plan->memory_ok)
         return SL_OK;
@@ -136,8 +141,12 @@ static int is_better(const sl_problem *p, const sl_plan *a, const sl_plan *b) {
 }
 
 static sl_status make_best(const sl_problem *p, sl_plan *plan) {
+    int fits = 0;
     for (const sl_family *family = sl_families; family->name; family++) {
         sl_plan candidate = {0};
+        if (!(family->placements & 1u << p->placement))
+            continue;
+        fits = 1;
         sl_status status = make_family(p, family, &candidate);
         if (status == SL_OK && is_better(p, &candidate, plan)) {
             sl_plan worse = *plan;
@@ -150,6 +159,8 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
     }
     if (plan->schedule[0])
         return SL_OK;
+    if (!fits)
+        return sl_error(SL_ENONE, "no family plans for placement %s", sl_placement_name(p->placement));
     char last[512]; /* the last of the table gets along with the least */
     snprintf(last, sizeof last, "%s", sl_error_text());
     return sl_error(SL_ENONE, "no schedule fits into the memory limit: %s", last);

@@ -25,6 +25,18 @@ typedef struct sl_plan {
  * schedule within the memory limit. Free with sl_plan_free, also on error. */
 sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan);
 
+typedef struct sl_plan_options {
+    const char *schedule; /* a family's name, "auto" or "optimal" (search, whatever the families say) */
+    double time_limit;    /* s for the search; 0: families only. It ends earlier when the plan is proven */
+    uint64_t seed;        /* same seed, same rounds of search */
+    int threads;          /* 0: as many as processors, at most 8 */
+    int exact;            /* ask CP-SAT where it is present */
+} sl_plan_options;
+
+/** Plans with a search: families first, then local search from the best of them, then the exact solver. The
+ * plan's bound is the best that any of them proved. Errors as sl_plan_make. */
+sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *options, sl_plan *plan);
+
 /** The plan of a given order, which is checked; over the memory limit only sets memory_ok to 0. */
 sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, const char *name, sl_plan *plan);
 void sl_plan_free(sl_plan *plan);

@@ -5,8 +5,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-static const char *const placement_names[] = {"linear"};
-
 static json_t *ms(sl_time t) {
     return json_real(sl_to_ms(t));
 }
@@ -89,7 +87,7 @@ static json_t *plan_json(const sl_problem *p, const sl_plan *plan) {
     return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:{s:f, s:f}, s:o, s:f, s:o, s:b, s:o, "
                      "s:o, s:o, s:o, s:{s:o, s:o}, s:o}",
                      "format", "slackline-plan-1", "schedule", plan->schedule, "placement",
-                     placement_names[p->placement], "ranks", p->ranks, "stages", p->stages, "microbatches",
+                     sl_placement_name(p->placement), "ranks", p->ranks, "stages", p->stages, "microbatches",
                      p->microbatches, "makespan_ms", ms(plan->makespan), "span_ms", ms(plan->span),
                      "ideal_ms", ms(plan->ideal), "bubble", "makespan", sl_timeline_bubble(&plan->timeline),
                      "span", span_bubble, "lower_bound_ms", ms(plan->bound), "gap", sl_plan_gap(plan),

@@ -1,186 +1,437 @@
 #include "plan/timing/replay.h"
 #include "base/memory.h"
 
-#include <stdlib.h>
+#include <string.h>
 
-/* State of a directed link. A rank's ops end in sequence, so its messages reach a link in the order first
- * come, first served, and one pass in program order is exact. Placements connect a rank only to its two
- * neighbours on the ring, so two links a rank suffice. */
-typedef struct wire {
-    sl_time free;  /* the last message has left it */
-    int32_t first; /* its messages' arrivals: arrival[first .. first+sent) */
-    int32_t sent;
-} wire;
+/* What a rank sends to one of its two neighbours on the ring, in order. Placements connect no others. */
+typedef struct lane {
+    int32_t first; /* its messages' arrivals: arrival[first .. first + sent) */
+    int32_t sent, most;
+    int32_t wire; /* whose occupancy it waits for */
+} lane;
 
-typedef struct replay {
+/* A block of one or two steps of a rank that has ended, or will. */
+typedef struct moment {
+    sl_time time; /* its sends are issued */
+    int32_t microbatch, rank;
+} moment;
+
+struct sl_replayer {
     const sl_problem *problem;
     const sl_program *program;
     sl_regime regime;
     int queue;
-    int32_t *next;                     /* [ranks] step to run */
-    sl_time *free;                     /* [ranks] when the rank is idle again */
-    int32_t *first_span;               /* [ranks] */
-    wire *wire;                        /* [2 * ranks] */
-    sl_time *arrival;                  /* [messages], by wire, in sending order */
-    int32_t *stack;                    /* ranks that can go on */
-    unsigned char *on_stack, *arrived; /* [ranks], [messages] */
+    const sl_time *latency; /* of each message; NULL: the links' */
+    int32_t *next;          /* [ranks] step to run */
+    sl_time *free;          /* [ranks] when the rank is idle again */
+    int32_t *first_span;    /* [ranks + 1] */
+    lane *lane;             /* [2 * ranks] */
+    sl_time *wire_free;     /* [2 * ranks] the last message has left it */
+    sl_time *arrival;       /* [messages], by lane, in sending order */
+    unsigned char *arrived; /* [messages] the arrival in the timeline is known */
+    sl_time *gathered;      /* [stages] its first F may start */
+    int collective;         /* there are gathers or reductions */
+    int shared;             /* ranks share wires: blocks end in the order of time */
+    int32_t *stack;         /* ranks that can go on */
+    unsigned char *on_stack;
     int depth;
-    sl_timeline *timeline;
-} replay;
+    moment *heap; /* [ranks], shared only: running blocks */
+    unsigned char *running, *issued;
+    int moments;
+    sl_timeline timeline;
+};
 
-static wire *wire_of(const replay *r, const sl_message *message) {
-    return &r->wire[2 * message->from + (message->to == (message->from + 1) % r->program->ranks ? 0 : 1)];
+/* ---- one block ---- */
+
+static lane *lane_of(const sl_replayer *r, const sl_message *message) {
+    int ranks = r->program->ranks;
+    int next = ranks == 2 ? message->to > message->from : message->to == (message->from + 1) % ranks;
+    return &r->lane[2 * message->from + (next ? 0 : 1)];
 }
 
-static void push(replay *r, int32_t rank) {
+static void push(sl_replayer *r, int32_t rank) {
     if (!r->on_stack[rank]) {
         r->on_stack[rank] = 1;
         r->stack[r->depth++] = rank;
     }
 }
 
-/* Sends a message whose data exist at `end`; returns when the rank's next op may start. */
-static sl_time send(replay *r, int32_t index, sl_time end) {
+/* When a message whose data exist at `end` finds a place (inorder). */
+static sl_time issue_time(const sl_replayer *r, int32_t index, sl_time end) {
+    const lane *l = lane_of(r, &r->program->message[index]);
+    if (r->regime != SL_INORDER || l->sent < r->queue)
+        return end;
+    sl_time place = r->arrival[l->first + l->sent - r->queue];
+    return place > end ? place : end;
+}
+
+/* Sends a message that is issued at `issue`; returns when the rank's next op may start. */
+static sl_time send(sl_replayer *r, int32_t index, sl_time issue) {
     const sl_message *message = &r->program->message[index];
     const sl_link *link =
         &r->problem->link[(size_t)message->from * (size_t)r->program->ranks + (size_t)message->to];
-    wire *w = wire_of(r, message);
-    sl_time issue = end;
-    if (r->regime == SL_INORDER && w->sent >= r->queue) {
-        sl_time place = r->arrival[w->first + w->sent - r->queue];
-        issue = place > end ? place : end;
-    }
-    sl_time start = w->free > issue ? w->free : issue;
-    sl_transfer *t = &r->timeline->transfer[index];
+    lane *l = lane_of(r, message);
+    sl_time *wire = &r->wire_free[l->wire], start = *wire > issue ? *wire : issue;
+    sl_transfer *t = &r->timeline.transfer[index];
     *t = (sl_transfer){.from = message->from,
                        .to = message->to,
                        .op = message->op,
                        .start = start,
                        .end = start + link->transfer,
-                       .arrive = start + link->transfer + link->latency};
-    w->free = t->end;
-    r->arrival[w->first + w->sent++] = t->arrive;
+                       .arrive = start + link->transfer + (r->latency ? r->latency[index] : link->latency)};
+    *wire = t->end;
+    r->arrival[l->first + l->sent++] = t->arrive;
     r->arrived[index] = 1;
-    if (r->next[message->to] == message->consumer)
+    int32_t next = r->next[message->to];
+    if (message->consumer == next || message->consumer == next + 1)
         push(r, message->to);
-    return issue;
+    return r->regime == SL_BATCHED ? t->arrive : issue;
 }
 
-/* Runs a rank until it waits for a message that has not been sent yet. */
-static void run_rank(replay *r, int rank) {
-    const sl_rank_program *mine = &r->program->rank[rank];
-    sl_time now = r->free[rank];
-    int32_t i = r->next[rank];
-    for (; i < mine->steps; i++) {
-        const sl_step *step = &mine->step[i];
-        sl_time start = now;
-        if (step->receive >= 0) {
-            if (!r->arrived[step->receive])
-                break;
-            sl_time arrive = r->timeline->transfer[step->receive].arrive;
-            start = arrive > now ? arrive : now;
-        }
-        now = start + r->problem->time[step->op.kind][step->op.stage];
-        r->timeline->span[r->first_span[rank] + i] =
-            (sl_span){.rank = rank, .op = step->op, .start = start, .end = now};
-        if (step->send >= 0)
-            now = send(r, step->send, now);
+/* Whether the step's input has been sent; *start is moved to its arrival. */
+static int take_input(const sl_replayer *r, const sl_step *step, sl_time *start) {
+    if (step->receive >= 0) {
+        if (!r->arrived[step->receive])
+            return 0;
+        sl_time arrive = r->timeline.transfer[step->receive].arrive;
+        *start = arrive > *start ? arrive : *start;
     }
-    r->next[rank] = i;
+    if (r->collective && step->op.kind == SL_F && r->gathered[step->op.stage] > *start)
+        *start = r->gathered[step->op.stage];
+    return 1;
+}
+
+static void record(sl_replayer *r, int rank, int32_t i, sl_time start, sl_time end) {
+    r->timeline.span[r->first_span[rank] + i] =
+        (sl_span){.rank = rank, .op = r->program->rank[rank].step[i].op, .start = start, .end = end};
+}
+
+/* Starts the rank's next step, with the one that is paired with it. Returns how many steps, 0 when it waits
+ * for a message that has not been sent. */
+static int start_block(sl_replayer *r, int rank, sl_time *end) {
+    int32_t i = r->next[rank];
+    const sl_step *step = &r->program->rank[rank].step[i];
+    sl_time start = r->free[rank];
+    if (!take_input(r, step, &start))
+        return 0;
+    if (!step->op.paired) {
+        *end = start + sl_problem_op_time(r->problem, &step->op);
+        record(r, rank, i, start, *end);
+        return 1;
+    }
+    if (!take_input(r, &step[1], &start))
+        return 0;
+    *end = start + sl_problem_pair_time(r->problem, step->op.stage, step[1].op.stage);
+    record(r, rank, i, start, *end);
+    record(r, rank, i + 1, start, *end);
+    return 2;
+}
+
+static void end_block(sl_replayer *r, int rank, int steps, sl_time end) {
+    const sl_step *step = &r->program->rank[rank].step[r->next[rank]];
+    sl_time now = end;
+    r->next[rank] += steps;
+    for (int i = 0; i < steps; i++)
+        if (step[i].send >= 0) {
+            sl_time may_go_on = send(r, step[i].send, issue_time(r, step[i].send, end));
+            now = may_go_on > now ? may_go_on : now;
+        }
     r->free[rank] = now;
 }
 
-static sl_status make_state(replay *r) {
+/* ---- every link its own wire: a rank's ops end in sequence, so its messages reach a wire in the order first
+ * come, first served, and ranks may run far ahead of each other ---- */
+
+static void run_rank(sl_replayer *r, int rank) {
+    sl_time end;
+    int steps;
+    while (r->next[rank] < r->program->rank[rank].steps && (steps = start_block(r, rank, &end)) > 0)
+        end_block(r, rank, steps, end);
+}
+
+static void run_apart(sl_replayer *r) {
+    for (int rank = r->program->ranks - 1; rank >= 0; rank--)
+        push(r, rank);
+    while (r->depth > 0) {
+        int32_t rank = r->stack[--r->depth];
+        r->on_stack[rank] = 0;
+        run_rank(r, rank);
+    }
+}
+
+/* ---- shared wires: messages of several ranks meet, so blocks end in the order of time, then microbatch ----
+ */
+
+static int earlier(const moment *a, const moment *b) {
+    if (a->time != b->time)
+        return a->time < b->time;
+    return a->microbatch != b->microbatch ? a->microbatch < b->microbatch : a->rank < b->rank;
+}
+
+static void add_moment(sl_replayer *r, moment added) {
+    int i = r->moments++;
+    for (; i > 0 && earlier(&added, &r->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        r->heap[i] = r->heap[(i - 1) / 2];
+    r->heap[i] = added;
+}
+
+static moment take_moment(sl_replayer *r) {
+    moment top = r->heap[0], last = r->heap[--r->moments];
+    int i = 0;
+    for (int child; (child = 2 * i + 1) < r->moments; i = child) {
+        if (child + 1 < r->moments && earlier(&r->heap[child + 1], &r->heap[child]))
+            child++;
+        if (!earlier(&r->heap[child], &last))
+            break;
+        r->heap[i] = r->heap[child];
+    }
+    r->heap[i] = last;
+    return top;
+}
+
+static void start_ranks(sl_replayer *r) {
+    while (r->depth > 0) {
+        int32_t rank = r->stack[--r->depth];
+        sl_time end;
+        int steps;
+        r->on_stack[rank] = 0;
+        if (r->running[rank] || r->next[rank] >= r->program->rank[rank].steps)
+            continue;
+        if ((steps = start_block(r, rank, &end)) == 0)
+            continue;
+        const sl_op *op = &r->program->rank[rank].step[r->next[rank]].op;
+        r->running[rank] = (unsigned char)steps;
+        r->issued[rank] = 0;
+        add_moment(r, (moment){.time = end, .microbatch = op->microbatch, .rank = rank});
+    }
+}
+
+/* A send that must wait for its place comes to the wire only then. */
+static int waits_for_place(sl_replayer *r, const moment *now) {
+    const sl_step *step = &r->program->rank[now->rank].step[r->next[now->rank]];
+    sl_time issue = now->time;
+    for (int i = 0; i < r->running[now->rank]; i++)
+        if (step[i].send >= 0) {
+            sl_time place = issue_time(r, step[i].send, now->time);
+            issue = place > issue ? place : issue;
+        }
+    if (r->issued[now->rank] || issue == now->time)
+        return 0;
+    r->issued[now->rank] = 1;
+    add_moment(r, (moment){.time = issue, .microbatch = now->microbatch, .rank = now->rank});
+    return 1;
+}
+
+static void run_together(sl_replayer *r) {
+    for (int rank = r->program->ranks - 1; rank >= 0; rank--)
+        push(r, rank);
+    start_ranks(r);
+    while (r->moments > 0) {
+        moment now = take_moment(r);
+        if (waits_for_place(r, &now))
+            continue;
+        int steps = r->running[now.rank];
+        r->running[now.rank] = 0;
+        end_block(r, now.rank, steps, now.time);
+        push(r, now.rank);
+        start_ranks(r);
+    }
+}
+
+/* ---- collectives of a rank follow each other ---- */
+
+static void add_collective(sl_replayer *r, int rank, int stage, int kind, sl_time start, sl_time end) {
+    r->timeline.collective[r->timeline.collectives++] = (sl_span){
+        .rank = rank, .op = {.stage = stage, .microbatch = -1, .kind = kind}, .start = start, .end = end};
+}
+
+/* Gathers in the order in which the rank first needs their stages. */
+static void run_gathers(sl_replayer *r) {
+    for (int rank = 0; rank < r->program->ranks; rank++) {
+        const sl_rank_program *mine = &r->program->rank[rank];
+        sl_time now = 0;
+        for (int i = 0; i < mine->steps; i++) {
+            int stage = mine->step[i].op.stage;
+            if (mine->step[i].op.kind != SL_F || r->gathered[stage] >= 0)
+                continue;
+            r->gathered[stage] = now + r->problem->gather[stage];
+            if (r->problem->gather[stage] > 0)
+                add_collective(r, rank, stage, SL_GATHER, now, r->gathered[stage]);
+            now = r->gathered[stage];
+        }
+    }
+}
+
+/* Reductions in the order in which the rank has done the last W or B of their stages: `left` counts down. */
+static void run_reductions(sl_replayer *r) {
+    sl_time *left = r->gathered; /* no longer needed */
+    for (int stage = 0; stage < r->problem->stages; stage++)
+        left[stage] = (sl_time)sl_problem_microbatches(r->problem, stage) * r->problem->parts;
+    for (int rank = 0; rank < r->program->ranks; rank++) {
+        sl_time now = 0;
+        for (int i = r->first_span[rank]; i < r->first_span[rank + 1]; i++) {
+            const sl_span *span = &r->timeline.span[i];
+            if ((span->op.kind != SL_W && span->op.kind != SL_B) || --left[span->op.stage] > 0)
+                continue;
+            sl_time start = span->end > now ? span->end : now, time = r->problem->reduce[span->op.stage];
+            if (time > 0)
+                add_collective(r, rank, span->op.stage, SL_REDUCE, start, start + time);
+            now = time > 0 ? start + time : now;
+        }
+    }
+}
+
+/* ---- the whole ---- */
+
+static void reset(sl_replayer *r) {
+    size_t ranks = (size_t)r->program->ranks;
+    memset(r->next, 0, ranks * sizeof *r->next);
+    memset(r->free, 0, ranks * sizeof *r->free);
+    memset(r->wire_free, 0, 2 * ranks * sizeof *r->wire_free);
+    memset(r->arrived, 0, (size_t)r->program->messages);
+    memset(r->running, 0, ranks);
+    for (size_t i = 0; i < 2 * ranks; i++)
+        r->lane[i].sent = 0;
+    for (int stage = 0; stage < r->problem->stages; stage++)
+        r->gathered[stage] = -1;
+    r->timeline.collectives = 0;
+}
+
+/* Returns 0 when a rank waits for ever. */
+static int run(sl_replayer *r) {
+    reset(r);
+    if (r->collective)
+        run_gathers(r);
+    if (r->shared)
+        run_together(r);
+    else
+        run_apart(r);
+    for (int rank = 0; rank < r->program->ranks; rank++)
+        if (r->next[rank] < r->program->rank[rank].steps)
+            return 0;
+    if (r->collective)
+        run_reductions(r);
+    return 1;
+}
+
+/* Lanes get their messages' places and their wires, renumbered from 0. */
+static void make_lanes(sl_replayer *r) {
+    const sl_problem *p = r->problem;
+    int lanes = 2 * p->ranks;
+    int32_t first = 0;
+    for (int m = 0; m < r->program->messages; m++)
+        lane_of(r, &r->program->message[m])->most++;
+    for (int i = 0; i < lanes; i++) {
+        r->lane[i].first = first;
+        first += r->lane[i].most;
+        r->lane[i].wire = i;
+    }
+    for (int i = 0; i < lanes && p->wire; i++) {
+        int rank = i / 2, peer = (i % 2 ? rank + p->ranks - 1 : rank + 1) % p->ranks;
+        for (int k = 0; k < i; k++) {
+            int other = k / 2, its = (k % 2 ? other + p->ranks - 1 : other + 1) % p->ranks;
+            if (r->lane[i].most && r->lane[k].most &&
+                p->wire[rank * p->ranks + peer] == p->wire[other * p->ranks + its]) {
+                r->lane[i].wire = r->lane[k].wire;
+                r->shared = 1;
+            }
+        }
+    }
+}
+
+static sl_status make_state(sl_replayer *r) {
     size_t ranks = (size_t)r->program->ranks, messages = (size_t)r->program->messages;
     SL_TRY(sl_alloc(&r->next, ranks, sizeof *r->next));
     SL_TRY(sl_alloc(&r->free, ranks, sizeof *r->free));
     SL_TRY(sl_alloc(&r->first_span, ranks + 1, sizeof *r->first_span));
-    SL_TRY(sl_alloc(&r->wire, 2 * ranks, sizeof *r->wire));
+    SL_TRY(sl_alloc(&r->lane, 2 * ranks, sizeof *r->lane));
+    SL_TRY(sl_alloc(&r->wire_free, 2 * ranks, sizeof *r->wire_free));
     SL_TRY(sl_alloc(&r->arrival, messages, sizeof *r->arrival));
+    SL_TRY(sl_alloc(&r->arrived, messages, 1));
+    SL_TRY(sl_alloc(&r->gathered, (size_t)r->problem->stages, sizeof *r->gathered));
     SL_TRY(sl_alloc(&r->stack, ranks, sizeof *r->stack));
     SL_TRY(sl_alloc(&r->on_stack, ranks, 1));
-    SL_TRY(sl_alloc(&r->arrived, messages, 1));
+    SL_TRY(sl_alloc(&r->heap, ranks, sizeof *r->heap));
+    SL_TRY(sl_alloc(&r->running, ranks, 1));
+    SL_TRY(sl_alloc(&r->issued, ranks, 1));
     for (size_t rank = 0; rank < ranks; rank++)
         r->first_span[rank + 1] = r->first_span[rank] + r->program->rank[rank].steps;
-    for (size_t m = 0; m < messages; m++)
-        wire_of(r, &r->program->message[m])->sent++;
-    int32_t first = 0;
-    for (size_t w = 0; w < 2 * ranks; w++) {
-        r->wire[w].first = first;
-        first += r->wire[w].sent;
-        r->wire[w].sent = 0;
-    }
-    return sl_timeline_make(r->program->ranks, r->first_span[ranks], r->program->messages, r->timeline);
+    make_lanes(r);
+    for (int stage = 0; stage < r->problem->stages; stage++)
+        r->collective |= r->problem->gather[stage] > 0 || r->problem->reduce[stage] > 0;
+    SL_TRY(sl_timeline_make(r->program->ranks, r->first_span[ranks], r->program->messages, &r->timeline));
+    return r->collective ? sl_alloc(&r->timeline.collective, 2 * (size_t)r->problem->stages, sizeof(sl_span))
+                         : SL_OK;
 }
 
-static void free_state(replay *r) {
+static void free_state(sl_replayer *r) {
     sl_free(r->next);
     sl_free(r->free);
     sl_free(r->first_span);
-    sl_free(r->wire);
+    sl_free(r->lane);
+    sl_free(r->wire_free);
     sl_free(r->arrival);
+    sl_free(r->arrived);
+    sl_free(r->gathered);
     sl_free(r->stack);
     sl_free(r->on_stack);
-    sl_free(r->arrived);
+    sl_free(r->heap);
+    sl_free(r->running);
+    sl_free(r->issued);
+    sl_timeline_free(&r->timeline);
+}
+
+static sl_status replay(sl_replayer *r, sl_timeline *timeline) {
+    *timeline = (sl_timeline){0};
+    sl_status status = make_state(r);
+    if (status == SL_OK && !run(r))
+        status = sl_error(SL_EINVAL, "deadlock: the ranks wait for each other's messages");
+    if (status == SL_OK) {
+        *timeline = r->timeline;
+        r->timeline = (sl_timeline){0};
+    }
+    free_state(r);
+    return status;
 }
 
 sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_regime regime, int queue,
                     sl_timeline *timeline) {
-    replay r = {
-        .problem = problem, .program = program, .regime = regime, .queue = queue, .timeline = timeline};
-    *timeline = (sl_timeline){0};
-    sl_status status = make_state(&r);
-    for (int rank = program->ranks - 1; rank >= 0 && status == SL_OK; rank--)
-        push(&r, rank);
-    while (r.depth > 0) {
-        int32_t rank = r.stack[--r.depth];
-        r.on_stack[rank] = 0;
-        run_rank(&r, rank);
+    return replay(&(sl_replayer){.problem = problem, .program = program, .regime = regime, .queue = queue},
+                  timeline);
+}
+
+sl_status sl_replay_delays(const sl_problem *problem, const sl_program *program, const sl_time *latency,
+                           sl_timeline *timeline) {
+    return replay(&(sl_replayer){.problem = problem,
+                                 .program = program,
+                                 .regime = problem->communication,
+                                 .queue = problem->queue,
+                                 .latency = latency},
+                  timeline);
+}
+
+sl_status sl_replayer_open(const sl_problem *problem, const sl_program *program, sl_replayer **replayer) {
+    SL_TRY(sl_alloc(replayer, 1, sizeof **replayer));
+    **replayer = (sl_replayer){
+        .problem = problem, .program = program, .regime = problem->communication, .queue = problem->queue};
+    sl_status status = make_state(*replayer);
+    if (status != SL_OK) {
+        sl_replayer_close(*replayer);
+        *replayer = NULL;
     }
-    for (int rank = 0; rank < program->ranks && status == SL_OK; rank++)
-        if (r.next[rank] < program->rank[rank].steps)
-            status = sl_error(SL_EINVAL, "deadlock: rank %d never reaches its step %d", rank, r.next[rank]);
-    free_state(&r);
-    if (status != SL_OK)
-        sl_timeline_free(timeline);
     return status;
 }
 
-/* ---- memory ---- */
-
-typedef struct change {
-    sl_time time;
-    double bytes;
-} change;
-
-/* In time; at the same instant what releases comes first. */
-static int compare_changes(const void *a, const void *b) {
-    const change *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+sl_time sl_replayer_run(sl_replayer *r, const sl_timeline **timeline) {
+    int done = run(r);
+    if (timeline)
+        *timeline = done ? &r->timeline : NULL;
+    return done ? sl_timeline_makespan(&r->timeline) : SL_TIME_NEVER;
 }
 
-sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline, double *peak) {
-    change *changes;
-    SL_TRY(sl_alloc(&changes, (size_t)timeline->spans, sizeof *changes));
-    for (int rank = 0; rank < timeline->ranks; rank++)
-        peak[rank] = 0;
-    for (int i = 0; i < timeline->spans;) {
-        int rank = timeline->span[i].rank;
-        size_t count = 0;
-        for (; i < timeline->spans && timeline->span[i].rank == rank; i++) {
-            const sl_span *span = &timeline->span[i];
-            changes[count++] = (change){.time = span->op.kind == SL_F ? span->start : span->end,
-                                        .bytes = problem->delta[span->op.kind][span->op.stage]};
-        }
-        qsort(changes, count, sizeof *changes, compare_changes);
-        double used = 0;
-        for (size_t k = 0; k < count; k++) {
-            used += changes[k].bytes;
-            peak[rank] = used > peak[rank] ? used : peak[rank];
-        }
-    }
-    sl_free(changes);
-    return SL_OK;
+void sl_replayer_close(sl_replayer *r) {
+    if (!r)
+        return;
+    free_state(r);
+    sl_free(r);
 }

@@ -1,5 +1,9 @@
 /* The timing model: one replay of a program on ranks and links (design.md, Problem, Semantics). Planner,
- * simulate, the engine's prediction and the campaign all call it; there is no second one. */
+ * search, simulate, the engine's prediction and the campaign all call it; there is no second one.
+ *
+ * Work is O(ops); where several ranks share a wire, O(ops log ranks). Regimes: decoupled, a send never holds
+ * a rank; inorder, it holds one of `queue` places of its rank and peer until it has arrived; batched, what an
+ * op sends and what the next one receives complete together, so the next op starts when all has arrived. */
 #ifndef SL_PLAN_TIMING_REPLAY_H
 #define SL_PLAN_TIMING_REPLAY_H
 
@@ -7,10 +11,25 @@
 #include "plan/timing/timeline.h"
 
 /** Start and end of every op and transfer of `program` with the times and links of `problem` under its
- * communication regime (or another: `regime`, `queue`). Work is O(ops). SL_EINVAL when the regime deadlocks
- * (never decoupled). *timeline is made here; free it. */
+ * communication regime (or another: `regime`, `queue`), gathers and reductions included. SL_EINVAL when it
+ * deadlocks. *timeline is made here; free it. */
 sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_regime regime, int queue,
                     sl_timeline *timeline);
+
+/** The same with a latency of its own for every message, [program->messages], instead of its link's. */
+sl_status sl_replay_delays(const sl_problem *problem, const sl_program *program, const sl_time *latency,
+                           sl_timeline *timeline);
+
+/* Replays again and again without making anything anew, for searches that change the program's order of
+ * steps in place (sl_program_swap) or the problem's times. */
+typedef struct sl_replayer sl_replayer;
+
+/** Both must outlive it. Free with sl_replayer_close. */
+sl_status sl_replayer_open(const sl_problem *problem, const sl_program *program, sl_replayer **replayer);
+/** The makespan of the program as it is now, in the problem's regime; SL_TIME_NEVER when it deadlocks.
+ * *timeline (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */
+sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);
+void sl_replayer_close(sl_replayer *replayer);
 
 /** Highest memory use of each rank in a replayed timeline: F adds at its start, the others at their end,
  * releases before acquisitions of the same instant. peak[ranks]. */

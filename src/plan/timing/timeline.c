@@ -13,6 +13,7 @@ sl_status sl_timeline_make(int ranks, int spans, int transfers, sl_timeline *tim
 void sl_timeline_free(sl_timeline *timeline) {
     sl_free(timeline->span);
     sl_free(timeline->transfer);
+    sl_free(timeline->collective);
     *timeline = (sl_timeline){0};
 }
 
@@ -25,6 +26,8 @@ sl_time sl_timeline_makespan(const sl_timeline *timeline) {
         if (span->end > last)
             last = span->end;
     }
+    for (int i = 0; i < timeline->collectives; i++)
+        last = timeline->collective[i].end > last ? timeline->collective[i].end : last;
     return first == SL_TIME_NEVER ? 0 : last - first;
 }
 
@@ -42,9 +45,21 @@ sl_time sl_timeline_span(const sl_timeline *timeline) {
     return longest;
 }
 
+/* The second of a pair runs while the first does. */
+static sl_time busy(const sl_timeline *timeline, int i) {
+    return i > 0 && timeline->span[i - 1].op.paired ? 0 : timeline->span[i].end - timeline->span[i].start;
+}
+
+sl_time sl_timeline_work(const sl_timeline *timeline, int rank) {
+    sl_time work = 0;
+    for (int i = 0; i < timeline->spans; i++)
+        work += timeline->span[i].rank == rank ? busy(timeline, i) : 0;
+    return work;
+}
+
 double sl_timeline_bubble(const sl_timeline *timeline) {
     sl_time work = 0, makespan = sl_timeline_makespan(timeline);
     for (int i = 0; i < timeline->spans; i++)
-        work += timeline->span[i].end - timeline->span[i].start;
+        work += busy(timeline, i);
     return makespan > 0 ? 1 - (double)work / ((double)timeline->ranks * (double)makespan) : 0;
 }

@@ -23,19 +23,23 @@ typedef struct sl_transfer {
 typedef struct sl_timeline {
     int measured; /* 0: predicted */
     int ranks;
-    int spans, transfers;
-    sl_span *span;         /* by rank, then in the rank's order */
+    int spans, transfers, collectives;
+    sl_span *span;         /* by rank, then in the rank's order; two of a pair have the same times */
     sl_transfer *transfer; /* in program message order when predicted */
+    sl_span *collective;   /* gathers and reductions (microbatch -1), beside the ops; by start */
 } sl_timeline;
 
+/** No collectives. */
 sl_status sl_timeline_make(int ranks, int spans, int transfers, sl_timeline *timeline);
 void sl_timeline_free(sl_timeline *timeline);
 
-/** From the first F of stage 0 to the last op (CrossPipe, appendix A); 0 when empty. */
+/** From the first F of stage 0 to the last op or reduction (CrossPipe, appendix A); 0 when empty. */
 sl_time sl_timeline_makespan(const sl_timeline *timeline);
-/** Largest over ranks of last end - first start (Zero Bubble's cost). */
+/** Largest over ranks of last end - first start of its ops (Zero Bubble's cost). */
 sl_time sl_timeline_span(const sl_timeline *timeline);
 /** 1 - work / (ranks * makespan). */
 double sl_timeline_bubble(const sl_timeline *timeline);
+/** Time that a rank is busy with ops: a pair counts once. */
+sl_time sl_timeline_work(const sl_timeline *timeline, int rank);
 
 #endif

@@ -1,0 +1,95 @@
+/* `data_parallel:`: collectives of a stage over its replicas, given as times or by the ring's formula. */
+#include "base/memory.h"
+#include "plan/pipeline/problem_read.h"
+
+#include <stddef.h>
+
+typedef struct ring {
+    int replicas, zero;
+} ring;
+
+#define RING(field) offsetof(ring, field)
+/* clang-format off */
+const sl_key sl_data_parallel_keys[] = {
+    {.name = "reduce_ms", .type = SL_KEY_CUSTOM, .help = "reduction after a stage's last W or B, ms; a number or one per stage; default 0"},
+    {.name = "gather_ms", .type = SL_KEY_CUSTOM, .help = "ZeRO-1 gather before a stage's first F, ms; a number or one per stage; default 0"},
+    {.name = "replicas", .type = SL_KEY_INT, .standard = "1", .offset = RING(replicas), .minimum = 1, .maximum = 1e6, .help = "instead of times: replicas on a ring, 2(n-1)(latency + volume / (n bandwidth)) for an all-reduce"},
+    {.name = "volume_mb", .type = SL_KEY_CUSTOM, .help = "with replicas: gradients of a stage, 1e6 bytes; a number or one per stage"},
+    {.name = "latency_ms", .type = SL_KEY_CUSTOM, .help = "with replicas: of the ring's links, ms; a number or one per link (replicas of them): the slowest link counts"},
+    {.name = "bandwidth_gbps", .type = SL_KEY_CUSTOM, .help = "with replicas: of the ring's links, 1e9 bit/s; a number or one per link"},
+    {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = RING(zero), .minimum = 0, .maximum = 1, .help = "with replicas: 1 halves the ring's work into a reduce-scatter at the end and a gather at the start"},
+    {0}};
+/* clang-format on */
+
+/* Time of one of the ring's steps: every link carries a chunk, the slowest decides. */
+static sl_status step_ms(const sl_node *map, const ring *r, double megabytes, double *ms) {
+    const sl_node *latency = sl_node_find(map, "latency_ms"),
+                  *bandwidth = sl_node_find(map, "bandwidth_gbps");
+    double *alpha, *rate;
+    size_t links = (size_t)r->replicas;
+    SL_TRY(sl_alloc(&alpha, 2 * links, sizeof *alpha));
+    rate = alpha + links;
+    sl_status status = SL_OK;
+    if (latency)
+        status = sl_read_numbers(latency, r->replicas, "link of the ring",
+                                 &(sl_number_range){.least = 0, .most = SL_MAX_OP_MS}, alpha);
+    if (status == SL_OK)
+        status = sl_read_numbers(bandwidth, r->replicas, "link of the ring",
+                                 &(sl_number_range){.least = 1e-6, .most = 1e9}, rate);
+    *ms = 0;
+    for (size_t i = 0; i < links && status == SL_OK; i++) {
+        double step = alpha[i] + megabytes * 8 / (rate[i] * r->replicas); /* 1e6*8/1e9 s = ms */
+        *ms = step > *ms ? step : *ms;
+    }
+    sl_free(alpha);
+    return status;
+}
+
+static sl_status read_ring(const sl_node *map, const ring *r, double *volume, sl_problem *p) {
+    static const sl_number_range any = {.least = 0, .most = 1e9};
+    if (!sl_node_find(map, "volume_mb") || !sl_node_find(map, "bandwidth_gbps"))
+        return sl_node_error(map, "needs volume_mb and bandwidth_gbps together with replicas");
+    SL_TRY(sl_read_numbers(sl_node_find(map, "volume_mb"), p->stages, "stage", &any, volume));
+    for (int stage = 0; stage < p->stages; stage++) {
+        double step, whole;
+        if (stage > 0 && volume[stage] == volume[stage - 1]) {
+            p->reduce[stage] = p->reduce[stage - 1];
+            p->gather[stage] = p->gather[stage - 1];
+            continue;
+        }
+        SL_TRY(step_ms(map, r, volume[stage], &step));
+        whole = 2.0 * (r->replicas - 1) * step;
+        if (whole > SL_MAX_OP_MS)
+            return sl_node_error(map, "gives a reduction of %g ms; at most %g", whole, SL_MAX_OP_MS);
+        p->reduce[stage] = sl_from_ms(r->zero ? whole / 2 : whole);
+        p->gather[stage] = r->zero ? sl_from_ms(whole / 2) : 0;
+    }
+    return SL_OK;
+}
+
+sl_status sl_read_data_parallel(const sl_node *map, sl_problem *p) {
+    static const sl_number_range ms = {.least = 0, .most = SL_MAX_OP_MS};
+    ring r = {0};
+    SL_TRY(sl_config_read(map, "data_parallel", sl_data_parallel_keys, &r));
+    const sl_node *reduce = sl_node_find(map, "reduce_ms"), *gather = sl_node_find(map, "gather_ms");
+    int by_ring = 0;
+    for (const sl_key *key = &sl_data_parallel_keys[2]; key->name; key++)
+        by_ring |= sl_node_find(map, key->name) != NULL;
+    if (by_ring && (reduce || gather))
+        return sl_node_error(map,
+                             "has times (reduce_ms, gather_ms) and a ring (replicas, volume_mb, ..); one "
+                             "of them says how long the collectives take");
+    if (by_ring && !sl_node_find(map, "replicas"))
+        return sl_node_error(map, "lacks 'replicas'");
+    if (reduce)
+        SL_TRY(sl_read_times(reduce, p->stages, "stage", &ms, p->reduce));
+    if (gather)
+        SL_TRY(sl_read_times(gather, p->stages, "stage", &ms, p->gather));
+    if (!by_ring)
+        return SL_OK;
+    double *volume;
+    SL_TRY(sl_alloc(&volume, (size_t)p->stages, sizeof *volume));
+    sl_status status = read_ring(map, &r, volume, p);
+    sl_free(volume);
+    return status;
+}

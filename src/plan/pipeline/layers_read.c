@@ -1,0 +1,81 @@
+/* `layers:`: costs of layers, from which the planner cuts the stages. */
+#include "base/memory.h"
+#include "plan/pipeline/layers.h"
+#include "plan/pipeline/problem_read.h"
+
+#include <stddef.h>
+
+typedef struct layers_request {
+    int count;
+} layers_request;
+
+/* clang-format off */
+const sl_key sl_layers_keys[] = {
+    {.name = "count", .type = SL_KEY_INT, .required = 1, .offset = offsetof(layers_request, count), .minimum = 1, .maximum = 65536, .help = "layers; every stage gets at least one"},
+    {.name = "times_ms", .type = SL_KEY_CUSTOM, .required = 1, .section = sl_time_keys, .help = "as times_ms of the pipeline, but a number or one per layer; no FB"},
+    {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; no input"},
+    {.name = "weights", .type = SL_KEY_CUSTOM, .help = "memory that a layer takes all the time, part of memory.limit; a number or one per layer; default 0"},
+    {.name = "speed", .type = SL_KEY_CUSTOM, .help = "of each rank: 2 halves the times; a number or one per rank; default 1"},
+    {0}};
+/* clang-format on */
+
+static sl_status refuse_key(const sl_node *map, const char *key) {
+    const sl_node *node = map ? sl_node_find(map, key) : NULL;
+    return node ? sl_node_error(node, "is not available for layers") : SL_OK;
+}
+
+static sl_status read_costs(const sl_node *map, sl_layers *l, int ranks) {
+    const sl_node *times = sl_node_find(map, "times_ms"), *delta = sl_node_find(map, "delta"),
+                  *weights = sl_node_find(map, "weights"), *speed = sl_node_find(map, "speed");
+    SL_TRY(sl_check_keys(times, sl_time_keys));
+    SL_TRY(refuse_key(times, "FB"));
+    SL_TRY(sl_read_op_times(times, l->count, "layer", l->time));
+    if (delta) {
+        SL_TRY(sl_check_keys(delta, sl_delta_keys));
+        SL_TRY(refuse_key(delta, "input"));
+        SL_TRY(sl_read_deltas(delta, l->count, "layer", l->delta));
+    }
+    if (weights)
+        SL_TRY(sl_read_numbers(weights, l->count, "layer",
+                               &(sl_number_range){.least = 0, .most = SL_MAX_MEMORY}, l->weights));
+    if (speed)
+        SL_TRY(
+            sl_read_numbers(speed, ranks, "rank", &(sl_number_range){.least = 1e-3, .most = 1e3}, l->speed));
+    return SL_OK;
+}
+
+/* A stage's times must keep inside SL_MAX_OP_MS however the layers are cut. */
+static sl_status check_sums(const sl_node *map, const sl_layers *l, int ranks) {
+    double slowest = 1;
+    for (int rank = 0; rank < ranks; rank++)
+        slowest = 1 / l->speed[rank] > slowest ? 1 / l->speed[rank] : slowest;
+    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+        double sum = 0;
+        for (int layer = 0; layer < l->count; layer++)
+            sum += sl_to_ms(l->time[kind][layer]) * slowest;
+        if (sum > (kind == SL_B ? 2 : 1) * SL_MAX_OP_MS)
+            return sl_node_error(map, "%s of all layers takes %g ms; at most %g", sl_op_name(kind), sum,
+                                 SL_MAX_OP_MS);
+    }
+    return SL_OK;
+}
+
+sl_status sl_read_layers(const sl_node *map, sl_problem *p) {
+    layers_request request = {0};
+    int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
+    SL_TRY(sl_config_read(map, "layers", sl_layers_keys, &request));
+    if (request.count < stages)
+        return sl_node_error(sl_node_find(map, "count"), "must be at least the number of stages, %d, got %d",
+                             stages, request.count);
+    SL_TRY(sl_layers_make(request.count, p->ranks, p->stages, &p->layers));
+    sl_layers *l = p->layers;
+    for (int layer = 0; layer < l->count; layer++) {
+        l->delta[SL_F][layer] = 1;
+        l->delta[SL_W][layer] = l->delta[SL_B][layer] = -1;
+    }
+    SL_TRY(read_costs(map, l, p->ranks));
+    SL_TRY(check_sums(map, l, p->ranks));
+    for (int stage = 0; stage <= stages; stage++)
+        l->first[stage] = (int)((int64_t)l->count * stage / stages);
+    return SL_OK;
+}

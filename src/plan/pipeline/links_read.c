@@ -1,0 +1,163 @@
+/* `links:`: latency, occupancy and jitter between ranks, and the wires that several links share. */
+#include "base/memory.h"
+#include "plan/pipeline/problem_read.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef struct link_item {
+    double latency_ms, jitter_ms, transfer_ms, bandwidth_gbps, message_mb;
+    int one_way;
+    const sl_node *between;
+} link_item;
+
+typedef struct links_request {
+    double percentile;
+} links_request;
+
+static sl_status keep_between(const sl_node *node, void *object) {
+    ((link_item *)object)->between = node;
+    return SL_OK;
+}
+
+#define LINK(field) offsetof(link_item, field)
+/* clang-format off */
+static const sl_key link_keys[] = {
+    {.name = "between", .type = SL_KEY_CUSTOM, .parse = keep_between, .help = "[rank, rank], both directions unless one_way"},
+    {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = LINK(one_way), .help = "only from the first to the second"},
+    {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(latency_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "from leaving the link to arrival, ms"},
+    {.name = "jitter_ms", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(jitter_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "mean of an exponential delay on top of latency_ms; plans count on its percentile"},
+    {.name = "transfer_ms", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(transfer_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "a message occupies the link for this long, ms"},
+    {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(bandwidth_gbps), .minimum = 0, .maximum = 1e9, .help = "instead of transfer_ms, with message_mb: 1e9 bit/s"},
+    {.name = "message_mb", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(message_mb), .minimum = 0, .maximum = 1e9, .help = "size of a message, 1e6 bytes"},
+    {0}};
+static const sl_key shared_keys[] = {
+    {.name = "name", .type = SL_KEY_CUSTOM, .required = 1, .help = "of the wire"},
+    {.name = "links", .type = SL_KEY_CUSTOM, .required = 1, .help = "[[rank, rank], ..]: in the direction written they occupy one wire, in the other direction another"},
+    {0}};
+const sl_key sl_links_keys[] = {
+    {.name = "default", .type = SL_KEY_CUSTOM, .section = link_keys, .help = "every link that the list does not name"},
+    {.name = "list", .type = SL_KEY_CUSTOM, .section = link_keys, .help = "links that differ; an item replaces the default as a whole"},
+    {.name = "shared", .type = SL_KEY_CUSTOM, .section = shared_keys, .help = "links that occupy one wire per direction: a message waits for all of the wire's"},
+    {.name = "percentile", .type = SL_KEY_REAL, .standard = "90", .offset = offsetof(links_request, percentile), .minimum = 0, .maximum = 99.999, .help = "of jittering delays, which a plan counts on"},
+    {0}};
+/* clang-format on */
+
+/* What an exponential delay of this mean stays below in `percentile` of 100 cases. */
+static double jitter_share(double mean, double percentile) {
+    return -mean * log1p(-percentile / 100);
+}
+
+static sl_status read_link(const sl_node *map, double percentile, link_item *item, sl_link *link) {
+    *item = (link_item){0};
+    SL_TRY(sl_config_read(map, map->key ? map->key : "list", link_keys, item));
+    int by_size = sl_node_find(map, "bandwidth_gbps") || sl_node_find(map, "message_mb");
+    if (by_size && sl_node_find(map, "transfer_ms"))
+        return sl_node_error(map,
+                             "has transfer_ms and bandwidth_gbps; one of them says how long a message takes");
+    if (by_size && (item->bandwidth_gbps <= 0 || !sl_node_find(map, "message_mb")))
+        return sl_node_error(map, "needs bandwidth_gbps above 0 together with message_mb");
+    double transfer =
+        by_size ? item->message_mb * 8 / item->bandwidth_gbps : item->transfer_ms; /* 1e6*8/1e9 s = ms */
+    if (transfer > SL_MAX_OP_MS)
+        return sl_node_error(map, "gives a transfer of %g ms; at most %g", transfer, SL_MAX_OP_MS);
+    double latency = item->latency_ms + jitter_share(item->jitter_ms, percentile);
+    if (latency > SL_MAX_OP_MS)
+        return sl_node_error(map, "gives a latency of %g ms; at most %g", latency, SL_MAX_OP_MS);
+    *link = (sl_link){.latency = sl_from_ms(latency),
+                      .transfer = sl_from_ms(transfer),
+                      .jitter = sl_from_ms(item->jitter_ms)};
+    return SL_OK;
+}
+
+static sl_status read_pair(const sl_node *item, const sl_node *node, int ranks, int *pair) {
+    if (!node)
+        return sl_node_error(item, "a link in the list lacks 'between'");
+    if (node->kind != SL_NODE_LIST || node->children != 2)
+        return sl_node_error(node, "must be two ranks");
+    for (int i = 0; i < 2; i++) {
+        int64_t rank;
+        if (sl_node_int(node->child[i], 0, ranks - 1, &rank) != SL_OK)
+            return sl_node_error(node, "must hold ranks from 0 to %d", ranks - 1);
+        pair[i] = (int)rank;
+    }
+    if (pair[0] == pair[1])
+        return sl_node_error(node, "must be two different ranks");
+    return SL_OK;
+}
+
+/* A wire that a link is given twice would be two wires. */
+static sl_status share(const sl_node *links, sl_problem *p, int from, int to, int wire) {
+    int *mine = &p->wire[from * p->ranks + to];
+    if (*mine >= p->ranks * p->ranks)
+        return sl_node_error(links, "names link %d-%d twice; a link occupies one wire", from, to);
+    *mine = wire;
+    return SL_OK;
+}
+
+/* Wires of several links are numbered from ranks * ranks on, the others by their link. */
+static sl_status read_shared(const sl_node *shared, sl_problem *p) {
+    if (shared->kind != SL_NODE_LIST)
+        return sl_node_error(shared, "must be a list of {name, links}");
+    SL_TRY(sl_alloc(&p->wire, (size_t)p->ranks * (size_t)p->ranks, sizeof *p->wire));
+    for (int i = 0; i < p->ranks * p->ranks; i++)
+        p->wire[i] = i;
+    for (int i = 0; i < shared->children; i++) {
+        const sl_node *item = shared->child[i];
+        if (item->kind != SL_NODE_MAP)
+            return sl_node_error(shared, "must be a list of {name, links}");
+        for (int k = 0; k < item->children; k++)
+            if (strcmp(item->child[k]->key, "name") != 0 && strcmp(item->child[k]->key, "links") != 0)
+                return sl_node_error(item->child[k], "is not a known key of 'shared'");
+        const sl_node *links = sl_node_find(item, "links"), *name = sl_node_find(item, "name");
+        if (!name || name->kind != SL_NODE_SCALAR || !links || links->kind != SL_NODE_LIST)
+            return sl_node_error(shared, "must be a list of {name, links}");
+        for (int k = 0; k < links->children; k++) {
+            int pair[2] = {0, 0};
+            SL_TRY(read_pair(links, links->child[k], p->ranks, pair));
+            SL_TRY(share(links, p, pair[0], pair[1], p->ranks * p->ranks + 2 * i));
+            SL_TRY(share(links, p, pair[1], pair[0], p->ranks * p->ranks + 2 * i + 1));
+        }
+    }
+    return SL_OK;
+}
+
+static sl_status read_list(const sl_node *list, double percentile, sl_problem *p) {
+    if (list->kind != SL_NODE_LIST)
+        return sl_node_error(list, "must be a list");
+    for (int i = 0; i < list->children; i++) {
+        int pair[2] = {0, 0};
+        link_item item;
+        sl_link link = {0};
+        if (list->child[i]->kind != SL_NODE_MAP)
+            return sl_node_error(list->child[i], "a link must be a map");
+        SL_TRY(read_link(list->child[i], percentile, &item, &link));
+        SL_TRY(read_pair(list->child[i], item.between, p->ranks, pair));
+        p->link[pair[0] * p->ranks + pair[1]] = link;
+        if (!item.one_way)
+            p->link[pair[1] * p->ranks + pair[0]] = link;
+    }
+    return SL_OK;
+}
+
+sl_status sl_read_links(const sl_node *map, sl_problem *p) {
+    link_item item;
+    sl_link link = {0};
+    links_request request = {0};
+    SL_TRY(sl_config_read(map, "links", sl_links_keys, &request));
+    p->percentile = request.percentile;
+    const sl_node *standard = sl_node_find(map, "default"), *list = sl_node_find(map, "list"),
+                  *shared = sl_node_find(map, "shared");
+    if (standard) {
+        SL_TRY(read_link(standard, p->percentile, &item, &link));
+        if (item.between || sl_node_find(standard, "one_way"))
+            return sl_node_error(standard, "is for all links; 'between' and 'one_way' belong into the list");
+        for (int i = 0; i < p->ranks * p->ranks; i++)
+            if (i / p->ranks != i % p->ranks)
+                p->link[i] = link;
+    }
+    if (list)
+        SL_TRY(read_list(list, p->percentile, p));
+    return shared ? read_shared(shared, p) : SL_OK;
+}

@@ -1,0 +1,40 @@
+/* What the readers of a problem file's parts share. */
+#ifndef SL_PLAN_PIPELINE_PROBLEM_READ_H
+#define SL_PLAN_PIPELINE_PROBLEM_READ_H
+
+#include "base/config.h"
+#include "plan/pipeline/problem.h"
+
+typedef struct sl_number_range {
+    double least, most;
+} sl_number_range;
+
+/** A number for all, or a list of `count` numbers, one per `each`. */
+sl_status sl_read_numbers(const sl_node *node, int count, const char *each, const sl_number_range *range,
+                          double *values);
+/** The same in ms, into ns. */
+sl_status sl_read_times(const sl_node *node, int count, const char *each, const sl_number_range *range,
+                        sl_time *values);
+
+/** Refuses keys of `map` that `table` does not have, and a map that lacks a required one. For maps whose
+ * values are read by hand. */
+sl_status sl_check_keys(const sl_node *map, const sl_key *table);
+
+/** `links:` into link and wire. */
+sl_status sl_read_links(const sl_node *map, sl_problem *problem);
+extern const sl_key sl_links_keys[];
+
+/** `layers:` into layers, cut evenly. */
+sl_status sl_read_layers(const sl_node *map, sl_problem *problem);
+extern const sl_key sl_layers_keys[];
+
+/** `times_ms:` and `delta:` of `count` stages or layers. */
+sl_status sl_read_op_times(const sl_node *map, int count, const char *each, sl_time *const *time);
+sl_status sl_read_deltas(const sl_node *map, int count, const char *each, double *const *delta);
+extern const sl_key sl_time_keys[], sl_delta_keys[];
+
+/** `data_parallel:` into gather and reduce. */
+sl_status sl_read_data_parallel(const sl_node *map, sl_problem *problem);
+extern const sl_key sl_data_parallel_keys[];
+
+#endif

@@ -1,0 +1,152 @@
+/* The problem as a file that sl_problem_read reads back. */
+#include "plan/pipeline/layers.h"
+#include "plan/pipeline/problem.h"
+
+#include <math.h>
+
+/* ms with six decimals are whole ns; %.17g gives doubles back exactly. */
+static void write_ms(FILE *out, sl_time t) {
+    fprintf(out, "%lld.%06lld", (long long)(t / SL_MS), (long long)(t % SL_MS));
+}
+
+static void write_times(FILE *out, const char *indent, const char *name, const sl_time *values, int count) {
+    fprintf(out, "%s%s: [", indent, name);
+    for (int i = 0; i < count; i++) {
+        fputs(i ? ", " : "", out);
+        write_ms(out, values[i]);
+    }
+    fprintf(out, "]\n");
+}
+
+static void write_reals(FILE *out, const char *indent, const char *name, const double *values, int count) {
+    fprintf(out, "%s%s: [", indent, name);
+    for (int i = 0; i < count; i++)
+        fprintf(out, "%s%.17g", i ? ", " : "", values[i]);
+    fprintf(out, "]\n");
+}
+
+/* What the file said before recomputation was added. */
+static sl_time given_time(const sl_problem *p, int kind, int stage) {
+    sl_time again = p->recompute[stage] && (kind == SL_I || kind == SL_B) ? p->time[SL_F][stage] : 0;
+    return p->time[kind][stage] - again;
+}
+
+static void write_stages(const sl_problem *p, FILE *out) {
+    fprintf(out, "  times_ms:\n");
+    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+        fprintf(out, "    %s: [", sl_op_name(kind));
+        for (int stage = 0; stage < p->stages; stage++) {
+            fputs(stage ? ", " : "", out);
+            write_ms(out, given_time(p, kind, stage));
+        }
+        fprintf(out, "]\n");
+    }
+    fprintf(out, "    FB: [");
+    for (int stage = 0; stage < p->stages; stage++) {
+        fputs(stage ? ", " : "", out);
+        write_ms(out, p->overlapped[stage] - (p->recompute[stage] ? p->time[SL_F][stage] : 0));
+    }
+    fprintf(out, "]\n");
+}
+
+static void write_memory(const sl_problem *p, FILE *out) {
+    if (p->layers && !p->limit)
+        return;
+    fprintf(out, "  memory:\n");
+    if (!p->layers) {
+        fprintf(out, "    delta:\n      F: [");
+        for (int stage = 0; stage < p->stages; stage++)
+            fprintf(out, "%s%.17g", stage ? ", " : "", p->delta[SL_F][stage] + p->early[stage]);
+        fprintf(out, "]\n");
+        for (int kind = SL_I; kind < SL_OP_KINDS; kind++)
+            write_reals(out, "      ", sl_op_name(kind), p->delta[kind], p->stages);
+        fprintf(out, "      input: [");
+        for (int stage = 0; stage < p->stages; stage++)
+            fprintf(out, "%s%.17g", stage ? ", " : "", p->recompute[stage] ? p->delta[SL_F][stage] : 0);
+        fprintf(out, "]\n");
+    }
+    if (p->limit)
+        write_reals(out, "    ", "limit", p->layers ? p->layers->memory : p->limit, p->ranks);
+}
+
+static void write_layers(const sl_problem *p, FILE *out) {
+    const sl_layers *l = p->layers;
+    fprintf(out, "  layers:\n    count: %d\n    times_ms:\n", l->count);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        write_times(out, "      ", sl_op_name(kind), l->time[kind], l->count);
+    fprintf(out, "    delta:\n");
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        write_reals(out, "      ", sl_op_name(kind), l->delta[kind], l->count);
+    write_reals(out, "    ", "weights", l->weights, l->count);
+    write_reals(out, "    ", "speed", l->speed, p->ranks);
+}
+
+/* `latency` holds the percentile of the jitter, the file what lies below it. */
+static void write_link(const sl_problem *p, int from, int to, FILE *out) {
+    const sl_link *link = &p->link[from * p->ranks + to];
+    sl_time share = sl_from_ms(-sl_to_ms(link->jitter) * log1p(-p->percentile / 100));
+    fprintf(out, "      - {between: [%d, %d], one_way: true, latency_ms: ", from, to);
+    write_ms(out, link->latency > share ? link->latency - share : 0);
+    fprintf(out, ", jitter_ms: ");
+    write_ms(out, link->jitter);
+    fprintf(out, ", transfer_ms: ");
+    write_ms(out, link->transfer);
+    fprintf(out, "}\n");
+}
+
+/* One item for each pair of wires: a link is listed in the direction that got the even number. */
+static void write_shared(const sl_problem *p, FILE *out) {
+    int all = p->ranks * p->ranks, most = -1;
+    for (int i = 0; p->wire && i < all; i++)
+        most = p->wire[i] > most ? p->wire[i] : most;
+    if (most < all)
+        return;
+    fprintf(out, "    shared:\n");
+    for (int wire = all; wire <= most; wire += 2) {
+        int first = 1;
+        fprintf(out, "      - {name: wire%d, links: [", (wire - all) / 2);
+        for (int i = 0; i < all; i++)
+            if (p->wire[i] == wire) {
+                fprintf(out, "%s[%d, %d]", first ? "" : ", ", i / p->ranks, i % p->ranks);
+                first = 0;
+            }
+        fprintf(out, "]}\n");
+    }
+}
+
+static void write_links(const sl_problem *p, FILE *out) {
+    fprintf(out, "  links:\n    percentile: %.17g\n", p->percentile);
+    int first = 1;
+    for (int from = 0; from < p->ranks; from++)
+        for (int to = 0; to < p->ranks; to++) {
+            const sl_link *link = &p->link[from * p->ranks + to];
+            if (from == to || (link->latency == 0 && link->transfer == 0 && link->jitter == 0))
+                continue;
+            if (first)
+                fprintf(out, "    list:\n");
+            first = 0;
+            write_link(p, from, to, out);
+        }
+    write_shared(p, out);
+}
+
+sl_status sl_problem_write(const sl_problem *p, FILE *out) {
+    static const char *const regimes[] = {"decoupled", "inorder", "batched"};
+    fprintf(out, "pipeline:\n  ranks: %d\n  microbatches: %d\n  placement: %s\n  stages: %d\n", p->ranks,
+            p->microbatches, sl_placement_name(p->placement), p->stages);
+    if (p->layers)
+        write_layers(p, out);
+    else
+        write_stages(p, out);
+    write_memory(p, out);
+    fprintf(out, "  recompute: [");
+    for (int stage = 0; stage < p->stages; stage++)
+        fprintf(out, "%s%s", stage ? ", " : "", p->recompute[stage] ? "true" : "false");
+    fprintf(out, "]\n  data_parallel:\n");
+    write_times(out, "    ", "reduce_ms", p->reduce, p->stages);
+    write_times(out, "    ", "gather_ms", p->gather, p->stages);
+    write_links(p, out);
+    fprintf(out, "  parts: %d\n  communication: %s\n  queue: %d\n", p->parts, regimes[p->communication],
+            p->queue);
+    return fflush(out) != 0 || ferror(out) ? sl_error_errno(SL_ESYS, "the problem cannot be written") : SL_OK;
+}
