@@ -1,0 +1,17 @@
+/* The critical path: the chain of ops, transfers and collectives that decides a predicted makespan. Each link
+ * of the chain ends when the next one can begin: the op before on the same rank, the message that an op
+ * needs, the message before on the same wire, the send that held a rank, the latency of a link. */
+#ifndef SL_PLAN_TIMING_CRITICAL_H
+#define SL_PLAN_TIMING_CRITICAL_H
+
+#include "plan/lower/program.h"
+#include "plan/timing/timeline.h"
+
+/** Fills `path` with the chain in the order of time and returns its length: an entry i >= 0 is span i of the
+ * timeline, -1 - t is transfer t, and spans + c is collective c. Room: spans + transfers + collectives. Where
+ * several chains are as long, ops before messages, then the lower rank. Never fails; O(path) plus the sends
+ * between two on a wire. */
+int sl_critical_path(const sl_problem *problem, const sl_program *program, const sl_timeline *timeline,
+                     int32_t *path);
+
+#endif
