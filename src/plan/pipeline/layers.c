@@ -77,7 +77,6 @@ static double fill_stage(sl_problem *p, int stage, int begin, int end) {
         }
         p->time[kind][stage] = (sl_time)llround((double)time / speed);
     }
-    p->overlapped[stage] = p->time[SL_F][stage] + p->time[SL_B][stage];
     for (int layer = begin; layer < end; layer++)
         weights += l->weights[layer];
     return weights;

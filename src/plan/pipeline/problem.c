@@ -7,7 +7,7 @@
 /* Every per-stage array, so that making, copying and freeing name each once. */
 static sl_time **times_of(sl_problem *p, int i) {
     sl_time **const all[] = {&p->time[SL_F], &p->time[SL_I], &p->time[SL_W], &p->time[SL_B],
-                             &p->overlapped, &p->gather,     &p->reduce,     NULL};
+                             &p->saved,      &p->gather,     &p->reduce,     NULL};
     return all[i];
 }
 
@@ -93,8 +93,6 @@ void sl_problem_free(sl_problem *problem) {
 
 sl_time sl_problem_pair_time(const sl_problem *p, int forward_stage, int backward_stage) {
     int f = forward_stage, b = backward_stage;
-    sl_time saved = p->time[SL_F][f] + p->time[SL_B][f] - p->overlapped[f] + p->time[SL_F][b] +
-                    p->time[SL_B][b] - p->overlapped[b];
-    sl_time whole = p->time[SL_F][f] + p->time[SL_B][b] - saved / 2;
+    sl_time whole = p->time[SL_F][f] + p->time[SL_B][b] - (p->saved[f] + p->saved[b]) / 2;
     return whole > 0 ? whole : 0;
 }

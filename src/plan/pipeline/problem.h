@@ -42,7 +42,7 @@ typedef struct sl_problem {
     int parts;                  /* sub-blocks of every op; an order holds them all, cut apart or not */
     double percentile;          /* of jitter that `latency` stands for, 0 to 100 */
     sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */
-    sl_time *overlapped;        /* [stage] F and B of a pair, run together; default F + B */
+    sl_time *saved;             /* [stage] F + B less the two overlapped (times_ms.FB); default 0 */
     sl_time *gather, *reduce;   /* [stage] before its first F, after its last W or B */
     double *delta[SL_OP_KINDS]; /* memory change: F at its start, the others at their end */
     double *early;              /* [stage] what I or B takes at its start: recomputed activations */
@@ -89,7 +89,7 @@ static inline sl_time sl_problem_op_time(const sl_problem *problem, const sl_op 
     return problem->parts == 1 ? whole : whole / problem->parts + (op->part < whole % problem->parts ? 1 : 0);
 }
 
-/** Time of F of one stage and B of another, overlapped: what each saves by its stage's `overlapped`, halved.
+/** Time of F of one stage and B of another, overlapped: both less half of what either stage saves.
  */
 sl_time sl_problem_pair_time(const sl_problem *problem, int forward_stage, int backward_stage);
 

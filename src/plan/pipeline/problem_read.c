@@ -63,10 +63,13 @@ static sl_status read_stage_times(const sl_node *map, sl_problem *p) {
     static const sl_number_range ms = {.least = 0, .most = 3 * SL_MAX_OP_MS};
     SL_TRY(sl_check_keys(map, sl_time_keys));
     SL_TRY(sl_read_op_times(map, p->stages, "stage", p->time));
-    for (int stage = 0; stage < p->stages; stage++)
-        p->overlapped[stage] = p->time[SL_F][stage] + p->time[SL_B][stage];
     const sl_node *both = sl_node_find(map, "FB");
-    return both ? sl_read_times(both, p->stages, "stage", &ms, p->overlapped) : SL_OK;
+    if (!both)
+        return SL_OK;
+    SL_TRY(sl_read_times(both, p->stages, "stage", &ms, p->saved));
+    for (int stage = 0; stage < p->stages; stage++)
+        p->saved[stage] = p->time[SL_F][stage] + p->time[SL_B][stage] - p->saved[stage];
+    return SL_OK;
 }
 
 static sl_status read_memory(const sl_node *memory, sl_problem *p) {
@@ -94,7 +97,6 @@ static void recompute_stage(sl_problem *p, int stage, double input) {
     p->recompute[stage] = 1;
     p->time[SL_I][stage] += p->time[SL_F][stage];
     p->time[SL_B][stage] += p->time[SL_F][stage];
-    p->overlapped[stage] += p->time[SL_F][stage];
     p->early[stage] = p->delta[SL_F][stage] - input;
     p->delta[SL_F][stage] = input;
 }

@@ -44,7 +44,7 @@ static void write_stages(const sl_problem *p, FILE *out) {
     fprintf(out, "    FB: [");
     for (int stage = 0; stage < p->stages; stage++) {
         fputs(stage ? ", " : "", out);
-        write_ms(out, p->overlapped[stage] - (p->recompute[stage] ? p->time[SL_F][stage] : 0));
+        write_ms(out, given_time(p, SL_F, stage) + given_time(p, SL_B, stage) - p->saved[stage]);
     }
     fprintf(out, "]\n");
 }

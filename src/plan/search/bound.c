@@ -1,85 +1,127 @@
 #include "plan/search/bound.h"
 #include "base/memory.h"
 
-/* Whether an order splits the backward or not, a gradient leaves no earlier than `input` after the backward
- * began, and a microbatch's backward takes no less than `backward` of the rank. */
-typedef struct chain {
-    sl_time *head; /* [ranks] the first F cannot start earlier: F and delay of all ranks before */
-    sl_time *turn; /* [ranks] the first backward cannot start earlier: to the last rank and back */
-    sl_time *input, *backward;
-    sl_time *
-        tail; /* [ranks] from the start of the last backward of a rank to the end of the last rank above it */
-} chain;
-
-static sl_time smaller(sl_time a, sl_time b) {
-    return a < b ? a : b;
-}
+/* Jobs of one machine that follow each other: heads ascend and tails descend. */
+typedef struct job_chain {
+    const sl_time *head, *tail;
+    sl_time before, time, after; /* added to the head; on the machine; added to the tail */
+    int next, count;
+    sl_time left; /* of the first one */
+} job_chain;
 
 static sl_time larger(sl_time a, sl_time b) {
     return a > b ? a : b;
 }
 
-static sl_time delay(const sl_problem *p, int from, int to) {
-    const sl_link *link = &p->link[from * p->ranks + to];
-    return link->latency + link->transfer;
+static sl_time head_of(const job_chain *c) {
+    return c->head[c->next] + c->before;
 }
 
-static void fill(const sl_problem *p, chain *c) {
-    int last = p->ranks - 1;
-    for (int r = 0; r <= last; r++) {
-        c->input[r] = smaller(p->time[SL_I][r], p->time[SL_B][r]);
-        c->backward[r] = smaller(p->time[SL_I][r] + p->time[SL_W][r], p->time[SL_B][r]);
-        c->head[r] = r == 0 ? 0 : c->head[r - 1] + p->time[SL_F][r - 1] + delay(p, r - 1, r);
-        c->tail[r] = larger(c->backward[r], r == 0 ? 0 : c->input[r] + delay(p, r, r - 1) + c->tail[r - 1]);
+static sl_time tail_of(const job_chain *c) {
+    return c->tail[c->next] + c->after;
+}
+
+/* Jackson's schedule: whenever a job with a longer tail comes, it takes over. Its longest end + tail is a
+ * bound for every schedule of the machine. Of a chain only the first job matters, for the others come later
+ * and have shorter tails. */
+static sl_time preemptive_bound(job_chain *chains, int count) {
+    sl_time now = 0, bound = 0;
+    for (int c = 0; c < count; c++)
+        chains[c].left = chains[c].time;
+    for (;;) {
+        job_chain *best = NULL;
+        sl_time arrival = SL_TIME_NEVER;
+        for (int c = 0; c < count; c++) {
+            if (chains[c].next >= chains[c].count)
+                continue;
+            if (head_of(&chains[c]) > now)
+                arrival = head_of(&chains[c]) < arrival ? head_of(&chains[c]) : arrival;
+            else if (!best || tail_of(&chains[c]) > tail_of(best))
+                best = &chains[c];
+        }
+        if (!best && arrival == SL_TIME_NEVER)
+            return bound;
+        if (!best) {
+            now = arrival;
+            continue;
+        }
+        if (now + best->left > arrival) {
+            best->left -= arrival - now;
+            now = arrival;
+            continue;
+        }
+        now += best->left;
+        bound = larger(bound, now + tail_of(best));
+        best->next++;
+        best->left = best->time;
     }
-    c->turn[last] = c->head[last] + p->time[SL_F][last];
-    for (int r = last - 1; r >= 0; r--)
-        c->turn[r] = c->turn[r + 1] + c->input[r + 1] + delay(p, r + 1, r);
 }
 
-/* Time 0 is the start of stage 0's first F, where the makespan begins. Four arguments for rank r with n
- * microbatches: its first F starts at `head` or later and all its work, n(F + backward), follows; its first
- * backward starts at `turn` or later and n backwards follow. Its last backward to start comes after all n
- * forwards and n - 1 other backwards, of which at least `input` each lies before it (W may be put off), and
- * after `turn`; `tail` follows from its start. */
-static sl_time rank_bound(const sl_problem *p, const chain *c, int r) {
-    sl_time n = p->microbatches, forwards = n * p->time[SL_F][r];
-    sl_time all = larger(c->head[r] + forwards + n * c->backward[r], c->turn[r] + n * c->backward[r]);
-    sl_time last = larger(c->head[r] + forwards + (n - 1) * c->input[r], c->turn[r] + (n - 1) * c->input[r]);
-    return larger(all, last + c->tail[r]);
+static job_chain ops_of(const sl_relaxation *r, int stage, int kind) {
+    int node = sl_relaxation_node(r, stage, kind, 0);
+    return (job_chain){.head = r->head + node,
+                       .tail = r->tail + node,
+                       .time = r->time[kind][stage],
+                       .count = r->count[stage]};
 }
 
-/* Link between r and r+1: n messages occupy it one after the other, the first no earlier than its producer
- * can end. The last to arrive starts an F (or backward) whose microbatch still has its way to the last rank
- * and back to rank 0. */
-static sl_time link_bound(const sl_problem *p, const chain *c, int r) {
-    sl_time n = p->microbatches, there = p->link[r * p->ranks + r + 1].transfer,
-            back = p->link[(r + 1) * p->ranks + r].transfer;
-    sl_time onwards = c->turn[0] - c->head[0] - p->time[SL_F][0]; /* all ranks' way there and back ... */
-    sl_time done = c->head[r + 1] - p->time[SL_F][0];             /* ... less what lies behind at r + 1 */
-    sl_time forward =
-        c->head[r] + p->time[SL_F][r] + (n - 1) * there + delay(p, r, r + 1) + (onwards - done) + c->tail[0];
-    sl_time backward = c->turn[r + 1] + c->input[r + 1] + (n - 1) * back + delay(p, r + 1, r) + c->tail[r];
-    return larger(forward, backward);
+/* The messages that F or I of a stage sends to another rank; count 0: none. */
+static job_chain messages_of(const sl_relaxation *r, int stage, int kind, int *wire) {
+    const sl_problem *p = r->problem;
+    int to = kind == SL_F ? sl_problem_next(p, stage) : sl_problem_previous(p, stage);
+    if (to < 0 || sl_problem_rank(p, to) == sl_problem_rank(p, stage))
+        return (job_chain){0};
+    size_t at = (size_t)sl_problem_rank(p, stage) * (size_t)p->ranks + (size_t)sl_problem_rank(p, to);
+    *wire = p->wire ? p->wire[at] : (int)at;
+    return (job_chain){.head = r->head + sl_relaxation_node(r, stage, kind, 0),
+                       .tail = r->tail + sl_relaxation_node(r, to, kind, 0),
+                       .before = r->time[kind][stage],
+                       .time = p->link[at].transfer,
+                       .after = p->link[at].latency + r->time[kind][to],
+                       .count = p->link[at].transfer > 0 ? r->count[stage] : 0};
 }
 
-sl_status sl_lower_bound(const sl_problem *p, sl_time *bound) {
-    chain c;
-    sl_time *block;
-    size_t ranks = (size_t)p->ranks;
-    SL_TRY(sl_alloc(&block, 5 * ranks, sizeof *block));
-    c = (chain){.head = block,
-                .turn = block + ranks,
-                .input = block + 2 * ranks,
-                .backward = block + 3 * ranks,
-                .tail = block + 4 * ranks};
-    fill(p, &c);
+static sl_time rank_bound(const sl_relaxation *r, int rank, job_chain *chains) {
+    int count = 0;
+    for (int s = 0; s < r->problem->stages; s++)
+        for (int kind = SL_F; kind <= SL_W && sl_problem_rank(r->problem, s) == rank; kind++)
+            chains[count++] = ops_of(r, s, kind);
+    return preemptive_bound(chains, count);
+}
+
+/* The wire that chain `i` (stage * 2 + direction) occupies, with all others on it that come later. */
+static sl_time wire_bound(const sl_relaxation *r, int i, job_chain *chains) {
+    int wire = -1, other = -1, count = 0;
+    job_chain first = messages_of(r, i / 2, i % 2 ? SL_I : SL_F, &wire);
+    if (first.count == 0)
+        return 0;
+    for (int k = 0; k < 2 * r->problem->stages; k++) {
+        job_chain chain = messages_of(r, k / 2, k % 2 ? SL_I : SL_F, &other);
+        if (chain.count == 0 || other != wire)
+            continue;
+        if (k < i)
+            return 0; /* that one has counted this wire */
+        chains[count++] = chain;
+    }
+    return preemptive_bound(chains, count);
+}
+
+sl_status sl_relaxation_bound(const sl_relaxation *r, sl_time *bound) {
+    job_chain *chains;
+    SL_TRY(sl_alloc(&chains, 3 * (size_t)r->problem->stages, sizeof *chains));
     *bound = 0;
-    for (int r = 0; r < p->ranks; r++) {
-        *bound = larger(*bound, rank_bound(p, &c, r));
-        if (r + 1 < p->ranks)
-            *bound = larger(*bound, link_bound(p, &c, r));
-    }
-    sl_free(block);
+    for (int rank = 0; rank < r->problem->ranks; rank++)
+        *bound = larger(*bound, rank_bound(r, rank, chains));
+    for (int i = 0; i < 2 * r->problem->stages; i++)
+        *bound = larger(*bound, wire_bound(r, i, chains));
+    sl_free(chains);
     return SL_OK;
+}
+
+sl_status sl_lower_bound(const sl_problem *p, int deep, sl_time *bound) {
+    sl_relaxation r;
+    SL_TRY(sl_relaxation_make(p, deep, &r));
+    sl_status status = sl_relaxation_bound(&r, bound);
+    sl_relaxation_free(&r);
+    return status;
 }

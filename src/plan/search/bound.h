@@ -1,10 +1,16 @@
-/* A lower bound on the makespan of every schedule of a problem, whatever its order, in both regimes. */
+/* Lower bounds on the makespan of every schedule of a problem, whatever its order, in every regime: heads and
+ * tails of the relaxation (plan/search/relaxation.h) and on each rank and wire the preemptive one-machine
+ * bound between them (Jackson). */
 #ifndef SL_PLAN_SEARCH_BOUND_H
 #define SL_PLAN_SEARCH_BOUND_H
 
 #include "plan/pipeline/problem.h"
+#include "plan/search/relaxation.h"
 
-/** ns; linear placement. Two arguments per rank and two per link, see bound.c. SL_ENOMEM. */
-sl_status sl_lower_bound(const sl_problem *problem, sl_time *bound);
+/** ns. `deep` as in sl_relaxation_make. SL_ENOMEM. */
+sl_status sl_lower_bound(const sl_problem *problem, int deep, sl_time *bound);
+
+/** The same from a relaxation that is there. */
+sl_status sl_relaxation_bound(const sl_relaxation *relaxation, sl_time *bound);
 
 #endif

@@ -73,7 +73,7 @@ static sl_status fill(const sl_problem *p, sl_plan *plan) {
         sl_time work = rank_work(p, &plan->order, rank);
         plan->ideal = work > plan->ideal ? work : plan->ideal;
     }
-    SL_TRY(sl_lower_bound(p, &plan->bound));
+    SL_TRY(sl_lower_bound(p, 0, &plan->bound));
     return measure_losses(p, plan);
 }
 

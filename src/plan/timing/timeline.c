@@ -21,7 +21,7 @@ sl_time sl_timeline_makespan(const sl_timeline *timeline) {
     sl_time first = SL_TIME_NEVER, last = 0;
     for (int i = 0; i < timeline->spans; i++) {
         const sl_span *span = &timeline->span[i];
-        if (span->op.kind == SL_F && span->op.stage == 0 && span->start < first)
+        if (span->op.kind == SL_F && span->start < first)
             first = span->start;
         if (span->end > last)
             last = span->end;

@@ -79,7 +79,7 @@ static void the_bound_does_not_overflow_at_the_limits(void **state) {
         make(&p, ranks, shapes[i][1], most);
         for (int k = 0; k < ranks * ranks; k++)
             p.link[k] = (sl_link){.latency = most, .transfer = most};
-        assert_ok(sl_lower_bound(&p, &bound));
+        assert_ok(sl_lower_bound(&p, 1, &bound));
         /* one microbatch's way, and the work of a rank */
         assert_true(bound >= (2 * ranks + 1) * most + 4 * (ranks - 1) * most);
         assert_true(bound >= 3 * (sl_time)shapes[i][1] * most);

@@ -183,7 +183,7 @@ static void no_order_beats_the_bound(void **state) {
         make(&p, 2, 2, 1 + draw(9), 1 + draw(9), 1 + draw(9));
         for (int i = 0; i < 4; i++)
             p.link[i] = (sl_link){.latency = draw(12), .transfer = draw(12)};
-        assert_ok(sl_lower_bound(&p, &bound));
+        assert_ok(sl_lower_bound(&p, 1, &bound));
         for (int code = 0; code < 720 * 720;
              code++) { /* all permutations of F0 F1 I0 I1 W0 W1 on both ranks */
             sl_order order;
