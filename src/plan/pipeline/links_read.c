@@ -103,6 +103,7 @@ static sl_status read_shared(const sl_node *shared, sl_problem *p) {
     SL_TRY(sl_alloc(&p->wire, (size_t)p->ranks * (size_t)p->ranks, sizeof *p->wire));
     for (int i = 0; i < p->ranks * p->ranks; i++)
         p->wire[i] = i;
+    int wire = p->ranks * p->ranks;
     for (int i = 0; i < shared->children; i++) {
         const sl_node *item = shared->child[i];
         if (item->kind != SL_NODE_MAP)
@@ -116,9 +117,10 @@ static sl_status read_shared(const sl_node *shared, sl_problem *p) {
         for (int k = 0; k < links->children; k++) {
             int pair[2] = {0, 0};
             SL_TRY(read_pair(links, links->child[k], p->ranks, pair));
-            SL_TRY(share(links, p, pair[0], pair[1], p->ranks * p->ranks + 2 * i));
-            SL_TRY(share(links, p, pair[1], pair[0], p->ranks * p->ranks + 2 * i + 1));
+            SL_TRY(share(links, p, pair[0], pair[1], wire));
+            SL_TRY(share(links, p, pair[1], pair[0], wire + 1));
         }
+        wire += links->children > 0 ? 2 : 0;
     }
     return SL_OK;
 }

@@ -38,7 +38,7 @@ static stage_memory relax_memory(const sl_problem *p, int s) {
     double input = p->delta[SL_I][s] + p->early[s], both = input + p->delta[SL_W][s],
            full = p->delta[SL_B][s] + p->early[s];
     return (stage_memory){.forward = p->delta[SL_F][s],
-                          .input = least(0, least(input, both)),
+                          .input = least(0, input),
                           .backward = least(0, least(least(input, both), full))};
 }
 

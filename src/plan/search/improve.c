@@ -1,0 +1,270 @@
+#include "plan/search/improve.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "plan/lower/program.h"
+#include "plan/timing/replay.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct annealer {
+    const sl_problem *problem;
+    sl_program program; /* the current order; steps, producers and consumers follow every swap */
+    sl_replayer *replayer;
+    sl_order *best;
+    double **memory; /* [ranks][steps + 1] in use before each step, all earlier ones ended */
+    int32_t *pairs;  /* candidates: rank and position of critical neighbours */
+    int pair_count;
+    sl_time current, found;
+    uint64_t random;
+    double temperature;
+} annealer;
+
+/* splitmix64 (Steele, Lea, Flood) */
+static uint64_t draw(annealer *a) {
+    uint64_t z = (a->random += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static int draw_below(annealer *a, int limit) {
+    return (int)(draw(a) % (uint64_t)limit);
+}
+
+/* ---- swapping two neighbours ---- */
+
+static int feeds(const sl_problem *p, const sl_op *a, const sl_op *b) {
+    if (a->microbatch != b->microbatch)
+        return 0;
+    if (a->stage == b->stage)
+        return 1; /* F before I before W, and parts in order */
+    if (a->kind == SL_F)
+        return b->kind == SL_F && sl_problem_next(p, a->stage) == b->stage;
+    return a->kind != SL_W && (b->kind == SL_I || b->kind == SL_B) &&
+           sl_problem_previous(p, a->stage) == b->stage;
+}
+
+static double steps_memory(const sl_problem *p, const sl_op *op) {
+    return sl_problem_start_memory(p, op) + sl_problem_end_memory(p, op);
+}
+
+static int within_limit(const annealer *a, int rank, double before, const sl_op *op) {
+    double limit = a->problem->limit[rank], peak = before + sl_problem_start_memory(a->problem, op);
+    double after = before + steps_memory(a->problem, op);
+    return (peak > after ? peak : after) <= limit + 1e-9 * limit;
+}
+
+/* Whether steps i and i + 1 of the rank may change places. Ops of one kind and stage stay in ascending
+ * microbatches: others are no better (plan/search/relaxation.h). */
+static int may_swap(const annealer *a, int rank, int i) {
+    const sl_step *step = a->program.rank[rank].step;
+    const sl_op *first = &step[i].op, *second = &step[i + 1].op;
+    if (first->paired || second->paired || (i > 0 && step[i - 1].op.paired))
+        return 0;
+    if ((first->stage == second->stage && first->kind == second->kind) || feeds(a->problem, first, second))
+        return 0;
+    if (!a->problem->limit)
+        return 1;
+    double before = a->memory[rank][i];
+    return within_limit(a, rank, before, second) &&
+           within_limit(a, rank, before + steps_memory(a->problem, second), first);
+}
+
+static void settle(annealer *a, int rank, int i) {
+    const sl_step *step = &a->program.rank[rank].step[i];
+    if (step->receive >= 0)
+        a->program.message[step->receive].consumer = i;
+    if (step->send >= 0)
+        a->program.message[step->send].producer = i;
+}
+
+static void swap(annealer *a, int rank, int i) {
+    sl_step *step = a->program.rank[rank].step, kept = step[i];
+    step[i] = step[i + 1];
+    step[i + 1] = kept;
+    settle(a, rank, i);
+    settle(a, rank, i + 1);
+    if (a->memory)
+        a->memory[rank][i + 1] = a->memory[rank][i] + steps_memory(a->problem, &step[i].op);
+}
+
+/* Carries step i of the rank to place j by swaps, as far as it may go; returns where it came to. */
+static int carry(annealer *a, int rank, int i, int j) {
+    while (i < j && may_swap(a, rank, i))
+        swap(a, rank, i++);
+    while (i > j && may_swap(a, rank, i - 1))
+        swap(a, rank, --i);
+    return i;
+}
+
+static void carry_back(annealer *a, int rank, int i, int j) {
+    while (i < j)
+        swap(a, rank, i++);
+    while (i > j)
+        swap(a, rank, --i);
+}
+
+/* ---- the critical path ---- */
+
+static void add_pair(annealer *a, int rank, int i) {
+    a->pairs[2 * a->pair_count] = rank;
+    a->pairs[2 * a->pair_count + 1] = i;
+    a->pair_count++;
+}
+
+static int last_span(const sl_timeline *t) {
+    int last = 0;
+    for (int i = 1; i < t->spans; i++)
+        if (t->span[i].end > t->span[last].end)
+            last = i;
+    return last;
+}
+
+/* Walks back from the op that ends last: an op begins when the one before it on the rank has ended (then the
+ * two are a candidate) or when its message has arrived. */
+static void collect_pairs(annealer *a, const sl_timeline *t, const int32_t *first_span) {
+    int at = last_span(t), rank = t->span[at].rank, i = at - first_span[rank];
+    a->pair_count = 0;
+    for (;;) {
+        const sl_span *span = &t->span[first_span[rank] + i];
+        const sl_step *step = &a->program.rank[rank].step[i];
+        if (i > 0 && span[-1].end == span->start) {
+            add_pair(a, rank, --i);
+            continue;
+        }
+        if (step->receive < 0)
+            return;
+        const sl_message *message = &a->program.message[step->receive];
+        rank = message->from;
+        i = message->producer;
+    }
+}
+
+static sl_status keep_best(annealer *a) {
+    for (int rank = 0; rank < a->program.ranks; rank++)
+        for (int i = 0; i < a->program.rank[rank].steps; i++)
+            a->best->ops[rank][i] = a->program.rank[rank].step[i].op;
+    a->found = a->current;
+    return SL_OK;
+}
+
+/* ---- moves ---- */
+
+static int accepts(annealer *a, sl_time makespan) {
+    if (makespan <= a->current)
+        return 1;
+    if (makespan == SL_TIME_NEVER)
+        return 0;
+    double chance = (double)(draw(a) >> 11) / 9007199254740992.0;
+    return chance < exp(-(double)(makespan - a->current) / a->temperature);
+}
+
+static void move(annealer *a, const int32_t *first_span) {
+    int choice = draw_below(a, a->pair_count);
+    int rank = a->pairs[2 * choice], i = a->pairs[2 * choice + 1], from, to;
+    const sl_timeline *timeline;
+    if (draw_below(a, 3) > 0) {
+        from = i;
+        to = i + 1;
+    } else { /* either of the two goes over the other and further on */
+        int far = 1 + draw_below(a, 12), steps = a->program.rank[rank].steps;
+        from = draw_below(a, 2) ? i : i + 1;
+        to = from == i ? i + far : i + 1 - far;
+        to = to < 0 ? 0 : to >= steps ? steps - 1 : to;
+    }
+    to = carry(a, rank, from, to);
+    if (to == from)
+        return;
+    sl_time makespan = sl_replayer_run(a->replayer, &timeline);
+    if (!accepts(a, makespan)) {
+        carry_back(a, rank, to, from);
+        return;
+    }
+    a->current = makespan;
+    collect_pairs(a, timeline, first_span);
+    if (makespan < a->found)
+        keep_best(a);
+}
+
+
+static void anneal(annealer *a, const sl_improve_options *options, const int32_t *first_span, double hottest,
+                   double coldest, int64_t *moves) {
+    for (*moves = 0; *moves < options->moves && a->found > options->target; ++*moves) {
+        if (*moves % 64 == 0) {
+            double share = (double)*moves / (double)options->moves;
+            a->temperature = hottest * pow(coldest / hottest, share);
+            if (sl_clock_now(sl_clock_real()) >= options->deadline)
+                return;
+        }
+        if (a->pair_count == 0)
+            return;
+        move(a, first_span);
+    }
+}
+
+/* ---- the start ---- */
+
+static sl_status make_memory(annealer *a) {
+    if (!a->problem->limit)
+        return SL_OK;
+    SL_TRY(sl_alloc(&a->memory, (size_t)a->program.ranks, sizeof *a->memory));
+    for (int rank = 0; rank < a->program.ranks; rank++) {
+        const sl_rank_program *mine = &a->program.rank[rank];
+        SL_TRY(sl_alloc(&a->memory[rank], (size_t)mine->steps + 1, sizeof **a->memory));
+        for (int i = 0; i < mine->steps; i++)
+            a->memory[rank][i + 1] = a->memory[rank][i] + steps_memory(a->problem, &mine->step[i].op);
+    }
+    return SL_OK;
+}
+
+static double mean_time(const annealer *a) {
+    double sum = 0;
+    int64_t count = 0;
+    for (int rank = 0; rank < a->program.ranks; rank++)
+        for (int i = 0; i < a->program.rank[rank].steps; i++, count++)
+            sum += (double)sl_problem_op_time(a->problem, &a->program.rank[rank].step[i].op);
+    return count > 0 ? sum / (double)count : 0;
+}
+
+static sl_status run(annealer *a, const sl_improve_options *options, int64_t *moves) {
+    int32_t *first_span;
+    const sl_timeline *timeline;
+    int spans = 0;
+    SL_TRY(sl_alloc(&first_span, (size_t)a->program.ranks, sizeof *first_span));
+    for (int rank = 0; rank < a->program.ranks; rank++) {
+        first_span[rank] = spans;
+        spans += a->program.rank[rank].steps;
+    }
+    sl_status status = sl_alloc(&a->pairs, 2 * (size_t)spans + 2, sizeof *a->pairs);
+    if (status == SL_OK)
+        status = make_memory(a);
+    if (status == SL_OK) {
+        a->current = a->found = sl_replayer_run(a->replayer, &timeline);
+        double mean = mean_time(a);
+        if (a->current != SL_TIME_NEVER && mean > 0) {
+            collect_pairs(a, timeline, first_span);
+            anneal(a, options, first_span, mean * 0.3, mean * 0.01, moves);
+        }
+    }
+    sl_free(first_span);
+    return status;
+}
+
+sl_status sl_improve(const sl_problem *problem, const sl_improve_options *options, sl_order *order,
+                     sl_improve_result *result) {
+    annealer a = {.problem = problem, .best = order, .random = options->seed};
+    *result = (sl_improve_result){0};
+    SL_TRY(sl_lower(problem, order, &a.program));
+    sl_status status = sl_replayer_open(problem, &a.program, &a.replayer);
+    if (status == SL_OK)
+        status = run(&a, options, &result->moves);
+    result->makespan = a.found;
+    sl_replayer_close(a.replayer);
+    for (int rank = 0; a.memory && rank < a.program.ranks; rank++)
+        sl_free(a.memory[rank]);
+    sl_free(a.memory);
+    sl_free(a.pairs);
+    sl_program_free(&a.program);
+    return status;
+}

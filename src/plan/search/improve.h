@@ -1,0 +1,29 @@
+/* Local search: simulated annealing on the critical path of an order. Only a change on the critical path can
+ * shorten the makespan, so a move takes an op of it and swaps it with its neighbour on the rank, or carries
+ * it several places on. Every candidate is timed by the one timing model (plan/timing/replay.h); none breaks
+ * a dependency or the memory limit, which depends on a rank's sequence alone.
+ *
+ * A chain of moves is a function of its seed; how far it comes depends on the deadline. */
+#ifndef SL_PLAN_SEARCH_IMPROVE_H
+#define SL_PLAN_SEARCH_IMPROVE_H
+
+#include "base/time.h"
+#include "plan/pipeline/order.h"
+
+typedef struct sl_improve_options {
+    sl_time deadline; /* on the real clock */
+    int64_t moves;    /* most moves of the chain; also how it cools down */
+    uint64_t seed;
+    sl_time target; /* a proven bound: the search ends when it is met */
+} sl_improve_options;
+
+typedef struct sl_improve_result {
+    sl_time makespan;
+    int64_t moves;
+} sl_improve_result;
+
+/** Replaces `order`, a valid one within the memory limit, by the best found. SL_ENOMEM, SL_EINVAL. */
+sl_status sl_improve(const sl_problem *problem, const sl_improve_options *options, sl_order *order,
+                     sl_improve_result *result);
+
+#endif
