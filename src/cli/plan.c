@@ -4,20 +4,37 @@
 #include "plan/search/family.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void print_help(void) {
-    printf("Usage: slackline plan PROBLEM [--schedule NAME|auto] [--format json|text|csv|svg] [-o FILE]\n"
+    printf("Usage: slackline plan PROBLEM [--schedule NAME|auto|optimal] [--format json|text|csv|svg] [-o "
+           "FILE]\n"
            "                      [--set KEY=VALUE]... [--time-limit S]\n\n"
            "Plans a schedule for the pipeline of the problem file PROBLEM (YAML; - is standard input).\n\n"
            "  --schedule NAME   one of the following; default auto\n");
-    printf("      %-9s the shortest of all within the memory limit\n", "auto");
+    printf("      %-9s the shortest of all within the memory limit, searched for where none is proven\n",
+           "auto");
+    printf("      %-9s the result of a longer search (CrossUD, CrossLoop, CrossWave)\n", "optimal");
     for (const sl_family *family = sl_families; family->name; family++)
         printf("      %-9s %s\n", family->name, family->help);
     printf("  --format FORM     text (a chart, the default), json, csv (PyTorch's order), svg\n"
            "  -o FILE           write there, completely or not at all\n"
            "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
-           "  --time-limit S    seconds for a search; default 1\n\n"
+           "  --time-limit S    seconds for auto (default 1) and optimal (default 10); it ends earlier when "
+           "the plan is "
+           "proven\n"
+           "  --seed N          of the search; default 1\n\n"
            "Example: slackline plan examples/four-ranks.yaml --set pipeline.links.list.0.latency_ms=60\n");
+}
+
+static sl_status make_plan(const sl_planning *planning, sl_plan *plan) {
+    double standard = strcmp(planning->schedule, "optimal") == 0 ? 10 : 1;
+    sl_plan_options options = {.schedule = planning->schedule,
+                               .time_limit = planning->time_limit < 0 ? standard : planning->time_limit,
+                               .seed = planning->seed,
+                               .exact = 1};
+    SL_TRY(sl_plan_search(&planning->problem, &options, plan));
+    return sl_plan_prove(&planning->problem, plan);
 }
 
 int sl_command_plan(int argc, char **argv) {
@@ -28,7 +45,7 @@ int sl_command_plan(int argc, char **argv) {
     if (status == SL_OK && help)
         print_help();
     if (status == SL_OK && !help)
-        status = sl_plan_make(&planning.problem, planning.schedule, &plan);
+        status = make_plan(&planning, &plan);
     if (status == SL_OK && !help)
         status = sl_planning_print(&planning, &plan);
     sl_plan_free(&plan);

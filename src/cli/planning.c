@@ -7,6 +7,7 @@
 #include "plan/draw/text.h"
 #include "plan/pipeline/csv.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,13 +23,20 @@ static sl_status parse_seconds(const char *text, double *seconds) {
     return SL_OK;
 }
 
-static const struct option plan_options[] = {{"schedule", required_argument, NULL, 's'},
-                                             {"time-limit", required_argument, NULL, 't'},
-                                             {"format", required_argument, NULL, 'f'},
-                                             {"output", required_argument, NULL, 'o'},
-                                             {"set", required_argument, NULL, 'k'},
-                                             {"help", no_argument, NULL, 'h'},
-                                             {NULL, 0, NULL, 0}};
+static sl_status parse_seed(const char *text, uint64_t *seed) {
+    char *end;
+    errno = 0;
+    *seed = strtoull(text, &end, 10);
+    if (end == text || *end || errno || strchr(text, '-'))
+        return sl_error(SL_EINVAL, "--seed must be a whole number, got '%s'", text);
+    return SL_OK;
+}
+
+static const struct option plan_options[] = {
+    {"schedule", required_argument, NULL, 's'}, {"time-limit", required_argument, NULL, 't'},
+    {"seed", required_argument, NULL, 'e'},     {"format", required_argument, NULL, 'f'},
+    {"output", required_argument, NULL, 'o'},   {"set", required_argument, NULL, 'k'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
 static const struct option simulate_options[] = {{"order", required_argument, NULL, 'r'},
                                                  {"time-limit", required_argument, NULL, 't'},
                                                  {"format", required_argument, NULL, 'f'},
@@ -67,6 +75,8 @@ static sl_status take_option(sl_planning *p, int option, const char **set, int *
         return SL_OK;
     case 't':
         return parse_seconds(optarg, &p->time_limit);
+    case 'e':
+        return parse_seed(optarg, &p->seed);
     case 'f':
         p->format = optarg;
         return SL_OK;
@@ -123,7 +133,7 @@ static sl_status parse(const char *command, int argc, char **argv, sl_planning *
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *p, int *help) {
     const char **set;
     int sets = 0;
-    *p = (sl_planning){.schedule = "auto", .format = "text", .time_limit = 1};
+    *p = (sl_planning){.schedule = "auto", .format = "text", .time_limit = -1, .seed = 1};
     SL_TRY(sl_alloc(&set, (size_t)argc, sizeof *set));
     sl_status status = parse(command, argc, argv, p, set, &sets, help);
     if (status == SL_OK && !*help)

@@ -6,7 +6,8 @@
 
 typedef struct sl_planning {
     const char *problem_file, *schedule, *order_file, *format, *output;
-    double time_limit; /* s; families need none of it, searches will */
+    double time_limit; /* s; negative: what the schedule has by default */
+    uint64_t seed;
     sl_document document;
     sl_problem problem;
 } sl_planning;

@@ -187,7 +187,6 @@ static void move(annealer *a, const int32_t *first_span) {
         keep_best(a);
 }
 
-
 static void anneal(annealer *a, const sl_improve_options *options, const int32_t *first_span, double hottest,
                    double coldest, int64_t *moves) {
     for (*moves = 0; *moves < options->moves && a->found > options->target; ++*moves) {

@@ -103,6 +103,13 @@ void sl_plan_free(sl_plan *plan) {
     *plan = (sl_plan){0};
 }
 
+sl_status sl_plan_prove(const sl_problem *problem, sl_plan *plan) {
+    sl_time bound;
+    SL_TRY(sl_lower_bound(problem, 1, &bound));
+    plan->bound = bound > plan->bound ? bound : plan->bound;
+    return SL_OK;
+}
+
 double sl_plan_gap(const sl_plan *plan) {
     return plan->bound > 0 ? (double)(plan->makespan - plan->bound) / (double)plan->bound : 0;
 }
@@ -167,7 +174,7 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
 }
 
 static sl_status refuse_name(const char *schedule) {
-    char known[256] = "auto";
+    char known[512] = "auto, optimal";
     for (const sl_family *family = sl_families; family->name; family++) {
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, ", %s", family->name);

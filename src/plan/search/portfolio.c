@@ -1,0 +1,92 @@
+#include "plan/search/portfolio.h"
+#include "base/memory.h"
+#include "plan/search/list.h"
+
+/* Where the keys of a rule come from. */
+typedef enum key_source { NO_KEYS, BY_TAIL, BY_HEAD } key_source;
+
+/* How many forwards a rank runs before its first backward. */
+typedef enum quota { NO_QUOTA, ONE_F_ONE_B, DEEP } quota;
+
+typedef struct rule {
+    key_source keys;
+    quota quota;
+    sl_list_tie tie;
+    int patience; /* in quarters of the longest op */
+} rule;
+
+static const rule rules[SL_PORTFOLIO] = {
+    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0},    {NO_KEYS, NO_QUOTA, SL_BROADEST, 0},
+    {NO_KEYS, ONE_F_ONE_B, SL_OLDEST, 0}, {NO_KEYS, ONE_F_ONE_B, SL_BROADEST, 0},
+    {NO_KEYS, DEEP, SL_OLDEST, 0},        {NO_KEYS, DEEP, SL_BROADEST, 0},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0},    {BY_TAIL, NO_QUOTA, SL_OLDEST, 1},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4},    {BY_TAIL, ONE_F_ONE_B, SL_OLDEST, 0},
+    {BY_HEAD, NO_QUOTA, SL_OLDEST, 0},    {BY_HEAD, NO_QUOTA, SL_OLDEST, 2},
+    {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 0}, {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 4},
+};
+
+static int stages_per_rank(const sl_problem *p) {
+    return p->stages / p->ranks;
+}
+
+/* As in 1F1B and its interleaved form; Zero Bubble's H2 goes twice as deep. */
+static int quota_of(const sl_problem *p, quota kind, int rank) {
+    int down = p->ranks - rank, chunks = stages_per_rank(p), wanted = 0;
+    int total = p->microbatches * chunks / (p->placement == SL_BIDIRECTIONAL ? 2 : 1);
+    if (kind == ONE_F_ONE_B)
+        wanted = p->placement == SL_LOOP && chunks > 1 ? 2 * (down - 1) + (chunks - 1) * p->ranks + 1 : down;
+    if (kind == DEEP)
+        wanted = (2 * down - 1) * chunks;
+    return wanted < total ? wanted : total;
+}
+
+static sl_time longest_op(const sl_problem *p) {
+    sl_time longest = 0;
+    for (int kind = SL_F; kind <= SL_W; kind++)
+        for (int s = 0; s < p->stages; s++)
+            longest = p->time[kind][s] > longest ? p->time[kind][s] : longest;
+    return longest;
+}
+
+/* Least first: what leaves the longest way to go, or what could start first of all. */
+static sl_status make_keys(const sl_relaxation *r, key_source source, int64_t **keys) {
+    const sl_problem *p = r->problem;
+    SL_TRY(sl_alloc(keys, (size_t)p->stages * 3 * (size_t)p->microbatches, sizeof **keys));
+    for (int s = 0; s < p->stages; s++)
+        for (int kind = SL_F; kind <= SL_W; kind++)
+            for (int k = 0; k < r->count[s]; k++) {
+                int node = sl_relaxation_node(r, s, kind, k);
+                int64_t late = kind == SL_W && source == BY_HEAD ? SL_TIME_NEVER / 2 : 0;
+                (*keys)[((int64_t)s * 3 + kind) * p->microbatches + k] =
+                    source == BY_TAIL ? -r->tail[node] : r->head[node] + late;
+            }
+    return SL_OK;
+}
+
+static sl_status schedule(const sl_relaxation *r, const rule *chosen, int *warmup, sl_order *order) {
+    const sl_problem *p = r->problem;
+    int64_t *keys = NULL;
+    if (chosen->keys != NO_KEYS)
+        SL_TRY(make_keys(r, chosen->keys, &keys));
+    sl_list_rule list = {.warmup = warmup,
+                         .limited = 1,
+                         .tie = chosen->tie,
+                         .key = keys,
+                         .patience = chosen->patience * longest_op(p) / 4};
+    sl_status status = sl_list_schedule(p, &list, order);
+    sl_free(keys);
+    return status;
+}
+
+sl_status sl_portfolio_order(const sl_relaxation *r, int index, sl_order *order) {
+    const sl_problem *p = r->problem;
+    int *warmup;
+    SL_TRY(sl_alloc(&warmup, (size_t)p->ranks, sizeof *warmup));
+    for (int rank = 0; rank < p->ranks; rank++)
+        warmup[rank] = quota_of(p, rules[index].quota, rank);
+    sl_status status = schedule(r, &rules[index], warmup, order);
+    sl_free(warmup);
+    if (status == SL_OK && (status = sl_order_split(p, order)) != SL_OK)
+        sl_order_free(order);
+    return status;
+}

@@ -1,0 +1,15 @@
+/* The portfolio: list schedules for any placement under several rules, from which a search starts. */
+#ifndef SL_PLAN_SEARCH_PORTFOLIO_H
+#define SL_PLAN_SEARCH_PORTFOLIO_H
+
+#include "plan/pipeline/order.h"
+#include "plan/search/relaxation.h"
+
+/** How many rules there are. */
+#define SL_PORTFOLIO 14
+
+/** The order of rule `index`, within the memory limit, in the problem's parts. SL_ENONE: the rule gets stuck
+ * there. Free with sl_order_free. */
+sl_status sl_portfolio_order(const sl_relaxation *relaxation, int index, sl_order *order);
+
+#endif

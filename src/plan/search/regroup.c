@@ -1,0 +1,88 @@
+#include "plan/search/regroup.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "plan/lower/program.h"
+#include "plan/timing/replay.h"
+
+#include <string.h>
+
+/* What an order takes; SL_TIME_NEVER where it breaks the limit. */
+static sl_status measure(const sl_problem *p, const sl_order *order, sl_time *makespan) {
+    sl_program program;
+    sl_timeline timeline = {0};
+    double *peak;
+    *makespan = SL_TIME_NEVER;
+    SL_TRY(sl_lower(p, order, &program));
+    sl_status status = sl_alloc(&peak, (size_t)p->ranks, sizeof *peak);
+    if (status == SL_OK)
+        status = sl_replay(p, &program, p->communication, p->queue, &timeline);
+    if (status == SL_OK)
+        status = sl_peak_memory(p, &timeline, peak);
+    if (status == SL_OK)
+        *makespan = sl_timeline_makespan(&timeline);
+    for (int rank = 0; rank < p->ranks && status == SL_OK && p->limit; rank++)
+        if (peak[rank] > p->limit[rank] * (1 + 1e-9))
+            *makespan = SL_TIME_NEVER;
+    sl_free(peak);
+    sl_timeline_free(&timeline);
+    sl_program_free(&program);
+    return status;
+}
+
+static int joins(const sl_problem *p, const sl_op *op) {
+    return op[0].kind == SL_I && op[1].kind == SL_W && op[0].stage == op[1].stage &&
+           op[0].microbatch == op[1].microbatch &&
+           p->time[SL_B][op->stage] < p->time[SL_I][op->stage] + p->time[SL_W][op->stage];
+}
+
+/* Joins on a rank from position `from` on: the first only, or all; returns how many. */
+static int join(const sl_problem *p, sl_order *order, int rank, int from, int all) {
+    sl_op *ops = order->ops[rank];
+    int kept = 0, joined = 0;
+    for (int i = 0; i < order->count[rank]; i++) {
+        sl_op op = ops[i];
+        if (i >= from && i + 1 < order->count[rank] && (all || joined == 0) && joins(p, &ops[i])) {
+            op.kind = SL_B;
+            joined++;
+            i++;
+        }
+        ops[kept++] = op;
+    }
+    order->count[rank] = kept;
+    return joined;
+}
+
+static sl_status try_join(const sl_problem *p, sl_order *order, sl_time *makespan, int rank, int from,
+                          int all, int *tried) {
+    sl_order changed;
+    sl_time time;
+    SL_TRY(sl_order_copy(order, &changed));
+    *tried = join(p, &changed, rank, from, all);
+    sl_status status = *tried > 0 ? measure(p, &changed, &time) : SL_OK;
+    if (status == SL_OK && *tried > 0 && time <= *makespan) {
+        sl_order worse = *order;
+        *order = changed;
+        *makespan = time;
+        changed = worse;
+    }
+    sl_order_free(&changed);
+    return status;
+}
+
+static sl_status join_ranks(const sl_problem *p, sl_time deadline, sl_order *order, sl_time *makespan) {
+    for (int rank = 0; rank < order->ranks; rank++) {
+        int tried;
+        SL_TRY(try_join(p, order, makespan, rank, 0, 1, &tried));
+        for (int i = 0; i + 1 < order->count[rank] && sl_clock_now(sl_clock_real()) < deadline; i++)
+            if (joins(p, &order->ops[rank][i]))
+                SL_TRY(try_join(p, order, makespan, rank, i, 0, &tried));
+    }
+    return SL_OK;
+}
+
+sl_status sl_regroup(const sl_problem *p, sl_time deadline, sl_order *order, sl_time *makespan) {
+    int pays = 0;
+    for (int s = 0; s < p->stages; s++)
+        pays |= p->time[SL_B][s] < p->time[SL_I][s] + p->time[SL_W][s];
+    return pays && p->parts == 1 ? join_ranks(p, deadline, order, makespan) : SL_OK;
+}

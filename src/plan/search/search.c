@@ -1,0 +1,242 @@
+/* The search behind `auto` and `optimal`: starting orders from families and portfolio, annealing on every
+ * processor, the exact solver at the end; whatever proves the plan first ends it. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "plan/search/bound.h"
+#include "plan/search/family.h"
+#include "plan/search/improve.h"
+#include "plan/search/plan.h"
+#include "plan/search/portfolio.h"
+#include "plan/search/regroup.h"
+#include "plan/timing/replay.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_THREADS 8
+#define MOST_STARTS 24
+
+typedef struct start {
+    sl_order order;
+    sl_time makespan;
+    const char *name;
+} start;
+
+typedef struct search {
+    const sl_problem *problem;
+    const sl_plan_options *options;
+    sl_relaxation relaxation;
+    sl_time bound, begin, deadline;
+    start starts[MOST_STARTS]; /* shortest first */
+    int start_count;
+} search;
+
+static sl_time now(void) {
+    return sl_clock_now(sl_clock_real());
+}
+
+/* ---- starting orders ---- */
+
+/* Takes over `order`: into its place by makespan, or away when it passes the limit or is beyond the last. */
+static sl_status add_start(search *s, sl_order *order, const char *name) {
+    sl_plan plan;
+    sl_status status = sl_plan_of_order(s->problem, order, name, &plan);
+    int fits = status == SL_OK && plan.memory_ok, i = s->start_count;
+    sl_time makespan = plan.makespan;
+    sl_plan_free(&plan);
+    if (!fits || s->start_count == MOST_STARTS) {
+        sl_order_free(order);
+        return status == SL_ENOMEM ? status : SL_OK;
+    }
+    for (; i > 0 && makespan < s->starts[i - 1].makespan; i--)
+        s->starts[i] = s->starts[i - 1];
+    s->starts[i] = (start){.order = *order, .makespan = makespan, .name = name};
+    s->start_count++;
+    return SL_OK;
+}
+
+static int proven(const search *s) {
+    return s->start_count > 0 && s->starts[0].makespan <= s->bound;
+}
+
+static sl_status add_families(search *s) {
+    for (const sl_family *family = sl_families; family->name; family++) {
+        sl_order order;
+        if (!(family->placements & 1u << s->problem->placement))
+            continue;
+        sl_status status = sl_family_build(family, s->problem, &order);
+        if (status == SL_OK)
+            SL_TRY(add_start(s, &order, family->name));
+        else if (status == SL_ENOMEM)
+            return status;
+    }
+    return SL_OK;
+}
+
+static sl_status add_portfolio(search *s) {
+    for (int i = 0; i < SL_PORTFOLIO && !proven(s); i++) {
+        sl_order order;
+        if (s->start_count > 0 && now() >= s->deadline)
+            return SL_OK;
+        sl_status status = sl_portfolio_order(&s->relaxation, i, &order);
+        if (status == SL_OK)
+            SL_TRY(add_start(s, &order, "optimal"));
+        else if (status == SL_ENOMEM)
+            return status;
+    }
+    return SL_OK;
+}
+
+/* ---- annealing on several threads ---- */
+
+typedef struct worker {
+    const search *search;
+    int index, threads;
+    sl_order best;
+    sl_time makespan;
+    int improved;
+    sl_status status;
+    char error[512];
+} worker;
+
+/* Chain after chain, each longer than the one before; the first from this worker's share of the starting
+ * orders, the later ones from its best. Everything but the last chain's end is a function of the seed. */
+static sl_status run_chains(worker *w) {
+    const search *s = w->search;
+    int64_t moves = 20000;
+    for (int chain = 0; w->makespan > s->bound && now() < s->deadline; chain++) {
+        int from = chain * w->threads + w->index;
+        const sl_order *begin = from < s->start_count && chain < 3 ? &s->starts[from].order : &w->best;
+        sl_order order;
+        sl_improve_result result;
+        SL_TRY(sl_order_copy(begin, &order));
+        sl_improve_options options = {.deadline = s->deadline,
+                                      .moves = moves,
+                                      .target = s->bound,
+                                      .seed = s->options->seed * 1000003 + (uint64_t)(chain * 64 + w->index)};
+        sl_status status = sl_improve(s->problem, &options, &order, &result);
+        if (status == SL_OK)
+            status = sl_regroup(s->problem, s->deadline, &order, &result.makespan);
+        if (status == SL_OK && result.makespan < w->makespan) {
+            sl_order worse = w->best;
+            w->best = order;
+            w->makespan = result.makespan;
+            w->improved = 1;
+            order = worse;
+        }
+        sl_order_free(&order);
+        SL_TRY(status);
+        if (result.moves == 0 && chain >= 3)
+            return SL_OK; /* nothing can be moved */
+        moves = moves < 4000000 ? moves * 2 : moves;
+    }
+    return SL_OK;
+}
+
+static void *work(void *argument) {
+    worker *w = argument;
+    w->status = run_chains(w);
+    if (w->status != SL_OK)
+        snprintf(w->error, sizeof w->error, "%s", sl_error_text());
+    return NULL;
+}
+
+static int thread_count(const sl_plan_options *options) {
+    long count = options->threads > 0 ? options->threads : sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > MOST_THREADS ? MOST_THREADS : (int)count;
+}
+
+/* Runs the workers; where a thread cannot be had, its work is done here. */
+static void run_workers(worker *workers, int count) {
+    pthread_t thread[MOST_THREADS];
+    int started[MOST_THREADS] = {0};
+    for (int i = 1; i < count; i++)
+        started[i] = pthread_create(&thread[i], NULL, work, &workers[i]) == 0;
+    work(&workers[0]);
+    for (int i = 1; i < count; i++) {
+        if (started[i])
+            pthread_join(thread[i], NULL);
+        else
+            work(&workers[i]);
+    }
+}
+
+static sl_status collect(search *s, worker *workers, int count) {
+    sl_status status = SL_OK;
+    for (int i = 0; i < count && status == SL_OK; i++)
+        if ((status = workers[i].status) != SL_OK)
+            sl_error(status, "%s", workers[i].error);
+    for (int i = 0; i < count; i++) {
+        if (status == SL_OK && workers[i].improved && workers[i].makespan < s->starts[0].makespan) {
+            sl_order_free(&s->starts[0].order);
+            s->starts[0] =
+                (start){.order = workers[i].best, .makespan = workers[i].makespan, .name = "optimal"};
+        } else {
+            sl_order_free(&workers[i].best);
+        }
+    }
+    return status;
+}
+
+static sl_status anneal(search *s) {
+    worker workers[MOST_THREADS] = {0};
+    int count = thread_count(s->options);
+    sl_status status = SL_OK;
+    for (int i = 0; i < count && status == SL_OK; i++) {
+        workers[i] = (worker){.search = s, .index = i, .threads = count, .makespan = s->starts[0].makespan};
+        status = sl_order_copy(&s->starts[0].order, &workers[i].best);
+    }
+    if (status == SL_OK)
+        run_workers(workers, count);
+    sl_status failed = status;
+    status = collect(s, workers, count);
+    return failed != SL_OK ? failed : status;
+}
+
+/* ---- the whole ---- */
+
+static sl_status refuse(const search *s) {
+    const sl_relaxation *r = &s->relaxation;
+    if (r->impossible)
+        return sl_error(
+            SL_ENONE,
+            "no schedule fits into the memory limit: rank %d needs at least %g, over its limit of %g",
+            r->impossible_rank, r->impossible_memory, s->problem->limit[r->impossible_rank]);
+    return sl_error(SL_ENONE, "no schedule was found that fits into the memory limit");
+}
+
+static sl_status search_orders(search *s) {
+    SL_TRY(sl_relaxation_make(s->problem, 1, &s->relaxation));
+    SL_TRY(sl_relaxation_bound(&s->relaxation, &s->bound));
+    SL_TRY(add_families(s));
+    if (!proven(s))
+        SL_TRY(add_portfolio(s));
+    if (s->start_count == 0)
+        return refuse(s);
+    return proven(s) || now() >= s->deadline ? SL_OK : anneal(s);
+}
+
+static sl_status finish(search *s, sl_plan *plan) {
+    const char *name = strcmp(s->options->schedule, "auto") == 0 ? s->starts[0].name : s->options->schedule;
+    SL_TRY(sl_plan_of_order(s->problem, &s->starts[0].order, name, plan));
+    plan->bound = s->bound > plan->bound ? s->bound : plan->bound;
+    plan->solve = now() - s->begin;
+    return SL_OK;
+}
+
+sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *options, sl_plan *plan) {
+    *plan = (sl_plan){0};
+    if (strcmp(options->schedule, "auto") != 0 && strcmp(options->schedule, "optimal") != 0)
+        return sl_plan_make(problem, options->schedule, plan);
+    search s = {.problem = problem, .options = options, .begin = now()};
+    s.deadline = s.begin + sl_from_ms(options->time_limit * 1e3);
+    sl_status status = search_orders(&s);
+    if (status == SL_OK)
+        status = finish(&s, plan);
+    for (int i = 0; i < s.start_count; i++)
+        sl_order_free(&s.starts[i].order);
+    sl_relaxation_free(&s.relaxation);
+    return status;
+}
