@@ -1,6 +1,8 @@
 /* slackline plan: a schedule for a problem. */
+#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/planning.h"
+#include "plan/search/cut.h"
 #include "plan/search/family.h"
 
 #include <stdio.h>
@@ -27,12 +29,14 @@ static void print_help(void) {
            "Example: slackline plan examples/four-ranks.yaml --set pipeline.links.list.0.latency_ms=60\n");
 }
 
-static sl_status make_plan(const sl_planning *planning, sl_plan *plan) {
+static sl_status make_plan(sl_planning *planning, sl_plan *plan) {
     double standard = strcmp(planning->schedule, "optimal") == 0 ? 10 : 1;
     sl_plan_options options = {.schedule = planning->schedule,
                                .time_limit = planning->time_limit < 0 ? standard : planning->time_limit,
                                .seed = planning->seed,
                                .exact = 1};
+    SL_TRY(sl_cut_choose(&planning->problem,
+                         sl_clock_now(sl_clock_real()) + sl_from_ms(options.time_limit * 500)));
     SL_TRY(sl_plan_search(&planning->problem, &options, plan));
     return sl_plan_prove(&planning->problem, plan);
 }

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "plan/search/bound.h"
+#include "plan/search/cut.h"
 #include "plan/search/family.h"
 #include "plan/search/slack.h"
 #include "plan/timing/replay.h"
@@ -60,6 +61,11 @@ static sl_status measure_memory(const sl_problem *p, sl_plan *plan) {
     return SL_OK;
 }
 
+/* Where stages are cut from layers, another cut might be shorter: the bound holds for all. */
+static sl_status bound_of(const sl_problem *p, int deep, sl_time *bound) {
+    return p->layers ? sl_cut_bound(p, bound) : sl_lower_bound(p, deep, bound);
+}
+
 /* Everything about a plan whose order is set. */
 static sl_status fill(const sl_problem *p, sl_plan *plan) {
     SL_TRY(sl_lower(p, &plan->order, &plan->program));
@@ -73,7 +79,7 @@ static sl_status fill(const sl_problem *p, sl_plan *plan) {
         sl_time work = rank_work(p, &plan->order, rank);
         plan->ideal = work > plan->ideal ? work : plan->ideal;
     }
-    SL_TRY(sl_lower_bound(p, 0, &plan->bound));
+    SL_TRY(bound_of(p, 0, &plan->bound));
     return measure_losses(p, plan);
 }
 
@@ -105,7 +111,7 @@ void sl_plan_free(sl_plan *plan) {
 
 sl_status sl_plan_prove(const sl_problem *problem, sl_plan *plan) {
     sl_time bound;
-    SL_TRY(sl_lower_bound(problem, 1, &bound));
+    SL_TRY(bound_of(problem, 1, &bound));
     plan->bound = bound > plan->bound ? bound : plan->bound;
     return SL_OK;
 }

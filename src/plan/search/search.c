@@ -221,7 +221,8 @@ static sl_status search_orders(search *s) {
 static sl_status finish(search *s, sl_plan *plan) {
     const char *name = strcmp(s->options->schedule, "auto") == 0 ? s->starts[0].name : s->options->schedule;
     SL_TRY(sl_plan_of_order(s->problem, &s->starts[0].order, name, plan));
-    plan->bound = s->bound > plan->bound ? s->bound : plan->bound;
+    if (!s->problem->layers) /* with layers it is the bound of this cut only */
+        plan->bound = s->bound > plan->bound ? s->bound : plan->bound;
     plan->solve = now() - s->begin;
     return SL_OK;
 }
