@@ -221,6 +221,8 @@ static sl_status print_text(const sl_planning *planning, const sl_plan *plan, FI
     if (plan->dependency_loss || plan->blocking_loss)
         fprintf(out, "lost to links: %.12g ms by dependencies, %.12g ms by blocking\n",
                 ms(plan->dependency_loss), ms(plan->blocking_loss));
+    if (plan->why[0])
+        fprintf(out, "%s: %s ms\n", plan->schedule, plan->why);
     fprintf(out, "planned in %.3g ms\n", sl_to_ms(plan->solve));
     return SL_OK;
 }

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from slackline import command, delay, expect, finish, folder, plan, problem, refused, run, source, write  # noqa: E402
 
 # ---- the JSON object: every field of docs/formats.md, and they agree with each other ----
-fields = {"format": str, "schedule": str, "placement": str, "ranks": int, "stages": int, "microbatches": int,
+fields = {"format": str, "schedule": str, "why": str, "placement": str, "ranks": int, "stages": int, "microbatches": int,
           "makespan_ms": float, "span_ms": float, "ideal_ms": float, "bubble": dict, "lower_bound_ms": float, "gap": float,
           "peak_memory": list, "memory_ok": bool, "warmup": list, "links": list, "ops": list, "transfers": list,
           "lost": dict, "solve_ms": float}
@@ -139,7 +139,7 @@ refused(2, "one problem file at a time", "plan", problem, problem)
 refused(2, "no --order", "simulate", problem)
 refused(2, "no-such.yaml", "plan", "no-such.yaml")
 refused(2, "no-such.csv", "simulate", problem, "--order", "no-such.csv")
-refused(2, "is no schedule; there are auto, gpipe, 1f1b, zb-h1, zb-h2, adaptra", "plan", problem, "--schedule", "best")
+refused(2, "is no schedule; there are auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra", "plan", problem, "--schedule", "best")
 refused(2, "'microbatches' must be from 1", "plan", problem, "--set", "pipeline.microbatches=0")
 refused(2, "'microbatches' times stages", "plan", problem, "--set", "pipeline.microbatches=65536", "--set", "pipeline.ranks=512")
 refused(2, "", "plan", problem, "--set", "pipeline.microbatches")

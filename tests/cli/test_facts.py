@@ -53,7 +53,7 @@ for limit in range(1, 13):
     expect(kept["warmup"][0] == limit, f"limit {limit}: {kept['warmup']}")
 balanced = plan("plan", problem, "--schedule", "adaptra", "--set", "pipeline.memory.limit=10")
 expect(balanced["warmup"] == [10, 7, 4, 1] and balanced["makespan_ms"] == 390, f"algorithm 1: {balanced['warmup']}")
-refused(1, "no schedule fits into the memory limit: adaptra needs memory of at least 1 on rank 0", "plan", problem, "--set", "pipeline.memory.limit=0.5")
+refused(1, "no schedule fits into the memory limit: rank 0 needs at least 1, over its limit of 0.5", "plan", problem, "--set", "pipeline.memory.limit=0.5")
 over = plan("simulate", problem, "--order", order, *limited)
 expect(over["memory_ok"] is False and over["peak_memory"][0] >= 7, "simulate tells an order over the limit and goes on")
 

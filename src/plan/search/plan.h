@@ -9,6 +9,7 @@
 
 typedef struct sl_plan {
     char schedule[32]; /* family's name, or "file" */
+    char why[240];     /* auto: what else was tried; else empty */
     sl_order order;
     sl_program program;
     sl_timeline timeline;

@@ -84,17 +84,17 @@ static json_t *warmup_json(const sl_problem *p, const sl_plan *plan) {
 
 static json_t *plan_json(const sl_problem *p, const sl_plan *plan) {
     double span_bubble = plan->span > 0 ? (double)(plan->span - plan->ideal) / (double)plan->span : 0;
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:{s:f, s:f}, s:o, s:f, s:o, s:b, s:o, "
-                     "s:o, s:o, s:o, s:{s:o, s:o}, s:o}",
-                     "format", "slackline-plan-1", "schedule", plan->schedule, "placement",
-                     sl_placement_name(p->placement), "ranks", p->ranks, "stages", p->stages, "microbatches",
-                     p->microbatches, "makespan_ms", ms(plan->makespan), "span_ms", ms(plan->span),
-                     "ideal_ms", ms(plan->ideal), "bubble", "makespan", sl_timeline_bubble(&plan->timeline),
-                     "span", span_bubble, "lower_bound_ms", ms(plan->bound), "gap", sl_plan_gap(plan),
-                     "peak_memory", peak_json(p, plan), "memory_ok", plan->memory_ok, "warmup",
-                     warmup_json(p, plan), "links", links_json(p, plan), "ops", ops_json(plan), "transfers",
-                     transfers_json(plan), "lost", "dependency_ms", ms(plan->dependency_loss), "blocking_ms",
-                     ms(plan->blocking_loss), "solve_ms", ms(plan->solve));
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:{s:f, s:f}, s:o, s:f, s:o, s:b, s:o, "
+        "s:o, s:o, s:o, s:{s:o, s:o}, s:o}",
+        "format", "slackline-plan-1", "schedule", plan->schedule, "why", plan->why, "placement",
+        sl_placement_name(p->placement), "ranks", p->ranks, "stages", p->stages, "microbatches",
+        p->microbatches, "makespan_ms", ms(plan->makespan), "span_ms", ms(plan->span), "ideal_ms",
+        ms(plan->ideal), "bubble", "makespan", sl_timeline_bubble(&plan->timeline), "span", span_bubble,
+        "lower_bound_ms", ms(plan->bound), "gap", sl_plan_gap(plan), "peak_memory", peak_json(p, plan),
+        "memory_ok", plan->memory_ok, "warmup", warmup_json(p, plan), "links", links_json(p, plan), "ops",
+        ops_json(plan), "transfers", transfers_json(plan), "lost", "dependency_ms", ms(plan->dependency_loss),
+        "blocking_ms", ms(plan->blocking_loss), "solve_ms", ms(plan->solve));
 }
 
 sl_status sl_plan_write_json(const sl_problem *p, const sl_plan *plan, FILE *out) {

@@ -21,6 +21,7 @@
 typedef struct start {
     sl_order order;
     sl_time makespan;
+    double memory; /* of the rank that needs most */
     const char *name;
 } start;
 
@@ -31,6 +32,7 @@ typedef struct search {
     sl_time bound, begin, deadline;
     start starts[MOST_STARTS]; /* shortest first */
     int start_count;
+    char tried[200]; /* what the families take */
 } search;
 
 static sl_time now(void) {
@@ -39,21 +41,39 @@ static sl_time now(void) {
 
 /* ---- starting orders ---- */
 
-/* Takes over `order`: into its place by makespan, or away when it passes the limit or is beyond the last. */
+static double most_memory(const sl_problem *p, const sl_plan *plan) {
+    double most = 0;
+    for (int rank = 0; rank < p->ranks; rank++)
+        most = plan->peak_memory[rank] > most ? plan->peak_memory[rank] : most;
+    return most;
+}
+
+static int better(const start *a, const start *b) {
+    return a->makespan != b->makespan ? a->makespan < b->makespan : a->memory < b->memory;
+}
+
+/* Takes over `order`: into its place by makespan and memory, or away when it passes the limit or is beyond
+ * the last. */
 static sl_status add_start(search *s, sl_order *order, const char *name) {
     sl_plan plan;
     sl_status status = sl_plan_of_order(s->problem, order, name, &plan);
     int fits = status == SL_OK && plan.memory_ok, i = s->start_count;
-    sl_time makespan = plan.makespan;
+    start added = {.order = *order, .makespan = plan.makespan, .name = name};
+    if (fits)
+        added.memory = most_memory(s->problem, &plan);
     sl_plan_free(&plan);
     if (!fits || s->start_count == MOST_STARTS) {
         sl_order_free(order);
         return status == SL_ENOMEM ? status : SL_OK;
     }
-    for (; i > 0 && makespan < s->starts[i - 1].makespan; i--)
+    for (; i > 0 && better(&added, &s->starts[i - 1]); i--)
         s->starts[i] = s->starts[i - 1];
-    s->starts[i] = (start){.order = *order, .makespan = makespan, .name = name};
+    s->starts[i] = added;
     s->start_count++;
+    size_t used = strlen(s->tried);
+    if (strcmp(name, "optimal") != 0)
+        snprintf(s->tried + used, sizeof s->tried - used, "%s%s %.6g", used ? ", " : "", name,
+                 sl_to_ms(added.makespan));
     return SL_OK;
 }
 
@@ -207,10 +227,14 @@ static sl_status refuse(const search *s) {
     return sl_error(SL_ENONE, "no schedule was found that fits into the memory limit");
 }
 
+/* The deep bound takes longer than the families, which often meet the other one. */
 static sl_status search_orders(search *s) {
+    SL_TRY(sl_lower_bound(s->problem, 0, &s->bound));
+    SL_TRY(add_families(s));
+    if (proven(s))
+        return SL_OK;
     SL_TRY(sl_relaxation_make(s->problem, 1, &s->relaxation));
     SL_TRY(sl_relaxation_bound(&s->relaxation, &s->bound));
-    SL_TRY(add_families(s));
     if (!proven(s))
         SL_TRY(add_portfolio(s));
     if (s->start_count == 0)
@@ -221,6 +245,8 @@ static sl_status search_orders(search *s) {
 static sl_status finish(search *s, sl_plan *plan) {
     const char *name = strcmp(s->options->schedule, "auto") == 0 ? s->starts[0].name : s->options->schedule;
     SL_TRY(sl_plan_of_order(s->problem, &s->starts[0].order, name, plan));
+    snprintf(plan->why, sizeof plan->why, "%s; tried %s",
+             s->starts[0].makespan <= s->bound ? "nothing can be shorter" : "the shortest found", s->tried);
     if (!s->problem->layers) /* with layers it is the bound of this cut only */
         plan->bound = s->bound > plan->bound ? s->bound : plan->bound;
     plan->solve = now() - s->begin;
