@@ -13,17 +13,51 @@ typedef struct rule {
     quota quota;
     sl_list_tie tie;
     int patience; /* in quarters of the longest op */
+    int flight; /* most microbatches between F and W of a stage, in halves of the ranks; -1: one, 0: no cap */
 } rule;
 
+/* clang-format off */
 static const rule rules[SL_PORTFOLIO] = {
-    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0},    {NO_KEYS, NO_QUOTA, SL_BROADEST, 0},
-    {NO_KEYS, ONE_F_ONE_B, SL_OLDEST, 0}, {NO_KEYS, ONE_F_ONE_B, SL_BROADEST, 0},
-    {NO_KEYS, DEEP, SL_OLDEST, 0},        {NO_KEYS, DEEP, SL_BROADEST, 0},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0},    {BY_TAIL, NO_QUOTA, SL_OLDEST, 1},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4},    {BY_TAIL, ONE_F_ONE_B, SL_OLDEST, 0},
-    {BY_HEAD, NO_QUOTA, SL_OLDEST, 0},    {BY_HEAD, NO_QUOTA, SL_OLDEST, 2},
-    {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 0}, {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 4},
+    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 0},     {NO_KEYS, NO_QUOTA, SL_BROADEST, 0, 0},
+    {NO_KEYS, ONE_F_ONE_B, SL_OLDEST, 0, 0},  {NO_KEYS, ONE_F_ONE_B, SL_BROADEST, 0, 0},
+    {NO_KEYS, DEEP, SL_OLDEST, 0, 0},         {NO_KEYS, DEEP, SL_BROADEST, 0, 0},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0},     {BY_TAIL, NO_QUOTA, SL_OLDEST, 1, 0},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0},     {BY_TAIL, ONE_F_ONE_B, SL_OLDEST, 0, 0},
+    {BY_HEAD, NO_QUOTA, SL_OLDEST, 0, 0},     {BY_HEAD, NO_QUOTA, SL_OLDEST, 2, 0},
+    {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 0, 0},  {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 4, 0},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, -1},    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, -1},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 1},     {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 1},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 2},     {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 4},
 };
+/* clang-format on */
+
+static void append(const sl_problem *p, sl_order *order, int stage, int kind, int microbatch) {
+    int rank = sl_problem_rank(p, stage);
+    order->ops[rank][order->count[rank]++] = (sl_op){.stage = stage, .microbatch = microbatch, .kind = kind};
+}
+
+sl_status sl_serial_order(const sl_problem *p, sl_order *order) {
+    int most = 0;
+    for (int rank = 0; rank < p->ranks; rank++) {
+        int ops = sl_problem_rank_ops(p, rank, 3);
+        most = ops > most ? ops : most;
+    }
+    SL_TRY(sl_order_make(p->ranks, most, order));
+    for (int m = 0; m < p->microbatches; m++) {
+        for (int s = 0; s < p->stages; s++)
+            if (sl_problem_runs(p, s, m))
+                append(p, order, s, SL_F, m);
+        for (int s = p->stages - 1; s >= 0; s--)
+            if (sl_problem_runs(p, s, m)) {
+                append(p, order, s, SL_I, m);
+                append(p, order, s, SL_W, m);
+            }
+    }
+    sl_status status = sl_order_split(p, order);
+    if (status != SL_OK)
+        sl_order_free(order);
+    return status;
+}
 
 static int stages_per_rank(const sl_problem *p) {
     return p->stages / p->ranks;
@@ -66,9 +100,13 @@ static sl_status make_keys(const sl_relaxation *r, key_source source, int64_t **
 static sl_status schedule(const sl_relaxation *r, const rule *chosen, int *warmup, sl_order *order) {
     const sl_problem *p = r->problem;
     int64_t *keys = NULL;
+    int *flight = warmup + p->ranks, cap = chosen->flight * p->ranks / 2;
+    for (int stage = 0; stage < p->stages; stage++)
+        flight[stage] = cap > 1 ? cap : 1;
     if (chosen->keys != NO_KEYS)
         SL_TRY(make_keys(r, chosen->keys, &keys));
     sl_list_rule list = {.warmup = warmup,
+                         .flight = chosen->flight != 0 ? flight : NULL,
                          .limited = 1,
                          .tie = chosen->tie,
                          .key = keys,
@@ -81,7 +119,7 @@ static sl_status schedule(const sl_relaxation *r, const rule *chosen, int *warmu
 sl_status sl_portfolio_order(const sl_relaxation *r, int index, sl_order *order) {
     const sl_problem *p = r->problem;
     int *warmup;
-    SL_TRY(sl_alloc(&warmup, (size_t)p->ranks, sizeof *warmup));
+    SL_TRY(sl_alloc(&warmup, (size_t)p->ranks + (size_t)p->stages, sizeof *warmup));
     for (int rank = 0; rank < p->ranks; rank++)
         warmup[rank] = quota_of(p, rules[index].quota, rank);
     sl_status status = schedule(r, &rules[index], warmup, order);

@@ -6,7 +6,11 @@
 #include "plan/search/relaxation.h"
 
 /** How many rules there are. */
-#define SL_PORTFOLIO 14
+#define SL_PORTFOLIO 20
+
+/** The least that any schedule holds: one microbatch after the other, forwards and backwards through all
+ * stages. Free with sl_order_free. */
+sl_status sl_serial_order(const sl_problem *problem, sl_order *order);
 
 /** The order of rule `index`, within the memory limit, in the problem's parts. SL_ENONE: the rule gets stuck
  * there. Free with sl_order_free. */

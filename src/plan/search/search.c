@@ -100,13 +100,19 @@ static sl_status add_portfolio(search *s) {
         sl_order order;
         if (s->start_count > 0 && now() >= s->deadline)
             return SL_OK;
+        if (s->start_count > 0 && i >= SL_PORTFOLIO - 6 && s->problem->stages == s->problem->ranks)
+            break; /* caps on what is in flight help where ranks hold several stages */
         sl_status status = sl_portfolio_order(&s->relaxation, i, &order);
         if (status == SL_OK)
             SL_TRY(add_start(s, &order, "optimal"));
         else if (status == SL_ENOMEM)
             return status;
     }
-    return SL_OK;
+    sl_order serial;
+    if (s->start_count > 0)
+        return SL_OK;
+    SL_TRY(sl_serial_order(s->problem, &serial));
+    return add_start(s, &serial, "optimal");
 }
 
 /* ---- annealing on several threads ---- */
