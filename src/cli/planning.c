@@ -248,7 +248,7 @@ static sl_status print_to(const sl_planning *planning, const sl_plan *plan, FILE
     case 'j':
         return sl_plan_write_json(&planning->problem, plan, out);
     case 'c':
-        return sl_order_write_csv(&plan->order, out);
+        return sl_order_write_csv(&planning->problem, &plan->order, out);
     case 's':
         return print_svg(plan, out);
     default:
