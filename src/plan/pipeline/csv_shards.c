@@ -23,7 +23,7 @@ static const char *check_shard(const sl_csv_shard *shard, stage_state *stage) {
         stage->unsharded = 1;
         return NULL;
     case SL_CSV_RESHARD:
-        if (!stage->unsharded)
+        if (stage->used && !stage->unsharded)
             return "the stage is not unsharded";
         stage->unsharded = 0;
         return NULL;
