@@ -167,7 +167,7 @@ def run_all(cases):
     processes = [context.Process(target=worker, args=(rank, cases, results)) for rank in range(MOST_RANKS)]
     for process in processes:
         process.start()
-    wanted, got, ended = sum(case[1] for case in cases), {}, []
+    wanted, got, ended = sum(c[1] for c in cases), {}, []
     until = time.monotonic() + 150
     while len(got) < wanted and not ended and time.monotonic() < until:
         try:
@@ -184,6 +184,23 @@ def run_all(cases):
     return got, ended
 
 
+def damaged(cases):
+    """Runs of two files that PyTorch takes and that give wrong numbers without a word: sends swapped, which the command
+    refuses, and REDUCE_GRAD left out."""
+    label, ranks, stages, microbatches, _, path = next(c for c in cases if c[0] == "1f1b-linear-3-7-0")
+    text = open(path).read()
+    swapped = text.replace("0SEND_F0,0F1,0SEND_F1", "0F1,0SEND_F1,0SEND_F0")
+    unreduced = text.replace(",0REDUCE_GRAD", "")
+    assert swapped != text and unreduced != text
+    for form, content in (("swapped", swapped), ("unreduced", unreduced)):
+        with open(f"{path}.{form}", "w") as file:
+            file.write(content)
+    done = slackline("simulate", os.path.join(folder, label + ".yaml"), "--order", path + ".swapped")
+    assert done.returncode == 2 and ":1: column 4: message 0 from rank 0 to rank 1" in done.stderr, done.stderr
+    return [(f"{label}-{form}", ranks, stages, microbatches, f"{path}.{form}", "compute_comms")
+            for form in ("swapped", "unreduced")]
+
+
 def main():
     failures = 0
     begin = time.monotonic()
@@ -194,7 +211,8 @@ def main():
         assert any(label.startswith(name + "-linear") for label, *_ in cases), f"{name} was not exported"
     runs = [case[:4] + (path, form) for case in cases for path, form in
             ((case[4], "compute_only"), (case[5], "compute_comms"))]
-    got, ended = run_all(runs)
+    wrong_runs = damaged(cases)
+    got, ended = run_all(runs + wrong_runs)
     for text in ended:
         print("FAILED:", text)
         failures += 1
@@ -203,6 +221,12 @@ def main():
             if (index, rank) not in got or got[index, rank]:
                 print(f"FAILED: {label} as {form}, rank {rank}: {got.get((index, rank), 'did not run')}")
                 failures += 1
+    for index, (label, ranks, *_) in enumerate(wrong_runs, len(runs)):
+        said = [got.get((index, rank), "did not run") for rank in range(ranks)]
+        print(f"{label}: {'; '.join(text for text in said if text) or 'as in sequence'}")
+        if not any(text and ("differ" in text or "in sequence" in text) for text in said):
+            print(f"FAILED: {label} was not noticed by this test")
+            failures += 1
     for label, ranks, stages, microbatches, csv, comms in cases:
         lowered = f"{csv}.lowered.0"
         if os.path.exists(lowered) and open(lowered, newline="").read().replace("\r\n", "\n") != open(comms).read():
