@@ -106,13 +106,14 @@ static sl_status refuse_cycle(const sweep *s, int first) {
     int length = 0, rank = first;
     do {
         const sl_op *op = waiting(s, rank);
-        length += snprintf(text + length, sizeof text - (size_t)length,
-                           "%s%d%s%d in line %d, column %d waits for %d%s%d of rank %d", length ? ", " : "",
-                           op->stage, sl_op_name(op->kind), op->microbatch, r->row[rank].line,
-                           r->row[rank].column[s->next[rank]], needed_stage(r->problem, op),
-                           op->kind == SL_F ? "F" : "I or B", op->microbatch, awaited(s, rank));
+        length += snprintf(
+            text + length, sizeof text - (size_t)length,
+            "%s%d%s%d in line %d, column %d waits for the %s of stage %d, microbatch %d from rank %d",
+            length ? ", " : "", op->stage, sl_op_name(op->kind), op->microbatch, r->row[rank].line,
+            r->row[rank].column[s->next[rank]], op->kind == SL_F ? "activation" : "gradient",
+            needed_stage(r->problem, op), op->microbatch, awaited(s, rank));
         rank = awaited(s, rank);
-    } while (rank != first && length < (int)sizeof text - 200); /* a link is at most 130 characters */
+    } while (rank != first && length < (int)sizeof text - 200); /* a link is at most 130 long */
     return sl_error(SL_EINVAL, "%s:%d: column %d: deadlock: %s%s", r->file, r->row[first].line,
                     r->row[first].column[s->next[first]], text, rank == first ? "" : ", and so on");
 }
