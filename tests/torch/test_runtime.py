@@ -33,10 +33,14 @@ TIMES = {"F": 10, "I": 11, "W": 7}
 
 
 def write_both(label, *arguments):
-    """Both forms of what the command prints; the error text when it refuses."""
+    """Both forms of what the command prints; the error text when it refuses. A search may end elsewhere the second time,
+    so its order is read back for the second form."""
+    problem, first = arguments[1], os.path.join(folder, label + ".csv")
     for form in ("csv", "csv-comms"):
-        path = os.path.join(folder, f"{label}.{form}")
-        done = slackline(*arguments, "--time-limit", "0.2", "--format", form, "-o", path)
+        if form == "csv-comms" and arguments[-1] in ("auto", "optimal"):
+            arguments = ("simulate", problem, "--order", first)
+        done = slackline(*arguments, "--time-limit", "0.2", "--format", form, "-o",
+                         os.path.join(folder, f"{label}.{form}"))
         if done.returncode:
             return done.stderr
     return ""
