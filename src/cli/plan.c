@@ -9,7 +9,8 @@
 #include <string.h>
 
 static void print_help(void) {
-    printf("Usage: slackline plan PROBLEM [--schedule NAME|auto|optimal] [--format json|text|csv|svg] [-o "
+    printf("Usage: slackline plan PROBLEM [--schedule NAME|auto|optimal] [--format "
+           "json|text|csv|csv-comms|svg] [-o "
            "FILE]\n"
            "                      [--set KEY=VALUE]... [--time-limit S]\n\n"
            "Plans a schedule for the pipeline of the problem file PROBLEM (YAML; - is standard input).\n\n"
@@ -19,7 +20,8 @@ static void print_help(void) {
     printf("      %-9s the result of a longer search (CrossUD, CrossLoop, CrossWave)\n", "optimal");
     for (const sl_family *family = sl_families; family->name; family++)
         printf("      %-9s %s\n", family->name, family->help);
-    printf("  --format FORM     text (a chart, the default), json, csv (PyTorch's order), svg\n"
+    printf("  --format FORM     text (a chart, the default), json, csv (PyTorch's order), svg,\n"
+           "                    csv-comms (PyTorch's order with its messages)\n"
            "  -o FILE           write there, completely or not at all\n"
            "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
            "  --time-limit S    seconds for auto (default 1) and optimal (default 10); it ends earlier when "

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "plan/draw/svg.h"
 #include "plan/draw/text.h"
+#include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 
 #include <errno.h>
@@ -123,11 +124,11 @@ static sl_status parse(const char *command, int argc, char **argv, sl_planning *
         return sl_error(SL_EINVAL, "simulate: no --order FILE; see slackline simulate --help");
     if (simulates && strcmp(p->problem_file, "-") == 0 && strcmp(p->order_file, "-") == 0)
         return sl_error(SL_EINVAL, "simulate: problem and order cannot both come from standard input");
-    static const char *const formats[] = {"text", "json", "csv", "svg"};
+    static const char *const formats[] = {"text", "json", "csv", "csv-comms", "svg"};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (strcmp(p->format, formats[i]) == 0)
             return SL_OK;
-    return sl_error(SL_EINVAL, "--format must be text, json, csv or svg, got '%s'", p->format);
+    return sl_error(SL_EINVAL, "--format must be text, json, csv, csv-comms or svg, got '%s'", p->format);
 }
 
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *p, int *help) {
@@ -248,7 +249,9 @@ static sl_status print_to(const sl_planning *planning, const sl_plan *plan, FILE
     case 'j':
         return sl_plan_write_json(&planning->problem, plan, out);
     case 'c':
-        return sl_order_write_csv(&plan->order, out);
+        return strcmp(planning->format, "csv") == 0
+                   ? sl_order_write_csv(&planning->problem, &plan->order, out)
+                   : sl_program_write_csv(&planning->problem, &plan->order, &plan->program, out);
     case 's':
         return print_svg(plan, out);
     default:

@@ -6,11 +6,11 @@
 #include <stdio.h>
 
 static const char usage[] =
-    "Usage: slackline simulate PROBLEM --order FILE [--format json|text|csv|svg] [-o FILE] [--set "
+    "Usage: slackline simulate PROBLEM --order FILE [--format json|text|csv|csv-comms|svg] [-o FILE] [--set "
     "KEY=VALUE]...\n\n"
     "Checks the order of FILE (CSV of PyTorch's pipelining, a line a rank) and times it on PROBLEM.\n\n"
     "  --order FILE      the order; compute_only and compute_comms forms are read\n"
-    "  --format FORM     text (a chart, the default), json, csv, svg\n"
+    "  --format FORM     text (a chart, the default), json, csv, csv-comms, svg\n"
     "  -o FILE           write there, completely or not at all\n"
     "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n\n"
     "Example: slackline plan examples/four-ranks.yaml --format csv -o order.csv\n"

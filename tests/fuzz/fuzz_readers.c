@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/yaml.h"
 #include "notice/record/record.h"
+#include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 #include "plan/search/plan.h"
 #include "run/train/run.h"
@@ -54,23 +55,50 @@ static void try_set(const char *text) {
     sl_document_close(&document);
 }
 
-static void try_order(const char *text, size_t size) {
+static sl_status read_order(const sl_problem *problem, const char *text, size_t size, sl_order *order) {
     char path[64];
-    sl_problem problem;
-    sl_order order;
+    sl_status status = SL_ESYS;
     int file = memfd_create("order", 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    if (file >= 0 && write(file, text, size) == (ssize_t)size &&
-        sl_problem_make(2, 2, 3, &problem) == SL_OK) {
-        if (sl_order_read_csv(path, &problem, &order) == SL_OK) {
-            sl_plan plan;
-            sl_plan_of_order(&problem, &order, "file", &plan);
-            sl_plan_free(&plan);
+    if (file >= 0 && write(file, text, size) == (ssize_t)size)
+        status = sl_order_read_csv(path, problem, order);
+    close(file);
+    return status;
+}
+
+/* What is read can be lowered and timed; its compute_comms form, where it has one, reads back as the same. */
+static void try_accepted(const sl_problem *problem, const sl_order *order) {
+    sl_plan plan;
+    sl_order again;
+    char *text = NULL;
+    size_t size = 0;
+    if (sl_plan_of_order(problem, order, "file", &plan) != SL_OK)
+        abort();
+    FILE *out = open_memstream(&text, &size);
+    sl_status status = sl_program_write_csv(problem, order, &plan.program, out);
+    fclose(out);
+    if (status == SL_OK) {
+        if (read_order(problem, text, size, &again) != SL_OK || !sl_order_equal(order, &again))
+            abort();
+        sl_order_free(&again);
+    }
+    free(text);
+    sl_plan_free(&plan);
+}
+
+/* The first byte chooses the placement. */
+static void try_order(const char *text, size_t size) {
+    sl_problem problem;
+    sl_order order;
+    sl_placement placement = size ? (sl_placement)((unsigned char)text[0] % SL_PLACEMENTS) : SL_LINEAR;
+    if (size && sl_problem_make(2, placement == SL_LINEAR ? 2 : 4, 2, &problem) == SL_OK) {
+        problem.placement = placement;
+        if (read_order(&problem, text + 1, size - 1, &order) == SL_OK) {
+            try_accepted(&problem, &order);
             sl_order_free(&order);
         }
         sl_problem_free(&problem);
     }
-    close(file);
 }
 
 static void try_ring(const uint8_t *data, size_t size) {

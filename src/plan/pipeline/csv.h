@@ -1,17 +1,26 @@
 /* Orders as CSV in the form of PyTorch's torch.distributed.pipelining: a line a rank, a cell an action such
- * as 0F7, 1I3, 2W5, 3B0; empty cells are idle. Both of its forms are read: compute_only, and compute_comms
- * with SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD cells, which are checked against the ops and dropped
- * (lowering makes its own). */
+ * as 0F7, 1I3, 2W5, 3B0, or (0F7;7B3)OVERLAP_F_B for a pair; empty cells are idle. Both of its forms are
+ * read: compute_only, and compute_comms with SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD cells, which are
+ * checked against the ops and dropped (lowering makes its own; plan/lower/comms_csv.h writes that form). */
 #ifndef SL_PLAN_PIPELINE_CSV_H
 #define SL_PLAN_PIPELINE_CSV_H
 
 #include "plan/pipeline/order.h"
 
-/** Reads and checks (sl_order_check). SL_EINVAL names file, line, column and cell. Free with sl_order_free.
- */
+/** Reads and checks: the cells, the ops (sl_order_check), sends against receives, sharding cells, and that
+ * the rows come to their ends (no deadlock). SL_EINVAL names file, line, column and cell; also when the
+ * problem has parts, which CSV cannot name. Free with sl_order_free. */
 sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_order *order);
 
-/** The compute_only form: the sequence, without idle cells. */
-sl_status sl_order_write_csv(const sl_order *order, FILE *out);
+/** The compute_only form: the sequence, without idle cells. SL_ENONE as sl_order_check_csv. */
+sl_status sl_order_write_csv(const sl_problem *problem, const sl_order *order, FILE *out);
+
+/** Whether an order has a CSV form that PyTorch runs as it is meant. SL_ENONE: its ops have parts, or the
+ * last stage runs its forwards in another order than the microbatches' (PyTorch takes the losses by
+ * position). */
+sl_status sl_order_check_csv(const sl_problem *problem, const sl_order *order);
+
+/** The cell of one op; of a pair both, `op` is its F and the B stands behind it. */
+void sl_op_write_csv(const sl_op *op, FILE *out);
 
 #endif

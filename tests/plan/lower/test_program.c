@@ -158,6 +158,34 @@ static void what_is_no_schedule_is_refused(void **state) {
     assert_fails(lower(2, 1, early, &program), SL_EINVAL, "stands before its F");
 }
 
+/* Two ranks, four stages as a V: 1 and 2 are on rank 1, where nothing is sent between them. */
+static void stages_of_one_rank_keep_their_sequence(void **state) {
+    (void)state;
+    static const struct {
+        const char *rank_1, *says;
+    } cases[] = {{"2F0 1F0 2B0 1B0", "rank 1, op 0: 2F0 stands before 1F0"},
+                 {"1F0 2F0 1B0 2B0", "rank 1, op 2: 1B0 stands before 2B0"},
+                 {"1F0 2F0 1I0 2I0 1W0 2W0", "rank 1, op 2: 1I0 stands before 2I0"},
+                 {"1F0 2F0 2I0 1I0 1W0 2W0", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sl_problem problem;
+        sl_order order;
+        sl_program program;
+        assert_ok(sl_problem_make(2, 4, 1, &problem));
+        problem.placement = SL_WAVE;
+        assert_ok(sl_order_make(2, 6, &order));
+        fill(&order, 0, "0F0 3F0 3B0 0B0");
+        fill(&order, 1, cases[i].rank_1);
+        if (cases[i].says)
+            assert_fails(sl_lower(&problem, &order, &program), SL_EINVAL, cases[i].says);
+        else
+            assert_ok(sl_lower(&problem, &order, &program));
+        sl_program_free(&program);
+        sl_order_free(&order);
+        sl_problem_free(&problem);
+    }
+}
+
 static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
     (void)state;
     sl_problem problem;
@@ -193,6 +221,7 @@ int main(void) {
         cmocka_unit_test(receives_are_queued_as_the_peer_sends),
         cmocka_unit_test(crossed_orders_are_a_deadlock_with_its_cycle),
         cmocka_unit_test(what_is_no_schedule_is_refused),
+        cmocka_unit_test(stages_of_one_rank_keep_their_sequence),
         cmocka_unit_test(every_failed_allocation_is_an_error_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

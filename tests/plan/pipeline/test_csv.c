@@ -174,15 +174,18 @@ static void what_is_written_reads_back(void **state) {
     size_t size;
     assert_ok(read_text("0F0,0F1,0I0,0W0,0B1\n1F0,1B0,1F1,1I1,1W1\n", 2, 2, &order));
     FILE *out = open_memstream(&text, &size);
-    assert_ok(sl_order_write_csv(&order, out));
+    sl_problem problem;
+    assert_ok(sl_problem_make(2, 2, 2, &problem));
+    assert_ok(sl_order_write_csv(&problem, &order, out));
     fclose(out);
     assert_string_equal(text, "0F0,0F1,0I0,0W0,0B1\n1F0,1B0,1F1,1I1,1W1\n");
     assert_ok(read_text(text, 2, 2, &again));
     assert_true(sl_order_equal(&order, &again));
     FILE *full = fopen("/dev/full", "w");
-    assert_fails(sl_order_write_csv(&order, full), SL_ESYS, "cannot be written");
+    assert_fails(sl_order_write_csv(&problem, &order, full), SL_ESYS, "cannot be written");
     fclose(full);
     free(text);
+    sl_problem_free(&problem);
     sl_order_free(&order);
     sl_order_free(&again);
 }

@@ -1,0 +1,75 @@
+/* What the files of the CSV reader share. csv_cells.c turns lines into ops and into the cells that PyTorch
+ * puts between them; csv_comms.c compares sends and receives with the ops and with each other, and looks at
+ * the sharding cells; csv_deadlock.c runs the rows against each other. Every finding names the file's line
+ * and column, and the cell. */
+#ifndef SL_PLAN_PIPELINE_CSV_READ_H
+#define SL_PLAN_PIPELINE_CSV_READ_H
+
+#include "plan/pipeline/order.h"
+
+/* A cell of the file and where it stands. */
+typedef struct sl_csv_cell {
+    const char *file;
+    int line, column;
+    const char *text; /* ended by 0, without blanks around */
+} sl_csv_cell;
+
+/* SEND_F, RECV_F, SEND_B or RECV_B. */
+typedef struct sl_csv_comm {
+    int32_t stage, microbatch;
+    int backward, receive;
+    int peer;   /* rank at the other end */
+    int before; /* ops of the rank that stand before it */
+    int line, column;
+} sl_csv_comm;
+
+typedef enum sl_csv_sharding { SL_CSV_UNSHARD, SL_CSV_RESHARD, SL_CSV_REDUCE_GRAD } sl_csv_sharding;
+
+typedef struct sl_csv_shard {
+    int32_t stage;
+    sl_csv_sharding kind;
+    int before;
+    int line, column;
+} sl_csv_shard;
+
+typedef struct sl_csv_row {
+    int line;
+    int *column; /* [op] cell that it came from */
+    sl_csv_comm *comm;
+    size_t comms, comm_capacity;
+    sl_csv_shard *shard;
+    size_t shards, shard_capacity;
+} sl_csv_row;
+
+typedef struct sl_csv_reader {
+    const sl_problem *problem;
+    sl_order *order; /* what has been read so far */
+    const char *file;
+    int rank;        /* whose line is read */
+    sl_csv_row *row; /* [ranks] */
+    int *most;       /* [ranks] ops there is room for: one more than may be, so that a surplus is seen */
+    size_t comms;    /* of all ranks; 0: the compute_only form */
+} sl_csv_reader;
+
+/** SL_EINVAL with the cell's place, its text and `why`. */
+sl_status sl_csv_refuse(const sl_csv_cell *cell, const char *why);
+
+/** "SEND_F" and so on. */
+const char *sl_csv_comm_name(int receive, int backward);
+
+/** The lines of a file into ops, comms and shards of each rank. Changes `content`. */
+sl_status sl_csv_read_lines(sl_csv_reader *reader, char *content, size_t size);
+
+/** Sends and receives, once the order is known to hold every op once: each comes once and on the right side
+ * of its op; between two ranks the sends of the one are, in order, the receives of the other, for PyTorch
+ * matches messages of two ranks by nothing but their order. */
+sl_status sl_csv_check_comms(const sl_csv_reader *reader);
+
+/** UNSHARD and RESHARD of a stage in turn and around its ops, REDUCE_GRAD once, behind its last W or B. */
+sl_status sl_csv_check_shards(const sl_csv_reader *reader);
+
+/** Runs all rows against each other: an op waits for its message, which leaves with its SEND cell or, where
+ * there is none, with the op that makes it. Receives do not wait. */
+sl_status sl_csv_check_deadlock(const sl_csv_reader *reader);
+
+#endif
