@@ -7,6 +7,7 @@
 #include "plan/draw/text.h"
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
+#include "plan/pipeline/layers.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -201,6 +202,17 @@ static void print_ranks(const sl_problem *p, const sl_plan *plan, FILE *out) {
     fputc('\n', out);
 }
 
+/* What the stages hold where they were cut from layers. */
+static void print_cut(const sl_problem *p, FILE *out) {
+    int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
+    if (!p->layers)
+        return;
+    fprintf(out, "layers      ");
+    for (int stage = 0; stage < stages; stage++)
+        fprintf(out, "%s %d-%d", stage ? "," : "", p->layers->first[stage], p->layers->first[stage + 1] - 1);
+    fputc('\n', out);
+}
+
 static void print_links(const sl_problem *p, const sl_plan *plan, FILE *out) {
     for (int r = 0; r + 1 < p->ranks; r++) {
         const sl_link *link = &p->link[r * p->ranks + r + 1];
@@ -217,6 +229,7 @@ static sl_status print_text(const sl_planning *planning, const sl_plan *plan, FI
     fputs("\n\n", out);
     SL_TRY(sl_draw_text(&plan->timeline, &options, out));
     fputs("F forward, I backward for the input, W for the weights, B both; then the microbatch\n\n", out);
+    print_cut(p, out);
     print_ranks(p, plan, out);
     print_links(p, plan, out);
     if (plan->dependency_loss || plan->blocking_loss)

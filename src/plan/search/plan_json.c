@@ -1,9 +1,11 @@
 /* The plan as JSON, format slackline-plan-1 (docs/formats.md). */
 #include "base/memory.h"
+#include "plan/pipeline/layers.h"
 #include "plan/search/plan.h"
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 static json_t *ms(sl_time t) {
     return json_real(sl_to_ms(t));
@@ -38,34 +40,61 @@ static int compare_starts(const void *a, const void *b) {
     return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : x < y ? -1 : x > y;
 }
 
-static json_t *ops_json(const sl_plan *plan) {
-    int count = plan->timeline.spans;
-    const sl_span **sorted;
-    if (sl_alloc(&sorted, (size_t)count, sizeof(const sl_span *)) != SL_OK)
-        return NULL;
-    for (int i = 0; i < count; i++)
-        sorted[i] = &plan->timeline.span[i];
-    qsort(sorted, (size_t)count, sizeof(const sl_span *), compare_starts);
-    json_t *ops = json_array();
-    for (int i = 0; i < count; i++)
-        append(&ops, json_pack("{s:i, s:s, s:i, s:i, s:o, s:o}", "rank", sorted[i]->rank, "op",
-                               sl_op_name(sorted[i]->op.kind), "stage", sorted[i]->op.stage, "microbatch",
-                               sorted[i]->op.microbatch, "start_ms", ms(sorted[i]->start), "end_ms",
-                               ms(sorted[i]->end)));
-    sl_free(sorted);
-    return ops;
+/* One item of a long list, on a line of its own: the whole would take gigabytes as a tree. Takes over `item`.
+ */
+static int dump_item(json_t *item, int first, FILE *out) {
+    fputs(first ? "\n  " : ",\n  ", out);
+    int failed = !item || json_dumpf(item, out, JSON_REAL_PRECISION(15)) != 0;
+    json_decref(item);
+    return failed;
 }
 
-static json_t *transfers_json(const sl_plan *plan) {
-    json_t *transfers = json_array();
+static json_t *op_json(const sl_problem *p, const sl_span *span) {
+    json_t *item = json_pack("{s:i, s:s, s:i, s:i, s:o, s:o}", "rank", span->rank, "op",
+                             sl_op_name(span->op.kind), "stage", span->op.stage, "microbatch",
+                             span->op.microbatch, "start_ms", ms(span->start), "end_ms", ms(span->end));
+    if (item && p->parts > 1 && span->op.kind < SL_OP_KINDS)
+        json_object_set_new(item, "part", json_integer(span->op.part));
+    return item;
+}
+
+static sl_status dump_ops(const sl_problem *p, const sl_plan *plan, FILE *out) {
+    const sl_timeline *t = &plan->timeline;
+    int count = t->spans + t->collectives, failed = 0;
+    const sl_span **sorted;
+    SL_TRY(sl_alloc(&sorted, (size_t)count, sizeof(const sl_span *)));
+    for (int i = 0; i < count; i++)
+        sorted[i] = i < t->spans ? &t->span[i] : &t->collective[i - t->spans];
+    qsort(sorted, (size_t)count, sizeof(const sl_span *), compare_starts);
+    fputs(",\n \"ops\": [", out);
+    for (int i = 0; i < count; i++)
+        failed |= dump_item(op_json(p, sorted[i]), i == 0, out);
+    fputs("]", out);
+    sl_free(sorted);
+    return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : SL_OK;
+}
+
+static sl_status dump_transfers(const sl_plan *plan, FILE *out) {
+    int failed = 0;
+    fputs(",\n \"transfers\": [", out);
     for (int i = 0; i < plan->timeline.transfers; i++) {
         const sl_transfer *t = &plan->timeline.transfer[i];
-        append(&transfers,
-               json_pack("{s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "from", t->from, "to", t->to, "op",
-                         sl_op_name(t->op.kind), "stage", t->op.stage, "microbatch", t->op.microbatch,
-                         "start_ms", ms(t->start), "end_ms", ms(t->end), "arrive_ms", ms(t->arrive)));
+        failed |= dump_item(json_pack("{s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "from", t->from, "to",
+                                      t->to, "op", sl_op_name(t->op.kind), "stage", t->op.stage, "microbatch",
+                                      t->op.microbatch, "start_ms", ms(t->start), "end_ms", ms(t->end),
+                                      "arrive_ms", ms(t->arrive)),
+                            i == 0, out);
     }
-    return transfers;
+    fputs("]", out);
+    return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : SL_OK;
+}
+
+/* Where stages are cut from layers: the first layer of each, and the number of layers at the end. */
+static json_t *cut_json(const sl_problem *p) {
+    json_t *values = json_array();
+    for (int i = 0; i <= (p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages); i++)
+        append(&values, json_integer(p->layers->first[i]));
+    return values;
 }
 
 static json_t *peak_json(const sl_problem *p, const sl_plan *plan) {
@@ -86,24 +115,37 @@ static json_t *plan_json(const sl_problem *p, const sl_plan *plan) {
     double span_bubble = plan->span > 0 ? (double)(plan->span - plan->ideal) / (double)plan->span : 0;
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:{s:f, s:f}, s:o, s:f, s:o, s:b, s:o, "
-        "s:o, s:o, s:o, s:{s:o, s:o}, s:o}",
+        "s:o, s:{s:o, s:o}, s:o}",
         "format", "slackline-plan-1", "schedule", plan->schedule, "why", plan->why, "placement",
         sl_placement_name(p->placement), "ranks", p->ranks, "stages", p->stages, "microbatches",
         p->microbatches, "makespan_ms", ms(plan->makespan), "span_ms", ms(plan->span), "ideal_ms",
         ms(plan->ideal), "bubble", "makespan", sl_timeline_bubble(&plan->timeline), "span", span_bubble,
         "lower_bound_ms", ms(plan->bound), "gap", sl_plan_gap(plan), "peak_memory", peak_json(p, plan),
-        "memory_ok", plan->memory_ok, "warmup", warmup_json(p, plan), "links", links_json(p, plan), "ops",
-        ops_json(plan), "transfers", transfers_json(plan), "lost", "dependency_ms", ms(plan->dependency_loss),
-        "blocking_ms", ms(plan->blocking_loss), "solve_ms", ms(plan->solve));
+        "memory_ok", plan->memory_ok, "warmup", warmup_json(p, plan), "links", links_json(p, plan), "lost",
+        "dependency_ms", ms(plan->dependency_loss), "blocking_ms", ms(plan->blocking_loss), "solve_ms",
+        ms(plan->solve));
+}
+
+/* 15 digits: exact for ns in ms up to 11 days, and 0.1 stays 0.1 */
+static char *head_text(const sl_problem *p, const sl_plan *plan) {
+    json_t *object = plan_json(p, plan);
+    if (object && p->layers && json_object_set_new(object, "cut", cut_json(p)) != 0) {
+        json_decref(object);
+        return NULL;
+    }
+    char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
+    json_decref(object);
+    return text;
 }
 
 sl_status sl_plan_write_json(const sl_problem *p, const sl_plan *plan, FILE *out) {
-    json_t *object = plan_json(p, plan);
-    if (!object)
+    char *text = head_text(p, plan);
+    if (!text)
         return sl_error(SL_ENOMEM, "out of memory for the plan's JSON");
-    /* 15 digits: exact for ns in ms up to 11 days, and 0.1 stays 0.1 */
-    int failed =
-        json_dumpf(object, out, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) != 0 || fputc('\n', out) == EOF;
-    json_decref(object);
-    return failed ? sl_error_errno(SL_ESYS, "the plan cannot be written") : SL_OK;
+    fwrite(text, 1, strlen(text) - 2, out); /* all but the end of the object */
+    free(text);
+    SL_TRY(dump_ops(p, plan, out));
+    SL_TRY(dump_transfers(plan, out));
+    fputs("\n}\n", out);
+    return ferror(out) ? sl_error_errno(SL_ESYS, "the plan cannot be written") : SL_OK;
 }
