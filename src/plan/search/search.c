@@ -252,7 +252,10 @@ static sl_status finish(search *s, sl_plan *plan) {
     const char *name = strcmp(s->options->schedule, "auto") == 0 ? s->starts[0].name : s->options->schedule;
     SL_TRY(sl_plan_of_order(s->problem, &s->starts[0].order, name, plan));
     snprintf(plan->why, sizeof plan->why, "%s; tried %s",
-             s->starts[0].makespan <= s->bound ? "nothing can be shorter" : "the shortest found", s->tried);
+             s->starts[0].makespan > s->bound ? "the shortest found"
+             : s->problem->layers             ? "nothing is shorter with this cut"
+                                              : "nothing can be shorter",
+             s->tried);
     if (!s->problem->layers) /* with layers it is the bound of this cut only */
         plan->bound = s->bound > plan->bound ? s->bound : plan->bound;
     plan->solve = now() - s->begin;

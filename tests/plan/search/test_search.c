@@ -1,0 +1,228 @@
+/* The search, on random problems with everything that a problem may have: its plans are valid, within memory,
+ * never worse than a family and never below the bound; the same seed finds the same. SL_SEED gives other
+ * problems, SL_ROUNDS more of them. */
+#include "check.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "plan/pipeline/layers.h"
+#include "plan/search/bound.h"
+#include "plan/search/cut.h"
+#include "plan/search/family.h"
+#include "plan/search/improve.h"
+#include "plan/search/plan.h"
+#include "plan/timing/replay.h"
+
+static unsigned random_state;
+
+static int draw(int n) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return (int)((random_state >> 10) % (unsigned)n);
+}
+
+static void random_links(sl_problem *p) {
+    int links = p->ranks * p->ranks;
+    for (int i = 0; i < links; i++)
+        if (i / p->ranks != i % p->ranks && draw(4) == 0)
+            p->link[i] = (sl_link){.latency = draw(40) * SL_MS, .transfer = draw(3) * draw(10) * SL_MS};
+    if (draw(4) || p->ranks < 3)
+        return;
+    p->wire = calloc((size_t)links, sizeof *p->wire);
+    for (int i = 0; i < links; i++)
+        p->wire[i] = i / p->ranks < i % p->ranks ? links : links + 1; /* one wire a direction */
+}
+
+static void random_problem(sl_problem *p) {
+    sl_placement placement = (sl_placement)draw(SL_PLACEMENTS);
+    int ranks = 1 + draw(6), n = 1 + draw(12),
+        stages = placement == SL_LINEAR          ? ranks
+                 : placement == SL_BIDIRECTIONAL ? 2 * ranks
+                                                 : ranks * (1 + draw(3));
+    assert_ok(sl_problem_make(ranks, stages, n, p));
+    p->placement = placement;
+    p->parts = draw(5) == 0 ? 2 : 1;
+    p->communication = (sl_regime)(draw(2) ? SL_DECOUPLED : draw(3));
+    p->queue = 1 + draw(2);
+    for (int s = 0; s < stages; s++) {
+        for (int kind = SL_F; kind <= SL_W; kind++)
+            p->time[kind][s] = draw(20) * SL_MS;
+        p->time[SL_B][s] = p->time[SL_I][s] + p->time[SL_W][s] * (2 + draw(2)) / 3;
+        p->saved[s] = draw(6) ? 0 : p->time[SL_F][s] / 3;
+        p->reduce[s] = draw(5) ? 0 : draw(30) * SL_MS;
+        p->gather[s] = draw(5) ? 0 : draw(30) * SL_MS;
+        if (draw(6) == 0) {
+            p->early[s] = 0.75;
+            p->delta[SL_F][s] = 0.25;
+        }
+    }
+    random_links(p);
+    if (draw(3) == 0)
+        return;
+    p->limit = calloc((size_t)ranks, sizeof *p->limit);
+    for (int rank = 0; rank < ranks; rank++)
+        p->limit[rank] = (double)stages / ranks * (1 + draw(2 * ranks)) - draw(2) * 0.5;
+}
+
+static double limit_of(const sl_problem *p, int rank) {
+    return p->limit ? p->limit[rank] * (1 + 1e-9) : 1e300;
+}
+
+/* A plan's own claims, from scratch. */
+static void check_plan(const sl_problem *p, const sl_plan *plan) {
+    sl_program program;
+    sl_timeline timeline;
+    double peak[8];
+    assert_ok(sl_lower(p, &plan->order, &program));
+    assert_ok(sl_replay(p, &program, p->communication, p->queue, &timeline));
+    assert_ok(sl_peak_memory(p, &timeline, peak));
+    assert_int_equal(sl_timeline_makespan(&timeline), plan->makespan);
+    assert_true(plan->makespan >= plan->bound);
+    for (int rank = 0; rank < p->ranks; rank++)
+        assert_true(peak[rank] <= limit_of(p, rank));
+    sl_timeline_free(&timeline);
+    sl_program_free(&program);
+}
+
+static void no_family_beats_the_search(void **state) {
+    (void)state;
+    const char *more = getenv("SL_ROUNDS");
+    int rounds = more ? atoi(more) : 150, answered = 0, refused = 0;
+    for (int round = 0; round < rounds; round++) {
+        sl_problem p;
+        sl_plan plan, other;
+        random_problem(&p);
+        sl_plan_options options = {.schedule = draw(2) ? "auto" : "optimal",
+                                   .time_limit = 0.01,
+                                   .seed = (uint64_t)round,
+                                   .threads = 1 + draw(2)};
+        sl_status status = sl_plan_search(&p, &options, &plan);
+        assert_true(status == SL_OK || status == SL_ENONE);
+        if (status == SL_OK) {
+            check_plan(&p, &plan);
+            answered++;
+        }
+        refused += status == SL_ENONE;
+        for (const sl_family *family = sl_families; family->name; family++) {
+            if (sl_plan_make(&p, family->name, &other) == SL_OK) {
+                assert_int_equal(status, SL_OK); /* what a family can, the search can */
+                check_plan(&p, &other);
+                assert_true(plan.makespan <= other.makespan && plan.bound <= other.makespan);
+            }
+            sl_plan_free(&other);
+        }
+        sl_plan_free(&plan);
+        sl_problem_free(&p);
+    }
+    printf("%d plans, %d without an answer\n", answered, refused);
+    assert_true(answered > rounds / 2 && refused > 0);
+}
+
+static void the_same_seed_finds_the_same_order(void **state) {
+    (void)state;
+    sl_problem p;
+    assert_ok(sl_problem_make(6, 6, 12, &p));
+    for (int s = 0; s < 6; s++)
+        for (int kind = SL_F; kind <= SL_W; kind++)
+            p.time[kind][s] = (5 + (s * 7 + kind * 3) % 11) * SL_MS;
+    p.link[2 * 6 + 3] = p.link[3 * 6 + 2] = (sl_link){.latency = 17 * SL_MS, .transfer = 4 * SL_MS};
+    sl_order order[3];
+    sl_improve_result result[3];
+    sl_plan plan;
+    for (int i = 0; i < 3; i++) {
+        assert_ok(sl_plan_make(&p, "zb-h1", &plan));
+        assert_ok(sl_order_copy(&plan.order, &order[i]));
+        sl_improve_options options = {
+            .deadline = SL_TIME_NEVER, .moves = 3000, .seed = i < 2 ? 1 : 2, .target = 0};
+        assert_ok(sl_improve(&p, &options, &order[i], &result[i]));
+        assert_true(result[i].makespan < plan.makespan);
+        sl_plan_free(&plan);
+    }
+    assert_int_equal(result[0].makespan, result[1].makespan);
+    assert_true(sl_order_equal(&order[0], &order[1]));
+    for (int i = 0; i < 3; i++)
+        sl_order_free(&order[i]);
+    sl_problem_free(&p);
+}
+
+/* B takes 6, I and W together 8: full backwards are used where the gradient need not go early. Last rank
+ * alone: 4 microbatches of F 2 and B 6 take 32. */
+static void a_shorter_full_backward_is_used(void **state) {
+    (void)state;
+    sl_problem p;
+    sl_plan plan;
+    assert_ok(sl_problem_make(1, 1, 4, &p));
+    p.time[SL_F][0] = 2;
+    p.time[SL_I][0] = p.time[SL_W][0] = 4;
+    p.time[SL_B][0] = 6;
+    sl_plan_options options = {.schedule = "optimal", .time_limit = 1, .seed = 1};
+    assert_ok(sl_plan_search(&p, &options, &plan));
+    assert_int_equal(plan.makespan, 32);
+    assert_int_equal(plan.bound, 32);
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
+}
+
+/* Two ranks, one half as fast, six equal layers: 4 and 2 keep both busy for 12 a microbatch. */
+static void layers_are_cut_for_uneven_ranks(void **state) {
+    (void)state;
+    sl_problem p;
+    sl_plan plan;
+    assert_ok(sl_problem_make(2, 2, 20, &p));
+    assert_ok(sl_layers_make(6, 2, 2, &p.layers));
+    for (int layer = 0; layer < 6; layer++)
+        for (int kind = SL_F; kind <= SL_B; kind++)
+            p.layers->time[kind][layer] = kind == SL_B ? 2 : 1;
+    p.layers->speed[1] = 0.5;
+    p.layers->first[1] = 3;
+    p.layers->first[2] = 6;
+    assert_ok(sl_cut_choose(&p, SL_TIME_NEVER));
+    assert_int_equal(p.layers->first[1], 4);
+    assert_int_equal(p.time[SL_F][0], 4);
+    assert_int_equal(p.time[SL_F][1], 4);
+    sl_plan_options options = {.schedule = "auto", .time_limit = 0.2, .seed = 1};
+    assert_ok(sl_plan_search(&p, &options, &plan));
+    assert_true(plan.makespan >= plan.bound && plan.bound >= 240);
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
+}
+
+/* Rank 0 has room for the weights of two layers only. */
+static void layers_are_cut_for_uneven_memory(void **state) {
+    (void)state;
+    sl_problem p;
+    assert_ok(sl_problem_make(2, 2, 4, &p));
+    assert_ok(sl_layers_make(6, 2, 2, &p.layers));
+    assert_ok(sl_alloc(&p.limit, 2, sizeof(double)));
+    assert_ok(sl_alloc(&p.layers->memory, 2, sizeof(double)));
+    p.layers->memory[0] = 24;
+    p.layers->memory[1] = 100;
+    for (int layer = 0; layer < 6; layer++) {
+        for (int kind = SL_F; kind <= SL_B; kind++)
+            p.layers->time[kind][layer] = kind == SL_B ? 2 : 1;
+        p.layers->weights[layer] = 10;
+        p.layers->delta[SL_F][layer] = 1;
+        p.layers->delta[SL_W][layer] = p.layers->delta[SL_B][layer] = -1;
+    }
+    p.layers->first[1] = 3;
+    p.layers->first[2] = 6;
+    assert_ok(sl_cut_choose(&p, SL_TIME_NEVER));
+    assert_int_equal(p.layers->first[1], 2);
+    assert_near(p.limit[0], 4, 0);
+    p.layers->memory[0] = 10.5; /* not even one layer and its activations */
+    assert_fails(sl_cut_choose(&p, SL_TIME_NEVER), SL_ENONE, "no cut of the layers");
+    sl_problem_free(&p);
+}
+
+int main(void) {
+    const char *seed = getenv("SL_SEED");
+    random_state = seed ? (unsigned)strtoul(seed, NULL, 10) : 11;
+    printf("seed %u\n", random_state);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_family_beats_the_search),
+        cmocka_unit_test(the_same_seed_finds_the_same_order),
+        cmocka_unit_test(a_shorter_full_backward_is_used),
+        cmocka_unit_test(layers_are_cut_for_uneven_ranks),
+        cmocka_unit_test(layers_are_cut_for_uneven_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
