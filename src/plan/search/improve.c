@@ -15,6 +15,8 @@ typedef struct annealer {
     double **memory; /* [ranks][steps + 1] in use before each step, all earlier ones ended */
     int32_t *pairs;  /* candidates: rank and position of critical neighbours */
     int pair_count;
+    int32_t *done; /* what a move carried: rank, from, to */
+    int done_count;
     sl_time current, found;
     uint64_t random;
     double temperature;
@@ -141,12 +143,11 @@ static void collect_pairs(annealer *a, const sl_timeline *t, const int32_t *firs
     }
 }
 
-static sl_status keep_best(annealer *a) {
+static void keep_best(annealer *a) {
     for (int rank = 0; rank < a->program.ranks; rank++)
         for (int i = 0; i < a->program.rank[rank].steps; i++)
             a->best->ops[rank][i] = a->program.rank[rank].step[i].op;
     a->found = a->current;
-    return SL_OK;
 }
 
 /* ---- moves ---- */
@@ -160,25 +161,57 @@ static int accepts(annealer *a, sl_time makespan) {
     return chance < exp(-(double)(makespan - a->current) / a->temperature);
 }
 
-static void move(annealer *a, const int32_t *first_span) {
+static void remember(annealer *a, int rank, int from, int to) {
+    a->done[3 * a->done_count] = rank;
+    a->done[3 * a->done_count + 1] = from;
+    a->done[3 * a->done_count + 2] = to;
+    a->done_count += from != to;
+}
+
+/* Swaps two critical neighbours, or carries one of them over the other and further on. */
+static void move_critical(annealer *a) {
     int choice = draw_below(a, a->pair_count);
-    int rank = a->pairs[2 * choice], i = a->pairs[2 * choice + 1], from, to;
-    const sl_timeline *timeline;
-    if (draw_below(a, 3) > 0) {
-        from = i;
-        to = i + 1;
-    } else { /* either of the two goes over the other and further on */
+    int rank = a->pairs[2 * choice], i = a->pairs[2 * choice + 1], from = i, to = i + 1;
+    if (draw_below(a, 3) == 0) {
         int far = 1 + draw_below(a, 12), steps = a->program.rank[rank].steps;
         from = draw_below(a, 2) ? i : i + 1;
         to = from == i ? i + far : i + 1 - far;
         to = to < 0 ? 0 : to >= steps ? steps - 1 : to;
     }
-    to = carry(a, rank, from, to);
-    if (to == from)
+    remember(a, rank, from, carry(a, rank, from, to));
+}
+
+/* One forward more, or fewer, before the first backward: of one rank, or of it and all ranks before it, which
+ * keeps the slack of the links between them. */
+static void move_warmup(annealer *a) {
+    int last = draw_below(a, a->program.ranks), more = draw_below(a, 2);
+    for (int rank = draw_below(a, 2) ? 0 : last; rank <= last; rank++) {
+        const sl_rank_program *mine = &a->program.rank[rank];
+        int first = 0;
+        while (first < mine->steps &&
+               (mine->step[first].op.kind == SL_F || mine->step[first].op.kind == SL_W))
+            first++;
+        int to = more ? first + 1 : first - 1;
+        while (more && to < mine->steps && mine->step[to].op.kind != SL_F)
+            to++;
+        if (to >= 0 && to < mine->steps && first < mine->steps)
+            remember(a, rank, first, carry(a, rank, first, to));
+    }
+}
+
+static void move(annealer *a, const int32_t *first_span) {
+    const sl_timeline *timeline;
+    a->done_count = 0;
+    if (draw_below(a, 32) == 0)
+        move_warmup(a);
+    else
+        move_critical(a);
+    if (a->done_count == 0)
         return;
     sl_time makespan = sl_replayer_run(a->replayer, &timeline);
     if (!accepts(a, makespan)) {
-        carry_back(a, rank, to, from);
+        for (int i = a->done_count - 1; i >= 0; i--)
+            carry_back(a, a->done[3 * i], a->done[3 * i + 2], a->done[3 * i + 1]);
         return;
     }
     a->current = makespan;
@@ -237,6 +270,8 @@ static sl_status run(annealer *a, const sl_improve_options *options, int64_t *mo
     }
     sl_status status = sl_alloc(&a->pairs, 2 * (size_t)spans + 2, sizeof *a->pairs);
     if (status == SL_OK)
+        status = sl_alloc(&a->done, 3 * (size_t)a->program.ranks + 3, sizeof *a->done);
+    if (status == SL_OK)
         status = make_memory(a);
     if (status == SL_OK) {
         a->current = a->found = sl_replayer_run(a->replayer, &timeline);
@@ -264,6 +299,7 @@ sl_status sl_improve(const sl_problem *problem, const sl_improve_options *option
         sl_free(a.memory[rank]);
     sl_free(a.memory);
     sl_free(a.pairs);
+    sl_free(a.done);
     sl_program_free(&a.program);
     return status;
 }

@@ -1,7 +1,8 @@
 /* Local search: simulated annealing on the critical path of an order. Only a change on the critical path can
- * shorten the makespan, so a move takes an op of it and swaps it with its neighbour on the rank, or carries
- * it several places on. Every candidate is timed by the one timing model (plan/timing/replay.h); none breaks
- * a dependency or the memory limit, which depends on a rank's sequence alone.
+ * shorten the makespan, so most moves take an op of it and swap it with its neighbour on the rank, or carry
+ * it several places on; some change the warm-up of one rank, or of all before it too. Every candidate is
+ * timed by the one timing model (plan/timing/replay.h); none breaks a dependency or the memory limit, which
+ * depends on a rank's sequence alone.
  *
  * A chain of moves is a function of its seed; how far it comes depends on the deadline. */
 #ifndef SL_PLAN_SEARCH_IMPROVE_H
