@@ -17,13 +17,12 @@
 enum {
     PARAMETER_SEED = 31,
     PARAMETER_TIME = 36,
-    PARAMETER_LOG = 41,
+    PARAMETER_LINEARIZATION = 90,
     PARAMETER_CATCH_SIGINT = 135,
     PARAMETER_WORKERS = 206,
     RESPONSE_STATUS = 1,
     RESPONSE_SOLUTION = 2,
-    RESPONSE_BOUND = 4,
-    RESPONSE_LOG = 26
+    RESPONSE_BOUND = 4
 };
 enum { STATUS_UNKNOWN, STATUS_INVALID, STATUS_FEASIBLE, STATUS_INFEASIBLE, STATUS_OPTIMAL };
 
@@ -152,7 +151,7 @@ static void set_parameters(double time_limit_s, int threads, uint64_t seed, sl_p
     sl_protobuf_int(parameters, PARAMETER_WORKERS, threads);
     sl_protobuf_int(parameters, PARAMETER_SEED, (int64_t)(seed % INT32_MAX));
     sl_protobuf_int(parameters, PARAMETER_CATCH_SIGINT, 0);
-    sl_protobuf_int(parameters, PARAMETER_LOG, 0);
+    sl_protobuf_int(parameters, PARAMETER_LINEARIZATION, 0); /* linear programs say little here, slowly */
 }
 
 static sl_status ask(const sl_solver *solver, const sl_exact_model *model, double time_limit_s, int threads,

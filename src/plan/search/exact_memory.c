@@ -97,7 +97,7 @@ sl_status sl_exact_memory_make(const sl_problem *p, sl_exact_memory *memory) {
         for (int which = 0; which < 4; which++) {
             double value = change_of(p, stage, which) * scale;
             *place_of(&memory->change[stage], which) =
-                (int64_t)(memory->exact ? nearbyint(value) : ceil(value));
+                (int64_t)(memory->exact ? nearbyint(value) : ceil(value - 1e-6));
         }
     for (int rank = 0; rank < p->ranks; rank++) /* a limit beyond all sums is none */
         memory->limit[rank] =

@@ -15,6 +15,7 @@ enum {
     MODEL_OBJECTIVE = 4,
     MODEL_HINT = 6,
     VARIABLE_DOMAIN = 2,
+    CONSTRAINT_IF = 2,
     CONSTRAINT_LINEAR = 12,
     CONSTRAINT_INTERVAL = 19,
     CONSTRAINT_NO_OVERLAP = 20,
@@ -99,16 +100,30 @@ static int32_t add_variable(builder *b, int64_t least, int64_t most, int64_t hin
     return variable;
 }
 
-/* ConstraintProto around what is in b->two. */
-static int add_constraint(builder *b, unsigned kind) {
+#define ALWAYS INT32_MAX
+
+/* A literal: a variable of 0 and 1, or with `negated` its contrary. */
+static int32_t negated(int32_t literal) {
+    return -literal - 1;
+}
+
+/* ConstraintProto around what is in b->two, in force where `literal` is true. */
+static int add_constraint_if(builder *b, int32_t literal, unsigned kind) {
+    int64_t value = literal;
     sl_protobuf_clear(&b->one);
+    if (literal != ALWAYS)
+        sl_protobuf_ints(&b->one, CONSTRAINT_IF, &value, 1);
     sl_protobuf_nest(&b->one, kind, &b->two);
     sl_protobuf_nest(&b->model->proto, MODEL_CONSTRAINTS, &b->one);
     return b->constraints++;
 }
 
-/* b - a >= lag */
-static void add_precedence(builder *b, moment before, moment after, int64_t lag) {
+static int add_constraint(builder *b, unsigned kind) {
+    return add_constraint_if(b, ALWAYS, kind);
+}
+
+/* after - before >= lag, where `literal` is true */
+static void add_precedence_if(builder *b, int32_t literal, moment before, moment after, int64_t lag) {
     int64_t variables[2], coefficients[2], domain[2] = {lag + before.offset - after.offset, INT64_MAX};
     size_t count = 0;
     if (after.variable >= 0) {
@@ -123,7 +138,11 @@ static void add_precedence(builder *b, moment before, moment after, int64_t lag)
     sl_protobuf_ints(&b->two, LINEAR_VARIABLES, variables, count);
     sl_protobuf_ints(&b->two, LINEAR_COEFFICIENTS, coefficients, count);
     sl_protobuf_ints(&b->two, LINEAR_DOMAIN, domain, 2);
-    add_constraint(b, CONSTRAINT_LINEAR);
+    add_constraint_if(b, literal, CONSTRAINT_LINEAR);
+}
+
+static void add_precedence(builder *b, moment before, moment after, int64_t lag) {
+    add_precedence_if(b, ALWAYS, before, after, lag);
 }
 
 static void nest_moment(builder *b, unsigned field, moment at) {
@@ -327,40 +346,74 @@ static sl_status too_little(const builder *b, int rank) {
 }
 
 /* Where memory only grows with F and shrinks with I and W, the k-th F of a stage needs so many I and W before
- * it, whatever other stages hold. Returns whether that is all there is to say (for a rank with one stage). */
-static int add_memory_precedences(builder *b, int rank, int stage) {
+ * it, whatever other stages hold: nI inputs and nW <= nI weights with
+ *     (k + 1) forward - nI input - nW weight <= limit,   nI <= k. */
+typedef struct need {
+    int64_t forward, input, weight, limit;
+} need;
+
+/* Fewest I when `weights` W are done at most. */
+static int64_t inputs_with(const need *n, int64_t k, int64_t weights) {
+    int64_t over = (k + 1) * n->forward - n->limit - weights * n->weight;
+    return over <= 0 ? 0 : n->input == 0 ? k + 1 : divide_up(over, n->input);
+}
+
+static int64_t fewest_inputs(const need *n, int64_t k) {
+    int64_t over = (k + 1) * n->forward - n->limit;
+    return over <= 0 ? 0 : n->input + n->weight == 0 ? k + 1 : divide_up(over, n->input + n->weight);
+}
+
+static int64_t fewest_weights(const need *n, int64_t k) {
+    int64_t over = (k + 1) * n->forward - n->limit - k * n->input;
+    return over <= 0 ? 0 : n->weight == 0 ? k + 1 : divide_up(over, n->weight);
+}
+
+/* What lies between the fewest W and the fewest I: as long as W number w is not done, more I must be. */
+static void add_trade(builder *b, const need *n, int stage, int64_t k, const int64_t *microbatch) {
+    moment forward = start_of(b, stage, (int)microbatch[k], SL_F),
+           forward_end = end_of(b, stage, (int)microbatch[k], SL_F);
+    int64_t inputs = fewest_inputs(n, k);
+    for (int64_t w = fewest_weights(n, k); w < k; w++) {
+        int64_t wanted = inputs_with(n, k, w);
+        if (wanted <= inputs)
+            break;
+        moment weight = start_of(b, stage, (int)microbatch[w], SL_W),
+               weight_end = end_of(b, stage, (int)microbatch[w], SL_W);
+        int32_t done = add_variable(b, 0, 1, hinted(b, weight_end) <= hinted(b, forward));
+        add_precedence_if(b, done, weight_end, forward, 0);
+        add_precedence_if(b, negated(done), forward_end, weight, 0);
+        add_precedence_if(b, negated(done), end_of(b, stage, (int)microbatch[wanted - 1], SL_I), forward, 0);
+    }
+}
+
+/* Returns whether that is all there is to say (for a rank with one stage). */
+static int add_memory_precedences(builder *b, int rank, int stage, int alone) {
     const sl_exact_change *change = &b->memory.change[stage];
-    int64_t forward = change->forward, input = -change->input, weight = -change->weight;
-    int64_t limit = b->memory.limit[rank], k = 0;
-    if (forward <= 0 || change->early != 0 || input < 0 || weight < 0)
+    need n = {change->forward, -change->input, -change->weight, b->memory.limit[rank]};
+    if (n.forward <= 0 || change->early != 0 || n.input < 0 || n.weight < 0)
         return 0;
     list *order = &b->intervals; /* the stage's microbatches */
     order->count = 0;
-    for (int m = 0; m < b->p->microbatches; m++) {
+    for (int m = 0, k = 0; m < b->p->microbatches && b->status == SL_OK; m++) {
         if (!sl_problem_runs(b->p, stage, m))
             continue;
-        int64_t over = (k + 1) * forward - limit;
-        int64_t inputs = over <= 0 ? 0 : input + weight == 0 ? k + 1 : divide_up(over, input + weight);
-        int64_t weights = over - k * input <= 0 ? 0
-                          : weight == 0         ? k + 1
-                                                : divide_up(over - k * input, weight);
+        int64_t inputs = fewest_inputs(&n, k), weights = fewest_weights(&n, k);
         if (inputs > k || weights > k) {
             fail(b, too_little(b, rank));
             break;
         }
+        moment forward = start_of(b, stage, m, SL_F);
         if (inputs > 0)
-            add_precedence(b, end_of(b, stage, (int)order->item[inputs - 1], SL_I),
-                           start_of(b, stage, m, SL_F), 0);
+            add_precedence(b, end_of(b, stage, (int)order->item[inputs - 1], SL_I), forward, 0);
         if (weights > 0)
-            add_precedence(b, end_of(b, stage, (int)order->item[weights - 1], SL_W),
-                           start_of(b, stage, m, SL_F), 0);
+            add_precedence(b, end_of(b, stage, (int)order->item[weights - 1], SL_W), forward, 0);
         add_item(b, order, m);
-        if (b->status != SL_OK)
-            break;
+        if (alone && b->status == SL_OK)
+            add_trade(b, &n, stage, k, order->item);
         k++;
     }
     order->count = 0;
-    return input == 0 || weight == 0;
+    return 1;
 }
 
 /* The levels of one microbatch between F's start, I's start, I's end and W's end. */
@@ -448,7 +501,7 @@ static void add_memory(builder *b, int rank) {
     }
     for (int stage = 0; stage < b->p->stages; stage++)
         if (sl_problem_rank(b->p, stage) == rank)
-            said &= (alone || never_negative) && add_memory_precedences(b, rank, stage);
+            said &= (alone || never_negative) && add_memory_precedences(b, rank, stage, alone);
     if (said)
         return;
     if (never_negative && ends_at_zero)
