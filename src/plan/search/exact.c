@@ -89,8 +89,7 @@ static sl_status split_backwards(const sl_problem *p, const sl_order *hint, sl_o
 /* Whether I and W apart can do all that B can. */
 static int split_is_best(const sl_problem *p) {
     for (int s = 0; s < p->stages; s++) {
-        if (p->time[SL_B][s] < p->time[SL_I][s] + p->time[SL_W][s] ||
-            p->overlapped[s] < p->time[SL_F][s] + p->time[SL_B][s])
+        if (p->saved[s] > 0 || p->time[SL_B][s] < p->time[SL_I][s] + p->time[SL_W][s])
             return 0;
         if (p->limit && (p->delta[SL_I][s] > 0 || p->delta[SL_I][s] + p->delta[SL_W][s] > p->delta[SL_B][s]))
             return 0;
@@ -233,7 +232,7 @@ static sl_status read_order(const sl_problem *p, const sl_exact_model *model, co
 /* ---- the whole ---- */
 
 static void raise_bound(const sl_exact_model *model, const answer *a, sl_exact_result *result) {
-    double units = ceil(a->bound - 1e-6);
+    double units = ceil(a->bound - 1e-6) - (double)model->begin;
     if (a->status == STATUS_INFEASIBLE || !(units > 0) || units > (double)model->upper)
         return;
     sl_time bound = (sl_time)units * model->unit;

@@ -3,8 +3,9 @@
  *
  * The model is the decoupled regime with F, I and W apart: one op at a time on a rank, messages one at a time
  * on a wire, memory within the limits, collectives of a rank one after the other. Under the other regimes,
- * which only delay, its bound holds as well, but it gives no order. Microbatches ascend in every kind of op
- * of a stage, which loses nothing: they are all alike. */
+ * which only delay, its bound holds as well, but it gives no order. Messages take a shared wire in the order
+ * that suits the makespan; a replay serves first come, first served, and may take longer. Microbatches ascend
+ * in every kind of op of a stage, which loses nothing: they are all alike. */
 #ifndef SL_PLAN_SEARCH_EXACT_H
 #define SL_PLAN_SEARCH_EXACT_H
 

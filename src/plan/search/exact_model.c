@@ -561,19 +561,42 @@ static void add_end(builder *b, int rank) {
     add_no_overlap(b);
 }
 
-/* Makespan less the start of stage 0's first F. That start is known but for the bidirectional placement: on
- * the first rank every other op comes behind it. */
-static void add_objective(builder *b, sl_time known_bound) {
-    int64_t variables[2] = {b->makespan, 0}, coefficients[2] = {1, -1};
-    moment first = start_of(b, 0, 0, SL_F), end = {b->makespan, 0};
+/* Whether the first F of all starts at a time that is known: behind stage 0's gather, or at 0. Of the two
+ * first stages of a bidirectional placement either may be the first where gathers hold one up. */
+static int known_begin(const sl_problem *p, int64_t unit, int64_t *begin) {
+    *begin = p->placement == SL_BIDIRECTIONAL ? 0 : p->gather[0] / unit;
+    for (int stage = 0; p->placement == SL_BIDIRECTIONAL && stage < p->stages; stage++)
+        if (p->gather[stage] > 0)
+            return 0;
+    return 1;
+}
+
+/* The end of all less the start of the first F. */
+static void add_objective(builder *b, sl_time known_bound, int64_t horizon) {
+    int64_t variables[2] = {b->makespan, -1}, coefficients[2] = {1, -1}, begin;
+    moment first = {-1, 0}, end = {b->makespan, 0}, down = start_of(b, 0, 0, SL_F), up = {-1, 0};
+    if (b->p->placement == SL_BIDIRECTIONAL && b->p->microbatches > 1)
+        up = start_of(b, b->p->ranks, 1, SL_F);
+    if (known_begin(b->p, b->model->unit, &begin)) {
+        first.offset = begin;
+        if (b->p->placement != SL_BIDIRECTIONAL) /* on its rank every other op comes behind it */
+            add_precedence(b, down, first, 0);
+    } else {
+        int64_t hint = hinted(b, down);
+        if (up.variable >= 0 && hinted(b, up) < hint)
+            hint = hinted(b, up);
+        first.variable = add_variable(b, 0, horizon, hint);
+        add_precedence(b, first, down, 0);
+        if (up.variable >= 0)
+            add_precedence(b, first, up, 0);
+    }
     variables[1] = first.variable;
-    if (b->p->placement != SL_BIDIRECTIONAL)
-        add_precedence(b, first, (moment){-1, b->p->gather[0] / b->model->unit}, 0);
     add_precedence(b, first, end, divide_up(known_bound, b->model->unit));
     add_precedence(b, end, first, -b->model->upper);
+    b->model->begin = first.offset;
     sl_protobuf_clear(&b->one);
-    sl_protobuf_ints(&b->one, OBJECTIVE_VARIABLES, variables, 2);
-    sl_protobuf_ints(&b->one, OBJECTIVE_COEFFICIENTS, coefficients, 2);
+    sl_protobuf_ints(&b->one, OBJECTIVE_VARIABLES, variables, first.variable < 0 ? 1 : 2);
+    sl_protobuf_ints(&b->one, OBJECTIVE_COEFFICIENTS, coefficients, first.variable < 0 ? 1 : 2);
     sl_protobuf_nest(&b->model->proto, MODEL_OBJECTIVE, &b->one);
 }
 
@@ -687,28 +710,30 @@ static sl_status prepare(builder *b) {
 }
 
 static sl_status build(builder *b, sl_time known_bound) {
-    int64_t objective = b->model->upper;
-    int64_t latest = 0; /* the first F of stage 0 may stand behind others (gathers, bidirectional) */
+    sl_time length =
+        b->model->upper; /* of the makespan; ops end later where the first F waits for a gather */
+    int64_t begin, latest = 0, horizon;
     for (int i = 0; b->hint && i < b->hint->spans; i++)
         latest = b->hint->span[i].end > latest ? b->hint->span[i].end : latest;
     for (int i = 0; b->hint && i < b->hint->collectives; i++)
         latest = b->hint->collective[i].end > latest ? b->hint->collective[i].end : latest;
+    latest /= b->model->unit;
+    /* where the begin is not known, a shorter schedule may end later */
     if (b->hint)
-        b->model->upper = latest / b->model->unit;
-    if (b->hint && b->p->placement == SL_BIDIRECTIONAL) /* a shorter one may begin later */
-        b->model->upper = (int64_t)total(b);
+        b->model->upper = known_begin(b->p, b->model->unit, &begin) ? latest : (int64_t)total(b);
     for (int rank = 0; rank < b->p->ranks; rank++)
         add_rank(b, rank);
     add_messages(b);
     for (int rank = 0; b->p->limit && rank < b->p->ranks; rank++)
         add_memory(b, rank);
-    b->makespan = add_variable(b, 0, b->model->upper, latest / b->model->unit);
+    b->makespan = add_variable(b, 0, b->model->upper, latest);
     for (int rank = 0; rank < b->p->ranks; rank++) {
         add_gathers(b, rank);
         add_end(b, rank);
     }
-    b->model->upper = objective;
-    add_objective(b, known_bound);
+    horizon = b->model->upper;
+    b->model->upper = length;
+    add_objective(b, known_bound, horizon);
     if (b->hint)
         add_hint(b);
     return b->status != SL_OK ? b->status : b->model->proto.status;

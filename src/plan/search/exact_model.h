@@ -12,10 +12,11 @@ typedef struct sl_exact_model {
     int32_t *start; /* [(stage * microbatches + microbatch) * 3 + kind] variable of its start; -1: none */
     int variables;
     int memory_exact; /* 0: memory was rounded so that solutions keep the limit, but some may be missing */
-    sl_time upper;    /* units; the makespan is no longer */
+    int64_t upper;    /* units; the makespan is no longer */
+    int64_t begin;    /* units; the objective is the makespan and this */
 } sl_exact_model;
 
-/** Times are in [0, horizon]. `hint`: the replayed timeline of an order of F, I and W, whose makespan bounds
+/** `hint`: the replayed timeline of an order of F, I and W, whose makespan bounds
  * the model's from above; NULL: none. `known_bound`: ns. SL_ENONE: too large, or an F needs more than a rank
  * has. Free with sl_exact_model_free, also on error. */
 sl_status sl_exact_model_make(const sl_problem *problem, const sl_timeline *hint, sl_time known_bound,

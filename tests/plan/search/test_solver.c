@@ -204,7 +204,6 @@ static void make_long_problem(sl_problem *p) {
         p->time[SL_I][s] = 113 - 5 * s;
         p->time[SL_W][s] = 97 + 3 * s;
         p->time[SL_B][s] = 1000;
-        p->overlapped[s] = 2000;
         p->limit[s] = 7;
     }
 }
