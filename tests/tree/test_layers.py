@@ -13,7 +13,7 @@ from pathlib import Path
 ROWS = [
     ["base"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/search"], ["plan/draw"], ["notice/record"],
     ["notice/detect"], ["adapt"], ["run/transport"], ["run/device"], ["run/collective"], ["run/model"], ["run/engine"],
-    ["run/train"], ["notice/probe"], ["launch"], ["notice/control"], ["cli", "worker"],
+    ["run/train"], ["notice/probe"], ["launch"], ["notice/control"], ["cli", "worker", "solver"],
 ]
 LEVEL = {folder: level for level, row in enumerate(ROWS) for folder in row}
 MPI = {"run/collective", "notice/probe", "worker"}
