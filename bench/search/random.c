@@ -1,88 +1,112 @@
-/* Random problems: what the families, the search and the bounds reach. See run.py. */
+/* Random problems: what families, search and bounds reach, and what CP-SAT says. A line a problem, read by
+ * run.py: ranks microbatches features family search bound seconds exact_found exact_bound exact_seconds. */
 #include "base/clock.h"
-#include "plan/search/bound.h"
-#include "plan/search/improve.h"
+#include "base/memory.h"
+#include "plan/search/exact.h"
+#include "plan/search/family.h"
 #include "plan/search/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static uint64_t state;
-static int draw(int limit) {
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t z = state;
+static uint64_t random_state;
+
+static int draw(int limit) { /* splitmix64 */
+    uint64_t z = (random_state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return (int)((z ^ (z >> 31)) % (uint64_t)limit);
 }
 
-int main(int argc, char **argv) {
-    int rounds = argc > 1 ? atoi(argv[1]) : 20;
-    double seconds = argc > 2 ? atof(argv[2]) : 1;
-    state = argc > 3 ? (uint64_t)atoll(argv[3]) : 1;
-    int most_ranks = argc > 4 ? atoi(argv[4]) : 8, most_n = argc > 5 ? atoi(argv[5]) : 16;
-    int proven = 0;
-    for (int round = 0; round < rounds; round++) {
-        int ranks = 2 + draw(most_ranks - 1), n = 2 + draw(most_n - 1);
-        sl_problem p;
-        sl_problem_make(ranks, ranks, n, &p);
-        int uneven = draw(2);
-        sl_time base[3] = {5 + draw(15), 5 + draw(15), 5 + draw(15)};
-        for (int s = 0; s < ranks; s++)
-            for (int k = 0; k < 3; k++) {
-                p.time[k][s] = SL_MS * (uneven ? 1 + draw(20) : base[k]);
-                p.time[SL_B][s] = p.time[SL_I][s] + p.time[SL_W][s];
-            }
-        for (int s = 0; s < ranks; s++)
-            p.time[SL_B][s] = p.time[SL_I][s] + p.time[SL_W][s];
-        int links = draw(3);
-        for (int i = 0; i + 1 < ranks; i++) {
-            if (links && draw(links == 1 ? 1 : ranks) == 0) {
-                sl_link l = {.latency = SL_MS * draw(40), .transfer = draw(2) ? SL_MS * draw(15) : 0};
-                p.link[i * ranks + i + 1] = p.link[(i + 1) * ranks + i] = l;
-                if (links == 2)
-                    break;
-            }
-        }
-        int limited = draw(3);
-        if (limited) {
-            static double limits[64];
-            p.limit = malloc(sizeof(double) * (size_t)ranks);
-            for (int r = 0; r < ranks; r++)
-                p.limit[r] = limited == 1 ? ranks - r + draw(3) : 1 + draw(2 * ranks);
-            (void)limits;
-        }
+/* Half of them with uneven times; two thirds with slow links, some of them with occupancy, some on one shared
+ * wire; two thirds with a memory limit, tight or random. */
+static sl_status make(int least_ranks, int most_ranks, int least_n, int most_n, sl_problem *p, char *features) {
+    int ranks = least_ranks + draw(most_ranks - least_ranks + 1), n = least_n + draw(most_n - least_n + 1);
+    int uneven = draw(2), links = draw(3), limited = draw(3), shared = 0;
+    SL_TRY(sl_problem_make(ranks, ranks, n, p));
+    sl_time even[3] = {5 + draw(15), 5 + draw(15), 5 + draw(15)};
+    for (int s = 0; s < ranks; s++) {
+        for (int kind = SL_F; kind <= SL_W; kind++)
+            p->time[kind][s] = SL_MS * (uneven ? 1 + draw(20) : even[kind]);
+        p->time[SL_B][s] = p->time[SL_I][s] + p->time[SL_W][s];
+    }
+    int middle = ranks > 1 ? draw(ranks - 1) : 0;
+    for (int i = 0; i + 1 < ranks && links; i++)
+        if (links == 1 || i == middle)
+            p->link[i * ranks + i + 1] = p->link[(i + 1) * ranks + i] =
+                (sl_link){.latency = SL_MS * draw(40), .transfer = SL_MS * draw(2) * draw(15)};
+    if (links == 1 && draw(3) == 0 && ranks > 2) {
+        shared = 1;
+        SL_TRY(sl_alloc(&p->wire, (size_t)ranks * (size_t)ranks, sizeof *p->wire));
+        for (int i = 0; i < ranks * ranks; i++)
+            p->wire[i] = i / ranks < i % ranks ? ranks * ranks : ranks * ranks + 1;
+    }
+    if (limited) {
+        SL_TRY(sl_alloc(&p->limit, (size_t)ranks, sizeof *p->limit));
+        for (int r = 0; r < ranks; r++)
+            p->limit[r] = limited == 1 ? ranks - r + draw(3) : 1 + draw(2 * ranks);
+    }
+    snprintf(features, 64, "%s%s%s%s", uneven ? "u" : "e", links ? "l" : "-", shared ? "s" : "-", limited ? "m" : "-");
+    return SL_OK;
+}
+
+static sl_status best_family(const sl_problem *p, sl_time *best) {
+    *best = SL_TIME_NEVER;
+    for (const sl_family *family = sl_families; family->name; family++) {
         sl_plan plan;
-        if (sl_plan_make(&p, "auto", &plan) != SL_OK) {
-            printf("%2d x %2d: %s\n", ranks, n, sl_error_text());
-            continue;
-        }
-        sl_time begin = sl_clock_now(sl_clock_real()), bound;
-        sl_lower_bound(&p, 1, &bound);
-        sl_time took = sl_clock_now(sl_clock_real()) - begin;
-        sl_improve_options o = {.deadline = sl_clock_now(sl_clock_real()) + sl_from_ms(seconds * 1e3),
-                                .moves = 200000,
-                                .seed = 1,
-                                .target = bound};
-        sl_improve_result r;
-        begin = sl_clock_now(sl_clock_real());
-        sl_improve(&p, &o, &plan.order, &r);
-        sl_time t2 = sl_clock_now(sl_clock_real()) - begin;
-        proven += r.makespan == bound;
-        printf("%2d x %2d %s links %d limit %d: cheap bound %.4g bound %.4g (%.2g ms) %s %.4g (+%.2f%%) search %.4g (+%.2f%%) "
-               "%lld moves %.0f ms\n",
-               ranks, n, uneven ? "uneven" : "even", links, limited, sl_to_ms(plan.bound), sl_to_ms(bound), sl_to_ms(took),
-               plan.schedule, sl_to_ms(plan.makespan), 100.0 * (double)(plan.makespan - bound) / (double)bound,
-               sl_to_ms(r.makespan), 100.0 * (double)(r.makespan - bound) / (double)bound, (long long)r.moves,
-               sl_to_ms(t2));
-        if (argc > 6 && r.makespan > bound) {
-            char name[64];
-            snprintf(name, sizeof name, "/tmp/rp/%d.yaml", round);
-            FILE *out = fopen(name, "w");
-            sl_problem_write(&p, out);
-            fclose(out);
-        }
+        if (sl_plan_make(p, family->name, &plan) == SL_OK && plan.makespan < *best)
+            *best = plan.makespan;
         sl_plan_free(&plan);
     }
-    printf("proven %d of %d\n", proven, rounds);
+    return SL_OK;
+}
+
+static sl_status measure(const sl_problem *p, const char *features, double seconds, double exact_seconds) {
+    sl_plan plan;
+    sl_exact_result exact = {0};
+    sl_time family, began;
+    SL_TRY(best_family(p, &family));
+    sl_plan_options options = {.schedule = "optimal", .time_limit = seconds, .seed = 1};
+    sl_status status = sl_plan_search(p, &options, &plan);
+    if (status != SL_OK) {
+        printf("# %d x %d: %s\n", p->ranks, p->microbatches, sl_error_text());
+        return SL_OK;
+    }
+    began = sl_clock_now(sl_clock_real());
+    exact.makespan = exact.bound = -SL_MS;
+    if (plan.makespan == plan.bound)
+        exact.makespan = exact.bound = plan.makespan;
+    else if (exact_seconds > 0 &&
+             sl_exact_solve(p, &plan.order, exact_seconds, 2, 1, plan.bound, &exact) != SL_OK)
+        printf("# %s\n", sl_error_text());
+    printf("%d %d %s %.6f %.6f %.6f %.6f %.6f %.6f %.6f\n", p->ranks, p->microbatches, features,
+           family == SL_TIME_NEVER ? -1 : sl_to_ms(family), sl_to_ms(plan.makespan), sl_to_ms(plan.bound),
+           sl_to_ms(plan.solve) / 1e3, sl_to_ms(exact.makespan), sl_to_ms(exact.bound),
+           sl_to_ms(sl_clock_now(sl_clock_real()) - began) / 1e3);
+    fflush(stdout);
+    sl_order_free(&exact.order);
+    sl_plan_free(&plan);
+    return SL_OK;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 9) {
+        fprintf(stderr, "usage: random ROUNDS SEED LEAST_RANKS MOST_RANKS LEAST_N MOST_N SECONDS EXACT_SECONDS\n");
+        return 2;
+    }
+    random_state = strtoull(argv[2], NULL, 10);
+    for (int round = 0; round < atoi(argv[1]); round++) {
+        sl_problem p;
+        char features[64];
+        sl_status status = make(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), atoi(argv[6]), &p, features);
+        if (status == SL_OK)
+            status = measure(&p, features, atof(argv[7]), atof(argv[8]));
+        sl_problem_free(&p);
+        if (status != SL_OK) {
+            fprintf(stderr, "%s\n", sl_error_text());
+            return 1;
+        }
+    }
+    return 0;
 }

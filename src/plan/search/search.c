@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "plan/search/bound.h"
+#include "plan/search/exact.h"
 #include "plan/search/family.h"
 #include "plan/search/improve.h"
 #include "plan/search/plan.h"
@@ -30,6 +31,7 @@ typedef struct search {
     const sl_plan_options *options;
     sl_relaxation relaxation;
     sl_time bound, begin, deadline;
+    sl_time anneal_end;        /* what is left until the deadline belongs to the exact solver */
     start starts[MOST_STARTS]; /* shortest first */
     int start_count;
     char tried[200]; /* what the families take */
@@ -132,19 +134,19 @@ typedef struct worker {
 static sl_status run_chains(worker *w) {
     const search *s = w->search;
     int64_t moves = 20000;
-    for (int chain = 0; w->makespan > s->bound && now() < s->deadline; chain++) {
+    for (int chain = 0; w->makespan > s->bound && now() < s->anneal_end; chain++) {
         int from = chain * w->threads + w->index;
         const sl_order *begin = from < s->start_count && chain < 3 ? &s->starts[from].order : &w->best;
         sl_order order;
         sl_improve_result result;
         SL_TRY(sl_order_copy(begin, &order));
-        sl_improve_options options = {.deadline = s->deadline,
+        sl_improve_options options = {.deadline = s->anneal_end,
                                       .moves = moves,
                                       .target = s->bound,
                                       .seed = s->options->seed * 1000003 + (uint64_t)(chain * 64 + w->index)};
         sl_status status = sl_improve(s->problem, &options, &order, &result);
         if (status == SL_OK)
-            status = sl_regroup(s->problem, s->deadline, &order, &result.makespan);
+            status = sl_regroup(s->problem, s->anneal_end, &order, &result.makespan);
         if (status == SL_OK && result.makespan < w->makespan) {
             sl_order worse = w->best;
             w->best = order;
@@ -221,6 +223,36 @@ static sl_status anneal(search *s) {
     return failed != SL_OK ? failed : status;
 }
 
+/* ---- the exact solver ---- */
+
+/* The solver gets the more of the time the smaller the problem is; beyond its reach nothing. */
+static sl_time share_of_annealing(const search *s) {
+    int nodes = s->relaxation.nodes;
+    double share = nodes <= 600 ? 0.2 : nodes <= 2000 ? 0.4 : nodes <= 20000 ? 0.6 : 1;
+    if (!s->options->exact || share == 1 || s->options->time_limit < 0.1 || s->problem->parts > 1 ||
+        !sl_exact_available())
+        return s->deadline;
+    return s->begin + (sl_time)(share * (double)(s->deadline - s->begin));
+}
+
+/* Its failure is no failure of the search: the plan stands, and says nothing of a proof. */
+static sl_status solve_exactly(search *s) {
+    sl_exact_result result;
+    double seconds = sl_to_ms(s->deadline - now()) / 1e3;
+    if (proven(s) || s->anneal_end == s->deadline || seconds < 0.03)
+        return SL_OK;
+    sl_status status = sl_exact_solve(s->problem, &s->starts[0].order, seconds, s->options->threads,
+                                      s->options->seed, s->bound, &result);
+    if (status != SL_OK)
+        return status == SL_ENOMEM ? status : SL_OK;
+    s->bound = result.bound > s->bound ? result.bound : s->bound;
+    if (!result.found)
+        return SL_OK;
+    if (s->start_count == MOST_STARTS)
+        sl_order_free(&s->starts[--s->start_count].order);
+    return add_start(s, &result.order, "optimal");
+}
+
 /* ---- the whole ---- */
 
 static sl_status refuse(const search *s) {
@@ -245,7 +277,10 @@ static sl_status search_orders(search *s) {
         SL_TRY(add_portfolio(s));
     if (s->start_count == 0)
         return refuse(s);
-    return proven(s) || now() >= s->deadline ? SL_OK : anneal(s);
+    s->anneal_end = share_of_annealing(s);
+    if (!proven(s) && now() < s->anneal_end)
+        SL_TRY(anneal(s));
+    return solve_exactly(s);
 }
 
 static sl_status finish(search *s, sl_plan *plan) {
