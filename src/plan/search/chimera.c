@@ -1,9 +1,11 @@
 /* Chimera (Li and Hoefler, SC 2021): one pipeline runs down the ranks and one up, each in 1F1B, and the
  * bubbles of one are filled by the other. In slots as long as F and B both are, stage s of a pipeline over R
- * ranks runs F of its microbatch k in slot s + 2k,     B in slot 2R - 1 - s + 2k, which for even R is odd
- * where the other pipeline's is even. A unit of R microbatches, half of them in each pipeline, fills 2R slots
- * of every rank, so the next unit begins 2R slots later, in the bubbles that the first leaves at its end
- * ("direct concatenation"). A rank runs its ops in the order of their slots.
+ * ranks runs F of its microbatch k in slot s + 2k and B in slot 2R - 1 - s + 2k; on every rank F of one
+ * pipeline and B of the other are odd where, for even R, the other two are even. A unit of R microbatches,
+ * half of them in each pipeline, fills 2R slots of every rank, so the next unit begins 2R slots later, in the
+ * bubbles that the first leaves at its end ("direct concatenation"). A rank runs its ops in the order of
+ * their slots. Where B is longer than F the units fit less tightly and each further one adds bubbles; the
+ * paper's remedies change the work (doubled forwards, halved backwards) and are not here.
  *
  * An odd number of ranks takes the slots of one rank more, whose ops do not exist: the pipeline that runs up
  * begins on it. Slots grow along every dependency, so no order that follows them deadlocks. */

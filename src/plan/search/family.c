@@ -152,7 +152,7 @@ const sl_family sl_families[] = {
     {"dualpipe-v", 0, WAVE | SL_TWO_STAGES, sl_family_dualpipe_v,
      "forwards overlapped with backwards, two stages a rank (DeepSeek)"},
     {"chimera", 0, BIDIRECTIONAL, sl_family_chimera,
-     "two pipelines against each other, half the bubble of 1f1b (Chimera)"},
+     "two pipelines against each other, for as many microbatches as ranks or few more (Chimera)"},
     {NULL, 0, 0, NULL, NULL}};
 
 int sl_family_fits(const sl_family *family, const sl_problem *p) {

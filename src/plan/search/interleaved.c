@@ -4,12 +4,13 @@
  * backward in turn, then the backwards that are left.
  *
  * Megatron's groups have as many microbatches as there are ranks. It refuses a last group that is smaller,
- * and has to: with a group of g < ranks the first rank would need g forwards of the last rank that stand
- * behind backwards which the first rank has yet to send. So, as PyTorch's ScheduleInterleaved1F1B, there are
- * microbatches / ranks groups (at least one) and what is left over goes into them. PyTorch demands that this
- * comes out even; here the first groups are larger by one where it does not. The orders are Megatron's where
- * ranks divides the microbatches, and PyTorch's wherever it has one; both warm up alike. (Megatron once ran
- * all forwards first when there is just one group; it no longer does.) */
+ * and has to: the first rank would wait for a forward of the last rank that stands behind a backward which
+ * waits for the first rank. So, as in PyTorch's ScheduleInterleaved1F1B, there are microbatches / ranks
+ * groups (at least one) and what is left over goes into them. PyTorch demands that this comes out even; here
+ * the first groups are larger by one where it does not. The orders are Megatron's where ranks divides the
+ * microbatches, and PyTorch's wherever it has one; the two warm up alike. (Megatron once ran all forwards
+ * first when there was just one group; it no longer does.)
+ */
 #include "plan/search/static_families.h"
 
 typedef struct turn {
