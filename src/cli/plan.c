@@ -15,11 +15,11 @@ static void print_help(void) {
            "                      [--set KEY=VALUE]... [--time-limit S]\n\n"
            "Plans a schedule for the pipeline of the problem file PROBLEM (YAML; - is standard input).\n\n"
            "  --schedule NAME   one of the following; default auto\n");
-    printf("      %-9s the shortest of all within the memory limit, searched for where none is proven\n",
+    printf("      %-16s the shortest of all within the memory limit, searched for where none is proven\n",
            "auto");
-    printf("      %-9s the result of a longer search (CrossUD, CrossLoop, CrossWave)\n", "optimal");
+    printf("      %-16s the result of a longer search (CrossUD, CrossLoop, CrossWave)\n", "optimal");
     for (const sl_family *family = sl_families; family->name; family++)
-        printf("      %-9s %s\n", family->name, family->help);
+        printf("      %-16s %s\n", family->name, family->help);
     printf("  --format FORM     text (a chart, the default), json, csv (PyTorch's order), svg,\n"
            "                    csv-comms (PyTorch's order with its messages)\n"
            "  -o FILE           write there, completely or not at all\n"

@@ -49,6 +49,18 @@ expect(all(re.fullmatch(rf"{rank}[FIW]\d+", cell) for rank, row in enumerate(row
 exported = write("exported.csv", run("plan", problem, "--format", "csv", *delay(60)).stdout)
 expect(run("simulate", problem, "--order", exported, "--format", "csv").stdout == open(exported).read(), "an order survives the way out and in")
 expect(plan("simulate", problem, "--order", exported, *delay(60))["makespan_ms"] == 450, "and takes as long as planned")
+for schedule, placement in (("gpipe", "loop"), ("gpipe", "wave"), ("interleaved-1f1b", "loop"), ("zb-v", "wave"),
+                            ("dualpipe-v", "wave"), ("chimera", "bidirectional")):
+    there = ["--set", f"pipeline.placement={placement}", *delay(20)]
+    planned = plan("plan", problem, "--schedule", schedule, *there)
+    order = write("placed.csv", run("plan", problem, "--schedule", schedule, "--format", "csv", *there).stdout)
+    simulated = plan("simulate", problem, "--order", order, *there)
+    expect((planned["schedule"], planned["placement"], planned["stages"]) == (schedule, placement, 8), f"{schedule}: its head")
+    expect(all(planned[field] == simulated[field] for field in ("ops", "transfers", "peak_memory", "makespan_ms")),
+           f"{schedule}, {placement}: the order survives the way out and in")
+refused(2, "zb-v needs two stages a rank (8); the problem has 12", "plan", problem, "--schedule", "zb-v",
+        "--set", "pipeline.placement=wave", "--set", "pipeline.stages=12")
+refused(2, "chimera needs placement bidirectional; the problem's is linear", "plan", problem, "--schedule", "chimera")
 for schedule in ("gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra"):
     tree = xml.fromstring(run("plan", problem, "--schedule", schedule, "--format", "svg", *delay(20)).stdout)
     space = "{http://www.w3.org/2000/svg}"
@@ -139,7 +151,7 @@ refused(2, "one problem file at a time", "plan", problem, problem)
 refused(2, "no --order", "simulate", problem)
 refused(2, "no-such.yaml", "plan", "no-such.yaml")
 refused(2, "no-such.csv", "simulate", problem, "--order", "no-such.csv")
-refused(2, "is no schedule; there are auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra", "plan", problem, "--schedule", "best")
+refused(2, "is no schedule; there are auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra, interleaved-1f1b, zb-v, dualpipe-v, chimera", "plan", problem, "--schedule", "best")
 refused(2, "'microbatches' must be from 1", "plan", problem, "--set", "pipeline.microbatches=0")
 refused(2, "'microbatches' times stages", "plan", problem, "--set", "pipeline.microbatches=65536", "--set", "pipeline.ranks=512")
 refused(2, "", "plan", problem, "--set", "pipeline.microbatches")
@@ -189,7 +201,7 @@ for content in ("0F0,,0F1,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n",
                 "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RESHARD\n"):
     expect(plan("simulate", two, "--order", write("good.csv", content))["makespan_ms"] == 9, "an order of PyTorch, by hand")
 
-expect(sorted(os.listdir(folder)) == ["bad.csv", "bad.yaml", "exported.csv", "good.csv", "plan.json", "two.yaml"],
+expect(sorted(os.listdir(folder)) == ["bad.csv", "bad.yaml", "exported.csv", "good.csv", "placed.csv", "plan.json", "two.yaml"],
        f"nothing else is left behind: {sorted(os.listdir(folder))}")
 
 # ---- the problems among the examples can be planned, and say how ----

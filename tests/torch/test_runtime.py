@@ -211,8 +211,9 @@ def main():
     cases, without = export()
     print(f"{len(cases)} schedules exported in {time.monotonic() - begin:.1f} s; no placement that PyTorch holds: "
           f"{', '.join(without) or 'none'}")
-    for name in ("gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra"):
-        assert any(label.startswith(name + "-linear") for label, *_ in cases), f"{name} was not exported"
+    for name in ("gpipe-linear", "1f1b-linear", "zb-h1-linear", "zb-h2-linear", "adaptra-linear", "gpipe-loop",
+                 "gpipe-wave", "interleaved-1f1b-loop", "zb-v-wave", "dualpipe-v-wave"):
+        assert any(label.startswith(name) for label, *_ in cases), f"{name} was not exported"
     runs = [case[:4] + (path, form) for case in cases for path, form in
             ((case[4], "compute_only"), (case[5], "compute_comms"))]
     wrong_runs = damaged(cases)

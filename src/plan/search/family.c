@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "plan/search/list.h"
 #include "plan/search/slack.h"
+#include "plan/search/static_families.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,11 +16,11 @@ static void append(sl_order *order, int rank, int kind, int microbatch) {
 }
 
 /* Some forwards, then one backward and one forward in turn, then the backwards that are left. */
-static sl_status alternate(const sl_problem *p, int all_first, sl_order *order) {
+static sl_status one_f_one_b(const sl_problem *p, sl_order *order) {
     int n = p->microbatches;
     SL_TRY(sl_order_make(p->ranks, 2 * n, order));
     for (int rank = 0; rank < p->ranks; rank++) {
-        int warmup = all_first ? n : least(p->ranks - rank, n);
+        int warmup = least(p->ranks - rank, n);
         for (int m = 0; m < warmup; m++)
             append(order, rank, SL_F, m);
         for (int m = 0; m < n; m++) {
@@ -29,14 +30,6 @@ static sl_status alternate(const sl_problem *p, int all_first, sl_order *order) 
         }
     }
     return SL_OK;
-}
-
-static sl_status gpipe(const sl_problem *p, sl_order *order) {
-    return alternate(p, 1, order);
-}
-
-static sl_status one_f_one_b(const sl_problem *p, sl_order *order) {
-    return alternate(p, 0, order);
 }
 
 /* Zero Bubble's handcrafted schedules (its section 2): H1 keeps 1F1B's warm-up p - s and memory p on every
@@ -140,27 +133,51 @@ static sl_status adaptra(const sl_problem *p, sl_order *order) {
 }
 
 #define LINEAR (1u << SL_LINEAR)
+#define LOOP (1u << SL_LOOP)
+#define WAVE (1u << SL_WAVE)
+#define BIDIRECTIONAL (1u << SL_BIDIRECTIONAL)
 const sl_family sl_families[] = {
-    {"gpipe", 0, LINEAR, gpipe, "all forwards, then all backwards (GPipe)"},
+    {"gpipe", 0, LINEAR | LOOP | WAVE, sl_family_gpipe,
+     "all forwards, then all backwards, stage by stage (GPipe; breadth-first)"},
     {"1f1b", 0, LINEAR, one_f_one_b, "one forward, one backward in turn (PipeDream-Flush, Megatron)"},
     {"zb-h1", 0, LINEAR, zb_h1, "backward in two halves, memory of 1f1b (Zero Bubble)"},
     {"zb-h2", 0, LINEAR, zb_h2,
      "backward in two halves, no bubble for equal times, twice the memory (Zero Bubble)"},
     {"adaptra", 0, LINEAR, adaptra,
      "warm-up by slack against slow links, then I before F before W (Adaptra)"},
+    {"interleaved-1f1b", 0, LOOP, sl_family_interleaved,
+     "1f1b with several stages a rank, in groups of microbatches (Megatron)"},
+    {"zb-v", 0, WAVE | SL_TWO_STAGES, sl_family_zb_v,
+     "no bubble for equal times with the memory of 1f1b, two stages a rank (Zero Bubble)"},
+    {"dualpipe-v", 0, WAVE | SL_TWO_STAGES, sl_family_dualpipe_v,
+     "forwards overlapped with backwards, two stages a rank (DeepSeek)"},
+    {"chimera", 0, BIDIRECTIONAL, sl_family_chimera,
+     "two pipelines against each other, for as many microbatches as ranks or few more (Chimera)"},
     {NULL, 0, 0, NULL, NULL}};
 
-sl_status sl_family_build(const sl_family *family, const sl_problem *p, sl_order *order) {
+int sl_family_fits(const sl_family *family, const sl_problem *p) {
+    return (family->placements & 1u << p->placement) &&
+           (!(family->placements & SL_TWO_STAGES) || p->stages == 2 * p->ranks);
+}
+
+static sl_status refuse_shape(const sl_family *family, const sl_problem *p) {
     char needed[128] = "";
+    if (family->placements & 1u << p->placement)
+        return sl_error(SL_EINVAL, "%s needs two stages a rank (%d); the problem has %d", family->name,
+                        2 * p->ranks, p->stages);
     for (int placement = 0; placement < SL_PLACEMENTS; placement++)
         if (family->placements & 1u << placement) {
             size_t used = strlen(needed);
             snprintf(needed + used, sizeof needed - used, "%s%s", used ? " or " : "",
                      sl_placement_name((sl_placement)placement));
         }
-    if (!(family->placements & 1u << p->placement))
-        return sl_error(SL_EINVAL, "%s needs placement %s; the problem's is %s", family->name, needed,
-                        sl_placement_name(p->placement));
+    return sl_error(SL_EINVAL, "%s needs placement %s; the problem's is %s", family->name, needed,
+                    sl_placement_name(p->placement));
+}
+
+sl_status sl_family_build(const sl_family *family, const sl_problem *p, sl_order *order) {
+    if (!sl_family_fits(family, p))
+        return refuse_shape(family, p);
     SL_TRY(family->build(p, order));
     sl_status status = family->parts ? SL_OK : sl_order_split(p, order);
     if (status != SL_OK)

@@ -9,10 +9,12 @@
 
 #include "plan/pipeline/order.h"
 
+#define SL_TWO_STAGES (1u << 16) /* only for two stages a rank */
+
 typedef struct sl_family {
     const char *name;
     int parts;           /* it cuts ops into the problem's parts itself */
-    unsigned placements; /* bits 1 << sl_placement that it is defined for */
+    unsigned placements; /* bits 1 << sl_placement that it is defined for, and maybe SL_TWO_STAGES */
     sl_status (*build)(const sl_problem *problem,
                        sl_order *order); /* SL_ENONE: not within the memory limit */
     const char *help;
@@ -21,8 +23,11 @@ typedef struct sl_family {
 /** The table of families, ended by a NULL name. */
 extern const sl_family sl_families[];
 
-/** Builds and cuts the order into the problem's parts. SL_EINVAL when the family needs another placement,
- * with its name; SL_ENONE: not within the memory limit. */
+/** Whether the family is defined for the problem's placement and stages. Never fails. */
+int sl_family_fits(const sl_family *family, const sl_problem *problem);
+
+/** Builds and cuts the order into the problem's parts. SL_EINVAL when the family does not fit, with the
+ * placement or the stages that it needs; SL_ENONE: not within the memory limit. */
 sl_status sl_family_build(const sl_family *family, const sl_problem *problem, sl_order *order);
 
 /** NULL when unknown. */

@@ -157,7 +157,7 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
     int fits = 0;
     for (const sl_family *family = sl_families; family->name; family++) {
         sl_plan candidate = {0};
-        if (!(family->placements & 1u << p->placement))
+        if (!sl_family_fits(family, p))
             continue;
         fits = 1;
         sl_status status = make_family(p, family, &candidate);

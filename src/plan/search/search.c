@@ -86,7 +86,7 @@ static int proven(const search *s) {
 static sl_status add_families(search *s) {
     for (const sl_family *family = sl_families; family->name; family++) {
         sl_order order;
-        if (!(family->placements & 1u << s->problem->placement))
+        if (!sl_family_fits(family, s->problem))
             continue;
         sl_status status = sl_family_build(family, s->problem, &order);
         if (status == SL_OK)

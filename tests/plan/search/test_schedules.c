@@ -148,6 +148,8 @@ static void random_problems_get_valid_schedules_within_the_limit_and_above_the_b
             fits &= p.limit[r] >= p.delta[SL_F][r];
         for (const sl_family *f = sl_families; f->name; f++) {
             sl_plan plan;
+            if (!sl_family_fits(f, &p))
+                continue;
             sl_status status = sl_plan_make(&p, f->name, &plan);
             if (status == SL_OK) {
                 check_plan(&p, &plan);
