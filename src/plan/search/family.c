@@ -1,5 +1,6 @@
 #include "plan/search/family.h"
 #include "base/memory.h"
+#include "plan/search/cross_ud_sub.h"
 #include "plan/search/list.h"
 #include "plan/search/slack.h"
 
@@ -148,6 +149,8 @@ const sl_family sl_families[] = {
      "backward in two halves, no bubble for equal times, twice the memory (Zero Bubble)"},
     {"adaptra", 0, LINEAR, adaptra,
      "warm-up by slack against slow links, then I before F before W (Adaptra)"},
+    {"cross-ud-sub", 1, LINEAR, sl_cross_ud_sub,
+     "greedy with phases, bubbles filled with parts of W (CrossPipe)"},
     {NULL, 0, 0, NULL, NULL}};
 
 sl_status sl_family_build(const sl_family *family, const sl_problem *p, sl_order *order) {
