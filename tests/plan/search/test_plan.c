@@ -92,7 +92,8 @@ static void unknown_names_are_refused_with_the_known_ones(void **state) {
     sl_problem p;
     sl_plan plan;
     make(&p, 2, 2, 1);
-    assert_fails(sl_plan_make(&p, "zb-h3", &plan), SL_EINVAL, "auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra");
+    assert_fails(sl_plan_make(&p, "zb-h3", &plan), SL_EINVAL,
+                 "auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra, cross-ud-sub");
     sl_plan_free(&plan);
     sl_problem_free(&p);
 }
