@@ -12,7 +12,8 @@ static void print_help(void) {
     printf("Usage: slackline plan PROBLEM [--schedule NAME|auto|optimal] [--format "
            "json|text|csv|csv-comms|svg] [-o "
            "FILE]\n"
-           "                      [--set KEY=VALUE]... [--time-limit S]\n\n"
+           "                      [--set KEY=VALUE]... [--time-limit S] [--jitter DRAWS] [--explain] [--seed "
+           "N]\n\n"
            "Plans a schedule for the pipeline of the problem file PROBLEM (YAML; - is standard input).\n\n"
            "  --schedule NAME   one of the following; default auto\n");
     printf("      %-16s the shortest of all within the memory limit, searched for where none is proven\n",
@@ -27,7 +28,9 @@ static void print_help(void) {
            "  --time-limit S    seconds for auto (default 1) and optimal (default 10); it ends earlier when "
            "the plan is "
            "proven\n"
-           "  --seed N          of the search; default 1\n\n"
+           "  --jitter DRAWS    the makespan's distribution when delays jitter (jitter_ms)\n"
+           "  --explain         where the time goes, and what a ms on each link and op costs\n"
+           "  --seed N          of the search and of jitter; default 1\n\n"
            "Example: slackline plan examples/four-ranks.yaml --set pipeline.links.list.0.latency_ms=60\n");
 }
 
@@ -52,6 +55,8 @@ int sl_command_plan(int argc, char **argv) {
         print_help();
     if (status == SL_OK && !help)
         status = make_plan(&planning, &plan);
+    if (status == SL_OK && !help)
+        status = sl_planning_examine(&planning, &plan);
     if (status == SL_OK && !help)
         status = sl_planning_print(&planning, &plan);
     sl_plan_free(&plan);

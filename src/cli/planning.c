@@ -8,6 +8,7 @@
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 #include "plan/pipeline/layers.h"
+#include "plan/timing/jitter.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -29,17 +30,31 @@ static sl_status parse_seed(const char *text, uint64_t *seed) {
     char *end;
     errno = 0;
     *seed = strtoull(text, &end, 10);
-    if (end == text || *end || errno || strchr(text, '-'))
+    if (end == text || *end || errno || *seed > INT64_MAX || strchr(text, '-'))
         return sl_error(SL_EINVAL, "--seed must be a whole number, got '%s'", text);
+    return SL_OK;
+}
+
+static sl_status parse_draws(const char *text, int *draws) {
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || value < 1 || value > SL_MAX_DRAWS)
+        return sl_error(SL_EINVAL, "--jitter must be a number of draws from 1 to %d, got '%s'", SL_MAX_DRAWS,
+                        text);
+    *draws = (int)value;
     return SL_OK;
 }
 
 static const struct option plan_options[] = {
     {"schedule", required_argument, NULL, 's'}, {"time-limit", required_argument, NULL, 't'},
-    {"seed", required_argument, NULL, 'e'},     {"format", required_argument, NULL, 'f'},
+    {"seed", required_argument, NULL, 'e'},     {"jitter", required_argument, NULL, 'j'},
+    {"explain", no_argument, NULL, 'x'},        {"format", required_argument, NULL, 'f'},
     {"output", required_argument, NULL, 'o'},   {"set", required_argument, NULL, 'k'},
     {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
 static const struct option simulate_options[] = {{"order", required_argument, NULL, 'r'},
+                                                 {"seed", required_argument, NULL, 'e'},
+                                                 {"jitter", required_argument, NULL, 'j'},
+                                                 {"explain", no_argument, NULL, 'x'},
                                                  {"time-limit", required_argument, NULL, 't'},
                                                  {"format", required_argument, NULL, 'f'},
                                                  {"output", required_argument, NULL, 'o'},
@@ -79,6 +94,11 @@ static sl_status take_option(sl_planning *p, int option, const char **set, int *
         return parse_seconds(optarg, &p->time_limit);
     case 'e':
         return parse_seed(optarg, &p->seed);
+    case 'j':
+        return parse_draws(optarg, &p->draws);
+    case 'x':
+        p->explain = 1;
+        return SL_OK;
     case 'f':
         p->format = optarg;
         return SL_OK;
@@ -125,6 +145,9 @@ static sl_status parse(const char *command, int argc, char **argv, sl_planning *
         return sl_error(SL_EINVAL, "simulate: no --order FILE; see slackline simulate --help");
     if (simulates && strcmp(p->problem_file, "-") == 0 && strcmp(p->order_file, "-") == 0)
         return sl_error(SL_EINVAL, "simulate: problem and order cannot both come from standard input");
+    int examines = p->draws > 0 || p->explain;
+    if (examines && strcmp(p->format, "text") != 0 && strcmp(p->format, "json") != 0)
+        return sl_error(SL_EINVAL, "--jitter and --explain go with --format text or json, not %s", p->format);
     static const char *const formats[] = {"text", "json", "csv", "csv-comms", "svg"};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (strcmp(p->format, formats[i]) == 0)
@@ -238,6 +261,7 @@ static sl_status print_text(const sl_planning *planning, const sl_plan *plan, FI
     if (plan->why[0])
         fprintf(out, "%s: %s ms\n", plan->schedule, plan->why);
     fprintf(out, "planned in %.3g ms\n", sl_to_ms(plan->solve));
+    sl_planning_print_examined(plan, out);
     return SL_OK;
 }
 

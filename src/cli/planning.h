@@ -8,6 +8,8 @@ typedef struct sl_planning {
     const char *problem_file, *schedule, *order_file, *format, *output;
     double time_limit; /* s; negative: what the schedule has by default */
     uint64_t seed;
+    int draws;   /* of jitter; 0: not asked for */
+    int explain; /* where the time goes */
     sl_document document;
     sl_problem problem;
 } sl_planning;
@@ -16,6 +18,11 @@ typedef struct sl_planning {
  * set when only help was asked for. SL_EINVAL. Close with sl_planning_close, also on error. */
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *planning, int *help);
 void sl_planning_close(sl_planning *planning);
+
+/** Adds to the plan what --jitter and --explain ask for. */
+sl_status sl_planning_examine(const sl_planning *planning, sl_plan *plan);
+/** What was added, as text. */
+void sl_planning_print_examined(const sl_plan *plan, FILE *out);
 
 /** Prints the plan in the asked form to standard output, or complete or not at all to the file of -o. */
 sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan);

@@ -7,12 +7,16 @@
 
 static const char usage[] =
     "Usage: slackline simulate PROBLEM --order FILE [--format json|text|csv|csv-comms|svg] [-o FILE] [--set "
-    "KEY=VALUE]...\n\n"
+    "KEY=VALUE]...\n"
+    "                          [--jitter DRAWS] [--explain] [--seed N]\n\n"
     "Checks the order of FILE (CSV of PyTorch's pipelining, a line a rank) and times it on PROBLEM.\n\n"
     "  --order FILE      the order; compute_only and compute_comms forms are read\n"
     "  --format FORM     text (a chart, the default), json, csv, csv-comms, svg\n"
     "  -o FILE           write there, completely or not at all\n"
-    "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n\n"
+    "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
+    "  --jitter DRAWS    the makespan's distribution when delays jitter (jitter_ms)\n"
+    "  --explain         where the time goes, and what a ms on each link and op costs\n"
+    "  --seed N          of jitter; default 1\n\n"
     "Example: slackline plan examples/four-ranks.yaml --format csv -o order.csv\n"
     "         slackline simulate examples/four-ranks.yaml --order order.csv --set "
     "pipeline.links.list.0.latency_ms=20\n";
@@ -24,6 +28,8 @@ static sl_status simulate(const sl_planning *planning) {
     sl_status status = sl_plan_of_order(&planning->problem, &order, "file", &plan);
     if (status == SL_OK)
         status = sl_plan_prove(&planning->problem, &plan);
+    if (status == SL_OK)
+        status = sl_planning_examine(planning, &plan);
     if (status == SL_OK)
         status = sl_planning_print(planning, &plan);
     sl_plan_free(&plan);

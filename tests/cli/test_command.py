@@ -17,7 +17,7 @@ fields = {"format": str, "schedule": str, "why": str, "placement": str, "ranks":
           "makespan_ms": float, "span_ms": float, "ideal_ms": float, "bubble": dict, "lower_bound_ms": float, "gap": float,
           "peak_memory": list, "memory_ok": bool, "warmup": list, "links": list, "ops": list, "transfers": list,
           "lost": dict, "solve_ms": float}
-for schedule in ("auto", "gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra"):
+for schedule in ("auto", "gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra", "cross-ud-sub"):
     p = plan("plan", problem, "--schedule", schedule, *delay(30))
     expect({name: type(value) for name, value in p.items()} == fields, f"{schedule}: fields and types")
     expect(p["format"] == "slackline-plan-1" and p["placement"] == "linear", "format and placement")
@@ -151,7 +151,7 @@ refused(2, "one problem file at a time", "plan", problem, problem)
 refused(2, "no --order", "simulate", problem)
 refused(2, "no-such.yaml", "plan", "no-such.yaml")
 refused(2, "no-such.csv", "simulate", problem, "--order", "no-such.csv")
-refused(2, "is no schedule; there are auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra, interleaved-1f1b, zb-v, dualpipe-v, chimera", "plan", problem, "--schedule", "best")
+refused(2, "is no schedule; there are auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra, interleaved-1f1b, zb-v, dualpipe-v, chimera, cross-ud-sub", "plan", problem, "--schedule", "best")
 refused(2, "'microbatches' must be from 1", "plan", problem, "--set", "pipeline.microbatches=0")
 refused(2, "'microbatches' times stages", "plan", problem, "--set", "pipeline.microbatches=65536", "--set", "pipeline.ranks=512")
 refused(2, "", "plan", problem, "--set", "pipeline.microbatches")

@@ -112,7 +112,7 @@ answered = 0
 for _ in range(rounds):
     p = some_problem()
     file = write("problem.yaml", text_of(p))
-    for schedule in ("auto", "optimal", "gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra"):
+    for schedule in ("auto", "optimal", "gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra", "cross-ud-sub"):
         limit = "0.02"
         done = run("plan", file, "--schedule", schedule, "--time-limit", limit, "--format", "csv")
         expect(done.returncode in (0, 1), f"{schedule}: exit {done.returncode} {done.stderr}")

@@ -44,9 +44,13 @@ const sl_key sl_links_keys[] = {
     {0}};
 /* clang-format on */
 
-/* What an exponential delay of this mean stays below in `percentile` of 100 cases. */
-static double jitter_share(double mean, double percentile) {
+double sl_jitter_share(double mean, double percentile) {
     return -mean * log1p(-percentile / 100);
+}
+
+sl_time sl_link_least_latency(const sl_link *link, double percentile) {
+    sl_time share = sl_from_ms(sl_jitter_share(sl_to_ms(link->jitter), percentile));
+    return link->latency > share ? link->latency - share : 0;
 }
 
 static sl_status read_link(const sl_node *map, double percentile, link_item *item, sl_link *link) {
@@ -62,7 +66,7 @@ static sl_status read_link(const sl_node *map, double percentile, link_item *ite
         by_size ? item->message_mb * 8 / item->bandwidth_gbps : item->transfer_ms; /* 1e6*8/1e9 s = ms */
     if (transfer > SL_MAX_OP_MS)
         return sl_node_error(map, "gives a transfer of %g ms; at most %g", transfer, SL_MAX_OP_MS);
-    double latency = item->latency_ms + jitter_share(item->jitter_ms, percentile);
+    double latency = item->latency_ms + sl_jitter_share(item->jitter_ms, percentile);
     if (latency > SL_MAX_OP_MS)
         return sl_node_error(map, "gives a latency of %g ms; at most %g", latency, SL_MAX_OP_MS);
     *link = (sl_link){.latency = sl_from_ms(latency),

@@ -32,6 +32,12 @@ typedef struct sl_link {
     sl_time jitter;   /* mean of the exponential delay that comes on top of the least latency */
 } sl_link;
 
+/** What an exponential delay of this mean stays below in `percentile` of 100 cases. */
+double sl_jitter_share(double mean, double percentile);
+/** The latency of a link when nothing comes on top: what is left below the percentile of its jitter, to the
+ * ns. */
+sl_time sl_link_least_latency(const sl_link *link, double percentile);
+
 struct sl_layers;
 
 typedef struct sl_problem {

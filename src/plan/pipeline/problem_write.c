@@ -2,7 +2,7 @@
 #include "plan/pipeline/layers.h"
 #include "plan/pipeline/problem.h"
 
-#include <math.h>
+#include <stdio.h>
 
 /* ms with six decimals are whole ns; %.17g gives doubles back exactly. */
 static void write_ms(FILE *out, sl_time t) {
@@ -84,9 +84,8 @@ static void write_layers(const sl_problem *p, FILE *out) {
 /* `latency` holds the percentile of the jitter, the file what lies below it. */
 static void write_link(const sl_problem *p, int from, int to, FILE *out) {
     const sl_link *link = &p->link[from * p->ranks + to];
-    sl_time share = sl_from_ms(-sl_to_ms(link->jitter) * log1p(-p->percentile / 100));
     fprintf(out, "      - {between: [%d, %d], one_way: true, latency_ms: ", from, to);
-    write_ms(out, link->latency > share ? link->latency - share : 0);
+    write_ms(out, sl_link_least_latency(link, p->percentile));
     fprintf(out, ", jitter_ms: ");
     write_ms(out, link->jitter);
     fprintf(out, ", transfer_ms: ");

@@ -1,5 +1,6 @@
 #include "plan/search/family.h"
 #include "base/memory.h"
+#include "plan/search/cross_ud_sub.h"
 #include "plan/search/list.h"
 #include "plan/search/slack.h"
 #include "plan/search/static_families.h"
@@ -153,6 +154,8 @@ const sl_family sl_families[] = {
      "forwards overlapped with backwards, two stages a rank (DeepSeek)"},
     {"chimera", 0, BIDIRECTIONAL, sl_family_chimera,
      "two pipelines against each other, for as many microbatches as ranks or few more (Chimera)"},
+    {"cross-ud-sub", 1, LINEAR, sl_cross_ud_sub,
+     "greedy with phases, bubbles filled with parts of W (CrossPipe)"},
     {NULL, 0, 0, NULL, NULL}};
 
 int sl_family_fits(const sl_family *family, const sl_problem *p) {

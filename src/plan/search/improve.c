@@ -1,6 +1,7 @@
 #include "plan/search/improve.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "plan/lower/program.h"
 #include "plan/timing/replay.h"
 
@@ -22,12 +23,8 @@ typedef struct annealer {
     double temperature;
 } annealer;
 
-/* splitmix64 (Steele, Lea, Flood) */
 static uint64_t draw(annealer *a) {
-    uint64_t z = (a->random += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return sl_random_mix(a->random += SL_RANDOM_STEP);
 }
 
 static int draw_below(annealer *a, int limit) {

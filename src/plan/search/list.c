@@ -1,11 +1,6 @@
 #include "plan/search/list.h"
 #include "base/memory.h"
-
-/* A moment at which a rank may have something new to decide. */
-typedef struct moment {
-    sl_time time;
-    int32_t rank;
-} moment;
+#include "plan/search/moments.h"
 
 typedef struct stage_state {
     int32_t next[3];            /* how many F, I, W have started */
@@ -32,44 +27,13 @@ typedef struct scheduler {
     int *stages; /* one block for all ranks */
     sl_time *ready;
     sl_time *wire_free; /* [wires] where links share one; else NULL */
-    moment *heap;
-    size_t moments, capacity;
+    sl_moments moments;
 } scheduler;
 
 typedef struct candidate {
     int stage, kind; /* kind -1: none */
     int64_t key;
 } candidate;
-
-/* ---- a binary heap by time, then rank ---- */
-
-static int earlier(const moment *a, const moment *b) {
-    return a->time != b->time ? a->time < b->time : a->rank < b->rank;
-}
-
-static sl_status push(scheduler *s, sl_time time, int rank) {
-    SL_TRY(sl_grow(&s->heap, &s->capacity, s->moments + 1, sizeof *s->heap));
-    size_t i = s->moments++;
-    moment added = {.time = time, .rank = rank};
-    for (; i > 0 && earlier(&added, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        s->heap[i] = s->heap[(i - 1) / 2];
-    s->heap[i] = added;
-    return SL_OK;
-}
-
-static moment pop(scheduler *s) {
-    moment top = s->heap[0], last = s->heap[--s->moments];
-    size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < s->moments; i = child) {
-        if (child + 1 < s->moments && earlier(&s->heap[child + 1], &s->heap[child]))
-            child++;
-        if (!earlier(&s->heap[child], &last))
-            break;
-        s->heap[i] = s->heap[child];
-    }
-    s->heap[i] = last;
-    return top;
-}
 
 /* ---- deciding ---- */
 
@@ -188,7 +152,7 @@ static sl_status deliver(scheduler *s, int stage, int to, int kind, int k, sl_ti
     sl_time left = (*free_at > end ? *free_at : end) + link->transfer;
     *free_at = left;
     ready[k] = left + link->latency;
-    return push(s, ready[k], peer);
+    return sl_moments_add(&s->moments, ready[k], peer);
 }
 
 static sl_status start_op(scheduler *s, const candidate *what, sl_time now) {
@@ -211,14 +175,14 @@ static sl_status start_op(scheduler *s, const candidate *what, sl_time now) {
     }
     if (what->kind == SL_I && g->before >= 0)
         SL_TRY(deliver(s, what->stage, g->before, SL_I, k, r->busy));
-    return push(s, r->busy, g->rank);
+    return sl_moments_add(&s->moments, r->busy, g->rank);
 }
 
 static sl_status run(scheduler *s) {
     for (int rank = 0; rank < s->problem->ranks; rank++)
-        SL_TRY(push(s, 0, rank));
-    while (s->moments > 0) {
-        moment now = pop(s);
+        SL_TRY(sl_moments_add(&s->moments, 0, rank));
+    while (s->moments.count > 0) {
+        sl_moment now = sl_moments_take(&s->moments);
         if (s->rank[now.rank].busy > now.time)
             continue;
         candidate chosen = select_op(s, now.rank, now.time);
@@ -290,7 +254,7 @@ sl_status sl_list_schedule(const sl_problem *problem, const sl_list_rule *rule, 
     sl_free(s.stages);
     sl_free(s.ready);
     sl_free(s.wire_free);
-    sl_free(s.heap);
+    sl_moments_free(&s.moments);
     if (status != SL_OK)
         sl_order_free(order);
     return status;

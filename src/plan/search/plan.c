@@ -1,10 +1,12 @@
 #include "plan/search/plan.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "plan/search/attribute.h"
 #include "plan/search/bound.h"
 #include "plan/search/cut.h"
 #include "plan/search/family.h"
 #include "plan/search/slack.h"
+#include "plan/timing/jitter.h"
 #include "plan/timing/replay.h"
 
 #include <stdio.h>
@@ -106,6 +108,10 @@ void sl_plan_free(sl_plan *plan) {
     sl_timeline_free(&plan->timeline);
     sl_free(plan->peak_memory);
     sl_free(plan->warmup);
+    sl_free(plan->jitter);
+    if (plan->attribution)
+        sl_attribution_free(plan->attribution);
+    sl_free(plan->attribution);
     *plan = (sl_plan){0};
 }
 
@@ -114,6 +120,20 @@ sl_status sl_plan_prove(const sl_problem *problem, sl_plan *plan) {
     SL_TRY(bound_of(problem, 1, &bound));
     plan->bound = bound > plan->bound ? bound : plan->bound;
     return SL_OK;
+}
+
+sl_status sl_plan_add_jitter(const sl_problem *problem, sl_plan *plan, int draws, uint64_t seed) {
+    if (!plan->jitter)
+        SL_TRY(sl_alloc(&plan->jitter, 1, sizeof *plan->jitter));
+    return sl_jitter_replay(problem, &plan->program, draws, seed, plan->jitter);
+}
+
+sl_status sl_plan_add_attribution(const sl_problem *problem, sl_plan *plan) {
+    if (plan->attribution)
+        sl_attribution_free(plan->attribution);
+    else
+        SL_TRY(sl_alloc(&plan->attribution, 1, sizeof *plan->attribution));
+    return sl_attribute(problem, plan, plan->attribution);
 }
 
 double sl_plan_gap(const sl_plan *plan) {

@@ -7,6 +7,9 @@
 #include "plan/timing/timeline.h"
 #include <stdio.h>
 
+struct sl_attribution;
+struct sl_jitter;
+
 typedef struct sl_plan {
     char schedule[32]; /* family's name, or "file" */
     char why[240];     /* auto: what else was tried; else empty */
@@ -17,8 +20,10 @@ typedef struct sl_plan {
     sl_time dependency_loss, blocking_loss; /* JSON "lost" */
     double *peak_memory;                    /* [ranks] */
     int memory_ok;
-    int *warmup;   /* [ranks] */
-    sl_time solve; /* time spent planning */
+    int *warmup;                        /* [ranks] */
+    sl_time solve;                      /* time spent planning */
+    struct sl_jitter *jitter;           /* NULL unless asked for: sl_plan_add_jitter */
+    struct sl_attribution *attribution; /* the same: sl_plan_add_attribution */
 } sl_plan;
 
 /** Plans with a family's name or "auto" (best of all families within the memory limit: shortest makespan,
@@ -52,7 +57,12 @@ double sl_plan_gap(const sl_plan *plan);
  * tI where the plan runs full backwards. Never fails. */
 sl_time sl_plan_tolerance(const sl_problem *problem, const sl_plan *plan, int link);
 
-/** One JSON object, format slackline-plan-1 (design.md, Plan). */
+/** Adds the distribution of the makespan over `draws` draws of the links' jitter (plan/timing/jitter.h). */
+sl_status sl_plan_add_jitter(const sl_problem *problem, sl_plan *plan, int draws, uint64_t seed);
+/** Adds where the time goes and what it costs (plan/search/attribute.h). */
+sl_status sl_plan_add_attribution(const sl_problem *problem, sl_plan *plan);
+
+/** One JSON object, format slackline-plan-1 (design.md, Plan), with what was added. */
 sl_status sl_plan_write_json(const sl_problem *problem, const sl_plan *plan, FILE *out);
 
 #endif

@@ -1,7 +1,8 @@
 /* The plan as JSON, format slackline-plan-1 (docs/formats.md). */
 #include "base/memory.h"
 #include "plan/pipeline/layers.h"
-#include "plan/search/plan.h"
+#include "plan/search/attribute.h"
+#include "plan/timing/jitter.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -126,10 +127,40 @@ static json_t *plan_json(const sl_problem *p, const sl_plan *plan) {
         ms(plan->solve));
 }
 
+static json_t *jitter_json(const sl_problem *p, const sl_jitter *j) {
+    return json_pack("{s:i, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "draws", j->draws, "seed",
+                     (json_int_t)j->seed, "percentile", p->percentile, "mean_ms", j->mean / 1e6, "min_ms",
+                     ms(j->least), "max_ms", ms(j->most), "p10_ms", ms(j->p10), "p50_ms", ms(j->p50),
+                     "p90_ms", ms(j->p90), "p99_ms", ms(j->p99));
+}
+
+static json_t *explain_json(const sl_attribution *a) {
+    json_t *links = json_array(), *ops = json_array();
+    for (int i = 0; i < a->links; i++)
+        append(&links, json_pack("{s:i, s:i, s:f}", "from", a->link[i].from, "to", a->link[i].to, "cost",
+                                 a->link[i].cost));
+    for (int i = 0; i < a->ops; i++)
+        append(&ops, json_pack("{s:i, s:s, s:f}", "stage", a->op[i].stage, "op", sl_op_name(a->op[i].kind),
+                               "cost", a->op[i].cost));
+    return json_pack("{s:{s:o, s:o, s:o, s:o, s:o, s:o}, s:o, s:o}", "parts", "work_ms", ms(a->work),
+                     "imbalance_ms", ms(a->imbalance), "fill_ms", ms(a->fill), "collectives_ms",
+                     ms(a->collectives), "dependency_ms", ms(a->dependency), "blocking_ms", ms(a->blocking),
+                     "links", links, "ops", ops);
+}
+
+/* What only some plans have; 0 when memory ran out. */
+static int add_optional(const sl_problem *p, const sl_plan *plan, json_t *object) {
+    if (p->layers && json_object_set_new(object, "cut", cut_json(p)) != 0)
+        return 0;
+    if (plan->jitter && json_object_set_new(object, "jitter", jitter_json(p, plan->jitter)) != 0)
+        return 0;
+    return !plan->attribution || json_object_set_new(object, "explain", explain_json(plan->attribution)) == 0;
+}
+
 /* 15 digits: exact for ns in ms up to 11 days, and 0.1 stays 0.1 */
 static char *head_text(const sl_problem *p, const sl_plan *plan) {
     json_t *object = plan_json(p, plan);
-    if (object && p->layers && json_object_set_new(object, "cut", cut_json(p)) != 0) {
+    if (object && !add_optional(p, plan, object)) {
         json_decref(object);
         return NULL;
     }

@@ -429,6 +429,10 @@ sl_time sl_replayer_run(sl_replayer *r, const sl_timeline **timeline) {
     return done ? sl_timeline_makespan(&r->timeline) : SL_TIME_NEVER;
 }
 
+void sl_replayer_delay(sl_replayer *r, const sl_time *latency) {
+    r->latency = latency;
+}
+
 void sl_replayer_close(sl_replayer *r) {
     if (!r)
         return;

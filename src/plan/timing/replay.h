@@ -26,6 +26,9 @@ typedef struct sl_replayer sl_replayer;
 
 /** Both must outlive it. Free with sl_replayer_close. */
 sl_status sl_replayer_open(const sl_problem *problem, const sl_program *program, sl_replayer **replayer);
+/** From now on every message has a latency of its own, [program->messages] (kept by the caller), instead of
+ * its link's; NULL: its link's again. */
+void sl_replayer_delay(sl_replayer *replayer, const sl_time *latency);
 /** The makespan of the program as it is now, in the problem's regime; SL_TIME_NEVER when it deadlocks.
  * *timeline (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */
 sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);

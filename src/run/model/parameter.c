@@ -1,4 +1,5 @@
 #include "run/model/parameter.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -57,25 +58,18 @@ static uint64_t hash_name(const char *name) {
     return h;
 }
 
-/* The finaliser of splitmix64: a bijection that mixes every bit into every other. */
-static uint64_t mix(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 /* Box and Muller: the two normal numbers that counter `pair` gives, from two uniform ones of 53 bits. */
 static void normal_pair(uint64_t key, uint64_t pair, double *even, double *odd) {
-    uint64_t a = mix(key + 2 * pair * 0x9e3779b97f4a7c15u);
-    uint64_t b = mix(key + (2 * pair + 1) * 0x9e3779b97f4a7c15u);
-    double u = ((double)(a >> 11) + 0.5) * 0x1p-53, v = (double)(b >> 11) * 0x1p-53;
+    uint64_t a = sl_random_mix(key + 2 * pair * SL_RANDOM_STEP);
+    uint64_t b = sl_random_mix(key + (2 * pair + 1) * SL_RANDOM_STEP);
+    double u = sl_random_unit(a), v = (double)(b >> 11) * 0x1p-53;
     double length = sqrt(-2.0 * log(u)), angle = 6.283185307179586 * v;
     *even = length * cos(angle);
     *odd = length * sin(angle);
 }
 
 void sl_parameter_initialise(const sl_parameter *p, uint64_t seed, int layers) {
-    const uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15u) ^ hash_name(p->name));
+    const uint64_t key = sl_random_mix(sl_random_mix(seed + SL_RANDOM_STEP) ^ hash_name(p->name));
     const double deviation = p->kind == SL_PARAMETER_RESIDUAL ? 0.02 / sqrt(2.0 * layers) : 0.02;
     if (p->kind == SL_PARAMETER_ONES || p->kind == SL_PARAMETER_ZEROS) {
         for (size_t i = 0; i < p->count; i++)

@@ -1,6 +1,7 @@
 #include "run/train/data.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -133,12 +134,6 @@ void sl_data_close(sl_data *d) {
 
 /* ---- which window ---- */
 
-static uint64_t mix(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 /* A permutation of [0, count) without a table: four Feistel rounds on the smallest even number of bits that
  * holds count, repeated until the value falls inside (at most 4 times on average). */
 static uint64_t shuffle(uint64_t key, uint64_t index, uint64_t count) {
@@ -149,7 +144,7 @@ static uint64_t shuffle(uint64_t key, uint64_t index, uint64_t count) {
     do {
         uint64_t left = index >> half, right = index & mask;
         for (uint64_t round = 0; round < 4; round++) {
-            uint64_t next = left ^ (mix(key + round * 0x9e3779b97f4a7c15u + right) & mask);
+            uint64_t next = left ^ (sl_random_mix(key + round * SL_RANDOM_STEP + right) & mask);
             left = right;
             right = next;
         }
@@ -160,7 +155,7 @@ static uint64_t shuffle(uint64_t key, uint64_t index, uint64_t count) {
 
 size_t sl_data_window(const sl_data *d, uint64_t n) {
     const uint64_t epoch = n / d->windows, index = n % d->windows;
-    const uint64_t key = mix(mix(d->seed + 0x9e3779b97f4a7c15u) + epoch);
+    const uint64_t key = sl_random_mix(sl_random_mix(d->seed + SL_RANDOM_STEP) + epoch);
     return (size_t)shuffle(key, index, d->windows) * d->context;
 }
 

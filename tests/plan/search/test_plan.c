@@ -94,7 +94,7 @@ static void unknown_names_are_refused_with_the_known_ones(void **state) {
     make(&p, 2, 2, 1);
     assert_fails(
         sl_plan_make(&p, "zb-h3", &plan), SL_EINVAL,
-        "auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra, interleaved-1f1b, zb-v, dualpipe-v, chimera");
+        "auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra, interleaved-1f1b, zb-v, dualpipe-v, chimera, cross-ud-sub");
     sl_plan_free(&plan);
     sl_problem_free(&p);
 }

@@ -1,0 +1,38 @@
+/* Where a plan's time goes, and what a millisecond on a link or op costs.
+ *
+ * The makespan is cut into parts that add up: what a rank works on average; what the busiest rank works more
+ * than that; what its order leaves idle on free links; collectives; the links' delays (dependency); ranks
+ * that are held by their messages (blocking). The costs are differences of two replays of the same order: how
+ * much longer the iteration takes when each message of a link, or each op of a stage, takes 1 ms more. */
+#ifndef SL_PLAN_SEARCH_ATTRIBUTE_H
+#define SL_PLAN_SEARCH_ATTRIBUTE_H
+
+#include "plan/search/plan.h"
+
+typedef struct sl_link_cost {
+    int from, to;
+    double cost; /* ms of makespan per ms of latency */
+} sl_link_cost;
+
+typedef struct sl_op_cost {
+    int stage, kind;
+    double cost; /* ms of makespan per ms of each such op (all its parts together) */
+} sl_op_cost;
+
+typedef struct sl_attribution {
+    sl_time work;        /* mean over ranks */
+    sl_time imbalance;   /* the most that a rank works, less that */
+    sl_time fill;        /* the order on free links without collectives, less the most that a rank works */
+    sl_time collectives; /* gathers and reductions, on free links */
+    sl_time dependency, blocking; /* sl_plan.dependency_loss, blocking_loss */
+    int links, ops;
+    sl_link_cost *link; /* directed links that carry messages, by from, then to */
+    sl_op_cost *op;     /* stages and kinds that the order has, by stage, then kind */
+} sl_attribution;
+
+/** The six parts add up to plan->makespan. The plan must be one of this problem. O((links + 4 stages) * ops).
+ * Free with sl_attribution_free, also on error. */
+sl_status sl_attribute(const sl_problem *problem, const sl_plan *plan, sl_attribution *attribution);
+void sl_attribution_free(sl_attribution *attribution);
+
+#endif
