@@ -44,7 +44,8 @@ static void write_stages(const sl_problem *p, FILE *out) {
     fprintf(out, "    FB: [");
     for (int stage = 0; stage < p->stages; stage++) {
         fputs(stage ? ", " : "", out);
-        write_ms(out, given_time(p, SL_F, stage) + given_time(p, SL_B, stage) - p->saved[stage]);
+        sl_time both = given_time(p, SL_F, stage) + given_time(p, SL_B, stage) - p->saved[stage];
+        write_ms(out, both > 0 ? both : 0);
     }
     fprintf(out, "]\n");
 }

@@ -18,12 +18,11 @@ static double message_ms(const sl_problem *p, int from_stage, int to_stage) {
                : sl_to_ms(link->latency) + sl_to_ms(link->transfer) + LONGEST_DRAW * sl_to_ms(link->jitter);
 }
 
-/* Ops of one microbatch on a stage. A pair may be slower than its ops by what both stages' `overlapped` add.
- */
+/* Ops of one microbatch on a stage. A pair may be slower than its ops: where `saved` is below 0. */
 static double ops_ms(const sl_problem *p, int stage) {
     double f = sl_to_ms(p->time[SL_F][stage]), b = sl_to_ms(p->time[SL_B][stage]),
            split = sl_to_ms(p->time[SL_I][stage]) + sl_to_ms(p->time[SL_W][stage]);
-    return f + larger(b, split) + larger(sl_to_ms(p->overlapped[stage]) - f - b, 0);
+    return f + larger(b, split) + larger(-sl_to_ms(p->saved[stage]), 0);
 }
 
 /* All layers for one microbatch, however they are cut: on the slowest rank. */
