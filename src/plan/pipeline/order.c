@@ -67,6 +67,20 @@ static const char *check_sequence(const sl_problem *p, const sl_op *op, uint32_t
     return NULL;
 }
 
+/* Between stages of one rank there is no message to wait for: the sequence must do it. */
+static const char *check_stages(const sl_problem *p, int rank, const sl_op *op, const uint32_t *seen) {
+    unsigned all = (unsigned)p->parts;
+    int other = op->kind == SL_F ? sl_problem_previous(p, op->stage) : sl_problem_next(p, op->stage);
+    if (op->kind == SL_W || other < 0 || sl_problem_rank(p, other) != rank)
+        return NULL;
+    uint32_t cell = seen[(size_t)other * (size_t)p->microbatches + (size_t)op->microbatch];
+    if (op->kind == SL_F)
+        return seen_parts(cell, SL_F) < all ? "stands before the F of the stage before it" : NULL;
+    return seen_parts(cell, SL_I) < all && seen_parts(cell, SL_B) < all
+               ? "stands before the backward of the stage behind it"
+               : NULL;
+}
+
 static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, int position,
                           uint32_t *seen) {
     const sl_op *op = &order->ops[rank][position];
@@ -84,6 +98,8 @@ static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, 
                         : !sl_problem_runs(p, op->stage, op->microbatch)
                             ? "is of the other pipeline's microbatch"
                             : check_sequence(p, op, *cell);
+    if (!wrong)
+        wrong = check_stages(p, rank, op, seen);
     if (!wrong)
         wrong = check_pair(order, rank, position);
     if (wrong)
