@@ -163,6 +163,13 @@ static void a_pair_that_waits_for_its_own_result_is_a_deadlock(void **state) {
     assert_fails(lower(&(shape){2, 2, 2, 1, SL_LINEAR}, pair, &program), SL_EINVAL, "deadlock");
 }
 
+static void parts_do_not_pair(void **state) {
+    (void)state;
+    static const char *const texts[] = {"0F0.0 0F0.1 0F1.0 *0F1.1 0B0.0 0B0.1 0B1.0 0B1.1"};
+    sl_program program;
+    assert_fails(lower(&(shape){1, 1, 2, 2, SL_LINEAR}, texts, &program), SL_EINVAL, "comes in parts");
+}
+
 static void a_pair_is_an_f_and_the_b_behind_it(void **state) {
     (void)state;
     static const char *const last[] = {"0F0 0B0 *0F1", "1F0 1B0 1F1 1B1"},
@@ -185,6 +192,7 @@ int main(void) {
         cmocka_unit_test(messages_go_from_last_part_to_first_part),
         cmocka_unit_test(parts_missing_or_out_of_sequence_are_refused),
         cmocka_unit_test(a_pair_that_waits_for_its_own_result_is_a_deadlock),
+        cmocka_unit_test(parts_do_not_pair),
         cmocka_unit_test(a_pair_is_an_f_and_the_b_behind_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
