@@ -77,7 +77,7 @@ for name in problems:
         code, printed, said = run("plan", path, "--schedule", schedule)
         expect(code == 0 and said == "", f"{name}: exit {code} {said}")
         got = re.search(r"makespan (\S+) ms", printed.decode())
-        expect(got and abs(float(got[1]) - float(ms)) <= 1e-11 * float(ms), f"{name}: makespan {got and got[1]}, by hand {ms}")
+        expect(got and abs(float(got[1]) - float(ms)) <= 1e-11 * float(ms) + 6e-4, f"{name}: makespan {got and got[1]}, by hand {ms}")  # printed to the us
 expect(len(problems) >= 150, f"{len(problems)} problems")
 
 # ---- orders on two ranks, two microbatches, F = I = W = 1 ms (tests/corpus/order/two.yaml): by name, what is said ----
