@@ -280,12 +280,28 @@ static sl_status check_progress(const sl_program *program) {
     return status;
 }
 
+/* Between stages of one rank nothing is sent: there the sequence itself must respect the dependency. */
+static sl_status check_sequences(const sl_program *program) {
+    for (int rank = 0; rank < program->ranks; rank++)
+        for (int32_t i = 0; i < program->rank[rank].steps; i++) {
+            const sl_step *step = &program->rank[rank].step[i];
+            if (step->after < i)
+                continue;
+            const sl_op *op = &step->op, *needed = &program->rank[rank].step[step->after].op;
+            return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d stands before %d%s%d, which it needs", rank, i,
+                            op->stage, sl_op_name(op->kind), op->microbatch, needed->stage,
+                            sl_op_name(needed->kind), needed->microbatch);
+        }
+    return SL_OK;
+}
+
 static sl_status fill(const sl_problem *problem, const sl_order *order, const op_index *index,
                       sl_program *program) {
     program->ranks = problem->ranks;
     SL_TRY(sl_alloc(&program->rank, (size_t)problem->ranks, sizeof *program->rank));
     SL_TRY(make_steps(problem, order, program));
     connect(problem, index, program);
+    SL_TRY(check_sequences(program));
     SL_TRY(make_queues(program));
     for (int rank = 0; rank < problem->ranks; rank++)
         SL_TRY(make_lifetimes(index, &program->rank[rank]));

@@ -69,19 +69,6 @@ static const char *check_sequence(const sl_problem *p, const sl_op *op, uint32_t
     return NULL;
 }
 
-/* Between stages of one rank nothing is sent: there the sequence itself must respect the dependency. Returns
- * the stage whose F or backward is not there yet; -1: all is. */
-static int missing_stage(const sl_problem *p, int rank, const sl_op *op, const uint32_t *seen) {
-    unsigned all = (unsigned)p->parts;
-    int other = op->kind == SL_F ? sl_problem_previous(p, op->stage) : sl_problem_next(p, op->stage);
-    if (op->kind == SL_W || other < 0 || sl_problem_rank(p, other) != rank)
-        return -1;
-    uint32_t cell = seen[(size_t)other * (size_t)p->microbatches + (size_t)op->microbatch];
-    int there = op->kind == SL_F ? seen_parts(cell, SL_F) >= all
-                                 : seen_parts(cell, SL_I) >= all || seen_parts(cell, SL_B) >= all;
-    return there ? -1 : other;
-}
-
 static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, int position,
                           uint32_t *seen) {
     const sl_op *op = &order->ops[rank][position];
@@ -104,11 +91,6 @@ static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, 
     if (wrong)
         return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d %s", rank, position, op->stage,
                         sl_op_name(op->kind), op->microbatch, wrong);
-    int stage = missing_stage(p, rank, op, seen);
-    if (stage >= 0)
-        return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d stands before %d%s%d, which it needs", rank,
-                        position, op->stage, sl_op_name(op->kind), op->microbatch, stage,
-                        sl_op_name(op->kind), op->microbatch);
     *cell += 1u << 8 * op->kind;
     return SL_OK;
 }

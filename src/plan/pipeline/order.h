@@ -18,8 +18,7 @@ sl_status sl_order_copy(const sl_order *order, sl_order *copy);
 void sl_order_free(sl_order *order);
 
 /** Each op of the problem exactly once, in all its parts, on the rank of its stage; per (stage, microbatch)
- * either F,I,W or F,B; F before I or B and I before W on the
- * rank, and stages of one rank in the microbatch's way. SL_EINVAL names rank, position and op.
+ * either F,I,W or F,B; F before I or B and I before W on the rank. SL_EINVAL names rank, position and op.
  * Deadlock, links: see lower. */
 sl_status sl_order_check(const sl_problem *problem, const sl_order *order);
 
