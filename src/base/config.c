@@ -45,7 +45,7 @@ static sl_status read_choice(const sl_node *node, const sl_key *key, int *field)
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", key->choices[i]);
     }
-    return sl_node_error(node, "must be one of %s; got '%s'", known, text);
+    return sl_node_error(node, "must be one of %s; got '%.60s'", known, text);
 }
 
 static sl_status read_int(const sl_node *node, const sl_key *key, int64_t least, int64_t most,

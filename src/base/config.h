@@ -15,7 +15,8 @@ typedef enum sl_key_type {
     SL_KEY_TEXT,    /* char *, owned by the object; free with sl_config_free */
     SL_KEY_CHOICE,  /* int: index into `choices`, a NULL-terminated list */
     SL_KEY_SECTION, /* a map with its own table; offset is relative to the enclosing object */
-    SL_KEY_CUSTOM   /* `parse` reads the node; absent optional keys are not visited; NULL: the caller reads it */
+    SL_KEY_CUSTOM   /* `parse` reads the node; absent optional keys are not visited; NULL: the caller reads it
+                     */
 } sl_key_type;
 
 typedef struct sl_key {

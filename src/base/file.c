@@ -4,13 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static sl_status read_all(int file, const char *path, char **content, size_t *size) {
+static sl_status read_all(int file, const char *path, size_t most, char **content, size_t *size) {
     size_t capacity = 0, used = 0;
     for (;;) {
         SL_TRY(sl_grow(content, &capacity, used + 65536 + 1, 1));
@@ -22,6 +23,8 @@ static sl_status read_all(int file, const char *path, char **content, size_t *si
         if (got == 0)
             break;
         used += (size_t)got;
+        if (used > most)
+            return sl_error(SL_EINVAL, "%s: larger than %zu bytes", path, most);
     }
     (*content)[used] = 0;
     *size = used;
@@ -29,12 +32,16 @@ static sl_status read_all(int file, const char *path, char **content, size_t *si
 }
 
 sl_status sl_file_read(const char *path, char **content, size_t *size) {
+    return sl_file_read_most(path, SIZE_MAX, content, size);
+}
+
+sl_status sl_file_read_most(const char *path, size_t most, char **content, size_t *size) {
     int standard = strcmp(path, "-") == 0;
     int file = standard ? 0 : open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
     *content = NULL;
-    sl_status status = read_all(file, path, content, size);
+    sl_status status = read_all(file, path, most, content, size);
     if (!standard)
         close(file);
     if (status != SL_OK) {

@@ -9,6 +9,8 @@
 /** The whole file ("-": standard input) with a 0 byte behind it. Free with sl_free. SL_EINVAL when it cannot
  * be read. */
 sl_status sl_file_read(const char *path, char **content, size_t *size);
+/** The same, and SL_EINVAL when there are more than `most` bytes (a device may never end). */
+sl_status sl_file_read_most(const char *path, size_t most, char **content, size_t *size);
 
 /** Replaces `path` by `size` bytes atomically; on failure the old file is untouched and nothing is left
  * behind. */

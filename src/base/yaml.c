@@ -10,7 +10,11 @@
 #include <string.h>
 #include <yaml.h>
 
-#define DEEPEST 64 /* nesting that no honest file reaches; recursion below stays bounded */
+/* What no honest file reaches; recursion, time and memory below stay bounded. */
+#define DEEPEST 64                   /* nesting */
+#define MOST_KEYS 4096               /* of one map: each is compared with all before it */
+#define MOST_NODES 10000000          /* of a file */
+#define MOST_BYTES ((size_t)1 << 28) /* of a file */
 
 static void node_free(sl_node *node) {
     if (!node)
@@ -61,14 +65,27 @@ typedef struct reader {
     yaml_event_t event;
     int has_event;
     const char *file;
+    const char *text; /* what is parsed */
+    size_t size;
+    int nodes;
 } reader;
+
+/* A fault of the encoding has an offset only. */
+static size_t error_line(const reader *r) {
+    size_t line = 1, end = r->parser.problem_offset < r->size ? r->parser.problem_offset : r->size;
+    if (r->parser.error != YAML_READER_ERROR)
+        return r->parser.problem_mark.line + 1;
+    for (size_t i = 0; i < end; i++)
+        line += r->text[i] == '\n';
+    return line;
+}
 
 static sl_status next_event(reader *r) {
     if (r->has_event)
         yaml_event_delete(&r->event);
     r->has_event = 0;
     if (!yaml_parser_parse(&r->parser, &r->event))
-        return sl_error(SL_EINVAL, "%s:%zu: no YAML: %s%s%s", r->file, r->parser.problem_mark.line + 1,
+        return sl_error(SL_EINVAL, "%s:%zu: no YAML: %s%s%s", r->file, error_line(r),
                         r->parser.problem ? r->parser.problem : "unreadable", r->parser.context ? ", " : "",
                         r->parser.context ? r->parser.context : "");
     r->has_event = 1;
@@ -81,6 +98,27 @@ static int event_line(const reader *r) {
 
 static sl_status read_node(reader *r, int depth, sl_node **out);
 
+/* A tag would change what a value is, an anchor is there for an alias. */
+static sl_status refuse_decoration(const reader *r) {
+    const yaml_char_t *tag = NULL, *anchor = NULL;
+    if (r->event.type == YAML_SCALAR_EVENT) {
+        tag = r->event.data.scalar.tag;
+        anchor = r->event.data.scalar.anchor;
+    } else if (r->event.type == YAML_SEQUENCE_START_EVENT) {
+        tag = r->event.data.sequence_start.tag;
+        anchor = r->event.data.sequence_start.anchor;
+    } else if (r->event.type == YAML_MAPPING_START_EVENT) {
+        tag = r->event.data.mapping_start.tag;
+        anchor = r->event.data.mapping_start.anchor;
+    } else {
+        return sl_error(SL_EINVAL, "%s:%d: aliases are not read", r->file, event_line(r));
+    }
+    if (!tag && !anchor)
+        return SL_OK;
+    return sl_error(SL_EINVAL, "%s:%d: %s ('%.60s') are not read", r->file, event_line(r),
+                    tag ? "tags" : "anchors", (const char *)(tag ? tag : anchor));
+}
+
 static sl_status read_scalar(reader *r, sl_node *node) {
     size_t length = r->event.data.scalar.length;
     if (memchr(r->event.data.scalar.value, 0, length))
@@ -90,11 +128,17 @@ static sl_status read_scalar(reader *r, sl_node *node) {
 }
 
 static sl_status read_pair(reader *r, int depth, sl_node *map) {
+    SL_TRY(refuse_decoration(r));
     if (r->event.type != YAML_SCALAR_EVENT)
         return sl_error(SL_EINVAL, "%s:%d: a key must be a plain text", r->file, event_line(r));
     const char *name = (const char *)r->event.data.scalar.value;
+    if (memchr(name, 0, r->event.data.scalar.length))
+        return sl_error(SL_EINVAL, "%s:%d: a key must not hold a zero byte", r->file, event_line(r));
     if (sl_node_find(map, name))
-        return sl_error(SL_EINVAL, "%s:%d: key '%s' stands twice", r->file, event_line(r), name);
+        return sl_error(SL_EINVAL, "%s:%d: key '%.60s' stands twice", r->file, event_line(r), name);
+    if (map->children == MOST_KEYS)
+        return sl_error(SL_EINVAL, "%s:%d: key '%.60s' is one too many; a map has at most %d", r->file,
+                        event_line(r), name, MOST_KEYS);
     int line = event_line(r);
     char *key;
     SL_TRY(sl_copy_text(&key, name));
@@ -135,6 +179,10 @@ static sl_status read_children(reader *r, int depth, sl_node *node) {
 static sl_status read_node(reader *r, int depth, sl_node **out) {
     if (depth > DEEPEST)
         return sl_error(SL_EINVAL, "%s:%d: nested deeper than %d", r->file, event_line(r), DEEPEST);
+    SL_TRY(refuse_decoration(r));
+    if (++r->nodes > MOST_NODES)
+        return sl_error(SL_EINVAL, "%s:%d: more than %d values in a file", r->file, event_line(r),
+                        MOST_NODES);
     switch (r->event.type) {
     case YAML_SCALAR_EVENT:
         SL_TRY(node_make(SL_NODE_SCALAR, r->file, event_line(r), out));
@@ -142,11 +190,9 @@ static sl_status read_node(reader *r, int depth, sl_node **out) {
     case YAML_SEQUENCE_START_EVENT:
         SL_TRY(node_make(SL_NODE_LIST, r->file, event_line(r), out));
         return read_children(r, depth, *out);
-    case YAML_MAPPING_START_EVENT:
+    default: /* refuse_decoration lets nothing else pass */
         SL_TRY(node_make(SL_NODE_MAP, r->file, event_line(r), out));
         return read_children(r, depth, *out);
-    default:
-        return sl_error(SL_EINVAL, "%s:%d: aliases are not read", r->file, event_line(r));
     }
 }
 
@@ -165,7 +211,7 @@ static sl_status read_stream(reader *r, sl_node **root) {
 }
 
 static sl_status parse(const char *file, const char *text, size_t size, sl_node **root) {
-    reader r = {.file = file};
+    reader r = {.file = file, .text = text, .size = size};
     *root = NULL;
     if (!yaml_parser_initialize(&r.parser))
         return sl_error(SL_ENOMEM, "out of memory");
@@ -198,7 +244,7 @@ sl_status sl_document_read(const char *file, sl_document *document) {
     *document = (sl_document){0};
     char *content;
     size_t size;
-    SL_TRY(sl_file_read(file, &content, &size));
+    SL_TRY(sl_file_read_most(file, MOST_BYTES, &content, &size));
     sl_status status =
         document_fill(strcmp(file, "-") == 0 ? "standard input" : file, content, size, document);
     sl_free(content);
@@ -252,8 +298,11 @@ static sl_status descend(sl_document *document, const char *assignment, sl_node 
 
 static sl_status set_path(sl_document *document, const char *assignment, char *path, sl_node *value) {
     sl_node *parent = document->root;
-    for (char *step = path;;) {
+    int depth = 0;
+    for (char *step = path;; depth++) {
         char *dot = strchr(step, '.');
+        if (depth > DEEPEST)
+            return sl_error(SL_EINVAL, "--set %.60s: nested deeper than %d", assignment, DEEPEST);
         if (dot)
             *dot = 0;
         if (!*step)
@@ -303,21 +352,29 @@ sl_status sl_document_set(sl_document *document, const char *assignment) {
 /* ---- scalars ---- */
 
 sl_status sl_node_error(const sl_node *node, const char *format, ...) {
-    char text[768], place[256];
+    char text[512], place[384];
+    size_t name = strlen(node->file), most = sizeof place - 32; /* of a long path the end, with the name */
+    const char *file = name > most ? node->file + (name - most) : node->file;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (node->line > 0)
-        snprintf(place, sizeof place, "%s:%d", node->file, node->line);
+        snprintf(place, sizeof place, "%s:%d", file, node->line);
     else
-        snprintf(place, sizeof place, "%s (--set)", node->file);
-    return node->key ? sl_error(SL_EINVAL, "%s: '%s' %s", place, node->key, text)
+        snprintf(place, sizeof place, "%s (--set)", file);
+    return node->key ? sl_error(SL_EINVAL, "%s: '%.60s' %s", place, node->key, text)
                      : sl_error(SL_EINVAL, "%s: %s", place, text);
 }
 
+/* YAML readers disagree on 010: eight for some, ten for others. */
+static int has_leading_zero(const char *text) {
+    text += *text == '+' || *text == '-';
+    return text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
 static int is_decimal(const char *text) {
-    return *text && strspn(text, "0123456789+-.eE") == strlen(text);
+    return *text && strspn(text, "0123456789+-.eE") == strlen(text) && !has_leading_zero(text);
 }
 
 sl_status sl_node_real(const sl_node *node, double minimum, double maximum, double *value) {
@@ -326,10 +383,11 @@ sl_status sl_node_real(const sl_node *node, double minimum, double maximum, doub
     char *end = node->text;
     double read = is_decimal(node->text) && !node->quoted ? strtod(node->text, &end) : 0;
     if (end == node->text || *end || !isfinite(read))
-        return sl_node_error(node, "must be a number, got '%s'", node->text);
+        return sl_node_error(node, "must be a number%s, got '%.60s'",
+                             has_leading_zero(node->text) ? " without leading zeros" : "", node->text);
     if (read < minimum || read > maximum)
-        return read < minimum ? sl_node_error(node, "must be at least %g, got %s", minimum, node->text)
-                              : sl_node_error(node, "must be at most %g, got %s", maximum, node->text);
+        return read < minimum ? sl_node_error(node, "must be at least %g, got %.60s", minimum, node->text)
+                              : sl_node_error(node, "must be at most %g, got %.60s", maximum, node->text);
     *value = read;
     return SL_OK;
 }
@@ -341,9 +399,10 @@ sl_status sl_node_int(const sl_node *node, int64_t minimum, int64_t maximum, int
     errno = 0;
     long long read = is_decimal(node->text) && !node->quoted ? strtoll(node->text, &end, 10) : 0;
     if (end == node->text || *end)
-        return sl_node_error(node, "must be a whole number, got '%s'", node->text);
+        return sl_node_error(node, "must be a whole number%s, got '%.60s'",
+                             has_leading_zero(node->text) ? " without leading zeros" : "", node->text);
     if (errno == ERANGE || read < minimum || read > maximum)
-        return sl_node_error(node, "must be from %lld to %lld, got %s", (long long)minimum,
+        return sl_node_error(node, "must be from %lld to %lld, got %.60s", (long long)minimum,
                              (long long)maximum, node->text);
     *value = read;
     return SL_OK;
@@ -355,7 +414,8 @@ sl_status sl_node_bool(const sl_node *node, int *value) {
     else if (node->kind == SL_NODE_SCALAR && !node->quoted && strcmp(node->text, "false") == 0)
         *value = 0;
     else
-        return sl_node_error(node, "must be true or false%s%s", node->kind == SL_NODE_SCALAR ? ", got " : "",
+        return sl_node_error(node, "must be true or false%s%.60s",
+                             node->kind == SL_NODE_SCALAR ? ", got " : "",
                              node->kind == SL_NODE_SCALAR ? node->text : "");
     return SL_OK;
 }

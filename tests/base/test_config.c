@@ -116,7 +116,11 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {"count: [1\n", "f.yaml:2: no YAML"},
         {"- 1\n", "must be a map"},
         {"", "empty"},
-        {"a: &x 1\nb: *x\n", "aliases"},
+        {"a: *x\n", "aliases"},
+        {"a: &x 1\nb: *x\n", "f.yaml:1: anchors ('x')"},
+        {"a: {b: &x [1]}\n", "f.yaml:1: anchors ('x')"},
+        {"a:\n  b: !!int 3\n", "f.yaml:2: tags ('tag:yaml.org,2002:int')"},
+        {"a: 1\n\"b\\0c\": 1\n", "f.yaml:2: a key must not hold a zero byte"},
         {"count: 1\n---\ncount: 2\n", "more than one document"},
         {"? [a]\n: 1\n", "a key must be"},
     };

@@ -204,14 +204,4 @@ for content in ("0F0,,0F1,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n",
 expect(sorted(os.listdir(folder)) == ["bad.csv", "bad.yaml", "exported.csv", "good.csv", "placed.csv", "plan.json", "two.yaml"],
        f"nothing else is left behind: {sorted(os.listdir(folder))}")
 
-# ---- the problems among the examples can be planned, and say how ----
-for name in sorted(os.listdir(os.path.join(source, "examples"))):
-    path = os.path.join(source, "examples", name)
-    content = open(path).read()
-    if not re.search(r"^pipeline:", content, re.M):
-        continue
-    expect(content.startswith("#") and f"slackline plan examples/{name}" in content, f"{name} says how it is used")
-    example = plan("plan", path)
-    expect(example["memory_ok"] and example["gap"] >= 0, f"{name} can be planned")
-
 finish()

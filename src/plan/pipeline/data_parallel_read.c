@@ -6,6 +6,7 @@
 
 typedef struct ring {
     int replicas, zero;
+    double *alpha, *rate; /* [replicas] of its links, ms and 1e9 bit/s */
 } ring;
 
 #define RING(field) offsetof(ring, field)
@@ -13,7 +14,7 @@ typedef struct ring {
 const sl_key sl_data_parallel_keys[] = {
     {.name = "reduce_ms", .type = SL_KEY_CUSTOM, .help = "reduction after a stage's last W or B, ms; a number or one per stage; default 0"},
     {.name = "gather_ms", .type = SL_KEY_CUSTOM, .help = "ZeRO-1 gather before a stage's first F, ms; a number or one per stage; default 0"},
-    {.name = "replicas", .type = SL_KEY_INT, .standard = "1", .offset = RING(replicas), .minimum = 1, .maximum = 1e6, .help = "instead of times: replicas on a ring, 2(n-1)(latency + volume / (n bandwidth)) for an all-reduce"},
+    {.name = "replicas", .type = SL_KEY_INT, .standard = "1", .offset = RING(replicas), .minimum = 1, .maximum = 65536, .help = "instead of times: replicas on a ring, 2(n-1)(latency + volume / (n bandwidth)) for an all-reduce"},
     {.name = "volume_mb", .type = SL_KEY_CUSTOM, .help = "with replicas: gradients of a stage, 1e6 bytes; a number or one per stage"},
     {.name = "latency_ms", .type = SL_KEY_CUSTOM, .help = "with replicas: of the ring's links, ms; a number or one per link (replicas of them): the slowest link counts"},
     {.name = "bandwidth_gbps", .type = SL_KEY_CUSTOM, .help = "with replicas: of the ring's links, 1e9 bit/s; a number or one per link"},
@@ -22,43 +23,30 @@ const sl_key sl_data_parallel_keys[] = {
 /* clang-format on */
 
 /* Time of one of the ring's steps: every link carries a chunk, the slowest decides. */
-static sl_status step_ms(const sl_node *map, const ring *r, double megabytes, double *ms) {
-    const sl_node *latency = sl_node_find(map, "latency_ms"),
-                  *bandwidth = sl_node_find(map, "bandwidth_gbps");
-    double *alpha, *rate;
-    size_t links = (size_t)r->replicas;
-    SL_TRY(sl_alloc(&alpha, 2 * links, sizeof *alpha));
-    rate = alpha + links;
-    sl_status status = SL_OK;
-    if (latency)
-        status = sl_read_numbers(latency, r->replicas, "link of the ring",
-                                 &(sl_number_range){.least = 0, .most = SL_MAX_OP_MS}, alpha);
-    if (status == SL_OK)
-        status = sl_read_numbers(bandwidth, r->replicas, "link of the ring",
-                                 &(sl_number_range){.least = 1e-6, .most = 1e9}, rate);
-    *ms = 0;
-    for (size_t i = 0; i < links && status == SL_OK; i++) {
-        double step = alpha[i] + megabytes * 8 / (rate[i] * r->replicas); /* 1e6*8/1e9 s = ms */
-        *ms = step > *ms ? step : *ms;
+static double step_ms(const ring *r, const double *volume, int stage) {
+    double slowest = 0;
+    for (int i = 0; i < r->replicas; i++) {
+        double step = r->alpha[i] + volume[stage] * 8 / (r->rate[i] * r->replicas); /* 1e6*8/1e9 s = ms */
+        slowest = step > slowest ? step : slowest;
     }
-    sl_free(alpha);
-    return status;
+    return slowest;
+}
+
+static sl_status read_numbers(const sl_node *map, const ring *r, double *volume, const sl_problem *p) {
+    const sl_node *latency = sl_node_find(map, "latency_ms");
+    if (latency)
+        SL_TRY(sl_read_numbers(latency, r->replicas, "link of the ring",
+                               &(sl_number_range){.least = 0, .most = SL_MAX_OP_MS}, r->alpha));
+    SL_TRY(sl_read_numbers(sl_node_find(map, "bandwidth_gbps"), r->replicas, "link of the ring",
+                           &(sl_number_range){.least = 1e-6, .most = 1e9}, r->rate));
+    return sl_read_numbers(sl_node_find(map, "volume_mb"), p->stages, "stage",
+                           &(sl_number_range){.least = 0, .most = 1e9}, volume);
 }
 
 static sl_status read_ring(const sl_node *map, const ring *r, double *volume, sl_problem *p) {
-    static const sl_number_range any = {.least = 0, .most = 1e9};
-    if (!sl_node_find(map, "volume_mb") || !sl_node_find(map, "bandwidth_gbps"))
-        return sl_node_error(map, "needs volume_mb and bandwidth_gbps together with replicas");
-    SL_TRY(sl_read_numbers(sl_node_find(map, "volume_mb"), p->stages, "stage", &any, volume));
+    SL_TRY(read_numbers(map, r, volume, p));
     for (int stage = 0; stage < p->stages; stage++) {
-        double step, whole;
-        if (stage > 0 && volume[stage] == volume[stage - 1]) {
-            p->reduce[stage] = p->reduce[stage - 1];
-            p->gather[stage] = p->gather[stage - 1];
-            continue;
-        }
-        SL_TRY(step_ms(map, r, volume[stage], &step));
-        whole = 2.0 * (r->replicas - 1) * step;
+        double whole = 2.0 * (r->replicas - 1) * step_ms(r, volume, stage);
         if (whole > SL_MAX_OP_MS)
             return sl_node_error(map, "gives a reduction of %g ms; at most %g", whole, SL_MAX_OP_MS);
         p->reduce[stage] = sl_from_ms(r->zero ? whole / 2 : whole);
@@ -87,9 +75,14 @@ sl_status sl_read_data_parallel(const sl_node *map, sl_problem *p) {
         SL_TRY(sl_read_times(gather, p->stages, "stage", &ms, p->gather));
     if (!by_ring)
         return SL_OK;
-    double *volume;
-    SL_TRY(sl_alloc(&volume, (size_t)p->stages, sizeof *volume));
-    sl_status status = read_ring(map, &r, volume, p);
-    sl_free(volume);
+    if (!sl_node_find(map, "volume_mb") || !sl_node_find(map, "bandwidth_gbps"))
+        return sl_node_error(map, "needs volume_mb and bandwidth_gbps together with replicas");
+    double *numbers;
+    size_t links = (size_t)r.replicas;
+    SL_TRY(sl_alloc(&numbers, 2 * links + (size_t)p->stages, sizeof *numbers));
+    r.alpha = numbers;
+    r.rate = numbers + links;
+    sl_status status = read_ring(map, &r, numbers + 2 * links, p);
+    sl_free(numbers);
     return status;
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#define MOST_WIRES 4096 /* each name is compared with all before it */
+
 typedef struct link_item {
     double latency_ms, jitter_ms, transfer_ms, bandwidth_gbps, message_mb;
     int one_way;
@@ -66,28 +68,26 @@ static sl_status read_link(const sl_node *map, double percentile, link_item *ite
         by_size ? item->message_mb * 8 / item->bandwidth_gbps : item->transfer_ms; /* 1e6*8/1e9 s = ms */
     if (transfer > SL_MAX_OP_MS)
         return sl_node_error(map, "gives a transfer of %g ms; at most %g", transfer, SL_MAX_OP_MS);
-    double latency = item->latency_ms + sl_jitter_share(item->jitter_ms, percentile);
+    sl_time jitter = sl_from_ms(item->jitter_ms); /* as it is kept and written: to the ns */
+    double latency = item->latency_ms + sl_jitter_share(sl_to_ms(jitter), percentile);
     if (latency > SL_MAX_OP_MS)
         return sl_node_error(map, "gives a latency of %g ms; at most %g", latency, SL_MAX_OP_MS);
-    *link = (sl_link){.latency = sl_from_ms(latency),
-                      .transfer = sl_from_ms(transfer),
-                      .jitter = sl_from_ms(item->jitter_ms)};
+    *link = (sl_link){.latency = sl_from_ms(latency), .transfer = sl_from_ms(transfer), .jitter = jitter};
     return SL_OK;
 }
 
-static sl_status read_pair(const sl_node *item, const sl_node *node, int ranks, int *pair) {
-    if (!node)
-        return sl_node_error(item, "a link in the list lacks 'between'");
+/* `where` has the key that is named in complaints. */
+static sl_status read_pair(const sl_node *where, const sl_node *node, int ranks, int *pair) {
     if (node->kind != SL_NODE_LIST || node->children != 2)
-        return sl_node_error(node, "must be two ranks");
+        return sl_node_error(where, "must be two ranks%s", where == node ? "" : " for every link");
     for (int i = 0; i < 2; i++) {
         int64_t rank;
         if (sl_node_int(node->child[i], 0, ranks - 1, &rank) != SL_OK)
-            return sl_node_error(node, "must hold ranks from 0 to %d", ranks - 1);
+            return sl_node_error(where, "must hold ranks from 0 to %d", ranks - 1);
         pair[i] = (int)rank;
     }
     if (pair[0] == pair[1])
-        return sl_node_error(node, "must be two different ranks");
+        return sl_node_error(where, "must be two different ranks");
     return SL_OK;
 }
 
@@ -104,6 +104,8 @@ static sl_status share(const sl_node *links, sl_problem *p, int from, int to, in
 static sl_status read_shared(const sl_node *shared, sl_problem *p) {
     if (shared->kind != SL_NODE_LIST)
         return sl_node_error(shared, "must be a list of {name, links}");
+    if (shared->children > MOST_WIRES)
+        return sl_node_error(shared, "has %d wires; at most %d", shared->children, MOST_WIRES);
     SL_TRY(sl_alloc(&p->wire, (size_t)p->ranks * (size_t)p->ranks, sizeof *p->wire));
     for (int i = 0; i < p->ranks * p->ranks; i++)
         p->wire[i] = i;
@@ -118,6 +120,9 @@ static sl_status read_shared(const sl_node *shared, sl_problem *p) {
         const sl_node *links = sl_node_find(item, "links"), *name = sl_node_find(item, "name");
         if (!name || name->kind != SL_NODE_SCALAR || !links || links->kind != SL_NODE_LIST)
             return sl_node_error(shared, "must be a list of {name, links}");
+        for (int k = 0; k < i; k++)
+            if (strcmp(sl_node_find(shared->child[k], "name")->text, name->text) == 0)
+                return sl_node_error(name, "stands twice among the shared wires: '%.60s'", name->text);
         for (int k = 0; k < links->children; k++) {
             int pair[2] = {0, 0};
             SL_TRY(read_pair(links, links->child[k], p->ranks, pair));
@@ -139,7 +144,9 @@ static sl_status read_list(const sl_node *list, double percentile, sl_problem *p
         if (list->child[i]->kind != SL_NODE_MAP)
             return sl_node_error(list->child[i], "a link must be a map");
         SL_TRY(read_link(list->child[i], percentile, &item, &link));
-        SL_TRY(read_pair(list->child[i], item.between, p->ranks, pair));
+        if (!item.between)
+            return sl_node_error(list->child[i], "a link in the list lacks 'between'");
+        SL_TRY(read_pair(item.between, item.between, p->ranks, pair));
         p->link[pair[0] * p->ranks + pair[1]] = link;
         if (!item.one_way)
             p->link[pair[1] * p->ranks + pair[0]] = link;

@@ -24,8 +24,11 @@ sl_status sl_read_numbers(const sl_node *node, int count, const char *each, cons
                              node->children);
     if (node->kind == SL_NODE_MAP)
         return sl_node_error(node, "must be a number or a list of %d", count);
-    for (int i = 0; i < count; i++)
-        SL_TRY(one_number(node, node->kind == SL_NODE_LIST ? node->child[i] : node, range, &values[i]));
+    int list = node->kind == SL_NODE_LIST;
+    for (int i = 0; i < (list ? count : 1); i++)
+        SL_TRY(one_number(node, list ? node->child[i] : node, range, &values[i]));
+    for (int i = 1; i < count && !list; i++)
+        values[i] = values[0];
     return SL_OK;
 }
 

@@ -35,10 +35,12 @@ void sl_order_free(sl_order *order) {
 }
 
 /* The first of a pair must be an F and the second a whole B on other data. */
-static const char *check_pair(const sl_order *order, int rank, int position) {
+static const char *check_pair(const sl_problem *p, const sl_order *order, int rank, int position) {
     const sl_op *op = &order->ops[rank][position];
     if (!op->paired)
         return NULL;
+    if (p->parts > 1)
+        return "is paired, but comes in parts";
     if (op->kind != SL_F || position + 1 >= order->count[rank] || op[1].kind != SL_B || op[1].paired)
         return "is paired, but only F with the B behind it can be";
     if (op[1].stage == op->stage && op[1].microbatch == op->microbatch)
@@ -85,7 +87,7 @@ static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, 
                             ? "is of the other pipeline's microbatch"
                             : check_sequence(p, op, *cell);
     if (!wrong)
-        wrong = check_pair(order, rank, position);
+        wrong = check_pair(p, order, rank, position);
     if (wrong)
         return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d %s", rank, position, op->stage,
                         sl_op_name(op->kind), op->microbatch, wrong);

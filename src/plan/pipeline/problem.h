@@ -12,15 +12,16 @@
 #include "plan/pipeline/op.h"
 #include <stdio.h>
 
-/* Limits that keep every sum inside int64. With SL_MAX_OPS / 3 pairs of stage and microbatch, F + I + W (or F
- * + B) of 3 * SL_MAX_OP_MS and two messages of latency + transfer each, everything in a row takes 9.1e18 ns
- * of 9.22e18. Recomputation runs F again and counts among the ops. */
+/* Limits that keep every sum inside int64. Whatever waits for whatever, no replay takes longer than all ops,
+ * messages and collectives of the iteration one after the other; SL_MAX_TOTAL_MS bounds that (sl_check_total)
+ * to less than half of int64's 9.22e18 ns, so that bounds and searches may add two such times. */
 #define SL_MAX_RANKS 1024
 #define SL_MAX_STAGES 4096
 #define SL_MAX_MICROBATCHES 65536
 #define SL_MAX_PARTS 64
 #define SL_MAX_OPS 3900000 /* stages * microbatches * 3 * parts */
 #define SL_MAX_OP_MS 1e6   /* one F, I, W, latency or transfer; B is two ops and may be twice as long */
+#define SL_MAX_TOTAL_MS 4e12 /* an iteration, everything in a row; draws of jitter included */
 #define SL_MAX_MEMORY 1e15
 
 typedef enum sl_placement { SL_LINEAR, SL_LOOP, SL_WAVE, SL_BIDIRECTIONAL, SL_PLACEMENTS } sl_placement;

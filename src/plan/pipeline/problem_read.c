@@ -177,7 +177,9 @@ static sl_status read_parts(const sl_node *pipeline, sl_problem *p) {
     SL_TRY(read_recompute(pipeline, p));
     if (data)
         SL_TRY(sl_read_data_parallel(data, p));
-    return links ? sl_read_links(links, p) : SL_OK;
+    if (links)
+        SL_TRY(sl_read_links(links, p));
+    return sl_check_total(pipeline, p);
 }
 
 sl_status sl_problem_read(const sl_document *document, sl_problem *problem) {

@@ -33,6 +33,10 @@ sl_status sl_read_op_times(const sl_node *map, int count, const char *each, sl_t
 sl_status sl_read_deltas(const sl_node *map, int count, const char *each, double *const *delta);
 extern const sl_key sl_time_keys[], sl_delta_keys[];
 
+/** SL_EINVAL when everything in a row takes longer than SL_MAX_TOTAL_MS: nothing that is planned later can
+ * leave int64. `pipeline` is the node to complain about. */
+sl_status sl_check_total(const sl_node *pipeline, const sl_problem *problem);
+
 /** `data_parallel:` into gather and reduce. */
 sl_status sl_read_data_parallel(const sl_node *map, sl_problem *problem);
 extern const sl_key sl_data_parallel_keys[];

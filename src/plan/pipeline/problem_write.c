@@ -28,7 +28,7 @@ static void write_reals(FILE *out, const char *indent, const char *name, const d
 /* What the file said before recomputation was added. */
 static sl_time given_time(const sl_problem *p, int kind, int stage) {
     sl_time again = p->recompute[stage] && (kind == SL_I || kind == SL_B) ? p->time[SL_F][stage] : 0;
-    return p->time[kind][stage] - again;
+    return p->time[kind][stage] > again ? p->time[kind][stage] - again : 0;
 }
 
 static void write_stages(const sl_problem *p, FILE *out) {
@@ -44,7 +44,8 @@ static void write_stages(const sl_problem *p, FILE *out) {
     fprintf(out, "    FB: [");
     for (int stage = 0; stage < p->stages; stage++) {
         fputs(stage ? ", " : "", out);
-        write_ms(out, given_time(p, SL_F, stage) + given_time(p, SL_B, stage) - p->saved[stage]);
+        sl_time both = given_time(p, SL_F, stage) + given_time(p, SL_B, stage) - p->saved[stage];
+        write_ms(out, both > 0 ? both : 0);
     }
     fprintf(out, "]\n");
 }
@@ -81,13 +82,15 @@ static void write_layers(const sl_problem *p, FILE *out) {
     write_reals(out, "    ", "speed", l->speed, p->ranks);
 }
 
-/* `latency` holds the percentile of the jitter, the file what lies below it. */
+/* `latency` holds the percentile of the jitter, the file what lies below it; where a measurement put less in
+ * its place, nothing is left to jitter. */
 static void write_link(const sl_problem *p, int from, int to, FILE *out) {
     const sl_link *link = &p->link[from * p->ranks + to];
+    int jitters = link->latency >= sl_from_ms(sl_jitter_share(sl_to_ms(link->jitter), p->percentile));
     fprintf(out, "      - {between: [%d, %d], one_way: true, latency_ms: ", from, to);
-    write_ms(out, sl_link_least_latency(link, p->percentile));
+    write_ms(out, jitters ? sl_link_least_latency(link, p->percentile) : link->latency);
     fprintf(out, ", jitter_ms: ");
-    write_ms(out, link->jitter);
+    write_ms(out, jitters ? link->jitter : 0);
     fprintf(out, ", transfer_ms: ");
     write_ms(out, link->transfer);
     fprintf(out, "}\n");

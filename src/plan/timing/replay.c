@@ -267,8 +267,11 @@ static void run_reductions(sl_replayer *r) {
     sl_time *left = r->gathered; /* no longer needed */
     for (int stage = 0; stage < r->problem->stages; stage++)
         left[stage] = (sl_time)sl_problem_microbatches(r->problem, stage) * r->problem->parts;
+    int gather = 0, gathers = r->timeline.collectives; /* by rank: a rank's reductions wait for its gathers */
     for (int rank = 0; rank < r->program->ranks; rank++) {
         sl_time now = 0;
+        for (; gather < gathers && r->timeline.collective[gather].rank == rank; gather++)
+            now = r->timeline.collective[gather].end;
         for (int i = r->first_span[rank]; i < r->first_span[rank + 1]; i++) {
             const sl_span *span = &r->timeline.span[i];
             if ((span->op.kind != SL_W && span->op.kind != SL_B) || --left[span->op.stage] > 0)

@@ -26,7 +26,7 @@ typedef struct sl_timeline {
     int spans, transfers, collectives;
     sl_span *span;         /* by rank, then in the rank's order; two of a pair have the same times */
     sl_transfer *transfer; /* in program message order when predicted */
-    sl_span *collective;   /* gathers and reductions (microbatch -1), beside the ops; by start */
+    sl_span *collective;   /* gathers, then reductions (microbatch -1), beside the ops; by rank, then start */
 } sl_timeline;
 
 /** No collectives. */
