@@ -55,16 +55,13 @@ static int search_below(const char *folder, int depth, char *found) {
         return 1;
     if (depth == 0 || !(listing = opendir(folder)))
         return 0;
-    char *below;
+    char below[PATH_MAX];
     int here = 0;
-    if (sl_alloc(&below, PATH_MAX, 1) == SL_OK) {
-        for (struct dirent *entry; !here && (entry = readdir(listing));)
-            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-                (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
-                join(below, folder, entry->d_name) && is_kind(below, S_IFDIR))
-                here = search_below(below, depth - 1, found);
-        sl_free(below);
-    }
+    for (struct dirent *entry; !here && (entry = readdir(listing));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && join(below, folder, entry->d_name) &&
+            is_kind(below, S_IFDIR))
+            here = search_below(below, depth - 1, found);
     closedir(listing);
     return here;
 }

@@ -379,6 +379,33 @@ static void what_it_cannot_take_is_said(void **state) {
     sl_problem_free(&p);
 }
 
+/* Linear, with two stages a rank (memory as intervals), and with memory that stays (a reservoir). */
+static void every_failed_allocation_is_an_error(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        sl_problem p;
+        sl_exact_result result;
+        sl_status status = SL_ENOMEM;
+        assert_ok(sl_problem_make(2, kind ? 4 : 2, 2, &p));
+        p.placement = kind ? SL_LOOP : SL_LINEAR;
+        limit(&p, 4);
+        deltas(&p, 1, 0, kind == 2 ? -0.5 : -1);
+        for (int s = 0; s < p.stages; s++)
+            p.time[SL_F][s] = p.time[SL_I][s] = p.time[SL_W][s] = p.reduce[s] = 1;
+        for (long n = 0; status != SL_OK; n++) {
+            sl_alloc_fail_at(n);
+            status = sl_exact_solve(&p, NULL, LIMIT_S, 1, 1, 0, &result);
+            sl_alloc_fail_at(-1);
+            if (status != SL_OK && status != SL_ENOMEM)
+                fail_msg("allocation %ld: %s", n, sl_error_text());
+            assert_int_equal(result.found, status == SL_OK);
+            assert_true(n < 10000);
+        }
+        sl_order_free(&result.order);
+        sl_problem_free(&p);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_by_two_by_hand),
@@ -392,6 +419,7 @@ int main(void) {
         cmocka_unit_test(other_regimes_get_a_bound_alone),
         cmocka_unit_test(nothing_is_proven_where_a_whole_backward_is_cheaper),
         cmocka_unit_test(what_it_cannot_take_is_said),
+        cmocka_unit_test(every_failed_allocation_is_an_error),
     };
     if (!sl_exact_available()) {
         printf("skipped: %s\n", sl_error_text());
