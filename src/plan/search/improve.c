@@ -275,7 +275,7 @@ static sl_status run(annealer *a, const sl_improve_options *options, int64_t *mo
         double mean = mean_time(a);
         if (a->current != SL_TIME_NEVER && mean > 0) {
             collect_pairs(a, timeline, first_span);
-            anneal(a, options, first_span, mean * 0.3, mean * 0.01, moves);
+            anneal(a, options, first_span, mean * options->heat, mean * 0.01, moves);
         }
     }
     sl_free(first_span);

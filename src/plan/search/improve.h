@@ -15,6 +15,7 @@ typedef struct sl_improve_options {
     sl_time deadline; /* on the real clock */
     int64_t moves;    /* most moves of the chain; also how it cools down */
     uint64_t seed;
+    double heat;    /* the temperature that it begins with, in mean op times; above 0.01 */
     sl_time target; /* a proven bound: the search ends when it is met */
 } sl_improve_options;
 

@@ -132,6 +132,7 @@ typedef struct worker {
 /* Chain after chain, each longer than the one before; the first from this worker's share of the starting
  * orders, the later ones from its best. Everything but the last chain's end is a function of the seed. */
 static sl_status run_chains(worker *w) {
+    static const double heats[] = {1, 3, 0.3, 2};
     const search *s = w->search;
     int64_t moves = 20000;
     for (int chain = 0; w->makespan > s->bound && now() < s->anneal_end; chain++) {
@@ -142,6 +143,7 @@ static sl_status run_chains(worker *w) {
         SL_TRY(sl_order_copy(begin, &order));
         sl_improve_options options = {.deadline = s->anneal_end,
                                       .moves = moves,
+                                      .heat = heats[(chain + w->index) % 4],
                                       .target = s->bound,
                                       .seed = s->options->seed * 1000003 + (uint64_t)(chain * 64 + w->index)};
         sl_status status = sl_improve(s->problem, &options, &order, &result);
