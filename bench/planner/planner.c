@@ -2,7 +2,7 @@
  * as library calls. Prints one line a case: ranks microbatches rounds, then the medians and the worst in ms.
  * Called by run.py. */
 #include "base/clock.h"
-#include "plan/search/family.h"
+#include "plan/family/family.h"
 #include "plan/search/plan.h"
 
 #include <stdio.h>

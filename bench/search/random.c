@@ -2,8 +2,8 @@
  * run.py: ranks microbatches features family search bound seconds exact_found exact_bound exact_seconds. */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "plan/search/exact.h"
-#include "plan/search/family.h"
+#include "plan/exact/exact.h"
+#include "plan/family/family.h"
 #include "plan/search/plan.h"
 
 #include <stdio.h>

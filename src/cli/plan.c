@@ -3,7 +3,7 @@
 #include "cli/command.h"
 #include "cli/planning.h"
 #include "plan/search/cut.h"
-#include "plan/search/family.h"
+#include "plan/family/family.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "launch/launch.h"
-#include "plan/search/family.h"
+#include "plan/family/family.h"
 #include "run/train/run.h"
 
 #include <getopt.h>

@@ -1,6 +1,6 @@
 /* slackline-solver LIBRARY PARENT: solves one model with CP-SAT and ends. Started by sl_solver_run, which see
  * for the conversation on standard input and output. It never outlives its parent and leaves no core. */
-#include "plan/search/solver.h"
+#include "plan/exact/solver.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -11,7 +11,8 @@ from pathlib import Path
 
 # From the top of the table down. Folders in one row may not include each other.
 ROWS = [
-    ["base"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/search"], ["plan/draw"], ["notice/record"],
+    ["base"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/family"], ["plan/bound"],
+    ["plan/exact"], ["plan/search"], ["plan/draw"], ["notice/record"],
     ["notice/detect"], ["adapt"], ["run/transport"], ["run/device"], ["run/collective"], ["run/model"], ["run/engine"],
     ["run/train"], ["notice/probe"], ["launch"], ["notice/control"], ["cli", "worker", "solver"],
 ]

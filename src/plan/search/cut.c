@@ -1,8 +1,8 @@
 #include "plan/search/cut.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "plan/search/bound.h"
-#include "plan/search/family.h"
+#include "plan/bound/bound.h"
+#include "plan/family/family.h"
 #include "plan/search/plan.h"
 #include "plan/search/portfolio.h"
 

@@ -55,7 +55,7 @@ static int within_limit(const annealer *a, int rank, double before, const sl_op 
 }
 
 /* Whether steps i and i + 1 of the rank may change places. Ops of one kind and stage stay in ascending
- * microbatches: others are no better (plan/search/relaxation.h). */
+ * microbatches: others are no better (plan/bound/relaxation.h). */
 static int may_swap(const annealer *a, int rank, int i) {
     const sl_step *step = a->program.rank[rank].step;
     const sl_op *first = &step[i].op, *second = &step[i + 1].op;

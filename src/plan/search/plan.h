@@ -47,7 +47,7 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
 sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, const char *name, sl_plan *plan);
 void sl_plan_free(sl_plan *plan);
 
-/** Raises the plan's bound by all that the project can prove on its own (deep, plan/search/bound.h). */
+/** Raises the plan's bound by all that the project can prove on its own (deep, plan/bound/bound.h). */
 sl_status sl_plan_prove(const sl_problem *problem, sl_plan *plan);
 
 /** (makespan - bound) / bound: 0 is proven optimal. 0 where the bound is 0. Never fails. */

@@ -1,6 +1,6 @@
 #include "plan/search/portfolio.h"
 #include "base/memory.h"
-#include "plan/search/list.h"
+#include "plan/family/list.h"
 
 /* Where the keys of a rule come from. */
 typedef enum key_source { NO_KEYS, BY_TAIL, BY_HEAD } key_source;

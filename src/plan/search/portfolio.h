@@ -2,8 +2,8 @@
 #ifndef SL_PLAN_SEARCH_PORTFOLIO_H
 #define SL_PLAN_SEARCH_PORTFOLIO_H
 
+#include "plan/bound/relaxation.h"
 #include "plan/pipeline/order.h"
-#include "plan/search/relaxation.h"
 
 /** How many rules there are. */
 #define SL_PORTFOLIO 20

@@ -2,9 +2,9 @@
  * processor, the exact solver at the end; whatever proves the plan first ends it. */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "plan/search/bound.h"
-#include "plan/search/exact.h"
-#include "plan/search/family.h"
+#include "plan/bound/bound.h"
+#include "plan/exact/exact.h"
+#include "plan/family/family.h"
 #include "plan/search/improve.h"
 #include "plan/search/plan.h"
 #include "plan/search/portfolio.h"

@@ -1,6 +1,6 @@
 #include "base/memory.h"
 #include "plan/pipeline/csv.h"
-#include "plan/search/family.h"
+#include "plan/family/family.h"
 #include "run/train/state.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
  */
 #include "check.h"
 
+#include "plan/family/family.h"
 #include "plan/search/attribute.h"
-#include "plan/search/family.h"
 
 static unsigned random_state;
 

@@ -2,10 +2,10 @@
  * the limit and not below the bound. */
 #include "check.h"
 
-#include "plan/search/bound.h"
-#include "plan/search/family.h"
+#include "plan/bound/bound.h"
+#include "plan/family/family.h"
+#include "plan/family/slack.h"
 #include "plan/search/plan.h"
-#include "plan/search/slack.h"
 #include "plan/timing/replay.h"
 
 static unsigned random_state;

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "plan/bound/bound.h"
+#include "plan/family/family.h"
 #include "plan/pipeline/layers.h"
-#include "plan/search/bound.h"
 #include "plan/search/cut.h"
-#include "plan/search/family.h"
 #include "plan/search/improve.h"
 #include "plan/search/plan.h"
 #include "plan/timing/replay.h"

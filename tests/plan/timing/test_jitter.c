@@ -2,7 +2,7 @@
  * does. */
 #include "check.h"
 
-#include "plan/search/family.h"
+#include "plan/family/family.h"
 #include "plan/search/plan.h"
 #include "plan/timing/jitter.h"
 

@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "base/memory.h"
-#include "plan/search/family.h"
+#include "plan/family/family.h"
 #include "plan/timing/profile.h"
 #include "plan/timing/replay.h"
 

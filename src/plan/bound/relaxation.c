@@ -1,0 +1,406 @@
+#include "plan/bound/relaxation.h"
+#include "base/memory.h"
+
+#include <math.h>
+
+/* What the microbatches of a stage hold, at least: after F, I' and W' the sums of one microbatch. */
+typedef struct stage_memory {
+    double forward, input,
+        backward; /* F's; what I' may release (<= 0); what I' and W' release together (<= 0) */
+} stage_memory;
+
+static sl_time smaller(sl_time a, sl_time b) {
+    return a < b ? a : b;
+}
+
+static sl_time larger(sl_time a, sl_time b) {
+    return a > b ? a : b;
+}
+
+static double least(double a, double b) {
+    return a < b ? a : b;
+}
+
+/* A pair saves half of what its stages save, F and B each a quarter of both: so F and B are shortened. */
+static void relax_times(sl_relaxation *r) {
+    const sl_problem *p = r->problem;
+    for (int s = 0; s < p->stages; s++) {
+        sl_time half = p->saved[s] > 0 ? (p->saved[s] + 1) / 2 : 0;
+        sl_time full = larger(p->time[SL_B][s] - half, 0), input = smaller(p->time[SL_I][s], full);
+        r->time[SL_F][s] = larger(p->time[SL_F][s] - half, 0);
+        r->time[SL_I][s] = input;
+        r->time[SL_W][s] = smaller(p->time[SL_I][s] + p->time[SL_W][s], full) - input;
+    }
+}
+
+/* B stands for I and W unless it is never better: then what I itself takes can be counted. */
+static stage_memory relax_memory(const sl_problem *p, int s) {
+    double input = p->delta[SL_I][s] + p->early[s], both = input + p->delta[SL_W][s],
+           full = p->delta[SL_B][s] + p->early[s];
+    return (stage_memory){.forward = p->delta[SL_F][s],
+                          .input = least(0, input),
+                          .backward = least(0, least(least(input, both), full))};
+}
+
+static int same_pipeline(const sl_problem *p, int a, int b) {
+    return p->placement != SL_BIDIRECTIONAL || (a < p->ranks) == (b < p->ranks);
+}
+
+/* The least number n in 0..most with base + n * each <= limit (each < 0); most + 1 when there is none. */
+static int least_count(double base, double each, double limit, int most) {
+    if (base <= limit)
+        return 0;
+    if (each >= 0)
+        return most + 1;
+    double n = ceil((base - limit) / -each * (1 - 1e-12));
+    return n > most ? most + 1 : (int)n;
+}
+
+/* When F_k of stage s starts, the stages before it on the same rank have run F_k as well, and no more of
+ * their I than this stage has; the stages behind it hold nothing at least. */
+static void count_needs(sl_relaxation *r, int s) {
+    const sl_problem *p = r->problem;
+    int rank = sl_problem_rank(p, s), base = r->first[s] / 3;
+    double forward = 0, backward = 0, others = 0, limit = p->limit[rank] * (1 + 1e-9) + 1e-12;
+    stage_memory own = relax_memory(p, s);
+    for (int before = s; before >= 0; before--)
+        if (sl_problem_rank(p, before) == rank && same_pipeline(p, before, s)) {
+            stage_memory m = relax_memory(p, before);
+            double kept = m.forward + m.backward;
+            if (before != s && (m.forward <= 0 || kept < 0))
+                continue; /* more of them would only make room */
+            forward += m.forward;
+            backward += m.backward;
+            others += before != s ? m.backward : 0;
+        }
+    for (int k = 0; k < r->count[s]; k++) {
+        double held = (k + 1) * forward;
+        int inputs = least_count(held, backward, limit, k);
+        int weights = least_count(held + k * (others + own.input), own.backward - own.input, limit, k);
+        if ((inputs > k || weights > k) && !r->impossible) {
+            r->impossible = 1;
+            r->impossible_rank = rank;
+            r->impossible_memory = held + k * backward;
+        }
+        r->needs_i[base + k] = inputs > k ? k : inputs;
+        r->needs_w[base + k] = weights > k ? k : weights;
+    }
+}
+
+/* Turned around: the first F that waits for the j-th I (W). */
+static void count_frees(sl_relaxation *r, int s) {
+    int base = r->first[s] / 3, n = r->count[s];
+    for (int j = 0, i = 0, w = 0; j < n; j++) {
+        while (i < n && r->needs_i[base + i] <= j)
+            i++;
+        while (w < n && r->needs_w[base + w] <= j)
+            w++;
+        r->frees_i[base + j] = i;
+        r->frees_w[base + j] = w;
+    }
+}
+
+/* ---- heads and tails ---- */
+
+/* Prefixes (or suffixes) of chains of ops on one rank that must come before (after) an op. */
+#define MOST_CHAINS 64
+typedef struct chain {
+    const sl_time *value; /* heads, ascending, or tails, descending: the far end comes first */
+    sl_time time;
+    int at, step, left;
+} chain;
+
+/* One machine runs them all beside each other: max over thresholds t of t + the work of those with value >=
+ * t. `work` is the sum of all, for stopping early. */
+static sl_time completion(chain *chains, int count, sl_time work) {
+    sl_time best = 0, done = 0;
+    for (;;) {
+        chain *next = NULL;
+        for (int c = 0; c < count; c++)
+            if (chains[c].left > 0 && (!next || chains[c].value[chains[c].at] > next->value[next->at]))
+                next = &chains[c];
+        if (!next || next->value[next->at] + work <= best)
+            return best;
+        done += next->time;
+        best = larger(best, next->value[next->at] + done);
+        next->at += next->step;
+        next->left--;
+    }
+}
+
+typedef struct pass {
+    sl_relaxation *r;
+    int **stages_of; /* [ranks] its stages, ended by -1 */
+    int deep;        /* count machines too; else longest paths only */
+    sl_time *link;   /* [stages * 2] when the last message of F (I) of a stage has left */
+} pass;
+
+static void add_chain(chain *chains, int *count, sl_time *work, const sl_relaxation *r, const sl_time *value,
+                      int stage, int kind, int from, int to, int ascending) {
+    if (to <= from || *count == MOST_CHAINS || r->time[kind][stage] == 0)
+        return;
+    int node = sl_relaxation_node(r, stage, kind, 0);
+    chains[(*count)++] = (chain){.value = value + node,
+                                 .time = r->time[kind][stage],
+                                 .at = ascending ? to - 1 : from,
+                                 .step = ascending ? -1 : 1,
+                                 .left = to - from};
+    *work += r->time[kind][stage] * (to - from);
+}
+
+/* What must have ended on the rank before op (stage, kind, k) starts. */
+static sl_time machine_head(const pass *p, int stage, int kind, int k) {
+    const sl_relaxation *r = p->r;
+    chain chains[MOST_CHAINS];
+    int count = 0, base = r->first[stage] / 3;
+    sl_time work = 0;
+    int inputs = kind == SL_F ? r->needs_i[base + k] : kind == SL_I ? k : k + 1;
+    int weights = kind == SL_W ? k : r->needs_w[base + k];
+    add_chain(chains, &count, &work, r, r->head, stage, SL_I, 0, inputs, 1);
+    add_chain(chains, &count, &work, r, r->head, stage, SL_W, 0, weights, 1);
+    for (const int *s = p->stages_of[sl_problem_rank(r->problem, stage)]; *s >= 0; s++) {
+        if (!same_pipeline(r->problem, *s, stage))
+            continue;
+        int forwards = *s == stage ? (kind == SL_F ? k : k + 1) : kind != SL_F || *s < stage ? k + 1 : 0;
+        add_chain(chains, &count, &work, r, r->head, *s, SL_F, 0, forwards, 1);
+        if (*s > stage) /* its I comes before this stage's */
+            add_chain(chains, &count, &work, r, r->head, *s, SL_I, 0, kind == SL_F ? inputs : k + 1, 1);
+    }
+    return completion(chains, count, work);
+}
+
+/* What must still run on the rank after op (stage, kind, k). */
+static sl_time machine_tail(const pass *p, int stage, int kind, int k) {
+    const sl_relaxation *r = p->r;
+    chain chains[MOST_CHAINS];
+    int count = 0, base = r->first[stage] / 3, n = r->count[stage];
+    sl_time work = 0;
+    int forwards = kind == SL_F ? k + 1 : kind == SL_I ? r->frees_i[base + k] : r->frees_w[base + k];
+    int inputs = kind == SL_F ? k : kind == SL_I ? k + 1 : forwards;
+    int weights = kind == SL_W ? k + 1 : kind == SL_I ? k : k;
+    add_chain(chains, &count, &work, r, r->tail, stage, SL_F, forwards, n, 0);
+    add_chain(chains, &count, &work, r, r->tail, stage, SL_W, weights, n, 0);
+    add_chain(chains, &count, &work, r, r->tail, stage, SL_I, inputs, n, 0);
+    for (const int *s = p->stages_of[sl_problem_rank(r->problem, stage)]; *s >= 0 && kind != SL_W; s++) {
+        if (*s == stage || !same_pipeline(r->problem, *s, stage))
+            continue;
+        if (kind == SL_F && *s > stage)
+            add_chain(chains, &count, &work, r, r->tail, *s, SL_F, k, n, 0);
+        if (kind == SL_F || *s < stage) {
+            add_chain(chains, &count, &work, r, r->tail, *s, SL_I, k, n, 0);
+            add_chain(chains, &count, &work, r, r->tail, *s, SL_W, k, n, 0);
+        }
+    }
+    return completion(chains, count, work);
+}
+
+static const sl_link *link_between(const sl_problem *p, int from, int to) {
+    static const sl_link none = {0};
+    int a = sl_problem_rank(p, from), b = sl_problem_rank(p, to);
+    return a == b ? &none : &p->link[(size_t)a * (size_t)p->ranks + (size_t)b];
+}
+
+static sl_time chain_end(const sl_relaxation *r, int stage, int kind, int k) {
+    return k < 0 ? 0 : r->head[sl_relaxation_node(r, stage, kind, k)] + r->time[kind][stage];
+}
+
+/* Arrival of the k-th message that stage `from` sends: the messages before it have left the link. */
+static sl_time arrival(pass *p, int from, int to, int kind, int k) {
+    const sl_link *link = link_between(p->r->problem, from, to);
+    sl_time *left = &p->link[2 * from + (kind == SL_F ? 0 : 1)];
+    *left = larger(*left, chain_end(p->r, from, kind, k)) + link->transfer;
+    return *left + link->latency;
+}
+
+static void set_head(pass *p, int stage, int kind, int k, sl_time head) {
+    if (p->deep)
+        head = larger(head, machine_head(p, stage, kind, k));
+    p->r->head[sl_relaxation_node(p->r, stage, kind, k)] = head;
+}
+
+/* A first F of a stage waits for its gather; time counts from the first F of stage 0, which waits for its
+ * own. Two pipelines may begin at either end, so there gathers are left out. */
+static sl_time gather_head(const sl_problem *p, int stage) {
+    return p->placement == SL_BIDIRECTIONAL ? 0 : larger(0, p->gather[stage] - p->gather[0]);
+}
+
+static void forward_heads(pass *p, int k) {
+    sl_relaxation *r = p->r;
+    const sl_problem *problem = r->problem;
+    for (int s = 0; s < problem->stages; s++) {
+        int base = r->first[s] / 3, before = sl_problem_previous(problem, s);
+        if (k >= r->count[s])
+            continue;
+        sl_time head = larger(chain_end(r, s, SL_F, k - 1), k == 0 ? gather_head(problem, s) : 0);
+        head = larger(head, chain_end(r, s, SL_I, r->needs_i[base + k] - 1));
+        head = larger(head, chain_end(r, s, SL_W, r->needs_w[base + k] - 1));
+        if (before >= 0)
+            head = larger(head, arrival(p, before, s, SL_F, k));
+        set_head(p, s, SL_F, k, head);
+    }
+}
+
+static void backward_heads(pass *p, int k) {
+    sl_relaxation *r = p->r;
+    const sl_problem *problem = r->problem;
+    for (int s = problem->stages - 1; s >= 0; s--) {
+        int after = sl_problem_next(problem, s);
+        if (k >= r->count[s])
+            continue;
+        sl_time head = larger(chain_end(r, s, SL_I, k - 1), chain_end(r, s, SL_F, k));
+        if (after >= 0)
+            head = larger(head, arrival(p, after, s, SL_I, k));
+        set_head(p, s, SL_I, k, head);
+        set_head(p, s, SL_W, k, larger(chain_end(r, s, SL_W, k - 1), chain_end(r, s, SL_I, k)));
+    }
+}
+
+/* From the start of an op to the end of everything. */
+static sl_time chain_tail(const sl_relaxation *r, int stage, int kind, int k) {
+    return k >= r->count[stage] ? 0 : r->tail[sl_relaxation_node(r, stage, kind, k)] + r->time[kind][stage];
+}
+
+/* From the end of the producer on, over the link; behind this message the later ones need it too. */
+static sl_time message_tail(pass *p, int from, int to, int kind, int k) {
+    const sl_link *link = link_between(p->r->problem, from, to);
+    sl_time *left = &p->link[2 * from + (kind == SL_F ? 0 : 1)];
+    *left = link->transfer + larger(*left, link->latency + chain_tail(p->r, to, kind, k));
+    return *left;
+}
+
+static void set_tail(pass *p, int stage, int kind, int k, sl_time tail) {
+    if (p->deep)
+        tail = larger(tail, machine_tail(p, stage, kind, k));
+    p->r->tail[sl_relaxation_node(p->r, stage, kind, k)] = tail;
+}
+
+static void backward_tails(pass *p, int k) {
+    sl_relaxation *r = p->r;
+    const sl_problem *problem = r->problem;
+    for (int s = 0; s < problem->stages; s++) {
+        int base = r->first[s] / 3, before = sl_problem_previous(problem, s), n = r->count[s];
+        if (k >= n)
+            continue;
+        sl_time tail = larger(chain_tail(r, s, SL_W, k + 1), k == n - 1 ? problem->reduce[s] : 0);
+        set_tail(p, s, SL_W, k, larger(tail, chain_tail(r, s, SL_F, r->frees_w[base + k])));
+        tail = larger(chain_tail(r, s, SL_I, k + 1), chain_tail(r, s, SL_W, k));
+        tail = larger(tail, chain_tail(r, s, SL_F, r->frees_i[base + k]));
+        if (before >= 0)
+            tail = larger(tail, message_tail(p, s, before, SL_I, k));
+        set_tail(p, s, SL_I, k, tail);
+    }
+}
+
+static void forward_tails(pass *p, int k) {
+    sl_relaxation *r = p->r;
+    for (int s = r->problem->stages - 1; s >= 0; s--) {
+        int after = sl_problem_next(r->problem, s);
+        if (k >= r->count[s])
+            continue;
+        sl_time tail = larger(chain_tail(r, s, SL_F, k + 1), chain_tail(r, s, SL_I, k));
+        if (after >= 0)
+            tail = larger(tail, message_tail(p, s, after, SL_F, k));
+        set_tail(p, s, SL_F, k, tail);
+    }
+}
+
+static void clear_links(pass *p) {
+    for (int i = 0; i < 2 * p->r->problem->stages; i++)
+        p->link[i] = 0;
+}
+
+static void fill(pass *p) {
+    int most = p->r->problem->microbatches;
+    for (int k = 0; k < most; k++) {
+        forward_heads(p, k);
+        backward_heads(p, k);
+    }
+    clear_links(p);
+    for (int k = most - 1; k >= 0; k--) {
+        backward_tails(p, k);
+        forward_tails(p, k);
+    }
+}
+
+/* ---- the whole ---- */
+
+static sl_status make_arrays(const sl_problem *p, sl_relaxation *r) {
+    size_t stages = (size_t)p->stages;
+    SL_TRY(sl_alloc(&r->first, stages, sizeof *r->first));
+    SL_TRY(sl_alloc(&r->count, stages, sizeof *r->count));
+    for (int kind = 0; kind < 3; kind++)
+        SL_TRY(sl_alloc(&r->time[kind], stages, sizeof **r->time));
+    for (int s = 0; s < p->stages; s++) {
+        r->first[s] = r->nodes;
+        r->count[s] = sl_problem_microbatches(p, s);
+        r->nodes += 3 * r->count[s];
+    }
+    int **const counts[] = {&r->needs_i, &r->needs_w, &r->frees_i, &r->frees_w};
+    for (int i = 0; i < 4; i++)
+        SL_TRY(sl_alloc(counts[i], (size_t)r->nodes / 3, sizeof(int)));
+    SL_TRY(sl_alloc(&r->head, (size_t)r->nodes, sizeof *r->head));
+    return sl_alloc(&r->tail, (size_t)r->nodes, sizeof *r->tail);
+}
+
+static sl_status make_pass(sl_relaxation *r, int deep, pass *p) {
+    const sl_problem *problem = r->problem;
+    int *stages;
+    *p = (pass){.r = r};
+    SL_TRY(sl_alloc(&p->link, 2 * (size_t)problem->stages, sizeof *p->link));
+    SL_TRY(sl_alloc(&p->stages_of, (size_t)problem->ranks, sizeof *p->stages_of));
+    SL_TRY(sl_alloc(&stages, (size_t)problem->stages + (size_t)problem->ranks, sizeof *stages));
+    for (int rank = 0; rank < problem->ranks; rank++) {
+        p->stages_of[rank] = stages;
+        for (int s = 0; s < problem->stages; s++)
+            if (sl_problem_rank(problem, s) == rank)
+                *stages++ = s;
+        *stages++ = -1;
+    }
+    /* Every op looks at its rank's others: affordable up to some 10^8 of them. */
+    int64_t looks = 0;
+    for (int s = 0; s < problem->stages; s++)
+        looks += 9 * (int64_t)r->count[s] * r->count[s] * problem->stages / problem->ranks;
+    p->deep = deep && looks < 100 * 1000 * 1000 && 3 * problem->stages / problem->ranks <= MOST_CHAINS;
+    return SL_OK;
+}
+
+static void free_pass(pass *p) {
+    if (p->stages_of)
+        sl_free(p->stages_of[0]);
+    sl_free(p->stages_of);
+    sl_free(p->link);
+}
+
+sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation *r) {
+    pass p = {0};
+    *r = (sl_relaxation){.problem = problem};
+    sl_status status = make_arrays(problem, r);
+    if (status == SL_OK)
+        status = make_pass(r, deep, &p);
+    if (status == SL_OK) {
+        relax_times(r);
+        for (int s = 0; s < problem->stages && problem->limit; s++)
+            count_needs(r, s);
+        for (int s = 0; s < problem->stages; s++)
+            count_frees(r, s);
+        fill(&p);
+    }
+    free_pass(&p);
+    if (status != SL_OK)
+        sl_relaxation_free(r);
+    return status;
+}
+
+void sl_relaxation_free(sl_relaxation *r) {
+    sl_free(r->first);
+    sl_free(r->count);
+    for (int kind = 0; kind < 3; kind++)
+        sl_free(r->time[kind]);
+    sl_free(r->needs_i);
+    sl_free(r->needs_w);
+    sl_free(r->frees_i);
+    sl_free(r->frees_w);
+    sl_free(r->head);
+    sl_free(r->tail);
+    *r = (sl_relaxation){0};
+}

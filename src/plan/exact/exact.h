@@ -1,0 +1,36 @@
+/* The exact solver: the problem as a constraint model for OR-tools CP-SAT, which is found at run time
+ * (solver.h) and solves it in a child process. It proves bounds, and finds better orders where there are any.
+ *
+ * The model is the decoupled regime with F, I and W apart: one op at a time on a rank, messages one at a time
+ * on a wire, memory within the limits, collectives of a rank one after the other. Under the other regimes,
+ * which only delay, its bound holds as well, but it gives no order. Messages take a shared wire in the order
+ * that suits the makespan; a replay serves first come, first served, and may take longer. Microbatches ascend
+ * in every kind of op of a stage, which loses nothing: they are all alike. */
+#ifndef SL_PLAN_EXACT_EXACT_H
+#define SL_PLAN_EXACT_EXACT_H
+
+#include "plan/pipeline/order.h"
+
+typedef struct sl_exact_result {
+    int found;        /* `order` is better than the hint, or there was no hint */
+    int proven;       /* no schedule of the problem is shorter than `makespan` */
+    sl_time makespan; /* of `order` when replayed; else the hint's; SL_TIME_NEVER: there is neither */
+    sl_time bound;    /* ns; no schedule of the problem is shorter: at least `known_bound` */
+    sl_order order;   /* empty unless found; free with sl_order_free */
+    double solve_s;   /* spent in the solver */
+} sl_exact_result;
+
+/** Whether OR-tools and slackline-solver are there. Never fails. */
+int sl_exact_available(void);
+
+/** Solves for at most `time_limit_s` with `threads` (0: as many as processors, at most 8).
+ *  `hint`: an order of the problem to start from, which no worse one will replace; NULL: none.
+ *  `known_bound`: ns, proven elsewhere; 0: none.
+ * SL_ENONE: OR-tools is absent, the problem has parts or is too large for it, or it proved that no schedule
+ * keeps the memory limit. SL_EINVAL: the hint is no order of the problem. SL_ESYS: the child failed
+ * (solver.h). Where B does more than I and W (shorter, overlapped, or with less memory), or where memory has
+ * no exact integers, nothing is proven beyond `known_bound`. */
+sl_status sl_exact_solve(const sl_problem *problem, const sl_order *hint, double time_limit_s, int threads,
+                         uint64_t seed, sl_time known_bound, sl_exact_result *result);
+
+#endif

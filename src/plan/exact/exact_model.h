@@ -1,0 +1,26 @@
+/* The problem as CpModelProto (ortools/sat/cp_model.proto), whole and with a known solution as hint. */
+#ifndef SL_PLAN_EXACT_EXACT_MODEL_H
+#define SL_PLAN_EXACT_EXACT_MODEL_H
+
+#include "plan/exact/protobuf.h"
+#include "plan/pipeline/problem.h"
+#include "plan/timing/timeline.h"
+
+typedef struct sl_exact_model {
+    sl_protobuf proto;
+    sl_time unit;   /* ns of one unit of the model: the greatest common divisor of all times */
+    int32_t *start; /* [(stage * microbatches + microbatch) * 3 + kind] variable of its start; -1: none */
+    int variables;
+    int memory_exact; /* 0: memory was rounded so that solutions keep the limit, but some may be missing */
+    int64_t upper;    /* units; the makespan is no longer */
+    int64_t begin;    /* units; the objective is the makespan and this */
+} sl_exact_model;
+
+/** `hint`: the replayed timeline of an order of F, I and W, whose makespan bounds
+ * the model's from above; NULL: none. `known_bound`: ns. SL_ENONE: too large, or an F needs more than a rank
+ * has. Free with sl_exact_model_free, also on error. */
+sl_status sl_exact_model_make(const sl_problem *problem, const sl_timeline *hint, sl_time known_bound,
+                              sl_exact_model *model);
+void sl_exact_model_free(sl_exact_model *model);
+
+#endif

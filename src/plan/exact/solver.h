@@ -1,0 +1,47 @@
+/* CP-SAT in a process of its own. OR-tools replaces the handler of SIGINT unless told not to and aborts on
+ * bytes that it cannot read, so it never lives in the caller: the small program slackline-solver loads it,
+ * solves one model and ends. Model, parameters and response are protobuf (cp_model.proto,
+ * sat_parameters.proto). Both sides of the conversation include this header.
+ *
+ * The caller's side of a socket carries two blobs (model, parameters) there and one back, each with a header
+ * of SL_SOLVER_HEADER bytes: a letter and the length. */
+#ifndef SL_PLAN_EXACT_SOLVER_H
+#define SL_PLAN_EXACT_SOLVER_H
+
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define SL_SOLVER_LIBRARY "libortools.so.9"
+#define SL_SOLVER_HEADER 9 /* letter, then the length, 8 bytes, low ones first */
+#define SL_SOLVER_MODEL 'm'
+#define SL_SOLVER_PARAMETERS 'p'
+#define SL_SOLVER_RESPONSE 'r'
+#define SL_SOLVER_REASON 'e'             /* in place of a response: why there is none, as text */
+#define SL_SOLVER_MOST ((size_t)1 << 30) /* bytes of a blob; OR-tools counts them in int */
+
+typedef struct sl_solver {
+    char *program; /* slackline-solver */
+    char *library; /* libortools.so.9 */
+} sl_solver;
+
+/** Where they are. The library: SLACKLINE_ORTOOLS (the file, or a folder with it anywhere below), else
+ * .venv/lib/python3*\/site-packages/ortools/.libs below the current folder, the folder of the running program
+ * or one above it. The program: SLACKLINE_SOLVER, else beside the running program, one folder above, or in
+ * PATH. SL_ENONE says what is missing. Free with sl_solver_free, also on error. */
+sl_status sl_solver_find(sl_solver *solver);
+void sl_solver_free(sl_solver *solver);
+
+typedef struct sl_blob {
+    unsigned char *bytes;
+    size_t size;
+} sl_blob;
+
+/** Runs one solve in a child process and waits for it, at most `limit_s` seconds. SL_ESYS when the child
+ * cannot be started, ends without a response (with its reason or signal), answers what is no response, or
+ * does not answer in time; in every case it is gone when this returns. *response is the CpSolverResponse;
+ * free its bytes with sl_free. */
+sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_blob *parameters,
+                        double limit_s, sl_blob *response);
+
+#endif

@@ -1,0 +1,36 @@
+/* Schedule families: a family is a name and a rule that gives an order for a problem.
+ *
+ * adaptra plans for the links that the problem has: with all links free it is the initial plan (algorithm 1
+ * from the memory limit, without a limit algorithm 2 with zero delays), with delays the adapted one
+ * (algorithm 2, kept within the memory limit); both then run the event-driven B > F > W list schedule
+ * (algorithms 3 and 4). */
+#ifndef SL_PLAN_FAMILY_FAMILY_H
+#define SL_PLAN_FAMILY_FAMILY_H
+
+#include "plan/pipeline/order.h"
+
+#define SL_TWO_STAGES (1u << 16) /* only for two stages a rank */
+
+typedef struct sl_family {
+    const char *name;
+    int parts;           /* it cuts ops into the problem's parts itself */
+    unsigned placements; /* bits 1 << sl_placement that it is defined for, and maybe SL_TWO_STAGES */
+    sl_status (*build)(const sl_problem *problem,
+                       sl_order *order); /* SL_ENONE: not within the memory limit */
+    const char *help;
+} sl_family;
+
+/** The table of families, ended by a NULL name. */
+extern const sl_family sl_families[];
+
+/** Whether the family is defined for the problem's placement and stages. Never fails. */
+int sl_family_fits(const sl_family *family, const sl_problem *problem);
+
+/** Builds and cuts the order into the problem's parts. SL_EINVAL when the family does not fit, with the
+ * placement or the stages that it needs; SL_ENONE: not within the memory limit. */
+sl_status sl_family_build(const sl_family *family, const sl_problem *problem, sl_order *order);
+
+/** NULL when unknown. */
+const sl_family *sl_family_find(const char *name);
+
+#endif

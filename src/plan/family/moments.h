@@ -1,0 +1,26 @@
+/* The moments at which ranks may have something new to decide, earliest first: the clock of schedulers that
+ * jump from event to event. A binary heap by time, then rank. */
+#ifndef SL_PLAN_FAMILY_MOMENTS_H
+#define SL_PLAN_FAMILY_MOMENTS_H
+
+#include "base/status.h"
+#include "base/time.h"
+#include <stddef.h>
+
+typedef struct sl_moment {
+    sl_time time;
+    int32_t rank;
+} sl_moment;
+
+typedef struct sl_moments { /* all zero: none */
+    sl_moment *heap;
+    size_t count, capacity;
+} sl_moments;
+
+/** O(log count). SL_ENOMEM. */
+sl_status sl_moments_add(sl_moments *moments, sl_time time, int rank);
+/** The earliest, removed; count must not be 0. O(log count). */
+sl_moment sl_moments_take(sl_moments *moments);
+void sl_moments_free(sl_moments *moments);
+
+#endif
