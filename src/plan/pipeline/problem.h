@@ -19,8 +19,8 @@
 #define SL_MAX_STAGES 4096
 #define SL_MAX_MICROBATCHES 65536
 #define SL_MAX_PARTS 64
-#define SL_MAX_OPS 3900000 /* stages * microbatches * 3 * parts */
-#define SL_MAX_OP_MS 1e6   /* one F, I, W, latency or transfer; B is two ops and may be twice as long */
+#define SL_MAX_OPS 3900000   /* stages * microbatches * 3 * parts */
+#define SL_MAX_OP_MS 1e6     /* one F, I, W, latency or transfer; B is two ops and may be twice as long */
 #define SL_MAX_TOTAL_MS 4e12 /* an iteration, everything in a row; draws of jitter included */
 #define SL_MAX_MEMORY 1e15
 
@@ -66,6 +66,8 @@ sl_status sl_problem_read(const sl_document *document, sl_problem *problem);
 sl_status sl_problem_make(int ranks, int stages, int microbatches, sl_problem *problem);
 sl_status sl_problem_copy(const sl_problem *problem, sl_problem *copy);
 void sl_problem_free(sl_problem *problem);
+/** All ops, messages and collectives one after the other, ms; SL_MAX_TOTAL_MS bounds it. Never fails. */
+double sl_problem_total_ms(const sl_problem *problem);
 
 /** The problem as YAML that sl_problem_read reads back to the same problem (profile.yaml). */
 sl_status sl_problem_write(const sl_problem *problem, FILE *out);
