@@ -13,6 +13,7 @@ static const struct subcommand {
 } subcommands[] = {
     {"plan", sl_command_plan, "plan a pipeline schedule for a problem file"},
     {"simulate", sl_command_simulate, "time anybody's order on a problem file"},
+    {"compare", sl_command_compare, "compare schedules, also over the values of a key"},
     {"train", sl_command_train, "train a model on pipeline ranks, adapting to slow links"},
     {"formats", sl_command_formats, NULL},
 };

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -62,6 +63,22 @@ static const struct option simulate_options[] = {{"order", required_argument, NU
                                                  {"help", no_argument, NULL, 'h'},
                                                  {NULL, 0, NULL, 0}};
 
+static const struct option compare_options[] = {{"schedules", required_argument, NULL, 'm'},
+                                                {"sweep", required_argument, NULL, 'w'},
+                                                {"time-limit", required_argument, NULL, 't'},
+                                                {"seed", required_argument, NULL, 'e'},
+                                                {"format", required_argument, NULL, 'f'},
+                                                {"output", required_argument, NULL, 'o'},
+                                                {"set", required_argument, NULL, 'k'},
+                                                {"help", no_argument, NULL, 'h'},
+                                                {NULL, 0, NULL, 0}};
+
+static const struct option *options_of(const char *command) {
+    return strcmp(command, "simulate") == 0  ? simulate_options
+           : strcmp(command, "compare") == 0 ? compare_options
+                                             : plan_options;
+}
+
 /* What getopt_long did not take: `missing`, a value behind a known option, else the option itself. */
 static sl_status refuse_option(const char *command, const struct option *options, const char *word,
                                int missing) {
@@ -86,6 +103,14 @@ static sl_status take_option(sl_planning *p, int option, const char **set, int *
     switch (option) {
     case 's':
         p->schedule = optarg;
+        return SL_OK;
+    case 'm':
+        p->schedules = optarg;
+        return SL_OK;
+    case 'w':
+        if (p->sweep)
+            return sl_error(SL_EINVAL, "compare: one --sweep at a time, got '%s' too", optarg);
+        p->sweep = optarg;
         return SL_OK;
     case 'r':
         p->order_file = optarg;
@@ -119,7 +144,7 @@ static sl_status take_option(sl_planning *p, int option, const char **set, int *
 static sl_status parse(const char *command, int argc, char **argv, sl_planning *p, const char **set,
                        int *sets, int *help) {
     int simulates = strcmp(command, "simulate") == 0;
-    const struct option *options = simulates ? simulate_options : plan_options;
+    const struct option *options = options_of(command);
     optind = 1;
     opterr = 0;
     for (;;) {
@@ -145,6 +170,8 @@ static sl_status parse(const char *command, int argc, char **argv, sl_planning *
         return sl_error(SL_EINVAL, "simulate: no --order FILE; see slackline simulate --help");
     if (simulates && strcmp(p->problem_file, "-") == 0 && strcmp(p->order_file, "-") == 0)
         return sl_error(SL_EINVAL, "simulate: problem and order cannot both come from standard input");
+    if (strcmp(command, "compare") == 0)
+        return SL_OK; /* its forms are its own */
     int examines = p->draws > 0 || p->explain;
     if (examines && strcmp(p->format, "text") != 0 && strcmp(p->format, "json") != 0)
         return sl_error(SL_EINVAL, "--jitter and --explain go with --format text or json, not %s", p->format);
@@ -165,7 +192,7 @@ sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planni
         status = sl_document_read(p->problem_file, &p->document);
     for (int i = 0; i < sets && status == SL_OK && !*help; i++)
         status = sl_document_set(&p->document, set[i]);
-    if (status == SL_OK && !*help)
+    if (status == SL_OK && !*help && strcmp(command, "compare") != 0)
         status = sl_problem_read(&p->document, &p->problem);
     sl_free(set);
     return status;
@@ -183,7 +210,7 @@ static int goes_to_terminal(const sl_planning *p) {
 }
 
 /* COLUMNS, as shells and scripts set it, else the terminal's width, else 100. */
-static int line_width(const sl_planning *p) {
+int sl_planning_width(const sl_planning *p) {
     const char *columns = getenv("COLUMNS");
     struct winsize size;
     long width = columns ? strtol(columns, NULL, 10) : 0;
@@ -247,7 +274,7 @@ static void print_links(const sl_problem *p, const sl_plan *plan, FILE *out) {
 
 static sl_status print_text(const sl_planning *planning, const sl_plan *plan, FILE *out) {
     const sl_problem *p = &planning->problem;
-    sl_text_options options = {.width = line_width(planning), .colour = wants_colour(planning)};
+    sl_text_options options = {.width = sl_planning_width(planning), .colour = wants_colour(planning)};
     print_headline(plan, out);
     fputs("\n\n", out);
     SL_TRY(sl_draw_text(&plan->timeline, &options, out));
@@ -296,6 +323,26 @@ static sl_status print_to(const sl_planning *planning, const sl_plan *plan, FILE
     }
 }
 
+static sl_status write_file(const char *path, const char *text, size_t size) {
+    sigset_t ending, before;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ending, &before);
+    sl_status status = sl_file_write(path, text, size);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+sl_status sl_planning_write(const sl_planning *planning, const char *text, size_t size) {
+    if (planning->output && strcmp(planning->output, "-") != 0)
+        return write_file(planning->output, text, size);
+    if (fwrite(text, 1, size, stdout) != size || fflush(stdout) != 0)
+        return sl_error_errno(SL_ESYS, "standard output cannot be written");
+    return SL_OK;
+}
+
 sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan) {
     char *text = NULL;
     size_t size = 0;
@@ -305,10 +352,8 @@ sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan) {
     sl_status status = print_to(planning, plan, out);
     if (fclose(out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the output");
-    if (status == SL_OK && planning->output && strcmp(planning->output, "-") != 0)
-        status = sl_file_write(planning->output, text, size);
-    else if (status == SL_OK && (fwrite(text, 1, size, stdout) != size || fflush(stdout) != 0))
-        status = sl_error_errno(SL_ESYS, "standard output cannot be written");
+    if (status == SL_OK)
+        status = sl_planning_write(planning, text, size);
     free(text);
     return status;
 }

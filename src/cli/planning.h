@@ -1,11 +1,11 @@
-/* What plan and simulate share: their options, and the forms in which a plan is printed. */
+/* What plan, simulate and compare share: their options, and how results leave. */
 #ifndef SL_CLI_PLANNING_H
 #define SL_CLI_PLANNING_H
 
 #include "plan/search/plan.h"
 
 typedef struct sl_planning {
-    const char *problem_file, *schedule, *order_file, *format, *output;
+    const char *problem_file, *schedule, *order_file, *schedules, *sweep, *format, *output;
     double time_limit; /* s; negative: what the schedule has by default */
     uint64_t seed;
     int draws;   /* of jitter; 0: not asked for */
@@ -14,7 +14,8 @@ typedef struct sl_planning {
     sl_problem problem;
 } sl_planning;
 
-/** Parses the options of `command` ("plan" or "simulate") and reads the problem with --set applied. *help is
+/** Parses the options of `command` ("plan", "simulate" or "compare") and reads the problem with --set applied
+ * (compare: only the document, because each value of a sweep makes another problem). *help is
  * set when only help was asked for. SL_EINVAL. Close with sl_planning_close, also on error. */
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *planning, int *help);
 void sl_planning_close(sl_planning *planning);
@@ -26,6 +27,12 @@ void sl_planning_print_examined(const sl_plan *plan, FILE *out);
 
 /** Prints the plan in the asked form to standard output, or complete or not at all to the file of -o. */
 sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan);
+
+/** Writes a finished result to standard output, or complete or not at all to the file of -o: signals that end
+ * the command wait until it is there. */
+sl_status sl_planning_write(const sl_planning *planning, const char *text, size_t size);
+/** Columns of the terminal, or of COLUMNS; 100 where neither is known. */
+int sl_planning_width(const sl_planning *planning);
 
 /** Prints the error text and gives the exit code of `status`. */
 int sl_planning_end(sl_status status);

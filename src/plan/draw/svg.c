@@ -1,4 +1,5 @@
 #include "plan/draw/svg.h"
+#include "plan/draw/escape.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,20 +36,6 @@ static double across(const frame *f, sl_time t) {
 
 static double box_top(const frame *f, int rank) {
     return f->top + f->row * rank + (f->row - BOX) / 2;
-}
-
-static void put_text(FILE *out, const char *text) {
-    for (; *text; text++) {
-        const char *named = *text == '&'   ? "&amp;"
-                            : *text == '<' ? "&lt;"
-                            : *text == '>' ? "&gt;"
-                            : *text == '"' ? "&quot;"
-                                           : NULL;
-        if (named)
-            fputs(named, out);
-        else if ((unsigned char)*text >= 32)
-            fputc(*text, out);
-    }
 }
 
 static void extent(const sl_timeline *t, sl_time *begin, sl_time *end) {
@@ -129,7 +116,7 @@ static double draw_timeline(FILE *out, const sl_timeline *t, const char *title, 
     frame f = place(t, scale, top + TITLE);
     double bottom = f.top + f.row * t->ranks;
     fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" font-size=\"14\" font-weight=\"bold\">", LEFT, top + 20);
-    put_text(out, title);
+    sl_put_escaped(out, title);
     fprintf(out, "</text>\n");
     for (int rank = 0; rank < t->ranks; rank++)
         draw_rank(out, &f, rank);

@@ -66,6 +66,8 @@ sl_status sl_problem_read(const sl_document *document, sl_problem *problem);
 sl_status sl_problem_make(int ranks, int stages, int microbatches, sl_problem *problem);
 sl_status sl_problem_copy(const sl_problem *problem, sl_problem *copy);
 void sl_problem_free(sl_problem *problem);
+/** All ops, messages and collectives one after the other, ms; SL_MAX_TOTAL_MS bounds it. Never fails. */
+double sl_problem_total_ms(const sl_problem *problem);
 
 /** The problem as YAML that sl_problem_read reads back to the same problem (profile.yaml). */
 sl_status sl_problem_write(const sl_problem *problem, FILE *out);

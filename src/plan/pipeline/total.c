@@ -38,7 +38,7 @@ static double layers_ms(const sl_problem *p) {
     return sum * slowest;
 }
 
-sl_status sl_check_total(const sl_node *pipeline, const sl_problem *p) {
+double sl_problem_total_ms(const sl_problem *p) {
     double total = p->layers ? p->microbatches * layers_ms(p) : 0;
     for (int stage = 0; stage < p->stages; stage++) {
         int next = sl_problem_next(p, stage);
@@ -48,6 +48,11 @@ sl_status sl_check_total(const sl_node *pipeline, const sl_problem *p) {
         total += sl_problem_microbatches(p, stage) * once + sl_to_ms(p->gather[stage]) +
                  sl_to_ms(p->reduce[stage]);
     }
+    return total;
+}
+
+sl_status sl_check_total(const sl_node *pipeline, const sl_problem *p) {
+    double total = sl_problem_total_ms(p);
     return total <= SL_MAX_TOTAL_MS
                ? SL_OK
                : sl_node_error(sl_node_find(pipeline, "microbatches"),

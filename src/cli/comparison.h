@@ -1,0 +1,64 @@
+/* What `compare` is asked and what it finds: schedules against the values of a sweep, a cell for each pair.
+ * The request (sweep.c) is read and checked whole before the first plan is made. */
+#ifndef SL_CLI_COMPARISON_H
+#define SL_CLI_COMPARISON_H
+
+#include "cli/planning.h"
+
+#define SL_MAX_VALUES 1000
+
+/* One of --schedules. */
+typedef struct sl_compared {
+    char *text;    /* as asked: name or name@placement */
+    char name[32]; /* a family, auto or optimal */
+    int placement; /* -1: the file's */
+} sl_compared;
+
+/* The values of --sweep, or none: then one value stands for the file as it is. */
+typedef struct sl_sweep {
+    char *key;    /* NULL: no sweep */
+    char **value; /* [values] as texts: decimals without rounding, or words */
+    double *number;
+    int values, is_numeric; /* all values are numbers; then `number` holds them */
+} sl_sweep;
+
+typedef struct sl_cell {
+    char *error; /* why there is no plan; NULL: there is one */
+    char planned[32];
+    sl_placement placement;
+    sl_time makespan, span, bound;
+    double bubble, peak_memory; /* of the rank that needs most */
+} sl_cell;
+
+typedef struct sl_comparison {
+    sl_compared *schedule;
+    int schedules;
+    sl_sweep sweep;
+    sl_cell *cell;    /* [value * schedules + schedule] */
+    const char *file; /* of the problem, for titles */
+} sl_comparison;
+
+/** Reads "A,B@wave,.."; NULL: every family that fits `problem`, and auto. SL_EINVAL. */
+sl_status sl_compared_read(const char *text, const sl_problem *problem, sl_compared **schedule, int *count);
+void sl_compared_free(sl_compared *schedule, int count);
+
+/** Reads KEY=FROM:TO:STEP (exact decimals, TO included where a step meets it) or KEY=A,B,..; NULL: none.
+ * SL_EINVAL. Close also on error. */
+sl_status sl_sweep_read(const char *text, sl_sweep *sweep);
+void sl_sweep_close(sl_sweep *sweep);
+
+/** (makespan - bound) / bound, as sl_plan_gap. */
+double sl_cell_gap(const sl_cell *cell);
+/** Whether no other schedule is shorter at the same value. */
+int sl_cell_is_best(const sl_comparison *comparison, int value, int schedule);
+
+/** What found the plan where its name does not say so: the family that auto took, or "search"; else NULL. */
+const char *sl_cell_found_by(const sl_comparison *comparison, int value, int schedule);
+
+/** All cells in one of the forms text, json, csv, svg; `width` columns for text. */
+sl_status sl_comparison_print(const sl_comparison *comparison, const char *format, int width, FILE *out);
+/** The text and the svg of it. */
+sl_status sl_comparison_text(const sl_comparison *comparison, int width, FILE *out);
+sl_status sl_comparison_svg(const sl_comparison *comparison, FILE *out);
+
+#endif

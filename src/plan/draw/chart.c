@@ -1,0 +1,343 @@
+#include "plan/draw/chart.h"
+#include "base/memory.h"
+#include "plan/draw/axis.h"
+#include "plan/draw/escape.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEFT 76.0
+#define TOP 44.0
+#define PLOT_WIDTH 620.0
+#define LEAST_HEIGHT 360.0
+#define BOTTOM 56.0
+#define LABEL_GAP 12.0 /* from the plot to the names */
+#define SAMPLE 34.0    /* the piece of line before a name */
+#define LABEL_ROW 17.0
+#define LETTER 7.2
+#define MOST_MARKERS 24
+
+/* After Okabe and Ito, without the yellow that white paper swallows. */
+static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#a0447e", "#000000", "#4ba3d9"};
+static const char *const dashes[] = {"", "7 3", "2 3", "9 3 2 3", "12 4"};
+/* Around 0, about 8 wide: circle, square, triangle, diamond, cross, triangle down, plus. */
+static const char *const markers[] = {"M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
+                                      "M-3.6 -3.6h7.2v7.2h-7.2z",
+                                      "M0 -4.6L4.6 3.6H-4.6z",
+                                      "M0 -5L5 0L0 5L-5 0z",
+                                      "M-3.8 -3.8L3.8 3.8M-3.8 3.8L3.8 -3.8",
+                                      "M0 4.6L4.6 -3.6H-4.6z",
+                                      "M-4.6 0H4.6M0 -4.6V4.6"};
+#define OF(list, i) ((list)[(size_t)(i) % (sizeof(list) / sizeof *(list))])
+
+/* A point's place in the series' order along x. */
+typedef struct place {
+    double x; /* on the picture */
+    int point;
+} place;
+
+typedef struct picture {
+    const sl_chart *chart;
+    sl_axis x, y;
+    double height;    /* of the plot */
+    place *places;    /* [points] by x */
+    double *label_at; /* [count] where each name stands */
+    int *by_height;   /* [count] series from the top one */
+} picture;
+
+static double down(const picture *p, double y) {
+    return TOP + p->height * (1 - sl_axis_place(&p->y, y));
+}
+
+/* ---- ranges ---- */
+
+static void extend(double value, double *low, double *high) {
+    if (isfinite(value)) {
+        *low = value < *low ? value : *low;
+        *high = value > *high ? value : *high;
+    }
+}
+
+/* From 0 unless that would press all lines into the upper half; otherwise with some room on both sides. */
+static sl_axis y_axis(const sl_chart *c) {
+    double low = INFINITY, high = -INFINITY;
+    for (int k = 0; k < c->count; k++)
+        for (int i = 0; i < c->points; i++)
+            extend(c->series[k].y[i], &low, &high);
+    double room = 0.03 * (high - low);
+    low = low >= 0 && low < high / 2 ? 0 : low - room;
+    return sl_axis_around(low, high + room, 8);
+}
+
+static sl_axis x_axis(const sl_chart *c) {
+    double low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < c->points; i++)
+        extend(c->x[i], &low, &high);
+    return sl_axis_around(low, high, 10);
+}
+
+static int compare_places(const void *a, const void *b) {
+    const place *one = a, *two = b;
+    return one->x != two->x ? (one->x < two->x ? -1 : 1) : one->point - two->point;
+}
+
+static void place_points(picture *p) {
+    const sl_chart *c = p->chart;
+    for (int i = 0; i < c->points; i++) {
+        double share = c->x ? sl_axis_place(&p->x, c->x[i]) : (i + 0.5) / c->points;
+        p->places[i] = (place){.x = LEFT + PLOT_WIDTH * share, .point = i};
+    }
+    qsort(p->places, (size_t)c->points, sizeof *p->places, compare_places);
+}
+
+/* ---- names ---- */
+
+/* Where a line ends; below the plot when it has no point at all. */
+static double end_of(const picture *p, int k) {
+    for (int i = p->chart->points - 1; i >= 0 && p->chart->x; i--) {
+        double y = p->chart->series[k].y[p->places[i].point];
+        if (isfinite(y))
+            return down(p, y);
+    }
+    return p->chart->x ? TOP + p->height : TOP;
+}
+
+/* Names as near to the ends of their lines as they can be without touching each other: sorted by height,
+ * pushed down where they touch, and the last ones back up where they leave the plot. */
+static void place_labels(picture *p) {
+    int count = p->chart->count;
+    for (int k = 0; k < count; k++) {
+        int at = k;
+        p->label_at[k] = end_of(p, k);
+        for (; at > 0 && p->label_at[p->by_height[at - 1]] > p->label_at[k]; at--)
+            p->by_height[at] = p->by_height[at - 1];
+        p->by_height[at] = k;
+    }
+    for (int i = 1; i < count; i++) {
+        double least = p->label_at[p->by_height[i - 1]] + LABEL_ROW;
+        if (p->label_at[p->by_height[i]] < least)
+            p->label_at[p->by_height[i]] = least;
+    }
+    for (int i = count - 1; i >= 0; i--) {
+        double most = i == count - 1 ? TOP + p->height : p->label_at[p->by_height[i + 1]] - LABEL_ROW;
+        if (p->label_at[p->by_height[i]] > most)
+            p->label_at[p->by_height[i]] = most;
+    }
+}
+
+static double widest_name(const sl_chart *c) {
+    size_t most = 0;
+    for (int k = 0; k < c->count; k++)
+        most = strlen(c->series[k].name) > most ? strlen(c->series[k].name) : most;
+    return LETTER * (double)most;
+}
+
+/* ---- drawing ---- */
+
+static void put_text(FILE *out, double x, double y, const char *more, const char *text) {
+    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\"%s>", x, y, more);
+    sl_put_escaped(out, text);
+    fputs("</text>\n", out);
+}
+
+static void draw_y_axis(const picture *p, FILE *out) {
+    char text[64];
+    for (int i = 0; i <= p->y.steps; i++) {
+        double y = down(p, sl_axis_tick(&p->y, i));
+        fprintf(out, "<path d=\"M%.1f %.1fh%.1f\" stroke=\"#ddd\"/>", LEFT, y, PLOT_WIDTH);
+        sl_axis_label(&p->y, i, text, sizeof text);
+        put_text(out, LEFT - 8, y + 4, " text-anchor=\"end\"", text);
+    }
+    fprintf(out, "<text transform=\"translate(18 %.1f) rotate(-90)\" text-anchor=\"middle\">",
+            TOP + p->height / 2);
+    sl_put_escaped(out, p->chart->y_label);
+    fputs("</text>\n", out);
+}
+
+/* Categories that would run into each other are written at an angle. */
+static void draw_categories(const picture *p, FILE *out) {
+    const sl_chart *c = p->chart;
+    size_t longest = 0;
+    for (int i = 0; i < c->points; i++)
+        longest = strlen(c->label[i]) > longest ? strlen(c->label[i]) : longest;
+    int turned = LETTER * (double)longest > PLOT_WIDTH / c->points - 6;
+    for (int i = 0; i < c->points; i++) {
+        fprintf(out, "<text transform=\"translate(%.1f %.1f)%s\" text-anchor=\"%s\">", p->places[i].x,
+                TOP + p->height + 17, turned ? " rotate(-25)" : "", turned ? "end" : "middle");
+        sl_put_escaped(out, c->label[i]);
+        fputs("</text>\n", out);
+    }
+}
+
+static void draw_x_axis(const picture *p, FILE *out) {
+    char text[64];
+    double bottom = TOP + p->height;
+    for (int i = 0; p->chart->x && i <= p->x.steps; i++) {
+        double x = LEFT + PLOT_WIDTH * i / p->x.steps;
+        fprintf(out, "<path d=\"M%.1f %.1fv5\" stroke=\"#444\"/>", x, bottom);
+        sl_axis_label(&p->x, i, text, sizeof text);
+        put_text(out, x, bottom + 18, " text-anchor=\"middle\"", text);
+    }
+    if (!p->chart->x)
+        draw_categories(p, out);
+    fprintf(out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" fill=\"none\" stroke=\"#444\"/>\n", LEFT, TOP, bottom,
+            LEFT + PLOT_WIDTH);
+    put_text(out, LEFT + PLOT_WIDTH / 2, bottom + 44, " text-anchor=\"middle\"", p->chart->x_label);
+}
+
+/* Lines of the same course lie on each other: the first is wide, later ones are narrower and dashed. */
+static void put_line_style(const picture *p, int k, FILE *out) {
+    if (p->chart->series[k].is_reference)
+        fprintf(out, "fill=\"none\" stroke=\"#555\" stroke-width=\"1.2\" stroke-dasharray=\"1.5 2\"");
+    else
+        fprintf(out,
+                "fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" stroke-dasharray=\"%s\" "
+                "stroke-linejoin=\"round\"",
+                OF(colours, k),
+                k == 0  ? 2.6
+                : k < 3 ? 2.0
+                        : 1.6,
+                OF(dashes, k)[0] ? OF(dashes, k) : "none");
+}
+
+/* Over categories a reference is a piece of line at each of them. */
+static void draw_pieces(const picture *p, int k, FILE *out) {
+    const sl_chart *c = p->chart;
+    double half = PLOT_WIDTH / c->points * 0.4;
+    for (int i = 0; i < c->points; i++) {
+        double y = c->series[k].y[p->places[i].point];
+        if (!isfinite(y))
+            continue;
+        fprintf(out, "<path d=\"M%.2f %.2fh%.2f\" ", p->places[i].x - half, down(p, y), 2 * half);
+        put_line_style(p, k, out);
+        fputs("/>\n", out);
+    }
+}
+
+static int has_points(const sl_chart *c, int k) {
+    int any = 0;
+    for (int i = 0; i < c->points; i++)
+        any |= isfinite(c->series[k].y[i]);
+    return any;
+}
+
+static void draw_line(const picture *p, int k, FILE *out) {
+    const sl_chart *c = p->chart;
+    int drawing = 0;
+    if (!has_points(c, k))
+        return;
+    fputs("<path d=\"", out);
+    for (int i = 0; i < c->points; i++) {
+        double y = c->series[k].y[p->places[i].point];
+        if (isfinite(y))
+            fprintf(out, "%s%.2f %.2f", drawing ? "L" : "M", p->places[i].x, down(p, y));
+        drawing = isfinite(y);
+    }
+    fputs("\" ", out);
+    put_line_style(p, k, out);
+    fputs("/>\n", out);
+}
+
+static void begin_marker(double x, double y, int k, FILE *out) {
+    fprintf(
+        out,
+        "<path transform=\"translate(%.2f %.2f)\" d=\"%s\" fill=\"%s\" stroke=\"%s\" stroke-width=\"1.4\"", x,
+        y, OF(markers, k), k % 2 ? "#fff" : OF(colours, k), OF(colours, k));
+}
+
+/* Over categories the markers of one stand side by side. */
+static double aside(const picture *p, int k) {
+    int count = p->chart->count;
+    double room = PLOT_WIDTH / p->chart->points * 0.7 / count;
+    return p->chart->x ? 0 : (k - (count - 1) / 2.0) * (room < 14 ? room : 14);
+}
+
+static void draw_markers(const picture *p, int k, FILE *out) {
+    const sl_chart *c = p->chart;
+    int every = c->x ? (c->points + MOST_MARKERS - 1) / MOST_MARKERS : 1;
+    for (int i = 0; i < c->points; i++) {
+        int point = p->places[i].point, alone = 1;
+        double y = c->series[k].y[point];
+        if (i > 0)
+            alone &= !isfinite(c->series[k].y[p->places[i - 1].point]);
+        if (i + 1 < c->points)
+            alone &= !isfinite(c->series[k].y[p->places[i + 1].point]);
+        if (!isfinite(y) || (i % every != 0 && !alone && i != c->points - 1))
+            continue;
+        begin_marker(p->places[i].x + aside(p, k), down(p, y), k, out);
+        fputs("><title>", out);
+        sl_put_escaped(out, c->series[k].name);
+        fprintf(out, ": %.9g at ", y);
+        sl_put_escaped(out, c->label[point]);
+        fputs("</title></path>\n", out);
+    }
+}
+
+static void draw_name(const picture *p, int k, FILE *out) {
+    const sl_series *series = &p->chart->series[k];
+    double x = LEFT + PLOT_WIDTH + LABEL_GAP, y = p->label_at[k];
+    int there = has_points(p->chart, k);
+    if (there && (p->chart->x || series->is_reference)) {
+        fprintf(out, "<path d=\"M%.1f %.1fh%.1f\" ", x, y, SAMPLE - 6);
+        put_line_style(p, k, out);
+        fputs("/>", out);
+    }
+    if (there && !series->is_reference) {
+        begin_marker(x + (SAMPLE - 6) / 2, y, k, out);
+        fputs("/>", out);
+    }
+    if (!there)
+        put_text(out, x, y + 4, " fill=\"#666\"", "none");
+    put_text(out, x + SAMPLE, y + 4, there ? "" : " fill=\"#666\" font-style=\"italic\"", series->name);
+}
+
+static void draw(const picture *p, FILE *out) {
+    const sl_chart *c = p->chart;
+    double width = LEFT + PLOT_WIDTH + LABEL_GAP + SAMPLE + widest_name(c) + 12,
+           height = TOP + p->height + BOTTOM;
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
+            "height=\"%.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+            width, height, width, height);
+    put_text(out, LEFT, 24, " font-size=\"14\" font-weight=\"bold\"", c->title);
+    draw_y_axis(p, out);
+    draw_x_axis(p, out);
+    for (int k = 0; k < c->count; k++)
+        if (c->x)
+            draw_line(p, k, out);
+        else if (c->series[k].is_reference)
+            draw_pieces(p, k, out);
+    for (int k = 0; k < c->count; k++)
+        if (!c->series[k].is_reference)
+            draw_markers(p, k, out);
+    for (int k = 0; k < c->count; k++)
+        draw_name(p, k, out);
+    fputs("</svg>\n", out);
+}
+
+sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
+    picture p = {.chart = chart, .y = y_axis(chart), .height = LABEL_ROW * (chart->count + 1)};
+    size_t count = (size_t)chart->count;
+    if (p.height < LEAST_HEIGHT)
+        p.height = LEAST_HEIGHT;
+    if (chart->x)
+        p.x = x_axis(chart);
+    sl_status status = sl_alloc(&p.places, (size_t)chart->points, sizeof *p.places);
+    if (status == SL_OK)
+        status = sl_alloc(&p.label_at, count, sizeof *p.label_at);
+    if (status == SL_OK)
+        status = sl_alloc(&p.by_height, count, sizeof *p.by_height);
+    if (status == SL_OK) {
+        place_points(&p);
+        place_labels(&p);
+        draw(&p, out);
+        if (fflush(out) != 0 || ferror(out))
+            status = sl_error_errno(SL_ESYS, "the chart cannot be written");
+    }
+    sl_free(p.places);
+    sl_free(p.label_at);
+    sl_free(p.by_height);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* Charts as SVG, without scripts or anything from elsewhere. Series are told apart by colour, dash pattern
+ * and marker, so a chart reads in grey print too; each is named at the end of its own line instead of in a
+ * legend apart. Axes begin and end at round numbers. All text is escaped. */
+#ifndef SL_PLAN_DRAW_CHART_H
+#define SL_PLAN_DRAW_CHART_H
+
+#include "base/status.h"
+#include <stdio.h>
+
+typedef struct sl_series {
+    const char *name;
+    const double *y;  /* [points]; NaN: missing, the line has a gap there */
+    int is_reference; /* a thin grey line without markers, such as a bound */
+} sl_series;
+
+typedef struct sl_chart {
+    const char *title, *x_label, *y_label; /* with units */
+    int points;
+    const double *x;          /* [points], in any order; NULL: the labels stand on the axis instead */
+    const char *const *label; /* [points] how x is written: on the axis without x, in tooltips with it */
+    int count;
+    const sl_series *series; /* [count] */
+} sl_chart;
+
+/** Lines over x, or over categories markers side by side. SL_ENOMEM, SL_ESYS. */
+sl_status sl_draw_chart(const sl_chart *chart, FILE *out);
+
+typedef struct sl_bar {
+    const char *name, *note; /* the note stands behind the bar; may be NULL */
+    double value;            /* NaN: no bar, only the note */
+} sl_bar;
+
+typedef struct sl_bars {
+    const char *title, *x_label;
+    int count;
+    const sl_bar *bar;          /* [count], from the top */
+    double reference;           /* a line across the bars; NaN: none */
+    const char *reference_name; /* NULL where there is none */
+} sl_bars;
+
+/** Bars from 0 to the right. SL_ESYS. */
+sl_status sl_draw_bars(const sl_bars *bars, FILE *out);
+
+#endif

@@ -1,0 +1,11 @@
+/* Text inside XML and HTML: whatever it holds, the document stays well-formed. */
+#ifndef SL_PLAN_DRAW_ESCAPE_H
+#define SL_PLAN_DRAW_ESCAPE_H
+
+#include <stdio.h>
+
+/** Writes `text` as character data or as the value of an attribute: & < > " are named, control characters
+ * left out, and bytes that are no UTF-8 (or no character of XML) become U+FFFD. Errors show in ferror. */
+void sl_put_escaped(FILE *out, const char *text);
+
+#endif
