@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/planning.h"
-#include "plan/search/cut.h"
 #include "plan/family/family.h"
+#include "plan/search/cut.h"
 
 #include <stdio.h>
 #include <string.h>

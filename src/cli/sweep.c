@@ -2,8 +2,8 @@
 #include "base/memory.h"
 #include "cli/comparison.h"
 #include "cli/suggest.h"
+#include "plan/family/family.h"
 #include "plan/pipeline/place.h"
-#include "plan/search/family.h"
 
 #include <ctype.h>
 #include <errno.h>

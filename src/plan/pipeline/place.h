@@ -18,7 +18,8 @@ int sl_placement_find(const char *name);
  * stay. Stages cut from layers are cut anew, evenly (plan/pipeline/layers.h); only their collectives are
  * divided.
  *
- * SL_EINVAL: too many ops, a total beyond SL_MAX_TOTAL_MS, or fewer layers than stages. Free with sl_problem_free, also on error. */
+ * SL_EINVAL: too many ops, a total beyond SL_MAX_TOTAL_MS, or fewer layers than stages. Free with
+ * sl_problem_free, also on error. */
 sl_status sl_problem_place(const sl_problem *problem, sl_placement placement, sl_problem *placed);
 
 #endif
