@@ -40,10 +40,7 @@ static sl_status make_plan(sl_planning *planning, sl_plan *plan) {
                                .time_limit = planning->time_limit < 0 ? standard : planning->time_limit,
                                .seed = planning->seed,
                                .exact = 1};
-    SL_TRY(sl_cut_choose(&planning->problem,
-                         sl_clock_now(sl_clock_real()) + sl_from_ms(options.time_limit * 500)));
-    SL_TRY(sl_plan_search(&planning->problem, &options, plan));
-    return sl_plan_prove(&planning->problem, plan);
+    return sl_plan_problem(&planning->problem, &options, plan);
 }
 
 int sl_command_plan(int argc, char **argv) {

@@ -43,6 +43,10 @@ typedef struct sl_plan_options {
  * plan's bound is the best that any of them proved. Errors as sl_plan_make. */
 sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *options, sl_plan *plan);
 
+/** All of it: where stages are cut from layers, `problem` first gets its cut, in half of the time; then
+ * sl_plan_search, and the best bound that the project can prove. Errors as sl_plan_make. */
+sl_status sl_plan_problem(sl_problem *problem, const sl_plan_options *options, sl_plan *plan);
+
 /** The plan of a given order, which is checked; over the memory limit only sets memory_ok to 0. */
 sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, const char *name, sl_plan *plan);
 void sl_plan_free(sl_plan *plan);

@@ -5,6 +5,7 @@
 #include "plan/bound/bound.h"
 #include "plan/exact/exact.h"
 #include "plan/family/family.h"
+#include "plan/search/cut.h"
 #include "plan/search/improve.h"
 #include "plan/search/plan.h"
 #include "plan/search/portfolio.h"
@@ -312,4 +313,11 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
         sl_order_free(&s.starts[i].order);
     sl_relaxation_free(&s.relaxation);
     return status;
+}
+
+sl_status sl_plan_problem(sl_problem *problem, const sl_plan_options *options, sl_plan *plan) {
+    *plan = (sl_plan){0};
+    SL_TRY(sl_cut_choose(problem, now() + sl_from_ms(options->time_limit * 500)));
+    SL_TRY(sl_plan_search(problem, options, plan));
+    return sl_plan_prove(problem, plan);
 }

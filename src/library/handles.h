@@ -1,0 +1,32 @@
+/* What the opaque handles of include/slackline hold, and how their functions fail. Each wraps one of the
+ * project's own types; nothing here plans. */
+#ifndef SL_LIBRARY_HANDLES_H
+#define SL_LIBRARY_HANDLES_H
+
+#include "plan/search/plan.h"
+#include <slackline/slackline.h>
+
+/* Every public function is visible in the shared library, nothing else is. */
+#define SL_PUBLIC __attribute__((visibility("default")))
+
+struct slackline_problem {
+    sl_problem problem;
+    unsigned char *full_time, *full_memory; /* [stages] B was set itself */
+};
+
+struct slackline_planner {
+    char schedule[32];
+    double time_limit; /* negative: the schedule's default */
+    uint64_t seed;
+    int threads, exact;
+};
+
+struct slackline_plan {
+    sl_problem problem; /* a copy: its cut may be the plan's own */
+    sl_plan plan;
+};
+
+/** The public status of one of ours; the error text is the same. */
+slackline_status sl_library_status(sl_status status);
+
+#endif

@@ -1,0 +1,235 @@
+/* The public library: what its header promises, two planners at once, and every allocation failing once. */
+#include "check.h"
+
+#include "base/memory.h"
+#include <pthread.h>
+#include <slackline/slackline.h>
+
+static const int64_t ms = 1000000;
+
+static const char text[] = "pipeline:\n  ranks: 4\n  microbatches: 12\n  times_ms: {F: 10, I: 10, W: 10}\n"
+                           "  links: {list: [{between: [0, 1], latency_ms: 0}]}\n";
+
+#define works(call)                                                                                          \
+    do {                                                                                                     \
+        if ((call) != SLACKLINE_OK)                                                                          \
+            fail_msg("%s: %s", #call, slackline_error());                                                    \
+    } while (0)
+
+static void make(slackline_problem **problem) {
+    works(slackline_problem_make(SLACKLINE_LINEAR, 4, 0, 12, problem));
+    for (int stage = 0; stage < 4; stage++)
+        for (int kind = SLACKLINE_F; kind <= SLACKLINE_W; kind++)
+            works(slackline_problem_set_time(*problem, stage, (slackline_kind)kind, 10 * ms));
+}
+
+/* Four ranks, 12 microbatches, 10 ms each op: 390 ms, and 390 + c with a link of c up to 80 ms. */
+static void a_problem_made_here_is_planned(void **state) {
+    (void)state;
+    slackline_problem *problem;
+    slackline_planner *planner;
+    make(&problem);
+    works(slackline_planner_make(&planner));
+    for (int64_t delay = 0; delay <= 60; delay += 20) {
+        slackline_plan *plan;
+        slackline_summary summary;
+        works(slackline_problem_set_link(problem, 0, 1, delay * ms, 0));
+        works(slackline_problem_set_link(problem, 1, 0, delay * ms, 0));
+        works(slackline_planner_plan(planner, problem, &plan));
+        slackline_plan_summary(plan, &summary);
+        assert_int_equal(summary.makespan_ns, (390 + delay) * ms);
+        assert_int_equal(summary.bound_ns, summary.makespan_ns);
+        assert_near(summary.gap, 0, 0);
+        assert_true(summary.memory_ok && summary.schedule[0] && summary.why[0]);
+        assert_int_equal(slackline_plan_spans(plan), 4 * 36);
+        assert_int_equal(slackline_plan_transfers(plan), 2 * 3 * 12);
+        assert_int_equal(slackline_plan_transfer(plan, 0).arrive_ns - slackline_plan_transfer(plan, 0).end_ns,
+                         delay * ms);
+        slackline_plan_free(plan);
+    }
+    slackline_planner_free(planner);
+    slackline_problem_free(problem);
+}
+
+/* 1F1B on two ranks and two microbatches by hand: F 1, B 2, no links: 0 to 1 F0, 1 to 2 F1 | 1 to 2 F0, 2 to
+ * 4 B0, 4 to 5 F1, 5 to 7 B1 | B0 4 to 6, B1 7 to 9. */
+static void anybodys_order_is_timed(void **state) {
+    (void)state;
+    static const slackline_op first[] = {{0, 0, SLACKLINE_F, 0, 0},
+                                         {0, 1, SLACKLINE_F, 0, 0},
+                                         {0, 0, SLACKLINE_B, 0, 0},
+                                         {0, 1, SLACKLINE_B, 0, 0}},
+                              second[] = {{1, 0, SLACKLINE_F, 0, 0},
+                                          {1, 0, SLACKLINE_B, 0, 0},
+                                          {1, 1, SLACKLINE_F, 0, 0},
+                                          {1, 1, SLACKLINE_B, 0, 0}};
+    const slackline_op *ops[] = {first, second};
+    int count[] = {4, 4};
+    slackline_problem *problem;
+    slackline_plan *plan;
+    slackline_summary summary;
+    works(slackline_problem_make(SLACKLINE_LINEAR, 2, 0, 2, &problem));
+    for (int stage = 0; stage < 2; stage++)
+        for (int kind = SLACKLINE_F; kind <= SLACKLINE_W; kind++)
+            works(slackline_problem_set_time(problem, stage, (slackline_kind)kind, 1));
+    works(slackline_problem_set_limit(problem, 0, 1));
+    works(slackline_simulate(problem, ops, count, &plan));
+    slackline_plan_summary(plan, &summary);
+    assert_int_equal(summary.makespan_ns, 9);
+    assert_true(!summary.memory_ok);
+    assert_near(slackline_plan_peak_memory(plan, 0), 2, 0);
+    assert_int_equal(slackline_plan_warmup(plan, 0), 2);
+    assert_int_equal(slackline_plan_ops(plan, 1), 4);
+    assert_int_equal(slackline_plan_op(plan, 1, 1).kind, SLACKLINE_B);
+    char *csv;
+    size_t size;
+    works(slackline_plan_write(plan, "csv", &csv, &size));
+    assert_string_equal(csv, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+    assert_int_equal(size, strlen(csv));
+    slackline_free(csv);
+    slackline_plan_free(plan);
+    count[1] = 3;
+    assert_int_equal(slackline_simulate(problem, ops, count, &plan), SLACKLINE_INVALID);
+    assert_null(plan);
+    assert_non_null(strstr(slackline_error(), "1 is missing"));
+    slackline_problem_free(problem);
+}
+
+static void wrong_requests_are_refused_with_a_reason(void **state) {
+    (void)state;
+    slackline_problem *problem, *none;
+    slackline_planner *planner;
+    slackline_plan *plan;
+    make(&problem);
+    works(slackline_planner_make(&planner));
+    assert_int_equal(slackline_problem_make(SLACKLINE_LINEAR, 0, 0, 1, &none), SLACKLINE_INVALID);
+    assert_int_equal(slackline_problem_make(SLACKLINE_LINEAR, 4, 5, 1, &none), SLACKLINE_INVALID);
+    assert_int_equal(slackline_problem_make(SLACKLINE_LOOP, 1024, 4096, 65536, &none), SLACKLINE_INVALID);
+    assert_null(none);
+    assert_int_equal(slackline_problem_set_time(problem, 4, SLACKLINE_F, 1), SLACKLINE_INVALID);
+    assert_int_equal(slackline_problem_set_time(problem, 0, SLACKLINE_F, -1), SLACKLINE_INVALID);
+    assert_int_equal(slackline_problem_set_time(problem, 0, SLACKLINE_GATHER, 1), SLACKLINE_INVALID);
+    assert_int_equal(slackline_problem_set_link(problem, 1, 1, 1, 1), SLACKLINE_INVALID);
+    assert_int_equal(slackline_problem_set_limit(problem, 0, -1), SLACKLINE_INVALID);
+    assert_int_equal(slackline_problem_set_regime(problem, SLACKLINE_INORDER, 0), SLACKLINE_INVALID);
+    assert_int_equal(slackline_planner_set_schedule(planner, "best"), SLACKLINE_INVALID);
+    assert_int_equal(slackline_planner_set_time_limit(planner, -1), SLACKLINE_INVALID);
+    works(slackline_planner_set_schedule(planner, "zb-v"));
+    assert_int_equal(slackline_planner_plan(planner, problem, &plan), SLACKLINE_INVALID);
+    assert_non_null(strstr(slackline_error(), "zb-v needs placement wave"));
+    works(slackline_planner_set_schedule(planner, "auto"));
+    works(slackline_problem_set_limit(problem, 2, 0.5));
+    assert_int_equal(slackline_planner_plan(planner, problem, &plan), SLACKLINE_NO_ANSWER);
+    assert_null(plan);
+    assert_int_equal(slackline_problem_parse("p", "pipeline: 3\n", NULL, 0, &none), SLACKLINE_INVALID);
+    assert_non_null(strstr(slackline_error(), "p:1: 'pipeline'"));
+    slackline_planner_free(planner);
+    slackline_problem_free(problem);
+}
+
+static void all_schedules_have_names(void **state) {
+    (void)state;
+    int count = 0, found = 0;
+    for (const char *name; (name = slackline_schedule_name(count)); count++)
+        found += strcmp(name, "auto") == 0 || strcmp(name, "interleaved-1f1b") == 0;
+    assert_true(count >= 12 && found == 2);
+    assert_null(slackline_schedule_name(-1));
+}
+
+/* ---- threads ---- */
+
+typedef struct task {
+    const slackline_problem *problem;
+    const slackline_planner *planner;
+    int64_t makespan;
+    int failed;
+} task;
+
+static void *plan_often(void *argument) {
+    task *t = argument;
+    for (int i = 0; i < 20; i++) {
+        slackline_plan *plan;
+        slackline_summary summary;
+        if (slackline_planner_plan(t->planner, t->problem, &plan) != SLACKLINE_OK) {
+            t->failed = 1;
+            return NULL;
+        }
+        slackline_plan_summary(plan, &summary);
+        t->failed |= i > 0 && summary.makespan_ns != t->makespan;
+        t->makespan = summary.makespan_ns;
+        slackline_plan_free(plan);
+    }
+    return NULL;
+}
+
+static void two_threads_plan_the_same_problem_at_once(void **state) {
+    (void)state;
+    slackline_problem *problem;
+    slackline_planner *planner;
+    task tasks[2];
+    pthread_t thread;
+    make(&problem);
+    works(slackline_planner_make(&planner));
+    tasks[0] = tasks[1] = (task){.problem = problem, .planner = planner};
+    assert_int_equal(pthread_create(&thread, NULL, plan_often, &tasks[0]), 0);
+    plan_often(&tasks[1]);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++)
+        assert_true(!tasks[i].failed && tasks[i].makespan == 390 * ms);
+    slackline_planner_free(planner);
+    slackline_problem_free(problem);
+}
+
+/* ---- failing allocations ---- */
+
+static slackline_status whole_session(void) {
+    static const char *const set[] = {"pipeline.links.list.0.latency_ms=20"};
+    slackline_problem *problem = NULL;
+    slackline_planner *planner = NULL;
+    slackline_plan *plan = NULL;
+    slackline_status status = slackline_problem_parse("p", text, set, 1, &problem);
+    if (status == SLACKLINE_OK)
+        status = slackline_planner_make(&planner);
+    if (status == SLACKLINE_OK) {
+        slackline_planner_set_exact(planner, 0);
+        status = slackline_planner_plan(planner, problem, &plan);
+    }
+    if (status == SLACKLINE_OK) {
+        slackline_summary summary;
+        slackline_plan_summary(plan, &summary);
+        assert_int_equal(summary.makespan_ns, 410 * ms);
+    }
+    slackline_plan_free(plan);
+    slackline_planner_free(planner);
+    slackline_problem_free(problem);
+    return status;
+}
+
+/* Leaks are the address sanitizer's to find. */
+static void every_failed_allocation_is_a_status(void **state) {
+    (void)state;
+    int failed = 0;
+    for (long n = 0;; n++) {
+        sl_alloc_fail_at(n);
+        slackline_status status = whole_session();
+        sl_alloc_fail_at(-1);
+        if (status == SLACKLINE_OK)
+            break;
+        assert_int_equal(status, SLACKLINE_NO_MEMORY);
+        failed++;
+        assert_true(n < 100000);
+    }
+    assert_true(failed > 50);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_problem_made_here_is_planned),
+        cmocka_unit_test(anybodys_order_is_timed),
+        cmocka_unit_test(wrong_requests_are_refused_with_a_reason),
+        cmocka_unit_test(all_schedules_have_names),
+        cmocka_unit_test(two_threads_plan_the_same_problem_at_once),
+        cmocka_unit_test(every_failed_allocation_is_a_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
