@@ -19,6 +19,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+/* A form in which a plan is printed; the table `forms` stands below, behind the functions. */
+typedef struct form {
+    const char *name;
+    sl_status (*print)(const sl_planning *planning, const sl_plan *plan, FILE *out);
+} form;
+
+static const form *find_form(const char *name);
+static sl_status refuse_form(const char *name);
+
 static sl_status parse_seconds(const char *text, double *seconds) {
     char *end;
     *seconds = strtod(text, &end);
@@ -175,11 +184,7 @@ static sl_status parse(const char *command, int argc, char **argv, sl_planning *
     int examines = p->draws > 0 || p->explain;
     if (examines && strcmp(p->format, "text") != 0 && strcmp(p->format, "json") != 0)
         return sl_error(SL_EINVAL, "--jitter and --explain go with --format text or json, not %s", p->format);
-    static const char *const formats[] = {"text", "json", "csv", "csv-comms", "svg"};
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
-        if (strcmp(p->format, formats[i]) == 0)
-            return SL_OK;
-    return sl_error(SL_EINVAL, "--format must be text, json, csv, csv-comms or svg, got '%s'", p->format);
+    return find_form(p->format) ? SL_OK : refuse_form(p->format);
 }
 
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *p, int *help) {
@@ -292,7 +297,8 @@ static sl_status print_text(const sl_planning *planning, const sl_plan *plan, FI
     return SL_OK;
 }
 
-static sl_status print_svg(const sl_plan *plan, FILE *out) {
+static sl_status print_svg(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    (void)planning;
     char *title = NULL;
     size_t size = 0;
     FILE *text = open_memstream(&title, &size);
@@ -308,19 +314,41 @@ static sl_status print_svg(const sl_plan *plan, FILE *out) {
     return status;
 }
 
-static sl_status print_to(const sl_planning *planning, const sl_plan *plan, FILE *out) {
-    switch (planning->format[0]) {
-    case 'j':
-        return sl_plan_write_json(&planning->problem, plan, out);
-    case 'c':
-        return strcmp(planning->format, "csv") == 0
-                   ? sl_order_write_csv(&planning->problem, &plan->order, out)
-                   : sl_program_write_csv(&planning->problem, &plan->order, &plan->program, out);
-    case 's':
-        return print_svg(plan, out);
-    default:
-        return print_text(planning, plan, out);
+static sl_status print_json(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    return sl_plan_write_json(&planning->problem, plan, out);
+}
+
+static sl_status print_csv(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    return sl_order_write_csv(&planning->problem, &plan->order, out);
+}
+
+static sl_status print_csv_comms(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    return sl_program_write_csv(&planning->problem, &plan->order, &plan->program, out);
+}
+
+static const form forms[] = {
+    {"text", print_text},           {"json", print_json}, {"csv", print_csv},
+    {"csv-comms", print_csv_comms}, {"svg", print_svg},   {NULL, NULL},
+};
+
+static const form *find_form(const char *name) {
+    for (const form *f = forms; f->name; f++)
+        if (strcmp(f->name, name) == 0)
+            return f;
+    return NULL;
+}
+
+static sl_status refuse_form(const char *name) {
+    char known[128] = "";
+    for (const form *f = forms; f->name; f++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s",
+                 f == forms  ? ""
+                 : f[1].name ? ", "
+                             : " or ",
+                 f->name);
     }
+    return sl_error(SL_EINVAL, "--format must be %s, got '%s'", known, name);
 }
 
 static sl_status write_file(const char *path, const char *text, size_t size) {
@@ -349,7 +377,7 @@ sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan) {
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the output");
-    sl_status status = print_to(planning, plan, out);
+    sl_status status = find_form(planning->format)->print(planning, plan, out);
     if (fclose(out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the output");
     if (status == SL_OK)
