@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "plan/draw/svg.h"
 #include "plan/draw/text.h"
+#include "plan/draw/trace.h"
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 #include "plan/pipeline/layers.h"
@@ -326,9 +327,13 @@ static sl_status print_csv_comms(const sl_planning *planning, const sl_plan *pla
     return sl_program_write_csv(&planning->problem, &plan->order, &plan->program, out);
 }
 
+static sl_status print_trace(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    return sl_trace_plan(&planning->problem, &plan->program, &plan->timeline, out);
+}
+
 static const form forms[] = {
-    {"text", print_text},           {"json", print_json}, {"csv", print_csv},
-    {"csv-comms", print_csv_comms}, {"svg", print_svg},   {NULL, NULL},
+    {"text", print_text},   {"json", print_json}, {"csv", print_csv}, {"csv-comms", print_csv_comms},
+    {"trace", print_trace}, {"svg", print_svg},   {NULL, NULL},
 };
 
 static const form *find_form(const char *name) {
