@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "plan/draw/html.h"
 #include "plan/draw/svg.h"
 #include "plan/draw/text.h"
 #include "plan/draw/trace.h"
@@ -315,6 +316,18 @@ static sl_status print_svg(const sl_planning *planning, const sl_plan *plan, FIL
     return status;
 }
 
+/* The schedule and the problem's file: what tells one open page from another. */
+static sl_status print_html(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    char *title = NULL;
+    int from_input = strcmp(planning->problem_file, "-") == 0;
+    if (asprintf(&title, "%s%s%s", plan->schedule, from_input ? "" : ": ",
+                 from_input ? "" : planning->problem_file) < 0)
+        return sl_error(SL_ENOMEM, "out of memory for the title");
+    sl_status status = sl_draw_html(&planning->problem, plan, title, out);
+    free(title);
+    return status;
+}
+
 static sl_status print_json(const sl_planning *planning, const sl_plan *plan, FILE *out) {
     return sl_plan_write_json(&planning->problem, plan, out);
 }
@@ -332,8 +345,8 @@ static sl_status print_trace(const sl_planning *planning, const sl_plan *plan, F
 }
 
 static const form forms[] = {
-    {"text", print_text},   {"json", print_json}, {"csv", print_csv}, {"csv-comms", print_csv_comms},
-    {"trace", print_trace}, {"svg", print_svg},   {NULL, NULL},
+    {"text", print_text},   {"json", print_json}, {"csv", print_csv},   {"csv-comms", print_csv_comms},
+    {"trace", print_trace}, {"svg", print_svg},   {"html", print_html}, {NULL, NULL},
 };
 
 static const form *find_form(const char *name) {
