@@ -300,18 +300,20 @@ static sl_status print_text(const sl_planning *planning, const sl_plan *plan, FI
 }
 
 static sl_status print_svg(const sl_planning *planning, const sl_plan *plan, FILE *out) {
-    (void)planning;
     char *title = NULL;
     size_t size = 0;
+    sl_highlight highlight = {0};
     FILE *text = open_memstream(&title, &size);
     if (!text)
         return sl_error(SL_ENOMEM, "out of memory for the title");
     print_headline(plan, text);
     sl_status status = fclose(text) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the title");
-    const sl_timeline *timeline = &plan->timeline;
-    const char *titles = title;
     if (status == SL_OK)
-        status = sl_draw_svg(&timeline, &titles, 1, out);
+        status = sl_highlight_make(&planning->problem, &plan->program, &plan->timeline, &highlight);
+    sl_svg_chart chart = {.timeline = &plan->timeline, .title = title, .highlight = &highlight};
+    if (status == SL_OK)
+        status = sl_draw_svg_charts(&chart, 1, out);
+    sl_highlight_free(&highlight);
     free(title);
     return status;
 }

@@ -146,6 +146,58 @@ static void boxes_stand_where_their_times_are(void **state) {
     free(svg);
 }
 
+/* 100 ms on 1,100 units: 10 ms are 110. Rows of 26 from 34 on, so boxes of 20 at 37 and 63. */
+static void pairs_collectives_and_stages_are_told_apart(void **state) {
+    (void)state;
+    sl_span spans[] = {span(0, SL_F, 0, 0, 10 * SL_MS), span(0, SL_F, 1, 10 * SL_MS, 40 * SL_MS),
+                       span(0, SL_B, 0, 10 * SL_MS, 40 * SL_MS), span(1, SL_F, 0, 10 * SL_MS, 20 * SL_MS)};
+    sl_span reduce = span(0, SL_REDUCE, -1, 40 * SL_MS, 100 * SL_MS);
+    spans[1].op.paired = 1;
+    spans[2].op.stage = 3; /* rank 0 holds stages 0 and 3 */
+    sl_timeline t = {.ranks = 2, .spans = 4, .span = spans, .collectives = 1, .collective = &reduce};
+    char *svg = draw_svg(&t, "a", 1);
+    assert_non_null(strstr(svg, "<rect x=\"70.00\" y=\"37.0\" width=\"110.00\" height=\"20\""));
+    assert_non_null(
+        strstr(svg, "<rect x=\"180.00\" y=\"37.0\" width=\"330.00\" height=\"10\"")); /* F above */
+    assert_non_null(
+        strstr(svg, "<rect x=\"180.00\" y=\"47.0\" width=\"330.00\" height=\"10\"")); /* B below */
+    assert_non_null(strstr(svg, "<rect x=\"510.00\" y=\"58.0\" width=\"660.00\""));   /* beside the ops */
+    assert_non_null(strstr(svg, "<title>reduce of stage 0, rank 0: 40.000 to 100.000 ms</title>"));
+    assert_null(strstr(svg, "height=\"10\" fill=\"#cc79a7\""));    /* B of the second stage is paler ... */
+    assert_int_equal(count_of(svg, "fill=\"#8ccbf0\" stroke"), 3); /* ... than those of the first */
+    assert_non_null(strstr(svg, ">paler: further stages of a rank<"));
+    assert_non_null(strstr(svg, ">reduction<"));
+    assert_non_null(strstr(svg, ">idle<"));
+    assert_null(strstr(svg, "critical"));
+    assert_null(strstr(svg, "gather"));
+    free(svg);
+}
+
+static void the_critical_path_is_outlined(void **state) {
+    (void)state;
+    sl_span spans[] = {span(0, SL_F, 0, 0, 10 * SL_MS), span(0, SL_F, 1, 10 * SL_MS, 20 * SL_MS),
+                       span(1, SL_F, 0, 30 * SL_MS, 100 * SL_MS)};
+    sl_transfer transfer = {
+        .to = 1, .op = spans[0].op, .start = 10 * SL_MS, .end = 10 * SL_MS, .arrive = 30 * SL_MS};
+    sl_timeline t = {.ranks = 2, .spans = 3, .span = spans, .transfers = 1, .transfer = &transfer};
+    unsigned char on_path[] = {1, 0, 1}, sent[] = {1};
+    sl_highlight highlight = {.span = on_path, .transfer = sent};
+    sl_svg_chart chart = {.timeline = &t, .title = "a", .highlight = &highlight};
+    char *svg = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&svg, &size);
+    assert_non_null(out);
+    assert_ok(sl_draw_svg_charts(&chart, 1, out));
+    fclose(out);
+    assert_int_equal(count_of(svg, "fill=\"none\" stroke=\"#000\""), 2 + 1); /* and one in the legend */
+    assert_non_null(strstr(svg, "<rect x=\"70.80\""));
+    assert_non_null(strstr(svg, "<rect x=\"400.80\""));
+    assert_null(strstr(svg, "<rect x=\"180.80\""));
+    assert_int_equal(count_of(svg, "stroke=\"#000\" stroke-width=\"2\""), 1); /* the message */
+    assert_non_null(strstr(svg, ">critical path<"));
+    free(svg);
+}
+
 static void a_title_is_text_whatever_it_holds(void **state) {
     (void)state;
     sl_timeline t = {.ranks = 1};
@@ -178,6 +230,8 @@ int main(void) {
         cmocka_unit_test(no_line_is_longer_than_the_terminal),
         cmocka_unit_test(an_empty_timeline_is_drawn_too),
         cmocka_unit_test(boxes_stand_where_their_times_are),
+        cmocka_unit_test(pairs_collectives_and_stages_are_told_apart),
+        cmocka_unit_test(the_critical_path_is_outlined),
         cmocka_unit_test(a_title_is_text_whatever_it_holds),
         cmocka_unit_test(a_full_device_is_an_error),
     };
