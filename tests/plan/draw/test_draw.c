@@ -57,6 +57,38 @@ static void a_column_is_a_share_of_the_time(void **state) {
     free(text);
 }
 
+/* Again a column for each ms. Rank 0 holds stages 0 and 2, rank 1 stage 1. */
+static void stages_pairs_parts_and_collectives_have_signs(void **state) {
+    (void)state;
+    sl_span spans[] = {span(0, SL_F, 1, 0, 4 * SL_MS),           span(0, SL_F, 2, 4 * SL_MS, 10 * SL_MS),
+                       span(0, SL_B, 1, 4 * SL_MS, 10 * SL_MS),  span(0, SL_W, 0, 10 * SL_MS, 13 * SL_MS),
+                       span(0, SL_W, 0, 13 * SL_MS, 16 * SL_MS), span(1, SL_F, 0, 5 * SL_MS, 8 * SL_MS)};
+    sl_span beside[] = {span(1, SL_GATHER, -1, 0, 6 * SL_MS), span(0, SL_REDUCE, -1, 12 * SL_MS, 30 * SL_MS)};
+    spans[1].op.paired = 1;
+    spans[2].op.stage = 2;
+    spans[4].op.part = 1;
+    sl_timeline t = {.ranks = 2, .spans = 6, .span = spans, .collectives = 2, .collective = beside};
+    char *text = draw_text(&t, 40, 0);
+    assert_string_equal(text, "rank 0    F1--F2&b1-W0-:--rrrrrrrrrrrrrr\n"
+                              "rank 1    gggggF0-......................\n"
+                              "          0 ms         15 ms       30 ms\n"
+                              "capitals: first stage; small: second\n"
+                              ": the next part of the same op\n"
+                              "& forward and backward, overlapped\n"
+                              "g gather, r reduction, where idle\n");
+    free(text);
+    sl_span three[] = {span(0, SL_F, 12, 0, 4 * SL_MS), span(0, SL_F, 12, 4 * SL_MS, 7 * SL_MS),
+                       span(0, SL_F, 12, 7 * SL_MS, 8 * SL_MS), span(0, SL_B, 12, 8 * SL_MS, 30 * SL_MS)};
+    three[1].op.stage = 4;
+    three[2].op.stage = three[3].op.stage = 8;
+    t = (sl_timeline){.ranks = 1, .spans = 4, .span = three};
+    text = draw_text(&t, 40, 0);
+    assert_string_equal(text, "rank 0    Fa12Fb2FBc12------------------\n"
+                              "          0 ms         15 ms       30 ms\n"
+                              "second letter: a rank's stage, a: first\n");
+    free(text);
+}
+
 static void colour_changes_nothing_but_escapes_and_idle(void **state) {
     (void)state;
     sl_span spans[] = {span(0, SL_F, 0, 0, 10), span(0, SL_I, 0, 20, 30), span(0, SL_W, 0, 30, 40)};
@@ -226,6 +258,7 @@ static void a_full_device_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_column_is_a_share_of_the_time),
+        cmocka_unit_test(stages_pairs_parts_and_collectives_have_signs),
         cmocka_unit_test(colour_changes_nothing_but_escapes_and_idle),
         cmocka_unit_test(no_line_is_longer_than_the_terminal),
         cmocka_unit_test(an_empty_timeline_is_drawn_too),
