@@ -27,6 +27,8 @@ def us(ms):
 
 def check(name, *arguments):
     p = plan(*arguments)
+    p["collectives"] = [o for o in p["ops"] if o["microbatch"] < 0]
+    p["ops"] = [o for o in p["ops"] if o["microbatch"] >= 0]
     done = run(*arguments, "--format", "trace")
     expect(done.returncode == 0 and done.stderr == "", f"{name}: exit {done.returncode} {done.stderr}")
     trace = json.loads(done.stdout)
@@ -49,13 +51,17 @@ def check(name, *arguments):
     got = Counter((int(processes[e["pid"]].split()[1]), int(threads[e["pid"], e["tid"]].split()[3]), e["args"]["kind"], e["args"]["stage"], e["args"]["microbatch"], e["ts"], round(e["ts"] + e["dur"], 3)) for e in links)
     expect(got == Counter((t["from"], t["to"], t["op"], t["stage"], t["microbatch"], us(t["start_ms"]), us(t["arrive_ms"])) for t in p["transfers"] if t["arrive_ms"] > t["start_ms"]), f"{name}: every transfer")
 
-    # slices of a thread are one behind the other
+    # every collective once
+    got = Counter((int(processes[e["pid"]].split()[1]), e["args"]["kind"], e["args"]["stage"], e["ts"], round(e["ts"] + e["dur"], 3)) for e in slices if threads[e["pid"], e["tid"]].startswith("collectives"))
+    expect(got == Counter((o["rank"], o["op"], o["stage"], us(o["start_ms"]), us(o["end_ms"])) for o in p["collectives"]), f"{name}: every collective once")
+
+    # slices of a thread are one behind the other, or one over the other where two ops overlap
     by_thread = defaultdict(list)
     for e in slices:
         by_thread[e["pid"], e["tid"]].append((e["ts"], e["dur"]))
     for thread, mine in by_thread.items():
         mine.sort()
-        expect(all(a + d <= b + 1e-6 for (a, d), (b, _) in zip(mine, mine[1:])), f"{name}: {threads[thread]} overlaps")
+        expect(all(a + d <= b + 1e-6 or (a, d) == (b, e) for (a, d), (b, e) in zip(mine, mine[1:])), f"{name}: {threads[thread]} overlaps")
 
     # an arrow a message, from the op that made it to the one of the next (or previous) stage
     arrows = defaultdict(dict)
@@ -68,12 +74,12 @@ def check(name, *arguments):
         return [o for o in ops if (o["pid"], o["tid"]) == (e["pid"], e["tid"]) and o["ts"] <= e["ts"] < o["ts"] + o["dur"]]
 
     for arrow in arrows.values():
-        made, used = enclosing(arrow["s"]), enclosing(arrow["f"])
-        expect(len(made) == len(used) == 1, f"{name}: an arrow starts and ends at one op")
-        made, used = made[0]["args"], used[0]["args"]
-        expect(made["microbatch"] == used["microbatch"], f"{name}: of one microbatch")
-        expect(used["stage"] - made["stage"] == (1 if made["kind"] == "F" else -1), f"{name}: to the next stage")
-        expect((arrow["s"]["name"] == "activation") == (made["kind"] == "F"), f"{name}: what is sent")
+        ends = [(m["args"], u["args"]) for m in enclosing(arrow["s"]) for u in enclosing(arrow["f"])
+                if (m["args"]["kind"] == "F") == (u["args"]["kind"] == "F") == (arrow["s"]["name"] == "activation")]
+        expect(len(ends) == 1, f"{name}: an arrow starts and ends at one op")
+        for made, used in ends:
+            expect(made["microbatch"] == used["microbatch"], f"{name}: of one microbatch")
+            expect(used["stage"] - made["stage"] == (1 if made["kind"] == "F" else -1), f"{name}: to the next stage")
 
     # the critical path has no gap and is the makespan
     path = sorted((e["ts"], e["dur"]) for e in slices if processes[e["pid"]] == "critical path")
@@ -88,6 +94,16 @@ for schedule in ("adaptra", "1f1b"):
 slices, threads = check("wave", "simulate", wave, "--order", wave_order)
 collectives = Counter((e["args"]["kind"], e["args"]["stage"], e["dur"]) for e in slices if threads[e["pid"], e["tid"]].startswith("collectives"))
 expect(collectives == Counter([(kind, stage, us) for kind, us in (("gather", 3000), ("reduce", 5000)) for stage in range(4)]), "every collective once")
+overlapped = write("overlapped.yaml", """pipeline:
+  ranks: 4
+  microbatches: 10
+  placement: wave
+  times_ms: {F: 10, I: 10, W: 10, B: 20, FB: 24}
+  links: {default: {latency_ms: 1}}
+  communication: batched
+""")
+slices, threads = check("overlapped", "plan", overlapped, "--schedule", "dualpipe-v")
+expect(any(e["args"].get("overlapped") for e in slices), "overlapped ops say so")
 # 45 ms of latency and ops of 10: five messages are under way at once
 slices, threads = check("slow", "plan", problem, "--schedule", "gpipe", *delay(45))
 expect(sum(name == "link to rank 1" for name in threads.values()) == 5, "messages under way at once lie on threads of their own")
