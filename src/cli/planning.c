@@ -25,6 +25,7 @@
 typedef struct form {
     const char *name;
     sl_status (*print)(const sl_planning *planning, const sl_plan *plan, FILE *out);
+    const char *help;
 } form;
 
 static const form *find_form(const char *name);
@@ -346,10 +347,23 @@ static sl_status print_trace(const sl_planning *planning, const sl_plan *plan, F
     return sl_trace_plan(&planning->problem, &plan->program, &plan->timeline, out);
 }
 
+/* clang-format off */
 static const form forms[] = {
-    {"text", print_text},   {"json", print_json}, {"csv", print_csv},   {"csv-comms", print_csv_comms},
-    {"trace", print_trace}, {"svg", print_svg},   {"html", print_html}, {NULL, NULL},
+    {"text", print_text, "a chart for the terminal (the default)"},
+    {"json", print_json, "all about the plan"},
+    {"csv", print_csv, "the order, as PyTorch's pipelining reads it"},
+    {"csv-comms", print_csv_comms, "the same with its messages"},
+    {"trace", print_trace, "for Perfetto or chrome://tracing"},
+    {"svg", print_svg, "a picture"},
+    {"html", print_html, "a page with a chart to zoom in and ask what each op waits for"},
+    {NULL, NULL, NULL},
 };
+/* clang-format on */
+
+void sl_planning_print_forms(FILE *out) {
+    for (const form *f = forms; f->name; f++)
+        fprintf(out, "      %-16s %s\n", f->name, f->help);
+}
 
 static const form *find_form(const char *name) {
     for (const form *f = forms; f->name; f++)
