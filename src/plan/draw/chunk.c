@@ -13,7 +13,11 @@ sl_status sl_chunks_make(const sl_timeline *t, sl_chunks *chunks) {
         if (t->span[i].op.stage >= chunks->stages)
             chunks->stages = t->span[i].op.stage + 1;
     SL_TRY(sl_alloc(&chunks->of, (size_t)chunks->stages, sizeof *chunks->of));
-    SL_TRY(sl_alloc(&held, (size_t)t->ranks + (size_t)chunks->stages, sizeof *held));
+    sl_status status = sl_alloc(&held, (size_t)t->ranks + (size_t)chunks->stages, sizeof *held);
+    if (status != SL_OK) {
+        sl_chunks_free(chunks);
+        return status;
+    }
     rank = held + t->ranks; /* of each stage, and 1; 0: never seen */
     for (int i = 0; i < t->spans; i++)
         rank[t->span[i].op.stage] = t->span[i].rank + 1;

@@ -10,7 +10,7 @@ typedef struct sl_chunks {
     int *of;    /* [stages] 0 for the lowest stage of its rank */
 } sl_chunks;
 
-/** Free with sl_chunks_free, also on error. */
+/** SL_ENOMEM. Free with sl_chunks_free. */
 sl_status sl_chunks_make(const sl_timeline *timeline, sl_chunks *chunks);
 void sl_chunks_free(sl_chunks *chunks);
 

@@ -1,8 +1,12 @@
 /* Charts of small timelines, drawn by hand. */
 #include "check.h"
 
+#include "base/memory.h"
+#include "plan/draw/escape.h"
+#include "plan/draw/html.h"
 #include "plan/draw/svg.h"
 #include "plan/draw/text.h"
+#include "plan/draw/trace.h"
 
 #include <limits.h>
 
@@ -255,6 +259,74 @@ static void a_full_device_is_an_error(void **state) {
     fclose(full);
 }
 
+/* All charts of a plan, one after the other. */
+static sl_status draw_all(const sl_problem *p, const sl_plan *plan, FILE *out) {
+    sl_highlight highlight = {0};
+    sl_svg_chart chart = {.timeline = &plan->timeline, .title = "a", .highlight = &highlight};
+    sl_text_options options = {.width = 80};
+    sl_status status = sl_highlight_make(p, &plan->program, &plan->timeline, &highlight);
+    if (status == SL_OK)
+        status = sl_draw_svg_charts(&chart, 1, out);
+    sl_highlight_free(&highlight);
+    SL_TRY(status);
+    SL_TRY(sl_draw_text(&plan->timeline, &options, out));
+    SL_TRY(sl_trace_plan(p, &plan->program, &plan->timeline, out));
+    return sl_draw_html(p, plan, "a", out);
+}
+
+static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
+    (void)state;
+    int failures = 0, done = 0;
+    sl_problem p;
+    sl_plan plan;
+    FILE *out = fopen("/dev/null", "w");
+    assert_non_null(out);
+    assert_ok(sl_problem_make(3, 3, 4, &p));
+    for (int s = 0; s < 3; s++)
+        p.time[SL_F][s] = p.time[SL_I][s] = p.time[SL_W][s] = p.reduce[s] = 10;
+    assert_ok(sl_plan_make(&p, "zb-h1", &plan));
+    for (long n = 0; !done && n < 1000; n++) {
+        sl_alloc_fail_at(n);
+        sl_status status = draw_all(&p, &plan, out);
+        sl_alloc_fail_at(-1);
+        done = status == SL_OK;
+        if (!done)
+            assert_int_equal(status, SL_ENOMEM);
+        failures += !done;
+    }
+    assert_true(done && failures > 15);
+    fclose(out);
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
+}
+
+/* A file name may hold any bytes; the page must stay what it is. Written by hand from RFC 3629 and 8259. */
+static void text_is_escaped_for_page_and_data(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"a<b>&\"c\"", "a&lt;b&gt;&amp;&quot;c&quot;", "\"a\\u003cb\\u003e\\u0026\\u0022c\\u0022\""},
+        {"\x01\t\x7fx\\", "x\\", "\"\\u0001\\u0009\\u007fx\\u005c\""},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+         "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
+        {"\xff", "\xef\xbf\xbd", "\"\\ufffd\""},                        /* no character begins so */
+        {"\xc3", "\xef\xbf\xbd", "\"\\ufffd\""},                        /* cut off */
+        {"\xc0\xbc", "\xef\xbf\xbd\xef\xbf\xbd", "\"\\ufffd\\ufffd\""}, /* < in two bytes */
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd",
+         "\"\\ufffd\\ufffd\\ufffd\""}, /* a surrogate */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int json = 0; json < 2; json++) {
+            char *text = NULL;
+            size_t size = 0;
+            FILE *out = open_memstream(&text, &size);
+            assert_non_null(out);
+            (json ? sl_put_json : sl_put_xml)(out, cases[i][0]);
+            fclose(out);
+            assert_string_equal(text, cases[i][1 + json]);
+            free(text);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_column_is_a_share_of_the_time),
@@ -267,6 +339,8 @@ int main(void) {
         cmocka_unit_test(the_critical_path_is_outlined),
         cmocka_unit_test(a_title_is_text_whatever_it_holds),
         cmocka_unit_test(a_full_device_is_an_error),
+        cmocka_unit_test(every_failed_allocation_is_an_error_and_leaks_nothing),
+        cmocka_unit_test(text_is_escaped_for_page_and_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
