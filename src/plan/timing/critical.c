@@ -129,12 +129,25 @@ static int32_t wire_before(const walk *w, int32_t message, sl_time time) {
     return NONE;
 }
 
+/* The message of the other op of a pair, if there is one: both are issued together where ranks share wires.
+ */
+static int32_t sent_with(const walk *w, int32_t message) {
+    const sl_message *m = &w->program->message[message];
+    const sl_step *step = &w->program->rank[m->from].step[m->producer];
+    const sl_step *other = step->op.paired                         ? step + 1
+                           : m->producer > 0 && step[-1].op.paired ? step - 1
+                                                                   : NULL;
+    return other && other->send >= 0 ? other->send : NONE;
+}
+
 static int32_t before_transfer(const walk *w, int32_t message) {
     sl_time start = w->t->transfer[message].start;
-    int32_t producer = producer_of(w, message), found;
+    int32_t producer = producer_of(w, message), other = sent_with(w, message), found;
     if (w->t->span[producer].end == start)
         return producer;
     if ((found = place_freed(w, message, start)) != NONE)
+        return found;
+    if (other != NONE && (found = place_freed(w, other, start)) != NONE)
         return found;
     return wire_before(w, message, start);
 }
@@ -188,7 +201,7 @@ static int32_t before_op(const walk *w, int32_t span) {
     return found;
 }
 
-/* A gather follows another of its rank; a reduction also the last W or B of its stage. */
+/* A collective follows another of its rank, a reduction also the last W or B of its stage. */
 static int32_t before_collective(const walk *w, int32_t index) {
     const sl_span *mine = &w->t->collective[index];
     int32_t op = mine->op.kind == SL_REDUCE ? span_ending(w, mine->rank, mine->start) : NONE;
@@ -198,8 +211,7 @@ static int32_t before_collective(const walk *w, int32_t index) {
         return op;
     for (int c = 0; c < w->t->collectives; c++) {
         const sl_span *other = &w->t->collective[c];
-        if (c != index && other->rank == mine->rank && other->op.kind == mine->op.kind &&
-            other->end == mine->start)
+        if (c != index && other->rank == mine->rank && other->end == mine->start)
             return w->t->spans + c;
     }
     return NONE;
