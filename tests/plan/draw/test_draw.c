@@ -320,7 +320,7 @@ static void text_is_escaped_for_page_and_data(void **state) {
             size_t size = 0;
             FILE *out = open_memstream(&text, &size);
             assert_non_null(out);
-            (json ? sl_put_json : sl_put_xml)(out, cases[i][0]);
+            (json ? sl_put_json : sl_put_escaped)(out, cases[i][0]);
             fclose(out);
             assert_string_equal(text, cases[i][1 + json]);
             free(text);
