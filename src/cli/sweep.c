@@ -3,7 +3,7 @@
 #include "cli/comparison.h"
 #include "cli/suggest.h"
 #include "plan/pipeline/place.h"
-#include "plan/search/family.h"
+#include "plan/family/family.h"
 
 #include <ctype.h>
 #include <errno.h>
