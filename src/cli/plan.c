@@ -9,9 +9,7 @@
 #include <string.h>
 
 static void print_help(void) {
-    printf("Usage: slackline plan PROBLEM [--schedule NAME|auto|optimal] [--format "
-           "json|text|csv|csv-comms|svg] [-o "
-           "FILE]\n"
+    printf("Usage: slackline plan PROBLEM [--schedule NAME|auto|optimal] [--format FORM] [-o FILE]\n"
            "                      [--set KEY=VALUE]... [--time-limit S] [--jitter DRAWS] [--explain] [--seed "
            "N]\n\n"
            "Plans a schedule for the pipeline of the problem file PROBLEM (YAML; - is standard input).\n\n"
@@ -21,9 +19,9 @@ static void print_help(void) {
     printf("      %-16s the result of a longer search (CrossUD, CrossLoop, CrossWave)\n", "optimal");
     for (const sl_family *family = sl_families; family->name; family++)
         printf("      %-16s %s\n", family->name, family->help);
-    printf("  --format FORM     text (a chart, the default), json, csv (PyTorch's order), svg,\n"
-           "                    csv-comms (PyTorch's order with its messages)\n"
-           "  -o FILE           write there, completely or not at all\n"
+    printf("  --format FORM     what is printed:\n");
+    sl_planning_print_forms(stdout);
+    printf("  -o FILE           write there, completely or not at all\n"
            "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
            "  --time-limit S    seconds for auto (default 1) and optimal (default 10); it ends earlier when "
            "the plan is "

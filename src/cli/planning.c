@@ -3,8 +3,10 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "plan/draw/html.h"
 #include "plan/draw/svg.h"
 #include "plan/draw/text.h"
+#include "plan/draw/trace.h"
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 #include "plan/pipeline/layers.h"
@@ -18,6 +20,16 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+/* A form in which a plan is printed; the table `forms` stands below, behind the functions. */
+typedef struct form {
+    const char *name;
+    sl_status (*print)(const sl_planning *planning, const sl_plan *plan, FILE *out);
+    const char *help;
+} form;
+
+static const form *find_form(const char *name);
+static sl_status refuse_form(const char *name);
 
 static sl_status parse_seconds(const char *text, double *seconds) {
     char *end;
@@ -175,11 +187,7 @@ static sl_status parse(const char *command, int argc, char **argv, sl_planning *
     int examines = p->draws > 0 || p->explain;
     if (examines && strcmp(p->format, "text") != 0 && strcmp(p->format, "json") != 0)
         return sl_error(SL_EINVAL, "--jitter and --explain go with --format text or json, not %s", p->format);
-    static const char *const formats[] = {"text", "json", "csv", "csv-comms", "svg"};
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
-        if (strcmp(p->format, formats[i]) == 0)
-            return SL_OK;
-    return sl_error(SL_EINVAL, "--format must be text, json, csv, csv-comms or svg, got '%s'", p->format);
+    return find_form(p->format) ? SL_OK : refuse_form(p->format);
 }
 
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *p, int *help) {
@@ -292,35 +300,89 @@ static sl_status print_text(const sl_planning *planning, const sl_plan *plan, FI
     return SL_OK;
 }
 
-static sl_status print_svg(const sl_plan *plan, FILE *out) {
+static sl_status print_svg(const sl_planning *planning, const sl_plan *plan, FILE *out) {
     char *title = NULL;
     size_t size = 0;
+    sl_highlight highlight = {0};
     FILE *text = open_memstream(&title, &size);
     if (!text)
         return sl_error(SL_ENOMEM, "out of memory for the title");
     print_headline(plan, text);
     sl_status status = fclose(text) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the title");
-    const sl_timeline *timeline = &plan->timeline;
-    const char *titles = title;
     if (status == SL_OK)
-        status = sl_draw_svg(&timeline, &titles, 1, out);
+        status = sl_highlight_make(&planning->problem, &plan->program, &plan->timeline, &highlight);
+    sl_svg_chart chart = {.timeline = &plan->timeline, .title = title, .highlight = &highlight};
+    if (status == SL_OK)
+        status = sl_draw_svg_charts(&chart, 1, out);
+    sl_highlight_free(&highlight);
     free(title);
     return status;
 }
 
-static sl_status print_to(const sl_planning *planning, const sl_plan *plan, FILE *out) {
-    switch (planning->format[0]) {
-    case 'j':
-        return sl_plan_write_json(&planning->problem, plan, out);
-    case 'c':
-        return strcmp(planning->format, "csv") == 0
-                   ? sl_order_write_csv(&planning->problem, &plan->order, out)
-                   : sl_program_write_csv(&planning->problem, &plan->order, &plan->program, out);
-    case 's':
-        return print_svg(plan, out);
-    default:
-        return print_text(planning, plan, out);
+/* The schedule and the problem's file: what tells one open page from another. */
+static sl_status print_html(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    char *title = NULL;
+    int from_input = strcmp(planning->problem_file, "-") == 0;
+    if (asprintf(&title, "%s%s%s", plan->schedule, from_input ? "" : ": ",
+                 from_input ? "" : planning->problem_file) < 0)
+        return sl_error(SL_ENOMEM, "out of memory for the title");
+    sl_status status = sl_draw_html(&planning->problem, plan, title, out);
+    free(title);
+    return status;
+}
+
+static sl_status print_json(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    return sl_plan_write_json(&planning->problem, plan, out);
+}
+
+static sl_status print_csv(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    return sl_order_write_csv(&planning->problem, &plan->order, out);
+}
+
+static sl_status print_csv_comms(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    return sl_program_write_csv(&planning->problem, &plan->order, &plan->program, out);
+}
+
+static sl_status print_trace(const sl_planning *planning, const sl_plan *plan, FILE *out) {
+    return sl_trace_plan(&planning->problem, &plan->program, &plan->timeline, out);
+}
+
+/* clang-format off */
+static const form forms[] = {
+    {"text", print_text, "a chart for the terminal (the default)"},
+    {"json", print_json, "all about the plan"},
+    {"csv", print_csv, "the order, as PyTorch's pipelining reads it"},
+    {"csv-comms", print_csv_comms, "the same with its messages"},
+    {"trace", print_trace, "for Perfetto or chrome://tracing"},
+    {"svg", print_svg, "a picture"},
+    {"html", print_html, "a page with a chart to zoom in and ask what each op waits for"},
+    {NULL, NULL, NULL},
+};
+/* clang-format on */
+
+void sl_planning_print_forms(FILE *out) {
+    for (const form *f = forms; f->name; f++)
+        fprintf(out, "      %-16s %s\n", f->name, f->help);
+}
+
+static const form *find_form(const char *name) {
+    for (const form *f = forms; f->name; f++)
+        if (strcmp(f->name, name) == 0)
+            return f;
+    return NULL;
+}
+
+static sl_status refuse_form(const char *name) {
+    char known[128] = "";
+    for (const form *f = forms; f->name; f++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s",
+                 f == forms  ? ""
+                 : f[1].name ? ", "
+                             : " or ",
+                 f->name);
     }
+    return sl_error(SL_EINVAL, "--format must be %s, got '%s'", known, name);
 }
 
 static sl_status write_file(const char *path, const char *text, size_t size) {
@@ -349,7 +411,7 @@ sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan) {
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the output");
-    sl_status status = print_to(planning, plan, out);
+    sl_status status = find_form(planning->format)->print(planning, plan, out);
     if (fclose(out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the output");
     if (status == SL_OK)

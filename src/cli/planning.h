@@ -34,6 +34,9 @@ sl_status sl_planning_write(const sl_planning *planning, const char *text, size_
 /** Columns of the terminal, or of COLUMNS; 100 where neither is known. */
 int sl_planning_width(const sl_planning *planning);
 
+/** The forms that --format takes, a line each, for the help of a command. */
+void sl_planning_print_forms(FILE *out);
+
 /** Prints the error text and gives the exit code of `status`. */
 int sl_planning_end(sl_status status);
 

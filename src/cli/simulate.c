@@ -5,21 +5,23 @@
 
 #include <stdio.h>
 
-static const char usage[] =
-    "Usage: slackline simulate PROBLEM --order FILE [--format json|text|csv|csv-comms|svg] [-o FILE] [--set "
-    "KEY=VALUE]...\n"
-    "                          [--jitter DRAWS] [--explain] [--seed N]\n\n"
-    "Checks the order of FILE (CSV of PyTorch's pipelining, a line a rank) and times it on PROBLEM.\n\n"
-    "  --order FILE      the order; compute_only and compute_comms forms are read\n"
-    "  --format FORM     text (a chart, the default), json, csv, csv-comms, svg\n"
-    "  -o FILE           write there, completely or not at all\n"
-    "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
-    "  --jitter DRAWS    the makespan's distribution when delays jitter (jitter_ms)\n"
-    "  --explain         where the time goes, and what a ms on each link and op costs\n"
-    "  --seed N          of jitter; default 1\n\n"
-    "Example: slackline plan examples/four-ranks.yaml --format csv -o order.csv\n"
-    "         slackline simulate examples/four-ranks.yaml --order order.csv --set "
-    "pipeline.links.list.0.latency_ms=20\n";
+static void print_help(void) {
+    printf(
+        "Usage: slackline simulate PROBLEM --order FILE [--format FORM] [-o FILE] [--set KEY=VALUE]...\n"
+        "                          [--jitter DRAWS] [--explain] [--seed N]\n\n"
+        "Checks the order of FILE (CSV of PyTorch's pipelining, a line a rank) and times it on PROBLEM.\n\n"
+        "  --order FILE      the order; compute_only and compute_comms forms are read\n"
+        "  --format FORM     what is printed:\n");
+    sl_planning_print_forms(stdout);
+    printf("  -o FILE           write there, completely or not at all\n"
+           "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
+           "  --jitter DRAWS    the makespan's distribution when delays jitter (jitter_ms)\n"
+           "  --explain         where the time goes, and what a ms on each link and op costs\n"
+           "  --seed N          of jitter; default 1\n\n"
+           "Example: slackline plan examples/four-ranks.yaml --format csv -o order.csv\n"
+           "         slackline simulate examples/four-ranks.yaml --order order.csv --set "
+           "pipeline.links.list.0.latency_ms=20\n");
+}
 
 static sl_status simulate(const sl_planning *planning) {
     sl_order order;
@@ -42,7 +44,7 @@ int sl_command_simulate(int argc, char **argv) {
     int help = 0;
     sl_status status = sl_planning_open("simulate", argc, argv, &planning, &help);
     if (status == SL_OK && help)
-        fputs(usage, stdout);
+        print_help();
     if (status == SL_OK && !help)
         status = simulate(&planning);
     sl_planning_close(&planning);

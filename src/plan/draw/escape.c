@@ -1,5 +1,7 @@
 #include "plan/draw/escape.h"
 
+#include <string.h>
+
 /* Bytes of the UTF-8 character at `c`, 0 when it is none: overlong, a surrogate, beyond U+10FFFF, cut off, or
  * U+FFFE and U+FFFF, which XML excludes. */
 static int length_of(const unsigned char *c) {
@@ -34,4 +36,19 @@ void sl_put_escaped(FILE *out, const char *text) {
             fwrite(c, 1, (size_t)length, out);
         c += length ? length : 1;
     }
+}
+
+void sl_put_json(FILE *out, const char *text) {
+    fputc('"', out);
+    for (const unsigned char *c = (const unsigned char *)text; *c;) {
+        int length = length_of(c);
+        if (length == 0)
+            fputs("\\ufffd", out);
+        else if (*c < 32 || *c == 127 || strchr("<>&\"\\", *c))
+            fprintf(out, "\\u%04x", *c);
+        else
+            fwrite(c, 1, (size_t)length, out);
+        c += length ? length : 1;
+    }
+    fputc('"', out);
 }

@@ -1,10 +1,15 @@
 /* Timelines as a Chrome trace (JSON object format), which Perfetto and chrome://tracing open: one process a
  * rank with its ops, and one track for each of its outgoing links with the transfers, from taking the link to
- * arrival. */
+ * arrival.
+ *
+ * A plan's trace shows more: besides a thread of ops each rank has one of collectives, and messages that are
+ * under way at the same time lie on threads of their own (viewers want slices of a thread to nest); arrows
+ * lead from the op that makes a message to the one that waits for it; what is on the critical path carries
+ * the category `critical`, and the path itself is one more process. */
 #ifndef SL_PLAN_DRAW_TRACE_H
 #define SL_PLAN_DRAW_TRACE_H
 
-#include "plan/timing/timeline.h"
+#include "plan/draw/highlight.h"
 #include <stdio.h>
 
 /** Begins the file and names the tracks of `ranks` ranks. */
@@ -12,5 +17,10 @@ sl_status sl_trace_begin(FILE *out, int ranks);
 /** Adds a timeline shifted by `offset` ns; `iteration` goes into the arguments of each event. */
 sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, sl_time offset, int iteration);
 sl_status sl_trace_end(FILE *out);
+
+/** The whole file for one predicted timeline, from its begin. SL_ENOMEM; SL_ESYS when `out` cannot be
+ * written. */
+sl_status sl_trace_plan(const sl_problem *problem, const sl_program *program, const sl_timeline *timeline,
+                        FILE *out);
 
 #endif

@@ -1,0 +1,22 @@
+/* What a chart marks: the critical path of a plan, looked up by op and message. */
+#ifndef SL_PLAN_DRAW_HIGHLIGHT_H
+#define SL_PLAN_DRAW_HIGHLIGHT_H
+
+#include "plan/timing/critical.h"
+
+typedef struct sl_highlight {
+    int32_t *path; /* sl_critical_path */
+    int length;
+    unsigned char *span, *transfer, *collective; /* whether each is on the path, both of a pair */
+} sl_highlight;
+
+/** Of a predicted timeline. Free with sl_highlight_free, also on error. */
+sl_status sl_highlight_make(const sl_problem *problem, const sl_program *program, const sl_timeline *timeline,
+                            sl_highlight *highlight);
+void sl_highlight_free(sl_highlight *highlight);
+
+/** When the path goes on from its entry `index`: that entry's end, or, of a message that only held its wire,
+ * earlier than its arrival. */
+sl_time sl_highlight_until(const sl_timeline *timeline, const sl_highlight *highlight, int index);
+
+#endif

@@ -1,0 +1,280 @@
+#include "plan/timing/critical.h"
+
+/* The walk goes backwards: from what ends last, to what made it begin when it did, until the first forward
+ * began. Every step asks which of the replay's rules (replay.c) gave the present start. */
+typedef struct walk {
+    const sl_problem *problem;
+    const sl_program *program;
+    const sl_timeline *t;
+} walk;
+
+enum { NONE = SL_NO_CAUSE };
+
+/* ---- where things are: spans lie by rank, then in the program's order ---- */
+
+/* First span of a rank (or of the ranks behind it). */
+static int32_t first_span(const walk *w, int rank) {
+    int32_t low = 0, high = w->t->spans;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (w->t->span[middle].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static const sl_step *step_of(const walk *w, int32_t span) {
+    int rank = w->t->span[span].rank;
+    return &w->program->rank[rank].step[span - first_span(w, rank)];
+}
+
+/* The span of `rank` that ends at `end`: ends do not descend along a rank. Of several the last; NONE. */
+static int32_t span_ending(const walk *w, int rank, sl_time end) {
+    int32_t low = first_span(w, rank), high = first_span(w, rank + 1), first = low;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (w->t->span[middle].end <= end)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > first && w->t->span[low - 1].end == end ? low - 1 : NONE;
+}
+
+static int32_t producer_of(const walk *w, int32_t message) {
+    const sl_message *m = &w->program->message[message];
+    return first_span(w, m->from) + m->producer;
+}
+
+static sl_queue queue_of(const walk *w, int from, int to) {
+    int ranks = w->program->ranks;
+    int next = ranks == 2 ? to > from : to == (from + 1) % ranks;
+    return next ? SL_SEND_NEXT : SL_SEND_PREVIOUS;
+}
+
+/* The message that its rank sent to the same peer `back` messages before this one; NONE. */
+static int32_t sent_before(const walk *w, int32_t message, int back) {
+    const sl_message *m = &w->program->message[message];
+    const sl_rank_program *sender = &w->program->rank[m->from];
+    sl_queue queue = queue_of(w, m->from, m->to);
+    const int32_t *sent = sender->queue[queue]; /* ascending */
+    int low = 0, high = sender->queued[queue] - 1;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (sent[middle] < message)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low >= back ? sent[low - back] : NONE;
+}
+
+/* ---- candidates: each returns an entry of the path or NONE ---- */
+
+static int32_t transfer_entry(int32_t message) {
+    return message == NONE ? NONE : -1 - message;
+}
+
+/* The message whose arrival freed the place that `message` takes at `time` (inorder). */
+static int32_t place_freed(const walk *w, int32_t message, sl_time time) {
+    if (w->problem->communication != SL_INORDER)
+        return NONE;
+    int32_t earlier = sent_before(w, message, w->problem->queue);
+    return earlier != NONE && w->t->transfer[earlier].arrive == time ? transfer_entry(earlier) : NONE;
+}
+
+/* The last message of a queue that left its wire at `time`, if it was on the wire for a while or, `instant`,
+ * if it was made at that very time. */
+static int32_t left_wire(const walk *w, int rank, int queue, sl_time time, int instant) {
+    const int32_t *sent = w->program->rank[rank].queue[queue];
+    int low = 0, high = w->program->rank[rank].queued[queue], most = high;
+    while (low < high) { /* the first that leaves at `time` or later */
+        int middle = low + (high - low) / 2;
+        if (w->t->transfer[sent[middle]].end < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < most && w->t->transfer[sent[low]].end == time; low++) {
+        const sl_transfer *transfer = &w->t->transfer[sent[low]];
+        if (instant
+                ? w->t->span[producer_of(w, sent[low])].end == time || place_freed(w, sent[low], time) != NONE
+                : transfer->start < time)
+            return transfer_entry(sent[low]);
+    }
+    return NONE;
+}
+
+/* The message before on the same wire. Links of their own first, then all that share it, by rank. */
+static int32_t wire_before(const walk *w, int32_t message, sl_time time) {
+    const sl_message *m = &w->program->message[message];
+    int32_t earlier = sent_before(w, message, 1), ranks = w->program->ranks;
+    if (earlier != NONE && w->t->transfer[earlier].end == time)
+        return transfer_entry(earlier);
+    const int *wire = w->problem->wire;
+    for (int instant = 0; wire && instant < 2; instant++)
+        for (int rank = 0; rank < ranks; rank++)
+            for (int queue = SL_SEND_NEXT; queue <= SL_SEND_PREVIOUS; queue++) {
+                if (w->program->rank[rank].queued[queue] == 0)
+                    continue;
+                int to = w->program->message[w->program->rank[rank].queue[queue][0]].to;
+                if (wire[rank * ranks + to] != wire[m->from * ranks + m->to])
+                    continue;
+                int32_t found = left_wire(w, rank, queue, time, instant);
+                if (found != NONE && found != transfer_entry(message))
+                    return found;
+            }
+    return NONE;
+}
+
+/* The message of the other op of a pair, if there is one: both are issued together where ranks share wires.
+ */
+static int32_t sent_with(const walk *w, int32_t message) {
+    const sl_message *m = &w->program->message[message];
+    const sl_step *step = &w->program->rank[m->from].step[m->producer];
+    const sl_step *other = step->op.paired                         ? step + 1
+                           : m->producer > 0 && step[-1].op.paired ? step - 1
+                                                                   : NULL;
+    return other && other->send >= 0 ? other->send : NONE;
+}
+
+static int32_t before_transfer(const walk *w, int32_t message) {
+    sl_time start = w->t->transfer[message].start;
+    int32_t producer = producer_of(w, message), other = sent_with(w, message), found;
+    if (w->t->span[producer].end == start)
+        return producer;
+    if ((found = place_freed(w, message, start)) != NONE)
+        return found;
+    if (other != NONE && (found = place_freed(w, other, start)) != NONE)
+        return found;
+    return wire_before(w, message, start);
+}
+
+/* The message that a step waited for, or the gather of its stage. */
+static int32_t input_of(const walk *w, const sl_step *step, sl_time start) {
+    if (step->receive >= 0 && w->t->transfer[step->receive].arrive == start)
+        return transfer_entry(step->receive);
+    for (int c = 0; c < w->t->collectives && step->op.kind == SL_F; c++) {
+        const sl_span *gather = &w->t->collective[c];
+        if (gather->op.kind == SL_GATHER && gather->op.stage == step->op.stage && gather->end == start)
+            return w->t->spans + c;
+    }
+    return NONE;
+}
+
+/* The send of the block before that held the rank: for want of a place (inorder), until its arrival
+ * (batched). */
+static int32_t held_by(const walk *w, const sl_step *step, sl_time start) {
+    if (step->send < 0)
+        return NONE;
+    if (w->problem->communication == SL_BATCHED)
+        return w->t->transfer[step->send].arrive == start ? transfer_entry(step->send) : NONE;
+    return place_freed(w, step->send, start);
+}
+
+/* Of two transfers that of the lower rank, and any transfer before a collective. */
+static int32_t preferred(const walk *w, int32_t a, int32_t b) {
+    if (a == NONE || b == NONE)
+        return a == NONE ? b : a;
+    if (a >= 0 || b >= 0)
+        return a >= 0 ? b : a;
+    return w->t->transfer[-1 - b].from < w->t->transfer[-1 - a].from ? b : a;
+}
+
+static int32_t before_op(const walk *w, int32_t span) {
+    const sl_step *step = step_of(w, span);
+    int32_t place = span - first_span(w, w->t->span[span].rank), found = NONE;
+    sl_time start = w->t->span[span].start;
+    if (place > 0 && step[-1].op.paired) {
+        step--;
+        place--;
+        span--;
+    }
+    if (place > 0 && w->t->span[span - 1].end == start)
+        return span - 1;
+    for (int i = 0; i < 1 + (step->op.paired != 0); i++)
+        found = preferred(w, found, input_of(w, &step[i], start));
+    for (int i = 1; i <= place && i <= 2 && (i == 1 || step[-2].op.paired); i++)
+        found = preferred(w, found, held_by(w, &step[-i], start));
+    return found;
+}
+
+/* A collective follows another of its rank, a reduction also the last W or B of its stage. */
+static int32_t before_collective(const walk *w, int32_t index) {
+    const sl_span *mine = &w->t->collective[index];
+    int32_t op = mine->op.kind == SL_REDUCE ? span_ending(w, mine->rank, mine->start) : NONE;
+    if (op != NONE && op > 0 && w->t->span[op].op.stage != mine->op.stage && w->t->span[op - 1].op.paired)
+        op--;
+    if (op != NONE)
+        return op;
+    for (int c = 0; c < w->t->collectives; c++) {
+        const sl_span *other = &w->t->collective[c];
+        if (c != index && other->rank == mine->rank && other->end == mine->start)
+            return w->t->spans + c;
+    }
+    return NONE;
+}
+
+/* ---- the whole ---- */
+
+static sl_time begin_of(const sl_timeline *t) {
+    sl_time begin = SL_TIME_NEVER;
+    for (int i = 0; i < t->spans; i++)
+        if (t->span[i].op.kind == SL_F && t->span[i].start < begin)
+            begin = t->span[i].start;
+    return begin;
+}
+
+static int32_t last_of(const sl_timeline *t) {
+    int32_t last = NONE;
+    sl_time end = -1;
+    for (int32_t i = 0; i < t->spans; i++)
+        if (t->span[i].end > end) {
+            end = t->span[i].end;
+            last = i;
+        }
+    for (int32_t c = 0; c < t->collectives; c++)
+        if (t->collective[c].end > end) {
+            end = t->collective[c].end;
+            last = t->spans + c;
+        }
+    return last;
+}
+
+static sl_time start_of(const sl_timeline *t, int32_t entry) {
+    if (entry < 0)
+        return t->transfer[-1 - entry].start;
+    return entry < t->spans ? t->span[entry].start : t->collective[entry - t->spans].start;
+}
+
+static int32_t before(const walk *w, int32_t entry) {
+    if (entry < 0)
+        return before_transfer(w, -1 - entry);
+    return entry < w->t->spans ? before_op(w, entry) : before_collective(w, entry - w->t->spans);
+}
+
+int32_t sl_critical_cause(const sl_problem *problem, const sl_program *program, const sl_timeline *timeline,
+                          int32_t entry) {
+    return before(&(walk){problem, program, timeline}, entry);
+}
+
+int sl_critical_path(const sl_problem *problem, const sl_program *program, const sl_timeline *timeline,
+                     int32_t *path) {
+    walk w = {problem, program, timeline};
+    sl_time begin = begin_of(timeline);
+    int length = 0, room = timeline->spans + timeline->transfers + timeline->collectives;
+    for (int32_t now = last_of(timeline); now != NONE && length < room;) {
+        path[length++] = now;
+        if (start_of(timeline, now) <= begin)
+            break;
+        now = before(&w, now);
+    }
+    for (int i = 0; i < length / 2; i++) {
+        int32_t kept = path[i];
+        path[i] = path[length - 1 - i];
+        path[length - 1 - i] = kept;
+    }
+    return length;
+}
