@@ -9,7 +9,7 @@ from slackline import expect, finish, plan, run, source  # noqa: E402
 
 examples = os.path.join(source, "examples")
 planned = {}
-for name in sorted(os.listdir(examples)):
+for name in sorted(n for n in os.listdir(examples) if n.endswith(".yaml")):
     path = os.path.join(examples, name)
     content = open(path).read()
     if not re.search(r"^pipeline:", content, re.M):
