@@ -185,8 +185,8 @@ double slackline_plan_peak_memory(const slackline_plan *plan, int rank);
 /** Largest one-way delay that the link between ranks `link` and `link` + 1 absorbs, linear placement, ns. */
 int64_t slackline_plan_tolerance(const slackline_plan *plan, int link);
 
-/** The plan as text: "json", "csv" or "csv-comms" (docs/formats.md), "svg". *text is ended by 0 and *size
- * (may be NULL) counts the rest; free it with slackline_free. */
+/** The plan as text: "json", "csv", "csv-comms", "svg", "html" or "trace" (docs/formats.md). *text is ended
+ * by 0 and *size (may be NULL) counts the rest; free it with slackline_free. */
 slackline_status slackline_plan_write(const slackline_plan *plan, const char *format, char **text,
                                       size_t *size);
 void slackline_free(void *pointer);

@@ -1,6 +1,8 @@
 #include "base/memory.h"
 #include "library/handles.h"
+#include "plan/draw/html.h"
 #include "plan/draw/svg.h"
+#include "plan/draw/trace.h"
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 
@@ -99,7 +101,12 @@ static sl_status write_to(const slackline_plan *plan, const char *format, FILE *
         return sl_program_write_csv(&plan->problem, &plan->plan.order, &plan->plan.program, out);
     if (strcmp(format, "svg") == 0)
         return draw(plan, out);
-    return sl_error(SL_EINVAL, "'%s' is no form of a plan; there are json, csv, csv-comms, svg", format);
+    if (strcmp(format, "html") == 0)
+        return sl_draw_html(&plan->problem, &plan->plan, plan->plan.schedule, out);
+    if (strcmp(format, "trace") == 0)
+        return sl_trace_plan(&plan->problem, &plan->plan.program, &plan->plan.timeline, out);
+    return sl_error(SL_EINVAL, "'%s' is no form of a plan; there are json, csv, csv-comms, svg, html, trace",
+                    format);
 }
 
 SL_PUBLIC slackline_status slackline_plan_write(const slackline_plan *plan, const char *format, char **text,

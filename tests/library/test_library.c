@@ -87,6 +87,18 @@ static void anybodys_order_is_timed(void **state) {
     assert_string_equal(csv, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
     assert_int_equal(size, strlen(csv));
     slackline_free(csv);
+    static const char *const forms[][2] = {{"json", "slackline-plan-1"},
+                                           {"csv-comms", "SEND_F"},
+                                           {"svg", "<svg"},
+                                           {"html", "<html"},
+                                           {"trace", "traceEvents"}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        char *written;
+        works(slackline_plan_write(plan, forms[i][0], &written, NULL));
+        assert_non_null(strstr(written, forms[i][1]));
+        slackline_free(written);
+    }
+    assert_int_equal(slackline_plan_write(plan, "png", &csv, NULL), SLACKLINE_INVALID);
     slackline_plan_free(plan);
     count[1] = 3;
     assert_int_equal(slackline_simulate(problem, ops, count, &plan), SLACKLINE_INVALID);

@@ -42,7 +42,7 @@ def slackline(*arguments):
 def families():
     """The names in `slackline plan --help`, which come from the table of families."""
     text = slackline("plan", "--help").stdout
-    part = text[text.index("--schedule NAME   one of"):text.index("--format FORM")]
+    part = text[text.index("--schedule NAME   one of"):text.index("\n  --format FORM")]
     return re.findall(r"^ {6}(\S+) ", part, re.M)
 
 
