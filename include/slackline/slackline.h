@@ -185,6 +185,35 @@ double slackline_plan_peak_memory(const slackline_plan *plan, int rank);
 /** Largest one-way delay that the link between ranks `link` and `link` + 1 absorbs, linear placement, ns. */
 int64_t slackline_plan_tolerance(const slackline_plan *plan, int link);
 
+/* ---- asking a plan more; what was asked also appears in its JSON ---- */
+
+typedef struct slackline_jitter {
+    int draws;
+    double mean_ns;
+    int64_t least_ns, p10_ns, p50_ns, p90_ns, p99_ns, most_ns;
+} slackline_jitter;
+
+/** The distribution of the makespan when delays jitter, over 1 to 10,000,000 draws. */
+slackline_status slackline_plan_jitter(slackline_plan *plan, int draws, uint64_t seed,
+                                       slackline_jitter *jitter);
+
+typedef struct slackline_losses {
+    int64_t work_ns;        /* of a rank, on average; all of these add up to the makespan */
+    int64_t imbalance_ns;   /* more on the busiest rank */
+    int64_t fill_ns;        /* left idle by the order, even on free links */
+    int64_t collectives_ns; /* gathers and reductions that nothing hides */
+    int64_t dependency_ns;  /* waiting for delayed messages */
+    int64_t blocking_ns;    /* ranks held by their messages */
+    int links, ops;         /* how many costs there are, see below */
+} slackline_losses;
+
+/** Where the time goes; O((links + stages) * ops). */
+slackline_status slackline_plan_explain(slackline_plan *plan, slackline_losses *losses);
+/** After slackline_plan_explain: what a millisecond more on link `index` costs the makespan, in ms. */
+double slackline_plan_link_cost(const slackline_plan *plan, int index, int *from, int *to);
+/** After slackline_plan_explain: what a millisecond more on every op of a stage and kind costs, in ms. */
+double slackline_plan_op_cost(const slackline_plan *plan, int index, int *stage, slackline_kind *kind);
+
 /** The plan as text: "json", "csv", "csv-comms", "svg", "html" or "trace" (docs/formats.md). *text is ended
  * by 0 and *size (may be NULL) counts the rest; free it with slackline_free. */
 slackline_status slackline_plan_write(const slackline_plan *plan, const char *format, char **text,

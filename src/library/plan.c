@@ -5,6 +5,8 @@
 #include "plan/draw/trace.h"
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
+#include "plan/search/attribute.h"
+#include "plan/timing/jitter.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +84,56 @@ SL_PUBLIC double slackline_plan_peak_memory(const slackline_plan *plan, int rank
 
 SL_PUBLIC int64_t slackline_plan_tolerance(const slackline_plan *plan, int link) {
     return sl_plan_tolerance(&plan->problem, &plan->plan, link);
+}
+
+/* ---- more about it ---- */
+
+SL_PUBLIC slackline_status slackline_plan_jitter(slackline_plan *plan, int draws, uint64_t seed,
+                                                 slackline_jitter *jitter) {
+    sl_status status = sl_plan_add_jitter(&plan->problem, &plan->plan, draws, seed);
+    if (status != SL_OK)
+        return sl_library_status(status);
+    const sl_jitter *j = plan->plan.jitter;
+    *jitter = (slackline_jitter){.draws = j->draws,
+                                 .mean_ns = j->mean,
+                                 .least_ns = j->least,
+                                 .p10_ns = j->p10,
+                                 .p50_ns = j->p50,
+                                 .p90_ns = j->p90,
+                                 .p99_ns = j->p99,
+                                 .most_ns = j->most};
+    return SLACKLINE_OK;
+}
+
+SL_PUBLIC slackline_status slackline_plan_explain(slackline_plan *plan, slackline_losses *losses) {
+    sl_status status = sl_plan_add_attribution(&plan->problem, &plan->plan);
+    if (status != SL_OK)
+        return sl_library_status(status);
+    const sl_attribution *a = plan->plan.attribution;
+    *losses = (slackline_losses){.work_ns = a->work,
+                                 .imbalance_ns = a->imbalance,
+                                 .fill_ns = a->fill,
+                                 .collectives_ns = a->collectives,
+                                 .dependency_ns = a->dependency,
+                                 .blocking_ns = a->blocking,
+                                 .links = a->links,
+                                 .ops = a->ops};
+    return SLACKLINE_OK;
+}
+
+SL_PUBLIC double slackline_plan_link_cost(const slackline_plan *plan, int index, int *from, int *to) {
+    const sl_link_cost *link = &plan->plan.attribution->link[index];
+    *from = link->from;
+    *to = link->to;
+    return link->cost;
+}
+
+SL_PUBLIC double slackline_plan_op_cost(const slackline_plan *plan, int index, int *stage,
+                                        slackline_kind *kind) {
+    const sl_op_cost *op = &plan->plan.attribution->op[index];
+    *stage = op->stage;
+    *kind = (slackline_kind)op->kind;
+    return op->cost;
 }
 
 /* ---- as text ---- */

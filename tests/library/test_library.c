@@ -139,6 +139,45 @@ static void wrong_requests_are_refused_with_a_reason(void **state) {
     slackline_problem_free(problem);
 }
 
+/* Adapted to 20 ms on a link, a millisecond more there costs one (design.md: 390 + c); without jitter every
+ * draw takes as long as the plan. */
+static void a_plan_says_where_its_time_goes(void **state) {
+    (void)state;
+    static const char *const set[] = {"pipeline.links.list.0.latency_ms=20"};
+    slackline_problem *problem;
+    slackline_planner *planner;
+    slackline_plan *plan;
+    slackline_losses losses;
+    slackline_jitter jitter;
+    slackline_summary summary;
+    int from = -1, to = -1, found = 0;
+    works(slackline_problem_parse("p", text, set, 1, &problem));
+    works(slackline_planner_make(&planner));
+    works(slackline_planner_plan(planner, problem, &plan));
+    slackline_plan_summary(plan, &summary);
+    works(slackline_plan_explain(plan, &losses));
+    assert_int_equal(losses.work_ns + losses.imbalance_ns + losses.fill_ns + losses.collectives_ns +
+                         losses.dependency_ns + losses.blocking_ns,
+                     summary.makespan_ns);
+    assert_int_equal(losses.work_ns, 360 * ms);
+    assert_int_equal(losses.dependency_ns, 20 * ms);
+    for (int i = 0; i < losses.links; i++) {
+        double cost = slackline_plan_link_cost(plan, i, &from, &to);
+        if (from == 0 && to == 1) {
+            assert_near(cost, 1, 1e-9);
+            found = 1;
+        }
+    }
+    assert_true(found && losses.ops == 12);
+    works(slackline_plan_jitter(plan, 10, 1, &jitter));
+    assert_int_equal(jitter.least_ns, summary.makespan_ns);
+    assert_int_equal(jitter.p90_ns, summary.makespan_ns);
+    assert_int_equal(slackline_plan_jitter(plan, 0, 1, &jitter), SLACKLINE_INVALID);
+    slackline_plan_free(plan);
+    slackline_planner_free(planner);
+    slackline_problem_free(problem);
+}
+
 static void all_schedules_have_names(void **state) {
     (void)state;
     int count = 0, found = 0;
@@ -239,6 +278,7 @@ int main(void) {
         cmocka_unit_test(a_problem_made_here_is_planned),
         cmocka_unit_test(anybodys_order_is_timed),
         cmocka_unit_test(wrong_requests_are_refused_with_a_reason),
+        cmocka_unit_test(a_plan_says_where_its_time_goes),
         cmocka_unit_test(all_schedules_have_names),
         cmocka_unit_test(two_threads_plan_the_same_problem_at_once),
         cmocka_unit_test(every_failed_allocation_is_a_status),
