@@ -154,7 +154,7 @@ const sl_family sl_families[] = {
      "forwards overlapped with backwards, two stages a rank (DeepSeek)"},
     {"chimera", 0, BIDIRECTIONAL, sl_family_chimera,
      "two pipelines against each other, for as many microbatches as ranks or few more (Chimera)"},
-    {"cross-ud-sub", 1, LINEAR, sl_cross_ud_sub,
+    {"cross-ud-sub", 1, LINEAR | SL_LABORIOUS, sl_cross_ud_sub,
      "greedy with phases, bubbles filled with parts of W (CrossPipe)"},
     {NULL, 0, 0, NULL, NULL}};
 

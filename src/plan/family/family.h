@@ -10,11 +10,14 @@
 #include "plan/pipeline/order.h"
 
 #define SL_TWO_STAGES (1u << 16) /* only for two stages a rank */
+/* It makes many schedules to choose from: whoever tries all families comes to it last, and only where nothing
+ * before it fits or is proven. */
+#define SL_LABORIOUS (1u << 17)
 
 typedef struct sl_family {
     const char *name;
     int parts;           /* it cuts ops into the problem's parts itself */
-    unsigned placements; /* bits 1 << sl_placement that it is defined for, and maybe SL_TWO_STAGES */
+    unsigned placements; /* bits 1 << sl_placement that it is defined for, and the bits above */
     sl_status (*build)(const sl_problem *problem,
                        sl_order *order); /* SL_ENONE: not within the memory limit */
     const char *help;

@@ -38,7 +38,7 @@ static sl_status value_of(sl_problem *p, const int *first, sl_time *best) {
     sl_problem_cut(p, first);
     for (const sl_family *family = sl_families; family->name; family++) {
         sl_order order;
-        if (!sl_family_fits(family, p))
+        if (!sl_family_fits(family, p) || (family->placements & SL_LABORIOUS && *best < SL_TIME_NEVER))
             continue;
         sl_status status = sl_family_build(family, p, &order);
         if (status == SL_OK) {

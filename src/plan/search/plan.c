@@ -177,7 +177,8 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
     int fits = 0;
     for (const sl_family *family = sl_families; family->name; family++) {
         sl_plan candidate = {0};
-        if (!sl_family_fits(family, p))
+        if (!sl_family_fits(family, p) ||
+            (family->placements & SL_LABORIOUS && plan->schedule[0] && plan->makespan <= plan->bound))
             continue;
         fits = 1;
         sl_status status = make_family(p, family, &candidate);

@@ -89,6 +89,8 @@ static sl_status add_families(search *s) {
         sl_order order;
         if (!sl_family_fits(family, s->problem))
             continue;
+        if (family->placements & SL_LABORIOUS && (proven(s) || (s->start_count > 0 && now() >= s->deadline)))
+            continue;
         sl_status status = sl_family_build(family, s->problem, &order);
         if (status == SL_OK)
             SL_TRY(add_start(s, &order, family->name));

@@ -293,14 +293,27 @@ static void medians_stand_against_one_late_op_and_kinds_that_did_not_run_keep_th
     assert_ok(sl_timeline_make(2, 13, 6, &t));
     static const sl_time forward[3] = {50, 900, 52}, input[3] = {60, 61, 62}, weight[3] = {70, 69, 10};
     for (int m = 0; m < 3; m++) {
-        t.span[m] = (sl_span){.rank = 0, .op = {0, m, SL_F}, .start = m * 1000, .end = m * 1000 + forward[m]};
-        t.span[3 + m] =
-            (sl_span){.rank = 0, .op = {0, m, SL_I}, .start = m * 2000, .end = m * 2000 + input[m]};
-        t.span[6 + m] = (sl_span){.rank = 0, .op = {0, m, SL_W}, .start = 9000, .end = 9000 + weight[m]};
-        t.span[9 + m] = (sl_span){.rank = 1, .op = {1, m, SL_B}, .start = 9000, .end = 9000 + 10 * m};
+        t.span[m] = (sl_span){.rank = 0,
+                              .op = {.stage = 0, .microbatch = m, .kind = SL_F},
+                              .start = m * 1000,
+                              .end = m * 1000 + forward[m]};
+        t.span[3 + m] = (sl_span){.rank = 0,
+                                  .op = {.stage = 0, .microbatch = m, .kind = SL_I},
+                                  .start = m * 2000,
+                                  .end = m * 2000 + input[m]};
+        t.span[6 + m] = (sl_span){.rank = 0,
+                                  .op = {.stage = 0, .microbatch = m, .kind = SL_W},
+                                  .start = 9000,
+                                  .end = 9000 + weight[m]};
+        t.span[9 + m] = (sl_span){.rank = 1,
+                                  .op = {.stage = 1, .microbatch = m, .kind = SL_B},
+                                  .start = 9000,
+                                  .end = 9000 + 10 * m};
     }
-    t.span[12] =
-        (sl_span){.rank = 1, .op = {1, 0, SL_I}, .start = 9500, .end = 9507}; /* both ways in one run */
+    t.span[12] = (sl_span){.rank = 1,
+                           .op = {.stage = 1, .microbatch = 0, .kind = SL_I},
+                           .start = 9500,
+                           .end = 9507}; /* both ways in one run */
     t.transfer[0] = (sl_transfer){.from = 0, .to = 1, .start = 10, .end = 14, .arrive = 34};
     t.transfer[1] = (sl_transfer){.from = 0, .to = 1, .start = 20, .end = 25, .arrive = 29};
     t.transfer[2] = (sl_transfer){.from = 0, .to = 1, .start = 30, .end = 93, .arrive = 95};
