@@ -213,6 +213,10 @@ sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan 
     sl_time begin = sl_clock_now(sl_clock_real());
     *plan = (sl_plan){0};
     const sl_family *family = sl_family_find(schedule);
+    if (strcmp(schedule, "optimal") == 0)
+        return sl_plan_search(
+            problem, &(sl_plan_options){.schedule = schedule, .time_limit = 1, .seed = 1, .threads = 1},
+            plan);
     if (!family && strcmp(schedule, "auto") != 0)
         return refuse_name(schedule);
     SL_TRY(family ? make_family(problem, family, plan) : make_best(problem, plan));

@@ -26,9 +26,10 @@ typedef struct sl_plan {
     struct sl_attribution *attribution; /* the same: sl_plan_add_attribution */
 } sl_plan;
 
-/** Plans with a family's name or "auto" (best of all families within the memory limit: shortest makespan,
- * then least peak memory, then table order). SL_EINVAL: unknown name (with the known ones); SL_ENONE: no
- * schedule within the memory limit. Free with sl_plan_free, also on error. */
+/** Plans with a family's name, "optimal" (a second of search on this thread) or "auto" (best of all families
+ * within the memory limit: shortest makespan, then least peak memory, then table order). SL_EINVAL: unknown
+ * name (with the known ones); SL_ENONE: no schedule within the memory limit. Free with sl_plan_free, also on
+ * error. */
 sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan);
 
 typedef struct sl_plan_options {
