@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "plan/bound/bound.h"
 #include "plan/family/family.h"
-#include "plan/search/plan.h"
+#include "plan/search/measure.h"
 #include "plan/search/portfolio.h"
 
 #include <string.h>
@@ -22,12 +22,10 @@ static int cut_stages(const sl_problem *p) {
 /* ---- the value of a cut ---- */
 
 static sl_status shorter(const sl_problem *p, const sl_order *order, sl_time *best) {
-    sl_plan plan;
-    sl_status status = sl_plan_of_order(p, order, "", &plan);
-    if (status == SL_OK && plan.memory_ok && plan.makespan < *best)
-        *best = plan.makespan;
-    sl_plan_free(&plan);
-    return status;
+    sl_time makespan;
+    SL_TRY(sl_measure(p, order, &makespan, NULL));
+    *best = makespan < *best ? makespan : *best;
+    return SL_OK;
 }
 
 /* The shortest of a few quick schedules; SL_TIME_NEVER where none fits. */

@@ -1,33 +1,7 @@
 #include "plan/search/regroup.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "plan/lower/program.h"
-#include "plan/timing/replay.h"
-
-#include <string.h>
-
-/* What an order takes; SL_TIME_NEVER where it breaks the limit. */
-static sl_status measure(const sl_problem *p, const sl_order *order, sl_time *makespan) {
-    sl_program program;
-    sl_timeline timeline = {0};
-    double *peak;
-    *makespan = SL_TIME_NEVER;
-    SL_TRY(sl_lower(p, order, &program));
-    sl_status status = sl_alloc(&peak, (size_t)p->ranks, sizeof *peak);
-    if (status == SL_OK)
-        status = sl_replay(p, &program, p->communication, p->queue, &timeline);
-    if (status == SL_OK)
-        status = sl_peak_memory(p, &timeline, peak);
-    if (status == SL_OK)
-        *makespan = sl_timeline_makespan(&timeline);
-    for (int rank = 0; rank < p->ranks && status == SL_OK && p->limit; rank++)
-        if (peak[rank] > p->limit[rank] * (1 + 1e-9))
-            *makespan = SL_TIME_NEVER;
-    sl_free(peak);
-    sl_timeline_free(&timeline);
-    sl_program_free(&program);
-    return status;
-}
+#include "plan/search/measure.h"
 
 static int joins(const sl_problem *p, const sl_op *op) {
     return op[0].kind == SL_I && op[1].kind == SL_W && op[0].stage == op[1].stage &&
@@ -58,7 +32,7 @@ static sl_status try_join(const sl_problem *p, sl_order *order, sl_time *makespa
     sl_time time;
     SL_TRY(sl_order_copy(order, &changed));
     *tried = join(p, &changed, rank, from, all);
-    sl_status status = *tried > 0 ? measure(p, &changed, &time) : SL_OK;
+    sl_status status = *tried > 0 ? sl_measure(p, &changed, &time, NULL) : SL_OK;
     if (status == SL_OK && *tried > 0 && time <= *makespan) {
         sl_order worse = *order;
         *order = changed;

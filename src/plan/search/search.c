@@ -7,10 +7,10 @@
 #include "plan/family/family.h"
 #include "plan/search/cut.h"
 #include "plan/search/improve.h"
+#include "plan/search/measure.h"
 #include "plan/search/plan.h"
 #include "plan/search/portfolio.h"
 #include "plan/search/regroup.h"
-#include "plan/timing/replay.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -44,13 +44,6 @@ static sl_time now(void) {
 
 /* ---- starting orders ---- */
 
-static double most_memory(const sl_problem *p, const sl_plan *plan) {
-    double most = 0;
-    for (int rank = 0; rank < p->ranks; rank++)
-        most = plan->peak_memory[rank] > most ? plan->peak_memory[rank] : most;
-    return most;
-}
-
 static int better(const start *a, const start *b) {
     return a->makespan != b->makespan ? a->makespan < b->makespan : a->memory < b->memory;
 }
@@ -58,14 +51,10 @@ static int better(const start *a, const start *b) {
 /* Takes over `order`: into its place by makespan and memory, or away when it passes the limit or is beyond
  * the last. */
 static sl_status add_start(search *s, sl_order *order, const char *name) {
-    sl_plan plan;
-    sl_status status = sl_plan_of_order(s->problem, order, name, &plan);
-    int fits = status == SL_OK && plan.memory_ok, i = s->start_count;
-    start added = {.order = *order, .makespan = plan.makespan, .name = name};
-    if (fits)
-        added.memory = most_memory(s->problem, &plan);
-    sl_plan_free(&plan);
-    if (!fits || s->start_count == MOST_STARTS) {
+    start added = {.order = *order, .name = name};
+    sl_status status = sl_measure(s->problem, order, &added.makespan, &added.memory);
+    int i = s->start_count;
+    if (status != SL_OK || added.makespan == SL_TIME_NEVER || i == MOST_STARTS) {
         sl_order_free(order);
         return status == SL_ENOMEM ? status : SL_OK;
     }
@@ -84,12 +73,19 @@ static int proven(const search *s) {
     return s->start_count > 0 && s->starts[0].makespan <= s->bound;
 }
 
+/* Some 26 schedules of about 150 ns an op; a tenth of the time is enough for one family. */
+static int has_time_for_labour(const search *s) {
+    const sl_problem *p = s->problem;
+    double wanted = 26 * 150.0 * 3 * p->stages * (double)p->microbatches * p->parts;
+    return 10 * wanted < (double)(s->deadline - now());
+}
+
 static sl_status add_families(search *s) {
     for (const sl_family *family = sl_families; family->name; family++) {
         sl_order order;
         if (!sl_family_fits(family, s->problem))
             continue;
-        if (family->placements & SL_LABORIOUS && (proven(s) || (s->start_count > 0 && now() >= s->deadline)))
+        if (family->placements & SL_LABORIOUS && s->start_count > 0 && (proven(s) || !has_time_for_labour(s)))
             continue;
         sl_status status = sl_family_build(family, s->problem, &order);
         if (status == SL_OK)
@@ -137,7 +133,7 @@ typedef struct worker {
 static sl_status run_chains(worker *w) {
     static const double heats[] = {1, 3, 0.3, 2};
     const search *s = w->search;
-    int64_t moves = 20000;
+    int64_t moves = 400;
     for (int chain = 0; w->makespan > s->bound && now() < s->anneal_end; chain++) {
         int from = chain * w->threads + w->index;
         const sl_order *begin = from < s->start_count && chain < 3 ? &s->starts[from].order : &w->best;
@@ -146,7 +142,7 @@ static sl_status run_chains(worker *w) {
         SL_TRY(sl_order_copy(begin, &order));
         sl_improve_options options = {.deadline = s->anneal_end,
                                       .moves = moves,
-                                      .heat = heats[(chain + w->index) % 4],
+                                      .heat = chain == 0 ? 0.3 : heats[(chain + w->index) % 4],
                                       .target = s->bound,
                                       .seed = s->options->seed * 1000003 + (uint64_t)(chain * 64 + w->index)};
         sl_status status = sl_improve(s->problem, &options, &order, &result);
@@ -163,7 +159,7 @@ static sl_status run_chains(worker *w) {
         SL_TRY(status);
         if (result.moves == 0 && chain >= 3)
             return SL_OK; /* nothing can be moved */
-        moves = moves < 4000000 ? moves * 2 : moves;
+        moves = moves < 1000000 ? moves * 4 : moves;
     }
     return SL_OK;
 }
