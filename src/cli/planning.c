@@ -294,7 +294,7 @@ static sl_status print_text(const sl_planning *planning, const sl_plan *plan, FI
         fprintf(out, "lost to links: %.12g ms by dependencies, %.12g ms by blocking\n",
                 ms(plan->dependency_loss), ms(plan->blocking_loss));
     if (plan->why[0])
-        fprintf(out, "%s: %s ms\n", plan->schedule, plan->why);
+        fprintf(out, "%s: %s\n", plan->schedule, plan->why);
     fprintf(out, "planned in %.3g ms\n", sl_to_ms(plan->solve));
     sl_planning_print_examined(plan, out);
     return SL_OK;

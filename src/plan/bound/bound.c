@@ -72,13 +72,14 @@ static job_chain messages_of(const sl_relaxation *r, int stage, int kind, int *w
     if (to < 0 || sl_problem_rank(p, to) == sl_problem_rank(p, stage))
         return (job_chain){0};
     size_t at = (size_t)sl_problem_rank(p, stage) * (size_t)p->ranks + (size_t)sl_problem_rank(p, to);
+    sl_link link = sl_relaxation_link(r, stage, to, kind);
     *wire = p->wire ? p->wire[at] : (int)at;
     return (job_chain){.head = r->head + sl_relaxation_node(r, stage, kind, 0),
                        .tail = r->tail + sl_relaxation_node(r, to, kind, 0),
                        .before = r->time[kind][stage],
-                       .time = p->link[at].transfer,
-                       .after = p->link[at].latency + r->time[kind][to],
-                       .count = p->link[at].transfer > 0 ? r->count[stage] : 0};
+                       .time = link.transfer,
+                       .after = link.latency + r->time[kind][to],
+                       .count = link.transfer > 0 ? r->count[stage] : 0};
 }
 
 static sl_time rank_bound(const sl_relaxation *r, int rank, job_chain *chains) {
@@ -115,13 +116,26 @@ sl_status sl_relaxation_bound(const sl_relaxation *r, sl_time *bound) {
     for (int i = 0; i < 2 * r->problem->stages; i++)
         *bound = larger(*bound, wire_bound(r, i, chains));
     sl_free(chains);
+    *bound = larger(*bound - r->excess, 0);
     return SL_OK;
 }
 
+/* The batched regime's bound gives up one message's delay, so the decoupled one may be larger. */
 sl_status sl_lower_bound(const sl_problem *p, int deep, sl_time *bound) {
     sl_relaxation r;
-    SL_TRY(sl_relaxation_make(p, deep, &r));
+    sl_time held = 0;
+    sl_problem free_ranks = *p;
+    *bound = 0;
+    if (p->communication != SL_DECOUPLED) {
+        SL_TRY(sl_relaxation_make(p, deep, &r));
+        sl_status status = sl_relaxation_bound(&r, &held);
+        sl_relaxation_free(&r);
+        SL_TRY(status);
+    }
+    free_ranks.communication = SL_DECOUPLED;
+    SL_TRY(sl_relaxation_make(&free_ranks, deep, &r));
     sl_status status = sl_relaxation_bound(&r, bound);
     sl_relaxation_free(&r);
+    *bound = larger(*bound, held);
     return status;
 }

@@ -42,6 +42,55 @@ static stage_memory relax_memory(const sl_problem *p, int s) {
                           .backward = least(0, least(least(input, both), full))};
 }
 
+/* Where a stage's messages of a kind go; -1: nowhere, or to the same rank. */
+static int receiver(const sl_problem *p, int stage, int kind) {
+    int to = kind == SL_F ? sl_problem_next(p, stage) : sl_problem_previous(p, stage);
+    return to < 0 || sl_problem_rank(p, to) == sl_problem_rank(p, stage) ? -1 : sl_problem_rank(p, to);
+}
+
+static sl_time delay_of(const sl_problem *p, int stage, int kind) {
+    int to = receiver(p, stage, kind);
+    const sl_link *link = to < 0 ? NULL : &p->link[sl_problem_rank(p, stage) * p->ranks + to];
+    return link ? link->latency + link->transfer : 0;
+}
+
+/* Batched: the rank runs nothing else while a message is under way, so its delay is the op's. The two
+ * messages of a pair are under way together, so of each rank only F's or only I's count, whichever holds it
+ * longer. A full backward at the very end of a rank is counted with its message, which nobody waits for
+ * there: `excess`. */
+static void hold_ranks(sl_relaxation *r) {
+    const sl_problem *p = r->problem;
+    for (int rank = 0; rank < p->ranks; rank++) {
+        sl_time sum[2] = {0, 0};
+        for (int s = 0; s < p->stages; s++)
+            for (int kind = SL_F; kind <= SL_I && sl_problem_rank(p, s) == rank; kind++)
+                sum[kind] += delay_of(p, s, kind) * r->count[s];
+        r->held[2 * rank + (sum[SL_I] > sum[SL_F])] = 1;
+    }
+    for (int s = 0; s < p->stages; s++)
+        for (int kind = SL_F; kind <= SL_I; kind++)
+            if (r->held[2 * sl_problem_rank(p, s) + kind]) {
+                r->time[kind][s] += delay_of(p, s, kind);
+                r->excess = kind == SL_I ? larger(r->excess, delay_of(p, s, kind)) : r->excess;
+            }
+}
+
+/* In order with one place: the next message is issued when this one has arrived. */
+static void set_links(sl_relaxation *r) {
+    const sl_problem *p = r->problem;
+    int one_place = p->communication == SL_INORDER && p->queue == 1 && !p->wire;
+    for (int i = 0; i < p->ranks * p->ranks; i++)
+        r->link[i] = one_place ? (sl_link){.transfer = p->link[i].transfer + p->link[i].latency} : p->link[i];
+    if (p->communication == SL_BATCHED)
+        hold_ranks(r);
+}
+
+sl_link sl_relaxation_link(const sl_relaxation *r, int from, int to, int kind) {
+    int a = sl_problem_rank(r->problem, from), b = sl_problem_rank(r->problem, to);
+    return a == b || r->held[2 * a + kind] ? (sl_link){0}
+                                           : r->link[(size_t)a * (size_t)r->problem->ranks + (size_t)b];
+}
+
 static int same_pipeline(const sl_problem *p, int a, int b) {
     return p->placement != SL_BIDIRECTIONAL || (a < p->ranks) == (b < p->ranks);
 }
@@ -194,22 +243,16 @@ static sl_time machine_tail(const pass *p, int stage, int kind, int k) {
     return completion(chains, count, work);
 }
 
-static const sl_link *link_between(const sl_problem *p, int from, int to) {
-    static const sl_link none = {0};
-    int a = sl_problem_rank(p, from), b = sl_problem_rank(p, to);
-    return a == b ? &none : &p->link[(size_t)a * (size_t)p->ranks + (size_t)b];
-}
-
 static sl_time chain_end(const sl_relaxation *r, int stage, int kind, int k) {
     return k < 0 ? 0 : r->head[sl_relaxation_node(r, stage, kind, k)] + r->time[kind][stage];
 }
 
 /* Arrival of the k-th message that stage `from` sends: the messages before it have left the link. */
 static sl_time arrival(pass *p, int from, int to, int kind, int k) {
-    const sl_link *link = link_between(p->r->problem, from, to);
+    sl_link link = sl_relaxation_link(p->r, from, to, kind);
     sl_time *left = &p->link[2 * from + (kind == SL_F ? 0 : 1)];
-    *left = larger(*left, chain_end(p->r, from, kind, k)) + link->transfer;
-    return *left + link->latency;
+    *left = larger(*left, chain_end(p->r, from, kind, k)) + link.transfer;
+    return *left + link.latency;
 }
 
 static void set_head(pass *p, int stage, int kind, int k, sl_time head) {
@@ -262,9 +305,9 @@ static sl_time chain_tail(const sl_relaxation *r, int stage, int kind, int k) {
 
 /* From the end of the producer on, over the link; behind this message the later ones need it too. */
 static sl_time message_tail(pass *p, int from, int to, int kind, int k) {
-    const sl_link *link = link_between(p->r->problem, from, to);
+    sl_link link = sl_relaxation_link(p->r, from, to, kind);
     sl_time *left = &p->link[2 * from + (kind == SL_F ? 0 : 1)];
-    *left = link->transfer + larger(*left, link->latency + chain_tail(p->r, to, kind, k));
+    *left = link.transfer + larger(*left, link.latency + chain_tail(p->r, to, kind, k));
     return *left;
 }
 
@@ -326,6 +369,8 @@ static void fill(pass *p) {
 
 static sl_status make_arrays(const sl_problem *p, sl_relaxation *r) {
     size_t stages = (size_t)p->stages;
+    SL_TRY(sl_alloc(&r->link, (size_t)p->ranks * (size_t)p->ranks, sizeof *r->link));
+    SL_TRY(sl_alloc(&r->held, 2 * (size_t)p->ranks, 1));
     SL_TRY(sl_alloc(&r->first, stages, sizeof *r->first));
     SL_TRY(sl_alloc(&r->count, stages, sizeof *r->count));
     for (int kind = 0; kind < 3; kind++)
@@ -379,6 +424,7 @@ sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation 
         status = make_pass(r, deep, &p);
     if (status == SL_OK) {
         relax_times(r);
+        set_links(r);
         for (int s = 0; s < problem->stages && problem->limit; s++)
             count_needs(r, s);
         for (int s = 0; s < problem->stages; s++)
@@ -392,6 +438,8 @@ sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation 
 }
 
 void sl_relaxation_free(sl_relaxation *r) {
+    sl_free(r->link);
+    sl_free(r->held);
     sl_free(r->first);
     sl_free(r->count);
     for (int kind = 0; kind < 3; kind++)

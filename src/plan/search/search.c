@@ -35,6 +35,7 @@ typedef struct search {
     sl_time anneal_end;        /* what is left until the deadline belongs to the exact solver */
     start starts[MOST_STARTS]; /* shortest first */
     int start_count;
+    int put_off;     /* laborious families that the time did not allow at the start */
     char tried[200]; /* what the families take */
 } search;
 
@@ -54,10 +55,12 @@ static sl_status add_start(search *s, sl_order *order, const char *name) {
     start added = {.order = *order, .name = name};
     sl_status status = sl_measure(s->problem, order, &added.makespan, &added.memory);
     int i = s->start_count;
-    if (status != SL_OK || added.makespan == SL_TIME_NEVER || i == MOST_STARTS) {
+    if (status != SL_OK || added.makespan == SL_TIME_NEVER) {
         sl_order_free(order);
         return status == SL_ENOMEM ? status : SL_OK;
     }
+    if (i == MOST_STARTS) /* the longest makes room, or is this one */
+        sl_order_free(&s->starts[i = --s->start_count].order);
     for (; i > 0 && better(&added, &s->starts[i - 1]); i--)
         s->starts[i] = s->starts[i - 1];
     s->starts[i] = added;
@@ -73,26 +76,42 @@ static int proven(const search *s) {
     return s->start_count > 0 && s->starts[0].makespan <= s->bound;
 }
 
-/* Some 26 schedules of about 150 ns an op; a tenth of the time is enough for one family. */
-static int has_time_for_labour(const search *s) {
+/* What a laborious family takes: some 26 schedules of about 150 ns an op. */
+static double labour(const search *s) {
     const sl_problem *p = s->problem;
-    double wanted = 26 * 150.0 * 3 * p->stages * (double)p->microbatches * p->parts;
-    return 10 * wanted < (double)(s->deadline - now());
+    return 26 * 150.0 * 3 * p->stages * (double)p->microbatches * p->parts;
 }
 
+static sl_status add_family(search *s, const sl_family *family) {
+    sl_order order;
+    sl_status status = sl_family_build(family, s->problem, &order);
+    if (status == SL_OK)
+        return add_start(s, &order, family->name);
+    return status == SL_ENOMEM ? status : SL_OK;
+}
+
+/* Families; the laborious ones only where nothing fits, or for a tenth of the time where nothing is proven.
+ */
 static sl_status add_families(search *s) {
     for (const sl_family *family = sl_families; family->name; family++) {
-        sl_order order;
-        if (!sl_family_fits(family, s->problem))
+        int laborious = (family->placements & SL_LABORIOUS) != 0;
+        if (!sl_family_fits(family, s->problem) || (laborious && proven(s)))
             continue;
-        if (family->placements & SL_LABORIOUS && s->start_count > 0 && (proven(s) || !has_time_for_labour(s)))
-            continue;
-        sl_status status = sl_family_build(family, s->problem, &order);
-        if (status == SL_OK)
-            SL_TRY(add_start(s, &order, family->name));
-        else if (status == SL_ENOMEM)
-            return status;
+        if (laborious && s->start_count > 0 && 10 * labour(s) > (double)(s->deadline - now()))
+            s->put_off = 1;
+        else
+            SL_TRY(add_family(s, family));
     }
+    return SL_OK;
+}
+
+/* What was put off, when the search has not proven its plan: no plan is worse than a family's, if that costs
+ * no more than 20 ms beyond the limit. */
+static sl_status add_rest(search *s) {
+    for (const sl_family *family = sl_families; family->name && s->put_off; family++)
+        if (family->placements & SL_LABORIOUS && sl_family_fits(family, s->problem) && !proven(s) &&
+            labour(s) < 20.0 * SL_MS)
+            SL_TRY(add_family(s, family));
     return SL_OK;
 }
 
@@ -249,8 +268,6 @@ static sl_status solve_exactly(search *s) {
     s->bound = result.bound > s->bound ? result.bound : s->bound;
     if (!result.found)
         return SL_OK;
-    if (s->start_count == MOST_STARTS)
-        sl_order_free(&s->starts[--s->start_count].order);
     return add_start(s, &result.order, "optimal");
 }
 
@@ -272,8 +289,10 @@ static sl_status search_orders(search *s) {
     SL_TRY(add_families(s));
     if (proven(s))
         return SL_OK;
+    sl_time deep;
     SL_TRY(sl_relaxation_make(s->problem, 1, &s->relaxation));
-    SL_TRY(sl_relaxation_bound(&s->relaxation, &s->bound));
+    SL_TRY(sl_relaxation_bound(&s->relaxation, &deep));
+    s->bound = deep > s->bound ? deep : s->bound;
     if (!proven(s))
         SL_TRY(add_portfolio(s));
     if (s->start_count == 0)
@@ -281,17 +300,18 @@ static sl_status search_orders(search *s) {
     s->anneal_end = share_of_annealing(s);
     if (!proven(s) && now() < s->anneal_end)
         SL_TRY(anneal(s));
-    return solve_exactly(s);
+    SL_TRY(solve_exactly(s));
+    return add_rest(s);
 }
 
 static sl_status finish(search *s, sl_plan *plan) {
     const char *name = strcmp(s->options->schedule, "auto") == 0 ? s->starts[0].name : s->options->schedule;
     SL_TRY(sl_plan_of_order(s->problem, &s->starts[0].order, name, plan));
-    snprintf(plan->why, sizeof plan->why, "%s; tried %s",
+    snprintf(plan->why, sizeof plan->why, "%s%s%s%s",
              s->starts[0].makespan > s->bound ? "the shortest found"
              : s->problem->layers             ? "nothing is shorter with this cut"
                                               : "nothing can be shorter",
-             s->tried);
+             s->tried[0] ? "; tried " : "", s->tried, s->tried[0] ? " ms" : "");
     if (!s->problem->layers) /* with layers it is the bound of this cut only */
         plan->bound = s->bound > plan->bound ? s->bound : plan->bound;
     plan->solve = now() - s->begin;
