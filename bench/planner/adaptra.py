@@ -7,7 +7,7 @@ import os
 import random
 import statistics
 
-from command import NoPlan, folded, main, table
+from command import folded, main, table
 
 EXAMPLE = "four-ranks.yaml"
 
@@ -168,14 +168,13 @@ def figures_15_to_17(command):
 
 
 def profile(draw):
-    """A random problem: uneven times, some latency everywhere, at times one slow link, a limit that 1F1B fits."""
+    """A random problem: uneven times, some latency everywhere, in half of them one slow link."""
     ranks, microbatches = draw.randint(3, 8), draw.randint(6, 32)
     times = {kind: [round(draw.uniform(5, 15), 1) for _ in range(ranks)] for kind in "FIW"}
     links = [{"between": [r, r + 1], "latency_ms": round(draw.uniform(0, 3), 1)} for r in range(ranks - 1)]
     if draw.random() < 0.5:
         links[draw.randrange(ranks - 1)]["latency_ms"] = float(draw.randint(10, 60))
-    limit = draw.randint(ranks, 2 * ranks)
-    return {"ranks": ranks, "microbatches": microbatches, "times_ms": times, "links.list": links, "memory.limit": limit}
+    return {"ranks": ranks, "microbatches": microbatches, "times_ms": times, "links.list": links}
 
 
 def histogram(values, edges):
@@ -189,41 +188,60 @@ def histogram(values, edges):
     return "```\n" + "\n".join(lines) + "\n```\n"
 
 
-def section_7_4(command, count=60, best_seconds=1.5):
-    seed = int(os.environ.get("SL_SEED", "1"))
-    draw = random.Random(seed)
-    list_loss, auto_loss, times, proven, lines, worst = [], [], [], 0, [], (-1, "")
-    for _ in range(count):
-        keys = profile(draw)
-        try:
-            quick = command.plan(EXAMPLE, "adaptra", keys)
-        except NoPlan:
-            continue
+class Distances:
+    """How far adaptra and a short `auto` stay above the best known, per cent, over the profiles of one memory limit."""
+
+    def __init__(self):
+        self.list, self.auto, self.times, self.proven, self.worst = [], [], [], 0, (-1, {})
+
+    def add(self, command, keys, best_seconds):
+        quick = command.plan(EXAMPLE, "adaptra", keys)
         auto = command.plan(EXAMPLE, "auto", keys, 0.005)
         best = command.plan(EXAMPLE, "optimal", keys, best_seconds)
         known = min(plan["makespan_ms"] for plan in (quick, auto, best))
-        proven += best["gap"] == 0
-        list_loss.append(100 * (quick["makespan_ms"] / known - 1))
-        auto_loss.append(100 * (auto["makespan_ms"] / known - 1))
-        times.append((quick["solve_ms"], auto["solve_ms"]))
-        if list_loss[-1] > worst[0]:
-            worst = (list_loss[-1], keys)
-    lines += [command.line(EXAMPLE, "adaptra", worst[1]), command.line(EXAMPLE, "auto", worst[1], seconds=0.005),
-              command.line(EXAMPLE, "optimal", worst[1], seconds=best_seconds)]
-    quick_ms = statistics.median(t[0] for t in times)
-    auto_ms = statistics.median(t[1] for t in times)
-    rows = [("adaptra", "1 %", f"{statistics.mean(list_loss):.3f} %", f"{statistics.median(list_loss):.3f} %",
-             f"{max(list_loss):.2f} %", "100", f"{quick_ms:.2f}"),
-            ("auto --time-limit 0.005", "(goal 0.1 %)", f"{statistics.mean(auto_loss):.3f} %",
-             f"{statistics.median(auto_loss):.3f} %", f"{max(auto_loss):.2f} %", "-", f"{auto_ms:.2f}")]
-    return (f"### Section 7.4: distance to the best known\n\n{len(list_loss)} random profiles (seed {seed}; 3 to 8 ranks, 6 to 32 "
-            "microbatches, op times of 5 to 15 ms, latencies up to 3 ms, in half of them one link of 10 to 60 ms, a memory "
-            f"limit of 1 to 2 times 1F1B's, the same for all). Best known: the best of all three, `optimal` with {best_seconds} s; "
-            f"it proved {proven} of {len(list_loss)}.\n\n"
-            + table(("", "published", "mean above best", "median", "worst", "published ms", "ours ms, median"), rows)
-            + "\nadaptra:\n\n" + histogram(list_loss, (0, 0.1, 0.5, 1, 2, 5)) + "\nauto after 5 ms:\n\n"
-            + histogram(auto_loss, (0, 0.01, 0.1, 0.5, 1))
-            + folded("commands, of adaptra's worst", lines))
+        self.proven += best["gap"] == 0
+        self.list.append(100 * (quick["makespan_ms"] / known - 1))
+        self.auto.append(100 * (auto["makespan_ms"] / known - 1))
+        self.times.append(quick["solve_ms"])
+        self.worst = max(self.worst, (self.list[-1], keys), key=lambda pair: pair[0])
+
+    def row(self, name):
+        return (name, f"{self.proven} of {len(self.list)}", f"{statistics.mean(self.list):.3f} %",
+                f"{statistics.median(self.list):.3f} %", f"{max(self.list):.2f} %", f"{statistics.median(self.times):.2f}",
+                f"{statistics.mean(self.auto):.3f} %", f"{statistics.median(self.auto):.3f} %", f"{max(self.auto):.2f} %")
+
+
+def section_7_4(command, count=40, best_seconds=1.0):
+    seed = int(os.environ.get("SL_SEED", "1"))
+    draw = random.Random(seed)
+    limits = {"none": 0, "twice 1F1B's": 2, "1F1B's": 1}
+    found = {name: Distances() for name in limits}
+    for _ in range(count):
+        keys = profile(draw)
+        for name, times in limits.items():
+            limit = {"memory.limit": times * keys["ranks"]} if times else {}
+            found[name].add(command, keys | limit, best_seconds)
+    lines = []
+    for distances in found.values():
+        keys = distances.worst[1]
+        lines += [command.line(EXAMPLE, "adaptra", keys), command.line(EXAMPLE, "auto", keys, seconds=0.005),
+                  command.line(EXAMPLE, "optimal", keys, seconds=best_seconds)]
+    free = found["none"]
+    return (f"### Section 7.4: distance to the best known\n\n{count} random profiles (seed {seed}; 3 to 8 ranks, 6 to 32 "
+            "microbatches, op times of 5 to 15 ms on each rank, latencies up to 3 ms, in half of them one link of 10 to 60 "
+            "ms), each under three memory limits, always the same for all that are compared. Best known: the best of "
+            f"adaptra, `auto` and `optimal` with {best_seconds:g} s. Published, for the list schedule against a MILP's optimum, "
+            "with activations offloaded and so \"virtually no memory limit\": within 1 % in 100 ms. Goals: adaptra 1 %, auto "
+            "after 5 ms 0.1 % on average.\n\n"
+            + table(("limit", "optimum proven", "adaptra above best, mean", "median", "worst", "its ms, median",
+                     "auto after 5 ms, mean", "median", "worst"), (d.row(name) for name, d in found.items()))
+            + "\nadaptra without a limit:\n\n" + histogram(free.list, (0, 0.1, 0.5, 1, 2, 5))
+            + "\nauto after 5 ms, without a limit:\n\n" + histogram(free.auto, (0, 0.01, 0.1, 0.5, 1))
+            + "\nauto after 5 ms, 1F1B's memory:\n\n" + histogram(found["1F1B's"].auto, (0, 0.01, 0.1, 0.5, 1))
+            + folded("commands, of adaptra's worst profile under each limit", lines)
+            + "With 1F1B's memory the rule B > F > W, which spends what it has on forwards first, leaves what the search "
+              "recovers; the paper lifts the limit instead. `auto` has 5 ms in all, of which the families, their checks and "
+              "the bounds take a part: what is above 0.1 % there is the part of the search that does not fit.\n\n")
 
 
 def report(command):
