@@ -198,7 +198,8 @@ def table_5_or_6(bench, sites):
             lines.append(bench.command.line(FILE, "optimal", uniform, seconds=SECONDS))
             rows.append(row + [f"{plan['makespan_ms'] / microbatches / 1e3:.3f}"])
     text = (f"### Table {5 if sites == 2 else 6}: {sites} sites, 8 ranks, seconds per microbatch\n\nEach cell: ours / "
-            "published; the last column is ours alone.\n\n" + table(("latency / T_F", "bandwidth / T_F", "case", *COLUMNS, "CrossUD, rank 0's memory everywhere"), rows)
+            "published; the last column is ours alone.\n\n"
+            + table(("latency / T_F", "bandwidth / T_F", "case", *COLUMNS, "CrossUD, rank 0's memory everywhere"), rows)
             + folded("commands", lines)
             + f"The published best of a row is ours too (within 0.5 %) in {same_best} of {len(rows)} rows. "
             + f"Order: of {pairs} pairs of schedules whose published times are more than 2 % apart, {kept} are in the same "
@@ -219,7 +220,8 @@ def tables(bench):
               "schedules (their own `_O` runs remove part of it), kernels that slow down beside transfers, embedding and "
               "output layers; the zero-delay cells of ZBH1 and ZBV show about 0.01 s a microbatch of it, and most pairs in "
               "another order are a static schedule whose measured time is far above any model's, or CrossUD and CrossUDSub, "
-              "which are equal in ours. Where CrossUD or CrossUDSub is above, the limit is: 1F1B's memory rank by rank leaves the last rank one microbatch; the last column, with the "
+              "which are equal in ours. Where CrossUD or CrossUDSub is above, the limit is: 1F1B's memory rank by rank leaves the "
+              "last rank one microbatch; the last column, with the "
               "memory of rank 0 on every rank, is below the published time. 1F1B and CrossWave are above by what the fitted "
               "op times are off.\n\n")
 
@@ -313,7 +315,7 @@ def figure_9(command):
                 lines.append(command.line(FILE, "optimal", keys, seconds=SECONDS))
             name = min(found, key=found.get)
             round_ms = 1e3 * 2 * parameters / (bandwidth * 1e9)
-            data = [ideal + 2 * latency + times * round_ms for times in (1, 2)]
+            data = [ideal + 2 * latency + rounds * round_ms for rounds in (1, 2)]
             most = [max(m, d / found[name]) for m, d in zip(most, data)]
             if bandwidth == 64:
                 slowdown.append(found[name] / ideal)
@@ -335,7 +337,7 @@ def figure_9(command):
 def figure_12(command):
     """16 nodes: ranks times replicas is 16; 64 microbatches in all (4 a rank); times, static memory and activations are
     those of 64 layers over the ranks. A device holds `room` microbatches of 16 layers beside nothing else."""
-    text, rows, lines, spread, room = "", [], [], [], 96 / 4.56
+    rows, lines, spread, room = [], [], [], 96 / 4.56
     for share in (0.25, 0.5):
         for lat, bw in ((1, .25), (.125, 2)):
             row = [f"{share:.0%}", f"{lat:g}", f"{bw:g}"]
@@ -362,7 +364,7 @@ def figure_12(command):
             "invariant\", without numbers.\n\n"
             + table(("static memory at 4 ranks", "latency / T_F", "bandwidth / T_F", "4 ranks, s", "8 ranks, s", "16 ranks, s",
                      "spread"), rows)
-            + f"\nLargest spread {max(spread):.1%}.\n" + text + folded("commands", lines))
+            + f"\nLargest spread {max(spread):.1%}.\n" + folded("commands", lines))
 
 
 def report(command, pictures=None):
