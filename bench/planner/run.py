@@ -23,12 +23,16 @@ arguments = parser.parse_args()
 command = Command(os.path.abspath(arguments.build))
 pictures = os.path.dirname(os.path.abspath(arguments.write)) if arguments.write else None
 
+solver = os.path.exists(os.path.join(arguments.build, "slackline-solver")) and (
+    "SLACKLINE_ORTOOLS" in os.environ or os.path.exists(os.path.join(source, ".venv")))
+
 parts = [("speed", lambda: speed.report(command)), ("one slow link", lambda: slow_link.report(command)),
          ("Zero Bubble", lambda: zero_bubble.report(command)), ("Adaptra", lambda: adaptra.report(command)),
          ("CrossPipe", lambda: crosspipe.report(command, pictures))]
 text = ("# The planner beside published figures\n\n`bench/planner/run.py --write docs/results/planner.md` on "
         f"{machine()}. Commands stand under the tables; they are typed in the source folder, and print with "
-        "`--format json` what the tables show. Planning times are the command's `solve_ms`.\n\n")
+        "`--format json` what the tables show. Planning times are the command's `solve_ms`. OR-tools CP-SAT, which ends the "
+        f"searches of `optimal`, was {'present' if solver else 'absent'}.\n\n")
 for name, part in parts:
     print(name, file=sys.stderr)
     text += part()
