@@ -243,7 +243,7 @@ def section_7_4(command, count=40, best_seconds=1.0):
             + folded("commands, of adaptra's worst profile under each limit", lines)
             + "With 1F1B's memory the rule B > F > W, which spends what it has on forwards first, leaves what the search "
               "recovers; the paper lifts the limit instead. `auto` has 5 ms in all, of which the families, their checks and "
-              "the bounds take the most (cross-ud-sub alone 2 ms at 8 x 32): what is above 0.1 % is the search that does not fit.\n\n")
+              "the bounds take the most: what is above 0.1 % is the search that does not fit.\n\n")
 
 
 def report(command):
