@@ -1,9 +1,10 @@
-/* How long adaptra takes to plan: the family's order alone, and the whole plan with its proof (sl_plan_make),
- * as library calls. Prints one line a case: ranks microbatches rounds, then the medians and the worst in ms.
- * Called by run.py. */
+/* How long adaptra takes to plan: the family's order alone, the whole plan with its proof (sl_plan_make), and
+ * one replay of it by the timing model (sl_replayer_run), as library calls on one thread. Prints one line a
+ * case: ranks microbatches limit rounds, then in ms the median and the least of each. Called by run.py. */
 #include "base/clock.h"
 #include "plan/family/family.h"
 #include "plan/search/plan.h"
+#include "plan/timing/replay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,8 +61,30 @@ static sl_time time_plan(const sl_problem *p) {
     return end - begin;
 }
 
+/* One replay: times and links into a timeline, as the search calls it again and again. */
+static void time_replay(const sl_problem *p, int rounds, sl_time *took) {
+    sl_plan plan;
+    sl_replayer *replayer;
+    const sl_timeline *timeline;
+    require(sl_plan_make(p, "adaptra", &plan));
+    require(sl_replayer_open(p, &plan.program, &replayer));
+    sl_replayer_run(replayer, &timeline);
+    for (int i = 0; i < rounds; i++) {
+        sl_time begin = sl_clock_now(sl_clock_real());
+        sl_replayer_run(replayer, &timeline);
+        took[i] = sl_clock_now(sl_clock_real()) - begin;
+    }
+    sl_replayer_close(replayer);
+    sl_plan_free(&plan);
+}
+
+static void print_sorted(sl_time *took, int rounds) {
+    qsort(took, (size_t)rounds, sizeof *took, compare);
+    printf(" %.5f %.5f", sl_to_ms(took[rounds / 2]), sl_to_ms(took[0]));
+}
+
 static void report(int ranks, int microbatches, double limit, int rounds) {
-    static sl_time order[MOST_ROUNDS], plan[MOST_ROUNDS];
+    static sl_time order[MOST_ROUNDS], plan[MOST_ROUNDS], replay[MOST_ROUNDS];
     sl_problem p;
     make(ranks, microbatches, limit, &p);
     time_plan(&p); /* the first one warms the caches */
@@ -69,11 +92,12 @@ static void report(int ranks, int microbatches, double limit, int rounds) {
         order[i] = time_order(&p);
         plan[i] = time_plan(&p);
     }
-    qsort(order, (size_t)rounds, sizeof *order, compare);
-    qsort(plan, (size_t)rounds, sizeof *plan, compare);
-    printf("%d %d %g %d %.4f %.4f %.4f %.4f\n", ranks, microbatches, limit * ranks, rounds,
-           sl_to_ms(order[rounds / 2]), sl_to_ms(order[rounds - 1]), sl_to_ms(plan[rounds / 2]),
-           sl_to_ms(plan[rounds - 1]));
+    time_replay(&p, rounds, replay);
+    printf("%d %d %g %d", ranks, microbatches, limit * ranks, rounds);
+    print_sorted(order, rounds);
+    print_sorted(plan, rounds);
+    print_sorted(replay, rounds);
+    printf("\n");
     fflush(stdout);
     sl_problem_free(&p);
 }
@@ -82,8 +106,11 @@ int main(void) {
     report(4, 12, 0, 1001);
     report(8, 32, 0, 1001);
     report(8, 32, 1.5, 1001);
+    report(16, 128, 0, 101);
+    report(32, 256, 0, 41);
     report(64, 512, 0, 21);
     report(64, 512, 1.5, 21);
     report(64, 1024, 0, 11);
+    report(128, 2048, 0, 3);
     return 0;
 }
