@@ -32,6 +32,21 @@ said=$(LD_LIBRARY_PATH=$libraries "$folder/plan" 2>"$folder/errors") || fail "th
 [ ! -s "$folder/errors" ] || fail "something writes to standard error: $(cat "$folder/errors")"
 echo "$said" | head -1 | grep -q "$promise" || fail "the example says: $said"
 
+# The page's own example: 390 ms and the link's 60.
+sed -n '/^```c$/,/^```$/p' "$source/docs/library.md" | grep -v '^```' >"$folder/page.c"
+# shellcheck disable=SC2046,SC2086
+cc -std=c11 $strict "$folder/page.c" $(pkg-config --cflags --libs slackline) -o "$folder/page" || fail "docs/library.md does not compile"
+said=$(cd "$source" && LD_LIBRARY_PATH=$libraries "$folder/page")
+echo "$said" | head -1 | grep -q ": 450 ms, gap 0$" || fail "docs/library.md says: $said"
+[ "$(echo "$said" | wc -l)" = 5 ] || fail "docs/library.md prints no order: $said"
+
+# The other example: the swap and the return with their times, 390 + 60 and 390 ms.
+# shellcheck disable=SC2046,SC2086
+cc -std=c11 $strict "${example%/*}/adapt.c" $(pkg-config --cflags --libs slackline) -o "$folder/adapt" || fail "adapt.c does not compile"
+said=$(LD_LIBRARY_PATH=$libraries "$folder/adapt") || fail "adapt.c fails: $said"
+[ "$(echo "$said" | grep -o 'from now on adaptra, .*' | tr '\n' ' ')" = "from now on adaptra, 450.0 ms from now on adaptra, 390.0 ms " ] ||
+    fail "adapt.c says: $said"
+
 # Statically, without the shared library in sight.
 mkdir "$folder/static" && cp "$libraries/libslackline.a" "$folder/static/"
 # shellcheck disable=SC2046

@@ -222,6 +222,65 @@ static void two_threads_plan_the_same_problem_at_once(void **state) {
     slackline_problem_free(problem);
 }
 
+/* The stages' times differ and nothing is proven soon, so the search's own threads run; the thread sanitizer
+ * watches. How far either comes is a matter of time. */
+static void *search_once(void *argument) {
+    task *t = argument;
+    slackline_plan *plan;
+    slackline_summary summary;
+    t->failed = slackline_planner_plan(t->planner, t->problem, &plan) != SLACKLINE_OK;
+    if (t->failed)
+        return NULL;
+    slackline_plan_summary(plan, &summary);
+    t->failed = summary.makespan_ns < summary.bound_ns || !summary.memory_ok;
+    slackline_plan_free(plan);
+    return NULL;
+}
+
+static void two_searches_run_at_once(void **state) {
+    (void)state;
+    static const char uneven[] =
+        "pipeline:\n  ranks: 4\n  microbatches: 6\n  placement: wave\n"
+        "  times_ms: {F: [7, 11, 9, 13, 8, 6, 12, 10], I: 9, W: [5, 3, 8, 4, 7, 6, 5, 9]}\n"
+        "  memory: {limit: [6, 7, 6, 7]}\n"
+        "  links: {default: {latency_ms: 3, transfer_ms: 2}}\n";
+    slackline_problem *problem;
+    slackline_planner *planner;
+    task tasks[2];
+    pthread_t thread;
+    works(slackline_problem_parse("p", uneven, NULL, 0, &problem));
+    works(slackline_planner_make(&planner));
+    works(slackline_planner_set_time_limit(planner, 0.2));
+    works(slackline_planner_set_threads(planner, 2));
+    slackline_planner_set_exact(planner, 0);
+    tasks[0] = tasks[1] = (task){.problem = problem, .planner = planner};
+    assert_int_equal(pthread_create(&thread, NULL, search_once, &tasks[0]), 0);
+    search_once(&tasks[1]);
+    pthread_join(thread, NULL);
+    assert_true(!tasks[0].failed && !tasks[1].failed);
+    slackline_planner_free(planner);
+    slackline_problem_free(problem);
+}
+
+static void *fail_otherwise(void *argument) {
+    slackline_problem *problem;
+    *(int *)argument = slackline_problem_make(SLACKLINE_LINEAR, 0, 0, 1, &problem) == SLACKLINE_INVALID &&
+                       strstr(slackline_error(), "ranks must be") != NULL;
+    return NULL;
+}
+
+static void each_thread_has_its_own_error(void **state) {
+    (void)state;
+    slackline_problem *problem;
+    pthread_t thread;
+    int right = 0;
+    refuses(slackline_problem_make(SLACKLINE_LINEAR, 1, 0, 0, &problem), "microbatches must be");
+    assert_int_equal(pthread_create(&thread, NULL, fail_otherwise, &right), 0);
+    pthread_join(thread, NULL);
+    assert_true(right);
+    assert_non_null(strstr(slackline_error(), "microbatches must be"));
+}
+
 /* ---- failing allocations ---- */
 
 #define STEP(call)                                                                                           \
@@ -338,6 +397,8 @@ int main(void) {
         cmocka_unit_test(a_plan_says_where_its_time_goes),
         cmocka_unit_test(all_schedules_have_names),
         cmocka_unit_test(two_threads_plan_the_same_problem_at_once),
+        cmocka_unit_test(two_searches_run_at_once),
+        cmocka_unit_test(each_thread_has_its_own_error),
         cmocka_unit_test(every_failed_allocation_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
