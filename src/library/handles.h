@@ -29,4 +29,16 @@ struct slackline_plan {
 /** The public status of one of ours; the error text is the same. */
 slackline_status sl_library_status(sl_status status);
 
+/** Marks the stages of a problem that has just been read or copied. */
+sl_status sl_library_mark(slackline_problem *problem);
+
+/** Ends a text that open_memstream began (`out` NULL: it failed): *length is its length then. Leaves *text
+ * NULL unless all went well, else writes *size where that is wanted. */
+slackline_status sl_library_close_text(FILE *out, sl_status status, char **text, const size_t *length,
+                                       size_t *size);
+
+/** A plan of `order` for a copy of `problem`, with the best bound. */
+slackline_status sl_library_plan_of(const sl_problem *problem, const sl_order *order, const char *name,
+                                    slackline_plan **plan);
+
 #endif

@@ -1,15 +1,9 @@
 #include "base/memory.h"
 #include "library/handles.h"
-#include "plan/draw/html.h"
-#include "plan/draw/svg.h"
-#include "plan/draw/trace.h"
-#include "plan/lower/comms_csv.h"
-#include "plan/pipeline/csv.h"
 #include "plan/search/attribute.h"
 #include "plan/timing/jitter.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 SL_PUBLIC void slackline_plan_free(slackline_plan *plan) {
     if (!plan)
@@ -25,9 +19,12 @@ SL_PUBLIC void slackline_plan_summary(const slackline_plan *plan, slackline_summ
                                    .why = p->why,
                                    .makespan_ns = p->makespan,
                                    .span_ns = p->span,
+                                   .ideal_ns = p->ideal,
                                    .bound_ns = p->bound,
                                    .gap = sl_plan_gap(p),
                                    .bubble = sl_timeline_bubble(&p->timeline),
+                                   .dependency_loss_ns = p->dependency_loss,
+                                   .blocking_loss_ns = p->blocking_loss,
                                    .memory_ok = p->memory_ok,
                                    .solve_ns = p->solve};
 }
@@ -40,6 +37,13 @@ static slackline_op public_op(const sl_op *op) {
                           .paired = op->paired};
 }
 
+/* What stands for an op that is not there. */
+static const slackline_op no_op = {.stage = -1, .microbatch = -1, .kind = -1};
+
+static int has_rank(const slackline_plan *plan, int rank) {
+    return rank >= 0 && rank < plan->problem.ranks;
+}
+
 SL_PUBLIC size_t slackline_plan_spans(const slackline_plan *plan) {
     return (size_t)plan->plan.timeline.spans + (size_t)plan->plan.timeline.collectives;
 }
@@ -47,9 +51,43 @@ SL_PUBLIC size_t slackline_plan_spans(const slackline_plan *plan) {
 SL_PUBLIC slackline_span slackline_plan_span(const slackline_plan *plan, size_t index) {
     const sl_timeline *t = &plan->plan.timeline;
     size_t ops = (size_t)t->spans;
+    if (index >= slackline_plan_spans(plan))
+        return (slackline_span){.rank = -1, .op = no_op};
     const sl_span *span = index < ops ? &t->span[index] : &t->collective[index - ops];
     return (slackline_span){
         .rank = span->rank, .op = public_op(&span->op), .start_ns = span->start, .end_ns = span->end};
+}
+
+typedef struct start {
+    sl_time time;
+    int32_t rank;
+    size_t index;
+} start;
+
+static int earlier(const void *left, const void *right) {
+    const start *a = left, *b = right;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+SL_PUBLIC slackline_status slackline_plan_start_order(const slackline_plan *plan, size_t *index) {
+    size_t count = slackline_plan_spans(plan);
+    start *starts;
+    sl_status status = sl_alloc(&starts, count, sizeof *starts);
+    if (status != SL_OK)
+        return sl_library_status(status);
+    for (size_t i = 0; i < count; i++) {
+        slackline_span span = slackline_plan_span(plan, i);
+        starts[i] = (start){.time = span.start_ns, .rank = span.rank, .index = i};
+    }
+    qsort(starts, count, sizeof *starts, earlier);
+    for (size_t i = 0; i < count; i++)
+        index[i] = starts[i].index;
+    sl_free(starts);
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC size_t slackline_plan_transfers(const slackline_plan *plan) {
@@ -57,6 +95,8 @@ SL_PUBLIC size_t slackline_plan_transfers(const slackline_plan *plan) {
 }
 
 SL_PUBLIC slackline_transfer slackline_plan_transfer(const slackline_plan *plan, size_t index) {
+    if (index >= slackline_plan_transfers(plan))
+        return (slackline_transfer){.from = -1, .to = -1, .op = no_op};
     const sl_transfer *t = &plan->plan.timeline.transfer[index];
     return (slackline_transfer){.from = t->from,
                                 .to = t->to,
@@ -67,23 +107,34 @@ SL_PUBLIC slackline_transfer slackline_plan_transfer(const slackline_plan *plan,
 }
 
 SL_PUBLIC int slackline_plan_ops(const slackline_plan *plan, int rank) {
-    return rank >= 0 && rank < plan->problem.ranks ? plan->plan.order.count[rank] : 0;
+    return has_rank(plan, rank) ? plan->plan.order.count[rank] : 0;
 }
 
 SL_PUBLIC slackline_op slackline_plan_op(const slackline_plan *plan, int rank, int position) {
-    return public_op(&plan->plan.order.ops[rank][position]);
+    return position >= 0 && position < slackline_plan_ops(plan, rank)
+               ? public_op(&plan->plan.order.ops[rank][position])
+               : no_op;
 }
 
 SL_PUBLIC int slackline_plan_warmup(const slackline_plan *plan, int rank) {
-    return plan->plan.warmup[rank];
+    return has_rank(plan, rank) ? plan->plan.warmup[rank] : 0;
 }
 
 SL_PUBLIC double slackline_plan_peak_memory(const slackline_plan *plan, int rank) {
-    return plan->plan.peak_memory[rank];
+    return has_rank(plan, rank) ? plan->plan.peak_memory[rank] : 0;
+}
+
+/* Rank `link` and the next one. */
+static int has_link(const slackline_plan *plan, int link) {
+    return link >= 0 && link < plan->problem.ranks - 1;
+}
+
+SL_PUBLIC int slackline_plan_slack(const slackline_plan *plan, int link) {
+    return has_link(plan, link) ? plan->plan.warmup[link] - plan->plan.warmup[link + 1] : 0;
 }
 
 SL_PUBLIC int64_t slackline_plan_tolerance(const slackline_plan *plan, int link) {
-    return sl_plan_tolerance(&plan->problem, &plan->plan, link);
+    return has_link(plan, link) ? sl_plan_tolerance(&plan->problem, &plan->plan, link) : 0;
 }
 
 /* ---- more about it ---- */
@@ -122,7 +173,11 @@ SL_PUBLIC slackline_status slackline_plan_explain(slackline_plan *plan, slacklin
 }
 
 SL_PUBLIC double slackline_plan_link_cost(const slackline_plan *plan, int index, int *from, int *to) {
-    const sl_link_cost *link = &plan->plan.attribution->link[index];
+    const sl_attribution *a = plan->plan.attribution;
+    *from = *to = -1;
+    if (!a || index < 0 || index >= a->links)
+        return 0;
+    const sl_link_cost *link = &a->link[index];
     *from = link->from;
     *to = link->to;
     return link->cost;
@@ -130,52 +185,13 @@ SL_PUBLIC double slackline_plan_link_cost(const slackline_plan *plan, int index,
 
 SL_PUBLIC double slackline_plan_op_cost(const slackline_plan *plan, int index, int *stage,
                                         slackline_kind *kind) {
-    const sl_op_cost *op = &plan->plan.attribution->op[index];
+    const sl_attribution *a = plan->plan.attribution;
+    *stage = -1;
+    *kind = SLACKLINE_F;
+    if (!a || index < 0 || index >= a->ops)
+        return 0;
+    const sl_op_cost *op = &a->op[index];
     *stage = op->stage;
     *kind = (slackline_kind)op->kind;
     return op->cost;
-}
-
-/* ---- as text ---- */
-
-static sl_status draw(const slackline_plan *plan, FILE *out) {
-    const sl_timeline *timeline = &plan->plan.timeline;
-    const char *title = plan->plan.schedule;
-    return sl_draw_svg(&timeline, &title, 1, out);
-}
-
-static sl_status write_to(const slackline_plan *plan, const char *format, FILE *out) {
-    if (strcmp(format, "json") == 0)
-        return sl_plan_write_json(&plan->problem, &plan->plan, out);
-    if (strcmp(format, "csv") == 0)
-        return sl_order_write_csv(&plan->problem, &plan->plan.order, out);
-    if (strcmp(format, "csv-comms") == 0)
-        return sl_program_write_csv(&plan->problem, &plan->plan.order, &plan->plan.program, out);
-    if (strcmp(format, "svg") == 0)
-        return draw(plan, out);
-    if (strcmp(format, "html") == 0)
-        return sl_draw_html(&plan->problem, &plan->plan, plan->plan.schedule, out);
-    if (strcmp(format, "trace") == 0)
-        return sl_trace_plan(&plan->problem, &plan->plan.program, &plan->plan.timeline, out);
-    return sl_error(SL_EINVAL, "'%s' is no form of a plan; there are json, csv, csv-comms, svg, html, trace",
-                    format);
-}
-
-SL_PUBLIC slackline_status slackline_plan_write(const slackline_plan *plan, const char *format, char **text,
-                                                size_t *size) {
-    size_t length = 0;
-    *text = NULL;
-    FILE *out = open_memstream(text, &length);
-    if (!out)
-        return sl_library_status(sl_error(SL_ENOMEM, "out of memory for the plan's text"));
-    sl_status status = write_to(plan, format, out);
-    if (fclose(out) != 0 && status == SL_OK)
-        status = sl_error(SL_ENOMEM, "out of memory for the plan's text");
-    if (status != SL_OK) {
-        free(*text);
-        *text = NULL;
-    } else if (size) {
-        *size = length;
-    }
-    return sl_library_status(status);
 }

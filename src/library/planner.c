@@ -62,14 +62,14 @@ SL_PUBLIC void slackline_planner_set_exact(slackline_planner *planner, int wante
 
 /* ---- making plans ---- */
 
-static sl_status begin(const slackline_problem *problem, slackline_plan **plan) {
+static sl_status begin(const sl_problem *problem, slackline_plan **plan) {
     *plan = NULL;
-    double total = sl_problem_total_ms(&problem->problem);
+    double total = sl_problem_total_ms(problem);
     if (total > SL_MAX_TOTAL_MS)
         return sl_error(SL_EINVAL, "all ops and messages in a row take %g ms; at most %g", total,
                         (double)SL_MAX_TOTAL_MS);
     SL_TRY(sl_alloc(plan, 1, sizeof **plan));
-    return sl_problem_copy(&problem->problem, &(*plan)->problem);
+    return sl_problem_copy(problem, &(*plan)->problem);
 }
 
 static slackline_status end(sl_status status, slackline_plan **plan) {
@@ -88,15 +88,23 @@ SL_PUBLIC slackline_status slackline_planner_plan(const slackline_planner *plann
                                .seed = planner->seed,
                                .threads = planner->threads,
                                .exact = planner->exact};
-    sl_status status = begin(problem, plan);
+    sl_status status = begin(&problem->problem, plan);
     if (status == SL_OK)
         status = sl_plan_problem(&(*plan)->problem, &options, &(*plan)->plan);
     return end(status, plan);
 }
 
-static sl_status time_order(const sl_order *order, slackline_plan *plan) {
-    SL_TRY(sl_plan_of_order(&plan->problem, order, "given", &plan->plan));
+static sl_status time_order(const sl_order *order, const char *name, slackline_plan *plan) {
+    SL_TRY(sl_plan_of_order(&plan->problem, order, name, &plan->plan));
     return sl_plan_prove(&plan->problem, &plan->plan);
+}
+
+slackline_status sl_library_plan_of(const sl_problem *problem, const sl_order *order, const char *name,
+                                    slackline_plan **plan) {
+    sl_status status = begin(problem, plan);
+    if (status == SL_OK)
+        status = time_order(order, name, *plan);
+    return end(status, plan);
 }
 
 static sl_status copy_ops(const slackline_op *const *ops, const int *count, int ranks, sl_order *order) {
@@ -126,11 +134,11 @@ SL_PUBLIC slackline_status slackline_simulate(const slackline_problem *problem,
                                               const slackline_op *const *ops, const int *count,
                                               slackline_plan **plan) {
     sl_order order = {0};
-    sl_status status = begin(problem, plan);
+    sl_status status = begin(&problem->problem, plan);
     if (status == SL_OK)
         status = copy_ops(ops, count, problem->problem.ranks, &order);
     if (status == SL_OK)
-        status = time_order(&order, *plan);
+        status = time_order(&order, "given", *plan);
     sl_order_free(&order);
     return end(status, plan);
 }
@@ -138,11 +146,23 @@ SL_PUBLIC slackline_status slackline_simulate(const slackline_problem *problem,
 SL_PUBLIC slackline_status slackline_simulate_csv(const slackline_problem *problem, const char *file,
                                                   slackline_plan **plan) {
     sl_order order = {0};
-    sl_status status = begin(problem, plan);
+    sl_status status = begin(&problem->problem, plan);
     if (status == SL_OK)
         status = sl_order_read_csv(file, &(*plan)->problem, &order);
     if (status == SL_OK)
-        status = time_order(&order, *plan);
+        status = time_order(&order, "given", *plan);
+    sl_order_free(&order);
+    return end(status, plan);
+}
+
+SL_PUBLIC slackline_status slackline_simulate_csv_text(const slackline_problem *problem, const char *name,
+                                                       const char *csv, size_t size, slackline_plan **plan) {
+    sl_order order = {0};
+    sl_status status = begin(&problem->problem, plan);
+    if (status == SL_OK)
+        status = sl_order_parse_csv(name, csv, size, &(*plan)->problem, &order);
+    if (status == SL_OK)
+        status = time_order(&order, "given", *plan);
     sl_order_free(&order);
     return end(status, plan);
 }

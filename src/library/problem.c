@@ -1,7 +1,7 @@
 #include "base/memory.h"
 #include "library/handles.h"
 
-#include <math.h>
+#include <stdlib.h>
 
 /* ---- making ---- */
 
@@ -12,10 +12,17 @@ static sl_status wrap(slackline_problem **problem) {
     return SL_OK;
 }
 
-static sl_status make_marks(slackline_problem *problem) {
-    size_t stages = (size_t)problem->problem.stages;
+/* B of a problem that was read counts as set where it is not I + W. */
+sl_status sl_library_mark(slackline_problem *problem) {
+    const sl_problem *p = &problem->problem;
+    size_t stages = (size_t)p->stages;
     SL_TRY(sl_alloc(&problem->full_time, stages, 1));
-    return sl_alloc(&problem->full_memory, stages, 1);
+    SL_TRY(sl_alloc(&problem->full_memory, stages, 1));
+    for (size_t s = 0; s < stages; s++) {
+        problem->full_time[s] = p->time[SL_B][s] != p->time[SL_I][s] + p->time[SL_W][s];
+        problem->full_memory[s] = p->delta[SL_B][s] != p->delta[SL_I][s] + p->delta[SL_W][s];
+    }
+    return SL_OK;
 }
 
 static sl_status read_document(sl_document *document, const char *const *set, int sets,
@@ -23,7 +30,7 @@ static sl_status read_document(sl_document *document, const char *const *set, in
     for (int i = 0; i < sets; i++)
         SL_TRY(sl_document_set(document, set[i]));
     SL_TRY(sl_problem_read(document, &problem->problem));
-    return make_marks(problem);
+    return sl_library_mark(problem);
 }
 
 /* Takes the document that `status` says was read. */
@@ -82,7 +89,7 @@ static sl_status make(slackline_placement placement, int ranks, int stages, int 
     SL_TRY(wrap(problem));
     sl_status status = sl_problem_make(ranks, stages, microbatches, &(*problem)->problem);
     if (status == SL_OK)
-        status = make_marks(*problem);
+        status = sl_library_mark(*problem);
     if (status == SL_OK)
         (*problem)->problem.placement = (sl_placement)placement;
     return status;
@@ -93,11 +100,31 @@ SL_PUBLIC slackline_status slackline_problem_make(slackline_placement placement,
     slackline_problem *made = NULL;
     int each = placement == SLACKLINE_LINEAR ? 1 : 2;
     *problem = NULL;
-    if (stages == 0 && ranks <= SL_MAX_RANKS)
+    if (stages == 0 && ranks > 0 && ranks <= SL_MAX_RANKS)
         stages = each * ranks;
     sl_status status = make(placement, ranks, stages, microbatches, &made);
     if (status == SL_OK)
         *problem = made;
+    else
+        slackline_problem_free(made);
+    return sl_library_status(status);
+}
+
+SL_PUBLIC slackline_status slackline_problem_copy(const slackline_problem *problem,
+                                                  slackline_problem **copy) {
+    *copy = NULL;
+    slackline_problem *made = NULL;
+    sl_status status = wrap(&made);
+    if (status == SL_OK)
+        status = sl_problem_copy(&problem->problem, &made->problem);
+    if (status == SL_OK)
+        status = sl_library_mark(made);
+    for (int s = 0; s < problem->problem.stages && status == SL_OK; s++) {
+        made->full_time[s] = problem->full_time[s];
+        made->full_memory[s] = problem->full_memory[s];
+    }
+    if (status == SL_OK)
+        *copy = made;
     else
         slackline_problem_free(made);
     return sl_library_status(status);
@@ -130,126 +157,12 @@ SL_PUBLIC int slackline_problem_rank(const slackline_problem *problem, int stage
     return stage < 0 || stage >= problem->problem.stages ? -1 : sl_problem_rank(&problem->problem, stage);
 }
 
-/* ---- filling in ---- */
-
-static sl_status check_index(const char *what, int index, int count) {
-    return index >= 0 && index < count
-               ? SL_OK
-               : sl_error(SL_EINVAL, "there is no %s %d: they count from 0 to %d", what, index, count - 1);
-}
-
-static sl_status check_time(const char *what, int64_t time, int64_t most_ms) {
-    return time >= 0 && time <= most_ms * SL_MS
-               ? SL_OK
-               : sl_error(SL_EINVAL, "%s must be from 0 to %lld ns, got %lld", what,
-                          (long long)(most_ms * SL_MS), (long long)time);
-}
-
-static sl_status check_op(const slackline_problem *problem, int stage, slackline_kind kind) {
-    if (kind < SLACKLINE_F || kind > SLACKLINE_B)
-        return sl_error(SL_EINVAL, "there is no op of kind %d", (int)kind);
-    if (problem->problem.layers)
-        return sl_error(SL_EINVAL, "the stages of this problem are cut from layers");
-    return check_index("stage", stage, problem->problem.stages);
-}
-
-static sl_status set_time(slackline_problem *problem, int stage, slackline_kind kind, int64_t time) {
-    sl_problem *p = &problem->problem;
-    SL_TRY(check_op(problem, stage, kind));
-    SL_TRY(check_time(sl_op_name((int)kind), time, (int64_t)SL_MAX_OP_MS * (kind == SLACKLINE_B ? 2 : 1)));
-    p->time[kind][stage] = time;
-    if (kind == SLACKLINE_B)
-        problem->full_time[stage] = 1;
-    if (!problem->full_time[stage])
-        p->time[SL_B][stage] = p->time[SL_I][stage] + p->time[SL_W][stage];
-    return SL_OK;
-}
-
-SL_PUBLIC slackline_status slackline_problem_set_time(slackline_problem *problem, int stage,
-                                                      slackline_kind kind, int64_t time_ns) {
-    return sl_library_status(set_time(problem, stage, kind, time_ns));
-}
-
-static sl_status set_memory(slackline_problem *problem, int stage, slackline_kind kind, double delta) {
-    sl_problem *p = &problem->problem;
-    SL_TRY(check_op(problem, stage, kind));
-    if (!(fabs(delta) <= 2 * SL_MAX_MEMORY))
-        return sl_error(SL_EINVAL, "a change of memory must be within %g, got %g", 2 * SL_MAX_MEMORY, delta);
-    p->delta[kind][stage] = delta;
-    if (kind == SLACKLINE_B)
-        problem->full_memory[stage] = 1;
-    if (!problem->full_memory[stage])
-        p->delta[SL_B][stage] = p->delta[SL_I][stage] + p->delta[SL_W][stage];
-    return SL_OK;
-}
-
-SL_PUBLIC slackline_status slackline_problem_set_memory(slackline_problem *problem, int stage,
-                                                        slackline_kind kind, double delta) {
-    return sl_library_status(set_memory(problem, stage, kind, delta));
-}
-
-/* What no rank can hold stands for no limit, once one of them has one. */
-static sl_status set_limit(slackline_problem *problem, int rank, double limit) {
-    sl_problem *p = &problem->problem;
-    SL_TRY(check_index("rank", rank, p->ranks));
-    if (!(limit >= 0 && limit <= SL_MAX_MEMORY))
-        return sl_error(SL_EINVAL, "a memory limit must be from 0 to %g, got %g", SL_MAX_MEMORY, limit);
-    if (p->layers)
-        return sl_error(SL_EINVAL, "the stages of this problem are cut from layers");
-    if (!p->limit) {
-        SL_TRY(sl_alloc(&p->limit, (size_t)p->ranks, sizeof *p->limit));
-        for (int r = 0; r < p->ranks; r++)
-            p->limit[r] = SL_MAX_MEMORY * SL_MAX_OPS;
-    }
-    p->limit[rank] = limit;
-    return SL_OK;
-}
-
-SL_PUBLIC slackline_status slackline_problem_set_limit(slackline_problem *problem, int rank, double limit) {
-    return sl_library_status(set_limit(problem, rank, limit));
-}
-
-static sl_status set_link(sl_problem *p, int from, int to, int64_t latency, int64_t transfer) {
-    SL_TRY(check_index("rank", from, p->ranks));
-    SL_TRY(check_index("rank", to, p->ranks));
-    SL_TRY(check_time("latency", latency, (int64_t)SL_MAX_OP_MS));
-    SL_TRY(check_time("transfer", transfer, (int64_t)SL_MAX_OP_MS));
-    if (from == to)
-        return sl_error(SL_EINVAL, "a link joins two different ranks, not rank %d with itself", from);
-    p->link[from * p->ranks + to] = (sl_link){.latency = latency, .transfer = transfer};
-    return SL_OK;
-}
-
-SL_PUBLIC slackline_status slackline_problem_set_link(slackline_problem *problem, int from, int to,
-                                                      int64_t latency_ns, int64_t transfer_ns) {
-    return sl_library_status(set_link(&problem->problem, from, to, latency_ns, transfer_ns));
-}
-
-static sl_status set_collectives(sl_problem *p, int stage, int64_t gather, int64_t reduce) {
-    SL_TRY(check_index("stage", stage, p->stages));
-    SL_TRY(check_time("gather", gather, (int64_t)SL_MAX_OP_MS));
-    SL_TRY(check_time("reduce", reduce, (int64_t)SL_MAX_OP_MS));
-    p->gather[stage] = gather;
-    p->reduce[stage] = reduce;
-    return SL_OK;
-}
-
-SL_PUBLIC slackline_status slackline_problem_set_collectives(slackline_problem *problem, int stage,
-                                                             int64_t gather_ns, int64_t reduce_ns) {
-    return sl_library_status(set_collectives(&problem->problem, stage, gather_ns, reduce_ns));
-}
-
-static sl_status set_regime(sl_problem *p, slackline_regime regime, int queue) {
-    if (regime < SLACKLINE_DECOUPLED || regime > SLACKLINE_BATCHED)
-        return sl_error(SL_EINVAL, "there is no communication regime %d", (int)regime);
-    if (queue < 1 || queue > 65536)
-        return sl_error(SL_EINVAL, "queue must be from 1 to 65536, got %d", queue);
-    p->communication = (sl_regime)regime;
-    p->queue = queue;
-    return SL_OK;
-}
-
-SL_PUBLIC slackline_status slackline_problem_set_regime(slackline_problem *problem, slackline_regime regime,
-                                                        int queue) {
-    return sl_library_status(set_regime(&problem->problem, regime, queue));
+SL_PUBLIC slackline_status slackline_problem_write(const slackline_problem *problem, char **text,
+                                                   size_t *size) {
+    size_t length = 0;
+    *text = NULL;
+    FILE *out = open_memstream(text, &length);
+    sl_status status =
+        out ? sl_problem_write(&problem->problem, out) : sl_error(SL_ENOMEM, "out of memory for the problem");
+    return sl_library_close_text(out, status, text, &length, size);
 }

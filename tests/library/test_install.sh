@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The library as a user gets it: installed, found by pkg-config, compiled as C and C++, run; only slackline_ is visible.
+# The library as a user gets it: installed, found by pkg-config and by CMake, compiled as C and as C++, run; only slackline_
+# names are visible.
 set -u
 build=$1 source=$2
-for tool in cc pkg-config cmake nm; do
+for tool in cc g++ pkg-config cmake nm; do
     command -v $tool >/dev/null || { echo "skipped: $tool is missing"; exit 77; }
 done
 if grep -q '^SL_SANITIZE:.*=\(ON\|thread\)' "$build/CMakeCache.txt"; then
@@ -13,39 +14,95 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }
 
-cmake --install "$build" --prefix "$folder/usr" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "install"; }
+# Not the prefix that was configured, and moved afterwards: nothing installed may know where it was.
+cmake --install "$build" --prefix "$folder/first" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "install"; }
+mv "$folder/first" "$folder/usr"
 config=$(find "$folder/usr" -name slackline.pc)
 [ -n "$config" ] || fail "no slackline.pc"
-# the prefix that was configured is not the one installed to here
-flags() { PKG_CONFIG_PATH=$(dirname "$config") pkg-config --define-variable=prefix="$folder/usr" "$@" slackline; }
-libraries=$(dirname "$(find "$folder/usr" -name 'libslackline.so')")
-strict="-Wall -Wextra -Wpedantic -Wconversion -Werror"
+export PKG_CONFIG_PATH=${config%/*}
+libraries=$(pkg-config --variable=libdir slackline)
+version=$(pkg-config --modversion slackline)
+strict="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
+example=$source/examples/library/plan.c
+promise="410.0 ms, bound 410.0 ms, gap 0.00 %" # 390 ms and the link's 20 ms
 
-cc -std=c11 $strict -I"$folder/usr/include" "$source/examples/library/plan.c" -L"$libraries" -lslackline -o "$folder/plan" ||
-    fail "the example does not compile"
-flags --libs | grep -q -- "-lslackline" || fail "pkg-config does not name the library"
-said=$(LD_LIBRARY_PATH=$libraries "$folder/plan") || fail "the example fails: $said"
-echo "$said" | head -1 | grep -q "410.0 ms, bound 410.0 ms, gap 0.00 %" || fail "the example says: $said"
+# shellcheck disable=SC2046,SC2086
+cc -std=c11 $strict "$example" $(pkg-config --cflags --libs slackline) -o "$folder/plan" || fail "the example does not compile"
+said=$(LD_LIBRARY_PATH=$libraries "$folder/plan" 2>"$folder/errors") || fail "the example fails: $said $(cat "$folder/errors")"
+[ ! -s "$folder/errors" ] || fail "something writes to standard error: $(cat "$folder/errors")"
+echo "$said" | head -1 | grep -q "$promise" || fail "the example says: $said"
 
-# statically, without the shared library in sight
+# The page's own example: 390 ms and the link's 60.
+sed -n '/^```c$/,/^```$/p' "$source/docs/library.md" | grep -v '^```' >"$folder/page.c"
+# shellcheck disable=SC2046,SC2086
+cc -std=c11 $strict "$folder/page.c" $(pkg-config --cflags --libs slackline) -o "$folder/page" || fail "docs/library.md does not compile"
+said=$(cd "$source" && LD_LIBRARY_PATH=$libraries "$folder/page")
+echo "$said" | head -1 | grep -q ": 450 ms, gap 0$" || fail "docs/library.md says: $said"
+[ "$(echo "$said" | wc -l)" = 5 ] || fail "docs/library.md prints no order: $said"
+
+# The other example: the swap and the return with their times, 390 + 60 and 390 ms.
+# shellcheck disable=SC2046,SC2086
+cc -std=c11 $strict "${example%/*}/adapt.c" $(pkg-config --cflags --libs slackline) -o "$folder/adapt" || fail "adapt.c does not compile"
+said=$(LD_LIBRARY_PATH=$libraries "$folder/adapt") || fail "adapt.c fails: $said"
+[ "$(echo "$said" | grep -o 'from now on adaptra, .*' | tr '\n' ' ')" = "from now on adaptra, 450.0 ms from now on adaptra, 390.0 ms " ] ||
+    fail "adapt.c says: $said"
+
+# Statically, without the shared library in sight.
 mkdir "$folder/static" && cp "$libraries/libslackline.a" "$folder/static/"
-cc -std=c11 -I"$folder/usr/include" "$source/examples/library/plan.c" -L"$folder/static" -lslackline -lyaml -ljansson -lm -lpthread \
-    -o "$folder/static/plan" || fail "the archive does not link"
-[ "$("$folder/static/plan" | head -1)" = "$(echo "$said" | head -1)" ] || fail "the archive plans otherwise"
+# shellcheck disable=SC2046
+cc -std=c11 "$example" $(pkg-config --cflags slackline) -L"$folder/static" $(pkg-config --static --libs-only-l slackline) -o "$folder/static/plan" ||
+    fail "the archive does not link"
+echo "$("$folder/static/plan")" | head -1 | grep -q "$promise" || fail "the archive plans otherwise"
 
-if command -v g++ >/dev/null; then
-    printf '#include <slackline/slackline.h>\nint main() { return slackline_version()[0] == 0; }\n' >"$folder/plan.cc"
-    g++ -std=c++17 $strict -I"$folder/usr/include" "$folder/plan.cc" -L"$libraries" -lslackline -o "$folder/cpp" || fail "C++"
-    LD_LIBRARY_PATH=$libraries "$folder/cpp" || fail "the C++ program fails"
-else
-    echo "note: g++ is missing, the header was not tried in C++"
-fi
-
-others=$(nm -D --defined-only "$libraries/libslackline.so" | awk '{print $3}' | grep -v '^slackline_')
-[ -z "$others" ] || fail "also visible: $others"
-declared=$(grep -o 'slackline_[a-z_]*(' "$source/include/slackline/slackline.h" | tr -d '(' | sort -u)
-for name in $declared; do
-    nm -D --defined-only "$libraries/libslackline.so" | grep -qw "$name" || fail "$name is declared, but not in the library"
+# Every header by itself, in C and in C++, and the whole in a C++ program.
+for header in "$folder"/usr/include/slackline/*.h; do
+    name=${header##*/}
+    echo "#include <slackline/$name>" >"$folder/alone.c"
+    # shellcheck disable=SC2046,SC2086
+    cc -std=c11 $strict $(pkg-config --cflags slackline) -fsyntax-only "$folder/alone.c" || fail "$name in C"
+    # shellcheck disable=SC2046,SC2086
+    g++ -std=c++17 $strict -Wold-style-cast $(pkg-config --cflags slackline) -fsyntax-only -x c++ "$folder/alone.c" || fail "$name in C++"
 done
-"$folder/usr/bin/slackline" --version | grep -q slackline || fail "the installed command"
+cat >"$folder/plan.cc" <<'E'
+#include <slackline/slackline.h>
+#include <cstdio>
+int main() {
+    slackline_problem *problem = nullptr;
+    if (slackline_problem_make(SLACKLINE_LINEAR, 0, 0, 1, &problem) != SLACKLINE_INVALID)
+        return 1;
+    std::printf("%d.%d.%d %s\n", SLACKLINE_VERSION_MAJOR, SLACKLINE_VERSION_MINOR, SLACKLINE_VERSION_PATCH, slackline_version());
+}
+E
+# shellcheck disable=SC2046,SC2086
+g++ -std=c++17 $strict "$folder/plan.cc" $(pkg-config --cflags --libs slackline) -o "$folder/cpp" || fail "C++"
+[ "$(LD_LIBRARY_PATH=$libraries "$folder/cpp")" = "$version $version" ] ||
+    fail "the versions of header, library and pkg-config ($version) differ: $(LD_LIBRARY_PATH=$libraries "$folder/cpp")"
+
+# From CMake, shared and static.
+mkdir "$folder/user" && cat >"$folder/user/CMakeLists.txt" <<E
+cmake_minimum_required(VERSION 3.20)
+project(user LANGUAGES C)
+find_package(slackline ${version%.*} CONFIG REQUIRED)
+foreach(kind slackline slackline_static)
+  add_executable(\${kind}_user $example)
+  target_link_libraries(\${kind}_user PRIVATE slackline::\${kind})
+endforeach()
+E
+{ cmake -S "$folder/user" -B "$folder/user/build" -DCMAKE_PREFIX_PATH="$folder/usr" && cmake --build "$folder/user/build"; } >"$folder/log" 2>&1 ||
+    { cat "$folder/log"; fail "find_package(slackline)"; }
+for kind in slackline slackline_static; do
+    "$folder/user/build/${kind}_user" | head -1 | grep -q "$promise" || fail "slackline::$kind plans otherwise"
+done
+
+# Visible are the declared functions and nothing else; nothing of MPI, CUDA or Redis is needed.
+nm -D --defined-only "$libraries/libslackline.so" | awk '{print $3}' | sort >"$folder/visible"
+cat "$source"/include/slackline/*.h | sed 's@/\*.*@@' | grep -o '\bslackline_[a-z_]*(' | tr -d '(' | sort -u >"$folder/declared"
+# comments name functions too: what they name must be there all the same
+diff "$folder/declared" "$folder/visible" >"$folder/log" || { cat "$folder/log"; fail "declared (<) is not what is visible (>)"; }
+[ "$(wc -l <"$folder/visible")" -gt 40 ] || fail "only $(wc -l <"$folder/visible") functions"
+if command -v readelf >/dev/null; then
+    readelf -d "$libraries/libslackline.so" | grep -q "SONAME.*libslackline\.so\.${version%.*}\]" || fail "SONAME"
+    readelf -d "$libraries/libslackline.so" | grep NEEDED | grep -qiE 'mpi|cuda|redis|dnnl' && fail "it needs more than it says"
+fi
+"$folder/usr/bin/slackline" --version | grep -q "$version" || fail "the installed command"
 echo passed

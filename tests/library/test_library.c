@@ -1,20 +1,11 @@
 /* The public library: what its header promises, two planners at once, and every allocation failing once. */
-#include "check.h"
+#include "library/check_library.h"
 
 #include "base/memory.h"
 #include <pthread.h>
-#include <slackline/slackline.h>
-
-static const int64_t ms = 1000000;
 
 static const char text[] = "pipeline:\n  ranks: 4\n  microbatches: 12\n  times_ms: {F: 10, I: 10, W: 10}\n"
                            "  links: {list: [{between: [0, 1], latency_ms: 0}]}\n";
-
-#define works(call)                                                                                          \
-    do {                                                                                                     \
-        if ((call) != SLACKLINE_OK)                                                                          \
-            fail_msg("%s: %s", #call, slackline_error());                                                    \
-    } while (0)
 
 static void make(slackline_problem **problem) {
     works(slackline_problem_make(SLACKLINE_LINEAR, 4, 0, 12, problem));
@@ -231,28 +222,153 @@ static void two_threads_plan_the_same_problem_at_once(void **state) {
     slackline_problem_free(problem);
 }
 
-/* ---- failing allocations ---- */
-
-static slackline_status whole_session(void) {
-    static const char *const set[] = {"pipeline.links.list.0.latency_ms=20"};
-    slackline_problem *problem = NULL;
-    slackline_planner *planner = NULL;
-    slackline_plan *plan = NULL;
-    slackline_status status = slackline_problem_parse("p", text, set, 1, &problem);
-    if (status == SLACKLINE_OK)
-        status = slackline_planner_make(&planner);
-    if (status == SLACKLINE_OK) {
-        slackline_planner_set_exact(planner, 0);
-        status = slackline_planner_plan(planner, problem, &plan);
-    }
-    if (status == SLACKLINE_OK) {
-        slackline_summary summary;
-        slackline_plan_summary(plan, &summary);
-        assert_int_equal(summary.makespan_ns, 410 * ms);
-    }
+/* The stages' times differ and nothing is proven soon, so the search's own threads run; the thread sanitizer
+ * watches. How far either comes is a matter of time. */
+static void *search_once(void *argument) {
+    task *t = argument;
+    slackline_plan *plan;
+    slackline_summary summary;
+    t->failed = slackline_planner_plan(t->planner, t->problem, &plan) != SLACKLINE_OK;
+    if (t->failed)
+        return NULL;
+    slackline_plan_summary(plan, &summary);
+    t->failed = summary.makespan_ns < summary.bound_ns || !summary.memory_ok;
     slackline_plan_free(plan);
+    return NULL;
+}
+
+static void two_searches_run_at_once(void **state) {
+    (void)state;
+    static const char uneven[] =
+        "pipeline:\n  ranks: 4\n  microbatches: 6\n  placement: wave\n"
+        "  times_ms: {F: [7, 11, 9, 13, 8, 6, 12, 10], I: 9, W: [5, 3, 8, 4, 7, 6, 5, 9]}\n"
+        "  memory: {limit: [6, 7, 6, 7]}\n"
+        "  links: {default: {latency_ms: 3, transfer_ms: 2}}\n";
+    slackline_problem *problem;
+    slackline_planner *planner;
+    task tasks[2];
+    pthread_t thread;
+    works(slackline_problem_parse("p", uneven, NULL, 0, &problem));
+    works(slackline_planner_make(&planner));
+    works(slackline_planner_set_time_limit(planner, 0.2));
+    works(slackline_planner_set_threads(planner, 2));
+    slackline_planner_set_exact(planner, 0);
+    tasks[0] = tasks[1] = (task){.problem = problem, .planner = planner};
+    assert_int_equal(pthread_create(&thread, NULL, search_once, &tasks[0]), 0);
+    search_once(&tasks[1]);
+    pthread_join(thread, NULL);
+    assert_true(!tasks[0].failed && !tasks[1].failed);
     slackline_planner_free(planner);
     slackline_problem_free(problem);
+}
+
+static void *fail_otherwise(void *argument) {
+    slackline_problem *problem;
+    *(int *)argument = slackline_problem_make(SLACKLINE_LINEAR, 0, 0, 1, &problem) == SLACKLINE_INVALID &&
+                       strstr(slackline_error(), "ranks must be") != NULL;
+    return NULL;
+}
+
+static void each_thread_has_its_own_error(void **state) {
+    (void)state;
+    slackline_problem *problem;
+    pthread_t thread;
+    int right = 0;
+    refuses(slackline_problem_make(SLACKLINE_LINEAR, 1, 0, 0, &problem), "microbatches must be");
+    assert_int_equal(pthread_create(&thread, NULL, fail_otherwise, &right), 0);
+    pthread_join(thread, NULL);
+    assert_true(right);
+    assert_non_null(strstr(slackline_error(), "microbatches must be"));
+}
+
+/* ---- failing allocations ---- */
+
+#define STEP(call)                                                                                           \
+    if (status == SLACKLINE_OK)                                                                              \
+    status = (call)
+
+/* What a session holds; whatever failed, all of it is freed. */
+typedef struct session {
+    slackline_problem *problem, *made, *copy;
+    slackline_planner *planner;
+    slackline_plan *plan, *again;
+    char *text;
+} session;
+
+static slackline_status fill(slackline_problem *p) {
+    static const int from[] = {0, 2}, to[] = {1, 3};
+    slackline_status status = SLACKLINE_OK;
+    STEP(slackline_problem_set_time(p, 1, SLACKLINE_F, 10 * ms));
+    STEP(slackline_problem_set_limit(p, 0, 4));
+    STEP(slackline_problem_share_links(p, from, to, 2));
+    return status;
+}
+
+static slackline_status plan_it(session *s) {
+    static const char *const set[] = {"pipeline.links.list.0.latency_ms=20"};
+    slackline_status status = slackline_problem_parse("p", text, set, 1, &s->problem);
+    STEP(slackline_problem_make(SLACKLINE_LINEAR, 4, 0, 12, &s->made));
+    STEP(fill(s->made));
+    STEP(slackline_problem_copy(s->made, &s->copy));
+    STEP(slackline_planner_make(&s->planner));
+    if (status != SLACKLINE_OK)
+        return status;
+    slackline_planner_set_exact(s->planner, 0);
+    STEP(slackline_planner_plan(s->planner, s->problem, &s->plan));
+    return status;
+}
+
+static slackline_status look_at_it(session *s) {
+    slackline_losses losses;
+    slackline_jitter jitter;
+    size_t order[4 * 36];
+    slackline_status status = slackline_plan_start_order(s->plan, order);
+    STEP(slackline_plan_explain(s->plan, &losses));
+    STEP(slackline_plan_jitter(s->plan, 2, 1, &jitter));
+    STEP(slackline_plan_write(s->plan, "csv", &s->text, NULL));
+    STEP(slackline_simulate_csv_text(s->problem, "p", s->text, strlen(s->text), &s->again));
+    static const char *const forms[] = {"text", "json", "csv-comms", "svg", "html", "trace"};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        char *written = NULL;
+        STEP(slackline_plan_write(s->plan, forms[i], &written, NULL));
+        slackline_free(written);
+    }
+    return status;
+}
+
+static slackline_status adapt_it(session *s) {
+    slackline_adaptation *adaptation = NULL;
+    slackline_problem *measured = NULL;
+    slackline_plan *plan = NULL;
+    slackline_decision decision;
+    slackline_span span = {.rank = 0, .op = {.kind = SLACKLINE_F}, .start_ns = 0, .end_ns = 10 * ms};
+    slackline_status status = slackline_adaptation_make(s->plan, NULL, &adaptation);
+    STEP(slackline_measure(s->problem, &span, 1, NULL, 0, &measured));
+    STEP(slackline_adaptation_observe(adaptation, 0, measured, &decision));
+    STEP(slackline_adaptation_plan(adaptation, &plan));
+    slackline_plan_free(plan);
+    slackline_problem_free(measured);
+    slackline_adaptation_free(adaptation);
+    return status;
+}
+
+static slackline_status whole_session(void) {
+    session s = {0};
+    slackline_status status = plan_it(&s);
+    STEP(look_at_it(&s));
+    STEP(adapt_it(&s));
+    if (status == SLACKLINE_OK) {
+        slackline_summary summary;
+        slackline_plan_summary(s.again, &summary);
+        assert_int_equal(summary.makespan_ns, 410 * ms);
+    }
+    slackline_free(s.text);
+    slackline_plan_free(s.plan);
+    slackline_plan_free(s.again);
+    slackline_planner_free(s.planner);
+    slackline_problem_free(s.problem);
+    slackline_problem_free(s.made);
+    slackline_problem_free(s.copy);
     return status;
 }
 
@@ -281,6 +397,8 @@ int main(void) {
         cmocka_unit_test(a_plan_says_where_its_time_goes),
         cmocka_unit_test(all_schedules_have_names),
         cmocka_unit_test(two_threads_plan_the_same_problem_at_once),
+        cmocka_unit_test(two_searches_run_at_once),
+        cmocka_unit_test(each_thread_has_its_own_error),
         cmocka_unit_test(every_failed_allocation_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

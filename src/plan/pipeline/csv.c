@@ -3,6 +3,9 @@
 #include "base/memory.h"
 #include "plan/pipeline/csv_read.h"
 
+#include <stdint.h>
+#include <string.h>
+
 /* ---- reading ---- */
 
 /* The order's own faults, with the cell that they came from. */
@@ -54,20 +57,42 @@ static void free_reader(sl_csv_reader *r) {
     sl_free(r->most);
 }
 
+/* Changes `content`, which has a 0 byte behind it. */
+static sl_status read_content(const char *name, char *content, size_t size, const sl_problem *problem,
+                              sl_order *order) {
+    sl_csv_reader r = {.problem = problem, .order = order, .file = name};
+    *order = (sl_order){0};
+    if (problem->parts > 1)
+        return sl_error(SL_EINVAL, "%s: the problem cuts ops into %d parts, which CSV cannot name", name,
+                        problem->parts);
+    sl_status status = read_order(&r, content, size);
+    free_reader(&r);
+    if (status != SL_OK)
+        sl_order_free(order);
+    return status;
+}
+
 sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_order *order) {
     char *content;
     size_t size;
-    sl_csv_reader r = {.problem = problem, .order = order, .file = file};
     *order = (sl_order){0};
-    if (problem->parts > 1)
-        return sl_error(SL_EINVAL, "%s: the problem cuts ops into %d parts, which CSV cannot name", file,
-                        problem->parts);
     SL_TRY(sl_file_read(file, &content, &size));
-    sl_status status = read_order(&r, content, size);
-    free_reader(&r);
+    sl_status status = read_content(file, content, size, problem, order);
     sl_free(content);
-    if (status != SL_OK)
-        sl_order_free(order);
+    return status;
+}
+
+sl_status sl_order_parse_csv(const char *name, const char *text, size_t size, const sl_problem *problem,
+                             sl_order *order) {
+    char *content;
+    *order = (sl_order){0};
+    if (size == SIZE_MAX)
+        return sl_error(SL_ENOMEM, "%s: too large", name);
+    SL_TRY(sl_alloc(&content, size + 1, 1));
+    if (size > 0)
+        memcpy(content, text, size);
+    sl_status status = read_content(name, content, size, problem, order);
+    sl_free(content);
     return status;
 }
 

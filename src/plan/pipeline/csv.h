@@ -12,6 +12,10 @@
  * problem has parts, which CSV cannot name. Free with sl_order_free. */
 sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_order *order);
 
+/** The same from `size` bytes; `name` stands for the file in errors. */
+sl_status sl_order_parse_csv(const char *name, const char *text, size_t size, const sl_problem *problem,
+                             sl_order *order);
+
 /** The compute_only form: the sequence, without idle cells. SL_ENONE as sl_order_check_csv. */
 sl_status sl_order_write_csv(const sl_problem *problem, const sl_order *order, FILE *out);
 

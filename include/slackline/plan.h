@@ -1,0 +1,150 @@
+/* Plans: a schedule of a problem, its timing, and a bound that no schedule can beat. A planner makes them, or
+ * anybody's order is checked and timed. An index, rank or link that is not there gives zeros, and -1 for what
+ * would name a stage, a rank or a kind. */
+#ifndef SLACKLINE_PLAN_H
+#define SLACKLINE_PLAN_H
+
+#include <slackline/problem.h>
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- planning ---- */
+
+typedef struct slackline_planner slackline_planner;
+typedef struct slackline_plan slackline_plan;
+
+/** The name of schedule `index` (0: auto, 1: optimal, then the families); NULL behind the last. */
+const char *slackline_schedule_name(int index);
+
+/** A planner for auto: at most a second of search, every processor, the exact solver where OR-tools is found.
+ */
+slackline_status slackline_planner_make(slackline_planner **planner);
+void slackline_planner_free(slackline_planner *planner);
+slackline_status slackline_planner_set_schedule(slackline_planner *planner, const char *name);
+/** Seconds of search for auto and optimal, 0 to 1e6; it ends earlier when the plan is proven. */
+slackline_status slackline_planner_set_time_limit(slackline_planner *planner, double seconds);
+/** Same seed, same rounds of search; how many there are depends on the time. */
+void slackline_planner_set_seed(slackline_planner *planner, uint64_t seed);
+/** 0: as many as processors, at most 8. */
+slackline_status slackline_planner_set_threads(slackline_planner *planner, int threads);
+/** Whether to ask OR-tools CP-SAT (in a child process, slackline-solver). */
+void slackline_planner_set_exact(slackline_planner *planner, int wanted);
+
+/** Plans. The plan keeps what it needs of the problem. With layers it chooses the cut too. Free with
+ * slackline_plan_free. */
+slackline_status slackline_planner_plan(const slackline_planner *planner, const slackline_problem *problem,
+                                        slackline_plan **plan);
+
+/* ---- anybody's order ---- */
+
+typedef struct slackline_op {
+    int32_t stage, microbatch;
+    int32_t kind;   /* slackline_kind */
+    int32_t part;   /* of the problem's parts; 0 where ops are whole */
+    int32_t paired; /* F: overlapped with the B behind it */
+} slackline_op;
+
+/** Checks and times an order: ops[rank][0 .. count[rank] - 1]. Over the memory limit is no error here: see
+ * memory_ok. */
+slackline_status slackline_simulate(const slackline_problem *problem, const slackline_op *const *ops,
+                                    const int *count, slackline_plan **plan);
+/** The same for an order in a CSV file of PyTorch's pipelining, compute_only or compute_comms. */
+slackline_status slackline_simulate_csv(const slackline_problem *problem, const char *file,
+                                        slackline_plan **plan);
+/** The same from `size` bytes; `name` stands for the file in errors. */
+slackline_status slackline_simulate_csv_text(const slackline_problem *problem, const char *name,
+                                             const char *csv, size_t size, slackline_plan **plan);
+
+/* ---- plans ---- */
+
+typedef struct slackline_summary {
+    const char *schedule, *why; /* owned by the plan */
+    int64_t makespan_ns;        /* from the first F to the last op or reduction */
+    int64_t span_ns;            /* largest over ranks of last end - first start */
+    int64_t ideal_ns;           /* most that a rank works */
+    int64_t bound_ns;           /* proven: no schedule of the problem is shorter */
+    double gap;                 /* (makespan - bound) / bound; 0: optimal */
+    double bubble;              /* 1 - work / (ranks * makespan) */
+    int64_t dependency_loss_ns; /* lost to links by waiting for messages, in the decoupled regime */
+    int64_t blocking_loss_ns;   /* lost more to the problem's own regime */
+    int memory_ok;
+    int64_t solve_ns; /* time spent planning */
+} slackline_summary;
+
+typedef struct slackline_span {
+    int32_t rank;
+    slackline_op op; /* collectives have microbatch -1 */
+    int64_t start_ns, end_ns;
+} slackline_span;
+
+typedef struct slackline_transfer {
+    int32_t from, to; /* ranks */
+    slackline_op op;  /* that made the message */
+    int64_t start_ns, end_ns, arrive_ns;
+} slackline_transfer;
+
+void slackline_plan_free(slackline_plan *plan);
+void slackline_plan_summary(const slackline_plan *plan, slackline_summary *summary);
+/** Ops, then collectives; ops by rank in the rank's order. */
+size_t slackline_plan_spans(const slackline_plan *plan);
+slackline_span slackline_plan_span(const slackline_plan *plan, size_t index);
+/** The indices of all spans in the order in which they start, then by rank: index[slackline_plan_spans()]. */
+slackline_status slackline_plan_start_order(const slackline_plan *plan, size_t *index);
+size_t slackline_plan_transfers(const slackline_plan *plan);
+slackline_transfer slackline_plan_transfer(const slackline_plan *plan, size_t index);
+/** How many ops a rank runs, and which at a place of its order. */
+int slackline_plan_ops(const slackline_plan *plan, int rank);
+slackline_op slackline_plan_op(const slackline_plan *plan, int rank, int position);
+/** Forwards before the first backward. */
+int slackline_plan_warmup(const slackline_plan *plan, int rank);
+double slackline_plan_peak_memory(const slackline_plan *plan, int rank);
+/** Warm-up of rank `link` less that of rank `link` + 1. */
+int slackline_plan_slack(const slackline_plan *plan, int link);
+/** Largest one-way delay that the link between ranks `link` and `link` + 1 absorbs, linear placement, ns. */
+int64_t slackline_plan_tolerance(const slackline_plan *plan, int link);
+
+/* ---- asking a plan more; what was asked also appears in its JSON ---- */
+
+typedef struct slackline_jitter {
+    int draws;
+    double mean_ns;
+    int64_t least_ns, p10_ns, p50_ns, p90_ns, p99_ns, most_ns;
+} slackline_jitter;
+
+/** The distribution of the makespan when delays jitter, over 1 to 10,000,000 draws. */
+slackline_status slackline_plan_jitter(slackline_plan *plan, int draws, uint64_t seed,
+                                       slackline_jitter *jitter);
+
+typedef struct slackline_losses {
+    int64_t work_ns;        /* of a rank, on average; all of these add up to the makespan */
+    int64_t imbalance_ns;   /* more on the busiest rank */
+    int64_t fill_ns;        /* left idle by the order, even on free links */
+    int64_t collectives_ns; /* gathers and reductions that nothing hides */
+    int64_t dependency_ns;  /* waiting for delayed messages */
+    int64_t blocking_ns;    /* ranks held by their messages */
+    int links, ops;         /* how many costs there are, see below */
+} slackline_losses;
+
+/** Where the time goes; O((links + stages) * ops). */
+slackline_status slackline_plan_explain(slackline_plan *plan, slackline_losses *losses);
+/** After slackline_plan_explain: what a millisecond more on link `index` costs the makespan, in ms. */
+double slackline_plan_link_cost(const slackline_plan *plan, int index, int *from, int *to);
+/** After slackline_plan_explain: what a millisecond more on every op of a stage and kind costs, in ms. */
+double slackline_plan_op_cost(const slackline_plan *plan, int index, int *stage, slackline_kind *kind);
+
+/** The plan as text: "text" (a chart of 100 columns), "json", "csv", "csv-comms", "svg", "html" or "trace"
+ * (docs/formats.md). *text is ended by 0 and *size (may be NULL) counts the rest; free it with
+ * slackline_free. */
+slackline_status slackline_plan_write(const slackline_plan *plan, const char *format, char **text,
+                                      size_t *size);
+/** The same to an open file, which is flushed. */
+slackline_status slackline_plan_write_to(const slackline_plan *plan, const char *format, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
