@@ -36,7 +36,7 @@ typedef struct search {
     start starts[MOST_STARTS]; /* shortest first */
     int start_count;
     int put_off;     /* laborious families that the time did not allow at the start */
-    char tried[200]; /* what the families take */
+    char tried[180]; /* what the families take */
 } search;
 
 static sl_time now(void) {
