@@ -1,8 +1,8 @@
 #include "plan/family/family.h"
 #include "base/memory.h"
+#include "plan/family/adaptra.h"
 #include "plan/family/cross_ud_sub.h"
 #include "plan/family/list.h"
-#include "plan/family/slack.h"
 #include "plan/family/static_families.h"
 
 #include <stdio.h>
@@ -63,76 +63,6 @@ static sl_status zb_h2(const sl_problem *p, sl_order *order) {
     return zero_bubble(p, 1, order);
 }
 
-/* ---- adaptra ---- */
-
-static int links_are_free(const sl_problem *p) {
-    for (int i = 0; i < p->ranks * p->ranks; i++)
-        if (p->link[i].latency > 0 || p->link[i].transfer > 0)
-            return 0;
-    return 1;
-}
-
-/* Forwards that a rank may run before its first I without passing its limit, at most all; room for that I is
- * kept where I takes memory (F leaves it, see list.c). */
-static int capacity(const sl_problem *p, int rank) {
-    double each = p->delta[SL_F][rank], input = p->delta[SL_I][rank] > 0 ? p->delta[SL_I][rank] : 0;
-    if (!p->limit)
-        return p->microbatches;
-    double room = p->limit[rank] * (1 + 1e-9) - input;
-    if (each <= 0)
-        return room >= each ? p->microbatches : 0;
-    return room < 0 ? 0 : room / each >= p->microbatches ? p->microbatches : (int)(room / each);
-}
-
-/* What no order can help: when a rank starts its last F, it holds at least what all other microbatches leave
- * behind, and that F or its I comes on top. */
-static sl_status check_room(const sl_problem *p) {
-    for (int rank = 0; p->limit && rank < p->ranks; rank++) {
-        double forward = p->delta[SL_F][rank], input = forward + p->delta[SL_I][rank],
-               kept = input + p->delta[SL_W][rank];
-        double needed = (forward > input ? forward : input) + (kept > 0 ? kept * (p->microbatches - 1) : 0);
-        if (needed > p->limit[rank] * (1 + 1e-9))
-            return sl_error(SL_ENONE, "adaptra needs memory of at least %g on rank %d, over its limit of %g",
-                            needed, rank, p->limit[rank]);
-    }
-    return SL_OK;
-}
-
-/* A rank's warm-up neither passes its own memory nor that of the rank before (Lemma 1: it never grows). */
-static void clip(const sl_problem *p, int x0, int *x) {
-    for (int rank = 0; rank < p->ranks; rank++) {
-        x[rank] = least(x[rank], least(capacity(p, rank), rank > 0 ? x[rank - 1] : x0));
-        x[rank] = x[rank] > 1 ? x[rank] : 1;
-    }
-}
-
-static void choose_warmup(const sl_problem *p, int adapted, int x0, int *x) {
-    if (adapted)
-        sl_warmup_adapted(p, x);
-    else
-        sl_warmup_balanced(p->ranks, x0, x);
-    clip(p, x0, x);
-}
-
-/* Algorithm 1 takes M / M_F for x_0, as if I freed everything. Here memory follows the deltas, so x_0 is the
- * largest that the list scheduler gets through with. Without a limit the first attempt succeeds. */
-static sl_status adaptra(const sl_problem *p, sl_order *order) {
-    int *x, adapted = !p->limit || !links_are_free(p);
-    SL_TRY(check_room(p));
-    SL_TRY(sl_alloc(&x, (size_t)p->ranks, sizeof *x));
-    sl_list_rule rule = {.warmup = x, .limited = 1};
-    sl_status status = SL_ENONE;
-    for (int x0 = capacity(p, 0) > 1 ? capacity(p, 0) : 1; x0 >= 1 && status == SL_ENONE; x0--) {
-        choose_warmup(p, adapted, x0, x);
-        if (x[0] < x0)
-            x0 = x[0];
-        status = sl_list_schedule(p, &rule, order);
-    }
-    sl_free(x);
-    return status == SL_ENONE ? sl_error(SL_ENONE, "adaptra: no schedule fits into the memory limit")
-                              : status;
-}
-
 #define LINEAR (1u << SL_LINEAR)
 #define LOOP (1u << SL_LOOP)
 #define WAVE (1u << SL_WAVE)
@@ -144,7 +74,7 @@ const sl_family sl_families[] = {
     {"zb-h1", 0, LINEAR, zb_h1, "backward in two halves, memory of 1f1b (Zero Bubble)"},
     {"zb-h2", 0, LINEAR, zb_h2,
      "backward in two halves, no bubble for equal times, twice the memory (Zero Bubble)"},
-    {"adaptra", 0, LINEAR, adaptra,
+    {"adaptra", 0, LINEAR, sl_family_adaptra,
      "warm-up by slack against slow links, then I before F before W (Adaptra)"},
     {"interleaved-1f1b", 0, LOOP, sl_family_interleaved,
      "1f1b with several stages a rank, in groups of microbatches (Megatron)"},

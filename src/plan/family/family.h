@@ -1,9 +1,4 @@
-/* Schedule families: a family is a name and a rule that gives an order for a problem.
- *
- * adaptra plans for the links that the problem has: with all links free it is the initial plan (algorithm 1
- * from the memory limit, without a limit algorithm 2 with zero delays), with delays the adapted one
- * (algorithm 2, kept within the memory limit); both then run the event-driven B > F > W list schedule
- * (algorithms 3 and 4). */
+/* Schedule families: a family is a name and a rule that gives an order for a problem. */
 #ifndef SL_PLAN_FAMILY_FAMILY_H
 #define SL_PLAN_FAMILY_FAMILY_H
 

@@ -25,7 +25,8 @@ typedef struct sl_list_rule {
     const int64_t *key; /* instead of kinds and tie: the least first; [stage][F I W][k-th microbatch of the
                            stage], stages one behind the other with problem->microbatches places each; NULL:
                            none */
-    int64_t patience; /* with keys: a rank waits this long (ns) for an op of lower key before a W; 0: never */
+    int64_t patience; /* a rank waits this long (ns) for an op that goes before W instead of beginning one; 0:
+                         never */
 } sl_list_rule;
 
 /** The order that the rule gives with F, I and W of `problem`. SL_ENONE when the ranks get stuck (the quota

@@ -1,0 +1,135 @@
+#include "plan/family/adaptra.h"
+#include "base/memory.h"
+#include "plan/family/list.h"
+#include "plan/family/slack.h"
+#include "plan/lower/program.h"
+#include "plan/timing/replay.h"
+
+#define MOST_OPS 4000 /* that the other rules are tried for */
+
+static int least(int a, int b) {
+    return a < b ? a : b;
+}
+
+static int links_are_free(const sl_problem *p) {
+    for (int i = 0; i < p->ranks * p->ranks; i++)
+        if (p->link[i].latency > 0 || p->link[i].transfer > 0)
+            return 0;
+    return 1;
+}
+
+/* Forwards that a rank may run before its first I without passing its limit, at most all; room for that I is
+ * kept where I takes memory (F leaves it, see list.c). */
+static int capacity(const sl_problem *p, int rank) {
+    double each = p->delta[SL_F][rank], input = p->delta[SL_I][rank] > 0 ? p->delta[SL_I][rank] : 0;
+    if (!p->limit)
+        return p->microbatches;
+    double room = p->limit[rank] * (1 + 1e-9) - input;
+    if (each <= 0)
+        return room >= each ? p->microbatches : 0;
+    return room < 0 ? 0 : room / each >= p->microbatches ? p->microbatches : (int)(room / each);
+}
+
+/* What no order can help: when a rank starts its last F, it holds at least what all other microbatches leave
+ * behind, and that F or its I comes on top. */
+static sl_status check_room(const sl_problem *p) {
+    for (int rank = 0; p->limit && rank < p->ranks; rank++) {
+        double forward = p->delta[SL_F][rank], input = forward + p->delta[SL_I][rank],
+               kept = input + p->delta[SL_W][rank];
+        double needed = (forward > input ? forward : input) + (kept > 0 ? kept * (p->microbatches - 1) : 0);
+        if (needed > p->limit[rank] * (1 + 1e-9))
+            return sl_error(SL_ENONE, "adaptra needs memory of at least %g on rank %d, over its limit of %g",
+                            needed, rank, p->limit[rank]);
+    }
+    return SL_OK;
+}
+
+/* A rank's warm-up neither passes its own memory nor that of the rank before (Lemma 1: it never grows). */
+static void clip(const sl_problem *p, int x0, int *x) {
+    for (int rank = 0; rank < p->ranks; rank++) {
+        x[rank] = least(x[rank], least(capacity(p, rank), rank > 0 ? x[rank - 1] : x0));
+        x[rank] = x[rank] > 1 ? x[rank] : 1;
+    }
+}
+
+static void choose_warmup(const sl_problem *p, int adapted, int x0, int *x) {
+    if (adapted)
+        sl_warmup_adapted(p, x);
+    else
+        sl_warmup_balanced(p->ranks, x0, x);
+    clip(p, x0, x);
+}
+
+static sl_status makespan_of(const sl_problem *p, const sl_order *order, sl_time *makespan) {
+    sl_program program;
+    sl_timeline timeline;
+    SL_TRY(sl_lower(p, order, &program));
+    sl_status status = sl_replay(p, &program, p->communication, p->queue, &timeline);
+    if (status == SL_OK) {
+        *makespan = sl_timeline_makespan(&timeline);
+        sl_timeline_free(&timeline);
+    }
+    sl_program_free(&program);
+    return status;
+}
+
+static sl_status keep_shorter(const sl_problem *p, const sl_list_rule *rule, sl_order *order,
+                              sl_time *makespan) {
+    sl_order other;
+    sl_time time;
+    sl_status status = sl_list_schedule(p, rule, &other);
+    if (status != SL_OK)
+        return status == SL_ENONE ? SL_OK : status; /* stuck: this rule is none for this memory */
+    status = makespan_of(p, &other, &time);
+    if (status == SL_OK && time < *makespan) {
+        sl_order longer = *order;
+        *order = other;
+        *makespan = time;
+        other = longer;
+    }
+    sl_order_free(&other);
+    return status;
+}
+
+/* I before F before W spends a tight memory on forwards first, and begins a W that a little later is in the
+ * way. */
+static sl_status improve(const sl_problem *p, const sl_list_rule *rule, sl_order *order) {
+    static const double patience[] = {0.6, 1}; /* in mean times of W */
+    sl_list_rule other = *rule;
+    sl_time makespan, mean = 0;
+    sl_status status = makespan_of(p, order, &makespan);
+    for (int rank = 0; rank < p->ranks; rank++)
+        mean += p->time[SL_W][rank] / p->ranks;
+    other.forward_first = 1;
+    if (status == SL_OK)
+        status = keep_shorter(p, &other, order, &makespan);
+    other.forward_first = 0;
+    for (size_t i = 0; i < sizeof patience / sizeof patience[0] && status == SL_OK; i++) {
+        other.patience = (int64_t)(patience[i] * (double)mean);
+        status = keep_shorter(p, &other, order, &makespan);
+    }
+    if (status != SL_OK)
+        sl_order_free(order);
+    return status;
+}
+
+/* Algorithm 1 takes M / M_F for x_0, as if I freed everything. Here memory follows the deltas, so x_0 is the
+ * largest that the list scheduler gets through with. Without a limit the first attempt succeeds. */
+sl_status sl_family_adaptra(const sl_problem *p, sl_order *order) {
+    int *x, adapted = !p->limit || !links_are_free(p);
+    SL_TRY(check_room(p));
+    SL_TRY(sl_alloc(&x, (size_t)p->ranks, sizeof *x));
+    sl_list_rule rule = {.warmup = x, .limited = 1};
+    sl_status status = SL_ENONE;
+    for (int x0 = capacity(p, 0) > 1 ? capacity(p, 0) : 1; x0 >= 1 && status == SL_ENONE; x0--) {
+        choose_warmup(p, adapted, x0, x);
+        if (x[0] < x0)
+            x0 = x[0];
+        status = sl_list_schedule(p, &rule, order);
+    }
+    if (status == SL_OK && p->limit && p->parts == 1 && 3 * p->stages * p->microbatches <= MOST_OPS)
+        status = improve(p, &rule, order);
+    sl_free(x);
+    return status == SL_ENONE ? sl_error(SL_ENONE, "adaptra: no schedule fits into the memory limit")
+                              : status;
+}
