@@ -117,6 +117,8 @@ void sl_plan_free(sl_plan *plan) {
 
 sl_status sl_plan_prove(const sl_problem *problem, sl_plan *plan) {
     sl_time bound;
+    if (plan->makespan <= plan->bound)
+        return SL_OK;
     SL_TRY(bound_of(problem, 1, &bound));
     plan->bound = bound > plan->bound ? bound : plan->bound;
     return SL_OK;
