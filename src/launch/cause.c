@@ -24,6 +24,30 @@ sl_status sl_launch_cause_leave(const char *temporary, int rank, sl_status statu
     return sl_file_write(path, content, (size_t)size);
 }
 
+void sl_launch_cause_exit(const char *temporary, int rank, int exit_code) {
+    char path[512], content[32];
+    snprintf(path, sizeof path, "%s/exit.%d.%d", temporary, rank, exit_code);
+    int size = snprintf(content, sizeof content, "%d\n", (int)getpid());
+    sl_file_write(path, content, (size_t)size); /* the process ends: nobody could be told of a failure */
+}
+
+/* A rank that noted exit code `exit_code`; -1: none did. mpirun is known to end with a rank's code and
+ * without a word about it when the ranks end at the same time. */
+static int find_exit(const char *temporary, int exit_code) {
+    int found = -1;
+    DIR *all = opendir(temporary);
+    if (!all)
+        return found;
+    for (struct dirent *entry; (entry = readdir(all));) {
+        int rank, code, end = 0;
+        if (sscanf(entry->d_name, "exit.%d.%d%n", &rank, &code, &end) == 2 && entry->d_name[end] == 0 &&
+            code == exit_code && (found < 0 || rank < found))
+            found = rank;
+    }
+    closedir(all);
+    return found;
+}
+
 static int read_error(const char *path, sl_left_error *error) {
     char *content;
     size_t size;
@@ -131,5 +155,8 @@ sl_status sl_launch_cause(const char *temporary, const char *durable, const sl_m
         return sl_error(SL_EPEER, "rank %d ended before the run was complete", report->rank);
     if (report->words[0])
         return sl_error(SL_ESYS, "mpirun failed: %s (all of it: %s/mpirun.log)", report->words, durable);
+    int exited = find_exit(temporary, WEXITSTATUS(wait_status));
+    if (exited >= 0)
+        return sl_error(SL_EPEER, "rank %d ended with exit code %d", exited, WEXITSTATUS(wait_status));
     return sl_error(SL_ESYS, "mpirun ended with exit code %d", WEXITSTATUS(wait_status));
 }

@@ -52,6 +52,13 @@ static const char *rank_from_environment(void) {
     return NULL;
 }
 
+static void note_exit(int exit_code, void *context) {
+    (void)context;
+    const char *rank = rank_from_environment(), *temporary = getenv(SL_LAUNCH_VARIABLE);
+    if (rank && temporary && exit_code != 0)
+        sl_launch_cause_exit(temporary, atoi(rank), exit_code);
+}
+
 /* So that a message can name the process of a rank (cause.c). */
 static sl_status note_process(const char *temporary) {
     const char *rank = rank_from_environment();
@@ -91,6 +98,7 @@ sl_status sl_launch_worker_begin(sl_launch_worker *worker) {
         worker->supervised = 1;
         SL_TRY(guard());
         SL_TRY(sl_directory_make(worker->temporary)); /* on another host nobody has made it */
+        on_exit(note_exit, NULL);
         return note_process(worker->temporary);
     }
     char name[160];
