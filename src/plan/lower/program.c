@@ -116,11 +116,11 @@ static int is_next(int rank, int peer, int ranks) {
     return ranks == 2 ? peer > rank : peer == (rank + 1) % ranks;
 }
 
-static sl_queue send_queue(const sl_program *program, const sl_message *message) {
+static sl_queue_kind send_queue(const sl_program *program, const sl_message *message) {
     return is_next(message->from, message->to, program->ranks) ? SL_SEND_NEXT : SL_SEND_PREVIOUS;
 }
 
-static sl_queue receive_queue(const sl_program *program, const sl_message *message) {
+static sl_queue_kind receive_queue(const sl_program *program, const sl_message *message) {
     return is_next(message->to, message->from, program->ranks) ? SL_RECEIVE_NEXT : SL_RECEIVE_PREVIOUS;
 }
 
@@ -140,8 +140,8 @@ static sl_status make_queues(sl_program *program) {
     for (int m = 0; m < program->messages; m++) {
         sl_rank_program *from = &program->rank[program->message[m].from],
                         *to = &program->rank[program->message[m].to];
-        sl_queue send = send_queue(program, &program->message[m]),
-                 receive = receive_queue(program, &program->message[m]);
+        sl_queue_kind send = send_queue(program, &program->message[m]),
+                      receive = receive_queue(program, &program->message[m]);
         from->queue[send][from->queued[send]++] = m;
         to->queue[receive][to->queued[receive]++] = m;
     }

@@ -11,13 +11,13 @@
 
 #include "plan/pipeline/order.h"
 
-typedef enum sl_queue {
+typedef enum sl_queue_kind {
     SL_SEND_NEXT,
     SL_SEND_PREVIOUS,
     SL_RECEIVE_NEXT,
     SL_RECEIVE_PREVIOUS,
     SL_QUEUES
-} sl_queue;
+} sl_queue_kind;
 
 typedef struct sl_message {
     int32_t from, to; /* ranks */

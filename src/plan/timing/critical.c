@@ -48,7 +48,7 @@ static int32_t producer_of(const walk *w, int32_t message) {
     return first_span(w, m->from) + m->producer;
 }
 
-static sl_queue queue_of(const walk *w, int from, int to) {
+static sl_queue_kind queue_of(const walk *w, int from, int to) {
     int ranks = w->program->ranks;
     int next = ranks == 2 ? to > from : to == (from + 1) % ranks;
     return next ? SL_SEND_NEXT : SL_SEND_PREVIOUS;
@@ -58,7 +58,7 @@ static sl_queue queue_of(const walk *w, int from, int to) {
 static int32_t sent_before(const walk *w, int32_t message, int back) {
     const sl_message *m = &w->program->message[message];
     const sl_rank_program *sender = &w->program->rank[m->from];
-    sl_queue queue = queue_of(w, m->from, m->to);
+    sl_queue_kind queue = queue_of(w, m->from, m->to);
     const int32_t *sent = sender->queue[queue]; /* ascending */
     int low = 0, high = sender->queued[queue] - 1;
     while (low < high) {

@@ -168,17 +168,16 @@ static sl_status compute(sl_engine *engine, const sl_step *step) {
     const sl_stage *stage = &engine->config.stage;
     void *in = step->receive >= 0 ? engine->buffer[step->receive] : NULL;
     void *out = step->send >= 0 ? engine->buffer[step->send] : NULL;
-    int microbatch = step->op.microbatch;
     switch (step->op.kind) {
     case SL_F:
-        return stage->forward(stage->object, microbatch, in, out);
+        return stage->forward(stage->object, &step->op, 1, in, out);
     case SL_I:
-        return stage->input_grad(stage->object, microbatch, in, out);
+        return stage->input_grad(stage->object, &step->op, 1, in, out);
     case SL_W:
-        return stage->weight_grad(stage->object, microbatch);
+        return stage->weight_grad(stage->object, &step->op, 1);
     default: /* B is I and W by the same kernels (docs/design.md, rule 2) */
-        SL_TRY(stage->input_grad(stage->object, microbatch, in, out));
-        return stage->weight_grad(stage->object, microbatch);
+        SL_TRY(stage->input_grad(stage->object, &step->op, 1, in, out));
+        return stage->weight_grad(stage->object, &step->op, 1);
     }
 }
 

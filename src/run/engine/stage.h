@@ -1,21 +1,29 @@
 /* What the engine runs: the ops of one stage behind a table of functions, so that the engine knows nothing of
- * models and a test can bind empty paced ops. */
+ * models and a test can bind empty paced ops. A rank that holds several stages has a table for each. */
 #ifndef SL_RUN_ENGINE_STAGE_H
 #define SL_RUN_ENGINE_STAGE_H
 
 #include "base/status.h"
+#include "plan/pipeline/op.h"
 #include <stddef.h>
 
 typedef struct sl_stage {
     void *object;
     size_t input_bytes;  /* activation that F takes (and gradient that I gives); 0 on the first stage */
     size_t output_bytes; /* activation that F gives (and gradient that I takes); 0 on the last stage */
+    /* The op says microbatch and part (op->part of `parts`; parts of an op come in ascending order, its
+     * result is complete after the last). A B comes as I and then W. */
     /** F: input and output may be NULL where their bytes are 0. Keeps what I and W need. */
-    sl_status (*forward)(void *object, int microbatch, const void *input, void *output);
+    sl_status (*forward)(void *object, const sl_op *op, int parts, const void *input, void *output);
     /** I: gradient of the output in, gradient of the input out. */
-    sl_status (*input_grad)(void *object, int microbatch, const void *output_grad, void *input_grad);
+    sl_status (*input_grad)(void *object, const sl_op *op, int parts, const void *output_grad,
+                            void *input_grad);
     /** W: adds to the weights' gradients and frees what F kept. Called in ascending microbatches. */
-    sl_status (*weight_grad)(void *object, int microbatch);
+    sl_status (*weight_grad)(void *object, const sl_op *op, int parts);
+    /** Moves what F kept of a microbatch to host memory / brings it back; called on the engine's copy thread,
+     * never together with an op of the same stage and microbatch. NULL: this stage cannot. */
+    sl_status (*offload)(void *object, int microbatch);
+    sl_status (*fetch)(void *object, int microbatch);
 } sl_stage;
 
 #endif

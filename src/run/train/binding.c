@@ -130,19 +130,23 @@ void sl_binding_close(sl_binding *b) {
 
 /* ---- the engine's table ---- */
 
-static sl_status forward(void *object, int microbatch, const void *input, void *output) {
+static sl_status forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
     sl_binding *b = object;
+    int microbatch = op->microbatch;
+    (void)parts;
     sl_data_batch(b->data, b->iteration, microbatch, b->tokens, b->targets);
     return sl_model_forward(b->model, microbatch, b->stage == 0 ? b->tokens : NULL,
                             b->stage == b->stages - 1 ? b->targets : NULL, input, output);
 }
 
-static sl_status input_grad(void *object, int microbatch, const void *output_grad, void *grad) {
-    return sl_model_input_grad(((sl_binding *)object)->model, microbatch, output_grad, grad);
+static sl_status input_grad(void *object, const sl_op *op, int parts, const void *output_grad, void *grad) {
+    (void)parts;
+    return sl_model_input_grad(((sl_binding *)object)->model, op->microbatch, output_grad, grad);
 }
 
-static sl_status weight_grad(void *object, int microbatch) {
-    return sl_model_weight_grad(((sl_binding *)object)->model, microbatch);
+static sl_status weight_grad(void *object, const sl_op *op, int parts) {
+    (void)parts;
+    return sl_model_weight_grad(((sl_binding *)object)->model, op->microbatch);
 }
 
 sl_stage sl_binding_stage(sl_binding *b) {

@@ -52,7 +52,7 @@ static void assert_message(const sl_program *program, int from, int producer, in
     assert_int_equal(program->rank[to].step[consumer].receive, index);
 }
 
-static int queued(const sl_program *program, int rank, sl_queue queue) {
+static int queued(const sl_program *program, int rank, sl_queue_kind queue) {
     return program->rank[rank].queued[queue];
 }
 

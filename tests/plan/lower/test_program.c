@@ -42,7 +42,7 @@ static void assert_message(const sl_program *program, int from, int producer, in
     assert_int_equal(program->rank[to].step[consumer].receive, index);
 }
 
-static void assert_queue(const sl_program *program, int rank, sl_queue queue, const int *steps, int count) {
+static void assert_queue(const sl_program *program, int rank, sl_queue_kind queue, const int *steps, int count) {
     const sl_rank_program *mine = &program->rank[rank];
     assert_int_equal(mine->queued[queue], count);
     for (int i = 0; i < count; i++) {

@@ -36,7 +36,9 @@ typedef struct payload {
     int32_t kind, stage, microbatch;
 } payload;
 
-static sl_status forward(void *object, int microbatch, const void *input, void *output) {
+static sl_status forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
+    int microbatch = op->microbatch;
+    (void)parts;
     member *m = object;
     const payload *in = input;
     m->calls++;
@@ -47,7 +49,9 @@ static sl_status forward(void *object, int microbatch, const void *input, void *
     return SL_OK;
 }
 
-static sl_status input_grad(void *object, int microbatch, const void *output_grad, void *grad) {
+static sl_status input_grad(void *object, const sl_op *op, int parts, const void *output_grad, void *grad) {
+    int microbatch = op->microbatch;
+    (void)parts;
     member *m = object;
     const payload *in = output_grad;
     m->calls++;
@@ -58,7 +62,9 @@ static sl_status input_grad(void *object, int microbatch, const void *output_gra
     return SL_OK;
 }
 
-static sl_status weight_grad(void *object, int microbatch) {
+static sl_status weight_grad(void *object, const sl_op *op, int parts) {
+    int microbatch = op->microbatch;
+    (void)parts;
     member *m = object;
     m->calls++;
     if (microbatch != (m->last_w + 1) % m->cluster->problem->microbatches)
