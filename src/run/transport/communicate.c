@@ -5,19 +5,10 @@
 #include <signal.h>
 #include <string.h>
 
-void sl_peer_drain(sl_peer *peer, int slots) {
-    uint32_t handed = atomic_load_explicit(&peer->handed, memory_order_acquire);
-    for (; peer->drained != handed; peer->drained++) {
-        int32_t number = peer->handover[peer->drained % (uint32_t)slots];
-        const sl_outgoing *record = &peer->outgoing[number];
-        sl_link_message message = {.handed = record->handed,
-                                   .ready = record->ready,
-                                   .bytes = record->bytes,
-                                   .index = record->index,
-                                   .record = number,
-                                   .emulation = record->emulation};
-        sl_link_offer(&peer->link, &message);
-    }
+sl_outgoing *sl_peer_head(sl_peer *peer, int slots) {
+    if (atomic_load_explicit(&peer->handed, memory_order_acquire) == peer->published)
+        return NULL;
+    return &peer->outgoing[peer->handover[peer->published % (uint32_t)slots]];
 }
 
 void sl_peer_done(sl_transport *t, sl_outgoing *record) {
@@ -43,20 +34,17 @@ static int32_t fill_late(sl_peer *peer, const sl_outgoing *record) {
 /* Publishes everything due on one link. Returns when the next message is due; NEVER: none, or no slot is
  * free, in which case the receiver rings the doorbell. */
 static sl_time serve(sl_transport *t, sl_peer *peer) {
-    sl_peer_drain(peer, t->slots);
-    for (const sl_link_message *m; (m = sl_link_head(&peer->link)) != NULL;) {
-        sl_outgoing *record = &peer->outgoing[m->record];
-        sl_time now = sl_clock_now(t->clock);
-        if (m->due > now)
-            return m->due;
+    for (sl_outgoing *record; (record = sl_peer_head(peer, t->slots)) != NULL;) {
+        if (record->sent.due > sl_clock_now(t->clock))
+            return record->sent.due;
         int32_t slot = record->slot >= 0 ? record->slot : fill_late(peer, record);
         if (slot < 0)
             return SL_TIME_NEVER;
-        now = sl_clock_now(t->clock);
+        sl_time now = sl_clock_now(t->clock);
         sl_lane_publish(&peer->out, slot, now);
         sl_clock_wake(t->clock, &peer->out.lane->bell);
-        record->sent = (sl_sent){.start = m->start, .end = m->end, .due = m->due, .arrive = now};
-        sl_link_take(&peer->link);
+        record->sent.arrive = now;
+        peer->published++;
         sl_peer_done(t, record);
     }
     return SL_TIME_NEVER;

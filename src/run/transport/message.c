@@ -207,10 +207,8 @@ sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint3
     record->index = index;
     record->data = data;
     record->bytes = bytes;
-    record->handed = sl_clock_now(t->clock);
-    record->ready = ready;
-    record->emulation = peer->emulation;
     record->in_flight = 0;
+    sl_calendar_enter(&peer->calendar, ready, bytes, peer->emulation, &record->sent);
     copy_ahead(peer, record);
     hand_over(t, peer, record);
     return SL_OK;

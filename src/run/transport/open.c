@@ -51,8 +51,7 @@ static sl_status open_peer(sl_transport *t, sl_peer *peer) {
     size_t slots = (size_t)t->slots;
     SL_TRY(sl_alloc(&peer->posted, slots, sizeof *peer->posted));
     SL_TRY(sl_alloc(&peer->outgoing, slots, sizeof *peer->outgoing));
-    SL_TRY(sl_alloc(&peer->handover, slots, sizeof *peer->handover));
-    return sl_link_open(&peer->link, t->slots);
+    return sl_alloc(&peer->handover, slots, sizeof *peer->handover);
 }
 
 static sl_status open_peers(sl_transport *t, const sl_transport_config *c, char *local, char *remote) {
@@ -201,7 +200,6 @@ static void close_peer(sl_transport *t, sl_peer *peer) {
         sl_free(peer->region);
     else if (t->mapped)
         sl_region_unmap(peer->region);
-    sl_link_close(&peer->link);
     sl_free(peer->posted);
     sl_free(peer->outgoing);
     sl_free(peer->handover);

@@ -3,12 +3,12 @@
  * Three threads meet here. The compute side (the caller of send, receive, wait, wait_sent) fills records of
  * outgoing messages and hands their numbers over through a ring; the thread that publishes for a peer (the
  * communication thread for peers that share memory, the network thread for peers on other hosts) owns that
- * peer's link and says "done" in the record; anyone may abort. Each field names its writer and reader. */
+ * peer's lane and says "done" in the record; anyone may abort. Each field names its writer and reader. */
 #ifndef SL_RUN_TRANSPORT_PEER_H
 #define SL_RUN_TRANSPORT_PEER_H
 
+#include "run/transport/calendar.h"
 #include "run/transport/lane.h"
-#include "run/transport/link.h"
 #include "run/transport/transport.h"
 #include <pthread.h>
 #include <semaphore.h>
@@ -27,9 +27,7 @@ typedef struct sl_outgoing {
     int32_t slot; /* already copied into this slot of the lane; -1: `data` is to be copied or sent */
     const void *data;
     size_t bytes;
-    sl_time handed, ready;
-    sl_link_emulation emulation;
-    sl_sent sent; /* these: publishing thread, while HANDED */
+    sl_sent sent; /* start, end, due: compute side, from the calendar; arrive: publishing thread */
     uint64_t sequence;
     int in_flight; /* rail: written, its acknowledgement is awaited */
 } sl_outgoing;
@@ -46,6 +44,7 @@ typedef struct sl_peer {
     int talks;                   /* this rank and that one are peers; the rest is unused otherwise */
     int remote;                  /* on another host */
     sl_link_emulation emulation; /* compute side */
+    sl_calendar calendar;        /* compute side */
     sl_posted *posted;           /* [slots]; compute side */
     sl_outgoing *outgoing;       /* [slots] */
     /* Handover ring: entry n % slots is the record number of handover n. The compute side writes the entry,
@@ -53,8 +52,7 @@ typedef struct sl_peer {
      * overflow: a record is handed over once before wait_sent frees it, and there are `slots` of both. */
     int32_t *handover;
     _Atomic uint32_t handed;
-    uint32_t drained; /* publishing thread */
-    sl_link link;     /* publishing thread */
+    uint32_t published; /* handovers published so far, in order; publishing thread */
     /* shared memory only. Claims: compute side and communication thread; publishes: the latter */
     sl_lane_view out;
     sl_lane_view in; /* compute side; the rail has a view of its own as the sender */
@@ -90,8 +88,9 @@ struct sl_transport {
 /** Ends the compute side's sleep so that it looks at `aborted` and `lost` again. Any thread. */
 void sl_transport_poke(sl_transport *t);
 
-/** Publishing thread: moves what was handed over to `peer` into its link. */
-void sl_peer_drain(sl_peer *peer, int slots);
+/** Publishing thread: the oldest record handed over and not yet published, or NULL. When it has been,
+ * `published` grows by 1. */
+sl_outgoing *sl_peer_head(sl_peer *peer, int slots);
 
 /** Publishing thread: this record's message is at the receiver; wakes wait_sent. */
 void sl_peer_done(sl_transport *t, sl_outgoing *record);

@@ -278,15 +278,13 @@ static int write_on(sl_rail *rail, connection *c) {
 
 /* The next message whose time has come becomes the frame under way. 0: none. */
 static int start_due(sl_rail *rail, connection *c, sl_time *next) {
-    const sl_link_message *m = sl_link_head(&c->peer->link);
-    if (!m)
+    sl_outgoing *record = sl_peer_head(c->peer, rail->t->slots);
+    if (!record)
         return 0;
-    if (m->due > sl_clock_now(rail->t->clock)) {
-        *next = m->due;
+    if (record->sent.due > sl_clock_now(rail->t->clock)) {
+        *next = record->sent.due;
         return 0;
     }
-    sl_outgoing *record = &c->peer->outgoing[m->record];
-    record->sent = (sl_sent){.start = m->start, .end = m->end, .due = m->due};
     record->sequence = c->next++;
     record->in_flight = 1;
     sl_frame frame = {.kind = SL_FRAME_DATA,
@@ -295,7 +293,7 @@ static int start_due(sl_rail *rail, connection *c, sl_time *next) {
                       .bytes = record->bytes,
                       .sequence = record->sequence};
     start_frame(c, &frame, record->data);
-    sl_link_take(&c->peer->link);
+    c->peer->published++;
     return 1;
 }
 
@@ -358,7 +356,6 @@ static void arm(sl_rail *rail, connection *c) {
 static sl_time serve(sl_rail *rail, connection *c) {
     if (c->socket < 0)
         return SL_TIME_NEVER;
-    sl_peer_drain(c->peer, rail->t->slots);
     sl_time next = write_frames(rail, c, 0); /* first what is due, */
     read_frames(rail, c);
     publish_held(rail, c);

@@ -1,11 +1,12 @@
 /* Messages between pipeline ranks. One transport per process (rank), one communication thread inside it.
  *
  * The compute side posts receives ahead, hands sends over with the time at which their data counts as ready,
- * and waits for arrivals; all waits sleep (sl_clock_wait). The communication thread keeps every directed
- * link's emulated latency and bandwidth (first come first served by ready time, one message occupies the link
- * at a time) by absolute times: a message is published at the receiver at ready-or-free + transfer + latency,
- * so lateness never accumulates. It runs under SCHED_FIFO where permitted, else with a short slice
- * (sched_setattr), else as any thread.
+ * and waits for arrivals; all waits sleep (sl_clock_wait). Every directed link has an emulated latency and
+ * bandwidth (first come first served, one message occupies the link at a time) by absolute times: a message
+ * is published at the receiver at ready-or-free + transfer + latency, so lateness never accumulates. Messages
+ * to one peer are handed over in the order of their ready times, as a rank that runs one op after the other
+ * makes them. The communication thread publishes them; it runs under SCHED_FIFO where permitted, else with a
+ * short slice (sched_setattr), else as any thread.
  *
  * Paths: ranks of one host share memory (a mapped file in `directory`, futex words, the payload copied once
  * ahead of the publishing time); ranks of different hosts use TCP (frames with sequence numbers, a key made

@@ -101,33 +101,12 @@ static void *play(void *object) {
     return NULL;
 }
 
-typedef struct listed {
-    planned *message;
-    uint32_t index;
-    sl_link_emulation emulation;
-} listed;
-
-static int by_ready_then_index(const void *a, const void *b) {
-    const listed *x = a, *y = b;
-    if (x->message->ready != y->message->ready)
-        return x->message->ready < y->message->ready ? -1 : 1;
-    return x->index < y->index ? -1 : 1;
-}
-
-/* First come first served with everything handed over before it is ready: sort all messages of the link, then
- * go through them once. */
+/* First come first served: go through all messages of the link once. */
 static void expect(cluster *c, int from, int to) {
-    listed all[ITERATIONS * MESSAGES];
     sl_time free_at = 0, last_due = 0;
-    for (int k = 0; k < ITERATIONS; k++)
-        for (int i = 0; i < MESSAGES; i++)
-            all[k * MESSAGES + i] = (listed){.message = &c->plan[k][from][to][i],
-                                             .index = c->index[from][to][i],
-                                             .emulation = c->emulation[k][from][to]};
-    qsort(all, ITERATIONS * MESSAGES, sizeof *all, by_ready_then_index);
-    for (int i = 0; i < ITERATIONS * MESSAGES; i++) {
-        planned *m = all[i].message;
-        sl_link_emulation e = all[i].emulation;
+    for (int k = 0; k < ITERATIONS * MESSAGES; k++) {
+        planned *m = &c->plan[k / MESSAGES][from][to][k % MESSAGES];
+        sl_link_emulation e = c->emulation[k / MESSAGES][from][to];
         double transfer = e.bytes_per_second > 0 ? (double)m->bytes * 1e9 / e.bytes_per_second : 0;
         m->start = m->ready > free_at ? m->ready : free_at;
         m->end = m->start + (sl_time)floor(transfer + 0.5);
@@ -146,7 +125,7 @@ static void shuffle(uint64_t *seed, uint32_t *numbers) {
 }
 
 /* Iterations are 1 s apart, so that each is over when the next begins and handing over happens at the planned
- * moments; within one, transfers overlap and ready times cross as they like. */
+ * moments; within one, transfers overlap. Ready times of a link rise. */
 static void make_plan(cluster *c, uint64_t *seed) {
     static const double rates[] = {0, 1e6, 3e6, 1e9}; /* bytes a second */
     for (int from = 0; from < RANKS; from++)
@@ -164,6 +143,8 @@ static void make_plan(cluster *c, uint64_t *seed) {
                     m->bytes = random_next(seed) % (LARGEST + 1);
                     m->handed = handed;
                     m->ready = handed + (sl_time)(1 + random_next(seed) % 6) * SL_MS;
+                    if (i > 0 && m->ready < m[-1].ready)
+                        m->ready = m[-1].ready;
                     c->emulation[k][from][to] =
                         (sl_link_emulation){.latency = (sl_time)(random_next(seed) % 30) * SL_MS,
                                             .bytes_per_second = rates[random_next(seed) % 4]};

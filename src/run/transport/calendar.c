@@ -1,0 +1,44 @@
+#include "run/transport/calendar.h"
+
+#include <math.h>
+
+/* Longest transfer, about 100 years: sums of times stay within 63 bits by saturation. */
+#define LONGEST ((sl_time)3200000000 * SL_SECOND)
+
+static sl_time later(sl_time a, sl_time b) {
+    return a > b ? a : b;
+}
+
+static sl_time add(sl_time a, sl_time b) {
+    return b > 0 && a > SL_TIME_NEVER - 1 - b ? SL_TIME_NEVER - 1 : a + b;
+}
+
+sl_time sl_calendar_transfer(uint64_t bytes, double bytes_per_second) {
+    if (!(bytes_per_second > 0))
+        return 0;
+    double ns = (double)bytes / bytes_per_second * 1e9;
+    return ns < (double)LONGEST ? (sl_time)llround(ns) : LONGEST;
+}
+
+/* Several ranks may ask for a wire at once; whoever changes the word first has it. */
+static sl_time take_wire(_Atomic int64_t *wire, sl_time ready, sl_time transfer) {
+    int64_t free_at = atomic_load(wire);
+    sl_time start;
+    do
+        start = later(ready, free_at);
+    while (transfer > 0 && !atomic_compare_exchange_weak(wire, &free_at, add(start, transfer)));
+    return start;
+}
+
+void sl_calendar_enter(sl_calendar *calendar, sl_time ready, uint64_t bytes, sl_link_emulation emulation,
+                       sl_sent *times) {
+    sl_time transfer = sl_calendar_transfer(bytes, emulation.bytes_per_second);
+    if (calendar->wire)
+        times->start = take_wire(calendar->wire, ready, transfer);
+    else
+        times->start = later(ready, calendar->free_at);
+    times->end = add(times->start, transfer);
+    times->due = later(add(times->end, emulation.latency), calendar->last_due);
+    calendar->free_at = times->end;
+    calendar->last_due = times->due;
+}
