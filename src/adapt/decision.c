@@ -25,6 +25,9 @@ struct sl_adaptation {
     int relieved_since; /* iterations on end in which the links were healthy while adapted */
     int last_swap;      /* iteration; far in the past before the first */
     int troubled;       /* an onset was reported and no relief yet */
+    int delegated;      /* delegates carry the messages */
+    int exceeded_since; /* iterations on end in which a link exceeded its tolerance */
+    int quiet_since;    /* iterations on end without trouble on the first schedule */
     int kept;           /* the reason for keeping was reported for this event */
     sl_time forecast;
 };
@@ -68,6 +71,11 @@ sl_time sl_adaptation_forecast(const sl_adaptation *a) {
     return a->forecast;
 }
 
+/* The regime of the path that is in use; that of the problem is the direct path's. */
+static sl_regime regime(const sl_adaptation *a) {
+    return a->delegated ? SL_DECOUPLED : a->healthy.communication;
+}
+
 /* ---- medians over the window ---- */
 
 static sl_status remember(sl_adaptation *a, const sl_problem *measured) {
@@ -85,6 +93,7 @@ static sl_status remember(sl_adaptation *a, const sl_problem *measured) {
 static sl_status typical(const sl_adaptation *a, int count, sl_problem *problem) {
     sl_time *values;
     SL_TRY(sl_problem_copy(&a->healthy, problem));
+    problem->communication = regime(a);
     sl_status status = sl_alloc(&values, (size_t)count, sizeof *values);
     if (status != SL_OK) {
         sl_problem_free(problem);
@@ -351,18 +360,65 @@ static sl_status learn(sl_adaptation *a) {
     if (a->learnt || a->filled < a->config.hold)
         return SL_OK;
     SL_TRY(typical(a, a->config.hold, &measured));
+    measured.communication = a->healthy.communication;
     sl_problem_free(&a->healthy);
     a->healthy = measured;
     a->learnt = 1;
     return SL_OK;
 }
 
-sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
-    *d = (sl_decision){.verdict = SL_VERDICT_KEEP, .adapted = a->running != &a->first};
-    SL_TRY(remember(a, measured));
-    SL_TRY(learn(a));
-    SL_TRY(note_change(a, iteration, measured, d));
-    d->troubled = a->troubled;
+/* ---- who carries the messages ---- */
+
+/* A link that has grown and is beyond what the running schedule absorbs. Equation 1 speaks of one stage a
+ * rank; elsewhere every link that has grown counts. */
+static int exceeds_tolerance(const sl_adaptation *a, const sl_problem *measured) {
+    for (int from = 0; from < measured->ranks; from++)
+        for (int to = 0; to < measured->ranks; to++) {
+            sl_time delay = link_delay(measured, from, to), grown = delay - link_delay(&a->healthy, from, to);
+            if (grown <= threshold(a, from, to))
+                continue;
+            int adjacent = from - to == 1 || to - from == 1, first = from < to ? from : to;
+            if (measured->placement != SL_LINEAR || !adjacent ||
+                delay > sl_plan_tolerance(measured, a->running, first))
+                return 1;
+        }
+    return 0;
+}
+
+/* The path has changed: what the running order was predicted to take must not look like a variation. */
+static sl_status change_path(sl_adaptation *a, int delegated) {
+    a->delegated = delegated;
+    a->exceeded_since = a->quiet_since = 0;
+    for (int i = 0; i < a->filled; i++) {
+        a->window[i].communication = regime(a);
+        SL_TRY(makespan_on(&a->window[i], a->running, &a->took[i]));
+    }
+    return SL_OK;
+}
+
+static sl_status choose_path(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
+    if (a->config.delegation != SL_DELEGATION_AUTO || !a->learnt)
+        return SL_OK;
+    a->exceeded_since = exceeds_tolerance(a, measured) ? a->exceeded_since + 1 : 0;
+    a->quiet_since = !a->troubled && a->running == &a->first ? a->quiet_since + 1 : 0;
+    int start = !a->delegated && a->exceeded_since >= a->config.hold;
+    int stop = a->delegated && a->quiet_since >= a->config.hold;
+    if (!start && !stop)
+        return SL_OK;
+    sl_event *event = add_event(d, start ? SL_EVENT_DELEGATE : SL_EVENT_DIRECT, iteration);
+    if (start)
+        describe(a, measured, event);
+    snprintf(event->decided, sizeof event->decided, "%s",
+             start ? "delegates carry the messages" : "the ranks carry their messages themselves");
+    snprintf(event->why, sizeof event->why,
+             start ? "the link has been beyond the tolerance of the running schedule for %d iterations"
+                   : "links and ops have been healthy for %d iterations",
+             a->config.hold);
+    d->delegate = start ? 1 : -1;
+    return change_path(a, start);
+}
+
+static sl_status observe(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
     SL_TRY(makespan_on(measured, a->running, &d->running_predicted));
     a->took[(a->next - 1 + a->config.hold) % a->config.hold] = d->running_predicted;
     sl_plan candidate = {0};
@@ -390,5 +446,25 @@ sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_proble
     SL_TRY(typical(a, count, &recent));
     status = makespan_on(&recent, a->running, &a->forecast);
     sl_problem_free(&recent);
+    return status;
+}
+
+sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
+    sl_problem now;
+    *d = (sl_decision){.verdict = SL_VERDICT_KEEP, .adapted = a->running != &a->first};
+    SL_TRY(sl_problem_copy(measured, &now));
+    now.communication = regime(a);
+    sl_status status = remember(a, &now);
+    if (status == SL_OK)
+        status = learn(a);
+    if (status == SL_OK)
+        status = note_change(a, iteration, &now, d);
+    d->troubled = a->troubled;
+    if (status == SL_OK)
+        status = choose_path(a, iteration, &now, d);
+    now.communication = regime(a);
+    if (status == SL_OK)
+        status = observe(a, iteration, &now, d);
+    sl_problem_free(&now);
     return status;
 }

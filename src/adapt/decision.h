@@ -11,6 +11,11 @@
  * A gain must exceed what the running order itself varied by over those iterations, and a slow device must
  * show in the medians of the window; a link is believed at once, being a median over its messages.
  *
+ * Delegates come before a new schedule: while a link's delay has exceeded the tolerance of the running
+ * schedule (eq. 1) for `hold` iterations, they take the messages over, so that a send no longer holds its
+ * rank, and schedules are judged as decoupled from then on. They go when the first schedule runs again and
+ * nothing has been slow for `hold` iterations.
+ *
  * Against flapping: a change must last `hold` iterations, is judged by the medians of those iterations, and
  * two swaps are at least `dwell` iterations apart, whatever the link does. */
 #ifndef SL_ADAPT_DECISION_H
@@ -21,12 +26,19 @@
 
 typedef struct sl_adaptation sl_adaptation;
 
+/* Who carries messages. Delegates are decoupled by nature, whatever the problem's regime. */
+typedef enum sl_delegation {
+    SL_DELEGATION_FIXED, /* as the problem says, from the first to the last iteration */
+    SL_DELEGATION_AUTO   /* delegates while a link exceeds the tolerance of the running schedule */
+} sl_delegation;
+
 typedef struct sl_adaptation_config {
     const char *schedule; /* how a new plan is made: a family's name or "auto" */
     int hold, dwell;
     double gain;       /* least share of the running iteration's time that a swap must gain */
     sl_time swap_cost; /* of one swap, until one has been measured */
-    int frozen;        /* only watch: never swap, and say what a swap would have brought */
+    sl_delegation delegation;
+    int frozen; /* only watch: never swap, and say what a swap would have brought */
 } sl_adaptation_config;
 
 typedef enum sl_verdict { SL_VERDICT_KEEP, SL_VERDICT_SWAP, SL_VERDICT_RETURN } sl_verdict;
@@ -37,10 +49,11 @@ typedef struct sl_decision {
         *plan; /* SWAP, RETURN: what to run next; owned by the adaptation, valid until the next swap */
     sl_time running_predicted; /* makespan of the running order on this iteration's measurements */
     sl_time best_predicted;    /* of the best candidate */
+    int delegate;              /* from the next iteration on: 1 delegates carry the messages, -1 no more */
     int troubled;              /* this iteration was measured slow */
     int adapted;               /* this iteration ran another plan than the first */
-    int events;                /* onset, relief, swap, keep, return: what to write down */
-    sl_event event[4];
+    int events;                /* onset, relief, delegate, swap, keep, ...: what to write down */
+    sl_event event[5];
 } sl_decision;
 
 /** `healthy`: the problem that `first` was planned for. Copies both. Close with sl_adaptation_close. */

@@ -15,6 +15,11 @@ typedef enum sl_event_kind {
     SL_EVENT_KEEP,
     SL_EVENT_RELIEF,
     SL_EVENT_RETURN,
+    SL_EVENT_DELEGATE,
+    SL_EVENT_DIRECT,
+    SL_EVENT_RAIL,
+    SL_EVENT_STRANGER,
+    SL_EVENT_REPLACED,
     SL_EVENT_END,
     SL_EVENT_KINDS
 } sl_event_kind;

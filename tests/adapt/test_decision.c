@@ -81,6 +81,75 @@ static void a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back(void
     close_job(&j);
 }
 
+/* In order, 60 ms on a link hold its ranks at every send. Delegates take over once the delay has lasted, the
+ * schedule is then judged as decoupled (680 ms before the swap: tests/cli/test_facts.py; 450 after it, the
+ * bound), and they go after relief, when the first schedule runs again. */
+static void delegates_take_over_while_a_link_exceeds_its_tolerance(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    sl_adaptation_close(j.adaptation);
+    j.healthy.communication = j.now.communication = SL_INORDER;
+    j.healthy.queue = j.now.queue = 1;
+    sl_adaptation_config config = {.schedule = "adaptra",
+                                   .hold = HOLD,
+                                   .dwell = DWELL,
+                                   .gain = 0.02,
+                                   .delegation = SL_DELEGATION_AUTO,
+                                   .swap_cost = 5 * SL_MS};
+    assert_ok(sl_adaptation_open(&config, &j.healthy, &j.first, &j.adaptation));
+    int delegated = -1, direct = -1, swapped = -1, returned = -1;
+    for (int i = 0; i < 90; i++) {
+        set_delay(&j, i >= 25 && i < 60 ? 60 : 0);
+        sl_decision d = observe(&j, i);
+        assert_int_equal(has_event(&d, SL_EVENT_DELEGATE), d.delegate == 1);
+        assert_int_equal(has_event(&d, SL_EVENT_DIRECT), d.delegate == -1);
+        if (i >= 25 && i < 25 + HOLD - 1)
+            assert_true(d.running_predicted > 680 * SL_MS);
+        if (d.delegate == 1) {
+            assert_int_equal(delegated, -1);
+            delegated = i;
+            assert_int_equal(d.running_predicted, 680 * SL_MS);
+        }
+        if (d.delegate == -1) {
+            assert_int_equal(direct, -1);
+            direct = i;
+        }
+        if (d.verdict == SL_VERDICT_SWAP) {
+            swapped = i;
+            assert_int_equal(d.plan->makespan, 450 * SL_MS);
+        }
+        if (d.verdict == SL_VERDICT_RETURN)
+            returned = i;
+    }
+    assert_int_equal(delegated, 25 + HOLD - 1);
+    assert_true(swapped >= delegated && swapped < delegated + HOLD);
+    assert_int_equal(returned, 60 + HOLD - 1);
+    assert_int_equal(direct, returned + HOLD);
+    close_job(&j);
+}
+
+/* The first link's tolerance under the first plan (warm-ups 7, 5, 3, 1): 20 + 2c <= 2 * 20, so 10 ms. */
+static void a_delay_within_the_tolerance_needs_no_delegates(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    sl_adaptation_close(j.adaptation);
+    sl_adaptation_config config = {.schedule = "adaptra",
+                                   .hold = HOLD,
+                                   .dwell = DWELL,
+                                   .gain = 0.02,
+                                   .delegation = SL_DELEGATION_AUTO,
+                                   .swap_cost = 5 * SL_MS};
+    assert_ok(sl_adaptation_open(&config, &j.healthy, &j.first, &j.adaptation));
+    for (int i = 0; i < 60; i++) {
+        set_delay(&j, i < 10 ? 0 : i < 40 ? 10 : 11);
+        sl_decision d = observe(&j, i);
+        assert_int_equal(d.delegate, i == 40 + HOLD - 1);
+    }
+    close_job(&j);
+}
+
 /* 10 ms costs 10 ms with any schedule (400): nothing to gain, and that is said once. */
 static void a_delay_that_slack_absorbs_changes_nothing_and_says_why(void **state) {
     (void)state;
@@ -97,7 +166,8 @@ static void a_delay_that_slack_absorbs_changes_nothing_and_says_why(void **state
     close_job(&j);
 }
 
-/* At 20 ms the initial order takes 440 and the adapted one 410 (Adaptra, figure 5, and the bound 390 + 20). */
+/* At 20 ms the initial order takes 440 and the adapted one 410 (Adaptra, figure 5, and the bound 390 + 20).
+ */
 static void a_frozen_schedule_is_kept_and_the_forgone_gain_said(void **state) {
     (void)state;
     job j;
@@ -242,6 +312,8 @@ static void a_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
+        cmocka_unit_test(delegates_take_over_while_a_link_exceeds_its_tolerance),
+        cmocka_unit_test(a_delay_within_the_tolerance_needs_no_delegates),
         cmocka_unit_test(a_delay_that_slack_absorbs_changes_nothing_and_says_why),
         cmocka_unit_test(a_frozen_schedule_is_kept_and_the_forgone_gain_said),
         cmocka_unit_test(noise_of_ops_is_neither_an_event_nor_a_reason),
