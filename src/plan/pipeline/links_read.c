@@ -92,24 +92,23 @@ static sl_status read_pair(const sl_node *where, const sl_node *node, int ranks,
 }
 
 /* A wire that a link is given twice would be two wires. */
-static sl_status share(const sl_node *links, sl_problem *p, int from, int to, int wire) {
-    int *mine = &p->wire[from * p->ranks + to];
-    if (*mine >= p->ranks * p->ranks)
+static sl_status share(const sl_node *links, int ranks, int *wires, int from, int to, int wire) {
+    int *mine = &wires[from * ranks + to];
+    if (*mine >= ranks * ranks)
         return sl_node_error(links, "names link %d-%d twice; a link occupies one wire", from, to);
     *mine = wire;
     return SL_OK;
 }
 
-/* Wires of several links are numbered from ranks * ranks on, the others by their link. */
-static sl_status read_shared(const sl_node *shared, sl_problem *p) {
+sl_status sl_read_shared(const sl_node *shared, int ranks, int **wires) {
     if (shared->kind != SL_NODE_LIST)
         return sl_node_error(shared, "must be a list of {name, links}");
     if (shared->children > MOST_WIRES)
         return sl_node_error(shared, "has %d wires; at most %d", shared->children, MOST_WIRES);
-    SL_TRY(sl_alloc(&p->wire, (size_t)p->ranks * (size_t)p->ranks, sizeof *p->wire));
-    for (int i = 0; i < p->ranks * p->ranks; i++)
-        p->wire[i] = i;
-    int wire = p->ranks * p->ranks;
+    SL_TRY(sl_alloc(wires, (size_t)ranks * (size_t)ranks, sizeof **wires));
+    for (int i = 0; i < ranks * ranks; i++)
+        (*wires)[i] = i;
+    int wire = ranks * ranks;
     for (int i = 0; i < shared->children; i++) {
         const sl_node *item = shared->child[i];
         if (item->kind != SL_NODE_MAP)
@@ -125,9 +124,9 @@ static sl_status read_shared(const sl_node *shared, sl_problem *p) {
                 return sl_node_error(name, "stands twice among the shared wires: '%.60s'", name->text);
         for (int k = 0; k < links->children; k++) {
             int pair[2] = {0, 0};
-            SL_TRY(read_pair(links, links->child[k], p->ranks, pair));
-            SL_TRY(share(links, p, pair[0], pair[1], wire));
-            SL_TRY(share(links, p, pair[1], pair[0], wire + 1));
+            SL_TRY(read_pair(links, links->child[k], ranks, pair));
+            SL_TRY(share(links, ranks, *wires, pair[0], pair[1], wire));
+            SL_TRY(share(links, ranks, *wires, pair[1], pair[0], wire + 1));
         }
         wire += links->children > 0 ? 2 : 0;
     }
@@ -172,5 +171,5 @@ sl_status sl_read_links(const sl_node *map, sl_problem *p) {
     }
     if (list)
         SL_TRY(read_list(list, p->percentile, p));
-    return shared ? read_shared(shared, p) : SL_OK;
+    return shared ? sl_read_shared(shared, p->ranks, &p->wire) : SL_OK;
 }

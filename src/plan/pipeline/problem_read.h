@@ -24,6 +24,11 @@ sl_status sl_check_keys(const sl_node *map, const sl_key *table);
 sl_status sl_read_links(const sl_node *map, sl_problem *problem);
 extern const sl_key sl_links_keys[];
 
+/** `shared:`, links that occupy one wire per direction, into *wires [from * ranks + to] (allocated here; the
+ * caller's, also on error): wires of several links are numbered from ranks * ranks on, the others by their
+ * link. */
+sl_status sl_read_shared(const sl_node *shared, int ranks, int **wires);
+
 /** `layers:` into layers, cut evenly. */
 sl_status sl_read_layers(const sl_node *map, sl_problem *problem);
 extern const sl_key sl_layers_keys[];

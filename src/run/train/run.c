@@ -1,19 +1,23 @@
 #include "run/train/run.h"
 #include "base/memory.h"
+#include "plan/pipeline/problem_read.h"
 
 #include <string.h>
 
 #define AT(field) offsetof(sl_run, field)
+#define MOST_RAILS 8 /* SL_RAILS_MOST; the command does not know the transport */
 #define FAULT(field) offsetof(sl_fault, field)
 
 static const char *const model_kinds[] = {"gpt2", NULL};
 static const char *const optimizer_kinds[] = {"adamw", NULL};
-static const char *const transports[] = {"direct", NULL};
-static const char *const regimes[] = {"decoupled", "inorder", NULL};
+static const char *const transports[] = {"direct", "delegated", "auto", NULL};
+static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 static const char *const devices[] = {"cpu", NULL};
 
 static sl_status parse_files(const sl_node *node, void *object);
+static sl_status parse_rails(const sl_node *node, void *object);
 static sl_status parse_pace(const sl_node *node, void *object);
+static sl_status leave_for_later(const sl_node *node, void *object);
 static sl_status parse_faults(const sl_node *node, void *object);
 static sl_status refuse_checkpoint(const sl_node *node, void *object);
 
@@ -59,6 +63,13 @@ static const sl_key device_keys[] = {
     {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
     {.name = "pace_ms", .type = SL_KEY_CUSTOM, .parse = parse_pace, .help = "map of F, I, W and optionally B: real arithmetic, then held to this time"},
     {0}};
+static const sl_key network_keys[] = {
+    {.name = "rails", .type = SL_KEY_CUSTOM, .parse = parse_rails, .help = "interfaces (or addresses) that pipeline messages between hosts take, side by side; default: one, the host's first address that others reach"},
+    {.name = "queues", .type = SL_KEY_INT, .standard = "0", .offset = AT(network.queues), .minimum = 0, .maximum = 8, .help = "delegates per link and direction; 0: as many as carry messages as fast as they are made"},
+    {.name = "beat_ms", .type = SL_KEY_REAL, .standard = "50", .offset = AT(network.beat_ms), .minimum = 1, .maximum = 60000, .help = "each side of a rail says something this often"},
+    {.name = "silence_ms", .type = SL_KEY_REAL, .standard = "200", .offset = AT(network.silence_ms), .minimum = 2, .maximum = 600000, .help = "a rail on which nothing was heard for so long is dead"},
+    {.name = "outage_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(network.outage_s), .minimum = 0.1, .maximum = 86400, .help = "a link without any live rail for so long ends the run"},
+    {0}};
 static const sl_key run_keys[] = {
     {.name = "model", .type = SL_KEY_SECTION, .required = 1, .section = model_keys},
     {.name = "data", .type = SL_KEY_SECTION, .required = 1, .section = data_keys},
@@ -69,12 +80,14 @@ static const sl_key run_keys[] = {
     {.name = "schedule", .type = SL_KEY_TEXT, .standard = "auto", .offset = AT(schedule), .help = "auto, a family's name, or the path of an order (CSV)"},
     {.name = "adapt", .type = SL_KEY_BOOL, .standard = "true", .offset = AT(adapt), .help = "adapt the schedule to slow links and return to it on relief"},
     {.name = "adaptation", .type = SL_KEY_SECTION, .section = adaptation_keys},
-    {.name = "transport", .type = SL_KEY_CHOICE, .standard = "direct", .offset = AT(transport), .choices = transports, .help = "how pipeline messages travel"},
-    {.name = "communication", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = regimes, .help = "whether a slow send holds its rank"},
+    {.name = "transport", .type = SL_KEY_CHOICE, .standard = "direct", .offset = AT(transport), .choices = transports, .help = "who carries pipeline messages: the ranks, delegate processes, or delegates while a link is slower than the schedule tolerates"},
+    {.name = "network", .type = SL_KEY_SECTION, .section = network_keys},
+    {.name = "communication", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = regimes, .help = "what holds a rank while it carries its messages itself (formats.md, Problem); delegates never do"},
     {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
     {.name = "device", .type = SL_KEY_SECTION, .section = device_keys},
     {.name = "validate_every", .type = SL_KEY_INT, .standard = "0", .offset = AT(validate_every), .minimum = 0, .maximum = 1e9, .help = "iterations between validation losses; 0: only at the end"},
     {.name = "checkpoint", .type = SL_KEY_CUSTOM, .parse = refuse_checkpoint, .help = "not available in this version: refused"},
+    {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
     {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
     {0}};
 /* clang-format on */
@@ -85,15 +98,22 @@ static sl_status refuse_checkpoint(const sl_node *node, void *object) {
     return sl_node_error(node, "is not available in this version: no checkpoints are written; leave it out");
 }
 
-static sl_status parse_files(const sl_node *node, void *object) {
-    sl_run *run = object;
+/* What can be understood only when the number of ranks is known (check_run). */
+static sl_status leave_for_later(const sl_node *node, void *object) {
+    (void)node;
+    (void)object;
+    return SL_OK;
+}
+
+/* One text or a list of texts; `what` is the list's noun. */
+static sl_status parse_texts(const sl_node *node, const char *what, char ***texts, int *texts_count) {
     const sl_node *one = node;
     int count = 1;
     if (node->kind == SL_NODE_LIST)
         count = node->children;
     if (count == 0 || node->kind == SL_NODE_MAP)
-        return sl_node_error(node, "must be a list of files");
-    SL_TRY(sl_alloc(&run->data.file, (size_t)count, sizeof *run->data.file));
+        return sl_node_error(node, "must be a list of %s", what);
+    SL_TRY(sl_alloc(texts, (size_t)count, sizeof **texts));
     for (int i = 0; i < count; i++) {
         if (node->kind == SL_NODE_LIST)
             one = node->child[i];
@@ -101,9 +121,26 @@ static sl_status parse_files(const sl_node *node, void *object) {
         SL_TRY(sl_node_text(one, &text));
         if (!*text)
             return sl_node_error(node, "holds an empty name");
-        SL_TRY(sl_copy_text(&run->data.file[i], text));
-        run->data.files = i + 1;
+        SL_TRY(sl_copy_text(&(*texts)[i], text));
+        *texts_count = i + 1;
     }
+    return SL_OK;
+}
+
+static sl_status parse_files(const sl_node *node, void *object) {
+    sl_run *run = object;
+    return parse_texts(node, "files", &run->data.file, &run->data.files);
+}
+
+static sl_status parse_rails(const sl_node *node, void *object) {
+    sl_run *run = object;
+    SL_TRY(parse_texts(node, "interfaces", &run->network.rail, &run->network.rails));
+    if (run->network.rails > MOST_RAILS)
+        return sl_node_error(node, "has %d rails; at most %d", run->network.rails, MOST_RAILS);
+    for (int i = 0; i < run->network.rails; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(run->network.rail[i], run->network.rail[k]) == 0)
+                return sl_node_error(node, "names %s twice", run->network.rail[i]);
     return SL_OK;
 }
 
@@ -279,6 +316,11 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
     if ((int64_t)run->parallel.pipeline * run->batch.microbatches * 3 > SL_MAX_OPS)
         return refuse(document, "batch", "microbatches", "times the ranks is more than the planner takes");
     SL_TRY(check_faults(document, run));
+    if (run->network.silence_ms < 2 * run->network.beat_ms)
+        return refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
+    const sl_node *shared = sl_node_find(document->root, "shared");
+    if (shared)
+        SL_TRY(sl_read_shared(shared, run->parallel.pipeline, &run->wire));
     if (run->device.pace_ms[SL_F] > 0 && run->device.pace_ms[SL_B] == 0)
         run->device.pace_ms[SL_B] = run->device.pace_ms[SL_I] + run->device.pace_ms[SL_W];
     return SL_OK;
@@ -294,6 +336,10 @@ void sl_run_free(sl_run *run) {
     for (int i = 0; i < run->data.files; i++)
         sl_free(run->data.file[i]);
     sl_free(run->data.file);
+    for (int i = 0; i < run->network.rails; i++)
+        sl_free(run->network.rail[i]);
+    sl_free(run->network.rail);
+    sl_free(run->wire);
     sl_free(run->schedule);
     sl_free(run->fault);
     *run = (sl_run){0};
@@ -303,7 +349,13 @@ sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixe
                          sl_problem *problem) {
     int ranks = run->parallel.pipeline;
     SL_TRY(sl_problem_make(ranks, ranks, run->batch.microbatches, problem));
-    problem->communication = run->communication == 1 ? SL_INORDER : SL_DECOUPLED;
+    problem->communication =
+        run->transport == SL_RUN_DELEGATED ? SL_DECOUPLED : (sl_regime)run->communication;
+    if (run->wire) {
+        size_t links = (size_t)ranks * (size_t)ranks;
+        SL_TRY(sl_alloc(&problem->wire, links, sizeof *problem->wire));
+        memcpy(problem->wire, run->wire, links * sizeof *problem->wire);
+    }
     problem->queue = run->queue;
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         for (int stage = 0; stage < ranks; stage++) {

@@ -17,6 +17,9 @@ typedef struct sl_fault {
     int kill;              /* rank that dies at `first`; -1: none */
 } sl_fault;
 
+/* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
+typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;
+
 typedef struct sl_run {
     struct {
         int kind, layers, width, heads, context;
@@ -40,8 +43,15 @@ typedef struct sl_run {
     int iterations;
     char *schedule;
     int adapt;
-    int transport;
+    int transport; /* sl_run_transport */
     int communication, queue;
+    struct {
+        char **rail; /* interfaces or addresses; none: one rail on the address that others reach */
+        int rails;
+        int queues; /* delegates per link and direction; 0: by production and consumption */
+        double beat_ms, silence_ms, outage_s;
+    } network;
+    int *wire; /* [from * ranks + to] emulated links of one number occupy one wire; NULL: each its own */
     struct {
         int hold, dwell;
         double gain;

@@ -59,6 +59,7 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const char 
                                   .clock = t->clock,
                                   .directory = directory,
                                   .message_bytes = message_bytes,
+                                  .wire = t->run->wire,
                                   .slots = 2 * t->run->batch.microbatches};
     char *peers = NULL;
     int socket = -1;

@@ -4,10 +4,12 @@
 
 #include "run/transport/lane.h"
 #include "run/transport/transport.h"
+#include "run/transport/wires.h"
 
 struct sl_transport_hub {
     int ranks, slots;
     size_t message_bytes;
+    sl_wires wires;
     sl_region **region; /* [ranks], each with a lane towards every other rank; pages untouched cost nothing */
 };
 

@@ -69,6 +69,24 @@ static sl_status open_peers(sl_transport *t, const sl_transport_config *c, char 
     return SL_OK;
 }
 
+/* Links that share a wire with others take its word instead of their own. */
+static sl_status open_wires(sl_transport *t, const sl_transport_config *c) {
+    if (!c->wire)
+        return SL_OK;
+    if (c->hub)
+        t->wires.free_at = c->hub->wires.free_at;
+    else
+        SL_TRY(sl_wires_open(c->directory, t->ranks, &t->wires));
+    for (int r = 0; r < t->ranks; r++) {
+        int number = c->wire[t->rank * t->ranks + r];
+        if (number < 0 || (size_t)number >= sl_wires_count(t->ranks))
+            return sl_error(SL_EINVAL, "link %d -> %d: there is no wire %d", t->rank, r, number);
+        if (number >= t->ranks * t->ranks)
+            t->peer[r].calendar.wire = &t->wires.free_at[number];
+    }
+    return SL_OK;
+}
+
 static sl_status own_region(sl_transport *t, const sl_transport_config *c, const char *local) {
     char path[PATH_MOST];
     if (c->hub) {
@@ -148,6 +166,7 @@ static sl_status open_rails(sl_transport *t, const sl_transport_config *c, const
 static sl_status open_all(sl_transport *t, const sl_transport_config *c, int listening, sl_time deadline,
                           char *local, char *remote) {
     SL_TRY(open_peers(t, c, local, remote));
+    SL_TRY(open_wires(t, c));
     SL_TRY(own_region(t, c, local));
     SL_TRY(open_rails(t, c, remote, listening, deadline));
     for (int r = 0; r < t->ranks; r++)
@@ -213,6 +232,7 @@ void sl_transport_close(sl_transport *t) {
     sl_rail_close(t->rail);
     for (int r = 0; t->peer && r < t->ranks; r++)
         close_peer(t, &t->peer[r]);
+    sl_wires_close(&t->wires);
     if (t->mapped)
         sl_region_unmap(t->region);
     if (t->path)

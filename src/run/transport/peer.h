@@ -10,6 +10,7 @@
 #include "run/transport/calendar.h"
 #include "run/transport/lane.h"
 #include "run/transport/transport.h"
+#include "run/transport/wires.h"
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -73,6 +74,7 @@ struct sl_transport {
     sl_peer *peer;     /* [ranks] */
     sl_rail *rail;     /* NULL: no peer on another host */
     int strangers;
+    sl_wires wires;
     pthread_t thread;
     int running; /* the thread was started */
     sem_t started;

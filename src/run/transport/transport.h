@@ -55,6 +55,9 @@ typedef struct sl_transport_config {
     /* [ranks] bytes, nonzero: a peer that this rank talks to (and that talks to it); NULL: all */
     const char *peers;
     sl_transport_class scheduling; /* the first class to try */
+    /* [from * ranks + to], equal on all ranks: emulated links whose number is at least ranks * ranks occupy
+     * the wire of that number together; NULL: each its own */
+    const int *wire;
 } sl_transport_config;
 
 /** What a directed link does to messages on top of the real path. */
@@ -92,6 +95,10 @@ void sl_transport_close(sl_transport *transport);
 
 /** Emulation of the directed link from this rank to `peer`, for messages handed over from now on. */
 void sl_transport_emulate(sl_transport *transport, int peer, sl_link_emulation emulation);
+
+/** 1: the emulated link to `peer` shares its wire with links of other ranks; its messages must be handed over
+ * when they are ready, not ahead of that. */
+int sl_transport_shares_wire(const sl_transport *transport, int peer);
 
 /** Posts a receive ahead: the message (iteration, index) from `peer` goes to `buffer` (of `bytes`, kept by
  * the caller until it has arrived, which sl_transport_wait says). SL_EINVAL: more than `slots` posted, or the

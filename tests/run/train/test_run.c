@@ -59,6 +59,32 @@ static void keys_and_defaults_arrive(void **state) {
     sl_run_free(&run);
 }
 
+static void rails_and_shared_wires_arrive(void **state) {
+    (void)state;
+    sl_run run;
+    sl_problem problem;
+    assert_ok(read_run(BASE "transport: delegated\ncommunication: inorder\n"
+                            "network: {rails: [eth0, 10.0.0.1], queues: 3, outage_s: 5}\n"
+                            "shared: [{name: wan, links: [[0, 1], [2, 3]]}]\n",
+                       &run));
+    assert_int_equal(run.network.rails, 2);
+    assert_string_equal(run.network.rail[1], "10.0.0.1");
+    assert_true(run.network.queues == 3 && run.network.beat_ms == 50 && run.network.silence_ms == 200 &&
+                run.network.outage_s == 5);
+    assert_ok(sl_run_problem(&run, 1000, 0, &problem));
+    assert_int_equal(problem.communication, SL_DECOUPLED); /* delegates are, by nature */
+    assert_true(problem.wire[0 * 4 + 1] == problem.wire[2 * 4 + 3] && problem.wire[0 * 4 + 1] >= 16);
+    assert_true(problem.wire[1 * 4 + 0] == problem.wire[3 * 4 + 2] &&
+                problem.wire[1 * 4 + 0] != problem.wire[0 * 4 + 1]);
+    assert_int_equal(problem.wire[1 * 4 + 2], 1 * 4 + 2);
+    sl_problem_free(&problem);
+    run.transport = SL_RUN_DIRECT;
+    assert_ok(sl_run_problem(&run, 1000, 0, &problem));
+    assert_int_equal(problem.communication, SL_INORDER);
+    sl_problem_free(&problem);
+    sl_run_free(&run);
+}
+
 static void every_mistake_is_named_with_its_place(void **state) {
     (void)state;
     static const struct {
@@ -68,8 +94,15 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {BASE "speed: 3\n", "run.yaml:6: 'speed' is not a known key"},
         {BASE "parallel: {pipeline: 9}\n", "run.yaml:6: key 'parallel' stands twice"},
         {BASE "schedule: [a]\n", "run.yaml:6: 'schedule' must be a text"},
-        {BASE "transport: pigeon\n", "must be one of direct; got 'pigeon'"},
+        {BASE "transport: pigeon\n", "must be one of direct, delegated, auto; got 'pigeon'"},
         {BASE "queue: 0\n", "'queue' must be from 1"},
+        {BASE "network: {rails: []}\n", "run.yaml:6: 'rails' must be a list of interfaces"},
+        {BASE "network: {rails: [eth0, eth1, eth0]}\n", "run.yaml:6: 'rails' names eth0 twice"},
+        {BASE "network: {rails: [a, b, c, d, e, f, g, h, i]}\n", "has 9 rails; at most 8"},
+        {BASE "network: {beat_ms: 150}\n", "'network' must be at least twice beat_ms"},
+        {BASE "network: {beat_ms: 150, silence_ms: 299}\n", "'silence_ms' must be at least twice beat_ms"},
+        {BASE "shared: [{name: wan, links: [[0, 4]]}]\n", "run.yaml:6: 'links' must hold ranks from 0 to 3"},
+        {BASE "shared: [{name: wan, links: [[0, 1], [1, 0]]}]\n", "names link 1-0 twice"},
         {BASE "checkpoint: {every: 2}\n", "run.yaml:6: 'checkpoint' is not available"},
         {BASE "device: {pace_ms: {F: 10, I: 10}}\n", "'W' is missing in 'pace_ms'"},
         {BASE "device: {pace_ms: {F: 0, I: 10, W: 10}}\n", "'F' must be at least 0.001"},
@@ -131,6 +164,7 @@ static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_and_defaults_arrive),
+        cmocka_unit_test(rails_and_shared_wires_arrive),
         cmocka_unit_test(every_mistake_is_named_with_its_place),
         cmocka_unit_test(every_failed_allocation_is_an_error_and_leaks_nothing),
     };

@@ -262,6 +262,47 @@ static void emulation_changed_in_mid_run_holds_for_messages_from_then_on(void **
     sl_clock_close(clock);
 }
 
+/* 1 kB/s: 10 bytes take 10 ms. Both senders are on one wire towards rank 1; the way back has another. */
+static void links_on_one_wire_wait_for_each_other(void **state) {
+    (void)state;
+    enum { WAN = 9, BACK = 10 };
+    static const int wire[9] = {0, WAN, 2, BACK, 4, BACK, 6, WAN, 8};
+    sl_clock *clock;
+    sl_transport_hub *hub;
+    sl_transport *t[3];
+    char out[10] = "", in[4][10];
+    sl_time arrived[4];
+    assert_ok(sl_clock_open_virtual(1, &clock));
+    assert_ok(sl_transport_hub_open(3, 10, 4, &hub));
+    for (int r = 0; r < 3; r++) {
+        sl_transport_config config = {.rank = r, .ranks = 3, .clock = clock, .hub = hub, .wire = wire};
+        assert_ok(sl_transport_open(&config, -1, SL_SECOND, &t[r]));
+        for (int peer = 0; peer < 3; peer++)
+            if (peer != r)
+                sl_transport_emulate(t[r], peer, (sl_link_emulation){.bytes_per_second = 1000});
+    }
+    assert_true(sl_transport_shares_wire(t[0], 1));
+    assert_false(sl_transport_shares_wire(t[0], 2));
+    static const int way[4][2] = {{0, 1}, {2, 1}, {1, 2}, {0, 2}};
+    for (int i = 0; i < 4; i++) {
+        assert_ok(sl_transport_receive(t[way[i][1]], way[i][0], 0, 7, in[i], 10));
+        assert_ok(sl_transport_send(t[way[i][0]], way[i][1], 0, 7, out, 10, 0));
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_ok(sl_transport_wait(t[way[i][1]], way[i][0], 0, 7, SL_TIME_NEVER, &arrived[i]));
+        assert_ok(sl_transport_wait_sent(t[way[i][0]], way[i][1], 0, 7, SL_TIME_NEVER, NULL));
+    }
+    assert_int_equal(arrived[0], 10 * SL_MS);
+    assert_int_equal(arrived[1], 20 * SL_MS);
+    assert_int_equal(arrived[2], 10 * SL_MS);
+    assert_int_equal(arrived[3], 10 * SL_MS);
+    for (int r = 0; r < 3; r++)
+        sl_transport_close(t[r]);
+    sl_transport_hub_close(hub);
+    sl_clock_leave(clock);
+    sl_clock_close(clock);
+}
+
 static void
 a_message_handed_over_late_is_timed_from_its_ready_time_and_arrives_at_once_when_overdue(void **state) {
     (void)state;
@@ -487,6 +528,7 @@ static void an_allocation_that_fails_anywhere_while_opening_is_an_error_and_leav
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_messages_arrive_whole_and_exactly_when_the_naive_computation_says),
+        cmocka_unit_test(links_on_one_wire_wait_for_each_other),
         cmocka_unit_test(emulation_changed_in_mid_run_holds_for_messages_from_then_on),
         cmocka_unit_test(
             a_message_handed_over_late_is_timed_from_its_ready_time_and_arrives_at_once_when_overdue),

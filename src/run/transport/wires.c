@@ -1,0 +1,37 @@
+#include "run/transport/wires.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+size_t sl_wires_count(int ranks) {
+    return 2 * (size_t)ranks * (size_t)ranks;
+}
+
+sl_status sl_wires_open(const char *directory, int ranks, sl_wires *wires) {
+    char path[4096];
+    size_t bytes = sl_wires_count(ranks) * sizeof *wires->free_at;
+    if (snprintf(path, sizeof path, "%s/wires", directory) >= (int)sizeof path)
+        return sl_error(SL_EINVAL, "the directory's name is too long");
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+        return sl_error_errno(SL_ESYS, "%s: cannot be made", path);
+    void *memory = MAP_FAILED;
+    int failed =
+        posix_fallocate(file, 0, (off_t)bytes); /* zeros where nothing was; all ranks ask for the same */
+    if (failed == 0)
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (memory == MAP_FAILED)
+        return sl_error(SL_ESYS, "%s: %zu bytes of shared memory cannot be had", path, bytes);
+    wires->free_at = memory;
+    wires->bytes = bytes;
+    return SL_OK;
+}
+
+void sl_wires_close(sl_wires *wires) {
+    if (wires->bytes > 0)
+        munmap(wires->free_at, wires->bytes);
+    *wires = (sl_wires){0};
+}

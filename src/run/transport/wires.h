@@ -1,0 +1,23 @@
+/* Wires that emulated links of several ranks share: one word each, the time from which on it is free
+ * (calendar.h), in a file of the run's directory that all ranks of a host map, or in the hub. Ranks of
+ * different hosts cannot share one: each host then has a wire of its own. */
+#ifndef SL_RUN_TRANSPORT_WIRES_H
+#define SL_RUN_TRANSPORT_WIRES_H
+
+#include "run/transport/transport.h"
+
+#include <stdatomic.h>
+
+typedef struct sl_wires {
+    _Atomic int64_t *free_at; /* [count]; NULL: none */
+    size_t bytes;             /* mapped; 0: not by this structure */
+} sl_wires;
+
+/** Number of words for `ranks` ranks: twice the number of links. */
+size_t sl_wires_count(int ranks);
+
+/** Maps DIRECTORY/wires, made here by whoever comes first. SL_ESYS. Close with sl_wires_close. */
+sl_status sl_wires_open(const char *directory, int ranks, sl_wires *wires);
+void sl_wires_close(sl_wires *wires);
+
+#endif
