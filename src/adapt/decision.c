@@ -1,4 +1,5 @@
 #include "adapt/decision.h"
+#include "adapt/queues.h"
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/timing/replay.h"
@@ -25,8 +26,9 @@ struct sl_adaptation {
     int relieved_since; /* iterations on end in which the links were healthy while adapted */
     int last_swap;      /* iteration; far in the past before the first */
     int troubled;       /* an onset was reported and no relief yet */
-    int delegated;      /* delegates carry the messages */
+    int delegates;      /* that carry the messages of a link and direction; 0: the ranks do */
     int exceeded_since; /* iterations on end in which a link exceeded its tolerance */
+    int short_since;    /* iterations on end in which more delegates were needed */
     int quiet_since;    /* iterations on end without trouble on the first schedule */
     int kept;           /* the reason for keeping was reported for this event */
     sl_time forecast;
@@ -42,6 +44,8 @@ sl_status sl_adaptation_open(const sl_adaptation_config *config, const sl_proble
     a->config.schedule = a->schedule;
     a->last_swap = -config->dwell;
     a->forecast = first->makespan;
+    if (config->delegation == SL_DELEGATION_ALWAYS)
+        a->delegates = config->queues > 0 ? config->queues : 1;
     SL_TRY(sl_alloc(&a->window, (size_t)config->hold, sizeof *a->window));
     SL_TRY(sl_alloc(&a->took, (size_t)config->hold, sizeof *a->took));
     SL_TRY(sl_problem_copy(healthy, &a->healthy));
@@ -73,7 +77,7 @@ sl_time sl_adaptation_forecast(const sl_adaptation *a) {
 
 /* The regime of the path that is in use; that of the problem is the direct path's. */
 static sl_regime regime(const sl_adaptation *a) {
-    return a->delegated ? SL_DECOUPLED : a->healthy.communication;
+    return a->delegates ? SL_DECOUPLED : a->healthy.communication;
 }
 
 /* ---- medians over the window ---- */
@@ -386,9 +390,9 @@ static int exceeds_tolerance(const sl_adaptation *a, const sl_problem *measured)
 }
 
 /* The path has changed: what the running order was predicted to take must not look like a variation. */
-static sl_status change_path(sl_adaptation *a, int delegated) {
-    a->delegated = delegated;
-    a->exceeded_since = a->quiet_since = 0;
+static sl_status change_path(sl_adaptation *a, int delegates) {
+    a->delegates = delegates;
+    a->exceeded_since = a->short_since = a->quiet_since = 0;
     for (int i = 0; i < a->filled; i++) {
         a->window[i].communication = regime(a);
         SL_TRY(makespan_on(&a->window[i], a->running, &a->took[i]));
@@ -396,26 +400,86 @@ static sl_status change_path(sl_adaptation *a, int delegated) {
     return SL_OK;
 }
 
-static sl_status choose_path(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
-    if (a->config.delegation != SL_DELEGATION_AUTO || !a->learnt)
+/* Delegates that the medians of the window ask for. */
+static sl_status count_delegates(const sl_adaptation *a, sl_event *event, int *count) {
+    sl_problem usual;
+    int from, to;
+    *count = a->config.queues;
+    if (*count > 0)
         return SL_OK;
+    SL_TRY(typical(a, a->config.hold, &usual));
+    *count = sl_queues_needed(&usual, &from, &to);
+    if (event && *count > 1)
+        snprintf(event->seen, sizeof event->seen, "link %d-%d: a message occupies it for %.2f ms", from, to,
+                 sl_to_ms(usual.link[from * usual.ranks + to].transfer));
+    sl_problem_free(&usual);
+    return SL_OK;
+}
+
+static void say_delegates(sl_event *event, int count) {
+    if (count == 1)
+        snprintf(event->decided, sizeof event->decided,
+                 "a delegate carries the messages of each link and direction");
+    else
+        snprintf(event->decided, sizeof event->decided,
+                 "%d delegates carry the messages of each link and direction", count);
+}
+
+static sl_status start_delegates(sl_adaptation *a, int iteration, const sl_problem *measured,
+                                 sl_decision *d) {
+    sl_event *event = add_event(d, SL_EVENT_DELEGATE, iteration);
+    SL_TRY(count_delegates(a, NULL, &d->delegates));
+    describe(a, measured, event);
+    say_delegates(event, d->delegates);
+    snprintf(event->why, sizeof event->why,
+             "the link has been beyond the tolerance of the running schedule for %d iterations",
+             a->config.hold);
+    return change_path(a, d->delegates);
+}
+
+static sl_status stop_delegates(sl_adaptation *a, int iteration, sl_decision *d) {
+    sl_event *event = add_event(d, SL_EVENT_DIRECT, iteration);
+    snprintf(event->decided, sizeof event->decided, "the ranks carry their messages themselves");
+    snprintf(event->why, sizeof event->why, "links and ops have been healthy for %d iterations",
+             a->config.hold);
+    d->delegates = -1;
+    return change_path(a, 0);
+}
+
+/* More delegates when the link has slowed down further, never fewer: those that are not needed sleep. */
+static sl_status add_delegates(sl_adaptation *a, int iteration, sl_decision *d) {
+    int wanted, from, to;
+    if (a->config.queues > 0)
+        return SL_OK;
+    const sl_problem *latest = &a->window[(a->next - 1 + a->config.hold) % a->config.hold];
+    a->short_since = sl_queues_needed(latest, &from, &to) > a->delegates ? a->short_since + 1 : 0;
+    if (a->short_since < a->config.hold)
+        return SL_OK;
+    sl_event seen = {0};
+    SL_TRY(count_delegates(a, &seen, &wanted));
+    if (wanted <= a->delegates)
+        return SL_OK;
+    sl_event *event = add_event(d, SL_EVENT_DELEGATE, iteration);
+    memcpy(event->seen, seen.seen, sizeof event->seen);
+    say_delegates(event, wanted);
+    snprintf(event->why, sizeof event->why,
+             "%d could not carry them as fast as they are made for %d iterations", a->delegates,
+             a->config.hold);
+    d->delegates = wanted;
+    return change_path(a, wanted);
+}
+
+static sl_status choose_path(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
+    if (a->config.delegation == SL_DELEGATION_NEVER || !a->learnt)
+        return SL_OK;
+    int may_change = a->config.delegation == SL_DELEGATION_AUTO;
     a->exceeded_since = exceeds_tolerance(a, measured) ? a->exceeded_since + 1 : 0;
     a->quiet_since = !a->troubled && a->running == &a->first ? a->quiet_since + 1 : 0;
-    int start = !a->delegated && a->exceeded_since >= a->config.hold;
-    int stop = a->delegated && a->quiet_since >= a->config.hold;
-    if (!start && !stop)
-        return SL_OK;
-    sl_event *event = add_event(d, start ? SL_EVENT_DELEGATE : SL_EVENT_DIRECT, iteration);
-    if (start)
-        describe(a, measured, event);
-    snprintf(event->decided, sizeof event->decided, "%s",
-             start ? "delegates carry the messages" : "the ranks carry their messages themselves");
-    snprintf(event->why, sizeof event->why,
-             start ? "the link has been beyond the tolerance of the running schedule for %d iterations"
-                   : "links and ops have been healthy for %d iterations",
-             a->config.hold);
-    d->delegate = start ? 1 : -1;
-    return change_path(a, start);
+    if (may_change && !a->delegates && a->exceeded_since >= a->config.hold)
+        return start_delegates(a, iteration, measured, d);
+    if (may_change && a->delegates && a->quiet_since >= a->config.hold)
+        return stop_delegates(a, iteration, d);
+    return a->delegates ? add_delegates(a, iteration, d) : SL_OK;
 }
 
 static sl_status observe(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {

@@ -14,7 +14,8 @@
  * Delegates come before a new schedule: while a link's delay has exceeded the tolerance of the running
  * schedule (eq. 1) for `hold` iterations, they take the messages over, so that a send no longer holds its
  * rank, and schedules are judged as decoupled from then on. They go when the first schedule runs again and
- * nothing has been slow for `hold` iterations.
+ * nothing has been slow for `hold` iterations. When a link asks for more of them than there are, for `hold`
+ * iterations, more are started.
  *
  * Against flapping: a change must last `hold` iterations, is judged by the medians of those iterations, and
  * two swaps are at least `dwell` iterations apart, whatever the link does. */
@@ -28,8 +29,9 @@ typedef struct sl_adaptation sl_adaptation;
 
 /* Who carries messages. Delegates are decoupled by nature, whatever the problem's regime. */
 typedef enum sl_delegation {
-    SL_DELEGATION_FIXED, /* as the problem says, from the first to the last iteration */
-    SL_DELEGATION_AUTO   /* delegates while a link exceeds the tolerance of the running schedule */
+    SL_DELEGATION_NEVER,
+    SL_DELEGATION_ALWAYS, /* from the first to the last iteration */
+    SL_DELEGATION_AUTO    /* while a link exceeds the tolerance of the running schedule */
 } sl_delegation;
 
 typedef struct sl_adaptation_config {
@@ -38,6 +40,7 @@ typedef struct sl_adaptation_config {
     double gain;       /* least share of the running iteration's time that a swap must gain */
     sl_time swap_cost; /* of one swap, until one has been measured */
     sl_delegation delegation;
+    int queues; /* delegates per link and direction; 0: as many as measurements ask for (queues.h) */
     int frozen; /* only watch: never swap, and say what a swap would have brought */
 } sl_adaptation_config;
 
@@ -49,10 +52,12 @@ typedef struct sl_decision {
         *plan; /* SWAP, RETURN: what to run next; owned by the adaptation, valid until the next swap */
     sl_time running_predicted; /* makespan of the running order on this iteration's measurements */
     sl_time best_predicted;    /* of the best candidate */
-    int delegate;              /* from the next iteration on: 1 delegates carry the messages, -1 no more */
-    int troubled;              /* this iteration was measured slow */
-    int adapted;               /* this iteration ran another plan than the first */
-    int events;                /* onset, relief, delegate, swap, keep, ...: what to write down */
+    /* From the next iteration on so many delegates carry the messages of a link and direction; -1: none any
+     * more; 0: no change. */
+    int delegates;
+    int troubled; /* this iteration was measured slow */
+    int adapted;  /* this iteration ran another plan than the first */
+    int events;   /* onset, relief, delegate, swap, keep, ...: what to write down */
     sl_event event[5];
 } sl_decision;
 

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "adapt/decision.h"
+#include "adapt/queues.h"
 #include "base/memory.h"
 
 enum { HOLD = 5, DWELL = 20 };
@@ -102,16 +103,16 @@ static void delegates_take_over_while_a_link_exceeds_its_tolerance(void **state)
     for (int i = 0; i < 90; i++) {
         set_delay(&j, i >= 25 && i < 60 ? 60 : 0);
         sl_decision d = observe(&j, i);
-        assert_int_equal(has_event(&d, SL_EVENT_DELEGATE), d.delegate == 1);
-        assert_int_equal(has_event(&d, SL_EVENT_DIRECT), d.delegate == -1);
+        assert_int_equal(has_event(&d, SL_EVENT_DELEGATE), d.delegates > 0);
+        assert_int_equal(has_event(&d, SL_EVENT_DIRECT), d.delegates == -1);
         if (i >= 25 && i < 25 + HOLD - 1)
             assert_true(d.running_predicted > 680 * SL_MS);
-        if (d.delegate == 1) {
+        if (d.delegates > 0) {
             assert_int_equal(delegated, -1);
             delegated = i;
             assert_int_equal(d.running_predicted, 680 * SL_MS);
         }
-        if (d.delegate == -1) {
+        if (d.delegates == -1) {
             assert_int_equal(direct, -1);
             direct = i;
         }
@@ -126,6 +127,33 @@ static void delegates_take_over_while_a_link_exceeds_its_tolerance(void **state)
     assert_true(swapped >= delegated && swapped < delegated + HOLD);
     assert_int_equal(returned, 60 + HOLD - 1);
     assert_int_equal(direct, returned + HOLD);
+    close_job(&j);
+}
+
+/* 25 ms on the link while a message is made every 10: three delegates keep up, and a fourth is needed from 31
+ * ms on. Fewer than needed are never there for longer than HOLD iterations, and more are not taken away. */
+static void as_many_delegates_as_the_link_needs(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    sl_adaptation_close(j.adaptation);
+    sl_adaptation_config config = {.schedule = "adaptra",
+                                   .hold = HOLD,
+                                   .dwell = DWELL,
+                                   .gain = 0.02,
+                                   .delegation = SL_DELEGATION_ALWAYS,
+                                   .swap_cost = 5 * SL_MS};
+    assert_ok(sl_adaptation_open(&config, &j.healthy, &j.first, &j.adaptation));
+    for (int i = 0; i < 60; i++) {
+        j.now.link[2 * 4 + 1].transfer = sl_from_ms(i < 10 ? 0 : i < 30 ? 25 : i < 45 ? 31 : 1);
+        sl_decision d = observe(&j, i);
+        assert_int_equal(d.delegates, i == 10 + HOLD - 1 ? 3 : i == 30 + HOLD - 1 ? 4 : 0);
+    }
+    assert_int_equal(sl_queues_for(125, 500), 4); /* the paper's example: 8 made a second, 2 carried */
+    assert_int_equal(sl_queues_for(10, 10), 1);
+    assert_int_equal(sl_queues_for(10, 11), 2);
+    assert_int_equal(sl_queues_for(10, 0), 1);
+    assert_int_equal(sl_queues_for(1, INT64_MAX), SL_QUEUES_MOST);
     close_job(&j);
 }
 
@@ -145,7 +173,7 @@ static void a_delay_within_the_tolerance_needs_no_delegates(void **state) {
     for (int i = 0; i < 60; i++) {
         set_delay(&j, i < 10 ? 0 : i < 40 ? 10 : 11);
         sl_decision d = observe(&j, i);
-        assert_int_equal(d.delegate, i == 40 + HOLD - 1);
+        assert_int_equal(d.delegates, i == 40 + HOLD - 1);
     }
     close_job(&j);
 }
@@ -313,6 +341,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
         cmocka_unit_test(delegates_take_over_while_a_link_exceeds_its_tolerance),
+        cmocka_unit_test(as_many_delegates_as_the_link_needs),
         cmocka_unit_test(a_delay_within_the_tolerance_needs_no_delegates),
         cmocka_unit_test(a_delay_that_slack_absorbs_changes_nothing_and_says_why),
         cmocka_unit_test(a_frozen_schedule_is_kept_and_the_forgone_gain_said),
