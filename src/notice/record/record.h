@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define SL_RECORD_MAGIC 0x736c7265u /* "slre" */
-#define SL_RECORD_VERSION 1
+#define SL_RECORD_VERSION 2
 
 typedef enum sl_record_kind {
     SL_RECORD_OP = 1,       /* start, end; op is F, I, W or B */
@@ -20,8 +20,10 @@ typedef enum sl_record_kind {
 } sl_record_kind;
 
 typedef struct sl_record {
-    uint16_t kind; /* sl_record_kind */
-    uint16_t op;   /* sl_op_kind of plan/pipeline */
+    uint8_t kind;   /* sl_record_kind */
+    uint8_t op;     /* sl_op_kind of plan/pipeline */
+    uint8_t part;   /* of an op in parts; of a transfer the last one, which made the message */
+    uint8_t paired; /* F: it ran as one block with the B whose record follows, both with the same times */
     int32_t iteration;
     int32_t rank, peer; /* peer -1: none */
     int32_t stage, microbatch;

@@ -116,7 +116,7 @@ static int is_next(int rank, int peer, int ranks) {
     return ranks == 2 ? peer > rank : peer == (rank + 1) % ranks;
 }
 
-static sl_queue_kind send_queue(const sl_program *program, const sl_message *message) {
+sl_queue_kind sl_message_send_queue(const sl_program *program, const sl_message *message) {
     return is_next(message->from, message->to, program->ranks) ? SL_SEND_NEXT : SL_SEND_PREVIOUS;
 }
 
@@ -128,7 +128,8 @@ static sl_queue_kind receive_queue(const sl_program *program, const sl_message *
  */
 static sl_status make_queues(sl_program *program) {
     for (int m = 0; m < program->messages; m++) {
-        program->rank[program->message[m].from].queued[send_queue(program, &program->message[m])]++;
+        program->rank[program->message[m].from]
+            .queued[sl_message_send_queue(program, &program->message[m])]++;
         program->rank[program->message[m].to].queued[receive_queue(program, &program->message[m])]++;
     }
     for (int rank = 0; rank < program->ranks; rank++)
@@ -140,7 +141,7 @@ static sl_status make_queues(sl_program *program) {
     for (int m = 0; m < program->messages; m++) {
         sl_rank_program *from = &program->rank[program->message[m].from],
                         *to = &program->rank[program->message[m].to];
-        sl_queue_kind send = send_queue(program, &program->message[m]),
+        sl_queue_kind send = sl_message_send_queue(program, &program->message[m]),
                       receive = receive_queue(program, &program->message[m]);
         from->queue[send][from->queued[send]++] = m;
         to->queue[receive][to->queued[receive]++] = m;
@@ -298,6 +299,8 @@ static sl_status check_sequences(const sl_program *program) {
 static sl_status fill(const sl_problem *problem, const sl_order *order, const op_index *index,
                       sl_program *program) {
     program->ranks = problem->ranks;
+    program->stages = problem->stages;
+    program->parts = problem->parts;
     SL_TRY(sl_alloc(&program->rank, (size_t)problem->ranks, sizeof *program->rank));
     SL_TRY(make_steps(problem, order, program));
     connect(problem, index, program);

@@ -54,6 +54,7 @@ typedef struct sl_rank_program {
 
 typedef struct sl_program {
     int ranks, messages;
+    int stages, parts; /* the problem's */
     sl_rank_program *rank;
     sl_message *message;
 } sl_program;
@@ -65,5 +66,8 @@ typedef struct sl_program {
  * sl_program_free. */
 sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program *program);
 void sl_program_free(sl_program *program);
+
+/** The queue of its sender that a message goes by: all messages from one rank to another share one. */
+sl_queue_kind sl_message_send_queue(const sl_program *program, const sl_message *message);
 
 #endif

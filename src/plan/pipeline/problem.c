@@ -93,6 +93,5 @@ void sl_problem_free(sl_problem *problem) {
 
 sl_time sl_problem_pair_time(const sl_problem *p, int forward_stage, int backward_stage) {
     int f = forward_stage, b = backward_stage;
-    sl_time whole = p->time[SL_F][f] + p->time[SL_B][b] - (p->saved[f] + p->saved[b]) / 2;
-    return whole > 0 ? whole : 0;
+    return sl_pair_time(p->time[SL_F][f], p->time[SL_B][b], p->saved[f], p->saved[b]);
 }

@@ -91,15 +91,22 @@ int sl_problem_rank_ops(const sl_problem *problem, int rank, int kinds);
 
 /* ---- one op ---- */
 
-/** Time of a part: the op's time in equal parts, the rest of the division on the first ones. A pair's two ops
- * both take sl_problem_pair_time. */
-static inline sl_time sl_problem_op_time(const sl_problem *problem, const sl_op *op) {
-    sl_time whole = problem->time[op->kind][op->stage];
-    return problem->parts == 1 ? whole : whole / problem->parts + (op->part < whole % problem->parts ? 1 : 0);
+/** Time of a part: the op's time in equal parts, the rest of the division on the first ones. */
+static inline sl_time sl_part_time(sl_time whole, int parts, int part) {
+    return parts == 1 ? whole : whole / parts + (part < whole % parts ? 1 : 0);
 }
 
-/** Time of F of one stage and B of another, overlapped: both less half of what either stage saves.
- */
+/** A pair's two ops both take sl_problem_pair_time instead. */
+static inline sl_time sl_problem_op_time(const sl_problem *problem, const sl_op *op) {
+    return sl_part_time(problem->time[op->kind][op->stage], problem->parts, op->part);
+}
+
+/** Time of F of one stage and B of another, overlapped: both less half of what either stage saves. */
+static inline sl_time sl_pair_time(sl_time forward, sl_time backward, sl_time saved_forward,
+                                   sl_time saved_backward) {
+    sl_time whole = forward + backward - (saved_forward + saved_backward) / 2;
+    return whole > 0 ? whole : 0;
+}
 sl_time sl_problem_pair_time(const sl_problem *problem, int forward_stage, int backward_stage);
 
 /** Memory that an op takes when it starts, and what changes when it ends. An op in parts takes at the start

@@ -1,6 +1,8 @@
 #include "base/memory.h"
-#include "plan/pipeline/csv.h"
 #include "plan/family/family.h"
+#include "plan/lower/post.h"
+#include "plan/pipeline/csv.h"
+#include "plan/timing/replay.h"
 #include "run/train/state.h"
 
 #include <string.h>
@@ -117,11 +119,42 @@ static sl_status open_rank0(sl_trainer *t, const sl_place *place) {
     return sl_adaptation_open(&config, &t->problem, &t->plan, &t->adaptation);
 }
 
+/* Receives are posted by what the problem predicts, with the longest op as margin; every rank comes to the
+ * same times. */
+static sl_status post_receives(const sl_problem *p, const sl_program *program, int32_t *post) {
+    sl_timeline predicted;
+    sl_time *times, margin = 0;
+    SL_TRY(sl_replay(p, program, p->communication, p->queue, &predicted));
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        for (int stage = 0; stage < p->stages; stage++)
+            margin = p->time[kind][stage] > margin ? p->time[kind][stage] : margin;
+    sl_status status = sl_alloc(&times, (size_t)predicted.spans + (size_t)predicted.transfers, sizeof *times);
+    for (int i = 0; i < predicted.spans && status == SL_OK; i++)
+        times[i] = predicted.span[i].start;
+    for (int i = 0; i < predicted.transfers && status == SL_OK; i++)
+        times[predicted.spans + i] = predicted.transfer[i].start;
+    if (status == SL_OK)
+        status = sl_program_post(program, times, times + predicted.spans, margin, post);
+    sl_timeline_free(&predicted);
+    sl_free(times);
+    return status;
+}
+
+static sl_status swap_program(sl_trainer *t, const sl_program *program) {
+    int32_t *post;
+    SL_TRY(sl_alloc(&post, (size_t)program->messages, sizeof *post));
+    sl_status status = post_receives(&t->problem, program, post);
+    if (status == SL_OK)
+        status = sl_engine_swap(t->engine, program, post);
+    sl_free(post);
+    return status;
+}
+
 sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order) {
     int next = 1 - t->running;
     sl_program_free(&t->program[next]);
     SL_TRY(sl_lower(&t->problem, order, &t->program[next]));
-    SL_TRY(sl_engine_swap(t->engine, &t->program[next]));
+    SL_TRY(swap_program(t, &t->program[next]));
     t->running = next;
     return SL_OK;
 }
@@ -158,17 +191,25 @@ sl_status sl_trainer_open(sl_trainer *t, const sl_place *place) {
     SL_TRY(refuse_mixed_hosts(t));
     SL_TRY(open_transport(t, sizes.message_bytes, place->temporary));
     SL_TRY(open_records(t));
+    sl_stage *stage;
+    SL_TRY(sl_alloc(&stage, (size_t)t->problem.stages, sizeof *stage));
+    stage[t->rank] = sl_binding_stage(t->binding);
     sl_engine_config config = {.rank = t->rank,
                                .clock = t->clock,
                                .transport = t->transport,
                                .ring = t->ring,
-                               .stage = sl_binding_stage(t->binding),
+                               .stage = stage,
+                               .stages = t->problem.stages,
                                .regime = t->problem.communication,
                                .queue = t->problem.queue,
                                .patience = PATIENCE};
     for (int i = 0; i < t->run->faults; i++)
         config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->run->batch.microbatches;
-    SL_TRY(sl_engine_open(&config, &t->engine));
+    sl_status status = sl_engine_open(&config, &t->engine);
+    sl_free(stage);
+    SL_TRY(status);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        SL_TRY(sl_alloc(&t->paced[kind], (size_t)t->problem.stages, sizeof *t->paced[kind]));
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         t->pace[kind] = sl_from_ms(t->run->device.pace_ms[kind]);
     snprintf(t->schedule, sizeof t->schedule, "%s", t->plan.schedule);
@@ -189,6 +230,8 @@ void sl_trainer_close(sl_trainer *t) {
     sl_problem_free(&t->pending_problem);
     sl_timeline_free(&t->pending_timeline);
     sl_arrivals_free(&t->arrivals);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        sl_free(t->paced[kind]);
     sl_free(t->ring);
     sl_free(t->records);
     sl_free(t->gathered);

@@ -25,7 +25,8 @@ typedef struct sl_trainer {
     sl_program program[2]; /* running and previous, lowered from what rank 0 broadcast */
     int running;
     sl_time pace[SL_OP_KINDS];
-    sl_record *records; /* of this rank, one iteration */
+    sl_time *paced[SL_OP_KINDS]; /* [stages] what the engine holds ops to in this iteration */
+    sl_record *records;          /* of this rank, one iteration */
     size_t record_capacity;
     long ops, overruns;
 

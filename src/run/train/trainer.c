@@ -43,10 +43,13 @@ static void apply_faults(sl_trainer *t, int iteration) {
         if (f->rank == t->rank)
             slowdown *= f->slowdown;
     }
-    sl_time pace[SL_OP_KINDS];
-    for (int kind = 0; kind < SL_OP_KINDS; kind++)
-        pace[kind] = (sl_time)((double)t->pace[kind] * slowdown);
-    sl_engine_pace(t->engine, pace);
+    sl_pace pace = {0};
+    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+        for (int stage = 0; stage < t->problem.stages; stage++)
+            t->paced[kind][stage] = (sl_time)((double)t->pace[kind] * slowdown);
+        pace.time[kind] = t->paced[kind];
+    }
+    sl_engine_pace(t->engine, &pace);
 }
 
 /* What a rank reports at the end of an iteration, in front of its records. */

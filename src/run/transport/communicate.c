@@ -12,11 +12,10 @@ sl_outgoing *sl_peer_head(sl_peer *peer, int slots) {
 }
 
 void sl_peer_done(sl_transport *t, sl_outgoing *record) {
-    /* The bell may be rung after the compute side has already seen DONE: then the record serves the next
-     * message, and its waiter looks once more for nothing. */
+    /* The word is moved after DONE, so whoever read it before looking at the state is woken. */
     atomic_store_explicit(&record->state, SL_OUTGOING_DONE, memory_order_release);
-    atomic_fetch_add(&record->bell, 1);
-    sl_clock_wake(t->clock, &record->bell);
+    atomic_fetch_add(&t->settled, 1);
+    sl_clock_wake(t->clock, &t->settled);
 }
 
 static int32_t fill_late(sl_peer *peer, const sl_outgoing *record) {

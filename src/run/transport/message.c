@@ -218,34 +218,60 @@ sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint3
     return SL_OK;
 }
 
-static sl_status wait_done(sl_transport *t, sl_peer *peer, sl_outgoing *record, sl_time deadline,
-                           const message_name *name) {
+static int is_done(const sl_outgoing *record) {
+    return atomic_load_explicit(&record->state, memory_order_acquire) == SL_OUTGOING_DONE;
+}
+
+/* Which of `count` records is done; -1: none before the deadline 0, which asks without waiting. */
+static sl_status wait_done(sl_transport *t, sl_outgoing *const *record, const message_name *name, int count,
+                           sl_time deadline, int *which) {
     for (;;) {
-        uint32_t seen = atomic_load(&record->bell);
-        int lost = atomic_load(&peer->lost);
-        if (atomic_load_explicit(&record->state, memory_order_acquire) == SL_OUTGOING_DONE)
+        uint32_t seen = atomic_load(&t->settled);
+        int lost[SL_ANY_SENT];
+        for (int i = 0; i < count; i++)
+            lost[i] = atomic_load(&t->peer[name[i].to].lost);
+        for (*which = 0; *which < count; ++*which)
+            if (is_done(record[*which]))
+                return SL_OK;
+        *which = -1;
+        if (deadline == 0)
             return SL_OK;
-        SL_TRY(interrupted(t, peer, lost, deadline, name));
-        sl_clock_wait(t->clock, &record->bell, seen, deadline);
+        for (int i = 0; i < count; i++)
+            SL_TRY(interrupted(t, &t->peer[name[i].to], lost[i], deadline, &name[i]));
+        sl_clock_wait(t->clock, &t->settled, seen, deadline);
     }
+}
+
+sl_status sl_transport_wait_any_sent(sl_transport *t, const sl_message_name *names, int count,
+                                     sl_time deadline, int *which, sl_sent *sent) {
+    message_name name[SL_ANY_SENT];
+    sl_outgoing *record[SL_ANY_SENT];
+    *which = -1;
+    if (count < 1 || count > SL_ANY_SENT)
+        return sl_error(SL_EINVAL, "a wait for any of %d messages; at most %d", count, SL_ANY_SENT);
+    for (int i = 0; i < count; i++) {
+        name[i] = (message_name){t->rank, names[i].peer, names[i].iteration, names[i].index};
+        sl_peer *peer = find_peer(t, names[i].peer);
+        if (!peer)
+            return SL_EINVAL;
+        record[i] = find_outgoing(t, peer, names[i].iteration, names[i].index, NULL);
+        if (!record[i])
+            return complain(SL_EINVAL, &name[i], "was not handed over");
+    }
+    atomic_store(&t->waiting, &t->settled);
+    sl_status status = wait_done(t, record, name, count, deadline, which);
+    atomic_store(&t->waiting, NULL);
+    if (status != SL_OK || *which < 0)
+        return status;
+    if (sent)
+        *sent = record[*which]->sent;
+    atomic_store_explicit(&record[*which]->state, SL_OUTGOING_FREE, memory_order_relaxed);
+    return SL_OK;
 }
 
 sl_status sl_transport_wait_sent(sl_transport *t, int rank, uint32_t iteration, uint32_t index,
                                  sl_time deadline, sl_sent *sent) {
-    message_name name = {t->rank, rank, iteration, index};
-    sl_peer *peer = find_peer(t, rank);
-    if (!peer)
-        return SL_EINVAL;
-    sl_outgoing *record = find_outgoing(t, peer, iteration, index, NULL);
-    if (!record)
-        return complain(SL_EINVAL, &name, "was not handed over");
-    atomic_store(&t->waiting, &record->bell);
-    sl_status status = wait_done(t, peer, record, deadline, &name);
-    atomic_store(&t->waiting, NULL);
-    if (status != SL_OK)
-        return status;
-    if (sent)
-        *sent = record->sent;
-    atomic_store_explicit(&record->state, SL_OUTGOING_FREE, memory_order_relaxed);
-    return SL_OK;
+    sl_message_name name = {.peer = rank, .iteration = iteration, .index = index};
+    int which;
+    return sl_transport_wait_any_sent(t, &name, 1, deadline > 0 ? deadline : 1, &which, sent);
 }

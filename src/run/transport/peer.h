@@ -22,7 +22,6 @@ typedef struct sl_outgoing {
     /* FREE -> HANDED (release, after the fields below) and DONE -> FREE: compute side. HANDED -> DONE:
      * publishing thread, release, after `sent`; the compute side acquires. */
     _Atomic uint32_t state;
-    _Atomic uint32_t bell; /* futex word of the compute side; carries no data, as the bell of a lane */
     uint32_t iteration,
         index;    /* these: written by the compute side while FREE, read by the publishing thread */
     int32_t slot; /* already copied into this slot of the lane; -1: `data` is to be copied or sent */
@@ -79,6 +78,9 @@ struct sl_transport {
     int running; /* the thread was started */
     sem_t started;
     const char *obtained; /* scheduling class; written by the thread before `started` */
+    /* Futex word of wait_sent: moved by a publishing thread after each record that is done; carries no data,
+     * as the bell of a lane. */
+    _Atomic uint32_t settled;
     _Atomic int closing;
     _Atomic int aborted; /* set (seq_cst) before the word in `waiting` is poked */
     /* The bell that the compute side sleeps on, or NULL. It is stored (seq_cst) before `aborted` and `lost`

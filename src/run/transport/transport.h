@@ -128,6 +128,19 @@ sl_status sl_transport_send(sl_transport *transport, int peer, uint32_t iteratio
 sl_status sl_transport_wait_sent(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
                                  sl_time deadline, sl_sent *sent);
 
+#define SL_ANY_SENT 8
+
+typedef struct sl_message_name {
+    int peer;
+    uint32_t iteration, index;
+} sl_message_name;
+
+/** The same for whichever of `count` (at most SL_ANY_SENT) handed-over messages has been published first; of
+ * several, the first in the list. *which says, and only for that one the call counts. With `deadline` 0 it
+ * does not sleep: *which is -1 when none has been. */
+sl_status sl_transport_wait_any_sent(sl_transport *transport, const sl_message_name *names, int count,
+                                     sl_time deadline, int *which, sl_sent *sent);
+
 /** Every wait of this process ends with SL_EPEER from now on (a rank of the run has failed). */
 void sl_transport_abort(sl_transport *transport);
 

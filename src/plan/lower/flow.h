@@ -1,0 +1,43 @@
+/* Flow: through which buffers the results of a rank's steps go, and for how long.
+ *
+ * A step reads its input and writes its output in a buffer; the parts of an op share theirs. Three kinds:
+ *   received  from the step before which the message's receive is posted until the last part that reads it
+ *   local     between two stages of this rank (the turning point of a wave, a loop of one rank): from the
+ *             first part that writes it until the last part that reads it
+ *   sent      from the first part that writes it until the message has arrived, which only the run knows
+ * Received and local ones are numbered here, each number used again once it is free; there are as many as are
+ * open at once, and no step ever waits for one. */
+#ifndef SL_PLAN_LOWER_FLOW_H
+#define SL_PLAN_LOWER_FLOW_H
+
+#include "plan/lower/program.h"
+
+typedef enum sl_flow_kind { SL_FLOW_NONE, SL_FLOW_RECEIVED, SL_FLOW_LOCAL, SL_FLOW_SENT } sl_flow_kind;
+
+/* One end of a step. */
+typedef struct sl_flow_end {
+    int32_t kind;    /* sl_flow_kind */
+    int32_t buffer;  /* received and local: its number; sent: -1 */
+    int32_t message; /* received and sent; else -1 */
+    int32_t last;    /* 1: with this step the buffer is read or written for the last time */
+} sl_flow_end;
+
+typedef struct sl_post {
+    int32_t step; /* posted right before it */
+    int32_t message;
+    int32_t buffer;
+} sl_post;
+
+typedef struct sl_flow {
+    int steps, posts;
+    sl_flow_end *in, *out; /* [steps] */
+    sl_post *post;         /* by step; of one step by link, in the order in which the peer sends */
+    int receive_buffers, local_buffers;
+} sl_flow;
+
+/** The flow of one rank of a lowered program. `post[program->messages]` as of sl_program_post; NULL: all
+ * receives before the first step. SL_ENOMEM. Free with sl_flow_free, also on error. */
+sl_status sl_flow_make(const sl_program *program, int rank, const int32_t *post, sl_flow *flow);
+void sl_flow_free(sl_flow *flow);
+
+#endif

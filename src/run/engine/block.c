@@ -1,0 +1,125 @@
+/* One block: a step, or two that are paired. */
+#include "run/engine/state.h"
+
+/* What a step takes comes as large as what its stage takes from that side. */
+static size_t input_bytes(const sl_engine *e, const sl_op *op) {
+    const sl_stage *stage = &e->config.stage[op->stage];
+    return op->kind == SL_F ? stage->input_bytes : stage->output_bytes;
+}
+
+sl_status sl_block_post(sl_engine *e, int32_t i) {
+    for (; e->next_post < e->flow.posts && e->flow.post[e->next_post].step <= i; e->next_post++) {
+        const sl_post *post = &e->flow.post[e->next_post];
+        const sl_message *message = &e->program->message[post->message];
+        SL_TRY(sl_transport_receive(e->config.transport, message->from, e->iteration, (uint32_t)post->message,
+                                    e->received.buffer[post->buffer],
+                                    input_bytes(e, &e->mine->step[message->consumer].op)));
+    }
+    return SL_OK;
+}
+
+static sl_status wait_for_input(sl_engine *e, const sl_step *step, sl_time *start) {
+    if (step->receive < 0)
+        return SL_OK;
+    sl_time arrived;
+    const sl_message *message = &e->program->message[step->receive];
+    SL_TRY(sl_transport_wait(e->config.transport, message->from, e->iteration, (uint32_t)step->receive,
+                             sl_clock_now(e->config.clock) + e->config.patience, &arrived));
+    *start = arrived > *start ? arrived : *start;
+    return SL_OK;
+}
+
+static const void *input_of(const sl_engine *e, int32_t i) {
+    const sl_flow_end *in = &e->flow.in[i];
+    if (in->kind == SL_FLOW_RECEIVED)
+        return e->received.buffer[in->buffer];
+    return in->kind == SL_FLOW_LOCAL ? e->local.buffer[in->buffer] : NULL;
+}
+
+static sl_status output_of(sl_engine *e, int32_t i, void **output) {
+    const sl_flow_end *out = &e->flow.out[i];
+    *output = out->kind == SL_FLOW_LOCAL ? e->local.buffer[out->buffer] : NULL;
+    return out->kind == SL_FLOW_SENT ? sl_sends_buffer(e, i, output) : SL_OK;
+}
+
+static sl_status compute(sl_engine *e, int32_t i) {
+    const sl_op *op = &e->mine->step[i].op;
+    const sl_stage *stage = &e->config.stage[op->stage];
+    int parts = e->program->parts;
+    const void *in = input_of(e, i);
+    void *out;
+    SL_TRY(output_of(e, i, &out));
+    switch (op->kind) {
+    case SL_F:
+        return stage->forward(stage->object, op, parts, in, out);
+    case SL_I:
+        return stage->input_grad(stage->object, op, parts, in, out);
+    case SL_W:
+        return stage->weight_grad(stage->object, op, parts);
+    default: /* B is I and W by the same kernels (docs/design.md, rule 2) */
+        SL_TRY(stage->input_grad(stage->object, op, parts, in, out));
+        return stage->weight_grad(stage->object, op, parts);
+    }
+}
+
+/* How long the block is to last; 0 with *paced 0: as long as its arithmetic. */
+static sl_time pace_of(const sl_engine *e, int32_t i, int steps, int *paced) {
+    const sl_op *op = &e->mine->step[i].op;
+    sl_time whole = e->pace[op->kind][op->stage];
+    if (steps == 1) {
+        *paced = whole > 0;
+        return sl_part_time(whole, e->program->parts, op->part);
+    }
+    const sl_op *second = &e->mine->step[i + 1].op;
+    sl_time backward = e->pace[second->kind][second->stage];
+    *paced = whole > 0 || backward > 0;
+    return sl_pair_time(whole, backward, e->saved[op->stage], e->saved[second->stage]);
+}
+
+static void record_op(sl_engine *e, const sl_op *op, sl_time start, sl_time end) {
+    sl_record record = {.kind = SL_RECORD_OP,
+                        .op = (uint8_t)op->kind,
+                        .part = (uint8_t)op->part,
+                        .paired = (uint8_t)op->paired,
+                        .iteration = (int32_t)e->iteration,
+                        .rank = e->config.rank,
+                        .peer = -1,
+                        .stage = op->stage,
+                        .microbatch = op->microbatch,
+                        .start = start,
+                        .end = end,
+                        .arrive = end};
+    sl_record_write(e->config.ring, &record);
+}
+
+static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start, sl_engine_result *result) {
+    int paced;
+    sl_time pace = pace_of(e, i, steps, &paced);
+    if (!paced) {
+        sl_time now = sl_clock_now(e->config.clock);
+        start = now > start ? now : start;
+    }
+    for (int k = 0; k < steps; k++)
+        SL_TRY(compute(e, i + k));
+    sl_time done = sl_clock_now(e->config.clock), end = start + pace;
+    if (!paced || done > end) {
+        result->overruns += paced ? steps : 0;
+        end = done > start ? done : start;
+    }
+    for (int k = 0; k < steps; k++)
+        record_op(e, &e->mine->step[i + k].op, start, end);
+    result->ops += steps;
+    result->end = end;
+    return sl_sends_issue(e, i, steps, end);
+}
+
+sl_status sl_block_run(sl_engine *e, int32_t i, int steps, sl_engine_result *result) {
+    sl_time start = e->free_at;
+    SL_TRY(sl_block_post(e, i));
+    SL_TRY(sl_sends_reap(e));
+    for (int k = 0; k < steps; k++)
+        SL_TRY(wait_for_input(e, &e->mine->step[i + k], &start));
+    SL_TRY(make_results(e, i, steps, start, result));
+    sl_clock_sleep_until(e->config.clock, e->free_at);
+    return SL_OK;
+}

@@ -1,0 +1,153 @@
+/* Sends under way: their buffers, and what the regimes make of them. */
+#include "run/engine/state.h"
+
+static const sl_message *message_at(const sl_engine *e, int32_t index) {
+    return &e->program->message[index];
+}
+
+static sl_way *way_of(sl_engine *e, int32_t index) {
+    return &e->way[sl_message_send_queue(e->program, message_at(e, index))];
+}
+
+sl_status sl_sends_buffer(sl_engine *e, int32_t i, void **buffer) {
+    int32_t index = e->flow.out[i].message;
+    if (e->mine->step[i].op.part == 0)
+        SL_TRY(sl_pool_take(&e->sent, e->bytes, &e->sending[index]));
+    *buffer = e->sent.buffer[e->sending[index]];
+    return SL_OK;
+}
+
+static sl_status hand_over(sl_engine *e, int32_t index, sl_time ready) {
+    const sl_message *message = message_at(e, index);
+    const sl_stage *stage = &e->config.stage[message->op.stage];
+    sl_way *way = way_of(e, index);
+    if (e->config.shared && e->config.shared[message->to])
+        sl_clock_sleep_until(e->config.clock, ready);
+    way->message[way->first + way->count++] = index;
+    return sl_transport_send(e->config.transport, message->to, e->iteration, (uint32_t)index,
+                             e->sent.buffer[e->sending[index]],
+                             message->op.kind == SL_F ? stage->output_bytes : stage->input_bytes, ready);
+}
+
+/* The oldest of a way has arrived: its place and its buffer are free. */
+static void arrived(sl_engine *e, sl_way *way, const sl_sent *sent) {
+    int32_t index = way->message[way->first++];
+    const sl_message *message = message_at(e, index);
+    way->count--;
+    sl_pool_give(&e->sent, e->sending[index]);
+    sl_record record = {.kind = SL_RECORD_TRANSFER,
+                        .op = (uint8_t)message->op.kind,
+                        .part = (uint8_t)message->op.part,
+                        .paired = (uint8_t)message->op.paired,
+                        .iteration = (int32_t)e->iteration,
+                        .rank = message->from,
+                        .peer = message->to,
+                        .stage = message->op.stage,
+                        .microbatch = message->op.microbatch,
+                        .start = sent->start,
+                        .end = sent->end,
+                        .arrive = sent->arrive,
+                        .due = sent->due};
+    sl_record_write(e->config.ring, &record);
+}
+
+static sl_message_name oldest(const sl_engine *e, const sl_way *way) {
+    int32_t index = way->message[way->first];
+    return (sl_message_name){
+        .peer = message_at(e, index)->to, .iteration = e->iteration, .index = (uint32_t)index};
+}
+
+sl_status sl_sends_reap(sl_engine *e) {
+    for (int w = 0; w < 2; w++)
+        for (sl_way *way = &e->way[w]; way->count > 0;) {
+            sl_message_name name = oldest(e, way);
+            sl_sent sent;
+            int which;
+            SL_TRY(sl_transport_wait_any_sent(e->config.transport, &name, 1, 0, &which, &sent));
+            if (which < 0)
+                break;
+            arrived(e, way, &sent);
+        }
+    return SL_OK;
+}
+
+static sl_status finish_way(sl_engine *e, sl_way *way, sl_time *last) {
+    while (way->count > 0) {
+        sl_message_name name = oldest(e, way);
+        sl_sent sent;
+        SL_TRY(sl_transport_wait_sent(e->config.transport, name.peer, name.iteration, name.index,
+                                      sl_clock_now(e->config.clock) + e->config.patience, &sent));
+        arrived(e, way, &sent);
+        *last = sent.arrive > *last ? sent.arrive : *last;
+    }
+    return SL_OK;
+}
+
+sl_status sl_sends_finish(sl_engine *e) {
+    sl_time last = 0;
+    SL_TRY(finish_way(e, &e->way[0], &last));
+    return finish_way(e, &e->way[1], &last);
+}
+
+/* ---- inorder ---- */
+
+typedef struct pending {
+    int32_t message; /* -1: none, or handed over */
+    sl_time ready;   /* when a place was free */
+} pending;
+
+/* Hands over what has a place. The second of two on one way comes behind the first. */
+static sl_status hand_over_placed(sl_engine *e, pending *p, int count) {
+    for (int k = 0; k < count; k++) {
+        if (p[k].message < 0)
+            continue;
+        sl_way *way = way_of(e, p[k].message);
+        if (way->count >= e->config.queue || (k == 1 && p[0].message >= 0 && way_of(e, p[0].message) == way))
+            continue;
+        SL_TRY(hand_over(e, p[k].message, p[k].ready));
+        e->free_at = p[k].ready > e->free_at ? p[k].ready : e->free_at;
+        p[k].message = -1;
+    }
+    return SL_OK;
+}
+
+/* Each send waits for a place of its own peer; where both of a pair wait, for whichever is free first. */
+static sl_status issue_in_order(sl_engine *e, pending *p, int count) {
+    for (;;) {
+        SL_TRY(hand_over_placed(e, p, count));
+        sl_message_name name[2];
+        sl_way *way[2];
+        int of[2], waits = 0, which;
+        sl_sent sent;
+        for (int k = 0; k < count; k++) {
+            if (p[k].message < 0 || (waits == 1 && way[0] == way_of(e, p[k].message)))
+                continue;
+            way[waits] = way_of(e, p[k].message);
+            name[waits] = oldest(e, way[waits]);
+            of[waits++] = k;
+        }
+        if (waits == 0)
+            return SL_OK;
+        SL_TRY(sl_transport_wait_any_sent(e->config.transport, name, waits,
+                                          sl_clock_now(e->config.clock) + e->config.patience, &which, &sent));
+        arrived(e, way[which], &sent);
+        pending *released = &p[of[which]];
+        released->ready = sent.arrive > released->ready ? sent.arrive : released->ready;
+    }
+}
+
+sl_status sl_sends_issue(sl_engine *e, int32_t i, int steps, sl_time end) {
+    pending p[2];
+    e->free_at = end;
+    for (int k = 0; k < steps; k++)
+        p[k] = (pending){.message = e->mine->step[i + k].send, .ready = end};
+    if (e->config.regime == SL_INORDER)
+        return issue_in_order(e, p, steps);
+    for (int k = 0; k < steps; k++)
+        if (p[k].message >= 0)
+            SL_TRY(hand_over(e, p[k].message, end));
+    if (e->config.regime != SL_BATCHED)
+        return SL_OK;
+    SL_TRY(finish_way(e, &e->way[0], &e->free_at));
+    return finish_way(e, &e->way[1], &e->free_at);
+}

@@ -1,0 +1,61 @@
+/* The engine's own state: what its files share. Internal. */
+#ifndef SL_RUN_ENGINE_STATE_H
+#define SL_RUN_ENGINE_STATE_H
+
+#include "plan/lower/flow.h"
+#include "run/engine/engine.h"
+
+/* Buffers of one size, made when first needed, kept until the engine closes. */
+typedef struct sl_pool {
+    char **buffer; /* [count] */
+    size_t capacity;
+    int count;
+    int32_t *idle; /* [idles] a stack of numbers; sends only, for the flow numbers the others */
+    size_t idle_capacity;
+    int idles;
+} sl_pool;
+
+/* What was handed over towards one neighbour and is not yet known to have arrived, in order. */
+typedef struct sl_way {
+    int32_t *message; /* [the queue's messages] of this iteration */
+    int first, count; /* message[first .. first + count) are under way */
+} sl_way;
+
+struct sl_engine {
+    sl_engine_config config;            /* stage: a copy */
+    size_t bytes;                       /* of a buffer: the largest message of the stages here */
+    sl_time *pace[SL_OP_KINDS], *saved; /* [stages] */
+    const sl_program *program;
+    const sl_rank_program *mine;
+    sl_flow flow;
+    sl_pool received, local, sent;
+    int32_t *sending; /* [messages] the send buffer of a message that is being written or under way */
+    sl_way way[2];    /* SL_SEND_NEXT, SL_SEND_PREVIOUS */
+    uint32_t iteration;
+    int next_post;
+    sl_time free_at; /* when the next block may start, as far as this rank is concerned */
+};
+
+/** At least `count` buffers of `bytes`. */
+sl_status sl_pool_hold(sl_pool *pool, int count, size_t bytes);
+/** A buffer that is idle, or a new one. */
+sl_status sl_pool_take(sl_pool *pool, size_t bytes, int32_t *number);
+void sl_pool_give(sl_pool *pool, int32_t number);
+void sl_pool_free(sl_pool *pool);
+
+/** Where step `i` writes a result that will be sent. */
+sl_status sl_sends_buffer(sl_engine *engine, int32_t i, void **buffer);
+/** Hands over what a block of `steps` steps from `i` on has made, ready at `end`; engine->free_at becomes the
+ * time at which the regime lets the next block start. */
+sl_status sl_sends_issue(sl_engine *engine, int32_t i, int steps, sl_time end);
+/** Takes note of sends that have arrived, without waiting. */
+sl_status sl_sends_reap(sl_engine *engine);
+/** Waits until all have arrived. */
+sl_status sl_sends_finish(sl_engine *engine);
+
+/** Posts receives, waits, computes, holds the pace, hands over: one block from step `i` on, `steps` steps. */
+sl_status sl_block_run(sl_engine *engine, int32_t i, int steps, sl_engine_result *result);
+/** Posts what falls due before step `i`. */
+sl_status sl_block_post(sl_engine *engine, int32_t i);
+
+#endif
