@@ -38,16 +38,43 @@ static void samples_begin(samples *s, int keys) {
         s->start[key + 2] += s->start[key + 1];
 }
 
-static sl_status profile_ops(const sl_timeline *measured, sl_problem *problem) {
+/* A span of a pair: F has the mark, its B lies behind it. */
+static int in_pair(const sl_timeline *measured, int i) {
+    return measured->span[i].op.paired || (i > 0 && measured->span[i - 1].op.paired);
+}
+
+/* whole[i]: what the op took in all its parts, at the span of the last one; -1: at the others, and in pairs.
+ * Spans of whole ops come from outside too (src/library), from several iterations and of any microbatch. */
+static sl_status whole_times(const sl_timeline *measured, const sl_problem *problem, sl_time *whole) {
+    sl_time *sum; /* [kind][stage][microbatch] so far */
+    size_t microbatches = (size_t)problem->microbatches, stages = (size_t)problem->stages;
+    SL_TRY(sl_alloc(&sum, problem->parts > 1 ? SL_OP_KINDS * stages * microbatches : 0, sizeof *sum));
+    for (int i = 0; i < measured->spans; i++) {
+        const sl_span *span = &measured->span[i];
+        const sl_op *op = &span->op;
+        whole[i] = in_pair(measured, i) ? -1 : span->end - span->start;
+        if (problem->parts == 1)
+            continue;
+        size_t cell = ((size_t)op->kind * stages + (size_t)op->stage) * microbatches + (size_t)op->microbatch;
+        sum[cell] = (op->part > 0 ? sum[cell] : 0) + span->end - span->start;
+        whole[i] = op->part == problem->parts - 1 ? sum[cell] : -1;
+    }
+    sl_free(sum);
+    return SL_OK;
+}
+
+static sl_status median_ops(const sl_timeline *measured, const sl_time *whole, sl_problem *problem) {
     samples s;
     int stages = problem->stages, keys = SL_OP_KINDS * stages;
     SL_TRY(samples_make(keys, measured->spans, &s));
     for (int i = 0; i < measured->spans; i++)
-        s.start[measured->span[i].op.kind * stages + measured->span[i].op.stage + 2]++;
+        if (whole[i] >= 0)
+            s.start[measured->span[i].op.kind * stages + measured->span[i].op.stage + 2]++;
     samples_begin(&s, keys);
     for (int i = 0; i < measured->spans; i++) {
         const sl_span *span = &measured->span[i];
-        s.value[s.start[span->op.kind * stages + span->op.stage + 1]++] = span->end - span->start;
+        if (whole[i] >= 0)
+            s.value[s.start[span->op.kind * stages + span->op.stage + 1]++] = whole[i];
     }
     for (int stage = 0; stage < stages; stage++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
@@ -58,6 +85,40 @@ static sl_status profile_ops(const sl_timeline *measured, sl_problem *problem) {
     }
     samples_free(&s);
     return SL_OK;
+}
+
+/* What a pair took less than its two ops is what both stages save, each as much as the other. */
+static sl_status median_saved(const sl_timeline *measured, sl_problem *problem) {
+    samples s;
+    SL_TRY(samples_make(problem->stages, measured->spans, &s));
+    for (int i = 0; i < measured->spans; i++)
+        if (in_pair(measured, i))
+            s.start[measured->span[i].op.stage + 2]++;
+    samples_begin(&s, problem->stages);
+    for (int i = 0; i + 1 < measured->spans; i++) {
+        const sl_span *first = &measured->span[i], *second = &measured->span[i + 1];
+        if (!first->op.paired)
+            continue;
+        sl_time saved = problem->time[SL_F][first->op.stage] + problem->time[SL_B][second->op.stage] -
+                        (first->end - first->start);
+        s.value[s.start[first->op.stage + 1]++] = s.value[s.start[second->op.stage + 1]++] = saved;
+    }
+    for (int stage = 0; stage < problem->stages; stage++)
+        median_of(&s, stage, &problem->saved[stage]);
+    samples_free(&s);
+    return SL_OK;
+}
+
+static sl_status profile_ops(const sl_timeline *measured, sl_problem *problem) {
+    sl_time *whole;
+    SL_TRY(sl_alloc(&whole, (size_t)measured->spans, sizeof *whole));
+    sl_status status = whole_times(measured, problem, whole);
+    if (status == SL_OK)
+        status = median_ops(measured, whole, problem);
+    if (status == SL_OK)
+        status = median_saved(measured, problem);
+    sl_free(whole);
+    return status;
 }
 
 static sl_status profile_links(const sl_timeline *measured, sl_problem *problem) {

@@ -6,9 +6,10 @@
 #include "plan/timing/timeline.h"
 
 /** `problem` gives shape, memory and regime; its op times become the median over microbatches of the measured
- *  durations per stage and kind (kinds that did not run keep their time; B, when only I and W ran, becomes
- * their sum), and its links the medians per direction: latency of arrive - end, transfer of end - start.
- * SL_ENOMEM. */
+ *  durations per stage and kind, all parts of an op together (kinds that did not run keep their time; B, when
+ * only I and W ran, becomes their sum). Pairs count apart: `saved` becomes the median of F + B less the pair,
+ * of each stage's pairs. Its links become the medians per direction: latency of arrive - end, transfer of end
+ * - start. SL_ENOMEM. */
 sl_status sl_profile(const sl_timeline *measured, sl_problem *problem);
 
 #endif

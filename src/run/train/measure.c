@@ -13,78 +13,112 @@ static int is_transfer(const sl_record *r, int iteration) {
 
 static sl_status check_record(const sl_problem *p, const sl_record *r) {
     if (r->rank < 0 || r->rank >= p->ranks || r->stage < 0 || r->stage >= p->stages || r->microbatch < 0 ||
-        r->microbatch >= p->microbatches || r->op >= SL_OP_KINDS ||
+        r->microbatch >= p->microbatches || r->op >= SL_OP_KINDS || r->part >= p->parts ||
+        (r->kind == SL_RECORD_OP && sl_problem_rank(p, r->stage) != r->rank) ||
         (r->kind == SL_RECORD_TRANSFER && (r->peer < 0 || r->peer >= p->ranks)))
         return sl_error(SL_EPEER, "rank %d wrote a record that is not of this run", r->rank);
     return SL_OK;
 }
 
-static int compare_spans(const void *a, const void *b) {
-    const sl_span *x = a, *y = b;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
+/* Parts seen of each kind of a (stage, microbatch). */
+typedef struct seen {
+    uint8_t parts[SL_OP_KINDS];
+} seen;
+
+/* Every (stage, microbatch) that runs must have F and either B or both I and W, in all parts. */
+static int is_complete(const seen *cell, int parts) {
+    int full = cell->parts[SL_B] == parts && !cell->parts[SL_I] && !cell->parts[SL_W];
+    int split = !cell->parts[SL_B] && cell->parts[SL_I] == parts && cell->parts[SL_W] == parts;
+    return cell->parts[SL_F] == parts && (full || split);
 }
 
-/* Every (stage, microbatch) must have F and either B or both I and W. */
-static sl_status check_complete(const sl_problem *p, const sl_timeline *timeline) {
-    unsigned char *seen;
-    size_t cells = (size_t)p->stages * (size_t)p->microbatches;
-    SL_TRY(sl_alloc(&seen, cells, 1));
-    sl_status status = SL_OK;
+static sl_status check_parts(const sl_problem *p, const sl_timeline *timeline, seen *cell) {
     for (int i = 0; i < timeline->spans; i++) {
         const sl_op *op = &timeline->span[i].op;
-        unsigned char *cell = &seen[(size_t)op->stage * (size_t)p->microbatches + (size_t)op->microbatch];
-        if (*cell & (1u << op->kind))
-            status = sl_error(SL_EPEER, "%s of stage %d, microbatch %d was recorded twice",
-                              sl_op_name(op->kind), op->stage, op->microbatch);
-        *cell = (unsigned char)(*cell | (1u << op->kind));
+        uint8_t *parts = &cell[op->stage * p->microbatches + op->microbatch].parts[op->kind];
+        if (*parts != op->part)
+            return sl_error(SL_EPEER, "%s of stage %d, microbatch %d was recorded twice or out of order",
+                            sl_op_name(op->kind), op->stage, op->microbatch);
+        ++*parts;
     }
-    for (size_t i = 0; i < cells && status == SL_OK; i++)
-        if (seen[i] != (1u << SL_F | 1u << SL_B) && seen[i] != (1u << SL_F | 1u << SL_I | 1u << SL_W))
-            status = sl_error(SL_EPEER, "the records of stage %zu, microbatch %zu are incomplete",
-                              i / (size_t)p->microbatches, i % (size_t)p->microbatches);
-    sl_free(seen);
+    for (int stage = 0; stage < p->stages; stage++)
+        for (int m = 0; m < p->microbatches; m++)
+            if (sl_problem_runs(p, stage, m) && !is_complete(&cell[stage * p->microbatches + m], p->parts))
+                return sl_error(SL_EPEER, "the records of stage %d, microbatch %d are incomplete", stage, m);
+    return SL_OK;
+}
+
+static sl_status check_complete(const sl_problem *p, const sl_timeline *timeline) {
+    seen *cell;
+    SL_TRY(sl_alloc(&cell, (size_t)p->stages * (size_t)p->microbatches, sizeof *cell));
+    sl_status status = check_parts(p, timeline, cell);
+    sl_free(cell);
     return status;
+}
+
+static sl_op op_of(const sl_record *r) {
+    return (sl_op){.stage = r->stage,
+                   .microbatch = r->microbatch,
+                   .kind = r->op,
+                   .part = r->part,
+                   .paired = r->paired != 0};
+}
+
+/* Into rank 0's clock: times are stamped at the sender, arrivals at the receiver. */
+static void add_span(const sl_record *r, sl_time begin, const sl_offset *clock, sl_timeline *timeline,
+                     int at) {
+    sl_time shift = begin + clock[r->rank].offset;
+    timeline->span[at] =
+        (sl_span){.rank = r->rank, .op = op_of(r), .start = r->start - shift, .end = r->end - shift};
+}
+
+static void add_transfer(const sl_record *r, sl_time begin, const sl_offset *clock, sl_timeline *timeline) {
+    sl_time shift = begin + clock[r->rank].offset;
+    timeline->transfer[timeline->transfers++] =
+        (sl_transfer){.from = r->rank,
+                      .to = r->peer,
+                      .op = op_of(r),
+                      .start = r->start - shift,
+                      .end = r->end - shift,
+                      .arrive = r->arrive - begin - clock[r->peer].offset};
+}
+
+/* next[rank]: where the rank's next span belongs. A rank writes its records in the order in which it runs. */
+static void fill(const sl_record *records, int count, int iteration, sl_time begin, const sl_offset *clock,
+                 int *next, sl_timeline *timeline) {
+    timeline->transfers = 0;
+    for (int i = 0; i < count; i++) {
+        if (is_op(&records[i], iteration))
+            add_span(&records[i], begin, clock, timeline, next[records[i].rank]++);
+        else if (is_transfer(&records[i], iteration))
+            add_transfer(&records[i], begin, clock, timeline);
+    }
 }
 
 sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *records, int count, int iteration,
                               sl_time begin, const sl_offset *clock, sl_timeline *timeline) {
-    int spans = 0, transfers = 0;
+    int spans = 0, transfers = 0, *next;
     *timeline = (sl_timeline){0};
-    for (int i = 0; i < count; i++) {
-        if (!is_op(&records[i], iteration) && !is_transfer(&records[i], iteration))
-            continue;
-        SL_TRY(check_record(problem, &records[i]));
-        spans += is_op(&records[i], iteration);
-        transfers += is_transfer(&records[i], iteration);
-    }
-    SL_TRY(sl_timeline_make(problem->ranks, spans, transfers, timeline));
-    timeline->measured = 1;
-    timeline->spans = timeline->transfers = 0;
-    for (int i = 0; i < count; i++) {
-        const sl_record *r = &records[i];
-        sl_op op = {.stage = r->stage, .microbatch = r->microbatch, .kind = r->op};
-        /* into rank 0's clock: times are stamped at the sender, arrivals at the receiver */
-        if (is_op(r, iteration)) {
-            sl_time shift = begin + clock[r->rank].offset;
-            timeline->span[timeline->spans++] =
-                (sl_span){.rank = r->rank, .op = op, .start = r->start - shift, .end = r->end - shift};
-        } else if (is_transfer(r, iteration)) {
-            sl_time shift = begin + clock[r->rank].offset;
-            timeline->transfer[timeline->transfers++] =
-                (sl_transfer){.from = r->rank,
-                              .to = r->peer,
-                              .op = op,
-                              .start = r->start - shift,
-                              .end = r->end - shift,
-                              .arrive = r->arrive - begin - clock[r->peer].offset};
+    for (int i = 0; i < count; i++)
+        if (is_op(&records[i], iteration) || is_transfer(&records[i], iteration)) {
+            SL_TRY(check_record(problem, &records[i]));
+            spans += is_op(&records[i], iteration);
+            transfers += is_transfer(&records[i], iteration);
         }
+    SL_TRY(sl_alloc(&next, (size_t)problem->ranks + 1, sizeof *next));
+    for (int i = 0; i < count; i++)
+        if (is_op(&records[i], iteration))
+            next[records[i].rank + 1]++;
+    for (int rank = 0; rank < problem->ranks; rank++)
+        next[rank + 1] += next[rank];
+    sl_status status = sl_timeline_make(problem->ranks, spans, transfers, timeline);
+    if (status == SL_OK) {
+        timeline->measured = 1;
+        fill(records, count, iteration, begin, clock, next, timeline);
+        status = check_complete(problem, timeline);
     }
-    qsort(timeline->span, (size_t)timeline->spans, sizeof *timeline->span, compare_spans);
-    return check_complete(problem, timeline);
+    sl_free(next);
+    return status;
 }
 
 void sl_measure_level_directions(const sl_offset *clock, sl_problem *measured) {

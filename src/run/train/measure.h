@@ -9,9 +9,9 @@
 #include "plan/timing/timeline.h"
 
 /** The timeline of `iteration` from the records of all ranks, relative to `begin` on rank 0's clock; records
- * of other iterations are skipped. `clock[ranks]`: each rank's clock against rank 0's. Spans by rank, then
- * start. SL_EPEER when the records do not hold every op of the problem exactly once. Free with
- * sl_timeline_free. */
+ * of other iterations are skipped; those of a rank lie in the order in which it wrote them. `clock[ranks]`:
+ * each rank's clock against rank 0's. Spans by rank, then in the rank's order. SL_EPEER when the records do
+ * not hold every op of the problem exactly once. Free with sl_timeline_free. */
 sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *records, int count, int iteration,
                               sl_time begin, const sl_offset *clock, sl_timeline *timeline);
 
