@@ -2,20 +2,7 @@
  * placement, family and regime; each op gets what its predecessor made. */
 #include "cluster.h"
 
-#include "base/random.h"
-#include "plan/family/family.h"
-#include "plan/search/plan.h"
-
-static uint64_t seed_of(uint64_t otherwise) {
-    const char *given = getenv("SL_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 0) : otherwise;
-    printf("SL_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
-
-static int draw(uint64_t *state, int below) {
-    return (int)(sl_random_mix(*state += SL_RANDOM_STEP) % (uint64_t)below);
-}
+#include "random_problem.h"
 
 /* ---- comparing ---- */
 
@@ -80,57 +67,6 @@ static void compare(const cluster *c, int iteration) {
     assert_int_equal(span, predicted.spans);
     assert_int_equal(transfers, predicted.transfers);
     sl_timeline_free(&predicted);
-}
-
-/* ---- random problems ---- */
-
-static void draw_links(sl_problem *p, uint64_t *state, int transfers) {
-    for (int i = 0; i < p->ranks * p->ranks; i++) {
-        p->link[i].latency = draw(state, 3) == 0 ? draw(state, 60) * SL_MS : draw(state, 2) * 12345;
-        p->link[i].transfer = transfers && draw(state, 3) == 0 ? (1 + draw(state, 25)) * SL_MS : 0;
-    }
-}
-
-static void draw_problem(uint64_t *state, sl_placement placement, int transfers, sl_problem *p) {
-    int ranks = 1 + draw(state, MOST_RANKS), microbatches = 1 + draw(state, 8);
-    int chunks = placement == SL_LINEAR                                ? 1
-                 : placement == SL_BIDIRECTIONAL || draw(state, 3) > 0 ? 2
-                 : placement == SL_WAVE                                ? 4
-                                                                       : 3;
-    if (placement == SL_BIDIRECTIONAL)
-        microbatches += microbatches % 2;
-    if (placement == SL_BIDIRECTIONAL && ranks == 1)
-        ranks = 2;
-    assert_ok(sl_problem_make(ranks, ranks * chunks, microbatches, p));
-    p->placement = placement;
-    p->communication = (sl_regime)draw(state, 3);
-    p->queue = 1 + draw(state, 3);
-    p->parts = draw(state, 3) == 0 ? 2 + draw(state, MOST_PARTS - 1) : 1;
-    for (int stage = 0; stage < p->stages; stage++) {
-        for (int kind = 0; kind < SL_OP_KINDS; kind++)
-            p->time[kind][stage] = draw(state, 20) == 0 ? 0 : 1 + draw(state, 20000000);
-        p->time[SL_B][stage] = p->time[SL_I][stage] + p->time[SL_W][stage];
-        p->saved[stage] = draw(state, 2) ? draw(state, 4000000) : 0;
-    }
-    draw_links(p, state, transfers);
-}
-
-/* One of the families that fit, as a plan whose W ascend; 0: none does. */
-static int draw_plan(uint64_t *state, const sl_problem *p, sl_plan *plan, int *family) {
-    int families = 0;
-    while (sl_families[families].name)
-        families++;
-    *family = draw(state, families);
-    for (int tries = 0; tries < families; tries++) {
-        *family = (*family + 1) % families;
-        if (!sl_family_fits(&sl_families[*family], p) ||
-            sl_plan_make(p, sl_families[*family].name, plan) != SL_OK)
-            continue;
-        if (sl_order_check_ascending(&plan->order) == SL_OK)
-            return 1;
-        sl_plan_free(plan);
-    }
-    return 0;
 }
 
 static void run_and_compare(uint64_t *state, const sl_problem *p, const sl_plan *a, const sl_plan *b,
