@@ -119,6 +119,7 @@ sl_status sl_engine_swap(sl_engine *e, const sl_program *program, const int32_t 
     if (!e->config.transport && mine->queued[0] + mine->queued[1] + mine->queued[2] + mine->queued[3] > 0)
         return sl_error(SL_EINVAL, "the program has messages, but rank %d no transport", e->config.rank);
     SL_TRY(check_program(e, program, mine));
+    e->mine = NULL; /* until all of the new one is there */
     sl_flow_free(&e->flow);
     SL_TRY(sl_flow_make(program, e->config.rank, post, &e->flow));
     SL_TRY(sl_pool_hold(&e->received, e->flow.receive_buffers, e->bytes));

@@ -2,6 +2,7 @@
  * placement, family and regime; each op gets what its predecessor made. */
 #include "cluster.h"
 
+#include "base/memory.h"
 #include "random_problem.h"
 
 /* ---- comparing ---- */
@@ -118,9 +119,229 @@ static void what_runs_is_what_was_predicted_to_the_nanosecond(void **unused) {
     assert_true(getenv("SL_SEED") || (pairs > 0 && parts > 0));
 }
 
+/* ---- pairs: both of their sends may wait for places of different peers ---- */
+
+static void overlapped_pairs_run_as_one_block_in_every_regime(void **unused) {
+    (void)unused;
+    uint64_t state = seed_of(23);
+    int pairs = 0;
+    for (int round = 0; round < 90; round++) {
+        sl_problem p;
+        sl_plan plan;
+        int ranks = 2 + draw(&state, 3);
+        assert_ok(sl_problem_make(ranks, 2 * ranks, 2 * ranks + draw(&state, 8), &p));
+        p.placement = SL_WAVE;
+        p.communication = (sl_regime)(round % 3);
+        p.queue = 1 + draw(&state, 3);
+        for (int stage = 0; stage < p.stages; stage++) {
+            for (int kind = 0; kind < SL_B; kind++)
+                p.time[kind][stage] = 1 + draw(&state, 10000000);
+            p.time[SL_B][stage] = p.time[SL_I][stage] + p.time[SL_W][stage];
+            p.saved[stage] = draw(&state, 3) * draw(&state, 5000000);
+        }
+        for (int i = 0; i < ranks * ranks; i++) {
+            p.link[i].latency = draw(&state, 2) * draw(&state, 60) * SL_MS;
+            p.link[i].transfer = draw(&state, 2) * draw(&state, 25) * SL_MS;
+        }
+        assert_ok(sl_plan_make(&p, "dualpipe-v", &plan));
+        assert_ok(sl_order_check_ascending(&plan.order));
+        run_and_compare(&state, &p, &plan, &plan, 0);
+        for (int r = 0; r < p.ranks; r++)
+            for (int i = 0; i < plan.order.count[r]; i++)
+                pairs += plan.order.ops[r][i].paired;
+        sl_plan_free(&plan);
+        sl_problem_free(&p);
+    }
+    assert_true(pairs > 100);
+}
+
+/* ---- buffers ---- */
+
+/* 1f1b on two ranks, F and B of 10 ms, free links: rank 0 has handed over F0, F1 when B0 comes; a message has
+ * arrived at the end of its op, so one buffer is written while none other is under way. */
+static void buffers_are_used_again(void **unused) {
+    (void)unused;
+    sl_problem p;
+    sl_plan plan;
+    assert_ok(sl_problem_make(2, 2, 32, &p));
+    for (int stage = 0; stage < 2; stage++)
+        p.time[SL_F][stage] = p.time[SL_B][stage] = 10 * SL_MS;
+    assert_ok(sl_plan_make(&p, "1f1b", &plan));
+    cluster c = {.problem = &p, .program = {&plan.program, &plan.program}};
+    for (int i = 0; i < ITERATIONS; i++)
+        predict_posts(&c, i, 10 * SL_MS);
+    run_cluster(&c);
+    assert_ran(&c);
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < ITERATIONS; i++) {
+            assert_in_range(c.member[r].result[i].receive_buffers, 1, 4);
+            assert_in_range(c.member[r].result[i].send_buffers, 1, 2);
+            assert_int_equal(c.member[r].result[i].local_buffers, 0);
+        }
+    free_cluster(&c);
+    /* 200 ms of latency: whatever is under way keeps its buffer, and no send holds the rank */
+    p.link[1].latency = 200 * SL_MS;
+    c = (cluster){.problem = &p, .program = {&plan.program, &plan.program}};
+    run_cluster(&c);
+    assert_ran(&c);
+    compare(&c, 0);
+    assert_int_equal(c.member[0].result[0].receive_buffers, 32); /* posted at once: no prediction */
+    assert_in_range(c.member[0].result[1].send_buffers, 2, 20);
+    free_cluster(&c);
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
+}
+
+/* ---- one rank, no transport: pace, overruns, refusals ---- */
+
+typedef struct worker {
+    sl_clock *clock;
+    sl_time arithmetic;
+    int weights;
+} worker;
+
+static sl_status work_forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
+    worker *w = object;
+    (void)op, (void)parts, (void)input, (void)output;
+    sl_clock_sleep_until(w->clock, sl_clock_now(w->clock) + w->arithmetic);
+    return SL_OK;
+}
+
+static sl_status work_backward(void *object, const sl_op *op, int parts, const void *input, void *output) {
+    return work_forward(object, op, parts, input, output);
+}
+
+static sl_status work_weights(void *object, const sl_op *op, int parts) {
+    ((worker *)object)->weights++;
+    return work_forward(object, op, parts, NULL, NULL);
+}
+
+typedef struct alone {
+    sl_problem p;
+    sl_order order;
+    sl_program program;
+    worker worker;
+    sl_record_ring *ring;
+    sl_engine *engine;
+} alone;
+
+/* Two stages on one rank: 0F0 1F0 1B0 0B0. */
+static void alone_open(alone *a, sl_time arithmetic) {
+    static const sl_op ops[] = {
+        {0, 0, SL_F, 0, 0}, {1, 0, SL_F, 0, 0}, {1, 0, SL_B, 0, 0}, {0, 0, SL_B, 0, 0}};
+    *a = (alone){.worker = {.arithmetic = arithmetic}};
+    assert_ok(sl_problem_make(1, 2, 1, &a->p));
+    a->p.placement = SL_LOOP;
+    assert_ok(sl_order_make(1, 4, &a->order));
+    memcpy(a->order.ops[0], ops, sizeof ops);
+    a->order.count[0] = 4;
+    assert_ok(sl_lower(&a->p, &a->order, &a->program));
+    assert_ok(sl_clock_open_virtual(1, &a->worker.clock));
+    a->ring = calloc(1, sl_record_ring_bytes(64));
+    sl_record_ring_init(a->ring, 64);
+    sl_stage stage[2];
+    for (int s = 0; s < 2; s++)
+        stage[s] = (sl_stage){.object = &a->worker,
+                              .forward = work_forward,
+                              .input_grad = work_backward,
+                              .weight_grad = work_weights,
+                              .input_bytes = s > 0 ? 64 : 0,
+                              .output_bytes = s > 0 ? 0 : 64};
+    sl_engine_config config = {
+        .clock = a->worker.clock, .ring = a->ring, .stage = stage, .stages = 2, .patience = SL_SECOND};
+    assert_ok(sl_engine_open(&config, &a->engine));
+}
+
+static void alone_close(alone *a) {
+    sl_engine_close(a->engine);
+    sl_clock_leave(a->worker.clock);
+    sl_clock_close(a->worker.clock);
+    free(a->ring);
+    sl_program_free(&a->program);
+    sl_order_free(&a->order);
+    sl_problem_free(&a->p);
+}
+
+static void an_op_lasts_as_long_as_its_pace_or_its_arithmetic(void **unused) {
+    (void)unused;
+    static const sl_time forward[] = {10 * SL_MS, 3 * SL_MS}, full[] = {20 * SL_MS, 0};
+    alone a;
+    sl_engine_result result;
+    alone_open(&a, 4 * SL_MS); /* a B is I and W: 8 ms */
+    assert_ok(sl_engine_swap(a.engine, &a.program, NULL));
+    sl_engine_pace(a.engine, &(sl_pace){.time = {[SL_F] = forward, [SL_B] = full}});
+    assert_ok(sl_engine_run(a.engine, 0, SL_SECOND, &result));
+    /* 0F0 10; 1F0 wants 3 and takes 4, an overrun; 1B0 has no pace and takes 8; 0B0 20 */
+    assert_int_equal(result.end, SL_SECOND + (10 + 4 + 8 + 20) * SL_MS);
+    assert_int_equal(result.ops, 4);
+    assert_int_equal(result.overruns, 1);
+    assert_int_equal(result.local_buffers, 1);
+    assert_int_equal(a.worker.weights, 2);
+    alone_close(&a);
+}
+
+static void programs_that_cannot_run_here_are_refused(void **unused) {
+    (void)unused;
+    alone a;
+    sl_problem p;
+    sl_order order;
+    sl_program program;
+    alone_open(&a, 0);
+    assert_ok(sl_problem_make(1, 1, 2, &p));
+    assert_ok(sl_order_make(1, 4, &order));
+    static const sl_op ops[] = {
+        {0, 0, SL_F, 0, 0}, {0, 1, SL_F, 0, 0}, {0, 1, SL_B, 0, 0}, {0, 0, SL_B, 0, 0}};
+    memcpy(order.ops[0], ops, sizeof ops);
+    order.count[0] = 4;
+    assert_ok(sl_lower(&p, &order, &program));
+    assert_fails(sl_engine_swap(a.engine, &program, NULL), SL_EINVAL,
+                 "stage 0, microbatch 0 after 1; bit-identical");
+    sl_program_free(&program);
+    sl_order_free(&order);
+    sl_problem_free(&p);
+
+    sl_plan plan;
+    assert_ok(sl_problem_make(1, 3, 2, &p));
+    p.placement = SL_LOOP;
+    assert_ok(sl_plan_make(&p, "gpipe", &plan));
+    assert_fails(sl_engine_swap(a.engine, &plan.program, NULL), SL_EINVAL, "gives stage 2 to rank 0");
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
+
+    assert_ok(sl_problem_make(2, 2, 2, &p));
+    assert_ok(sl_plan_make(&p, "gpipe", &plan));
+    assert_fails(sl_engine_swap(a.engine, &plan.program, NULL), SL_EINVAL, "no transport");
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
+    alone_close(&a);
+}
+
+static void a_failed_allocation_is_an_error_and_the_engine_can_be_used_again(void **unused) {
+    (void)unused;
+    alone a;
+    sl_engine_result result;
+    alone_open(&a, SL_MS);
+    int failures = 0;
+    for (sl_status status = SL_ENOMEM; status != SL_OK; failures++) {
+        sl_alloc_fail_at(failures);
+        status = sl_engine_swap(a.engine, &a.program, NULL);
+        sl_alloc_fail_at(-1);
+        assert_true(status == SL_OK || status == SL_ENOMEM);
+    }
+    assert_true(failures > 5);
+    assert_ok(sl_engine_run(a.engine, 0, 0, &result));
+    assert_int_equal(result.end, 6 * SL_MS); /* two F, and two B of two each */
+    alone_close(&a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_runs_is_what_was_predicted_to_the_nanosecond),
+        cmocka_unit_test(overlapped_pairs_run_as_one_block_in_every_regime),
+        cmocka_unit_test(buffers_are_used_again),
+        cmocka_unit_test(an_op_lasts_as_long_as_its_pace_or_its_arithmetic),
+        cmocka_unit_test(programs_that_cannot_run_here_are_refused),
+        cmocka_unit_test(a_failed_allocation_is_an_error_and_the_engine_can_be_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
