@@ -253,10 +253,46 @@ static void no_receive_is_late_and_nothing_waits_for_ever(void **unused) {
     assert_true(getenv("SL_SEED") || (stuck > 0 && ahead > messages / 3)); /* the check sees deadlocks */
 }
 
+/* A prediction that has nothing to do with the program: receives still come before their use, and on each
+ * link in the order in which the peer sends. */
+static void a_wrong_prediction_breaks_no_order(void **unused) {
+    (void)unused;
+    uint64_t state = seed_of(5);
+    for (int round = 0; round < 200; round++) {
+        sl_problem p;
+        sl_plan plan;
+        forecast f;
+        int family;
+        draw_problem(&state, (sl_placement)(round % SL_PLACEMENTS), 1, &p);
+        if (!draw_plan(&state, &p, &plan, &family)) {
+            sl_problem_free(&p);
+            continue;
+        }
+        int32_t *post = calloc((size_t)plan.program.messages + 1, sizeof *post);
+        forecast_make(&p, &plan.program, &f);
+        for (int m = 0; m < plan.program.messages; m++)
+            f.sent[m] = draw(&state, 2) * draw(&state, 1000000) * SL_MS;
+        assert_ok(sl_program_post(&plan.program, f.start, f.sent, 0, post));
+        for (int r = 0; r < p.ranks; r++)
+            for (int q = SL_RECEIVE_NEXT; q <= SL_RECEIVE_PREVIOUS; q++)
+                for (int i = 0; i < plan.program.rank[r].queued[q]; i++) {
+                    int32_t m = plan.program.rank[r].queue[q][i];
+                    assert_in_range(post[m], 0, plan.program.message[m].consumer);
+                    assert_false(is_second(&plan.program.rank[r], post[m]));
+                    assert_true(i == 0 || post[plan.program.rank[r].queue[q][i - 1]] <= post[m]);
+                }
+        free(post);
+        forecast_free(&f);
+        sl_plan_free(&plan);
+        sl_problem_free(&p);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receive_is_posted_before_the_last_op_that_starts_early_enough),
         cmocka_unit_test(no_receive_is_late_and_nothing_waits_for_ever),
+        cmocka_unit_test(a_wrong_prediction_breaks_no_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

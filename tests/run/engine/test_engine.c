@@ -119,8 +119,36 @@ static void what_runs_is_what_was_predicted_to_the_nanosecond(void **unused) {
     assert_true(getenv("SL_SEED") || (pairs > 0 && parts > 0));
 }
 
-/* ---- pairs: both of their sends may wait for places of different peers ---- */
+/* ---- pairs ---- */
 
+static void draw_pair_problem(uint64_t *state, int round, sl_placement placement, sl_problem *p) {
+    int ranks = 2 + draw(state, 3), longest = round % 2 ? 1000000 : 10000000; /* links hold short ops back */
+    assert_ok(
+        sl_problem_make(ranks, placement == SL_WAVE ? 2 * ranks : ranks, 2 * ranks + draw(state, 8), p));
+    p->placement = placement;
+    p->communication = (sl_regime)(round % 3);
+    p->queue = 1 + draw(state, 2);
+    for (int stage = 0; stage < p->stages; stage++) {
+        for (int kind = 0; kind < SL_B; kind++)
+            p->time[kind][stage] = 1 + draw(state, longest);
+        p->time[SL_B][stage] = p->time[SL_I][stage] + p->time[SL_W][stage];
+        p->saved[stage] = draw(state, 3) * draw(state, longest / 2);
+    }
+    for (int i = 0; i < ranks * ranks; i++) {
+        p->link[i].latency = draw(state, 3) * draw(state, 30) * SL_MS;
+        p->link[i].transfer = draw(state, 2) * draw(state, 25) * SL_MS;
+    }
+}
+
+static int count_pairs(const sl_order *order) {
+    int pairs = 0;
+    for (int r = 0; r < order->ranks; r++)
+        for (int i = 0; i < order->count[r]; i++)
+            pairs += order->ops[r][i].paired;
+    return pairs;
+}
+
+/* The two of a dualpipe-v pair send to the same peer. */
 static void overlapped_pairs_run_as_one_block_in_every_regime(void **unused) {
     (void)unused;
     uint64_t state = seed_of(23);
@@ -128,31 +156,93 @@ static void overlapped_pairs_run_as_one_block_in_every_regime(void **unused) {
     for (int round = 0; round < 90; round++) {
         sl_problem p;
         sl_plan plan;
-        int ranks = 2 + draw(&state, 3);
-        assert_ok(sl_problem_make(ranks, 2 * ranks, 2 * ranks + draw(&state, 8), &p));
-        p.placement = SL_WAVE;
-        p.communication = (sl_regime)(round % 3);
-        p.queue = 1 + draw(&state, 3);
-        for (int stage = 0; stage < p.stages; stage++) {
-            for (int kind = 0; kind < SL_B; kind++)
-                p.time[kind][stage] = 1 + draw(&state, 10000000);
-            p.time[SL_B][stage] = p.time[SL_I][stage] + p.time[SL_W][stage];
-            p.saved[stage] = draw(&state, 3) * draw(&state, 5000000);
-        }
-        for (int i = 0; i < ranks * ranks; i++) {
-            p.link[i].latency = draw(&state, 2) * draw(&state, 60) * SL_MS;
-            p.link[i].transfer = draw(&state, 2) * draw(&state, 25) * SL_MS;
-        }
+        draw_pair_problem(&state, round, SL_WAVE, &p);
         assert_ok(sl_plan_make(&p, "dualpipe-v", &plan));
         assert_ok(sl_order_check_ascending(&plan.order));
         run_and_compare(&state, &p, &plan, &plan, 0);
-        for (int r = 0; r < p.ranks; r++)
-            for (int i = 0; i < plan.order.count[r]; i++)
-                pairs += plan.order.ops[r][i].paired;
+        pairs += count_pairs(&plan.order);
         sl_plan_free(&plan);
         sl_problem_free(&p);
     }
     assert_true(pairs > 100);
+}
+
+/* 1f1b with some F and the B behind it overlapped: one sends to the next rank, one to the
+ * previous, and inorder each waits for a place of its own. */
+static void a_pair_that_sends_both_ways_waits_for_either_peer(void **unused) {
+    (void)unused;
+    uint64_t state = seed_of(29);
+    int pairs = 0;
+    for (int round = 0; round < 180; round++) {
+        sl_problem p;
+        sl_plan plan, paired;
+        draw_pair_problem(&state, round, SL_LINEAR, &p);
+        assert_ok(sl_plan_make(&p, "1f1b", &plan));
+        for (int r = 0; r < p.ranks; r++)
+            for (int i = 0; i + 1 < plan.order.count[r]; i++) {
+                sl_op *op = &plan.order.ops[r][i];
+                op->paired = op->kind == SL_F && op[1].kind == SL_B && op->microbatch != op[1].microbatch &&
+                             draw(&state, 3) == 0;
+            }
+        assert_ok(sl_plan_of_order(&p, &plan.order, "paired", &paired));
+        run_and_compare(&state, &p, &paired, &paired, 0);
+        pairs += count_pairs(&paired.order);
+        sl_plan_free(&paired);
+        sl_plan_free(&plan);
+        sl_problem_free(&p);
+    }
+    assert_true(pairs > 100);
+}
+
+static sl_time arrival(const cluster *c, int rank, int kind, int microbatch) {
+    for (size_t i = 0; i < c->member[rank].records; i++) {
+        const sl_record *r = &c->member[rank].record[i];
+        if (r->kind == SL_RECORD_TRANSFER && r->iteration == 0 && r->op == kind &&
+            r->microbatch == microbatch)
+            return r->arrive - begin_of(0);
+    }
+    return -1;
+}
+
+/* Three ranks, ops of 1 ms, one place; 60 ms from rank 1 to 2, 20 ms from 1 to 0, nothing else. Rank 1 runs
+ * F0 F1 F2 B0 (F3 B1) B2 B3. F0 is sent at 2, F1 waits until 62, F2 until 122. B0 ends at 123 and arrives at
+ * 143. The pair has its inputs at 124 and ends at 126: B1 finds a place at 143 and arrives at 163, while F3
+ * waits until 182 and arrives at 242. */
+static void the_second_of_a_pair_does_not_wait_behind_the_first(void **unused) {
+    (void)unused;
+    static const char *const rows[] = {"0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3", "1F0,1F1,1F2,1B0,(1F3;1B1),1B2,1B3",
+                                       "2F0,2B0,2F1,2B1,2F2,2B2,2F3,2B3"};
+    sl_problem p;
+    sl_plan plan;
+    sl_order order;
+    assert_ok(sl_problem_make(3, 3, 4, &p));
+    p.communication = SL_INORDER;
+    p.link[1 * 3 + 2].latency = 60 * SL_MS;
+    p.link[1 * 3 + 0].latency = 20 * SL_MS;
+    assert_ok(sl_order_make(3, 8, &order));
+    for (int r = 0; r < 3; r++) {
+        p.time[SL_F][r] = p.time[SL_B][r] = SL_MS;
+        for (const char *c = rows[r]; *c; c++)
+            if ((*c == 'F' || *c == 'B'))
+                order.ops[r][order.count[r]++] = (sl_op){.stage = r,
+                                                         .microbatch = c[1] - '0',
+                                                         .kind = *c == 'F' ? SL_F : SL_B,
+                                                         .paired = r == 1 && c[0] == 'F' && c[1] == '3'};
+    }
+    assert_ok(sl_plan_of_order(&p, &order, "file", &plan));
+    cluster c = {.problem = &p, .program = {&plan.program, &plan.program}};
+    run_cluster(&c);
+    assert_ran(&c);
+    assert_int_equal(arrival(&c, 1, SL_F, 2), 182 * SL_MS);
+    assert_int_equal(arrival(&c, 1, SL_B, 0), 143 * SL_MS);
+    assert_int_equal(arrival(&c, 1, SL_B, 1), 163 * SL_MS);
+    assert_int_equal(arrival(&c, 1, SL_F, 3), 242 * SL_MS);
+    assert_int_equal(c.member[0].result[0].end - begin_of(0), 266 * SL_MS);
+    compare(&c, 0);
+    free_cluster(&c);
+    sl_plan_free(&plan);
+    sl_order_free(&order);
+    sl_problem_free(&p);
 }
 
 /* ---- buffers ---- */
@@ -338,6 +428,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_runs_is_what_was_predicted_to_the_nanosecond),
         cmocka_unit_test(overlapped_pairs_run_as_one_block_in_every_regime),
+        cmocka_unit_test(a_pair_that_sends_both_ways_waits_for_either_peer),
+        cmocka_unit_test(the_second_of_a_pair_does_not_wait_behind_the_first),
         cmocka_unit_test(buffers_are_used_again),
         cmocka_unit_test(an_op_lasts_as_long_as_its_pace_or_its_arithmetic),
         cmocka_unit_test(programs_that_cannot_run_here_are_refused),
