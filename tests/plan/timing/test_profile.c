@@ -1,0 +1,89 @@
+/* A measured timeline back into a problem: what was measured is what the problem then says, whatever it said
+ * before. */
+#include "check.h"
+#include "random_problem.h"
+
+#include "plan/timing/profile.h"
+#include "plan/timing/replay.h"
+
+static int ran_apart(const sl_timeline *t, int kind, int stage) {
+    for (int i = 0; i < t->spans; i++)
+        if (t->span[i].op.kind == kind && t->span[i].op.stage == stage && !t->span[i].op.paired &&
+            !(i > 0 && t->span[i - 1].op.paired))
+            return 1;
+    return 0;
+}
+
+static void ops_in_parts_and_several_stages_are_measured_whole(void **unused) {
+    (void)unused;
+    uint64_t state = seed_of(17);
+    int checked = 0, in_parts = 0;
+    for (int round = 0; round < 300; round++) {
+        sl_problem p, measured;
+        sl_plan plan;
+        int family;
+        draw_problem(&state, (sl_placement)(round % SL_PLACEMENTS), 1, &p);
+        if (!draw_plan(&state, &p, &plan, &family)) {
+            sl_problem_free(&p);
+            continue;
+        }
+        assert_ok(sl_problem_copy(&p, &measured));
+        for (int stage = 0; stage < p.stages; stage++)
+            for (int kind = 0; kind < SL_OP_KINDS; kind++)
+                measured.time[kind][stage] = 123 * SL_MS;
+        assert_ok(sl_profile(&plan.timeline, &measured));
+        for (int stage = 0; stage < p.stages; stage++)
+            for (int kind = 0; kind < SL_OP_KINDS; kind++)
+                if (ran_apart(&plan.timeline, kind, stage)) {
+                    assert_int_equal(measured.time[kind][stage], p.time[kind][stage]);
+                    checked++;
+                    in_parts += p.parts > 1;
+                }
+        sl_problem_free(&measured);
+        sl_plan_free(&plan);
+        sl_problem_free(&p);
+    }
+    assert_true(checked > 1000 && in_parts > 300);
+}
+
+/* F 10, B 20, and an overlapped pair takes 24 ms: each of its stages saves 6. An op that ran in a pair says
+ * nothing of its own time. */
+static void pairs_tell_what_overlapping_saves(void **unused) {
+    (void)unused;
+    sl_problem p, measured;
+    sl_plan plan;
+    assert_ok(sl_problem_make(2, 4, 12, &p));
+    p.placement = SL_WAVE;
+    for (int stage = 0; stage < 4; stage++) {
+        p.time[SL_F][stage] = p.time[SL_I][stage] = p.time[SL_W][stage] = 10 * SL_MS;
+        p.time[SL_B][stage] = 20 * SL_MS;
+    }
+    assert_ok(sl_problem_copy(&p, &measured));
+    for (int stage = 0; stage < 4; stage++)
+        p.saved[stage] = 6 * SL_MS;
+    assert_ok(sl_plan_make(&p, "dualpipe-v", &plan));
+    assert_ok(sl_profile(&plan.timeline, &measured));
+    int pairs = 0;
+    for (int i = 0; i < plan.timeline.spans; i++)
+        if (plan.timeline.span[i].op.paired) {
+            pairs++;
+            assert_int_equal(plan.timeline.span[i].end - plan.timeline.span[i].start, 24 * SL_MS);
+        }
+    assert_true(pairs > 0);
+    for (int stage = 0; stage < 4; stage++) {
+        assert_int_equal(measured.time[SL_F][stage], 10 * SL_MS);
+        assert_int_equal(measured.time[SL_B][stage], 20 * SL_MS);
+        assert_int_equal(measured.saved[stage], 6 * SL_MS);
+    }
+    sl_problem_free(&measured);
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ops_in_parts_and_several_stages_are_measured_whole),
+        cmocka_unit_test(pairs_tell_what_overlapping_saves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
