@@ -42,10 +42,6 @@ typedef struct sl_engine_config {
     int stages;            /* of the problem */
     sl_regime regime;
     int queue;
-    /* [ranks] nonzero: the emulated link to this peer shares its wire with other ranks' links, so messages
-     * are handed over when they are ready and not ahead (run/transport/calendar.h); NULL: none. The caller's
-     */
-    const char *shared;
     sl_time patience; /* a message that takes longer than this is an error that names the link */
 } sl_engine_config;
 

@@ -21,7 +21,7 @@ static sl_status hand_over(sl_engine *e, int32_t index, sl_time ready) {
     const sl_message *message = message_at(e, index);
     const sl_stage *stage = &e->config.stage[message->op.stage];
     sl_way *way = way_of(e, index);
-    if (e->config.shared && e->config.shared[message->to])
+    if (sl_transport_shares_wire(e->config.transport, message->to))
         sl_clock_sleep_until(e->config.clock, ready);
     way->message[way->first + way->count++] = index;
     return sl_transport_send(e->config.transport, message->to, e->iteration, (uint32_t)index,

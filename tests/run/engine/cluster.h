@@ -173,6 +173,7 @@ static inline sl_status run_member(member *m, sl_transport **transport, sl_engin
                               .ranks = c->problem->ranks,
                               .clock = c->clock,
                               .hub = c->hub,
+                              .wire = c->problem->wire,
                               .message_bytes = sizeof(payload) + c->extra * MOST_STAGES,
                               .slots = 2 * c->problem->microbatches *
                                        (c->problem->stages / c->problem->ranks + 1)};

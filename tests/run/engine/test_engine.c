@@ -119,6 +119,47 @@ static void what_runs_is_what_was_predicted_to_the_nanosecond(void **unused) {
     assert_true(getenv("SL_SEED") || (pairs > 0 && parts > 0));
 }
 
+static int count_pairs(const sl_order *order) {
+    int pairs = 0;
+    for (int r = 0; r < order->ranks; r++)
+        for (int i = 0; i < order->count[r]; i++)
+            pairs += order->ops[r][i].paired;
+    return pairs;
+}
+
+/* ---- shared wires ---- */
+
+/* Two wires, and the links that are on none. Op times are odd numbers of ns, so that no two messages come to
+ * a wire at the same moment. */
+static void links_that_share_a_wire_run_as_predicted(void **unused) {
+    (void)unused;
+    uint64_t state = seed_of(31);
+    int rounds = 0;
+    for (int round = 0; round < 120; round++) {
+        sl_problem p;
+        sl_plan plan;
+        int family;
+        draw_problem(&state, (sl_placement)(round % SL_PLACEMENTS), 1, &p);
+        for (int stage = 0; stage < p.stages; stage++) {
+            for (int kind = 0; kind < SL_B; kind++)
+                p.time[kind][stage] = 1000001 + draw(&state, 20000000);
+            p.time[SL_B][stage] = p.time[SL_I][stage] + p.time[SL_W][stage];
+        }
+        assert_ok(sl_alloc(&p.wire, (size_t)(p.ranks * p.ranks), sizeof *p.wire));
+        for (int i = 0; i < p.ranks * p.ranks; i++)
+            p.wire[i] = draw(&state, 3) ? p.ranks * p.ranks + draw(&state, 2) : i;
+        if (p.ranks > 1 && draw_plan(&state, &p, &plan, &family)) {
+            if (count_pairs(&plan.order) == 0) {
+                run_and_compare(&state, &p, &plan, &plan, 0);
+                rounds++;
+            }
+            sl_plan_free(&plan);
+        }
+        sl_problem_free(&p);
+    }
+    assert_true(rounds > 60);
+}
+
 /* ---- pairs ---- */
 
 static void draw_pair_problem(uint64_t *state, int round, sl_placement placement, sl_problem *p) {
@@ -138,14 +179,6 @@ static void draw_pair_problem(uint64_t *state, int round, sl_placement placement
         p->link[i].latency = draw(state, 3) * draw(state, 30) * SL_MS;
         p->link[i].transfer = draw(state, 2) * draw(state, 25) * SL_MS;
     }
-}
-
-static int count_pairs(const sl_order *order) {
-    int pairs = 0;
-    for (int r = 0; r < order->ranks; r++)
-        for (int i = 0; i < order->count[r]; i++)
-            pairs += order->ops[r][i].paired;
-    return pairs;
 }
 
 /* The two of a dualpipe-v pair send to the same peer. */
@@ -427,6 +460,7 @@ static void a_failed_allocation_is_an_error_and_the_engine_can_be_used_again(voi
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_runs_is_what_was_predicted_to_the_nanosecond),
+        cmocka_unit_test(links_that_share_a_wire_run_as_predicted),
         cmocka_unit_test(overlapped_pairs_run_as_one_block_in_every_regime),
         cmocka_unit_test(a_pair_that_sends_both_ways_waits_for_either_peer),
         cmocka_unit_test(the_second_of_a_pair_does_not_wait_behind_the_first),

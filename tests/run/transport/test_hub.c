@@ -262,6 +262,47 @@ static void emulation_changed_in_mid_run_holds_for_messages_from_then_on(void **
     sl_clock_close(clock);
 }
 
+/* 60 ms from rank 0 to 1, 20 ms from 0 to 2. */
+static void a_wait_for_any_sent_ends_with_the_first(void **state) {
+    (void)state;
+    sl_clock *clock;
+    sl_transport_hub *hub;
+    sl_transport *t[3];
+    char out[4] = "abc";
+    sl_sent sent;
+    int which;
+    assert_ok(sl_clock_open_virtual(1, &clock));
+    assert_ok(sl_transport_hub_open(3, 4, 2, &hub));
+    for (int r = 0; r < 3; r++) {
+        sl_transport_config config = {.rank = r, .ranks = 3, .clock = clock, .hub = hub};
+        assert_ok(sl_transport_open(&config, -1, SL_SECOND, &t[r]));
+    }
+    sl_transport_emulate(t[0], 1, (sl_link_emulation){.latency = 60 * SL_MS});
+    sl_transport_emulate(t[0], 2, (sl_link_emulation){.latency = 20 * SL_MS});
+    sl_message_name name[2] = {{.peer = 1, .index = 5}, {.peer = 2, .index = 6}};
+    for (int i = 0; i < 2; i++)
+        assert_ok(sl_transport_send(t[0], name[i].peer, 0, name[i].index, out, 4, 0));
+    assert_ok(sl_transport_wait_any_sent(t[0], name, 2, 0, &which, &sent)); /* asks, does not sleep */
+    assert_int_equal(which, -1);
+    assert_int_equal(sl_clock_now(clock), 0);
+    assert_ok(sl_transport_wait_any_sent(t[0], name, 2, SL_SECOND, &which, &sent));
+    assert_int_equal(which, 1);
+    assert_int_equal(sent.arrive, 20 * SL_MS);
+    assert_int_equal(sl_clock_now(clock), 20 * SL_MS);
+    assert_fails(sl_transport_wait_any_sent(t[0], name, 2, SL_SECOND, &which, &sent), SL_EINVAL,
+                 "link 0 -> 2"); /* once each */
+    assert_fails(sl_transport_wait_any_sent(t[0], name, 1, 50 * SL_MS, &which, &sent), SL_EPEER, "deadline");
+    assert_ok(sl_transport_wait_any_sent(t[0], name, 1, SL_SECOND, &which, &sent));
+    assert_int_equal(which, 0);
+    assert_int_equal(sent.arrive, 60 * SL_MS);
+    assert_fails(sl_transport_wait_any_sent(t[0], name, 0, SL_SECOND, &which, &sent), SL_EINVAL, "any of 0");
+    for (int r = 0; r < 3; r++)
+        sl_transport_close(t[r]);
+    sl_transport_hub_close(hub);
+    sl_clock_leave(clock);
+    sl_clock_close(clock);
+}
+
 /* 1 kB/s: 10 bytes take 10 ms. Both senders are on one wire towards rank 1; the way back has another. */
 static void links_on_one_wire_wait_for_each_other(void **state) {
     (void)state;
@@ -528,6 +569,7 @@ static void an_allocation_that_fails_anywhere_while_opening_is_an_error_and_leav
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_messages_arrive_whole_and_exactly_when_the_naive_computation_says),
+        cmocka_unit_test(a_wait_for_any_sent_ends_with_the_first),
         cmocka_unit_test(links_on_one_wire_wait_for_each_other),
         cmocka_unit_test(emulation_changed_in_mid_run_holds_for_messages_from_then_on),
         cmocka_unit_test(
