@@ -1,6 +1,6 @@
-#include "run/train/run.h"
 #include "base/memory.h"
 #include "plan/pipeline/problem_read.h"
+#include "run/train/run_shape.h"
 
 #include <string.h>
 
@@ -13,10 +13,10 @@ static const char *const optimizer_kinds[] = {"adamw", NULL};
 static const char *const transports[] = {"direct", "delegated", "auto", NULL};
 static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 static const char *const devices[] = {"cpu", NULL};
+static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
 
 static sl_status parse_files(const sl_node *node, void *object);
 static sl_status parse_rails(const sl_node *node, void *object);
-static sl_status parse_pace(const sl_node *node, void *object);
 static sl_status leave_for_later(const sl_node *node, void *object);
 static sl_status parse_faults(const sl_node *node, void *object);
 static sl_status refuse_checkpoint(const sl_node *node, void *object);
@@ -37,6 +37,9 @@ static const sl_key data_keys[] = {
     {0}};
 static const sl_key parallel_keys[] = {
     {.name = "pipeline", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.pipeline), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "pipeline ranks"},
+    {.name = "placement", .type = SL_KEY_CHOICE, .standard = "linear", .offset = AT(parallel.placement), .choices = placements, .help = "which rank holds which stage; absent: what the schedule needs, else linear; bidirectional (two copies of the weights) is not trained"},
+    {.name = "stages", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.stages), .minimum = 0, .maximum = SL_MAX_STAGES, .help = "model chunks, at most the layers; absent: pipeline (linear), 2 * pipeline (loop, wave)"},
+    {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op is cut into, by halves of transformer blocks; for cross-ud-sub"},
     {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.data), .minimum = 1, .maximum = 1, .help = "replicas"},
     {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = 1, .help = "tensor-parallel ranks"},
     {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.zero), .minimum = 0, .maximum = 1e-9, .help = "ZeRO stage"},
@@ -61,7 +64,7 @@ static const sl_key device_keys[] = {
     {.name = "kind", .type = SL_KEY_CHOICE, .standard = "cpu", .offset = AT(device.kind), .choices = devices, .help = "where a rank computes"},
     {.name = "threads", .type = SL_KEY_INT, .standard = "1", .offset = AT(device.threads), .minimum = 1, .maximum = 1024, .help = "threads of a rank; results are equal only for equal numbers"},
     {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
-    {.name = "pace_ms", .type = SL_KEY_CUSTOM, .parse = parse_pace, .help = "map of F, I, W and optionally B: real arithmetic, then held to this time"},
+    {.name = "pace_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "real arithmetic, then held to this time"},
     {0}};
 static const sl_key network_keys[] = {
     {.name = "rails", .type = SL_KEY_CUSTOM, .parse = parse_rails, .help = "interfaces (or addresses) that pipeline messages between hosts take, side by side; default: one, the host's first address that others reach"},
@@ -142,37 +145,6 @@ static sl_status parse_rails(const sl_node *node, void *object) {
             if (strcmp(run->network.rail[i], run->network.rail[k]) == 0)
                 return sl_node_error(node, "names %s twice", run->network.rail[i]);
     return SL_OK;
-}
-
-static sl_status parse_pace(const sl_node *node, void *object) {
-    static const sl_key keys[] = {{.name = "F",
-                                   .type = SL_KEY_REAL,
-                                   .required = 1,
-                                   .offset = 0 * sizeof(double),
-                                   .minimum = 1e-3,
-                                   .maximum = SL_MAX_OP_MS},
-                                  {.name = "I",
-                                   .type = SL_KEY_REAL,
-                                   .required = 1,
-                                   .offset = 1 * sizeof(double),
-                                   .minimum = 1e-3,
-                                   .maximum = SL_MAX_OP_MS},
-                                  {.name = "W",
-                                   .type = SL_KEY_REAL,
-                                   .required = 1,
-                                   .offset = 2 * sizeof(double),
-                                   .minimum = 1e-3,
-                                   .maximum = SL_MAX_OP_MS},
-                                  {.name = "B",
-                                   .type = SL_KEY_REAL,
-                                   .offset = 3 * sizeof(double),
-                                   .minimum = 1e-3,
-                                   .maximum = SL_MAX_OP_MS},
-                                  {0}};
-    sl_run *run = object;
-    if (node->kind != SL_NODE_MAP)
-        return sl_node_error(node, "must be a map of F, I, W");
-    return sl_config_read(node, "pace_ms", keys, run->device.pace_ms);
 }
 
 /* ---- faults ---- */
@@ -276,54 +248,20 @@ static sl_status parse_faults(const sl_node *node, void *object) {
 
 /* ---- the whole ---- */
 
-static sl_status refuse(const sl_document *document, const char *section, const char *key, const char *why) {
-    const sl_node *map = section ? sl_node_find(document->root, section) : document->root;
-    const sl_node *node = key ? sl_node_find(map, key) : map;
-    if (!node)
-        node = map ? map : document->root;
-    return sl_node_error(node, "%s", why);
-}
-
-static sl_status check_faults(const sl_document *document, const sl_run *run) {
-    char why[128];
-    int ranks = run->parallel.pipeline;
-    for (int i = 0; i < run->faults; i++) {
-        const sl_fault *f = &run->fault[i];
-        int worst = f->from > f->to ? f->from : f->to;
-        worst = f->rank > worst ? f->rank : worst;
-        worst = f->kill > worst ? f->kill : worst;
-        snprintf(why, sizeof why, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
-        if (worst >= ranks)
-            return refuse(document, "faults", NULL, why);
-        if (f->from >= 0 && f->from - f->to != 1 && f->to - f->from != 1)
-            return refuse(document, "faults", NULL, "names a link of ranks that are not neighbours");
-    }
-    return SL_OK;
-}
-
 static sl_status check_run(const sl_document *document, sl_run *run) {
     char why[192];
-    if (run->parallel.pipeline > run->model.layers) {
-        snprintf(why, sizeof why, "of %d ranks is more stages than the model's %d layers",
-                 run->parallel.pipeline, run->model.layers);
-        return refuse(document, "parallel", "pipeline", why);
-    }
     if (run->model.width % run->model.heads != 0) {
         snprintf(why, sizeof why, "of %d does not divide the width of %d", run->model.heads,
                  run->model.width);
-        return refuse(document, "model", "heads", why);
+        return sl_run_refuse(document, "model", "heads", why);
     }
-    if ((int64_t)run->parallel.pipeline * run->batch.microbatches * 3 > SL_MAX_OPS)
-        return refuse(document, "batch", "microbatches", "times the ranks is more than the planner takes");
-    SL_TRY(check_faults(document, run));
+    SL_TRY(sl_run_check_shape(document, run));
     if (run->network.silence_ms < 2 * run->network.beat_ms)
-        return refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
+        return sl_run_refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
     const sl_node *shared = sl_node_find(document->root, "shared");
     if (shared)
         SL_TRY(sl_read_shared(shared, run->parallel.pipeline, &run->wire));
-    if (run->device.pace_ms[SL_F] > 0 && run->device.pace_ms[SL_B] == 0)
-        run->device.pace_ms[SL_B] = run->device.pace_ms[SL_I] + run->device.pace_ms[SL_W];
-    return SL_OK;
+    return sl_run_read_pace(document, run);
 }
 
 sl_status sl_run_read(const sl_document *document, sl_run *run) {
@@ -342,41 +280,10 @@ void sl_run_free(sl_run *run) {
     sl_free(run->wire);
     sl_free(run->schedule);
     sl_free(run->fault);
-    *run = (sl_run){0};
-}
-
-sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixed_bytes,
-                         sl_problem *problem) {
-    int ranks = run->parallel.pipeline;
-    SL_TRY(sl_problem_make(ranks, ranks, run->batch.microbatches, problem));
-    problem->communication =
-        run->transport == SL_RUN_DELEGATED ? SL_DECOUPLED : (sl_regime)run->communication;
-    if (run->wire) {
-        size_t links = (size_t)ranks * (size_t)ranks;
-        SL_TRY(sl_alloc(&problem->wire, links, sizeof *problem->wire));
-        memcpy(problem->wire, run->wire, links * sizeof *problem->wire);
-    }
-    problem->queue = run->queue;
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
-        for (int stage = 0; stage < ranks; stage++) {
-            double ms = run->device.pace_ms[kind] > 0 ? run->device.pace_ms[kind] : kind == SL_B ? 20 : 10;
-            problem->time[kind][stage] = sl_from_ms(ms);
-            problem->delta[kind][stage] = kind == SL_F   ? activation_bytes
-                                          : kind == SL_I ? 0
-                                                         : -activation_bytes;
-        }
-    if (run->device.memory_mb > 0) {
-        SL_TRY(sl_alloc(&problem->limit, (size_t)ranks, sizeof *problem->limit));
-        for (int rank = 0; rank < ranks; rank++)
-            problem->limit[rank] = run->device.memory_mb * 1e6 - fixed_bytes;
-        if (problem->limit[0] < activation_bytes)
-            return sl_error(
-                SL_ENONE,
-                "no schedule fits into device.memory_mb of %g: weights and optimizer take %g MB and one "
-                "microbatch %g MB on a rank",
-                run->device.memory_mb, fixed_bytes / 1e6, activation_bytes / 1e6);
-    }
-    return SL_OK;
+        sl_free(run->device.pace_ms[kind]);
+    sl_free(run->device.pair_ms);
+    *run = (sl_run){0};
 }
 
 void sl_run_document(FILE *out) {
