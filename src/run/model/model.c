@@ -44,8 +44,7 @@ size_t sl_model_count(const sl_model_config *c) {
 
 /* ---- parameters of a stage ---- */
 
-/* Lists them (list NULL: only counts); *head says whether a head follows. */
-static int list_parameters(const sl_model_config *c, int stage, int stages, sl_parameter *list) {
+int sl_model_list(const sl_model_config *c, int stage, int stages, sl_parameter *list) {
     int first, end, count = 0;
     sl_parameter ignored;
     sl_model_cut(c, stage, stages, &first, &end);
@@ -109,8 +108,8 @@ sl_status sl_model_measure(const sl_model_config *c, sl_device *device, int stag
     SL_TRY(sl_model_check(c, stages));
     sl_layout_make(c, stage, stages, &layout);
     SL_TRY(prepare_products(c, device, layout.is_last, product, &scratch));
-    SL_TRY(sl_alloc(&list, (size_t)list_parameters(c, stage, stages, NULL), sizeof *list));
-    int count = list_parameters(c, stage, stages, list);
+    SL_TRY(sl_alloc(&list, (size_t)sl_model_list(c, stage, stages, NULL), sizeof *list));
+    int count = sl_model_list(c, stage, stages, list);
     size_t fixed = fixed_floats(size_fixed(c, list, count, stage, stages));
     sl_free(list);
     bytes->fixed = sl_arena_round(fixed * sizeof(float)) + sl_arena_round(layout.scratch * sizeof(float)) +
@@ -157,9 +156,9 @@ static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
 static sl_status open_memory(sl_model_stage *s, int stage, int stages) {
     size_t scratch;
     SL_TRY(prepare_products(&s->config, s->device, s->layout.is_last, s->product, &scratch));
-    SL_TRY(sl_alloc(&s->parameter, (size_t)list_parameters(&s->config, stage, stages, NULL),
+    SL_TRY(sl_alloc(&s->parameter, (size_t)sl_model_list(&s->config, stage, stages, NULL),
                     sizeof *s->parameter));
-    s->parameters = list_parameters(&s->config, stage, stages, s->parameter);
+    s->parameters = sl_model_list(&s->config, stage, stages, s->parameter);
     SL_TRY(place_parameters(s, stage, stages));
     SL_TRY(sl_arena_take(s->arena, s->layout.scratch * sizeof(float), SL_ARENA_LOW, "scratch", &s->scratch));
     return sl_arena_take(s->arena, scratch, SL_ARENA_LOW, "scratch of matrix products", &s->product_scratch);
@@ -179,6 +178,8 @@ sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, 
     s->block_base = stage == 0 ? 2 : 0;
     sl_model_cut(config, stage, stages, &s->first, &end);
     sl_layout_make(config, stage, stages, &s->layout);
+    s->forward_bytes = s->layout.forward * sizeof(float);
+    s->backward_bytes = s->layout.backward * sizeof(float);
     sl_status status = open_memory(s, stage, stages);
     if (status != SL_OK) {
         sl_model_stage_close(s);
@@ -190,6 +191,11 @@ sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, 
         sl_parameter_initialise(&s->head, seed, config->layers); /* wte's name: the same values */
     *out = s;
     return SL_OK;
+}
+
+void sl_model_stage_pad(sl_model_stage *s, size_t forward_bytes, size_t backward_bytes) {
+    s->forward_bytes = forward_bytes > s->forward_bytes ? forward_bytes : s->forward_bytes;
+    s->backward_bytes = backward_bytes > s->backward_bytes ? backward_bytes : s->backward_bytes;
 }
 
 void sl_model_stage_close(sl_model_stage *s) {

@@ -48,6 +48,10 @@ typedef struct sl_model_bytes {
 sl_status sl_model_measure(const sl_model_config *config, sl_device *device, int stage, int stages,
                            sl_model_bytes *bytes);
 
+/** Names and shapes of a stage's parameters in canonical order, pointers NULL; returns how many. list NULL:
+ * only counts. */
+int sl_model_list(const sl_model_config *config, int stage, int stages, sl_parameter *list);
+
 typedef struct sl_model_stage sl_model_stage;
 
 /** A stage with its initial weights, a function of `seed` and the parameters' names; moments and gradients 0.
@@ -57,6 +61,11 @@ sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, 
                               int stages, uint64_t seed, sl_model_stage **out);
 void sl_model_stage_close(sl_model_stage *stage);
 
+/** Stages of different size that share an arena take blocks of the same, largest size, so that those of one
+ * fill the gaps of another (arena.h): bytes of what F keeps and of what I adds, at least the stage's own.
+ * Before the first F. */
+void sl_model_stage_pad(sl_model_stage *stage, size_t forward_bytes, size_t backward_bytes);
+
 /** Starts an iteration of that many microbatches: gradients become +0, losses are forgotten, and what an
  * iteration cut short may have kept is freed. The loss is the mean over all tokens of all `microbatches`,
  * which scales the gradients. */
@@ -65,6 +74,14 @@ sl_status sl_model_begin(sl_model_stage *stage, int microbatches);
 /** As sl_model_begin for one replica or rank whose microbatches are part of a larger batch of `total` of
  * equal size. */
 sl_status sl_model_begin_part(sl_model_stage *stage, int microbatches, int total);
+
+/* Ops may run in parts: F and I by halves of blocks (attention, MLP), W by the parameters of the same halves,
+ * each parameter in one part, from the last block to the first; never by tokens. Activations between parts
+ * stay inside. A part may be empty (more parts than halves). The parts of an op come in ascending order; a
+ * part of W needs that part of I. All ops of a microbatch are cut alike; whole ops are part 0 of 1. */
+typedef struct sl_part {
+    int index, count;
+} sl_part;
 
 /** F of a microbatch, 0 <= microbatch < microbatches, once an iteration. tokens[batch][context]: read on the
  * first stage only; targets, the same one byte later: on the last only; else NULL. input and output
@@ -80,6 +97,14 @@ sl_status sl_model_input_grad(sl_model_stage *stage, int microbatch, const float
 
 /** W: microbatches in ascending order, or SL_EINVAL. */
 sl_status sl_model_weight_grad(sl_model_stage *stage, int microbatch);
+
+/** A part of them, 1 <= count <= SL_MAX_PARTS: what comes in (tokens, input; output_grad) is needed in the
+ * first part, what goes out and `targets` in the last; W in ascending microbatches part by part. */
+sl_status sl_model_forward_part(sl_model_stage *stage, int microbatch, sl_part part, const uint8_t *tokens,
+                                const uint8_t *targets, const float *input, float *output);
+sl_status sl_model_input_grad_part(sl_model_stage *stage, int microbatch, sl_part part,
+                                   const float *output_grad, float *input_grad);
+sl_status sl_model_weight_grad_part(sl_model_stage *stage, int microbatch, sl_part part);
 
 /** F without I and W to follow: keeps nothing, and *loss (last stage; may be NULL elsewhere) is the mean over
  * its tokens. */

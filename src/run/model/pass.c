@@ -19,10 +19,10 @@ sl_status sl_model_begin_part(sl_model_stage *s, int microbatches, int total) {
     for (int m = 0; m < s->microbatches; m++)
         sl_stage_drop(s, &s->kept[m]);
     for (int m = 0; m < microbatches; m++)
-        s->kept[m] = (sl_kept){.progress = SL_PROGRESS_NONE, .loss = NAN};
+        s->kept[m] = (sl_kept){.loss = NAN};
     memset(s->gradient, 0, s->gradients * sizeof *s->gradient);
+    memset(s->next_weight, 0, sizeof s->next_weight);
     s->microbatches = microbatches;
-    s->next_weight = 0;
     s->loss_scale = (float)(1.0 / ((double)total * (double)s->layout.rows));
     return SL_OK;
 }
@@ -31,12 +31,36 @@ sl_status sl_model_begin(sl_model_stage *s, int microbatches) {
     return sl_model_begin_part(s, microbatches, microbatches);
 }
 
-static sl_status in_turn(const sl_model_stage *s, int microbatch, sl_progress wanted, const char *op) {
+/* ---- parts ---- */
+
+static const sl_part whole_op = {.index = 0, .count = 1};
+
+/* The units of work of an op are the halves of its blocks; a part has the units [*first, *end), as even as
+ * can be. The last part always has the last unit. */
+static void units_of(const sl_model_stage *s, const sl_part *part, int *first, int *end) {
+    *first = 2 * s->layout.blocks * part->index / part->count;
+    *end = 2 * s->layout.blocks * (part->index + 1) / part->count;
+}
+
+static int is_last_part(const sl_part *part) {
+    return part->index == part->count - 1;
+}
+
+static sl_status in_turn(const sl_model_stage *s, int microbatch, const sl_part *part, int kind) {
+    static const char *const names[] = {"F", "I", "W"};
     if (microbatch < 0 || microbatch >= s->microbatches)
-        return sl_error(SL_EINVAL, "%s of microbatch %d: the iteration has %d", op, microbatch,
+        return sl_error(SL_EINVAL, "%s of microbatch %d: the iteration has %d", names[kind], microbatch,
                         s->microbatches);
-    if (s->kept[microbatch].progress != wanted)
-        return sl_error(SL_EINVAL, "%s of microbatch %d is out of turn", op, microbatch);
+    if (part->count < 1 || part->count > SL_MAX_PARTS || part->index < 0 || part->index >= part->count)
+        return sl_error(SL_EINVAL, "%s of microbatch %d: part %d of %d", names[kind], microbatch, part->index,
+                        part->count);
+    const sl_kept *k = &s->kept[microbatch];
+    /* a part of W needs that part of I, and I all of F */
+    int ready = kind == SL_F   ? part->index == 0 || part->count == k->parts
+                : kind == SL_I ? k->done[SL_F] == k->parts && part->count == k->parts
+                               : k->done[SL_I] > part->index && part->count == k->parts;
+    if (!ready || k->done[kind] != part->index)
+        return sl_error(SL_EINVAL, "%s of microbatch %d is out of turn", names[kind], microbatch);
     return SL_OK;
 }
 
@@ -63,54 +87,78 @@ static sl_status forward_loss(sl_model_stage *s, const uint8_t *targets, float *
     return SL_OK;
 }
 
-static sl_status pass(sl_model_stage *s, const uint8_t *tokens, const uint8_t *targets, const float *input,
-                      float *output, float *kept, double *loss) {
+static sl_status enter(sl_model_stage *s, const uint8_t *tokens, const float *input, float *kept) {
     const sl_layout *l = &s->layout;
-    const size_t count = (size_t)l->rows * (size_t)s->config.width;
     float *x = s->scratch + l->x;
-    if (l->is_first) {
-        SL_TRY(check_bytes(&s->config, tokens, "token"));
-        memcpy(kept + l->tokens, tokens, (size_t)l->rows);
-        s->device->embed(l->rows, s->config.width, s->config.context, tokens, s->parameter[0].weight,
-                         s->parameter[1].weight, x);
-    } else {
-        memcpy(x, input, count * sizeof *x);
+    if (!l->is_first) {
+        memcpy(x, input, (size_t)l->rows * (size_t)s->config.width * sizeof *x);
+        return SL_OK;
     }
-    for (int b = 0; b < l->blocks; b++)
-        SL_TRY(sl_block_forward(s, b, kept + (size_t)b * l->block.forward));
-    if (l->is_last)
-        return forward_loss(s, targets, kept, loss);
-    memcpy(output, x, count * sizeof *x);
+    SL_TRY(check_bytes(&s->config, tokens, "token"));
+    memcpy(kept + l->tokens, tokens, (size_t)l->rows);
+    s->device->embed(l->rows, s->config.width, s->config.context, tokens, s->parameter[0].weight,
+                     s->parameter[1].weight, x);
     return SL_OK;
 }
 
-static sl_status check_pointers(const sl_model_stage *s, const void *first, const void *last,
-                                const void *before, const void *after, const char *op) {
+/* Where the residual stream rests between two parts of F: what the next unit keeps of its normalised input is
+ * of that size and not yet there. */
+static float *resting_place(const sl_model_stage *s, int unit, float *kept) {
+    const sl_block_layout *l = &s->layout.block;
+    return kept + (size_t)(unit / 2) * l->forward + (unit % 2 ? l->normal2 : l->normal1);
+}
+
+static sl_status pass(sl_model_stage *s, const sl_part *part, const uint8_t *tokens, const uint8_t *targets,
+                      const float *input, float *output, float *kept, double *loss) {
     const sl_layout *l = &s->layout;
-    if ((l->is_first ? first : before) && (l->is_last ? last : after))
+    const size_t bytes = (size_t)l->rows * (size_t)s->config.width * sizeof(float);
+    float *x = s->scratch + l->x;
+    int first, end;
+    units_of(s, part, &first, &end);
+    if (part->index == 0)
+        SL_TRY(enter(s, tokens, input, kept));
+    else
+        memcpy(x, resting_place(s, first, kept), bytes);
+    for (int unit = first; unit < end; unit++)
+        SL_TRY(sl_block_forward(s, unit / 2, unit % 2 ? SL_HALF_MLP : SL_HALF_ATTENTION,
+                                kept + (size_t)(unit / 2) * l->block.forward));
+    if (!is_last_part(part))
+        memcpy(resting_place(s, end, kept), x, bytes);
+    else if (l->is_last)
+        return forward_loss(s, targets, kept, loss);
+    else
+        memcpy(output, x, bytes);
+    return SL_OK;
+}
+
+static sl_status check_pointers(const sl_model_stage *s, const sl_part *part, const void *first,
+                                const void *last, const void *before, const void *after, const char *op) {
+    const sl_layout *l = &s->layout;
+    if ((part->index > 0 || (l->is_first ? first : before)) &&
+        (!is_last_part(part) || (l->is_last ? last : after)))
         return SL_OK;
     return sl_error(SL_EINVAL, "%s: a buffer is missing", op);
 }
 
-sl_status sl_model_forward(sl_model_stage *s, int microbatch, const uint8_t *tokens, const uint8_t *targets,
-                           const float *input, float *output) {
-    SL_TRY(in_turn(s, microbatch, SL_PROGRESS_NONE, "F"));
-    SL_TRY(check_pointers(s, tokens, targets, input, output, "F"));
+sl_status sl_model_forward_part(sl_model_stage *s, int microbatch, sl_part part, const uint8_t *tokens,
+                                const uint8_t *targets, const float *input, float *output) {
+    SL_TRY(in_turn(s, microbatch, &part, SL_F));
+    SL_TRY(check_pointers(s, &part, tokens, targets, input, output, "F"));
     sl_kept *k = &s->kept[microbatch];
-    SL_TRY(sl_arena_take(s->arena, s->layout.forward * sizeof(float), SL_ARENA_LOW, "F of a microbatch",
-                         &k->forward));
-    k->progress = SL_PROGRESS_F;
-    return pass(s, tokens, targets, input, output, k->forward, &k->loss);
+    if (part.index == 0)
+        SL_TRY(sl_arena_take(s->arena, s->forward_bytes, SL_ARENA_LOW, "F of a microbatch", &k->forward));
+    k->parts = part.count;
+    k->done[SL_F]++;
+    return pass(s, &part, tokens, targets, input, output, k->forward, &k->loss);
 }
 
 sl_status sl_model_evaluate(sl_model_stage *s, const uint8_t *tokens, const uint8_t *targets,
                             const float *input, float *output, double *loss) {
     float *kept;
     double ignored;
-    SL_TRY(check_pointers(s, tokens, targets, input, output, "validation"));
-    SL_TRY(
-        sl_arena_take(s->arena, s->layout.forward * sizeof(float), SL_ARENA_LOW, "a validation pass", &kept));
-    sl_status status = pass(s, tokens, targets, input, output, kept, loss ? loss : &ignored);
+    SL_TRY(check_pointers(s, &whole_op, tokens, targets, input, output, "validation"));
+    SL_TRY(sl_arena_take(s->arena, s->forward_bytes, SL_ARENA_LOW, "a validation pass", &kept));
+    sl_status status = pass(s, &whole_op, tokens, targets, input, output, kept, loss ? loss : &ignored);
     sl_arena_give(s->arena, kept);
     return status;
 }
@@ -126,27 +174,39 @@ static sl_status loss_input_grad(sl_model_stage *s, const float *kept, float *ad
     return SL_OK;
 }
 
-sl_status sl_model_input_grad(sl_model_stage *s, int microbatch, const float *output_grad,
-                              float *input_grad) {
+/* I begins: the gradient of the last block's output. */
+static sl_status enter_backward(sl_model_stage *s, sl_kept *k, const float *output_grad) {
     const sl_layout *l = &s->layout;
-    const size_t bytes = (size_t)l->rows * (size_t)s->config.width * sizeof(float);
-    SL_TRY(in_turn(s, microbatch, SL_PROGRESS_F, "I"));
-    SL_TRY(check_pointers(s, s, s, input_grad, output_grad, "I"));
-    sl_kept *k = &s->kept[microbatch];
-    SL_TRY(sl_arena_take(s->arena, l->backward * sizeof(float), SL_ARENA_HIGH, "I of a microbatch",
-                         &k->backward));
-    k->progress = SL_PROGRESS_I;
+    SL_TRY(sl_arena_take(s->arena, s->backward_bytes, SL_ARENA_HIGH, "I of a microbatch", &k->backward));
     float *last_out = k->backward + (size_t)(l->blocks - 1) * l->block.backward + l->block.out;
     if (l->is_last)
-        SL_TRY(loss_input_grad(s, k->forward, k->backward, last_out));
-    else
-        memcpy(last_out, output_grad, bytes);
-    for (int b = l->blocks - 1; b >= 0; b--) {
+        return loss_input_grad(s, k->forward, k->backward, last_out);
+    memcpy(last_out, output_grad, (size_t)l->rows * (size_t)s->config.width * sizeof(float));
+    return SL_OK;
+}
+
+sl_status sl_model_input_grad_part(sl_model_stage *s, int microbatch, sl_part part, const float *output_grad,
+                                   float *input_grad) {
+    const sl_layout *l = &s->layout;
+    int first, end;
+    SL_TRY(in_turn(s, microbatch, &part, SL_I));
+    /* the gradient of the output comes first, that of the input last */
+    if ((part.index == 0 && !l->is_last && !output_grad) ||
+        (is_last_part(&part) && !l->is_first && !input_grad))
+        return sl_error(SL_EINVAL, "I: a buffer is missing");
+    sl_kept *k = &s->kept[microbatch];
+    if (part.index == 0)
+        SL_TRY(enter_backward(s, k, output_grad));
+    k->done[SL_I]++;
+    units_of(s, &part, &first, &end);
+    for (int unit = first; unit < end; unit++) {
+        int b = l->blocks - 1 - unit / 2;
         float *added = k->backward + (size_t)b * l->block.backward;
         float *down = b > 0         ? added - l->block.backward + l->block.out
                       : l->is_first ? k->backward + l->embedded
                                     : input_grad;
-        SL_TRY(sl_block_input_grad(s, b, k->forward + (size_t)b * l->block.forward, added, down));
+        SL_TRY(sl_block_input_grad(s, b, unit % 2 ? SL_HALF_ATTENTION : SL_HALF_MLP,
+                                   k->forward + (size_t)b * l->block.forward, added, down));
     }
     return SL_OK;
 }
@@ -162,24 +222,47 @@ static sl_status loss_weight_grad(sl_model_stage *s, const float *kept, const fl
     return SL_OK;
 }
 
-sl_status sl_model_weight_grad(sl_model_stage *s, int microbatch) {
+sl_status sl_model_weight_grad_part(sl_model_stage *s, int microbatch, sl_part part) {
     const sl_layout *l = &s->layout;
-    SL_TRY(in_turn(s, microbatch, SL_PROGRESS_I, "W"));
-    if (microbatch != s->next_weight)
+    int first, end;
+    SL_TRY(in_turn(s, microbatch, &part, SL_W));
+    if (microbatch != s->next_weight[part.index])
         return sl_error(SL_EINVAL, "W of microbatch %d before that of %d: sums would change", microbatch,
-                        s->next_weight);
+                        s->next_weight[part.index]);
     sl_kept *k = &s->kept[microbatch];
-    if (l->is_last)
+    if (l->is_last && part.index == 0)
         SL_TRY(loss_weight_grad(s, k->forward, k->backward));
-    for (int b = l->blocks - 1; b >= 0; b--)
-        SL_TRY(sl_block_weight_grad(s, b, k->forward + (size_t)b * l->block.forward,
+    units_of(s, &part, &first, &end);
+    for (int unit = first; unit < end; unit++) {
+        int b = l->blocks - 1 - unit / 2;
+        SL_TRY(sl_block_weight_grad(s, b, unit % 2 ? SL_HALF_ATTENTION : SL_HALF_MLP,
+                                    k->forward + (size_t)b * l->block.forward,
                                     k->backward + (size_t)b * l->block.backward));
+    }
+    s->next_weight[part.index]++;
+    k->done[SL_W]++;
+    if (!is_last_part(&part))
+        return SL_OK;
     if (l->is_first)
         s->device->embed_weight_grad(l->rows, s->config.width, s->config.context,
                                      (const uint8_t *)(k->forward + l->tokens), k->backward + l->embedded,
                                      s->parameter[0].gradient, s->parameter[1].gradient);
     sl_stage_drop(s, k);
-    k->progress = SL_PROGRESS_W;
-    s->next_weight++;
     return SL_OK;
+}
+
+/* ---- whole ops ---- */
+
+sl_status sl_model_forward(sl_model_stage *s, int microbatch, const uint8_t *tokens, const uint8_t *targets,
+                           const float *input, float *output) {
+    return sl_model_forward_part(s, microbatch, whole_op, tokens, targets, input, output);
+}
+
+sl_status sl_model_input_grad(sl_model_stage *s, int microbatch, const float *output_grad,
+                              float *input_grad) {
+    return sl_model_input_grad_part(s, microbatch, whole_op, output_grad, input_grad);
+}
+
+sl_status sl_model_weight_grad(sl_model_stage *s, int microbatch) {
+    return sl_model_weight_grad_part(s, microbatch, whole_op);
 }

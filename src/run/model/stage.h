@@ -2,14 +2,17 @@
 #ifndef SL_RUN_MODEL_STAGE_H
 #define SL_RUN_MODEL_STAGE_H
 
+#include "plan/pipeline/problem.h"
 #include "run/model/layout.h"
 #include "run/model/products.h"
 
-typedef enum sl_progress { SL_PROGRESS_NONE, SL_PROGRESS_F, SL_PROGRESS_I, SL_PROGRESS_W } sl_progress;
+/* The unit in which ops are cut into parts: what a block does up to its first residual sum, or from there. */
+typedef enum sl_half { SL_HALF_ATTENTION, SL_HALF_MLP } sl_half;
 
 typedef struct sl_kept {
     float *forward, *backward; /* blocks of the arena; NULL when not held */
-    sl_progress progress;
+    int parts;                 /* that the ops of this microbatch are cut into */
+    int done[SL_W + 1];        /* parts of its F, I and W that have run */
     double loss;
 } sl_kept;
 
@@ -32,7 +35,9 @@ struct sl_model_stage {
 
     sl_kept *kept;
     size_t kept_capacity;
-    int microbatches, next_weight; /* W has been done for microbatches below next_weight */
+    size_t forward_bytes, backward_bytes; /* of the blocks of the arena that F and I take */
+    int microbatches;
+    int next_weight[SL_MAX_PARTS]; /* this part of W has run for the microbatches below */
     float loss_scale;              /* 1 / tokens of the whole batch */
 };
 
@@ -49,12 +54,15 @@ static inline sl_status sl_stage_multiply(const sl_model_stage *s, sl_product pr
 /** Gives back what is held of a microbatch. */
 void sl_stage_drop(sl_model_stage *s, sl_kept *kept);
 
-/** F of block b: the residual stream in scratch.x, in place; `kept` is the block's part of what F keeps. */
-sl_status sl_block_forward(sl_model_stage *s, int b, float *kept);
-/** I of block b: the gradient of its output lies in added.out; that of its input goes to input_grad [n][w].
- */
-sl_status sl_block_input_grad(sl_model_stage *s, int b, float *kept, float *added, float *input_grad);
-sl_status sl_block_weight_grad(sl_model_stage *s, int b, const float *kept, const float *added);
+/** Half of F of block b: the residual stream in scratch.x, in place; `kept` is the block's part of what F
+ * keeps. */
+sl_status sl_block_forward(sl_model_stage *s, int b, sl_half half, float *kept);
+/** Half of I of block b, the MLP first: the gradient of its output lies in added.out; that of its input goes
+ * to input_grad [n][w] with the attention half. */
+sl_status sl_block_input_grad(sl_model_stage *s, int b, sl_half half, float *kept, float *added,
+                              float *input_grad);
+/** W of the parameters of that half; its I has run. */
+sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, const float *kept, const float *added);
 
 /** qkv by heads -> heads' output [n][w] joined. */
 sl_status sl_attention_forward(sl_model_stage *s, const float *qkv, float *out);
