@@ -108,9 +108,12 @@ static sl_status refuse_shape(const sl_family *family, const sl_problem *p) {
                     sl_placement_name(p->placement));
 }
 
+sl_status sl_family_check(const sl_family *family, const sl_problem *p) {
+    return sl_family_fits(family, p) ? SL_OK : refuse_shape(family, p);
+}
+
 sl_status sl_family_build(const sl_family *family, const sl_problem *p, sl_order *order) {
-    if (!sl_family_fits(family, p))
-        return refuse_shape(family, p);
+    SL_TRY(sl_family_check(family, p));
     SL_TRY(family->build(p, order));
     sl_status status = family->parts ? SL_OK : sl_order_split(p, order);
     if (status != SL_OK)

@@ -24,6 +24,9 @@ extern const sl_family sl_families[];
 /** Whether the family is defined for the problem's placement and stages. Never fails. */
 int sl_family_fits(const sl_family *family, const sl_problem *problem);
 
+/** SL_OK when it is, else SL_EINVAL with the placement or the stages that it needs. */
+sl_status sl_family_check(const sl_family *family, const sl_problem *problem);
+
 /** Builds and cuts the order into the problem's parts. SL_EINVAL when the family does not fit, with the
  * placement or the stages that it needs; SL_ENONE: not within the memory limit. */
 sl_status sl_family_build(const sl_family *family, const sl_problem *problem, sl_order *order);

@@ -1,5 +1,8 @@
-/* One rank's share of the training: its stage of the model, the data that feeds it and the optimizer, bound
- * to the engine's table of functions. The trainer knows no more of the model than this. */
+/* One rank's share of the training: its stages of the model, the data that feeds them and the optimizer,
+ * bound to the engine's tables of functions. The trainer knows no more of the model than this.
+ *
+ * Which stages a rank holds changes no bit: whatever is summed, hashed or compared over the model goes stage
+ * by stage, which is the canonical order of its parameters. */
 #ifndef SL_RUN_TRAIN_BINDING_H
 #define SL_RUN_TRAIN_BINDING_H
 
@@ -10,27 +13,31 @@
 typedef struct sl_binding sl_binding;
 
 typedef struct sl_binding_sizes {
-    double activation_bytes; /* kept from F to W for one microbatch, by this rank */
-    double fixed_bytes;      /* weights, gradients, optimizer state and scratch */
-    size_t message_bytes;    /* largest message */
+    /* kept from F to W of one microbatch by each of this rank's stages: what the largest of them keeps, for
+     * they share an arena (run/model/model.h, padding) */
+    double activation_bytes;
+    double fixed_bytes;   /* weights, gradients, optimizer state and scratch of all stages */
+    size_t message_bytes; /* largest message */
 } sl_binding_sizes;
 
-/** What stage `rank` of `run` takes, without making it. */
+/** What the stages of `rank` of `run` take, without making them. */
 sl_status sl_binding_measure(const sl_run *run, int rank, sl_binding_sizes *sizes);
 
-/** Makes the stage with its initial weights and reads the data. `in_flight`: most microbatches between F and
- * W at once, which sizes the arena. SL_EINVAL: data missing or too short; SL_ENOMEM: over device.memory_mb.
- */
+/** Makes the stages with their initial weights and reads the data. `in_flight`: most microbatches between F
+ * and W at once, counted once for each stage that holds one, which sizes the arena. SL_EINVAL: data missing
+ * or too short; SL_ENOMEM: over device.memory_mb. */
 sl_status sl_binding_open(const sl_run *run, int rank, int in_flight, sl_binding **binding);
 void sl_binding_close(sl_binding *binding);
 
-/** The engine's table; its object is the binding. */
-sl_stage sl_binding_stage(sl_binding *binding);
+/** The engine's tables: fills those of table[stages] that this rank holds. They live as long as the binding.
+ */
+void sl_binding_stages(sl_binding *binding, sl_stage *table);
 
 /** Chooses the data of an iteration and clears gradients and losses. */
 sl_status sl_binding_begin(sl_binding *binding, int iteration);
 
-/** Mean loss of the iteration in nats a byte, summed by microbatch in ascending order; on the last stage. */
+/** Mean loss of the iteration in nats a byte, summed by microbatch in ascending order, on the rank
+ * that holds the last stage; NaN on others. */
 double sl_binding_loss(const sl_binding *binding);
 
 /** Collective: tied embedding, norm, clipping and AdamW. SL_ENONE when the gradient norm is not finite. */

@@ -4,7 +4,11 @@
 #include <string.h>
 
 sl_status sl_exchange_order(sl_group *group, const sl_problem *problem, sl_order *order) {
-    int capacity = 3 * problem->microbatches * (problem->stages / problem->ranks + 1);
+    int capacity = 0; /* F, I and W, in parts, on the rank that has most */
+    for (int rank = 0; rank < problem->ranks; rank++) {
+        int ops = sl_problem_rank_ops(problem, rank, 3);
+        capacity = ops > capacity ? ops : capacity;
+    }
     if (sl_group_rank(group) != 0)
         SL_TRY(sl_order_make(problem->ranks, capacity, order));
     SL_TRY(sl_group_broadcast(group, 0, order->count, (size_t)problem->ranks * sizeof *order->count));

@@ -93,11 +93,21 @@ sl_status sl_journal_event(sl_journal *j, const sl_event *event) {
 
 /* ---- iterations ---- */
 
+/* Whether messages go from one rank to the other: neighbouring stages lie there. */
+static int has_link(const sl_problem *p, int from, int to) {
+    for (int stage = 0; stage + 1 < p->stages && from != to; stage++) {
+        int a = sl_problem_rank(p, stage), b = sl_problem_rank(p, stage + 1);
+        if ((a == from && b == to) || (a == to && b == from))
+            return 1;
+    }
+    return 0;
+}
+
 static json_t *links_of(const sl_problem *measured) {
     json_t *links = json_array();
     for (int from = 0; from < measured->ranks; from++)
-        for (int to = from - 1; to <= from + 1; to += 2)
-            if (to >= 0 && to < measured->ranks) {
+        for (int to = 0; to < measured->ranks; to++)
+            if (has_link(measured, from, to)) {
                 const sl_link *link = &measured->link[from * measured->ranks + to];
                 json_array_append_new(links, json_pack("{s:i, s:i, s:f, s:f}", "from", from, "to", to,
                                                        "latency_ms", sl_to_ms(link->latency), "transfer_ms",

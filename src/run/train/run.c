@@ -1,5 +1,6 @@
 #include "run/train/run.h"
 #include "base/memory.h"
+#include "plan/family/family.h"
 #include "plan/pipeline/problem_read.h"
 
 #include <string.h>
@@ -13,10 +14,10 @@ static const char *const optimizer_kinds[] = {"adamw", NULL};
 static const char *const transports[] = {"direct", "delegated", "auto", NULL};
 static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 static const char *const devices[] = {"cpu", NULL};
+static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
 
 static sl_status parse_files(const sl_node *node, void *object);
 static sl_status parse_rails(const sl_node *node, void *object);
-static sl_status parse_pace(const sl_node *node, void *object);
 static sl_status leave_for_later(const sl_node *node, void *object);
 static sl_status parse_faults(const sl_node *node, void *object);
 static sl_status refuse_checkpoint(const sl_node *node, void *object);
@@ -37,6 +38,9 @@ static const sl_key data_keys[] = {
     {0}};
 static const sl_key parallel_keys[] = {
     {.name = "pipeline", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.pipeline), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "pipeline ranks"},
+    {.name = "placement", .type = SL_KEY_CHOICE, .standard = "linear", .offset = AT(parallel.placement), .choices = placements, .help = "which rank holds which stage; absent: what the schedule needs, else linear; bidirectional (two copies of the weights) is not trained"},
+    {.name = "stages", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.stages), .minimum = 0, .maximum = SL_MAX_STAGES, .help = "model chunks, at most the layers; absent: pipeline (linear), 2 * pipeline (loop, wave)"},
+    {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op is cut into, by halves of transformer blocks; for cross-ud-sub"},
     {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.data), .minimum = 1, .maximum = 1, .help = "replicas"},
     {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = 1, .help = "tensor-parallel ranks"},
     {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.zero), .minimum = 0, .maximum = 1e-9, .help = "ZeRO stage"},
@@ -61,7 +65,7 @@ static const sl_key device_keys[] = {
     {.name = "kind", .type = SL_KEY_CHOICE, .standard = "cpu", .offset = AT(device.kind), .choices = devices, .help = "where a rank computes"},
     {.name = "threads", .type = SL_KEY_INT, .standard = "1", .offset = AT(device.threads), .minimum = 1, .maximum = 1024, .help = "threads of a rank; results are equal only for equal numbers"},
     {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
-    {.name = "pace_ms", .type = SL_KEY_CUSTOM, .parse = parse_pace, .help = "map of F, I, W and optionally B: real arithmetic, then held to this time"},
+    {.name = "pace_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "real arithmetic, then held to this time"},
     {0}};
 static const sl_key network_keys[] = {
     {.name = "rails", .type = SL_KEY_CUSTOM, .parse = parse_rails, .help = "interfaces (or addresses) that pipeline messages between hosts take, side by side; default: one, the host's first address that others reach"},
@@ -142,37 +146,6 @@ static sl_status parse_rails(const sl_node *node, void *object) {
             if (strcmp(run->network.rail[i], run->network.rail[k]) == 0)
                 return sl_node_error(node, "names %s twice", run->network.rail[i]);
     return SL_OK;
-}
-
-static sl_status parse_pace(const sl_node *node, void *object) {
-    static const sl_key keys[] = {{.name = "F",
-                                   .type = SL_KEY_REAL,
-                                   .required = 1,
-                                   .offset = 0 * sizeof(double),
-                                   .minimum = 1e-3,
-                                   .maximum = SL_MAX_OP_MS},
-                                  {.name = "I",
-                                   .type = SL_KEY_REAL,
-                                   .required = 1,
-                                   .offset = 1 * sizeof(double),
-                                   .minimum = 1e-3,
-                                   .maximum = SL_MAX_OP_MS},
-                                  {.name = "W",
-                                   .type = SL_KEY_REAL,
-                                   .required = 1,
-                                   .offset = 2 * sizeof(double),
-                                   .minimum = 1e-3,
-                                   .maximum = SL_MAX_OP_MS},
-                                  {.name = "B",
-                                   .type = SL_KEY_REAL,
-                                   .offset = 3 * sizeof(double),
-                                   .minimum = 1e-3,
-                                   .maximum = SL_MAX_OP_MS},
-                                  {0}};
-    sl_run *run = object;
-    if (node->kind != SL_NODE_MAP)
-        return sl_node_error(node, "must be a map of F, I, W");
-    return sl_config_read(node, "pace_ms", keys, run->device.pace_ms);
 }
 
 /* ---- faults ---- */
@@ -274,7 +247,7 @@ static sl_status parse_faults(const sl_node *node, void *object) {
     return SL_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- complaints ---- */
 
 static sl_status refuse(const sl_document *document, const char *section, const char *key, const char *why) {
     const sl_node *map = section ? sl_node_find(document->root, section) : document->root;
@@ -284,8 +257,106 @@ static sl_status refuse(const sl_document *document, const char *section, const 
     return sl_node_error(node, "%s", why);
 }
 
+/* ---- shape ---- */
+
+sl_problem sl_run_shape(const sl_run *run) {
+    return (sl_problem){.ranks = run->parallel.pipeline,
+                        .stages = run->parallel.stages,
+                        .microbatches = run->batch.microbatches,
+                        .placement = (sl_placement)run->parallel.placement,
+                        .parts = run->parallel.parts};
+}
+
+int sl_run_has_link(const sl_run *run, int from, int to) {
+    sl_problem shape = sl_run_shape(run);
+    for (int stage = 0; stage + 1 < shape.stages && from != to; stage++) {
+        int a = sl_problem_rank(&shape, stage), b = sl_problem_rank(&shape, stage + 1);
+        if ((a == from && b == to) || (a == to && b == from))
+            return 1;
+    }
+    return 0;
+}
+
+static int is_file(const sl_run *run) {
+    return strcmp(run->schedule, "auto") != 0 && !sl_family_find(run->schedule);
+}
+
+static const sl_node *parallel_key(const sl_document *document, const char *key) {
+    const sl_node *parallel = sl_node_find(document->root, "parallel");
+    return parallel ? sl_node_find(parallel, key) : NULL;
+}
+
+/* The first placement that the schedule's family is defined for; linear for those that take any. */
+static void choose_placement(const sl_document *document, sl_run *run) {
+    const sl_family *family = sl_family_find(run->schedule);
+    if (parallel_key(document, "placement") || !family)
+        return;
+    for (int placement = SL_PLACEMENTS - 1; placement >= 0; placement--)
+        if (family->placements & 1u << placement)
+            run->parallel.placement = placement;
+}
+
+static sl_status check_placement(const sl_document *document, sl_run *run) {
+    choose_placement(document, run);
+    if (run->parallel.placement != SL_BIDIRECTIONAL)
+        return SL_OK;
+    if (parallel_key(document, "placement"))
+        return refuse(document, "parallel", "placement",
+                      "of bidirectional keeps two copies of the weights, which training does not have; use "
+                      "linear, loop or wave");
+    char why[192];
+    snprintf(
+        why, sizeof why,
+        "%s needs placement bidirectional, which keeps two copies of the weights; training does not have "
+        "them",
+        run->schedule);
+    return refuse(document, "schedule", NULL, why);
+}
+
+static sl_status check_stages(const sl_document *document, sl_run *run) {
+    char why[192];
+    int ranks = run->parallel.pipeline, linear = run->parallel.placement == SL_LINEAR;
+    const char *placement = sl_placement_name((sl_placement)run->parallel.placement);
+    int stated = parallel_key(document, "stages") != NULL;
+    if (!stated)
+        run->parallel.stages = linear ? ranks : 2 * ranks;
+    int stages = run->parallel.stages;
+    snprintf(why, sizeof why, "must be %s (%d) with placement %s, got %d",
+             linear ? "as many as ranks" : "a multiple of the ranks", ranks, placement, stages);
+    if (stages < 1 || (linear ? stages != ranks : stages % ranks != 0))
+        return refuse(document, "parallel", "stages", why);
+    if (stated || !linear)
+        snprintf(why, sizeof why, "of %d (placement %s) is more than the model's %d layers", stages,
+                 placement, run->model.layers);
+    else
+        snprintf(why, sizeof why, "of %d ranks is more stages than the model's %d layers", ranks,
+                 run->model.layers);
+    if (stages > run->model.layers && !stated && !linear)
+        return sl_node_error(parallel_key(document, "pipeline") ? parallel_key(document, "pipeline")
+                                                                : sl_node_find(document->root, "schedule"),
+                             "makes %d stages with placement %s, more than the model's %d layers", stages,
+                             placement, run->model.layers);
+    return stages > run->model.layers ? refuse(document, "parallel", stated ? "stages" : "pipeline", why)
+                                      : SL_OK;
+}
+
+static sl_status check_schedule(const sl_document *document, const sl_run *run) {
+    const sl_family *family = sl_family_find(run->schedule);
+    sl_problem shape = sl_run_shape(run);
+    if (run->parallel.parts > 1 && is_file(run))
+        return refuse(document, "parallel", "parts", "needs a planned schedule; the ops of a file are whole");
+    if ((int64_t)shape.stages * shape.microbatches * 3 * shape.parts > SL_MAX_OPS)
+        return refuse(document, "batch", "microbatches",
+                      "times the stages and parts is more than the planner takes");
+    if (!family || sl_family_check(family, &shape) == SL_OK)
+        return SL_OK;
+    char why[256];
+    snprintf(why, sizeof why, "%s", sl_error_text());
+    return refuse(document, "schedule", NULL, why);
+}
+
 static sl_status check_faults(const sl_document *document, const sl_run *run) {
-    char why[128];
+    char why[192];
     int ranks = run->parallel.pipeline;
     for (int i = 0; i < run->faults; i++) {
         const sl_fault *f = &run->fault[i];
@@ -295,35 +366,66 @@ static sl_status check_faults(const sl_document *document, const sl_run *run) {
         snprintf(why, sizeof why, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
         if (worst >= ranks)
             return refuse(document, "faults", NULL, why);
-        if (f->from >= 0 && f->from - f->to != 1 && f->to - f->from != 1)
-            return refuse(document, "faults", NULL, "names a link of ranks that are not neighbours");
+        snprintf(why, sizeof why,
+                 "names a link of ranks that are not neighbours: with placement %s nothing is sent between "
+                 "ranks %d and %d",
+                 sl_placement_name((sl_placement)run->parallel.placement), f->from, f->to);
+        if (f->from >= 0 && !sl_run_has_link(run, f->from, f->to))
+            return refuse(document, "faults", NULL, why);
     }
     return SL_OK;
 }
 
+/* ---- pace ---- */
+
+static sl_status read_pace_list(const sl_node *map, const char *key, int stages, double *values) {
+    static const sl_number_range ms = {.least = 1e-3, .most = SL_MAX_OP_MS};
+    const sl_node *node = sl_node_find(map, key);
+    return sl_read_numbers(node, stages, "stage", &ms, values);
+}
+
+/* As times_ms of a problem, but no time may be 0: that would mean as long as the arithmetic takes. */
+static sl_status read_pace(const sl_document *document, sl_run *run) {
+    const sl_node *device = sl_node_find(document->root, "device"),
+                  *map = device ? sl_node_find(device, "pace_ms") : NULL;
+    int stages = run->parallel.stages;
+    if (!map)
+        return SL_OK;
+    SL_TRY(sl_check_keys(map, sl_time_keys));
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        SL_TRY(sl_alloc(&run->device.pace_ms[kind], (size_t)stages, sizeof(double)));
+    SL_TRY(sl_alloc(&run->device.pair_ms, (size_t)stages, sizeof(double)));
+    double *const *pace = run->device.pace_ms;
+    for (int kind = SL_F; kind <= SL_W; kind++)
+        SL_TRY(read_pace_list(map, sl_op_name(kind), stages, pace[kind]));
+    for (int stage = 0; stage < stages; stage++)
+        pace[SL_B][stage] = pace[SL_I][stage] + pace[SL_W][stage];
+    if (sl_node_find(map, "B"))
+        SL_TRY(read_pace_list(map, "B", stages, pace[SL_B]));
+    for (int stage = 0; stage < stages; stage++)
+        run->device.pair_ms[stage] = pace[SL_F][stage] + pace[SL_B][stage];
+    return sl_node_find(map, "FB") ? read_pace_list(map, "FB", stages, run->device.pair_ms) : SL_OK;
+}
+
+/* ---- the whole ---- */
+
 static sl_status check_run(const sl_document *document, sl_run *run) {
     char why[192];
-    if (run->parallel.pipeline > run->model.layers) {
-        snprintf(why, sizeof why, "of %d ranks is more stages than the model's %d layers",
-                 run->parallel.pipeline, run->model.layers);
-        return refuse(document, "parallel", "pipeline", why);
-    }
     if (run->model.width % run->model.heads != 0) {
         snprintf(why, sizeof why, "of %d does not divide the width of %d", run->model.heads,
                  run->model.width);
         return refuse(document, "model", "heads", why);
     }
-    if ((int64_t)run->parallel.pipeline * run->batch.microbatches * 3 > SL_MAX_OPS)
-        return refuse(document, "batch", "microbatches", "times the ranks is more than the planner takes");
+    SL_TRY(check_placement(document, run));
+    SL_TRY(check_stages(document, run));
+    SL_TRY(check_schedule(document, run));
     SL_TRY(check_faults(document, run));
     if (run->network.silence_ms < 2 * run->network.beat_ms)
         return refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
     const sl_node *shared = sl_node_find(document->root, "shared");
     if (shared)
         SL_TRY(sl_read_shared(shared, run->parallel.pipeline, &run->wire));
-    if (run->device.pace_ms[SL_F] > 0 && run->device.pace_ms[SL_B] == 0)
-        run->device.pace_ms[SL_B] = run->device.pace_ms[SL_I] + run->device.pace_ms[SL_W];
-    return SL_OK;
+    return read_pace(document, run);
 }
 
 sl_status sl_run_read(const sl_document *document, sl_run *run) {
@@ -342,41 +444,58 @@ void sl_run_free(sl_run *run) {
     sl_free(run->wire);
     sl_free(run->schedule);
     sl_free(run->fault);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        sl_free(run->device.pace_ms[kind]);
+    sl_free(run->device.pair_ms);
     *run = (sl_run){0};
 }
 
-sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixed_bytes,
-                         sl_problem *problem) {
-    int ranks = run->parallel.pipeline;
-    SL_TRY(sl_problem_make(ranks, ranks, run->batch.microbatches, problem));
-    problem->communication =
-        run->transport == SL_RUN_DELEGATED ? SL_DECOUPLED : (sl_regime)run->communication;
-    if (run->wire) {
-        size_t links = (size_t)ranks * (size_t)ranks;
-        SL_TRY(sl_alloc(&problem->wire, links, sizeof *problem->wire));
-        memcpy(problem->wire, run->wire, links * sizeof *problem->wire);
+static void fill_stage(const sl_run *run, int stage, double activation_bytes, sl_problem *problem) {
+    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+        double ms = run->device.pace_ms[kind] ? run->device.pace_ms[kind][stage] : kind == SL_B ? 20 : 10;
+        problem->time[kind][stage] = sl_from_ms(ms);
+        problem->delta[kind][stage] = kind == SL_F ? activation_bytes : kind == SL_I ? 0 : -activation_bytes;
     }
-    problem->queue = run->queue;
-    for (int kind = 0; kind < SL_OP_KINDS; kind++)
-        for (int stage = 0; stage < ranks; stage++) {
-            double ms = run->device.pace_ms[kind] > 0 ? run->device.pace_ms[kind] : kind == SL_B ? 20 : 10;
-            problem->time[kind][stage] = sl_from_ms(ms);
-            problem->delta[kind][stage] = kind == SL_F   ? activation_bytes
-                                          : kind == SL_I ? 0
-                                                         : -activation_bytes;
-        }
-    if (run->device.memory_mb > 0) {
-        SL_TRY(sl_alloc(&problem->limit, (size_t)ranks, sizeof *problem->limit));
-        for (int rank = 0; rank < ranks; rank++)
-            problem->limit[rank] = run->device.memory_mb * 1e6 - fixed_bytes;
-        if (problem->limit[0] < activation_bytes)
+    if (run->device.pair_ms)
+        problem->saved[stage] =
+            problem->time[SL_F][stage] + problem->time[SL_B][stage] - sl_from_ms(run->device.pair_ms[stage]);
+}
+
+static sl_status fill_limits(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
+                             sl_problem *problem) {
+    SL_TRY(sl_alloc(&problem->limit, (size_t)problem->ranks, sizeof *problem->limit));
+    for (int rank = 0; rank < problem->ranks; rank++) {
+        double least = 0; /* a microbatch lies on all stages of the rank before its first I */
+        for (int stage = 0; stage < problem->stages; stage++)
+            least += sl_problem_rank(problem, stage) == rank ? activation_bytes[stage] : 0;
+        problem->limit[rank] = run->device.memory_mb * 1e6 - fixed_bytes[rank];
+        if (problem->limit[rank] < least)
             return sl_error(
                 SL_ENONE,
                 "no schedule fits into device.memory_mb of %g: weights and optimizer take %g MB and one "
-                "microbatch %g MB on a rank",
-                run->device.memory_mb, fixed_bytes / 1e6, activation_bytes / 1e6);
+                "microbatch %g MB on rank %d",
+                run->device.memory_mb, fixed_bytes[rank] / 1e6, least / 1e6, rank);
     }
     return SL_OK;
+}
+
+sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
+                         sl_problem *problem) {
+    sl_problem shape = sl_run_shape(run);
+    SL_TRY(sl_problem_make(shape.ranks, shape.stages, shape.microbatches, problem));
+    problem->placement = shape.placement;
+    problem->parts = shape.parts;
+    problem->communication =
+        run->transport == SL_RUN_DELEGATED ? SL_DECOUPLED : (sl_regime)run->communication;
+    problem->queue = run->queue;
+    if (run->wire) {
+        size_t links = (size_t)shape.ranks * (size_t)shape.ranks;
+        SL_TRY(sl_alloc(&problem->wire, links, sizeof *problem->wire));
+        memcpy(problem->wire, run->wire, links * sizeof *problem->wire);
+    }
+    for (int stage = 0; stage < shape.stages; stage++)
+        fill_stage(run, stage, activation_bytes[stage], problem);
+    return run->device.memory_mb > 0 ? fill_limits(run, activation_bytes, fixed_bytes, problem) : SL_OK;
 }
 
 void sl_run_document(FILE *out) {

@@ -32,6 +32,8 @@ typedef struct sl_run {
     } data;
     struct {
         int pipeline, data, tensor, zero;
+        int placement, stages,
+            parts; /* sl_placement; as the schedule needs them where the file says nothing */
     } parallel;
     struct {
         int microbatches, size;
@@ -59,7 +61,8 @@ typedef struct sl_run {
     struct {
         int kind, threads;
         double memory_mb;
-        double pace_ms[SL_OP_KINDS]; /* F, I, W, B; all 0: no pace; B: 0 means I + W */
+        double *pace_ms[SL_OP_KINDS]; /* F, I, W, B of every stage; NULL: no pace */
+        double *pair_ms;              /* F and B overlapped, of every stage; NULL: no pace */
     } device;
     sl_fault *fault;
     int faults;
@@ -71,10 +74,19 @@ typedef struct sl_run {
 sl_status sl_run_read(const sl_document *document, sl_run *run);
 void sl_run_free(sl_run *run);
 
+/** Ranks, stages, microbatches, placement and parts of this run, no arrays: for sl_problem_rank and its like.
+ * Nothing to free. */
+sl_problem sl_run_shape(const sl_run *run);
+
+/** Whether ranks `from` and `to` exchange messages in some schedule of this run. */
+int sl_run_has_link(const sl_run *run, int from, int to);
+
 /** The planner's question for this run: shape and regime from the file, op times from the pace (10 ms each
- * without one: only their ratio matters until they are measured), links free, memory delta `activation_bytes`
- * a microbatch against device.memory_mb less `fixed_bytes`. Free with sl_problem_free. */
-sl_status sl_run_problem(const sl_run *run, double activation_bytes, double fixed_bytes, sl_problem *problem);
+ * without one: only their ratio matters until they are measured), links free, memory delta
+ * `activation_bytes[stages]` a microbatch against device.memory_mb less `fixed_bytes[ranks]`. SL_ENONE: not
+ * even one microbatch fits. Free with sl_problem_free, also on error. */
+sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
+                         sl_problem *problem);
 
 void sl_run_document(FILE *out);
 

@@ -24,45 +24,61 @@ static sl_status read_order(sl_trainer *t, const char *file, sl_plan *plan) {
     return status;
 }
 
-static sl_status make_plan(sl_trainer *t, double activation, double fixed) {
-    SL_TRY(sl_run_problem(t->run, activation, fixed, &t->problem));
+static sl_status make_plan(sl_trainer *t, const sl_binding_sizes *sizes) {
+    double *activation, *fixed;
+    sl_problem shape = sl_run_shape(t->run);
+    SL_TRY(sl_alloc(&activation, (size_t)shape.stages + (size_t)shape.ranks, sizeof *activation));
+    fixed = activation + shape.stages;
+    for (int stage = 0; stage < shape.stages; stage++)
+        activation[stage] = sizes[sl_problem_rank(&shape, stage)].activation_bytes;
+    for (int rank = 0; rank < shape.ranks; rank++)
+        fixed[rank] = sizes[rank].fixed_bytes;
+    sl_status status = sl_run_problem(t->run, activation, fixed, &t->problem);
+    sl_free(activation);
+    SL_TRY(status);
     const char *schedule = t->run->schedule;
     if (strcmp(schedule, "auto") == 0 || sl_family_find(schedule))
         return sl_plan_make(&t->problem, schedule, &t->plan);
     return read_order(t, schedule, &t->plan);
 }
 
-/* All ranks agree on the largest sizes, so that all make the same problem and the same first plan. */
-static sl_status agree_on_sizes(sl_trainer *t, sl_binding_sizes *sizes) {
-    sl_binding_sizes mine, *all;
+/* sizes[ranks]: all ranks know those of all, so that all make the same problem and the same first plan. */
+static sl_status exchange_sizes(sl_trainer *t, sl_binding_sizes *sizes) {
+    sl_binding_sizes mine;
     SL_TRY(sl_binding_measure(t->run, t->rank, &mine));
-    SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
-    sl_status status =
-        sl_group_gather_all(t->group, &mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
-    *sizes = mine;
-    for (int r = 0; r < t->ranks && status == SL_OK; r++) {
-        if (all[r].activation_bytes > sizes->activation_bytes)
-            sizes->activation_bytes = all[r].activation_bytes;
-        if (all[r].fixed_bytes > sizes->fixed_bytes)
-            sizes->fixed_bytes = all[r].fixed_bytes;
-        if (all[r].message_bytes > sizes->message_bytes)
-            sizes->message_bytes = all[r].message_bytes;
+    return sl_group_gather_all(t->group, &mine, sizeof mine, sizes, (size_t)t->ranks * sizeof mine, NULL);
+}
+
+/* Most messages of an iteration from one rank to another: each pair of neighbouring stages on two ranks sends
+ * an activation there and a gradient back for every microbatch. The same on all ranks. */
+static sl_status count_messages(const sl_problem *p, int *most) {
+    int *count;
+    SL_TRY(sl_alloc(&count, (size_t)p->ranks * (size_t)p->ranks, sizeof *count));
+    *most = 1;
+    for (int stage = 0; stage + 1 < p->stages; stage++) {
+        int a = sl_problem_rank(p, stage), b = sl_problem_rank(p, stage + 1);
+        int there = count[a * p->ranks + b] += p->microbatches;
+        int back = count[b * p->ranks + a] += p->microbatches;
+        if (a != b && (there > *most || back > *most))
+            *most = there > back ? there : back;
     }
-    sl_free(all);
-    return status;
+    sl_free(count);
+    return SL_OK;
 }
 
 static sl_status open_transport(sl_trainer *t, size_t message_bytes, const char *directory) {
     if (t->ranks == 1)
         return SL_OK;
     sl_transport_address mine = {0}, *all;
+    int messages;
+    SL_TRY(count_messages(&t->problem, &messages));
     sl_transport_config config = {.rank = t->rank,
                                   .ranks = t->ranks,
                                   .clock = t->clock,
                                   .directory = directory,
                                   .message_bytes = message_bytes,
                                   .wire = t->run->wire,
-                                  .slots = 2 * t->run->batch.microbatches};
+                                  .slots = 2 * messages};
     char *peers = NULL;
     int socket = -1;
     SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
@@ -76,7 +92,7 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const char 
     if (status == SL_OK)
         status = sl_group_broadcast(t->group, 0, config.key, sizeof config.key);
     for (int r = 0; r < t->ranks && status == SL_OK; r++) {
-        peers[r] = r == t->rank - 1 || r == t->rank + 1;
+        peers[r] = (char)sl_run_has_link(t->run, t->rank, r);
         if (t->remote)
             t->remote[r] = strcmp(all[r].host, all[0].host) != 0;
     }
@@ -90,8 +106,10 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const char 
 }
 
 static sl_status open_records(sl_trainer *t) {
-    uint32_t capacity = 64;
-    while (capacity < 8u * (uint32_t)t->run->batch.microbatches)
+    /* F, I, W in parts and two messages; twice, so that none is lost. SL_MAX_OPS keeps it within bounds. */
+    uint32_t capacity = 64, stages = (uint32_t)(t->problem.stages / t->ranks);
+    uint32_t records = (3 * (uint32_t)t->problem.parts + 2) * (uint32_t)t->problem.microbatches * stages;
+    while (capacity < 2 * records)
         capacity *= 2;
     SL_TRY(sl_alloc(&t->ring, 1, sl_record_ring_bytes(capacity)));
     if (sl_record_ring_init(t->ring, capacity) != 0)
@@ -176,24 +194,20 @@ static sl_status refuse_mixed_hosts(sl_trainer *t) {
     return status;
 }
 
-sl_status sl_trainer_open(sl_trainer *t, const sl_place *place) {
-    sl_binding_sizes sizes;
-    SL_TRY(sl_alloc(&t->clocks, (size_t)t->ranks, sizeof *t->clocks));
-    SL_TRY(sl_alloc(&t->remote, (size_t)t->ranks, sizeof *t->remote));
-    SL_TRY(agree_on_sizes(t, &sizes));
-    SL_TRY(make_plan(t, sizes.activation_bytes, sizes.fixed_bytes));
-    /* an adapted plan may hold more microbatches than the first; without a limit all of them may be in flight
-     */
-    int in_flight = t->run->adapt ? t->run->batch.microbatches : t->plan.program.rank[t->rank].buffers;
-    if (t->problem.limit && t->problem.limit[0] / sizes.activation_bytes < in_flight)
-        in_flight = (int)(t->problem.limit[0] / sizes.activation_bytes);
-    SL_TRY(sl_binding_open(t->run, t->rank, in_flight, &t->binding));
-    SL_TRY(refuse_mixed_hosts(t));
-    SL_TRY(open_transport(t, sizes.message_bytes, place->temporary));
-    SL_TRY(open_records(t));
+/* An adapted plan may hold more than the first; without a limit all microbatches may be in flight on every
+ * stage of the rank. */
+static int most_in_flight(const sl_trainer *t, const sl_binding_sizes *mine) {
+    int stages = t->problem.stages / t->ranks;
+    int in_flight = t->run->adapt ? t->problem.microbatches * stages : t->plan.program.rank[t->rank].buffers;
+    if (t->problem.limit && t->problem.limit[t->rank] / mine->activation_bytes < in_flight)
+        in_flight = (int)(t->problem.limit[t->rank] / mine->activation_bytes);
+    return in_flight;
+}
+
+static sl_status open_engine(sl_trainer *t) {
     sl_stage *stage;
     SL_TRY(sl_alloc(&stage, (size_t)t->problem.stages, sizeof *stage));
-    stage[t->rank] = sl_binding_stage(t->binding);
+    sl_binding_stages(t->binding, stage);
     sl_engine_config config = {.rank = t->rank,
                                .clock = t->clock,
                                .transport = t->transport,
@@ -204,17 +218,38 @@ sl_status sl_trainer_open(sl_trainer *t, const sl_place *place) {
                                .queue = t->problem.queue,
                                .patience = PATIENCE};
     for (int i = 0; i < t->run->faults; i++)
-        config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->run->batch.microbatches;
+        config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->problem.microbatches *
+                           (t->problem.stages / t->ranks);
     sl_status status = sl_engine_open(&config, &t->engine);
     sl_free(stage);
-    SL_TRY(status);
+    return status;
+}
+
+/* sizes[ranks] */
+static sl_status open_all(sl_trainer *t, const sl_place *place, sl_binding_sizes *sizes) {
+    SL_TRY(exchange_sizes(t, sizes));
+    SL_TRY(make_plan(t, sizes));
+    SL_TRY(sl_binding_open(t->run, t->rank, most_in_flight(t, &sizes[t->rank]), &t->binding));
+    SL_TRY(refuse_mixed_hosts(t));
+    SL_TRY(open_transport(t, sizes[t->rank].message_bytes, place->temporary));
+    SL_TRY(open_records(t));
+    SL_TRY(open_engine(t));
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         SL_TRY(sl_alloc(&t->paced[kind], (size_t)t->problem.stages, sizeof *t->paced[kind]));
-    for (int kind = 0; kind < SL_OP_KINDS; kind++)
-        t->pace[kind] = sl_from_ms(t->run->device.pace_ms[kind]);
+    SL_TRY(sl_alloc(&t->saved, (size_t)t->problem.stages, sizeof *t->saved));
     snprintf(t->schedule, sizeof t->schedule, "%s", t->plan.schedule);
     SL_TRY(open_rank0(t, place));
     return sl_trainer_run_order(t, &t->plan.order);
+}
+
+sl_status sl_trainer_open(sl_trainer *t, const sl_place *place) {
+    sl_binding_sizes *sizes;
+    SL_TRY(sl_alloc(&t->clocks, (size_t)t->ranks, sizeof *t->clocks));
+    SL_TRY(sl_alloc(&t->remote, (size_t)t->ranks, sizeof *t->remote));
+    SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
+    sl_status status = open_all(t, place, sizes);
+    sl_free(sizes);
+    return status;
 }
 
 void sl_trainer_close(sl_trainer *t) {
@@ -232,6 +267,7 @@ void sl_trainer_close(sl_trainer *t) {
     sl_arrivals_free(&t->arrivals);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         sl_free(t->paced[kind]);
+    sl_free(t->saved);
     sl_free(t->ring);
     sl_free(t->records);
     sl_free(t->gathered);

@@ -24,9 +24,9 @@ typedef struct sl_trainer {
     sl_plan plan;          /* first plan; on other ranks than 0 the order that was received */
     sl_program program[2]; /* running and previous, lowered from what rank 0 broadcast */
     int running;
-    sl_time pace[SL_OP_KINDS];
-    sl_time *paced[SL_OP_KINDS]; /* [stages] what the engine holds ops to in this iteration */
-    sl_record *records;          /* of this rank, one iteration */
+    /* [stages] what the engine holds ops to in this iteration: the problem's times, slowed down */
+    sl_time *paced[SL_OP_KINDS], *saved;
+    sl_record *records; /* of this rank, one iteration */
     size_t record_capacity;
     long ops, overruns;
 

@@ -18,10 +18,26 @@ static int fault_active(const sl_fault *f, int iteration) {
     return iteration >= f->first && iteration < f->end;
 }
 
+static int is_paced(const sl_trainer *t) {
+    return t->run->device.pace_ms[SL_F] != NULL;
+}
+
+static void set_pace(sl_trainer *t, double slowdown) {
+    sl_pace pace = {.saved = t->saved};
+    for (int stage = 0; stage < t->problem.stages; stage++) {
+        for (int kind = 0; kind < SL_OP_KINDS; kind++)
+            t->paced[kind][stage] = (sl_time)((double)t->problem.time[kind][stage] * slowdown);
+        t->saved[stage] = (sl_time)((double)t->problem.saved[stage] * slowdown);
+    }
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        pace.time[kind] = t->paced[kind];
+    sl_engine_pace(t->engine, &pace);
+}
+
 static void apply_faults(sl_trainer *t, int iteration) {
     double slowdown = 1;
-    for (int peer = t->rank - 1; peer <= t->rank + 1; peer += 2) {
-        if (peer < 0 || peer >= t->ranks)
+    for (int peer = 0; peer < t->ranks; peer++) {
+        if (!sl_run_has_link(t->run, t->rank, peer))
             continue;
         sl_link_emulation link = {0};
         for (int i = 0; i < t->run->faults; i++) {
@@ -43,13 +59,8 @@ static void apply_faults(sl_trainer *t, int iteration) {
         if (f->rank == t->rank)
             slowdown *= f->slowdown;
     }
-    sl_pace pace = {0};
-    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        for (int stage = 0; stage < t->problem.stages; stage++)
-            t->paced[kind][stage] = (sl_time)((double)t->pace[kind] * slowdown);
-        pace.time[kind] = t->paced[kind];
-    }
-    sl_engine_pace(t->engine, &pace);
+    if (is_paced(t))
+        set_pace(t, slowdown);
 }
 
 /* What a rank reports at the end of an iteration, in front of its records. */
@@ -200,13 +211,13 @@ static sl_status judge(sl_trainer *t, int iteration, sl_time begin, const report
         t->ops += reports[r].ops;
         t->overruns += reports[r].overruns;
     }
-    int known = t->tails > 0 && (t->pace[SL_F] > 0 || iteration > 0);
+    int known = t->tails > 0 && (is_paced(t) || iteration > 0);
     sl_time tail = known ? median_time(t->tail, t->tails < 9 ? t->tails : 9) : 0;
     t->tail[t->tails++ % 9] = end - ops_end;
     sl_phase before = t->pending.phase;
     SL_TRY(sl_adaptation_observe(t->adaptation, iteration, &t->pending_problem, d));
     sl_iteration it = {.iteration = iteration,
-                       .loss = reports[t->ranks - 1].loss,
+                       .loss = reports[sl_problem_rank(&t->problem, t->problem.stages - 1)].loss,
                        .validation = NAN,
                        .time = end - begin,
                        .predicted = known ? expected + tail : -1,
@@ -286,16 +297,19 @@ static sl_status write_start(sl_trainer *t) {
              t->plan.schedule, sl_to_ms(t->plan.makespan));
     snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->ranks,
              sl_binding_isa(t->binding), t->transport ? sl_transport_scheduling(t->transport) : "none");
-    printf("slackline: %d pipeline ranks, %d microbatches, schedule %s\n", t->ranks,
-           t->run->batch.microbatches, t->plan.schedule);
+    printf("slackline: %d pipeline ranks", t->ranks);
+    if (t->problem.placement != SL_LINEAR)
+        printf(", %d stages (%s)", t->problem.stages, sl_placement_name(t->problem.placement));
+    printf(", %d microbatches, schedule %s\n", t->problem.microbatches, t->plan.schedule);
     fflush(stdout);
     return sl_journal_event(t->journal, &event);
 }
 
 static sl_status finish(sl_trainer *t) {
+    static const char *const regimes[] = {"decoupled", "inorder", "batched"};
     sl_summary s = {.scheduling = t->transport ? sl_transport_scheduling(t->transport) : "none",
                     .isa = sl_binding_isa(t->binding),
-                    .regime = t->run->communication ? "inorder" : "decoupled",
+                    .regime = regimes[t->problem.communication],
                     .arrivals = &t->arrivals,
                     .ops = t->ops,
                     .overruns = t->overruns,
