@@ -113,6 +113,8 @@ static sl_status typical(const sl_adaptation *a, int count, sl_problem *problem)
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         for (int stage = 0; stage < problem->stages; stage++)
             MEDIAN_OF(time[kind][stage]);
+    for (int stage = 0; stage < problem->stages; stage++)
+        MEDIAN_OF(saved[stage]);
     for (int link = 0; link < problem->ranks * problem->ranks; link++) {
         MEDIAN_OF(link[link].latency);
         MEDIAN_OF(link[link].transfer);

@@ -5,6 +5,7 @@
 #include "adapt/decision.h"
 #include "adapt/queues.h"
 #include "base/memory.h"
+#include "plan/family/family.h"
 
 enum { HOLD = 5, DWELL = 20 };
 
@@ -337,6 +338,51 @@ static void a_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
     close_job(&j);
 }
 
+/* Two stages a rank: only families of that placement are tried, and what is seen names ranks, not stages. */
+static void a_job_adapts_within_its_placement(void **state) {
+    (void)state;
+    static const struct {
+        sl_placement placement;
+        const char *first;
+        int from, to; /* the slow link */
+    } cases[] = {{SL_WAVE, "zb-v", 0, 1}, {SL_LOOP, "interleaved-1f1b", 3, 0}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        job j = {0};
+        assert_ok(sl_problem_make(4, 8, 12, &j.healthy));
+        j.healthy.placement = cases[c].placement;
+        for (int kind = 0; kind < SL_OP_KINDS; kind++)
+            for (int stage = 0; stage < 8; stage++)
+                j.healthy.time[kind][stage] = (kind == SL_B ? 10 : 5) * SL_MS;
+        assert_ok(sl_problem_copy(&j.healthy, &j.now));
+        assert_ok(sl_plan_make(&j.healthy, cases[c].first, &j.first));
+        sl_adaptation_config config = {
+            .schedule = "auto", .hold = HOLD, .dwell = DWELL, .gain = 0.02, .swap_cost = 5 * SL_MS};
+        assert_ok(sl_adaptation_open(&config, &j.healthy, &j.first, &j.adaptation));
+        int swaps = 0, rank = -1;
+        for (int i = 0; i < 60; i++) {
+            int slow = i >= 50; /* rank 2, which holds stages 2 and 5 (wave) or 2 and 6 (loop) */
+            j.now.link[cases[c].from * 4 + cases[c].to].latency = (i >= 10 && i < 40 ? 80 : 0) * SL_MS;
+            for (int stage = 0; stage < 8; stage++)
+                for (int kind = SL_F; kind <= SL_W; kind++)
+                    j.now.time[kind][stage] = (slow && sl_problem_rank(&j.now, stage) == 2 ? 10 : 5) * SL_MS;
+            sl_decision d = observe(&j, i);
+            if (d.verdict == SL_VERDICT_SWAP) {
+                swaps++;
+                assert_true(sl_family_fits(sl_family_find(d.plan->schedule), &j.healthy));
+                assert_true(d.plan->makespan < d.running_predicted);
+            }
+            for (int e = 0; e < d.events; e++)
+                if (d.event[e].kind == SL_EVENT_ONSET && slow)
+                    rank = d.event[e].rank;
+                else if (d.event[e].kind == SL_EVENT_ONSET)
+                    assert_true(d.event[e].from == cases[c].from && d.event[e].to == cases[c].to);
+        }
+        assert_true(swaps >= 1);
+        assert_int_equal(rank, 2);
+        close_job(&j);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
@@ -351,6 +397,7 @@ int main(void) {
         cmocka_unit_test(latency_that_was_there_from_the_start_is_no_trouble),
         cmocka_unit_test(whatever_the_link_does_swaps_are_20_iterations_apart),
         cmocka_unit_test(a_failed_allocation_is_an_error_and_leaks_nothing),
+        cmocka_unit_test(a_job_adapts_within_its_placement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

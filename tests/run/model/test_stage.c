@@ -243,6 +243,44 @@ static void initial_weights_have_the_given_deviation_and_follow_the_seed(void **
     assert_memory_not_equal(a, b, sizeof a);
 }
 
+/* F in 4 parts, the last two after I of another microbatch has used the scratch; W behind I part by part. */
+static void parts_come_in_turn_and_need_what_they_need(void **state) {
+    (void)state;
+    trial t;
+    trial_open(&t, &shape, 1, 2, 1);
+    sl_model_stage *s = t.stage[0];
+    size_t second = (size_t)shape.batch * (size_t)shape.context;
+    assert_ok(sl_model_begin(s, 2));
+    assert_fails(sl_model_forward_part(s, 0, (sl_part){1, 4}, t.tokens, t.targets, NULL, NULL), SL_EINVAL,
+                 "F of microbatch 0 is out of turn");
+    assert_fails(sl_model_forward_part(s, 0, (sl_part){4, 4}, t.tokens, t.targets, NULL, NULL), SL_EINVAL,
+                 "part 4 of 4");
+    assert_ok(sl_model_forward_part(s, 0, (sl_part){0, 4}, t.tokens, NULL, NULL, NULL)); /* no targets yet */
+    assert_ok(sl_model_forward_part(s, 0, (sl_part){1, 4}, NULL, NULL, NULL, NULL));
+    assert_fails(sl_model_forward_part(s, 0, (sl_part){2, 5}, NULL, NULL, NULL, NULL), SL_EINVAL,
+                 "out of turn"); /* cut in another way */
+    assert_fails(sl_model_input_grad_part(s, 0, (sl_part){0, 4}, NULL, NULL), SL_EINVAL, "out of turn");
+    assert_ok(sl_model_forward(s, 1, t.tokens + second, t.targets + second, NULL, NULL));
+    assert_ok(sl_model_input_grad(s, 1, NULL, NULL));
+    assert_ok(sl_model_forward_part(s, 0, (sl_part){2, 4}, NULL, NULL, NULL, NULL));
+    assert_fails(sl_model_forward_part(s, 0, (sl_part){3, 4}, NULL, NULL, NULL, NULL), SL_EINVAL,
+                 "a buffer is missing"); /* the loss needs targets */
+    assert_ok(sl_model_forward_part(s, 0, (sl_part){3, 4}, NULL, t.targets, NULL, NULL));
+    double loss = sl_model_loss(s, 0);
+    assert_ok(sl_model_input_grad_part(s, 0, (sl_part){0, 4}, NULL, NULL));
+    assert_ok(sl_model_weight_grad_part(s, 0, (sl_part){0, 4}));
+    assert_fails(sl_model_weight_grad_part(s, 0, (sl_part){1, 4}), SL_EINVAL, "out of turn");
+    for (int part = 1; part < 4; part++) {
+        assert_ok(sl_model_input_grad_part(s, 0, (sl_part){part, 4}, NULL, NULL));
+        assert_ok(sl_model_weight_grad_part(s, 0, (sl_part){part, 4}));
+    }
+    assert_ok(sl_model_weight_grad(s, 1));
+    assert_ok(sl_model_begin(s, 2)); /* the same microbatch whole */
+    assert_ok(sl_model_forward(s, 0, t.tokens, t.targets, NULL, NULL));
+    assert_true(sl_model_loss(s, 0) == loss);
+    trial_close(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(impossible_shapes_are_refused_by_name),
@@ -255,6 +293,7 @@ int main(void) {
         cmocka_unit_test(ops_out_of_turn_are_refused),
         cmocka_unit_test(addresses_change_no_bit),
         cmocka_unit_test(initial_weights_have_the_given_deviation_and_follow_the_seed),
+        cmocka_unit_test(parts_come_in_turn_and_need_what_they_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
