@@ -26,6 +26,7 @@ typedef struct sl_trainer {
     int running;
     /* [stages] what the engine holds ops to in this iteration: the problem's times, slowed down */
     sl_time *paced[SL_OP_KINDS], *saved;
+    char *shared;       /* [ranks] nonzero: the emulated link to this rank shares its wire with others */
     sl_record *records; /* of this rank, one iteration */
     size_t record_capacity;
     long ops, overruns;

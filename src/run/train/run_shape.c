@@ -1,0 +1,224 @@
+#include "run/train/run_shape.h"
+#include "base/memory.h"
+#include "plan/family/family.h"
+#include "plan/pipeline/problem_read.h"
+
+#include <string.h>
+
+sl_status sl_run_refuse(const sl_document *document, const char *section, const char *key, const char *why) {
+    const sl_node *map = section ? sl_node_find(document->root, section) : document->root;
+    const sl_node *node = key ? sl_node_find(map, key) : map;
+    if (!node)
+        node = map ? map : document->root;
+    return sl_node_error(node, "%s", why);
+}
+
+/* ---- shape ---- */
+
+sl_problem sl_run_shape(const sl_run *run) {
+    return (sl_problem){.ranks = run->parallel.pipeline,
+                        .stages = run->parallel.stages,
+                        .microbatches = run->batch.microbatches,
+                        .placement = (sl_placement)run->parallel.placement,
+                        .parts = run->parallel.parts};
+}
+
+int sl_run_has_link(const sl_run *run, int from, int to) {
+    sl_problem shape = sl_run_shape(run);
+    for (int stage = 0; stage + 1 < shape.stages && from != to; stage++) {
+        int a = sl_problem_rank(&shape, stage), b = sl_problem_rank(&shape, stage + 1);
+        if ((a == from && b == to) || (a == to && b == from))
+            return 1;
+    }
+    return 0;
+}
+
+static int is_file(const sl_run *run) {
+    return strcmp(run->schedule, "auto") != 0 && !sl_family_find(run->schedule);
+}
+
+static const sl_node *parallel_key(const sl_document *document, const char *key) {
+    const sl_node *parallel = sl_node_find(document->root, "parallel");
+    return parallel ? sl_node_find(parallel, key) : NULL;
+}
+
+/* The first placement that the schedule's family is defined for; linear for those that take any. */
+static void choose_placement(const sl_document *document, sl_run *run) {
+    const sl_family *family = sl_family_find(run->schedule);
+    if (parallel_key(document, "placement") || !family)
+        return;
+    for (int placement = SL_PLACEMENTS - 1; placement >= 0; placement--)
+        if (family->placements & 1u << placement)
+            run->parallel.placement = placement;
+}
+
+static sl_status check_placement(const sl_document *document, sl_run *run) {
+    choose_placement(document, run);
+    if (run->parallel.placement != SL_BIDIRECTIONAL)
+        return SL_OK;
+    if (parallel_key(document, "placement"))
+        return sl_run_refuse(
+            document, "parallel", "placement",
+            "of bidirectional keeps two copies of the weights, which training does not have; use "
+            "linear, loop or wave");
+    char why[192];
+    snprintf(
+        why, sizeof why,
+        "%s needs placement bidirectional, which keeps two copies of the weights; training does not have "
+        "them",
+        run->schedule);
+    return sl_run_refuse(document, "schedule", NULL, why);
+}
+
+static sl_status check_stages(const sl_document *document, sl_run *run) {
+    char why[192];
+    int ranks = run->parallel.pipeline, linear = run->parallel.placement == SL_LINEAR;
+    const char *placement = sl_placement_name((sl_placement)run->parallel.placement);
+    int stated = parallel_key(document, "stages") != NULL;
+    if (!stated)
+        run->parallel.stages = linear ? ranks : 2 * ranks;
+    int stages = run->parallel.stages;
+    snprintf(why, sizeof why, "must be %s (%d) with placement %s, got %d",
+             linear ? "as many as ranks" : "a multiple of the ranks", ranks, placement, stages);
+    if (stages < 1 || (linear ? stages != ranks : stages % ranks != 0))
+        return sl_run_refuse(document, "parallel", "stages", why);
+    if (stated || !linear)
+        snprintf(why, sizeof why, "of %d (placement %s) is more than the model's %d layers", stages,
+                 placement, run->model.layers);
+    else
+        snprintf(why, sizeof why, "of %d ranks is more stages than the model's %d layers", ranks,
+                 run->model.layers);
+    if (stages > run->model.layers && !stated && !linear)
+        return sl_node_error(parallel_key(document, "pipeline") ? parallel_key(document, "pipeline")
+                                                                : sl_node_find(document->root, "schedule"),
+                             "makes %d stages with placement %s, more than the model's %d layers", stages,
+                             placement, run->model.layers);
+    return stages > run->model.layers
+               ? sl_run_refuse(document, "parallel", stated ? "stages" : "pipeline", why)
+               : SL_OK;
+}
+
+static sl_status check_schedule(const sl_document *document, const sl_run *run) {
+    const sl_family *family = sl_family_find(run->schedule);
+    sl_problem shape = sl_run_shape(run);
+    if (run->parallel.parts > 1 && is_file(run))
+        return sl_run_refuse(document, "parallel", "parts",
+                             "needs a planned schedule; the ops of a file are whole");
+    if ((int64_t)shape.stages * shape.microbatches * 3 * shape.parts > SL_MAX_OPS)
+        return sl_run_refuse(document, "batch", "microbatches",
+                             "times the stages and parts is more than the planner takes");
+    if (!family || sl_family_check(family, &shape) == SL_OK)
+        return SL_OK;
+    char why[256];
+    snprintf(why, sizeof why, "%s", sl_error_text());
+    return sl_run_refuse(document, "schedule", NULL, why);
+}
+
+static sl_status check_faults(const sl_document *document, const sl_run *run) {
+    char why[192];
+    int ranks = run->parallel.pipeline;
+    for (int i = 0; i < run->faults; i++) {
+        const sl_fault *f = &run->fault[i];
+        int worst = f->from > f->to ? f->from : f->to;
+        worst = f->rank > worst ? f->rank : worst;
+        worst = f->kill > worst ? f->kill : worst;
+        snprintf(why, sizeof why, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
+        if (worst >= ranks)
+            return sl_run_refuse(document, "faults", NULL, why);
+        snprintf(why, sizeof why,
+                 "names a link of ranks that are not neighbours: with placement %s nothing is sent between "
+                 "ranks %d and %d",
+                 sl_placement_name((sl_placement)run->parallel.placement), f->from, f->to);
+        if (f->from >= 0 && !sl_run_has_link(run, f->from, f->to))
+            return sl_run_refuse(document, "faults", NULL, why);
+    }
+    return SL_OK;
+}
+
+sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
+    SL_TRY(check_placement(document, run));
+    SL_TRY(check_stages(document, run));
+    SL_TRY(check_schedule(document, run));
+    return check_faults(document, run);
+}
+
+/* ---- pace ---- */
+
+static sl_status read_pace_list(const sl_node *map, const char *key, int stages, double *values) {
+    static const sl_number_range ms = {.least = 1e-3, .most = SL_MAX_OP_MS};
+    const sl_node *node = sl_node_find(map, key);
+    return sl_read_numbers(node, stages, "stage", &ms, values);
+}
+
+/* As times_ms of a problem, but no time may be 0: that would mean as long as the arithmetic takes. */
+sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
+    const sl_node *device = sl_node_find(document->root, "device"),
+                  *map = device ? sl_node_find(device, "pace_ms") : NULL;
+    int stages = run->parallel.stages;
+    if (!map)
+        return SL_OK;
+    SL_TRY(sl_check_keys(map, sl_time_keys));
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        SL_TRY(sl_alloc(&run->device.pace_ms[kind], (size_t)stages, sizeof(double)));
+    SL_TRY(sl_alloc(&run->device.pair_ms, (size_t)stages, sizeof(double)));
+    double *const *pace = run->device.pace_ms;
+    for (int kind = SL_F; kind <= SL_W; kind++)
+        SL_TRY(read_pace_list(map, sl_op_name(kind), stages, pace[kind]));
+    for (int stage = 0; stage < stages; stage++)
+        pace[SL_B][stage] = pace[SL_I][stage] + pace[SL_W][stage];
+    if (sl_node_find(map, "B"))
+        SL_TRY(read_pace_list(map, "B", stages, pace[SL_B]));
+    for (int stage = 0; stage < stages; stage++)
+        run->device.pair_ms[stage] = pace[SL_F][stage] + pace[SL_B][stage];
+    return sl_node_find(map, "FB") ? read_pace_list(map, "FB", stages, run->device.pair_ms) : SL_OK;
+}
+
+/* ---- the planner's question ---- */
+
+static void fill_stage(const sl_run *run, int stage, double activation_bytes, sl_problem *problem) {
+    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+        double ms = run->device.pace_ms[kind] ? run->device.pace_ms[kind][stage] : kind == SL_B ? 20 : 10;
+        problem->time[kind][stage] = sl_from_ms(ms);
+        problem->delta[kind][stage] = kind == SL_F ? activation_bytes : kind == SL_I ? 0 : -activation_bytes;
+    }
+    if (run->device.pair_ms)
+        problem->saved[stage] =
+            problem->time[SL_F][stage] + problem->time[SL_B][stage] - sl_from_ms(run->device.pair_ms[stage]);
+}
+
+static sl_status fill_limits(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
+                             sl_problem *problem) {
+    SL_TRY(sl_alloc(&problem->limit, (size_t)problem->ranks, sizeof *problem->limit));
+    for (int rank = 0; rank < problem->ranks; rank++) {
+        double least = 0; /* a microbatch lies on all stages of the rank before its first I */
+        for (int stage = 0; stage < problem->stages; stage++)
+            least += sl_problem_rank(problem, stage) == rank ? activation_bytes[stage] : 0;
+        problem->limit[rank] = run->device.memory_mb * 1e6 - fixed_bytes[rank];
+        if (problem->limit[rank] < least)
+            return sl_error(
+                SL_ENONE,
+                "no schedule fits into device.memory_mb of %g: weights and optimizer take %g MB and one "
+                "microbatch %g MB on rank %d",
+                run->device.memory_mb, fixed_bytes[rank] / 1e6, least / 1e6, rank);
+    }
+    return SL_OK;
+}
+
+sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
+                         sl_problem *problem) {
+    sl_problem shape = sl_run_shape(run);
+    SL_TRY(sl_problem_make(shape.ranks, shape.stages, shape.microbatches, problem));
+    problem->placement = shape.placement;
+    problem->parts = shape.parts;
+    problem->communication =
+        run->transport == SL_RUN_DELEGATED ? SL_DECOUPLED : (sl_regime)run->communication;
+    problem->queue = run->queue;
+    if (run->wire) {
+        size_t links = (size_t)shape.ranks * (size_t)shape.ranks;
+        SL_TRY(sl_alloc(&problem->wire, links, sizeof *problem->wire));
+        memcpy(problem->wire, run->wire, links * sizeof *problem->wire);
+    }
+    for (int stage = 0; stage < shape.stages; stage++)
+        fill_stage(run, stage, activation_bytes[stage], problem);
+    return run->device.memory_mb > 0 ? fill_limits(run, activation_bytes, fixed_bytes, problem) : SL_OK;
+}
