@@ -204,19 +204,7 @@ static int most_in_flight(const sl_trainer *t, const sl_binding_sizes *mine) {
     return in_flight;
 }
 
-/* Which emulated links of this rank share their wire with another link. */
-static sl_status find_shared(sl_trainer *t) {
-    const int *wire = t->run->wire;
-    int links = t->ranks * t->ranks;
-    SL_TRY(sl_alloc(&t->shared, (size_t)t->ranks, 1));
-    for (int peer = 0; peer < t->ranks && wire; peer++)
-        for (int link = 0, own = t->rank * t->ranks + peer; link < links; link++)
-            t->shared[peer] |= link != own && wire[link] == wire[own];
-    return SL_OK;
-}
-
 static sl_status open_engine(sl_trainer *t) {
-    SL_TRY(find_shared(t));
     sl_stage *stage;
     SL_TRY(sl_alloc(&stage, (size_t)t->problem.stages, sizeof *stage));
     sl_binding_stages(t->binding, stage);
@@ -228,7 +216,6 @@ static sl_status open_engine(sl_trainer *t) {
                                .stages = t->problem.stages,
                                .regime = t->problem.communication,
                                .queue = t->problem.queue,
-                               .shared = t->shared,
                                .patience = PATIENCE};
     for (int i = 0; i < t->run->faults; i++)
         config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->problem.microbatches *
@@ -281,7 +268,6 @@ void sl_trainer_close(sl_trainer *t) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         sl_free(t->paced[kind]);
     sl_free(t->saved);
-    sl_free(t->shared);
     sl_free(t->ring);
     sl_free(t->records);
     sl_free(t->gathered);
