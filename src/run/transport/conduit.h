@@ -65,8 +65,8 @@ void sl_sender_release(sl_sender *sender, uint64_t number);
 
 /** A rail can carry chunks from now on, with what the receiver said at the other end of it. After a restart
  * of the sender, offer what is left in the queue before. SL_EPEER, and the rail is down (close it): the
- * receiver claims what was never offered, or is an earlier life of the receiver (another epoch that has
- * published less than is known). */
+ * receiver claims what was never offered, or is an earlier life of the receiver (another epoch than the
+ * present one, with less published than is known; a fresh handshake with a living one is taken). */
 sl_status sl_sender_rail_up(sl_sender *sender, int rail, const sl_conduit_state *state, sl_time now);
 /** What is unacknowledged on it will be sent again elsewhere, oldest first. */
 void sl_sender_rail_down(sl_sender *sender, int rail);
