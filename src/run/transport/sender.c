@@ -22,6 +22,7 @@ typedef struct flight { /* a chunk */
     uint32_t index;
     int8_t rail; /* that it is under way on; -1: none */
     uint8_t acknowledged;
+    uint8_t repeated; /* sent more than once: which sending is acknowledged is then not known */
 } flight;
 
 typedef struct outgoing { /* a message */
@@ -247,11 +248,11 @@ int sl_sender_next(sl_sender *sender, int number, sl_time now, sl_chunk *chunk) 
     else
         m->next++;
     note_ready(sender, message);
-    if (index < m->sent_most)
-        sender->resent++;
-    else
-        m->sent_most = index + 1;
     flight *f = &m->flight[index];
+    f->repeated = index < m->sent_most;
+    sender->resent += f->repeated;
+    if (!f->repeated)
+        m->sent_most = index + 1;
     f->sent = sender->now;
     f->order = r->order++;
     f->rail = (int8_t)number;
@@ -277,7 +278,7 @@ void sl_sender_acknowledge(sl_sender *sender, uint64_t epoch, uint64_t message, 
     if (f->rail >= 0) {
         rail *r = &sender->rail[f->rail];
         r->heard = sender->now;
-        if (f->order >= r->reached)
+        if (!f->repeated && f->order >= r->reached)
             r->reached = f->order + 1;
     }
     settle(sender, m, f);
