@@ -151,8 +151,10 @@ static void clear_again(outgoing *m, uint32_t index) {
 }
 
 static uint32_t lowest_again(outgoing *m) {
-    while (!m->again[m->lowest])
+    while (!m->again[m->lowest]) {
         m->lowest++;
+        assert(m->lowest <= m->chunks / 64);
+    }
     return m->lowest * 64 + (uint32_t)__builtin_ctzll(m->again[m->lowest]);
 }
 

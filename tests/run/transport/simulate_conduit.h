@@ -12,11 +12,14 @@
 #include "base/random.h"
 #include "run/transport/conduit.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { MESSAGES = 40, RAILS = 4, PLACES = 8, PLACE_BYTES = 96, WHEEL = 128, PACKETS = 4096, INBOX = 64 };
+enum { MESSAGES = 160, RAILS = 4, PLACES = 8, PLACE_BYTES = 96, WHEEL = 128, PACKETS = 4096, INBOX = 64 };
 
 typedef enum packet_kind { CHUNK, ACK, STATE, HELLO } packet_kind;
 
@@ -36,7 +39,7 @@ typedef struct world {
     sl_time now, trouble;
     /* what this seed is like */
     int rails, messages, slots_out, slots_in, chunk_most, delay, writes;
-    int loss, doubles, garbles, flaps, deaths, refused, puts, consumes, publishes, lazy_done, thrifty;
+    int loss, doubles, garbles, flaps, deaths, births, refused, puts, consumes, publishes, lazy_done, thrifty;
     sl_time resend_after;
     uint32_t chunk_bytes;
     size_t rail_bytes;
@@ -258,11 +261,12 @@ static void on_hello(world *w, const packet *p) {
 static void on_state(world *w, const packet *p) {
     if (!w->sender)
         return;
-    if (p->state.limit > w->told)
-        w->told = p->state.limit;
+    uint64_t before = sl_sender_published(w->sender);
     if (sl_sender_state(w->sender, &p->state) != SL_OK)
         failed(w, "a true state is refused: %s", sl_error_text());
-    w->touched = 1;
+    w->touched |= p->state.limit > w->told || sl_sender_published(w->sender) > before; /* news */
+    if (p->state.limit > w->told)
+        w->told = p->state.limit;
 }
 
 /* ---- receiving process ---- */
@@ -421,11 +425,11 @@ static void make_trouble(world *w) {
     }
     if (w->sender && !calm && below(w, 1000) < w->deaths)
         close_sender(w);
-    else if (!w->sender && (calm || chance(w, 5)))
+    else if (!w->sender && (calm || chance(w, w->births)))
         open_sender(w);
     if (w->receiver && !calm && below(w, 1000) < w->deaths)
         close_receiver(w);
-    else if (!w->receiver && (calm || chance(w, 5)))
+    else if (!w->receiver && (calm || chance(w, w->births)))
         open_receiver(w);
 }
 
@@ -465,7 +469,7 @@ static int maybe(world *w, int most) {
 }
 
 static void draw_messages(world *w) {
-    w->messages = 1 + below(w, MESSAGES);
+    w->messages = 1 + below(w, chance(w, 5) ? MESSAGES : 30); /* at times beyond the sender's ring */
     w->chunk_bytes = 1 + (uint32_t)below(w, chance(w, 20) ? 2 * PLACE_BYTES : 24);
     uint64_t most = w->chunk_bytes * (uint64_t)(1 + below(w, 10));
     if (most > PLACE_BYTES)
@@ -488,7 +492,8 @@ static void draw_world(world *w, uint64_t seed) {
     w->doubles = maybe(w, 30);
     w->garbles = maybe(w, 20);
     w->flaps = maybe(w, 20);
-    w->deaths = maybe(w, 12);
+    w->deaths = maybe(w, chance(w, 30) ? 40 : 12);
+    w->births = 3 + below(w, 60);
     w->puts = 10 + below(w, 91);
     w->consumes = 5 + below(w, 96);
     w->publishes = 20 + below(w, 81);
@@ -519,11 +524,11 @@ static int over(const world *w) {
 /* Everything is delivered: nothing is left to send, and no timer runs. */
 static void check_end(world *w) {
     sl_chunk chunk;
+    if (sl_sender_deadline(w->sender) != SL_TIME_NEVER)
+        failed(w, "a timer runs after all is done");
     for (int r = 0; r < w->rails && !w->failed; r++)
         if (sl_sender_next(w->sender, r, SL_TIME_NEVER - 1, &chunk))
             failed(w, "message %llu is sent after all is done", (unsigned long long)chunk.message);
-    if (sl_sender_deadline(w->sender) != SL_TIME_NEVER)
-        failed(w, "a timer runs after all is done");
     if (w->consumed != w->published)
         failed(w, "more was published than sent");
 }
@@ -553,6 +558,18 @@ static int simulate_conduit(world *w, uint64_t seed, char *reason, size_t room) 
     return w->failed ? -1 : 0;
 }
 
+/* An assertion of the protocol itself ends the program: it too says which seed. */
+static volatile sig_atomic_t seed_upper, seed_lower;
+
+static void name_seed(int signal_number) {
+    char text[64];
+    uint64_t seed = (uint64_t)(uint32_t)seed_upper << 32 | (uint32_t)seed_lower;
+    int n = snprintf(text, sizeof text, "SL_SEED=%llu: aborted\n", (unsigned long long)seed);
+    if (write(STDERR_FILENO, text, (size_t)n) < 0 || signal(signal_number, SIG_DFL) == SIG_ERR)
+        _exit(1);
+    raise(signal_number);
+}
+
 /* `count` seeds from `first`, or the one in SL_SEED. Returns the failures, each printed with its seed. */
 static int simulate_seeds(uint64_t first, uint64_t count) {
     static world w;
@@ -564,9 +581,12 @@ static int simulate_seeds(uint64_t first, uint64_t count) {
         first = strtoull(given, NULL, 10);
         count = 1;
     }
+    void (*before)(int) = signal(SIGABRT, name_seed);
     printf("seeds %llu to %llu (SL_SEED=n tries one)\n", (unsigned long long)first,
            (unsigned long long)(first + count - 1));
     for (uint64_t seed = first; seed < first + count && failures < 10; seed++) {
+        seed_upper = (sig_atomic_t)(seed >> 32);
+        seed_lower = (sig_atomic_t)(uint32_t)seed;
         if (simulate_conduit(&w, seed, reason, sizeof reason) != 0) {
             failures++;
             printf("SL_SEED=%llu: %s\n", (unsigned long long)seed, reason);
@@ -575,6 +595,7 @@ static int simulate_seeds(uint64_t first, uint64_t count) {
         resent += w.resent;
         lives += w.lives;
     }
+    signal(SIGABRT, before);
     printf("%llu chunks sent, %llu of them again in one life of the sender; %llu lives of processes\n",
            (unsigned long long)sent, (unsigned long long)resent, (unsigned long long)lives);
     return failures;

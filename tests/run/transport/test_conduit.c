@@ -178,6 +178,34 @@ static void a_flapping_rail_loses_nothing(void **state) {
     sl_sender_close(s);
 }
 
+static void a_large_message_begins_anew_on_each_loss(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(1, 100000, 0);
+    offer(s, 2000, 0, 0);
+    for (int loss = 0; loss < 3; loss++) {
+        up(s, 0, EPOCH, 0, 1, loss);
+        for (uint32_t i = 0; i < 200; i++)
+            sends(s, 0, loss, 0, i);
+        sl_sender_rail_down(s, 0);
+    }
+    sl_sender_close(s);
+}
+
+static void what_is_published_is_never_sent_again(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(1, 1000, 0);
+    offer(s, 20, 0, 0);
+    up(s, 0, EPOCH, 0, 1000, 0);
+    up(s, 1, EPOCH, 0, 1000, 0);
+    sends(s, 0, 0, 0, 0);
+    sends(s, 1, 0, 0, 1);
+    sl_sender_rail_down(s, 0);
+    says(s, EPOCH, 1, 1000); /* both came, the acknowledgements did not */
+    sends_nothing(s, 1, 0);
+    sends_nothing(s, 1, 1000);
+    sl_sender_close(s);
+}
+
 static void what_nobody_acknowledges_is_sent_again_in_time(void **state) {
     (void)state;
     sl_sender *s = make_sender(4, 1000, 0);
@@ -269,14 +297,15 @@ static void a_restarted_receiver_gets_everything_unpublished_again(void **state)
     up(s, 1, EPOCH + 1, 1, 5, 1);
     sl_sender_acknowledge(s, EPOCH, 1, 0); /* by the dead one: says nothing of this one */
     sends(s, 1, 1, 1, 0);
-    sl_sender_acknowledge(s, EPOCH, 1, 0);
+    sl_sender_acknowledge(s, EPOCH, 1, 0); /* still the dead one */
     sends(s, 1, 1, 2, 0);
+    sl_sender_acknowledge(s, EPOCH + 1, 2, 0);
     sends_nothing(s, 1, 1);
     sl_sender_rail_down(s, 1);
     sends_nothing(s, 1, 2);
     up(s, 1, EPOCH + 1, 1, 5, 3); /* the same life: what it acknowledged counts */
-    sl_sender_acknowledge(s, EPOCH + 1, 1, 0);
-    sends(s, 1, 3, 2, 0);
+    sends(s, 1, 3, 1, 0);
+    sends_nothing(s, 1, 3);
     assert_int_equal(sl_sender_resent(s), 3);
     sl_sender_close(s);
 }
@@ -626,6 +655,8 @@ int main(void) {
         cmocka_unit_test(a_chunk_larger_than_a_rails_bytes_goes_alone),
         cmocka_unit_test(a_lost_rails_chunks_go_out_on_the_other_oldest_first),
         cmocka_unit_test(a_flapping_rail_loses_nothing),
+        cmocka_unit_test(a_large_message_begins_anew_on_each_loss),
+        cmocka_unit_test(what_is_published_is_never_sent_again),
         cmocka_unit_test(what_nobody_acknowledges_is_sent_again_in_time),
         cmocka_unit_test(a_slow_rail_is_not_sent_again_and_a_gap_is),
         cmocka_unit_test(an_acknowledged_chunk_is_not_sent_again),
