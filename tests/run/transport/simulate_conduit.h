@@ -53,6 +53,7 @@ typedef struct world {
     /* sending process; put, done and released outlive it */
     sl_sender *sender;
     uint64_t put, done, told; /* told: largest limit that has reached this life */
+    sl_conduit_state heard;   /* the last one */
     int released[MESSAGES];
     int up[RAILS], connecting[RAILS], touched;
     uint64_t attempt[RAILS], epoch_there[RAILS];
@@ -251,6 +252,7 @@ static void on_hello(world *w, const packet *p) {
         w->refused++;
         return;
     }
+    w->heard = p->state;
     w->up[p->rail] = 1;
     w->epoch_there[p->rail] = p->state.epoch;
     w->touched = 1;
@@ -264,7 +266,8 @@ static void on_state(world *w, const packet *p) {
     uint64_t before = sl_sender_published(w->sender);
     if (sl_sender_state(w->sender, &p->state) != SL_OK)
         failed(w, "a true state is refused: %s", sl_error_text());
-    w->touched |= p->state.limit > w->told || sl_sender_published(w->sender) > before; /* news */
+    w->touched |= memcmp(&p->state, &w->heard, sizeof w->heard) || sl_sender_published(w->sender) > before;
+    w->heard = p->state; /* the same again is no news */
     if (p->state.limit > w->told)
         w->told = p->state.limit;
 }
