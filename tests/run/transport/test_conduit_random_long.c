@@ -1,12 +1,12 @@
 /* labels: slow */
-/* The conduit under random trouble: 300,000 seeds, none of them those of test_conduit_random.c. */
+/* The conduit under random trouble: 200,000 seeds, none of them those of test_conduit_random.c. */
 #include "check.h"
 
 #include "run/transport/simulate_conduit.h"
 
 static void every_message_is_published_once_in_order_whatever_happens(void **state) {
     (void)state;
-    assert_int_equal(simulate_seeds(1000001, 300000), 0);
+    assert_int_equal(simulate_seeds(1000001, 200000), 0);
 }
 
 int main(void) {
