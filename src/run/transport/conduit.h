@@ -13,7 +13,9 @@
  *
  * Life and death. What must survive a process (how many were published, the payloads) is kept by the caller
  * outside of it; what a receiver knows of unfinished messages dies with it. Its `epoch` says so: when a rail
- * comes up with another epoch than the last, the sender forgets every acknowledgement behind `published`.
+ * comes up with another epoch than the last, the sender forgets every acknowledgement behind `published`. An
+ * acknowledgement counts only for the epoch that gave it, and chunks go only to rails of the epoch that came
+ * up last and still has a rail: what a dead receiver left in a socket does no harm.
  *
  * One thread. Times only order and space out resends. */
 #ifndef SL_RUN_TRANSPORT_CONDUIT_H
@@ -61,8 +63,10 @@ void sl_sender_close(sl_sender *sender);
 sl_status sl_sender_offer(sl_sender *sender, uint64_t bytes, int held, uint64_t *number);
 void sl_sender_release(sl_sender *sender, uint64_t number);
 
-/** A rail can carry chunks from now on, with what the receiver said at the other end of it. SL_EPEER: the
- * receiver claims what was never offered. */
+/** A rail can carry chunks from now on, with what the receiver said at the other end of it. After a restart
+ * of the sender, offer what is left in the queue before. SL_EPEER, and the rail is down (close it): the
+ * receiver claims what was never offered, or is an earlier life of the receiver (another epoch than the
+ * present one, with less published than is known; a fresh handshake with a living one is taken). */
 sl_status sl_sender_rail_up(sl_sender *sender, int rail, const sl_conduit_state *state, sl_time now);
 /** What is unacknowledged on it will be sent again elsewhere, oldest first. */
 void sl_sender_rail_down(sl_sender *sender, int rail);
@@ -71,10 +75,11 @@ void sl_sender_rail_down(sl_sender *sender, int rail);
  * down or has `rail_bytes` under way). Oldest message first. */
 int sl_sender_next(sl_sender *sender, int rail, sl_time now, sl_chunk *chunk);
 
-/** Chunk (message, index) has been received; whatever rail says so. Unknown or repeated ones are ignored. */
-void sl_sender_acknowledge(sl_sender *sender, uint64_t message, uint32_t index);
+/** Chunk (message, index) has been received by the process of that epoch; whatever rail says so. Unknown or
+ * repeated ones and those of another epoch are ignored. */
+void sl_sender_acknowledge(sl_sender *sender, uint64_t epoch, uint64_t message, uint32_t index);
 /** The receiver has published and allows so much. Older news are ignored. SL_EPEER: it claims what was never
- * offered, or published beyond what was sent. */
+ * offered. (It may publish what this life of the sender has not sent: an earlier one may have.) */
 sl_status sl_sender_state(sl_sender *sender, const sl_conduit_state *state);
 
 /** Messages known as published so far (the first one not: its number). */
