@@ -276,7 +276,8 @@ static void set_defaults(sl_courier *c, const sl_courier_config *config) {
     c->last_down = -1;
     c->down_since = sl_courier_now();
     c->publish_at = SL_TIME_NEVER;
-    sl_greeting_boot(c->boot);
+    if (!own->own_clock)
+        sl_greeting_boot(c->boot);
 }
 
 static sl_status open_rails(sl_courier *c) {

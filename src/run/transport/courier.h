@@ -52,6 +52,7 @@ typedef struct sl_courier_config {
     /* sender: lost as well when for so long every answer to its attempts was that nobody listens; 0: never.
      * For who listens as long as it lives. */
     sl_time refusal;
+    int own_clock;        /* 1: nobody else has this clock, whatever the kernel says */
     sl_courier_tell tell; /* may be NULL; must not close the courier */
     void *object;
 } sl_courier_config;

@@ -27,6 +27,8 @@ sl_status sl_courier_receive_open(sl_courier *c) {
 const char *sl_courier_answer(void *object, const sl_hello *said, sl_hello *own) {
     sl_courier *c = object;
     uint64_t put = put_of(c);
+    if (c->lost)
+        return "the conduit that it names has been given up";
     if (said->rail < 0 || said->rail >= c->config.rails)
         return "it names a rail that is not there";
     if (said->chunk_bytes != c->config.chunk_bytes)

@@ -57,7 +57,8 @@ sl_greeting_result sl_greeting_move(sl_greeting *greeting, int socket, const cha
 /** It has something to write that the socket did not take. */
 int sl_greeting_writes(const sl_greeting *greeting);
 
-/** This kernel's boot id; zero (never equal to another) when it cannot be read. */
+/** This kernel's boot id and this process's time namespace, which has a monotonic clock of its own; zero
+ * (never equal to another) when they cannot be read. */
 void sl_greeting_boot(uint8_t boot[SL_BOOT_BYTES]);
 /** Both ends run on one kernel, so their monotonic clocks are one. */
 int sl_greeting_shares_clock(const sl_greeting *greeting);
