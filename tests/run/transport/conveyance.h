@@ -26,6 +26,7 @@ typedef struct conveyance {
     size_t largest;
     sl_time due_in; /* messages are due so long after they were put; 0: no emulation */
     sl_time deadline;
+    int hold;                               /* it is not over yet, whatever has been taken */
     int finish_early;                       /* stop as soon as everything was taken, acknowledged or not */
     int paused;                             /* the consumer takes nothing */
     sl_status (*step)(struct conveyance *); /* of the test, once a millisecond; may be NULL */
@@ -140,7 +141,8 @@ static void consume(conveyance *v) {
 static int is_over(const conveyance *v) {
     if (sl_clock_now(sl_clock_real()) > v->deadline)
         return 1;
-    return v->taken == v->count && (v->finish_early || atomic_load(&v->memory[0]->done) == v->count);
+    return !v->hold && v->taken == v->count &&
+           (v->finish_early || atomic_load(&v->memory[0]->done) == v->count);
 }
 
 static sl_status tick(void *context) {

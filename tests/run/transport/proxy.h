@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -47,6 +48,8 @@ static inline int connect_to_port(uint16_t port) {
     struct sockaddr_in to = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int yes = 1;
+    setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     if (made >= 0 && connect(made, (struct sockaddr *)&to, sizeof to) != 0) {
         close(made);
         made = -1;
@@ -62,6 +65,8 @@ static inline void proxy_close_pair(proxy *p, int i) {
 
 static inline void proxy_accept(proxy *p) {
     int client = accept4(p->listening, NULL, NULL, SOCK_CLOEXEC), server = connect_to_port(p->target);
+    int yes = 1;
+    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     atomic_fetch_add(&p->accepted, 1);
     for (int i = 0; i < PROXY_PAIRS && server >= 0; i++)
         if (p->pair[i][0] < 0) {
