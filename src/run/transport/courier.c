@@ -26,7 +26,7 @@ static void tell(sl_courier *c, sl_courier_news news, int rail, const char *text
 
 /* ---- rails that come and go ---- */
 
-static void hang_up(sl_courier *c, sl_stream *s) {
+static void hang_up(sl_courier *c, sl_courier_stream *s) {
     sl_loop_unwatch(c->loop, s->socket);
     shutdown(s->socket, SHUT_RDWR); /* a forked process may hold a copy */
     close(s->socket);
@@ -59,9 +59,9 @@ void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...) {
 static sl_status on_stream(void *context, int file) {
     sl_courier_rail *r = context;
     if (r->stream.socket == file) {
-        sl_stream_read(r->courier, r->number);
+        sl_courier_read(r->courier, r->number);
         if (r->stream.socket >= 0)
-            sl_stream_write(r->courier, r->number);
+            sl_courier_write(r->courier, r->number);
     }
     sl_courier_turn(r->courier);
     return SL_OK;
@@ -83,14 +83,14 @@ static const char *learn(sl_courier *c, int rail, const sl_greeting *greeting) {
 static void say_beat(sl_courier *c, int rail) {
     sl_wire beat = {.kind = SL_WIRE_BEAT};
     if (c->sender)
-        sl_stream_say(&c->rail[rail].stream, &beat);
+        sl_courier_say(&c->rail[rail].stream, &beat);
     else
         sl_courier_say_state(c, rail);
 }
 
 void sl_courier_rail_up(sl_courier *c, int rail, int socket, const sl_greeting *greeting, sl_time took) {
     sl_courier_rail *r = &c->rail[rail];
-    sl_stream *s = &r->stream;
+    sl_courier_stream *s = &r->stream;
     char who[SL_RAIL_TEXT], text[2 * SL_RAIL_TEXT + 32];
     sl_courier_rail_down(c, rail, "the other end has made it anew");
     sl_rail_tune(socket, c->config.silence + took);
@@ -178,15 +178,15 @@ static void check_outage(sl_courier *c, sl_time now) {
     }
 }
 
-static sl_time silent_at(const sl_courier *c, const sl_stream *s) {
+static sl_time silent_at(const sl_courier *c, const sl_courier_stream *s) {
     return s->heard + c->config.silence + s->grace;
 }
 
 /* Beats and silence of one connection. */
 static void keep_alive(sl_courier *c, int rail, sl_time now) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     if (now >= silent_at(c, s)) {
-        sl_stream_read(c, rail); /* it may have been us who did not listen */
+        sl_courier_read(c, rail); /* it may have been us who did not listen */
         if (s->socket >= 0 && sl_courier_now() >= silent_at(c, s))
             sl_courier_rail_down(c, rail, "silent for %.0f ms", sl_to_ms(sl_courier_now() - s->heard));
     }
@@ -205,7 +205,7 @@ static sl_time next_time(sl_courier *c, sl_time now) {
     if (c->up == 0 && c->refused_since && c->config.refusal)
         first = least(first, c->refused_since + c->config.refusal);
     for (int r = 0; r < c->config.rails; r++) {
-        const sl_stream *s = &c->rail[r].stream;
+        const sl_courier_stream *s = &c->rail[r].stream;
         if (s->socket < 0 && c->sender)
             first = least(first, sl_courier_connect_at(c, r));
         if (s->socket < 0)
@@ -245,7 +245,7 @@ void sl_courier_turn(sl_courier *c) {
     }
     for (int r = 0; r < c->config.rails; r++)
         if (c->rail[r].stream.socket >= 0 && !c->rail[r].stream.blocked)
-            sl_stream_write(c, r);
+            sl_courier_write(c, r);
     sl_time first = next_time(c, sl_courier_now());
     if (c->timer && c->timer_at <= first)
         return; /* a wake-up too early does no harm */
@@ -340,12 +340,12 @@ sl_status sl_courier_open(sl_loop *loop, const sl_courier_config *config, sl_cou
 /* Last words where the socket takes them. Then what has come is read, because the kernel resets a connection
  * that is closed with something unread, and with it the last words. */
 static void say_goodbye(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     sl_wire bye = {.kind = SL_WIRE_BYE};
     char waste[16384];
-    if (!s->blocked && s->chunk_bytes == 0 && sl_stream_say(s, &bye)) {
+    if (!s->blocked && s->chunk_bytes == 0 && sl_courier_say(s, &bye)) {
         c->config.sends = 0; /* no new chunk */
-        sl_stream_write(c, rail);
+        sl_courier_write(c, rail);
     }
     if (s->socket < 0)
         return;

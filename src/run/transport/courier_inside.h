@@ -21,7 +21,7 @@
 #define SL_ATTEMPTS 4                            /* at once, on one rail */
 
 /* An established connection. */
-typedef struct sl_stream {
+typedef struct sl_courier_stream {
     int socket; /* -1: down */
     unsigned interface;
     sl_time up_since, heard, spoke;
@@ -42,7 +42,7 @@ typedef struct sl_stream {
     const char *chunk;              /* payload, in the queue's place */
     size_t chunk_bytes, chunk_done; /* with the head; 0 bytes: none */
     uint64_t told;                  /* receiver: times of messages before this one were told here */
-} sl_stream;
+} sl_courier_stream;
 
 typedef struct sl_attempt {
     int socket; /* -1: none */
@@ -55,7 +55,7 @@ typedef struct sl_courier_rail {
     struct sl_courier *courier;
     int number;
     sl_rail_address address;
-    sl_stream stream;
+    sl_courier_stream stream;
     sl_attempt attempt[SL_ATTEMPTS]; /* sender */
     sl_time next_attempt;
     char reason[128]; /* why it is down */
@@ -110,10 +110,10 @@ void sl_courier_disconnect(sl_courier *c, int rail);
 sl_time sl_courier_connect_at(const sl_courier *c, int rail);
 
 /* ---- courier_stream.c */
-void sl_stream_read(sl_courier *c, int rail);
-void sl_stream_write(sl_courier *c, int rail);
+void sl_courier_read(sl_courier *c, int rail);
+void sl_courier_write(sl_courier *c, int rail);
 /** Appends a frame without payload. 0: there is no room (the other end does not read). */
-int sl_stream_say(sl_stream *stream, const sl_wire *frame);
+int sl_courier_say(sl_courier_stream *stream, const sl_wire *frame);
 
 /* ---- courier_send.c */
 sl_status sl_courier_send_open(sl_courier *c);

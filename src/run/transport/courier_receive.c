@@ -52,7 +52,7 @@ const char *sl_courier_answer(void *object, const sl_hello *said, sl_hello *own)
 static void prefer_the_live_rail(sl_courier *c, int rail) {
     const sl_wire *head = &c->rail[rail].stream.head;
     for (int r = 0; r < c->config.rails; r++) {
-        sl_stream *other = &c->rail[r].stream;
+        sl_courier_stream *other = &c->rail[r].stream;
         if (r == rail || other->socket < 0 || !other->in_payload || !other->place ||
             other->head.chunk.message != head->chunk.message || other->head.chunk.index != head->chunk.index)
             continue;
@@ -65,7 +65,7 @@ static void prefer_the_live_rail(sl_courier *c, int rail) {
 }
 
 const char *sl_courier_begin_chunk(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     prefer_the_live_rail(c, rail);
     if (sl_receiver_begin(c->receiver, rail, &s->head.chunk, &s->verdict) != SL_OK)
         return sl_error_text();
@@ -81,7 +81,7 @@ const char *sl_courier_begin_chunk(sl_courier *c, int rail) {
 }
 
 const char *sl_courier_end_chunk(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     sl_wire ack = {.kind = SL_WIRE_ACK, .epoch = c->epoch, .chunk = s->head.chunk};
     if (s->verdict == SL_CHUNK_IGNORE)
         return NULL;
@@ -94,7 +94,7 @@ const char *sl_courier_end_chunk(sl_courier *c, int rail) {
         sl_receiver_finish(c->receiver, rail);
         s->place = NULL;
     }
-    if (!sl_stream_say(s, &ack))
+    if (!sl_courier_say(s, &ack))
         return "it does not read its acknowledgements";
     sl_courier_publish(c, sl_courier_now());
     return NULL;
@@ -137,7 +137,7 @@ void sl_courier_allow(sl_courier *c) {
 
 /* Without room the rest is said with the next state: a beat at the latest. */
 int sl_courier_say_state(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     uint64_t put = put_of(c);
     do {
         sl_wire frame = {
@@ -148,7 +148,7 @@ int sl_courier_say_state(sl_courier *c, int rail) {
         }
         if (frame.count == 0)
             frame.first = 0;
-        if (!sl_stream_say(s, &frame))
+        if (!sl_courier_say(s, &frame))
             return 0;
         s->told += frame.count;
     } while (s->told < put);

@@ -59,7 +59,7 @@ sl_time sl_courier_send_at(const sl_courier *c, sl_time now) {
 }
 
 int sl_courier_next_chunk(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     sl_wire frame = {.kind = SL_WIRE_CHUNK};
     if (!sl_sender_next(c->sender, rail, sl_courier_now(), &frame.chunk))
         return 0;

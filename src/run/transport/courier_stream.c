@@ -30,7 +30,7 @@ static const char *take_frame(sl_courier *c, int rail) {
 }
 
 static void end_payload(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     s->in_payload = 0;
     const char *wrong = sl_courier_end_chunk(c, rail);
     if (wrong)
@@ -38,7 +38,7 @@ static void end_payload(sl_courier *c, int rail) {
 }
 
 static void take_head(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     if (sl_wire_decode(s->in + s->in_begin, &s->head) != SL_OK) {
         sl_courier_rail_down(c, rail, "%s", sl_error_text());
         return;
@@ -59,7 +59,7 @@ static void take_head(sl_courier *c, int rail) {
 
 /* Uses up what was read ahead. */
 static void consume(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     while (s->socket >= 0) {
         size_t here = s->in_end - s->in_begin;
         if (s->in_payload) {
@@ -81,7 +81,7 @@ static void consume(sl_courier *c, int rail) {
 }
 
 /* Where the next bytes go: the rest of a payload, then the space ahead. The bytes asked for. */
-static size_t aim(sl_stream *s, uint8_t *waste, struct iovec parts[2], int *count) {
+static size_t aim(sl_courier_stream *s, uint8_t *waste, struct iovec parts[2], int *count) {
     size_t here = s->in_end - s->in_begin, wanted = 0;
     *count = 0;
     if (s->in_payload) { /* then nothing is ahead of its use */
@@ -102,7 +102,7 @@ static size_t aim(sl_stream *s, uint8_t *waste, struct iovec parts[2], int *coun
 }
 
 static void account(sl_courier *c, int rail, size_t n, const struct iovec *first) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     if (s->in_payload) {
         size_t payload = n < first->iov_len ? n : first->iov_len;
         s->got += payload;
@@ -116,8 +116,8 @@ static void account(sl_courier *c, int rail, size_t n, const struct iovec *first
     consume(c, rail);
 }
 
-void sl_stream_read(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+void sl_courier_read(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
     uint8_t waste[WASTE];
     for (size_t total = 0; s->socket >= 0 && total < ROUND;) {
         struct iovec parts[2];
@@ -144,7 +144,7 @@ void sl_stream_read(sl_courier *c, int rail) {
 
 /* ---- writing ---- */
 
-int sl_stream_say(sl_stream *s, const sl_wire *frame) {
+int sl_courier_say(sl_courier_stream *s, const sl_wire *frame) {
     if (s->control_begin == s->control_end)
         s->control_begin = s->control_end = 0;
     if (s->control_end + SL_WIRE_BYTES > SL_STREAM_CONTROL) {
@@ -159,7 +159,7 @@ int sl_stream_say(sl_stream *s, const sl_wire *frame) {
     return 1;
 }
 
-static int add_control(sl_stream *s, struct iovec *parts, int count) {
+static int add_control(sl_courier_stream *s, struct iovec *parts, int count) {
     if (s->control_begin == s->control_end)
         return count;
     parts[count] = (struct iovec){.iov_base = s->control + s->control_begin,
@@ -167,7 +167,7 @@ static int add_control(sl_stream *s, struct iovec *parts, int count) {
     return count + 1;
 }
 
-static int add_chunk(sl_stream *s, struct iovec *parts, int count) {
+static int add_chunk(sl_courier_stream *s, struct iovec *parts, int count) {
     size_t done = s->chunk_done;
     if (s->chunk_bytes == 0)
         return count;
@@ -180,14 +180,14 @@ static int add_chunk(sl_stream *s, struct iovec *parts, int count) {
     return count;
 }
 
-static size_t wrote_control(sl_stream *s, size_t n) {
+static size_t wrote_control(sl_courier_stream *s, size_t n) {
     size_t part = s->control_end - s->control_begin;
     part = n < part ? n : part;
     s->control_begin += part;
     return n - part;
 }
 
-static size_t wrote_chunk(sl_stream *s, size_t n) {
+static size_t wrote_chunk(sl_courier_stream *s, size_t n) {
     size_t part = s->chunk_bytes - s->chunk_done;
     part = n < part ? n : part;
     s->chunk_done += part;
@@ -198,7 +198,7 @@ static size_t wrote_chunk(sl_stream *s, size_t n) {
 
 /* One gathering write. Frames are not torn apart: a chunk that is under way comes before control frames, a
  * new one behind them. 1: something was written. */
-static ssize_t write_some(sl_stream *s) {
+static ssize_t write_some(sl_courier_stream *s) {
     struct iovec parts[3];
     int torn = s->chunk_done > 0;
     int count =
@@ -217,7 +217,7 @@ static ssize_t write_some(sl_stream *s) {
 }
 
 static void set_blocked(sl_courier *c, int rail, int blocked) {
-    sl_stream *s = &c->rail[rail].stream;
+    sl_courier_stream *s = &c->rail[rail].stream;
     if (s->blocked == blocked)
         return;
     s->blocked = blocked;
@@ -225,8 +225,8 @@ static void set_blocked(sl_courier *c, int rail, int blocked) {
         sl_courier_rail_down(c, rail, "%s", sl_error_text());
 }
 
-void sl_stream_write(sl_courier *c, int rail) {
-    sl_stream *s = &c->rail[rail].stream;
+void sl_courier_write(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
     for (size_t total = 0; s->socket >= 0;) {
         if (s->chunk_bytes == 0 && c->config.sends && total < ROUND)
             sl_courier_next_chunk(c, rail);
