@@ -102,6 +102,8 @@ void sl_queue_put(sl_queue_view *view) {
 
 void sl_queue_done(sl_queue_view *view) {
     advance(&view->queue->done, &view->queue->done_bell);
+    if (view->settled)
+        ring(view->settled);
 }
 
 void sl_queue_lose(sl_queue_view *view, const char *reason) {
@@ -112,4 +114,6 @@ void sl_queue_lose(sl_queue_view *view, const char *reason) {
     }
     ring(&queue->put_bell);
     ring(&queue->done_bell);
+    if (view->settled)
+        ring(view->settled);
 }
