@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 typedef struct sl_watch {
-    int file; /* -1: free */
-    sl_loop_file_call call;
+    int file;
+    int writable;           /* called when it can be written to as well */
+    sl_loop_file_call call; /* NULL: this place is free */
     void *context;
 } sl_watch;
 
@@ -88,7 +89,20 @@ sl_status sl_loop_watch(sl_loop *loop, int file, sl_loop_file_call call, void *c
     if (i == loop->watches)
         SL_TRY(sl_grow(&loop->watch, &loop->watches, i + 1, sizeof *loop->watch));
     SL_TRY(add(loop, file));
-    loop->watch[i] = (sl_watch){file, call, context};
+    loop->watch[i] = (sl_watch){.file = file, .call = call, .context = context};
+    return SL_OK;
+}
+
+sl_status sl_loop_watch_writable(sl_loop *loop, int file, int wanted) {
+    sl_watch *watch = find(loop, file);
+    if (!watch)
+        return sl_error(SL_EINVAL, "file %d is not watched", file);
+    if (watch->writable == !!wanted)
+        return SL_OK;
+    struct epoll_event event = {.events = EPOLLIN | (wanted ? (uint32_t)EPOLLOUT : 0u), .data.fd = file};
+    if (epoll_ctl(loop->epoll, EPOLL_CTL_MOD, file, &event) != 0)
+        return sl_error_errno(SL_ESYS, "file %d cannot be waited for", file);
+    watch->writable = !!wanted;
     return SL_OK;
 }
 

@@ -24,6 +24,9 @@ void sl_loop_close(sl_loop *loop);
 
 /** Calls `call` whenever `file` can be read or its other end closed, until unwatched. One watch a file. */
 sl_status sl_loop_watch(sl_loop *loop, int file, sl_loop_file_call call, void *context);
+/** From now on the watched `file` is also called when it can be written to (wanted), or no longer (0). The
+ * callback is the same: it tries both. SL_EINVAL: it is not watched. */
+sl_status sl_loop_watch_writable(sl_loop *loop, int file, int wanted);
 /** No more calls for `file`, not even those of events that have been seen already. Unknown files are ignored.
  */
 void sl_loop_unwatch(sl_loop *loop, int file);

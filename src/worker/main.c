@@ -1,9 +1,13 @@
 /* slackline-worker RUN FOLDER [KEY=VALUE]...: one rank of a run. Started by slackline train through mpirun,
  * or directly inside an allocation. */
+#include "base/memory.h"
+#include "launch/delegate.h"
+#include "launch/launch.h"
 #include "launch/worker.h"
 #include "run/collective/group.h"
 #include "run/train/trainer.h"
 
+#include <stdint.h>
 #include <stdio.h>
 
 static sl_status read_run(int argc, char **argv, sl_run *run) {
@@ -26,9 +30,14 @@ static sl_status work(int argc, char **argv, const sl_launch_worker *launch, int
     if (status == SL_OK && sl_group_size(group) != run.parallel.pipeline)
         status = sl_error(SL_EINVAL, "the run has %d pipeline ranks, but %d processes were started",
                           run.parallel.pipeline, sl_group_size(group));
-    sl_place place = {.folder = argv[2], .temporary = launch->temporary};
+    /* Without the program beside this one a run on the direct path still works. */
+    sl_launch_delegates delegates = {.directory = (char *)(uintptr_t)launch->temporary};
+    int found = sl_launch_program("slackline-delegate", &delegates.program) == SL_OK;
+    sl_transport_starter starter = sl_launch_delegate_starter(&delegates);
+    sl_place place = {.folder = argv[2], .temporary = launch->temporary, .starter = found ? &starter : NULL};
     if (status == SL_OK)
         status = sl_train(&run, &place, group);
+    sl_free(delegates.program);
     sl_run_free(&run);
     if (status == SL_OK)
         sl_group_close_world(group);

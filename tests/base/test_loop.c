@@ -2,6 +2,7 @@
 #include "base/loop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,6 +119,55 @@ static void a_file_unwatched_by_a_callback_of_the_same_turn_is_not_called(void *
     sl_loop_close(seen.loop);
 }
 
+/* Fills the pipe until it takes no more, then wants to be called no longer. */
+static sl_status fill_pipe(void *context, int file) {
+    static const char block[4096];
+    trace *seen = context;
+    ssize_t put = write(file, block, sizeof block);
+    if (put > 0)
+        return note(seen, seen->count ? '+' : 'w');
+    assert_int_equal(errno, EAGAIN);
+    return note(seen, '?');
+}
+
+static sl_status drain_pipe(void *context) {
+    trace *seen = context;
+    static char block[4096];
+    while (read(seen->pipe[0], block, sizeof block) > 0) {
+    }
+    return note(seen, 'd');
+}
+
+static sl_status stop_wanting(void *context) {
+    trace *seen = context;
+    assert_int_equal(sl_loop_watch_writable(seen->loop, seen->pipe[1], 0), SL_OK);
+    return note(seen, 'n');
+}
+
+static void a_file_is_called_when_it_can_be_written_to_and_only_while_wanted(void **state) {
+    (void)state;
+    trace seen = {0};
+    static const char block[4096];
+    assert_int_equal(sl_loop_open(&seen.loop), SL_OK);
+    assert_int_equal(pipe2(seen.pipe, O_NONBLOCK), 0);
+    fcntl(seen.pipe[1], F_SETPIPE_SZ, 4096); /* one block */
+    while (write(seen.pipe[1], block, sizeof block) > 0) {
+    }
+    assert_int_equal(sl_loop_watch_writable(seen.loop, seen.pipe[1], 1), SL_EINVAL);
+    assert_int_equal(sl_loop_watch(seen.loop, seen.pipe[1], fill_pipe, &seen), SL_OK);
+    assert_int_equal(sl_loop_watch_writable(seen.loop, seen.pipe[1], 1), SL_OK);
+    sl_time now = sl_clock_now(sl_clock_real());
+    assert_int_equal(sl_loop_at(seen.loop, now + 10 * SL_MS, drain_pipe, &seen, NULL), SL_OK);
+    assert_int_equal(sl_loop_at(seen.loop, now + 30 * SL_MS, stop_wanting, &seen, NULL), SL_OK);
+    assert_int_equal(sl_loop_at(seen.loop, now + 40 * SL_MS, drain_pipe, &seen, NULL), SL_OK);
+    assert_int_equal(sl_loop_at(seen.loop, now + 60 * SL_MS, at_stop, &seen, NULL), SL_OK);
+    assert_int_equal(sl_loop_run(seen.loop), SL_OK);
+    assert_string_equal(seen.order, "d+nds"); /* full, drained, filled once, not wanted any more */
+    close(seen.pipe[0]);
+    close(seen.pipe[1]);
+    sl_loop_close(seen.loop);
+}
+
 static sl_status hear_signal(void *context, const siginfo_t *heard) {
     assert_int_equal(heard->si_signo, SIGUSR1);
     assert_int_equal(heard->si_pid, getpid());
@@ -161,6 +211,7 @@ int main(void) {
         cmocka_unit_test(timers_are_called_in_the_order_of_their_deadlines_and_never_early),
         cmocka_unit_test(a_file_is_heard_byte_by_byte_and_then_its_end),
         cmocka_unit_test(a_file_unwatched_by_a_callback_of_the_same_turn_is_not_called),
+        cmocka_unit_test(a_file_is_called_when_it_can_be_written_to_and_only_while_wanted),
         cmocka_unit_test(a_blocked_signal_reaches_the_loop),
         cmocka_unit_test(a_failing_callback_ends_the_loop_with_its_status),
     };

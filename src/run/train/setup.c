@@ -66,7 +66,7 @@ static sl_status count_messages(const sl_problem *p, int *most) {
     return SL_OK;
 }
 
-static sl_status open_transport(sl_trainer *t, size_t message_bytes, const char *directory) {
+static sl_status open_transport(sl_trainer *t, size_t message_bytes, const sl_place *place) {
     if (t->ranks == 1)
         return SL_OK;
     sl_transport_address mine = {0}, *all;
@@ -75,7 +75,8 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const char 
     sl_transport_config config = {.rank = t->rank,
                                   .ranks = t->ranks,
                                   .clock = t->clock,
-                                  .directory = directory,
+                                  .directory = place->temporary,
+                                  .starter = place->starter,
                                   .message_bytes = message_bytes,
                                   .wire = t->run->wire,
                                   .slots = 2 * messages};
@@ -231,7 +232,7 @@ static sl_status open_all(sl_trainer *t, const sl_place *place, sl_binding_sizes
     SL_TRY(make_plan(t, sizes));
     SL_TRY(sl_binding_open(t->run, t->rank, most_in_flight(t, &sizes[t->rank]), &t->binding));
     SL_TRY(refuse_mixed_hosts(t));
-    SL_TRY(open_transport(t, sizes[t->rank].message_bytes, place->temporary));
+    SL_TRY(open_transport(t, sizes[t->rank].message_bytes, place));
     SL_TRY(open_records(t));
     SL_TRY(open_engine(t));
     for (int kind = 0; kind < SL_OP_KINDS; kind++)

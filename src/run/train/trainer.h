@@ -5,10 +5,12 @@
 
 #include "run/collective/group.h"
 #include "run/train/run.h"
+#include "run/transport/starter.h"
 
 typedef struct sl_place {
-    const char *folder;    /* the run's durable folder, written by rank 0 */
-    const char *temporary; /* on a memory file system, equal for the ranks of a host */
+    const char *folder;                  /* the run's durable folder, written by rank 0 */
+    const char *temporary;               /* on a memory file system, equal for the ranks of a host */
+    const sl_transport_starter *starter; /* starts delegates; NULL: there can be none */
 } sl_place;
 
 /** Trains; rank 0 prints progress and the table to standard output. The error text names the cause. */

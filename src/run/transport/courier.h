@@ -14,6 +14,7 @@
 
 #include "base/loop.h"
 #include "run/transport/conduit.h"
+#include "run/transport/door.h"
 #include "run/transport/queue.h"
 
 typedef enum sl_rail_kind { SL_RAIL_TCP, SL_RAIL_UNIX } sl_rail_kind;
@@ -29,8 +30,9 @@ typedef struct sl_rail_address {
 typedef enum sl_courier_news {
     SL_NEWS_RAIL_UP,
     SL_NEWS_RAIL_DOWN, /* after it had been up; `text` says why */
-    SL_NEWS_STRANGER,  /* somebody was dropped */
-    SL_NEWS_LOST       /* the conduit is given up */
+    SL_NEWS_STRANGER,  /* somebody was dropped; rail -1 */
+    SL_NEWS_GOODBYE,   /* the courier at the other end has closed in good order; it may be opened again */
+    SL_NEWS_LOST       /* the conduit is given up; rail -1 */
 } sl_courier_news;
 
 typedef void (*sl_courier_tell)(void *object, sl_courier_news news, int rail, const char *text);
@@ -43,10 +45,15 @@ typedef struct sl_courier_config {
     sl_queue_view *queue; /* this courier is its only reader (sends) or writer; the caller's */
     int rails;
     sl_rail_address rail[SL_RAILS_MOST];
-    int listening[SL_RAILS_MOST];  /* receiver: sockets that listen on rail[], the caller's */
-    uint32_t chunk_bytes;          /* 0: 256 KiB */
+    int listening[SL_RAILS_MOST]; /* receiver: sockets that listen on rail[], the caller's */
+    sl_door *door;                /* receiver: a shared door instead of listening[] (door.h); NULL: its own */
+    uint32_t chunk_bytes;         /* 0: 256 KiB */
     sl_time beat, silence, outage; /* 0: 50 ms, 200 ms, 30 s */
-    sl_courier_tell tell;          /* may be NULL */
+    /* sender: lost as well when for so long every answer to its attempts was that nobody listens; 0: never.
+     * For who listens as long as it lives. */
+    sl_time refusal;
+    int own_clock;        /* 1: nobody else has this clock, whatever the kernel says */
+    sl_courier_tell tell; /* may be NULL; must not close the courier */
     void *object;
 } sl_courier_config;
 
@@ -58,6 +65,8 @@ sl_status sl_courier_open(sl_loop *loop, const sl_courier_config *config, sl_cou
 void sl_courier_close(sl_courier *courier);
 /** The queue has changed (a message was put, a place was freed): looks at it. The loop's thread. */
 sl_status sl_courier_look(sl_courier *courier);
+/** Rails that are up now. */
+int sl_courier_rails_up(const sl_courier *courier);
 
 /** Opens a socket that listens at `rail` (port 0: any; the one obtained is filled in). A unix socket's file
  * is made with mode 0600. SL_EINVAL, SL_ESYS. */

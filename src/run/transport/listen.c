@@ -1,4 +1,5 @@
 /* The listening socket: which address others can reach, and a port of the kernel's choice. */
+#include "run/transport/listen.h"
 #include "run/transport/transport.h"
 
 #include <arpa/inet.h>
@@ -81,6 +82,17 @@ static sl_status describe(int made, sl_transport_address *address) {
     const void *number = is_v4 ? (const void *)&v4->sin_addr : (const void *)&v6->sin6_addr;
     inet_ntop(bound.ss_family, number, address->address, sizeof address->address);
     address->port = ntohs(is_v4 ? v4->sin_port : v6->sin6_port);
+    return SL_OK;
+}
+
+sl_status sl_address_choose(const char *interface, char number[64]) {
+    struct sockaddr_storage a;
+    SL_TRY(choose(interface, &a));
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&a;
+    inet_ntop(a.ss_family,
+              a.ss_family == AF_INET ? (const void *)&v4->sin_addr : (const void *)&v6->sin6_addr, number,
+              64);
     return SL_OK;
 }
 

@@ -5,11 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct message_name {
-    int from, to;
-    uint32_t iteration, index;
-} message_name;
-
 /* NULL: no such peer; the error text says so. */
 static sl_peer *find_peer(sl_transport *t, int rank) {
     if (rank >= 0 && rank < t->ranks && t->peer[rank].talks)
@@ -18,7 +13,7 @@ static sl_peer *find_peer(sl_transport *t, int rank) {
     return NULL;
 }
 
-static sl_status complain(sl_status status, const message_name *m, const char *what) {
+sl_status sl_message_complain(sl_status status, const sl_full_name *m, const char *what) {
     return sl_error(status, "link %d -> %d: message (iteration %u, index %u) %s", m->from, m->to,
                     m->iteration, m->index, what);
 }
@@ -35,7 +30,7 @@ int sl_transport_shares_wire(const sl_transport *t, int rank) {
 
 sl_status sl_transport_receive(sl_transport *t, int rank, uint32_t iteration, uint32_t index, void *buffer,
                                size_t bytes) {
-    message_name name = {rank, t->rank, iteration, index};
+    sl_full_name name = {rank, t->rank, iteration, index};
     sl_posted *place = NULL;
     sl_peer *peer = find_peer(t, rank);
     if (!peer)
@@ -43,13 +38,15 @@ sl_status sl_transport_receive(sl_transport *t, int rank, uint32_t iteration, ui
     for (int i = 0; i < t->slots; i++) {
         sl_posted *p = &peer->posted[i];
         if (p->open && p->iteration == iteration && p->index == index)
-            return complain(SL_EINVAL, &name, "is posted already");
+            return sl_message_complain(SL_EINVAL, &name, "is posted already");
         if (!p->open && !place)
             place = p;
     }
     if (!place)
-        return complain(SL_EINVAL, &name, "is one receive more than the transport has slots for");
+        return sl_message_complain(SL_EINVAL, &name, "is one receive more than the transport has slots for");
     *place = (sl_posted){.open = 1, .iteration = iteration, .index = index, .buffer = buffer, .bytes = bytes};
+    if (t->path == SL_PATH_DELEGATED)
+        place->number = peer->delegated_in++;
     return SL_OK;
 }
 
@@ -66,18 +63,16 @@ void sl_transport_abort(sl_transport *t) {
     sl_transport_poke(t);
 }
 
-/* Why a wait must end without its message. `lost` was read before the message was looked for, so that one
- * that came just before the loss is not refused. */
-static sl_status interrupted(sl_transport *t, const sl_peer *peer, int lost, sl_time deadline,
-                             const message_name *m) {
+sl_status sl_message_interrupted(sl_transport *t, const char *reason, sl_time deadline,
+                                 const sl_full_name *m) {
     if (atomic_load(&t->aborted))
-        return complain(SL_EPEER, m, "will not come: the run is aborted");
-    if (lost)
-        return sl_error(SL_EPEER, "link %d -> %d: %s", m->from, m->to, peer->reason);
+        return sl_message_complain(SL_EPEER, m, "will not come: the run is aborted");
+    if (reason)
+        return sl_error(SL_EPEER, "link %d -> %d: %s", m->from, m->to, reason);
     if (sl_clock_stuck(t->clock))
-        return complain(SL_EPEER, m, "will not come: all ranks wait (deadlock)");
+        return sl_message_complain(SL_EPEER, m, "will not come: all ranks wait (deadlock)");
     if (deadline != SL_TIME_NEVER && sl_clock_now(t->clock) >= deadline)
-        return complain(SL_EPEER, m, "did not come before the deadline");
+        return sl_message_complain(SL_EPEER, m, "did not come before the deadline");
     return SL_OK;
 }
 
@@ -93,7 +88,7 @@ static void ring_sender(sl_transport *t, sl_peer *peer) {
 /* Copies the arrived message into its posted buffer and gives the slot back. What the peer wrote is read
  * once, and not trusted before it fits. */
 static sl_status take(sl_transport *t, sl_peer *peer, int position, const sl_posted *posted,
-                      const message_name *m, sl_time *arrived) {
+                      const sl_full_name *m, sl_time *arrived) {
     sl_slot *slot = sl_lane_slot(&peer->in, peer->in.waiting[position]);
     uint64_t bytes = slot->bytes;
     if (bytes != posted->bytes || bytes > peer->in.message_bytes)
@@ -118,35 +113,40 @@ static sl_posted *find_posted(sl_transport *t, sl_peer *peer, uint32_t iteration
 }
 
 static sl_status wait_and_take(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time deadline,
-                               const message_name *name, sl_time *arrived) {
+                               const sl_full_name *name, sl_time *arrived) {
     _Atomic uint32_t *bell = &peer->in.lane->bell;
     for (;;) {
         uint32_t seen = atomic_load(bell);
-        int lost = atomic_load(&peer->lost);
+        const char *reason = atomic_load(&peer->lost) ? peer->reason : NULL;
         if (sl_lane_drain(&peer->in) != SL_OK) {
             char what[128]; /* of the shared lane, which the lane does not name */
             snprintf(what, sizeof what, "cannot be read: %s", sl_error_text());
-            return complain(SL_EPEER, name, what);
+            return sl_message_complain(SL_EPEER, name, what);
         }
         int position = sl_lane_find(&peer->in, name->iteration, name->index);
         if (position >= 0)
             return take(t, peer, position, posted, name, arrived);
-        SL_TRY(interrupted(t, peer, lost, deadline, name));
+        SL_TRY(sl_message_interrupted(t, reason, deadline, name));
         sl_clock_wait(t->clock, bell, seen, deadline);
     }
 }
 
 sl_status sl_transport_wait(sl_transport *t, int rank, uint32_t iteration, uint32_t index, sl_time deadline,
                             sl_time *arrived) {
-    message_name name = {rank, t->rank, iteration, index};
+    sl_full_name name = {rank, t->rank, iteration, index};
     sl_peer *peer = find_peer(t, rank);
     if (!peer)
         return SL_EINVAL;
     sl_posted *posted = find_posted(t, peer, iteration, index);
     if (!posted)
-        return complain(SL_EINVAL, &name, "is awaited but was not posted");
-    atomic_store(&t->waiting, &peer->in.lane->bell);
-    sl_status status = wait_and_take(t, peer, posted, deadline, &name, arrived);
+        return sl_message_complain(SL_EINVAL, &name, "is awaited but was not posted");
+    sl_status status;
+    if (t->path == SL_PATH_DELEGATED)
+        status = sl_delegated_wait(t, peer, posted, deadline, &name, arrived);
+    else {
+        atomic_store(&t->waiting, &peer->in.lane->bell);
+        status = wait_and_take(t, peer, posted, deadline, &name, arrived);
+    }
     atomic_store(&t->waiting, NULL);
     if (status == SL_OK)
         posted->open = 0;
@@ -193,7 +193,7 @@ static sl_outgoing *find_outgoing(sl_transport *t, sl_peer *peer, uint32_t itera
 
 sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint32_t index, const void *data,
                             size_t bytes, sl_time ready) {
-    message_name name = {t->rank, rank, iteration, index};
+    sl_full_name name = {t->rank, rank, iteration, index};
     sl_outgoing *record = NULL;
     sl_peer *peer = find_peer(t, rank);
     if (!peer)
@@ -201,18 +201,20 @@ sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint3
     if (bytes > t->message_bytes)
         return sl_error(SL_EINVAL, "link %d -> %d: a message of %zu bytes; the largest is %zu", t->rank, rank,
                         bytes, t->message_bytes);
-    if (atomic_load(&peer->lost))
+    if (t->path == SL_PATH_DIRECT && atomic_load(&peer->lost))
         return sl_error(SL_EPEER, "link %d -> %d: %s", t->rank, rank, peer->reason);
     if (find_outgoing(t, peer, iteration, index, &record))
-        return complain(SL_EINVAL, &name, "is under way already");
+        return sl_message_complain(SL_EINVAL, &name, "is under way already");
     if (!record)
-        return complain(SL_EINVAL, &name, "is one more than the transport has slots for");
+        return sl_message_complain(SL_EINVAL, &name, "is one more than the transport has slots for");
     record->iteration = iteration;
     record->index = index;
     record->data = data;
     record->bytes = bytes;
     record->in_flight = 0;
     sl_calendar_enter(&peer->calendar, ready, bytes, peer->emulation, &record->sent);
+    if (t->path == SL_PATH_DELEGATED)
+        return sl_delegated_send(t, peer, record, ready);
     copy_ahead(peer, record);
     hand_over(t, peer, record);
     return SL_OK;
@@ -222,14 +224,28 @@ static int is_done(const sl_outgoing *record) {
     return atomic_load_explicit(&record->state, memory_order_acquire) == SL_OUTGOING_DONE;
 }
 
+/* Why a record that is handed over may never be done, or NULL. */
+static const char *lost_because(sl_transport *t, int rank, const sl_outgoing *record) {
+    sl_peer *peer = &t->peer[rank];
+    if (t->path == SL_PATH_DELEGATED)
+        return sl_delegated_look(t, peer, record);
+    return atomic_load(&peer->lost) ? peer->reason : NULL;
+}
+
+/* The word that moves after a record is done. */
+static _Atomic uint32_t *settled_word(sl_transport *t) {
+    return t->path == SL_PATH_DELEGATED ? sl_delegates_settled(t->delegates) : &t->settled;
+}
+
 /* Which of `count` records is done; -1: none before the deadline 0, which asks without waiting. */
-static sl_status wait_done(sl_transport *t, sl_outgoing *const *record, const message_name *name, int count,
+static sl_status wait_done(sl_transport *t, sl_outgoing *const *record, const sl_full_name *name, int count,
                            sl_time deadline, int *which) {
+    _Atomic uint32_t *settled = settled_word(t);
     for (;;) {
-        uint32_t seen = atomic_load(&t->settled);
-        int lost[SL_ANY_SENT];
+        uint32_t seen = atomic_load(settled);
+        const char *lost[SL_ANY_SENT];
         for (int i = 0; i < count; i++)
-            lost[i] = atomic_load(&t->peer[name[i].to].lost);
+            lost[i] = lost_because(t, name[i].to, record[i]);
         for (*which = 0; *which < count; ++*which)
             if (is_done(record[*which]))
                 return SL_OK;
@@ -237,28 +253,28 @@ static sl_status wait_done(sl_transport *t, sl_outgoing *const *record, const me
         if (deadline == 0)
             return SL_OK;
         for (int i = 0; i < count; i++)
-            SL_TRY(interrupted(t, &t->peer[name[i].to], lost[i], deadline, &name[i]));
-        sl_clock_wait(t->clock, &t->settled, seen, deadline);
+            SL_TRY(sl_message_interrupted(t, lost[i], deadline, &name[i]));
+        sl_clock_wait(t->clock, settled, seen, deadline);
     }
 }
 
 sl_status sl_transport_wait_any_sent(sl_transport *t, const sl_message_name *names, int count,
                                      sl_time deadline, int *which, sl_sent *sent) {
-    message_name name[SL_ANY_SENT];
+    sl_full_name name[SL_ANY_SENT];
     sl_outgoing *record[SL_ANY_SENT];
     *which = -1;
     if (count < 1 || count > SL_ANY_SENT)
         return sl_error(SL_EINVAL, "a wait for any of %d messages; at most %d", count, SL_ANY_SENT);
     for (int i = 0; i < count; i++) {
-        name[i] = (message_name){t->rank, names[i].peer, names[i].iteration, names[i].index};
+        name[i] = (sl_full_name){t->rank, names[i].peer, names[i].iteration, names[i].index};
         sl_peer *peer = find_peer(t, names[i].peer);
         if (!peer)
             return SL_EINVAL;
         record[i] = find_outgoing(t, peer, names[i].iteration, names[i].index, NULL);
         if (!record[i])
-            return complain(SL_EINVAL, &name[i], "was not handed over");
+            return sl_message_complain(SL_EINVAL, &name[i], "was not handed over");
     }
-    atomic_store(&t->waiting, &t->settled);
+    atomic_store(&t->waiting, settled_word(t));
     sl_status status = wait_done(t, record, name, count, deadline, which);
     atomic_store(&t->waiting, NULL);
     if (status != SL_OK || *which < 0)

@@ -96,13 +96,13 @@ static sl_status own_region(sl_transport *t, const sl_transport_config *c, const
     if (!memchr(local, 1, (size_t)t->ranks))
         return SL_OK;
     SL_TRY(name_file(c, t->rank, path));
-    SL_TRY(sl_copy_text(&t->path, path));
+    SL_TRY(sl_copy_text(&t->file, path));
     t->mapped = 1;
     sl_status status = sl_region_create(path, t->rank, t->ranks, t->slots, t->message_bytes, digest(c->key),
                                         local, &t->region);
     if (status != SL_OK) { /* there is no file of ours to remove later */
-        sl_free(t->path);
-        t->path = NULL;
+        sl_free(t->file);
+        t->file = NULL;
     }
     return status;
 }
@@ -163,9 +163,44 @@ static sl_status open_rails(sl_transport *t, const sl_transport_config *c, const
     return status;
 }
 
+/* What delegates will need; they are made when they are wanted. */
+static sl_status note_delegation(sl_transport *t, const sl_transport_config *c) {
+    sl_delegates_config *d = &t->delegation;
+    *d = (sl_delegates_config){.rank = c->rank,
+                               .ranks = c->ranks,
+                               .slots = t->slots,
+                               .message_bytes = t->message_bytes,
+                               .chunk_bytes = c->chunk_bytes,
+                               .beat = c->rail_beat,
+                               .silence = c->rail_silence,
+                               .outage = c->outage,
+                               .deaths_most = c->deaths_most,
+                               .scheduling = c->scheduling};
+    if (!c->starter || c->hub)
+        return SL_OK;
+    if (c->rail_count < 0 || c->rail_count > SL_RAILS_MOST)
+        return sl_error(SL_EINVAL, "rank %d: %d rails; at most %d are possible", c->rank, c->rail_count,
+                        SL_RAILS_MOST);
+    for (int i = 0; i < c->rail_count; i++)
+        if (snprintf(d->rail[i], sizeof d->rail[i], "%s", c->rails[i]) >= (int)sizeof d->rail[i])
+            return sl_error(SL_EINVAL, "rank %d: '%s' is neither an interface nor an address", c->rank,
+                            c->rails[i]);
+    d->rails = c->rail_count;
+    d->starter = *c->starter;
+    d->has_starter = 1;
+    memcpy(d->key, c->key, sizeof d->key);
+    if (c->directory)
+        SL_TRY(sl_copy_text(&d->directory, c->directory));
+    SL_TRY(sl_alloc(&d->talks, (size_t)c->ranks, 1));
+    for (int r = 0; r < c->ranks; r++)
+        d->talks[r] = (char)(!t->peer[r].talks ? 0 : t->peer[r].remote ? 2 : 1);
+    return SL_OK;
+}
+
 static sl_status open_all(sl_transport *t, const sl_transport_config *c, int listening, sl_time deadline,
                           char *local, char *remote) {
     SL_TRY(open_peers(t, c, local, remote));
+    SL_TRY(note_delegation(t, c));
     SL_TRY(open_wires(t, c));
     SL_TRY(own_region(t, c, local));
     SL_TRY(open_rails(t, c, remote, listening, deadline));
@@ -228,6 +263,7 @@ void sl_transport_close(sl_transport *t) {
     if (!t)
         return;
     atomic_store(&t->closing, 1);
+    sl_delegates_close(t->delegates);
     sl_communication_end(t);
     sl_rail_close(t->rail);
     for (int r = 0; t->peer && r < t->ranks; r++)
@@ -235,10 +271,12 @@ void sl_transport_close(sl_transport *t) {
     sl_wires_close(&t->wires);
     if (t->mapped)
         sl_region_unmap(t->region);
-    if (t->path)
-        unlink(t->path);
+    if (t->file)
+        unlink(t->file);
     sem_destroy(&t->started);
-    sl_free(t->path);
+    sl_free(t->file);
+    sl_free(t->delegation.directory);
+    sl_free(t->delegation.talks);
     sl_free(t->peer);
     sl_free(t);
 }

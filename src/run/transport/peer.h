@@ -8,6 +8,7 @@
 #define SL_RUN_TRANSPORT_PEER_H
 
 #include "run/transport/calendar.h"
+#include "run/transport/delegates.h"
 #include "run/transport/lane.h"
 #include "run/transport/transport.h"
 #include "run/transport/wires.h"
@@ -29,7 +30,8 @@ typedef struct sl_outgoing {
     size_t bytes;
     sl_sent sent; /* start, end, due: compute side, from the calendar; arrive: publishing thread */
     uint64_t sequence;
-    int in_flight; /* rail: written, its acknowledgement is awaited */
+    int in_flight;   /* rail: written, its acknowledgement is awaited */
+    uint64_t number; /* delegated: how many messages went to that peer's delegates before; compute side */
 } sl_outgoing;
 
 typedef struct sl_posted {
@@ -37,6 +39,7 @@ typedef struct sl_posted {
     uint32_t iteration, index;
     void *buffer;
     size_t bytes;
+    uint64_t number; /* delegated: how many were posted from that peer's delegates before */
 } sl_posted;
 
 typedef struct sl_peer {
@@ -60,6 +63,8 @@ typedef struct sl_peer {
         *region; /* mapped from the peer (shared memory), or the private one that the rail publishes into */
     _Atomic int lost; /* network thread: set (seq_cst) once, after `reason`; everybody reads */
     char reason[192];
+    /* delegated; compute side: messages handed over, receives posted */
+    uint64_t delegated_out, delegated_in;
 } sl_peer;
 
 struct sl_transport {
@@ -69,7 +74,7 @@ struct sl_transport {
     sl_transport_class scheduling;
     sl_region *region; /* own lanes; NULL when all peers are remote */
     int mapped;        /* `region` and those of the peers are mapped files, not the hub's */
-    char *path;        /* own file; NULL: none */
+    char *file;        /* own file; NULL: none */
     sl_peer *peer;     /* [ranks] */
     sl_rail *rail;     /* NULL: no peer on another host */
     int strangers;
@@ -87,6 +92,9 @@ struct sl_transport {
      * are looked at, while those are set before `waiting` is looked at: either the waiter sees the flag or
      * the other sees the bell. */
     _Atomic(_Atomic uint32_t *) waiting;
+    sl_transport_path path; /* compute side */
+    sl_delegates_config delegation;
+    sl_delegates *delegates; /* NULL: none; compute side */
 };
 
 /** Ends the compute side's sleep so that it looks at `aborted` and `lost` again. Any thread. */
@@ -98,6 +106,28 @@ sl_outgoing *sl_peer_head(sl_peer *peer, int slots);
 
 /** Publishing thread: this record's message is at the receiver; wakes wait_sent. */
 void sl_peer_done(sl_transport *t, sl_outgoing *record);
+
+/** A message by its name, for complaints. */
+typedef struct sl_full_name {
+    int from, to;
+    uint32_t iteration, index;
+} sl_full_name;
+
+sl_status sl_message_complain(sl_status status, const sl_full_name *m, const char *what);
+/** Compute side: why a wait on a link must end without its message; SL_OK: it goes on. `reason` (NULL: none)
+ * was found before the message was looked for, so that one that came just before a loss is not refused. */
+sl_status sl_message_interrupted(sl_transport *t, const char *reason, sl_time deadline,
+                                 const sl_full_name *m);
+
+/** Compute side, delegated path: fills the next place of the right queue with a record that has its name,
+ * data and times, and puts it. */
+sl_status sl_delegated_send(sl_transport *t, sl_peer *peer, sl_outgoing *record, sl_time ready);
+/** Reads what the record's delegate has finished (the record may be done then) and why its queue is lost;
+ * NULL: it is not. The text stays. */
+const char *sl_delegated_look(sl_transport *t, sl_peer *peer, const sl_outgoing *record);
+/** Sleeps until the posted message is in its queue, copies it into its buffer and frees its place. */
+sl_status sl_delegated_wait(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time deadline,
+                            const sl_full_name *m, sl_time *arrived);
 
 /** Starts the communication thread / ends it. */
 sl_status sl_communication_start(sl_transport *t);

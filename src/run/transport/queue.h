@@ -61,6 +61,9 @@ typedef struct sl_queue_view {
     size_t stride;
     uint32_t slots;
     uint64_t payload_bytes;
+    /* Rung after `done` and `lost` as well, for a producer that waits for several queues; NULL: none. Set by
+     * whoever has mapped it. */
+    _Atomic uint32_t *settled;
 } sl_queue_view;
 
 /** Bytes of a queue; SL_EINVAL on overflow. */

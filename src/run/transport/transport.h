@@ -13,12 +13,16 @@
  * per run in the handshake). Threads of one process that act as ranks share an sl_transport_hub instead, also
  * on a virtual clock.
  *
+ * Messages take the direct path, as above, or the delegated one: through processes of their own, which the
+ * section at the end starts, and which a slow or dying network cannot block (README, Delegates).
+ *
  * Per directed pair a message is named by (iteration, index), unique while it is under way. */
 #ifndef SL_RUN_TRANSPORT_TRANSPORT_H
 #define SL_RUN_TRANSPORT_TRANSPORT_H
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "run/transport/starter.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,6 +62,15 @@ typedef struct sl_transport_config {
     /* [from * ranks + to], equal on all ranks: emulated links whose number is at least ranks * ranks occupy
      * the wire of that number together; NULL: each its own */
     const int *wire;
+    /* The rest is for the delegated path. NULL: there is none. Copied. */
+    const sl_transport_starter *starter;
+    /* towards other hosts: own interfaces or numeric addresses, a rail each, in the order in which they meet
+     * the peer's; 0: the one that sl_transport_listen would choose. Copied. */
+    const char *const *rails;
+    int rail_count;
+    uint32_t chunk_bytes;                    /* 0: the courier's, as the following */
+    sl_time rail_beat, rail_silence, outage; /* courier.h */
+    int deaths_most;                         /* of delegates within 10 s, more are an error; 0: 20 */
 } sl_transport_config;
 
 /** What a directed link does to messages on top of the real path. */
@@ -149,5 +162,57 @@ const char *sl_transport_scheduling(const sl_transport *transport);
 
 /** Connections dropped while the peers were awaited: a wrong key, garbage, silence. */
 int sl_transport_strangers(const sl_transport *transport);
+
+/* ---- the delegated path ----
+ *
+ * Per peer and direction `count` delegates, each with its own queue in shared memory; message n of a link
+ * goes through queue n % count, so receives have to be posted in the order in which the peer sends. All ranks
+ * call prepare, exchange their blocks, call start and then use, between two iterations: nothing is posted or
+ * under way. A delegate that dies is replaced at once, nothing is lost or doubled. */
+
+typedef enum sl_transport_path { SL_PATH_DIRECT, SL_PATH_DELEGATED } sl_transport_path;
+
+/** Bytes of the block that prepare fills, equal on all ranks. */
+size_t sl_transport_block_bytes(const sl_transport *transport);
+
+/** Makes queues and listening sockets for `count` (1 to 8) delegates per peer and direction, and tells where
+ * they are in `block`, for all ranks. SL_EINVAL: no starter, a hub, or prepared already; SL_ESYS. */
+sl_status sl_transport_prepare_delegates(sl_transport *transport, int count, void *block);
+
+/** Starts the delegates and sleeps until every queue towards a peer has a rail. `blocks`: of all ranks, one
+ * behind the other. SL_EPEER names the link that has none after `timeout`; SL_ESYS: a delegate cannot be
+ * started. On failure there are no delegates. */
+sl_status sl_transport_start_delegates(sl_transport *transport, const void *blocks, sl_time timeout);
+
+/** Send, receive and wait take this path from now on. SL_EINVAL: something is posted or under way, or there
+ * are no delegates. */
+sl_status sl_transport_use(sl_transport *transport, sl_transport_path path);
+sl_transport_path sl_transport_in_use(const sl_transport *transport);
+
+/** Ends the delegates; the path has to be direct. Nothing to do without any. */
+sl_status sl_transport_stop_delegates(sl_transport *transport);
+
+typedef enum sl_transport_news_kind {
+    SL_TRANSPORT_RAIL_UP,
+    SL_TRANSPORT_RAIL_DOWN,
+    SL_TRANSPORT_STRANGER, /* somebody who did not belong was dropped */
+    SL_TRANSPORT_GOODBYE,  /* the delegate at the other end has ended in good order */
+    SL_TRANSPORT_LOST,     /* a queue is given up: every wait on it says why */
+    SL_TRANSPORT_REPLACED  /* a delegate died and has a successor; `text` says how it ended */
+} sl_transport_news_kind;
+
+typedef struct sl_transport_news {
+    sl_transport_news_kind kind;
+    int from, to, number; /* which conduit of which link */
+    int rail;             /* -1: none */
+    sl_time time;
+    char text[112];
+} sl_transport_news;
+
+/** Takes the next of the news of this rank's delegates; 0: there are none. Not sorted by time. */
+int sl_transport_next_news(sl_transport *transport, sl_transport_news *news);
+
+/** Process ids of the living delegates, at most `most`; returns how many. For tests and the curious. */
+int sl_transport_delegates(sl_transport *transport, pid_t *pids, int most);
 
 #endif

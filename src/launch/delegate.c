@@ -1,0 +1,185 @@
+#include "launch/delegate.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "launch/directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FILES_MOST 32
+#define FIRST 3 /* the child's first file behind the standard ones */
+
+extern char **environ;
+
+/* What would make a child take part in the parent's job. */
+static int belongs_to_a_rank(const char *variable) {
+    static const char *const prefix[] = {"OMPI_", "PMIX_", "PMI_", "PRTE_", "OPAL_"};
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
+        if (strncmp(variable, prefix[i], strlen(prefix[i])) == 0)
+            return 1;
+    return 0;
+}
+
+/* *own: the text of SLACKLINE_RUN, if it is set here. Both are the caller's to free. */
+static sl_status make_environment(const char *directory, char ***environment, char **own) {
+    static const char mark[] = SL_LAUNCH_VARIABLE "=";
+    size_t count = 0, kept = 0;
+    while (environ[count])
+        count++;
+    *own = NULL;
+    SL_TRY(sl_alloc(environment, count + 2, sizeof **environment));
+    if (directory) {
+        size_t size = sizeof mark + strlen(directory);
+        sl_status status = sl_alloc(own, size, 1);
+        if (status != SL_OK) {
+            sl_free(*environment);
+            return status;
+        }
+        snprintf(*own, size, "%s%s", mark, directory);
+        (*environment)[kept++] = *own;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!belongs_to_a_rank(environ[i]) && !(directory && strncmp(environ[i], mark, sizeof mark - 1) == 0))
+            (*environment)[kept++] = environ[i];
+    return SL_OK;
+}
+
+/* The files lie anywhere, also where another one has to go; copies far above are in nobody's way. */
+static sl_status move_up(const int *files, int count, int *moved) {
+    for (int i = 0; i < count; i++)
+        moved[i] = -1;
+    for (int i = 0; i < count; i++) {
+        moved[i] = fcntl(files[i], F_DUPFD_CLOEXEC, FIRST + count);
+        if (moved[i] < 0)
+            return sl_error_errno(SL_ESYS, "file %d for a delegate", files[i]);
+    }
+    return SL_OK;
+}
+
+static int describe(posix_spawn_file_actions_t *actions, const int *moved, int count) {
+    int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!error)
+        error = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+    for (int i = 0; i < count && !error; i++)
+        error = posix_spawn_file_actions_adddup2(actions, moved[i], FIRST + i);
+    return error ? error : posix_spawn_file_actions_addclosefrom_np(actions, FIRST + count);
+}
+
+static int describe_signals(posix_spawnattr_t *attributes) {
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(attributes, &none);
+    posix_spawnattr_setsigdefault(attributes, &all);
+    return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+static sl_status spawn(const char *program, const char *name, const int *moved, int count, char **environment,
+                       pid_t *pid) {
+    char *arguments[] = {(char *)(uintptr_t) "slackline-delegate", (char *)(uintptr_t)name, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error)
+        return sl_error(SL_ENOMEM, "%s cannot be started: %s", program, strerror(error));
+    error = posix_spawnattr_init(&attributes);
+    if (!error) {
+        error = describe(&actions, moved, count);
+        if (!error)
+            error = describe_signals(&attributes);
+        if (!error)
+            error = posix_spawn(pid, program, &actions, &attributes, arguments, environment);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return error ? sl_error(SL_ESYS, "%s cannot be started: %s", program, strerror(error)) : SL_OK;
+}
+
+static sl_status open_child(const char *program, sl_started *started) {
+    started->file = (int)syscall(SYS_pidfd_open, started->pid, 0);
+    if (started->file >= 0)
+        return SL_OK;
+    sl_status status = sl_error_errno(SL_ESYS, "%s cannot be watched", program);
+    kill(started->pid, SIGKILL);
+    waitpid(started->pid, NULL, 0);
+    started->pid = 0;
+    return status;
+}
+
+sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const char *name, const int *files,
+                                   int count, sl_started *started) {
+    int moved[FILES_MOST];
+    char **environment = NULL, *own = NULL;
+    *started = (sl_started){.file = -1};
+    if (count < 0 || count > FILES_MOST)
+        return sl_error(SL_EINVAL, "%d files for a delegate", count);
+    SL_TRY(make_environment(delegates->directory, &environment, &own));
+    sl_status status = move_up(files, count, moved);
+    if (status == SL_OK)
+        status = spawn(delegates->program, name, moved, count, environment, &started->pid);
+    for (int i = 0; i < count; i++)
+        if (moved[i] >= 0)
+            close(moved[i]);
+    sl_free(environment);
+    sl_free(own);
+    return status == SL_OK ? open_child(delegates->program, started) : status;
+}
+
+static void reap(sl_started *started) {
+    while (waitpid(started->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    close(started->file);
+    *started = (sl_started){.file = -1};
+}
+
+/* 1 when it has ended before `deadline`. */
+static int await(const sl_started *started, sl_time deadline) {
+    struct pollfd ended = {.fd = started->file, .events = POLLIN};
+    for (;;) {
+        sl_time left = deadline - sl_clock_now(sl_clock_real());
+        int count = poll(&ended, 1, left > 0 ? (int)((left + SL_MS - 1) / SL_MS) : 0);
+        if (count > 0)
+            return 1;
+        if (left <= 0)
+            return 0;
+    }
+}
+
+static void send_signal(const sl_started *started, int signal) {
+    syscall(SYS_pidfd_send_signal, started->file, signal, NULL, 0);
+}
+
+void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_started *started, int count) {
+    sl_time grace = delegates->grace > 0 ? delegates->grace : SL_SECOND;
+    for (int i = 0; i < count; i++)
+        if (started[i].pid)
+            send_signal(&started[i], SIGTERM);
+    sl_time deadline = sl_clock_now(sl_clock_real()) + grace;
+    for (int i = 0; i < count; i++) {
+        if (!started[i].pid)
+            continue;
+        if (!await(&started[i], deadline))
+            send_signal(&started[i], SIGKILL);
+        reap(&started[i]);
+    }
+}
+
+static sl_status start(void *object, const char *name, const int *files, int count, sl_started *started) {
+    return sl_launch_delegate_start(object, name, files, count, started);
+}
+
+static void stop(void *object, sl_started *started, int count) {
+    sl_launch_delegate_stop(object, started, count);
+}
+
+sl_transport_starter sl_launch_delegate_starter(sl_launch_delegates *delegates) {
+    return (sl_transport_starter){.start = start, .stop = stop, .object = delegates};
+}

@@ -1,0 +1,29 @@
+/* Starting and ending delegates: small programs beside a trainer, one for each stream of messages. They are
+ * children of the trainer, started by posix_spawn (safe in an MPI process: nothing of it runs in the child),
+ * with the files that they are given and no other, and without the environment by which Open MPI or Slurm
+ * would take them for ranks. They name the run in SLACKLINE_RUN, so the reaper finds them too. */
+#ifndef SL_LAUNCH_DELEGATE_H
+#define SL_LAUNCH_DELEGATE_H
+
+#include "base/time.h"
+#include "run/transport/starter.h"
+
+typedef struct sl_launch_delegates {
+    char *program;   /* path of slackline-delegate */
+    char *directory; /* of the run, for SLACKLINE_RUN; NULL: as it is in the environment */
+    sl_time grace;   /* between SIGTERM and SIGKILL; 0: 1 s */
+} sl_launch_delegates;
+
+/** Starts `program` with `name` as its one argument; `files[count]` become its files 3, 4, ...; 0 and 1 are
+ * /dev/null, 2 is this process's. SL_ESYS names the program. */
+sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const char *name, const int *files,
+                                   int count, sl_started *started);
+
+/** Ends and reaps `count` of them: SIGTERM to all, SIGKILL to those that are there after the grace. Entries
+ * with pid 0 are skipped. Never fails. */
+void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_started *started, int count);
+
+/** Both as the table that a transport wants; `delegates` must outlive it. */
+sl_transport_starter sl_launch_delegate_starter(sl_launch_delegates *delegates);
+
+#endif

@@ -1,0 +1,245 @@
+#include "run/transport/delegate.h"
+#include "base/clock.h"
+#include "run/transport/scheduling.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CHUNK_MOST (1u << 30)
+/* Death signal. Not SIGKILL: an orphan still removes the names of its sockets. Not SIGTERM, which asks for
+ * a successor: while the trainer's threads die one after the other, getppid does not tell the two apart. */
+#define ORPHANED SIGUSR1
+
+static int ends(const char *text, size_t room) {
+    return memchr(text, 0, room) != NULL;
+}
+
+static sl_status check_rail(const sl_rail_address *rail, int i) {
+    if ((rail->kind != SL_RAIL_TCP && rail->kind != SL_RAIL_UNIX) ||
+        !ends(rail->interface, sizeof rail->interface) || !ends(rail->address, sizeof rail->address) ||
+        !ends(rail->source, sizeof rail->source) || !rail->address[0])
+        return sl_error(SL_EPEER, "a delegate's order has no address for rail %d", i);
+    return SL_OK;
+}
+
+sl_status sl_delegate_check(const sl_delegate_order *o, size_t bytes) {
+    if (bytes < SL_DELEGATE_QUEUE + sizeof(sl_queue) || o->magic != SL_DELEGATE_MAGIC)
+        return sl_error(SL_EPEER, "%zu bytes of shared memory hold no order for a delegate", bytes);
+    if (o->version != SL_DELEGATE_VERSION)
+        return sl_error(SL_EPEER, "a delegate's order has version %u, not %u", o->version,
+                        SL_DELEGATE_VERSION);
+    if (o->from < 0 || o->to < 0 || o->from == o->to || o->number < 0 || o->number > 0xffff ||
+        (o->sends != 0 && o->sends != 1) || o->parent <= 1)
+        return sl_error(SL_EPEER, "a delegate's order names no link (%d -> %d, conduit %d)", o->from, o->to,
+                        o->number);
+    if (o->rails < 1 || o->rails > SL_RAILS_MOST)
+        return sl_error(SL_EPEER, "a delegate's order has %d rails", o->rails);
+    if (o->chunk_bytes > CHUNK_MOST || o->beat < 0 || o->silence < 0 || o->outage < 0 ||
+        o->scheduling < SL_CLASS_BEST || o->scheduling > SL_CLASS_NORMAL)
+        return sl_error(SL_EPEER, "a delegate's order has limits out of range");
+    for (int i = 0; i < o->rails; i++)
+        SL_TRY(check_rail(&o->rail[i], i));
+    return SL_OK;
+}
+
+void sl_delegate_tell(sl_delegate_order *order, sl_courier_news news, int rail, const char *text) {
+    uint64_t put = atomic_load_explicit(&order->put, memory_order_relaxed); /* own count */
+    if (put - atomic_load_explicit(&order->taken, memory_order_acquire) >= SL_DELEGATE_NEWS) {
+        atomic_fetch_add(&order->dropped, 1);
+        return;
+    }
+    sl_delegate_news *place = &order->news[put % SL_DELEGATE_NEWS];
+    place->time = sl_clock_now(sl_clock_real());
+    place->news = (int32_t)news;
+    place->rail = (int32_t)rail;
+    snprintf(place->text, sizeof place->text, "%s", text ? text : "");
+    atomic_store_explicit(&order->put, put + 1, memory_order_release);
+}
+
+int sl_delegate_hear(sl_delegate_order *order, sl_delegate_news *news) {
+    uint64_t taken = atomic_load_explicit(&order->taken, memory_order_relaxed); /* own count */
+    if (atomic_load_explicit(&order->put, memory_order_acquire) == taken)
+        return 0;
+    *news = order->news[taken % SL_DELEGATE_NEWS];
+    news->text[sizeof news->text - 1] = 0;
+    atomic_store_explicit(&order->taken, taken + 1, memory_order_release);
+    return 1;
+}
+
+/* ---- the process ---- */
+
+typedef struct life {
+    sl_delegate_order order;   /* private copy of what is constant in it: nobody changes that under us */
+    sl_delegate_order *shared; /* for `up` and the news */
+    size_t bytes;
+    sl_queue_view queue;
+    sl_loop *loop;
+    sl_courier *courier;
+    int parent; /* pidfd */
+    int orphan; /* the trainer is gone */
+} life;
+
+static void mark_up(life *l, uint32_t set, uint32_t clear) {
+    uint32_t up = atomic_load(&l->shared->up);
+    atomic_store(&l->shared->up, (up | set) & ~clear);
+    sl_clock_wake(sl_clock_real(), &l->shared->up);
+}
+
+static void tell(void *object, sl_courier_news news, int rail, const char *text) {
+    life *l = object;
+    uint32_t bit = rail >= 0 && rail < SL_RAILS_MOST ? 1u << rail : 0;
+    sl_delegate_tell(l->shared, news, rail, text);
+    if (news == SL_NEWS_RAIL_UP)
+        mark_up(l, bit, 0);
+    else if (news == SL_NEWS_RAIL_DOWN)
+        mark_up(l, 0, bit);
+    else if (news == SL_NEWS_LOST)
+        mark_up(l, SL_DELEGATE_FAILED, 0);
+}
+
+static sl_status on_doorbell(void *object, int file) {
+    life *l = object;
+    uint64_t rung;
+    if (read(file, &rung, sizeof rung) < 0) {
+        /* somebody else was quicker: there is nothing to clear, but looking does no harm */
+    }
+    return sl_courier_look(l->courier);
+}
+
+static sl_status on_parent(void *object, int file) {
+    life *l = object;
+    (void)file;
+    l->orphan = 1;
+    sl_loop_stop(l->loop);
+    return SL_OK;
+}
+
+static sl_status on_signal(void *object, const siginfo_t *signal) {
+    life *l = object;
+    if (signal->si_signo == ORPHANED)
+        l->orphan = 1;
+    if (signal->si_signo == ORPHANED || signal->si_signo == SIGTERM)
+        sl_loop_stop(l->loop); /* the others are for the trainer, which then ends us */
+    return SL_OK;
+}
+
+static sl_status map_order(life *l) {
+    struct stat facts;
+    if (fstat(SL_DELEGATE_MEMORY, &facts) != 0 || facts.st_size <= 0)
+        return sl_error(SL_EPEER, "a delegate without shared memory");
+    l->bytes = (size_t)facts.st_size;
+    if (l->bytes < sizeof l->order)
+        return sl_delegate_check(&l->order, l->bytes);
+    void *memory = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, SL_DELEGATE_MEMORY, 0);
+    if (memory == MAP_FAILED)
+        return sl_error_errno(SL_ESYS, "a delegate cannot map %zu bytes", l->bytes);
+    l->shared = memory;
+    memcpy(&l->order, memory, sizeof l->order);
+    SL_TRY(sl_delegate_check(&l->order, l->bytes));
+    return sl_queue_open((sl_queue *)(void *)((char *)memory + SL_DELEGATE_QUEUE),
+                         l->bytes - SL_DELEGATE_QUEUE, &l->queue);
+}
+
+/* A predecessor may have died between finishing a message and ringing this bell. */
+static sl_status map_bell(life *l) {
+    struct stat facts;
+    if (!l->order.sends)
+        return SL_OK;
+    if (fstat(SL_DELEGATE_SETTLED, &facts) != 0 || facts.st_size < (off_t)SL_DELEGATE_PAGE)
+        return sl_error(SL_EPEER, "a delegate without its trainer's bell");
+    void *memory = mmap(NULL, SL_DELEGATE_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, SL_DELEGATE_SETTLED, 0);
+    if (memory == MAP_FAILED)
+        return sl_error_errno(SL_ESYS, "a delegate cannot map its trainer's bell");
+    l->queue.settled = memory;
+    atomic_fetch_add(l->queue.settled, 1);
+    sl_clock_wake(sl_clock_real(), l->queue.settled);
+    return SL_OK;
+}
+
+/* A trainer that died before the signal was asked for shows in getppid. */
+static sl_status watch_parent(life *l) {
+    if (prctl(PR_SET_PDEATHSIG, ORPHANED) != 0)
+        return sl_error_errno(SL_ESYS, "a delegate cannot be told of its trainer's end");
+    l->parent = (int)syscall(SYS_pidfd_open, l->order.parent, 0);
+    if (l->parent < 0 || getppid() != l->order.parent)
+        l->orphan = 1;
+    return l->orphan ? SL_OK : sl_loop_watch(l->loop, l->parent, on_parent, l);
+}
+
+static sl_status watch_signals(life *l) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, ORPHANED);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    signal(SIGPIPE, SIG_IGN);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+        return sl_error_errno(SL_ESYS, "a delegate cannot block its signals");
+    return sl_loop_signals(l->loop, &set, on_signal, l);
+}
+
+static sl_status open_courier(life *l) {
+    const sl_delegate_order *o = &l->order;
+    sl_courier_config config = {.sends = o->sends,
+                                .from = o->from,
+                                .to = o->to,
+                                .number = o->number,
+                                .queue = &l->queue,
+                                .rails = o->rails,
+                                .chunk_bytes = o->chunk_bytes,
+                                .beat = o->beat,
+                                .silence = o->silence,
+                                .outage = o->outage,
+                                .tell = tell,
+                                .object = l};
+    memcpy(config.key, o->key, sizeof config.key);
+    memcpy(config.rail, o->rail, sizeof config.rail);
+    for (int i = 0; i < SL_RAILS_MOST; i++)
+        config.listening[i] = !o->sends && i < o->rails ? SL_DELEGATE_LISTENING + i : -1;
+    SL_TRY(sl_courier_open(l->loop, &config, &l->courier));
+    SL_TRY(sl_loop_watch(l->loop, SL_DELEGATE_DOORBELL, on_doorbell, l));
+    return sl_courier_look(l->courier); /* what an earlier life left to do */
+}
+
+static sl_status live(life *l) {
+    SL_TRY(map_order(l));
+    SL_TRY(map_bell(l));
+    SL_TRY(sl_loop_open(&l->loop));
+    SL_TRY(watch_signals(l));
+    SL_TRY(watch_parent(l));
+    if (l->orphan)
+        return SL_OK;
+    sl_scheduling_obtain((sl_transport_class)l->order.scheduling);
+    mark_up(l, 0, ~0u);
+    SL_TRY(open_courier(l));
+    return sl_loop_run(l->loop);
+}
+
+/* The trainer would have removed these names; nobody else is left who knows them. */
+static void remove_names(const life *l) {
+    for (int i = 0; i < l->order.rails && !l->order.sends; i++)
+        if (l->order.rail[i].kind == SL_RAIL_UNIX)
+            unlink(l->order.rail[i].address);
+}
+
+int sl_delegate_run(void) {
+    life l = {.parent = -1};
+    sl_status status = live(&l);
+    if (status != SL_OK && l.queue.queue) {
+        sl_queue_lose(&l.queue, sl_error_text());
+        tell(&l, SL_NEWS_LOST, -1, l.queue.queue->reason);
+    }
+    int known = l.queue.queue != NULL;
+    if (l.orphan || (known && getppid() != l.order.parent))
+        remove_names(&l);
+    sl_courier_close(l.courier);
+    sl_loop_close(l.loop);
+    return status == SL_OK ? 0 : known ? 1 : 2;
+}

@@ -1,0 +1,70 @@
+/* A delegate: the process that runs one courier for a trainer, so that a slow link never holds the trainer
+ * up. What it shall do stands in an *order* at the front of the memory that it shares with its trainer; the
+ * queue lies behind it. It inherits everything it needs:
+ *
+ *   file 3    the shared memory (a sealed memfd: order, queue)
+ *   file 4    the doorbell (eventfd): the trainer has put a message or freed a place
+ *   file 5    a page with the trainer's bell (futex word): moved after a message has been finished
+ *   file 6..  sockets that listen on the order's rails (a receiving delegate)
+ *
+ * It ends when its trainer does (death signal and pidfd), on SIGTERM, or when its courier fails; a new one
+ * with the same files goes on where it stopped, by the counts of the queue. It says nothing on stderr: its
+ * news go through a ring in the order. */
+#ifndef SL_RUN_TRANSPORT_DELEGATE_H
+#define SL_RUN_TRANSPORT_DELEGATE_H
+
+#include "run/transport/courier.h"
+
+enum { SL_DELEGATE_MEMORY = 3, SL_DELEGATE_DOORBELL = 4, SL_DELEGATE_SETTLED = 5, SL_DELEGATE_LISTENING = 6 };
+
+#define SL_DELEGATE_MAGIC 0x656c65646b6c7331ULL
+#define SL_DELEGATE_VERSION 1u
+#define SL_DELEGATE_QUEUE 16384u /* the queue begins at this byte of the shared memory */
+#define SL_DELEGATE_PAGE 4096u   /* bytes of the page with the bell */
+#define SL_DELEGATE_NEWS 64u
+#define SL_DELEGATE_FAILED (1u << 31) /* in `up`: the queue is lost */
+
+typedef struct sl_delegate_news {
+    int64_t time;
+    int32_t news, rail; /* sl_courier_news */
+    char text[112];
+} sl_delegate_news;
+
+typedef struct sl_delegate_order {
+    /* Constant once the delegate has been started; written by the trainer. */
+    uint64_t magic;
+    uint32_t version;
+    int32_t parent; /* process id of the trainer */
+    int32_t sends, from, to, number, rails;
+    int32_t scheduling; /* sl_transport_class */
+    uint32_t chunk_bytes;
+    uint32_t reserved;
+    int64_t beat, silence, outage;
+    uint8_t key[32];
+    sl_rail_address rail[SL_RAILS_MOST];
+    /* Futex word: bit i is set while rail i is up, SL_DELEGATE_FAILED once the queue is lost. Written by the
+     * delegate, and by the trainer while there is none; read by the trainer. */
+    _Atomic uint32_t up;
+    /* News n lies in place n % SL_DELEGATE_NEWS. `put`: delegate, release; `taken`: trainer, release. What
+     * finds no room is counted and dropped: news must never hold messages up. */
+    _Atomic uint32_t dropped;
+    _Atomic uint64_t put, taken;
+    sl_delegate_news news[SL_DELEGATE_NEWS];
+} sl_delegate_order;
+
+_Static_assert(sizeof(sl_delegate_news) == 128, "shared between processes");
+_Static_assert(sizeof(sl_delegate_order) <= SL_DELEGATE_QUEUE, "the queue lies behind the order");
+
+/** SL_EPEER when the order, copied out of `bytes` of shared memory, cannot be carried out. */
+sl_status sl_delegate_check(const sl_delegate_order *order, size_t bytes);
+
+/** Delegate: adds news, or counts them as dropped. */
+void sl_delegate_tell(sl_delegate_order *order, sl_courier_news news, int rail, const char *text);
+/** Trainer: takes the oldest news; 0: there are none. */
+int sl_delegate_hear(sl_delegate_order *order, sl_delegate_news *news);
+
+/** The whole life of a delegate; the process's exit code: 0 asked to end or trainer gone, 1 failed (the
+ * reason is in the queue), 2 not started as described above. */
+int sl_delegate_run(void);
+
+#endif

@@ -1,0 +1,58 @@
+/* The watcher: the thread of a trainer that starts its delegates, sleeps on their pidfds and replaces the
+ * ones that die, with the same queue, doorbell and sockets. Too many deaths are an error: the queue of the
+ * last one is lost, and every wait on it says so. */
+#ifndef SL_RUN_TRANSPORT_WATCHER_H
+#define SL_RUN_TRANSPORT_WATCHER_H
+
+#include "base/loop.h"
+#include "run/transport/delegates.h"
+#include <pthread.h>
+
+#define SL_WATCHER_NEWS 64
+
+/* Constant after prepare, but for `started`, which the watcher thread writes under the mutex, and `stream`,
+ * which is the compute side's. */
+typedef struct sl_delegate {
+    sl_delegates *all;
+    int peer;
+    int memory, doorbell; /* files; -1: none */
+    int listening[SL_RAILS_MOST];
+    size_t bytes;
+    sl_delegate_order *order;
+    sl_stream stream;
+    sl_started started;
+} sl_delegate;
+
+struct sl_delegates {
+    const sl_delegates_config *config;
+    int count; /* per peer and direction */
+    int rails; /* own, towards other hosts */
+    char address[SL_RAILS_MOST][64];
+    int page; /* file; -1: none */
+    _Atomic uint32_t *settled;
+    int *place; /* [ranks]: how many peers come before; -1: no peer */
+    sl_delegate *delegate;
+    int delegates;
+    /* the watcher's */
+    pthread_t thread;
+    int running;
+    int control; /* eventfd: the thread shall end */
+    sl_loop *loop;
+    sl_time *death; /* ring of the last `deaths_most` times */
+    uint64_t deaths;
+    int deaths_most;
+    /* Futex word, 0: starting, 1: all are started, 2: failed for `reason`. Watcher: seq_cst, after reason. */
+    _Atomic uint32_t phase;
+    char reason[192];
+    pthread_mutex_t mutex; /* guards `started` and the news */
+    sl_transport_news news[SL_WATCHER_NEWS];
+    uint64_t put, taken;
+};
+
+/** Starts the thread and returns when it has started all delegates. SL_ESYS with the reason. */
+sl_status sl_watcher_start(sl_delegates *delegates);
+/** Ends the delegates, then the thread. */
+void sl_watcher_end(sl_delegates *delegates);
+int sl_watcher_next_news(sl_delegates *delegates, sl_transport_news *news);
+
+#endif

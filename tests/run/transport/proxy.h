@@ -1,0 +1,171 @@
+/* A man in the middle: forwards TCP connections to a port of the loopback interface and does on demand what
+ * networks do. A thread of its own; all commands are atomic words. */
+#ifndef SL_TESTS_TRANSPORT_PROXY_H
+#define SL_TESTS_TRANSPORT_PROXY_H
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PROXY_PAIRS 32
+
+enum { PASS, DROP, STALL };                                     /* per direction, while set */
+enum { NOTHING, CLOSE_ALL, FLIP_A_BIT, CUT_IN_MID_FRAME, END }; /* once */
+
+typedef struct proxy {
+    int listening;
+    uint16_t port, target;
+    _Atomic int up, down; /* towards the receiver; back */
+    _Atomic int command;
+    _Atomic uint64_t forwarded; /* bytes towards the receiver */
+    _Atomic uint64_t accepted;  /* connections */
+    uint8_t recorded[4096];     /* the first bytes towards the receiver of the first connection */
+    _Atomic size_t recorded_bytes;
+    int pair[PROXY_PAIRS][2]; /* -1: none */
+    pthread_t thread;
+} proxy;
+
+static inline int proxy_listen(uint16_t *port) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int failed = made < 0 || bind(made, (struct sockaddr *)&at, size) != 0 || listen(made, 64) != 0 ||
+                 getsockname(made, (struct sockaddr *)&at, &size) != 0;
+    assert(!failed);
+    *port = ntohs(at.sin_port);
+    return made;
+}
+
+static inline int connect_to_port(uint16_t port) {
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int yes = 1;
+    setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    if (made >= 0 && connect(made, (struct sockaddr *)&to, sizeof to) != 0) {
+        close(made);
+        made = -1;
+    }
+    return made;
+}
+
+static inline void proxy_close_pair(proxy *p, int i) {
+    close(p->pair[i][0]);
+    close(p->pair[i][1]);
+    p->pair[i][0] = p->pair[i][1] = -1;
+}
+
+static inline void proxy_accept(proxy *p) {
+    int client = accept4(p->listening, NULL, NULL, SOCK_CLOEXEC), server = connect_to_port(p->target);
+    int yes = 1;
+    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    atomic_fetch_add(&p->accepted, 1);
+    for (int i = 0; i < PROXY_PAIRS && server >= 0; i++)
+        if (p->pair[i][0] < 0) {
+            p->pair[i][0] = client;
+            p->pair[i][1] = server;
+            return;
+        }
+    close(client);
+    if (server >= 0)
+        close(server);
+}
+
+static inline int proxy_write(int to, const uint8_t *data, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = send(to, data + done, bytes - done, MSG_NOSIGNAL);
+        if (n <= 0)
+            return -1;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static inline void proxy_record(proxy *p, const uint8_t *data, size_t bytes) {
+    size_t done = atomic_load(&p->recorded_bytes), room = sizeof p->recorded - done;
+    bytes = bytes < room ? bytes : room;
+    memcpy(p->recorded + done, data, bytes);
+    atomic_store(&p->recorded_bytes, done + bytes);
+}
+
+static inline void proxy_forward(proxy *p, int i, int back) {
+    uint8_t data[65536];
+    ssize_t n = recv(p->pair[i][back], data, sizeof data, 0);
+    int expected = back ? -1 : FLIP_A_BIT, cut = CUT_IN_MID_FRAME;
+    if (n <= 0) {
+        proxy_close_pair(p, i);
+        return;
+    }
+    if (atomic_load(back ? &p->down : &p->up) == DROP)
+        return;
+    size_t bytes = (size_t)n;
+    if (!back) {
+        atomic_fetch_add(&p->forwarded, bytes);
+        if (atomic_load(&p->accepted) == 1)
+            proxy_record(p, data, bytes);
+        if (bytes > 1000 && atomic_compare_exchange_strong(&p->command, &expected, NOTHING))
+            data[bytes / 2] ^= 8;
+        if (bytes > 1000 && atomic_compare_exchange_strong(&p->command, &cut, NOTHING)) {
+            proxy_write(p->pair[i][1], data, bytes / 2);
+            proxy_close_pair(p, i);
+            return;
+        }
+    }
+    if (proxy_write(p->pair[i][1 - back], data, bytes) != 0)
+        proxy_close_pair(p, i);
+}
+
+static inline void *proxy_run(void *object) {
+    proxy *p = object;
+    for (;;) {
+        struct pollfd polled[1 + 2 * PROXY_PAIRS] = {{.fd = p->listening, .events = POLLIN}};
+        int expected = CLOSE_ALL;
+        if (atomic_load(&p->command) == END)
+            return NULL;
+        if (atomic_compare_exchange_strong(&p->command, &expected, NOTHING))
+            for (int i = 0; i < PROXY_PAIRS; i++)
+                if (p->pair[i][0] >= 0)
+                    proxy_close_pair(p, i);
+        for (int i = 0; i < PROXY_PAIRS; i++)
+            for (int back = 0; back < 2; back++)
+                polled[1 + 2 * i + back] = (struct pollfd){
+                    .fd = atomic_load(back ? &p->down : &p->up) == STALL ? -1 : p->pair[i][back],
+                    .events = POLLIN};
+        poll(polled, 1 + 2 * PROXY_PAIRS, 2);
+        for (int i = 0; i < PROXY_PAIRS; i++)
+            for (int back = 0; back < 2; back++)
+                if (polled[1 + 2 * i + back].fd >= 0 && polled[1 + 2 * i + back].revents &&
+                    p->pair[i][0] >= 0)
+                    proxy_forward(p, i, back);
+        if (polled[0].revents)
+            proxy_accept(p);
+    }
+}
+
+static inline void proxy_start(proxy *p, uint16_t target) {
+    memset(p, 0, sizeof *p);
+    memset(p->pair, -1, sizeof p->pair);
+    p->listening = proxy_listen(&p->port);
+    p->target = target;
+    int failed = pthread_create(&p->thread, NULL, proxy_run, p);
+    assert(!failed);
+}
+
+static inline void proxy_end(proxy *p) {
+    atomic_store(&p->command, END);
+    pthread_join(p->thread, NULL);
+    for (int i = 0; i < PROXY_PAIRS; i++)
+        if (p->pair[i][0] >= 0)
+            proxy_close_pair(p, i);
+    close(p->listening);
+}
+
+#endif
