@@ -3,7 +3,7 @@
 #include "plan/lower/post.h"
 #include "plan/pipeline/csv.h"
 #include "plan/timing/replay.h"
-#include "run/train/state.h"
+#include "run/train/path.h"
 
 #include <string.h>
 #include <sys/random.h>
@@ -76,9 +76,14 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const sl_pl
                                   .ranks = t->ranks,
                                   .clock = t->clock,
                                   .directory = place->temporary,
-                                  .starter = place->starter,
                                   .message_bytes = message_bytes,
                                   .wire = t->run->wire,
+                                  .starter = place->starter,
+                                  .rails = (const char *const *)t->run->network.rail,
+                                  .rail_count = t->run->network.rails,
+                                  .rail_beat = sl_from_ms(t->run->network.beat_ms),
+                                  .rail_silence = sl_from_ms(t->run->network.silence_ms),
+                                  .outage = sl_from_ms(1e3 * t->run->network.outage_s),
                                   .slots = 2 * messages};
     char *peers = NULL;
     int socket = -1;
@@ -133,6 +138,8 @@ static sl_status open_rank0(sl_trainer *t, const sl_place *place) {
                                    .hold = t->run->adaptation.hold,
                                    .dwell = t->run->adaptation.dwell,
                                    .gain = t->run->adaptation.gain,
+                                   .delegation = (sl_delegation)t->run->transport,
+                                   .queues = t->run->network.queues,
                                    .frozen = !t->run->adapt,
                                    .swap_cost = FIRST_SWAP};
     return sl_adaptation_open(&config, &t->problem, &t->plan, &t->adaptation);
@@ -221,6 +228,7 @@ static sl_status open_engine(sl_trainer *t) {
     for (int i = 0; i < t->run->faults; i++)
         config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->problem.microbatches *
                            (t->problem.stages / t->ranks);
+    config.patience += sl_from_ms(1e3 * t->run->network.outage_s); /* the transport says it first */
     sl_status status = sl_engine_open(&config, &t->engine);
     sl_free(stage);
     return status;
@@ -240,7 +248,9 @@ static sl_status open_all(sl_trainer *t, const sl_place *place, sl_binding_sizes
     SL_TRY(sl_alloc(&t->saved, (size_t)t->problem.stages, sizeof *t->saved));
     snprintf(t->schedule, sizeof t->schedule, "%s", t->plan.schedule);
     SL_TRY(open_rank0(t, place));
-    return sl_trainer_run_order(t, &t->plan.order);
+    SL_TRY(sl_trainer_run_order(t, &t->plan.order));
+    int delegates = t->run->network.queues > 0 ? t->run->network.queues : 1;
+    return t->run->transport == SL_RUN_DELEGATED ? sl_path_change(t, delegates) : SL_OK;
 }
 
 sl_status sl_trainer_open(sl_trainer *t, const sl_place *place) {

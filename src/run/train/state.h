@@ -26,8 +26,10 @@ typedef struct sl_trainer {
     int running;
     /* [stages] what the engine holds ops to in this iteration: the problem's times, slowed down */
     sl_time *paced[SL_OP_KINDS], *saved;
-    char *shared;       /* [ranks] nonzero: the emulated link to this rank shares its wire with others */
-    sl_record *records; /* of this rank, one iteration */
+    int delegates;        /* that carry the messages of a link and direction; 0: the ranks do */
+    sl_time path_cost;    /* what the last change of path took */
+    sl_time path_settled; /* when it was complete */
+    sl_record *records;   /* of this rank, one iteration */
     size_t record_capacity;
     long ops, overruns;
 

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "plan/timing/profile.h"
 #include "run/train/exchange.h"
+#include "run/train/path.h"
 #include "run/train/state.h"
 
 #include <math.h>
@@ -238,6 +239,13 @@ static sl_status judge(sl_trainer *t, int iteration, sl_time begin, const report
 
 /* ---- swapping, on every rank ---- */
 
+/* Delegates come and go before the schedule changes, so that the swap's cost is the swap's. */
+static sl_status exchange_path(sl_trainer *t, const sl_decision *d) {
+    int delegates = t->rank == 0 ? d->delegates : 0;
+    SL_TRY(sl_group_broadcast(t->group, 0, &delegates, sizeof delegates));
+    return sl_path_change(t, delegates);
+}
+
 static sl_status exchange_swap(sl_trainer *t, const sl_decision *d) {
     int swaps = t->rank == 0 && d->verdict != SL_VERDICT_KEEP;
     SL_TRY(sl_group_broadcast(t->group, 0, &swaps, sizeof swaps));
@@ -280,6 +288,8 @@ static sl_status one_iteration(sl_trainer *t, int iteration, report *reports) {
     SL_TRY(gather_records(t, &mine, reports, &count));
     if (t->rank == 0)
         SL_TRY(judge(t, iteration, begin, reports, count, &decision));
+    SL_TRY(sl_path_news(t, iteration));
+    SL_TRY(exchange_path(t, &decision));
     SL_TRY(exchange_swap(t, &decision));
     int every = t->run->validate_every;
     if (every > 0 && (iteration + 1) % every == 0 && iteration + 1 < t->run->iterations)
