@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const phase_names[SL_PHASES] = {"healthy", "slow, not adapted", "adapted",
-                                                   "relieved, still adapted", "relieved"};
-static const char *const phase_keys[SL_PHASES] = {"healthy", "slow", "adapted", "between", "relieved"};
+static const char *const phase_names[SL_PHASES] = {"healthy", "slow, not adapted",       "slow, delegated",
+                                                   "adapted", "relieved, still adapted", "relieved"};
+static const char *const phase_keys[SL_PHASES] = {"healthy", "slow",    "delegated",
+                                                  "adapted", "between", "relieved"};
 
 /* What the table needs of one iteration. */
 typedef struct row {
@@ -117,12 +118,12 @@ static json_t *links_of(const sl_problem *measured) {
 }
 
 static sl_status write_metrics(sl_journal *j, const sl_iteration *it) {
-    json_t *line =
-        json_pack("{s:i, s:f, s:f, s:o, s:s, s:f, s:s, s:b, s:o}", "iteration", it->iteration, "loss",
-                  it->loss, "time_ms", sl_to_ms(it->time), "predicted_ms",
-                  it->predicted < 0 ? json_null() : json_real(sl_to_ms(it->predicted)), "schedule",
-                  it->schedule, "tokens_per_s", it->period > 0 ? j->tokens / ((double)it->period / 1e9) : 0.0,
-                  "phase", phase_keys[it->phase], "late", it->late, "links", links_of(it->measured));
+    json_t *line = json_pack("{s:i, s:f, s:f, s:o, s:s, s:i, s:f, s:s, s:b, s:o}", "iteration", it->iteration,
+                             "loss", it->loss, "time_ms", sl_to_ms(it->time), "predicted_ms",
+                             it->predicted < 0 ? json_null() : json_real(sl_to_ms(it->predicted)), "schedule",
+                             it->schedule, "delegates", it->delegates, "tokens_per_s",
+                             it->period > 0 ? j->tokens / ((double)it->period / 1e9) : 0.0, "phase",
+                             phase_keys[it->phase], "late", it->late, "links", links_of(it->measured));
     if (line && !isnan(it->validation))
         json_object_set_new(line, "validation_loss", json_real(it->validation));
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
@@ -290,6 +291,7 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
     put_real(o, "validation_loss", s->validation);
     put_real(o, "byte_entropy", s->byte_entropy);
     put_real(o, "swap_ms", s->swap_cost < 0 ? NAN : sl_to_ms(s->swap_cost));
+    put_real(o, "path_change_ms", s->path_cost < 0 ? NAN : sl_to_ms(s->path_cost));
     json_t *arrival = json_object();
     static const struct {
         const char *key;

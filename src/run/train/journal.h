@@ -11,11 +11,12 @@
 
 /* What an iteration tells about adapting. */
 typedef enum sl_phase {
-    SL_PHASE_HEALTHY,  /* first schedule, no trouble yet */
-    SL_PHASE_SLOW,     /* trouble, first schedule still */
-    SL_PHASE_ADAPTED,  /* trouble, another schedule */
-    SL_PHASE_BETWEEN,  /* another schedule, no trouble: relief was not yet acted upon */
-    SL_PHASE_RELIEVED, /* first schedule, after trouble */
+    SL_PHASE_HEALTHY,   /* first schedule, no trouble yet */
+    SL_PHASE_SLOW,      /* trouble, first schedule still */
+    SL_PHASE_DELEGATED, /* trouble, first schedule still, but delegates carry the messages by now */
+    SL_PHASE_ADAPTED,   /* trouble, another schedule */
+    SL_PHASE_BETWEEN,   /* another schedule, no trouble: relief was not yet acted upon */
+    SL_PHASE_RELIEVED,  /* first schedule, after trouble */
     SL_PHASES
 } sl_phase;
 
@@ -26,6 +27,7 @@ typedef struct sl_iteration {
     sl_time period;          /* to the next iteration's begin, bookkeeping and swaps included */
     sl_time predicted;       /* of `time`, made before the iteration; -1: nothing was known yet */
     const char *schedule;
+    int delegates; /* per link and direction; 0: the ranks carry the messages */
     sl_phase phase;
     int late;      /* an arrival was over 1 ms late: left out of medians of prediction */
     sl_time begin; /* since the run's start */
@@ -52,6 +54,7 @@ typedef struct sl_summary {
     long ops, overruns;
     int swaps;
     sl_time swap_cost; /* median; -1: none */
+    sl_time path_cost; /* of the last change between ranks and delegates; -1: none */
     double seconds;
     long memory_peak; /* largest over ranks, bytes */
 } sl_summary;

@@ -141,6 +141,8 @@ static sl_phase phase_of(sl_trainer *t, const sl_decision *d) {
     t->troubled_before |= d->troubled;
     if (d->adapted)
         return d->troubled ? SL_PHASE_ADAPTED : SL_PHASE_BETWEEN;
+    if (d->troubled && t->delegates && t->run->transport == SL_RUN_AUTO)
+        return SL_PHASE_DELEGATED;
     return d->troubled ? SL_PHASE_SLOW : t->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
 }
 
@@ -223,6 +225,7 @@ static sl_status judge(sl_trainer *t, int iteration, sl_time begin, const report
                        .time = end - begin,
                        .predicted = known ? expected + tail : -1,
                        .schedule = t->schedule,
+                       .delegates = t->delegates,
                        .phase = phase_of(t, d),
                        .late = worst > LATE,
                        .begin = begin - t->started,
@@ -276,8 +279,8 @@ static sl_status one_iteration(sl_trainer *t, int iteration, report *reports) {
     sl_decision decision = {0};
     report mine;
     int count = 0;
-    int suspect =
-        t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
+    int suspect = t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_DELEGATED ||
+                  t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
     SL_TRY(sl_exchange_clocks(t->group, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
     if (t->rank == 0) {
@@ -339,6 +342,7 @@ static sl_status finish(sl_trainer *t) {
     SL_TRY(status);
     if (t->rank != 0)
         return SL_OK;
+    s.path_cost = t->path_settled > 0 ? t->path_cost : -1;
     s.swap_cost = t->swaps ? median_time(t->swap_cost, t->swaps < 64 ? t->swaps : 64) : -1;
     s.seconds = (double)(sl_clock_now(t->clock) - t->started) / 1e9;
     sl_event event = {.kind = SL_EVENT_END,
