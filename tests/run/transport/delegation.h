@@ -23,6 +23,7 @@
 typedef struct meeting {
     _Atomic uint32_t arrived[64]; /* a futex word for each barrier in turn */
     char block[RANKS_MOST * BLOCK_MOST];
+    sl_transport_address address[RANKS_MOST];
     _Atomic uint32_t sending; /* ranks that have begun to exchange messages */
     _Atomic int pid[RANKS_MOST][PIDS_MOST];
     _Atomic uint64_t kills, slowest; /* ns from a kill to the successor's start */
@@ -37,6 +38,7 @@ typedef struct trial {
     size_t largest;
     int kills; /* by each rank, of its own delegates */
     int swaps; /* between the paths */
+    int hosts; /* every rank counts as another host: two TCP rails on the loopback interface */
 } trial;
 
 /* What the teardown ends and removes when a test failed. */
@@ -95,6 +97,25 @@ static inline sl_transport_config config_of(const trial *w, int rank, const sl_t
                                  .deaths_most = 100000};
 }
 
+/* Collective. */
+static inline sl_transport *open_transport(const trial *w, int rank, const sl_transport_starter *starter) {
+    static const char *const rails[] = {"127.0.0.1", "127.0.0.2"};
+    sl_transport_config config = config_of(w, rank, starter);
+    sl_transport *t;
+    int socket = -1;
+    if (w->hosts) {
+        sl_transport_address *own = &w->met->address[rank];
+        MUST(sl_transport_listen("127.0.0.1", own, &socket) == SL_OK);
+        snprintf(own->host, sizeof own->host, "host-%d", rank);
+        meet(w, 10);
+        config.addresses = w->met->address;
+        config.rails = rails;
+        config.rail_count = 2;
+    }
+    MUST(sl_transport_open(&config, socket, 20 * SL_SECOND, &t) == SL_OK);
+    return t;
+}
+
 /* Collective: the delegates of all ranks, ready to be used. */
 static inline sl_status start_delegates(const trial *w, int rank, sl_transport *t, int barrier,
                                         sl_time timeout) {
@@ -119,12 +140,35 @@ static inline size_t size_of(const trial *w, int from, int to, uint32_t iteratio
     return (size_t)(random_next(&state) % ((r >> 8) % 4 ? 5000 : w->largest)) + 1;
 }
 
+/* Half of an iteration's sends by name, in the order in which they were handed over, the others as they come,
+ * whichever peer they went to. */
+static inline void wait_for_sent(const trial *w, int rank, sl_transport *t, uint32_t k, sl_time deadline) {
+    sl_message_name left[RANKS_MOST * 32];
+    int count = 0;
+    sl_sent sent;
+    for (int peer = 0; peer < w->ranks; peer++)
+        for (uint32_t i = 0; i < (uint32_t)w->messages && peer != rank; i++) {
+            if (i % 2) {
+                left[count++] = (sl_message_name){.peer = peer, .iteration = k, .index = i};
+                continue;
+            }
+            MUST(sl_transport_wait_sent(t, peer, k, i, deadline, &sent) == SL_OK);
+            MUST(sent.arrive >= sent.due && sent.due >= sent.end && sent.end >= sent.start);
+        }
+    while (count > 0) {
+        int which, some = count < SL_ANY_SENT ? count : SL_ANY_SENT;
+        sl_message_name *names = left + count - some;
+        MUST(sl_transport_wait_any_sent(t, names, some, deadline, &which, &sent) == SL_OK);
+        MUST(which >= 0 && which < some && sent.arrive >= sent.due);
+        names[which] = left[--count];
+    }
+}
+
 /* One iteration of everybody with everybody, waited for in a random order; every byte is checked. */
 static inline void exchange(const trial *w, int rank, sl_transport *t, uint32_t k, uint8_t *in,
                             uint8_t *out) {
     sl_time deadline = sl_clock_now(sl_clock_real()) + 120 * SL_SECOND, arrived;
     uint64_t random = w->seed + k * 31 + (uint64_t)rank;
-    sl_sent sent;
     uint32_t messages = (uint32_t)w->messages;
     size_t most = w->largest;
     for (int peer = 0; peer < w->ranks; peer++)
@@ -150,12 +194,8 @@ static inline void exchange(const trial *w, int rank, sl_transport *t, uint32_t 
             MUST(is_filled(in + ((size_t)peer * messages + i) * most, size_of(w, peer, rank, k, i), peer,
                            rank, k, i));
         }
-        for (uint32_t n = 0; n < messages && peer != rank; n++) {
-            uint32_t i = (first + n) % messages;
-            MUST(sl_transport_wait_sent(t, peer, k, i, deadline, &sent) == SL_OK);
-            MUST(sent.arrive >= sent.due && sent.due >= sent.end && sent.end >= sent.start);
-        }
     }
+    wait_for_sent(w, rank, t, k, deadline);
 }
 
 /* ---- killing ---- */
@@ -201,12 +241,10 @@ static inline void *kill_delegates(void *object) {
 static inline void run_rank(const trial *w, int rank) {
     sl_launch_delegates launch = {.program = (char *)(uintptr_t)SL_DELEGATE};
     sl_transport_starter starter = sl_launch_delegate_starter(&launch);
-    sl_transport_config config = config_of(w, rank, &starter);
     size_t bytes = (size_t)w->ranks * (size_t)w->messages * w->largest;
     uint8_t *in = malloc(bytes), *out = malloc(bytes);
-    sl_transport *t;
     MUST(in && out);
-    MUST(sl_transport_open(&config, -1, 20 * SL_SECOND, &t) == SL_OK);
+    sl_transport *t = open_transport(w, rank, &starter);
     exchange(w, rank, t, 0, in, out); /* the direct path first */
     MUST(start_delegates(w, rank, t, 0, 20 * SL_SECOND) == SL_OK);
     MUST(sl_transport_use(t, SL_PATH_DELEGATED) == SL_OK);
@@ -299,9 +337,10 @@ static inline void run_ranks(const trial *w, void (*body)(const trial *, int)) {
     assert_int_equal(orphans, 0); /* each rank has ended its delegates */
 }
 
-static inline void messages_survive_kills(int ranks, int count, int iterations, int messages, size_t largest,
-                                          int kills) {
+static inline void messages_survive_kills(int hosts, int ranks, int count, int iterations, int messages,
+                                          size_t largest, int kills) {
     trial w = {.seed = seed_of_the_run(),
+               .hosts = hosts,
                .ranks = ranks,
                .count = count,
                .iterations = iterations,

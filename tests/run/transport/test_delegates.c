@@ -1,10 +1,10 @@
 /* Ranks as processes with real delegates. */
 #include "run/transport/delegation.h"
 
-static void every_byte_is_right_on_both_paths_with_swaps(void **state) {
-    (void)state;
+static void swap_paths(int hosts) {
     for (int count = 1; count <= 3; count += 2) {
         trial w = {.seed = seed_of_the_run(),
+                   .hosts = hosts,
                    .ranks = 3,
                    .count = count,
                    .iterations = 30,
@@ -18,9 +18,24 @@ static void every_byte_is_right_on_both_paths_with_swaps(void **state) {
     }
 }
 
+static void every_byte_is_right_on_both_paths_with_swaps(void **state) {
+    (void)state;
+    swap_paths(0);
+}
+
+static void between_hosts_they_take_two_rails(void **state) {
+    (void)state;
+    swap_paths(1);
+}
+
 static void killed_delegates_lose_and_double_nothing(void **state) {
     (void)state;
-    messages_survive_kills(2, 2, 40, 8, 400000, 20);
+    messages_survive_kills(0, 2, 2, 40, 8, 400000, 20);
+}
+
+static void nor_do_they_between_hosts(void **state) {
+    (void)state;
+    messages_survive_kills(1, 2, 2, 40, 8, 400000, 20);
 }
 
 /* ---- a trainer that is killed ---- */
@@ -213,6 +228,8 @@ int main(void) {
         cmocka_unit_test_teardown(ranks_that_prepared_differently_are_told, clear_up),
         cmocka_unit_test_teardown(an_abort_ends_waits_on_delegates, clear_up),
         cmocka_unit_test_teardown(every_byte_is_right_on_both_paths_with_swaps, clear_up),
+        cmocka_unit_test_teardown(between_hosts_they_take_two_rails, clear_up),
+        cmocka_unit_test_teardown(nor_do_they_between_hosts, clear_up),
         cmocka_unit_test_teardown(killed_delegates_lose_and_double_nothing, clear_up),
         cmocka_unit_test_teardown(a_killed_trainer_takes_its_delegates_and_sockets_along, clear_up),
     };
