@@ -30,7 +30,9 @@ typedef enum slackline_kind {
     SLACKLINE_W,      /* backward for the weights */
     SLACKLINE_B,      /* full backward */
     SLACKLINE_GATHER, /* collectives of a stage over its replicas: in timelines only */
-    SLACKLINE_REDUCE
+    SLACKLINE_REDUCE,
+    SLACKLINE_OFFLOAD, /* moves to host memory and back: in timelines only */
+    SLACKLINE_FETCH
 } slackline_kind;
 
 typedef enum slackline_regime {
