@@ -15,6 +15,7 @@ struct sl_offload {
     int32_t *row;         /* [stages] place of a stage of this rank among its stages */
     stay *stay;           /* [rows][microbatches][from F, from I] */
     sl_time *start;       /* [steps + 1] if the rank never waited */
+    double *coming;       /* [steps + 1] most that this step or a later one takes */
     sl_time *end;         /* [moves] as expected */
     int32_t *held, *away; /* stays that have begun: on the device, never moved; on the host. By `until`,
                              ascending */
@@ -27,6 +28,8 @@ typedef struct pass {
     double limit, used; /* of the device, all steps and moves so far done */
     int host_limit, hosted;
     int held, away;
+    double pinned;   /* fetched ahead of their op: these stay */
+    int32_t last;    /* the latest step that one of them was fetched for */
     int32_t settled; /* moves up to this one have ended, whatever happens */
     sl_time now;     /* expected start of the present block */
     sl_time lag;     /* what the rank has waited for moves so far */
@@ -137,12 +140,16 @@ static int may_swap(const pass *p, int32_t bound) {
 static int bring(pass *p, int32_t i, double need, int forced) {
     int32_t index = p->state->away[0], until = at(p, index)->until;
     double size = size_of(p, index);
+    if (!forced && p->pinned + size + p->state->coming[i] > p->limit)
+        return 0; /* steps until then could not be given room */
     while (p->used + need + size > p->limit && make_room(p, until))
         continue;
     if (p->used + need + size > p->limit && !forced && (p->used + size > p->limit || !may_swap(p, until)))
         return 0;
     p->fits &= p->used + size <= p->limit;
     at(p, index)->fetch = p->mine->moves;
+    p->pinned += size;
+    p->last = until > p->last ? until : p->last;
     add_move(p, index, SL_FETCH, i - 1, until, p->now);
     take_out(p->state->away, &p->away, 0);
     return 1;
@@ -212,13 +219,16 @@ static void run_block(pass *p, int32_t i, int steps) {
         if ((!forced && !is_urgent(p, need, p->now + length)) || !bring(p, i, need, forced))
             break;
     }
-    while (need > 0 && p->used + need > p->limit && make_room(p, i + steps - 1))
+    int32_t block = i + steps - 1, later = p->last > block ? p->last : block;
+    while (need > 0 && p->used + need > p->limit && (make_room(p, later) || make_room(p, block)))
         continue;
     p->fits &= need <= 0 || p->used + need <= p->limit;
     for (int k = 0; k < steps; k++) {
         int32_t index = index_of(p, &p->mine->step[i + k].op, 0);
-        if (index >= 0)
-            wait_for(p, i, at(p, index)->fetch);
+        if (index < 0 || at(p, index)->fetch < 0)
+            continue;
+        wait_for(p, i, at(p, index)->fetch);
+        p->pinned -= size_of(p, index);
     }
     if (need > 0)
         wait_for(p, i, awaited(p, need));
@@ -260,6 +270,14 @@ static void look_through(const pass *p) {
                       : sl_problem_op_time(p->problem, &step->op);
     }
     p->state->start[p->mine->steps] = now;
+    p->state->coming[p->mine->steps] = 0;
+    for (int32_t i = p->mine->steps - 1; i >= 0; i--) {
+        int first = i == 0 || !p->mine->step[i - 1].op.paired;
+        double need = 0, net;
+        if (first)
+            memory_of(p, i, p->mine->step[i].op.paired ? 2 : 1, &need, &net);
+        p->state->coming[i] = need > p->state->coming[i + 1] ? need : p->state->coming[i + 1];
+    }
 }
 
 int sl_offload_rank(const sl_problem *problem, sl_program *program, int rank) {
@@ -292,6 +310,7 @@ static sl_status make_state(const sl_problem *p, int rank, sl_rank_program *mine
         state->row[stage] = sl_problem_rank(p, stage) == rank ? rows++ : 0;
     SL_TRY(sl_alloc(&state->stay, 2 * (size_t)rows * (size_t)p->microbatches, sizeof *state->stay));
     SL_TRY(sl_alloc(&state->start, (size_t)mine->steps + 1, sizeof *state->start));
+    SL_TRY(sl_alloc(&state->coming, (size_t)mine->steps + 1, sizeof *state->coming));
     SL_TRY(sl_alloc(&state->end, 4 * most + 1, sizeof *state->end));
     SL_TRY(sl_alloc(&state->held, 2 * most + 1, sizeof *state->held));
     return sl_alloc(&state->away, 2 * most + 1, sizeof *state->away);
@@ -315,6 +334,7 @@ void sl_offload_free(sl_rank_program *mine) {
     sl_free(state->stay);
     sl_free(state->start);
     sl_free(state->end);
+    sl_free(state->coming);
     sl_free(state->held);
     sl_free(state->away);
     sl_free(state);
