@@ -53,7 +53,7 @@ typedef struct sl_summary {
     int swaps;
     sl_time swap_cost; /* median; -1: none */
     double seconds;
-    long memory_peak; /* largest over ranks, bytes */
+    long memory_peak, host_peak, moves; /* largest over ranks, bytes */
 } sl_summary;
 
 /** Writes the files of the end and prints the table to `out`. */

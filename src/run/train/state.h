@@ -29,7 +29,7 @@ typedef struct sl_trainer {
     char *shared;       /* [ranks] nonzero: the emulated link to this rank shares its wire with others */
     sl_record *records; /* of this rank, one iteration */
     size_t record_capacity;
-    long ops, overruns;
+    long ops, moves, overruns;
 
     sl_journal *journal;
     sl_adaptation *adaptation;
