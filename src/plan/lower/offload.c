@@ -201,7 +201,7 @@ static void memory_of(const pass *p, int32_t i, int steps, double *need, double 
 static void wait_for(pass *p, int32_t i, int32_t move) {
     if (move <= p->settled)
         return;
-    p->mine->step[i].move = p->settled = move;
+    p->mine->awaited[i] = p->settled = move;
     if (p->mine->move[move].kind == SL_OFFLOAD)
         p->mine->move[move].before = i;
     sl_time late = larger(p->state->end[move] - p->now, 0);
@@ -257,7 +257,7 @@ static void look_through(const pass *p) {
     for (int32_t i = 0; i < p->mine->steps; i++) {
         sl_step *step = &p->mine->step[i];
         int32_t before = index_of(p, &step->op, 0), behind = index_of(p, &step->op, 1);
-        step->move = -1;
+        p->mine->awaited[i] = -1;
         if (behind >= 0)
             *at(p, behind) = (stay){.from = i, .fetch = -1};
         if (before >= 0)
@@ -305,6 +305,7 @@ static sl_status make_state(const sl_problem *p, int rank, sl_rank_program *mine
     SL_TRY(sl_alloc(&mine->offload, 1, sizeof *mine->offload));
     struct sl_offload *state = mine->offload;
     SL_TRY(sl_alloc(&mine->move, 4 * most + 1, sizeof *mine->move));
+    SL_TRY(sl_alloc(&mine->awaited, (size_t)mine->steps, sizeof *mine->awaited));
     SL_TRY(sl_alloc(&state->row, (size_t)p->stages, sizeof *state->row));
     for (int stage = 0; stage < p->stages; stage++)
         state->row[stage] = sl_problem_rank(p, stage) == rank ? rows++ : 0;
@@ -327,7 +328,9 @@ sl_status sl_offload_make(const sl_problem *problem, sl_program *program) {
 void sl_offload_free(sl_rank_program *mine) {
     struct sl_offload *state = mine->offload;
     sl_free(mine->move);
+    sl_free(mine->awaited);
     mine->move = NULL;
+    mine->awaited = NULL;
     if (!state)
         return;
     sl_free(state->row);

@@ -71,7 +71,7 @@ static sl_status make_steps(const sl_problem *p, const sl_order *order, sl_progr
         mine->steps = order->count[rank];
         for (int i = 0; i < mine->steps; i++) {
             const sl_op *op = &order->ops[rank][i];
-            mine->step[i] = (sl_step){.op = *op, .after = -1, .receive = -1, .send = -1, .move = -1};
+            mine->step[i] = (sl_step){.op = *op, .after = -1, .receive = -1, .send = -1};
             int stage = next_stage(p, op);
             messages += stage >= 0 && sl_problem_rank(p, stage) != rank;
         }

@@ -43,7 +43,6 @@ typedef struct sl_step {
         after; /* local step that must be done before (same rank data dependency), always smaller; -1: none */
     int32_t receive; /* message that it consumes; -1: none */
     int32_t send;    /* message that it makes; -1: none */
-    int32_t move; /* move of its rank that must have ended before, and with it all earlier ones; -1: none */
 } sl_step;
 
 /* What F keeps for I and W of the same microbatch: taken at the start of step `acquire`, free after step
@@ -64,6 +63,8 @@ typedef struct sl_rank_program {
     int moves;
     sl_move *move; /* in the order in which the rank's copy engine makes them; room: 4 * lifetimes. NULL where
                       the problem has no host memory */
+    int32_t *awaited; /* [steps] move that must have ended before a step starts, and with it all earlier ones;
+                         -1: none. NULL as above */
     struct sl_offload *offload; /* state of sl_offload_rank */
 } sl_rank_program;
 

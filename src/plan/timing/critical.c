@@ -207,8 +207,9 @@ static int32_t before_op(const walk *w, int32_t span) {
         found = preferred(w, found, input_of(w, &step[i], start));
     for (int i = 1; i <= place && i <= 2 && (i == 1 || step[-2].op.paired); i++)
         found = preferred(w, found, held_by(w, &step[-i], start));
-    if (found == NONE && step->move >= 0) {
-        int32_t entry = move_entry(w, w->t->span[span].rank, step->move);
+    const int32_t *awaited = w->program->rank[w->t->span[span].rank].awaited;
+    if (found == NONE && awaited && awaited[place] >= 0) {
+        int32_t entry = move_entry(w, w->t->span[span].rank, awaited[place]);
         if (w->t->collective[entry - w->t->spans].end == start)
             return entry;
     }

@@ -135,8 +135,8 @@ static int start_block(sl_replayer *r, int rank, sl_time *end) {
     sl_time start = r->free[rank];
     if (!take_input(r, step, &start))
         return 0;
-    if (r->moving && step->move >= 0) { /* a pair's lie on its first step */
-        sl_time moved = move_until(r, rank, step->move);
+    if (r->moving) { /* a pair's lie on its first step */
+        sl_time moved = move_until(r, rank, r->program->rank[rank].awaited[i]);
         start = moved > start ? moved : start;
     }
     if (!step->op.paired) {
