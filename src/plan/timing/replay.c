@@ -128,14 +128,14 @@ static sl_time move_until(sl_replayer *r, int rank, int32_t last) {
 }
 
 /* Starts the rank's next step, with the one that is paired with it. Returns how many steps, 0 when it waits
- * for a message that has not been sent. */
-static int start_block(sl_replayer *r, int rank, sl_time *end) {
+ * for a message that has not been sent. `moving` is a constant, so that replays without moves pay nothing. */
+static inline int start_block(sl_replayer *r, int rank, int moving, sl_time *end) {
     int32_t i = r->next[rank];
     const sl_step *step = &r->program->rank[rank].step[i];
     sl_time start = r->free[rank];
     if (!take_input(r, step, &start))
         return 0;
-    if (r->moving) { /* a pair's lie on its first step */
+    if (moving) { /* a pair's lie on its first step */
         sl_time moved = move_until(r, rank, r->program->rank[rank].awaited[i]);
         start = moved > start ? moved : start;
     }
@@ -167,10 +167,10 @@ static void end_block(sl_replayer *r, int rank, int steps, sl_time end) {
 /* ---- every link its own wire: a rank's ops end in sequence, so its messages reach a wire in the order first
  * come, first served, and ranks may run far ahead of each other ---- */
 
-static void run_rank(sl_replayer *r, int rank) {
+static inline void run_rank(sl_replayer *r, int rank, int moving) {
     sl_time end;
     int steps;
-    while (r->next[rank] < r->program->rank[rank].steps && (steps = start_block(r, rank, &end)) > 0)
+    while (r->next[rank] < r->program->rank[rank].steps && (steps = start_block(r, rank, moving, &end)) > 0)
         end_block(r, rank, steps, end);
 }
 
@@ -180,7 +180,10 @@ static void run_apart(sl_replayer *r) {
     while (r->depth > 0) {
         int32_t rank = r->stack[--r->depth];
         r->on_stack[rank] = 0;
-        run_rank(r, rank);
+        if (r->moving)
+            run_rank(r, rank, 1);
+        else
+            run_rank(r, rank, 0);
     }
 }
 
@@ -222,7 +225,7 @@ static void start_ranks(sl_replayer *r) {
         r->on_stack[rank] = 0;
         if (r->running[rank] || r->next[rank] >= r->program->rank[rank].steps)
             continue;
-        if ((steps = start_block(r, rank, &end)) == 0)
+        if ((steps = start_block(r, rank, r->moving, &end)) == 0)
             continue;
         const sl_op *op = &r->program->rank[rank].step[r->next[rank]].op;
         r->running[rank] = (unsigned char)steps;
