@@ -14,7 +14,7 @@ if not os.path.exists(os.path.join(build, "slackline-worker")):
     sys.exit(77)
 
 RUN = """
-model: {kind: gpt2, layers: 3, width: 64, heads: 4, context: 64}
+model: {kind: gpt2, layers: 6, width: 64, heads: 4, context: 64}
 data: {files: ["%s/docs/*.md", "%s/src/plan/*/*.c"], seed: 5}
 parallel: {pipeline: 3}
 batch: {microbatches: 8, size: 2}
@@ -65,6 +65,7 @@ with tempfile.TemporaryDirectory() as folder:
         "adaptra": ["schedule=adaptra"],
         "paced": ["device.pace_ms={F: 4, I: 4, W: 4}", "device.offload_ms=1"],
         "slow moves": ["device.pace_ms={F: 2, I: 2, W: 2}", "device.offload_ms=5"],
+        "two stages a rank": ["parallel.placement=loop"],
         "in order": ["communication=inorder", "device.pace_ms={F: 2, I: 2, W: 2}", "device.offload_ms=1"],
     }.items():
         result, summary = train(folder, name, *tight, *settings)
