@@ -6,6 +6,7 @@
 #include "plan/family/family.h"
 #include "plan/lower/offload.h"
 #include "plan/timing/critical.h"
+#include "plan/timing/profile.h"
 #include "plan/timing/replay.h"
 
 #include <stdlib.h>
@@ -82,6 +83,9 @@ static void moves_beside_the_ops_cost_nothing(void **state) {
     sl_peak_host(&t, &host);
     assert_true(peak == 2);
     assert_int_equal(host, 3);
+    p.offload[0] = 1; /* and a timeline tells how long its moves take */
+    assert_ok(sl_profile(&t, &p));
+    assert_int_equal(p.offload[0], 4);
     sl_timeline_free(&t);
     sl_program_free(&program);
     sl_order_free(&order);
