@@ -30,7 +30,9 @@ typedef enum slackline_kind {
     SLACKLINE_W,      /* backward for the weights */
     SLACKLINE_B,      /* full backward */
     SLACKLINE_GATHER, /* collectives of a stage over its replicas: in timelines only */
-    SLACKLINE_REDUCE
+    SLACKLINE_REDUCE,
+    SLACKLINE_OFFLOAD, /* moves to host memory and back: in timelines only */
+    SLACKLINE_FETCH
 } slackline_kind;
 
 typedef enum slackline_regime {
@@ -79,6 +81,11 @@ slackline_status slackline_problem_set_parts(slackline_problem *problem, int par
 /** The memory of a rank, up to 1e15. Without any call there is no limit; with one, ranks that are not set
  * have 1e15. */
 slackline_status slackline_problem_set_limit(slackline_problem *problem, int rank, double limit);
+/** How many activations (of one microbatch and stage) a rank may move to host memory where its limit is too
+ * small, 0 to 1e9; at first none. */
+slackline_status slackline_problem_set_host(slackline_problem *problem, int rank, int activations);
+/** Time to move one activation of a stage there or back, 0 to 1e12 ns; at first 0. */
+slackline_status slackline_problem_set_offload(slackline_problem *problem, int stage, int64_t time_ns);
 
 /** The link of one direction: a message occupies it for `transfer_ns` and arrives `latency_ns` later. Its
  * jitter becomes 0. */

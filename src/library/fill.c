@@ -165,6 +165,35 @@ SL_PUBLIC slackline_status slackline_problem_set_limit(slackline_problem *proble
     return sl_library_status(set_limit(&problem->problem, rank, limit));
 }
 
+static sl_status set_host(sl_problem *p, int rank, int activations) {
+    SL_TRY(check_index("rank", rank, p->ranks));
+    if (activations < 0 || activations > SL_MAX_HOST)
+        return sl_error(SL_EINVAL, "activations in host memory must be from 0 to %d, got %d", SL_MAX_HOST,
+                        activations);
+    if (!p->host_limit && activations == 0)
+        return SL_OK;
+    if (!p->host_limit)
+        SL_TRY(sl_alloc(&p->host_limit, (size_t)p->ranks, sizeof *p->host_limit));
+    p->host_limit[rank] = activations;
+    return SL_OK;
+}
+
+SL_PUBLIC slackline_status slackline_problem_set_host(slackline_problem *problem, int rank, int activations) {
+    return sl_library_status(set_host(&problem->problem, rank, activations));
+}
+
+static sl_status set_offload(sl_problem *p, int stage, int64_t time) {
+    SL_TRY(check_index("stage", stage, p->stages));
+    SL_TRY(check_time("a move to host memory", time, (int64_t)SL_MAX_OP_MS));
+    p->offload[stage] = time;
+    return SL_OK;
+}
+
+SL_PUBLIC slackline_status slackline_problem_set_offload(slackline_problem *problem, int stage,
+                                                         int64_t time_ns) {
+    return sl_library_status(set_offload(&problem->problem, stage, time_ns));
+}
+
 static sl_status set_parts(sl_problem *p, int parts) {
     if (parts < 1 || parts > SL_MAX_PARTS)
         return sl_error(SL_EINVAL, "parts must be from 1 to %d, got %d", SL_MAX_PARTS, parts);

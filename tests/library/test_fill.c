@@ -7,7 +7,8 @@ static const char file[] =
     "  ranks: 4\n"
     "  microbatches: 6\n"
     "  times_ms: {F: [1, 2, 3, 4], I: [5, 6, 7, 8], W: [1, 1, 1, 2], B: [6, 7, 9, 9.5], FB: [7, 8, 10, 11]}\n"
-    "  memory: {delta: {F: [4, 5, 6, 7], I: -1, W: -3, input: [0, 1, 0, 2]}, limit: [20, 1e15, 30, 1e15]}\n"
+    "  memory: {delta: {F: [4, 5, 6, 7], I: -1, W: -3, input: [0, 1, 0, 2]}, limit: [20, 1e15, 30, 1e15], "
+    "host_limit: [0, 0, 0, 5], offload_ms: [0, 0, 7, 0]}\n"
     "  recompute: [false, true, false, true]\n"
     "  parts: 2\n"
     "  data_parallel: {reduce_ms: [3, 0, 0, 1], gather_ms: [0, 2, 0, 0]}\n"
@@ -46,6 +47,9 @@ static void set_ranks_and_links(slackline_problem *p) {
     static const int from[] = {0, 2, 1}, to[] = {1, 3, 2};
     works(slackline_problem_set_limit(p, 2, 30));
     works(slackline_problem_set_limit(p, 0, 20));
+    works(slackline_problem_set_host(p, 1, 0));
+    works(slackline_problem_set_host(p, 3, 5));
+    works(slackline_problem_set_offload(p, 2, 7 * ms));
     works(slackline_problem_set_parts(p, 2));
     works(slackline_problem_set_collectives(p, 0, 0, 3 * ms));
     works(slackline_problem_set_collectives(p, 1, 2 * ms, 0));
@@ -142,6 +146,9 @@ static void wrong_values_are_refused_and_change_nothing(void **state) {
     refuses(slackline_problem_set_parts(p, 65), "from 1 to 64");
     refuses(slackline_problem_set_limit(p, 4, 1), "rank 4");
     refuses(slackline_problem_set_limit(p, 0, 1e16), "limit");
+    refuses(slackline_problem_set_host(p, 4, 1), "rank 4");
+    refuses(slackline_problem_set_host(p, 0, -1), "from 0 to 1000000000");
+    refuses(slackline_problem_set_offload(p, 0, 1000001 * ms), "from 0 to");
     refuses(slackline_problem_set_jitter(p, 0, 0, 1), "rank 0 with itself");
     refuses(slackline_problem_set_jitter(p, 0, 1, 1000000 * ms), "at most 1e+06");
     refuses(slackline_problem_set_percentile(p, 100), "percentile");

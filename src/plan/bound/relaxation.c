@@ -110,7 +110,7 @@ static int least_count(double base, double each, double limit, int most) {
 static void count_needs(sl_relaxation *r, int s) {
     const sl_problem *p = r->problem;
     int rank = sl_problem_rank(p, s), base = r->first[s] / 3;
-    double forward = 0, backward = 0, others = 0, limit = p->limit[rank] * (1 + 1e-9) + 1e-12;
+    double forward = 0, backward = 0, others = 0, limit = sl_problem_room(p, rank) * (1 + 1e-9) + 1e-12;
     stage_memory own = relax_memory(p, s);
     for (int before = s; before >= 0; before--)
         if (sl_problem_rank(p, before) == rank && same_pipeline(p, before, s)) {

@@ -64,6 +64,7 @@ static long long transfer_arrive(const page *g, int i) { return g->t->transfer[i
 static long long collective_rank(const page *g, int i) { return g->t->collective[i].rank; }
 static long long collective_kind(const page *g, int i) { return g->t->collective[i].op.kind; }
 static long long collective_stage(const page *g, int i) { return g->t->collective[i].op.stage; }
+static long long collective_microbatch(const page *g, int i) { return g->t->collective[i].op.microbatch; }
 static long long collective_start(const page *g, int i) { return g->t->collective[i].start; }
 static long long collective_end(const page *g, int i) { return g->t->collective[i].end; }
 
@@ -78,8 +79,8 @@ static const column transfer_columns[] = {
     {"end", transfer_end}, {"arrive", transfer_arrive}, {NULL, NULL},
 };
 static const column collective_columns[] = {
-    {"rank", collective_rank}, {"kind", collective_kind}, {"stage", collective_stage}, {"start", collective_start},
-    {"end", collective_end}, {NULL, NULL},
+    {"rank", collective_rank}, {"kind", collective_kind}, {"stage", collective_stage}, {"microbatch", collective_microbatch},
+    {"start", collective_start}, {"end", collective_end}, {NULL, NULL},
 };
 /* clang-format on */
 
@@ -117,7 +118,7 @@ static void put_data(const page *g) {
             "\"begin_ns\": %lld, \"makespan_ns\": %lld,\n\"kinds\": [",
             sl_placement_name(g->p->placement), g->p->ranks, g->p->stages, g->p->microbatches, g->p->parts,
             (long long)begin_of(g->t), (long long)g->plan->makespan);
-    for (int kind = 0; kind <= SL_REDUCE; kind++)
+    for (int kind = 0; kind < SL_SPAN_KINDS; kind++)
         fprintf(g->out, "%s\"%s\"", kind ? ", " : "", sl_op_name(kind));
     fprintf(g->out, "],\n\"ops\": {");
     put_columns(g, op_columns, g->t->spans, "");

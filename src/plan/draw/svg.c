@@ -23,12 +23,14 @@
 static const struct {
     const char *text, *name;
     int colour[3];
-} style[SL_REDUCE + 1] = {{"#000", "F forward", {0x8c, 0xcb, 0xf0}},
+} style[SL_SPAN_KINDS] = {{"#000", "F forward", {0x8c, 0xcb, 0xf0}},
                           {"#000", "I backward for the input", {0xe0, 0x8e, 0x00}},
                           {"#fff", "W backward for the weights", {0x00, 0x80, 0x5d}},
                           {"#000", "B full backward", {0xcc, 0x79, 0xa7}},
                           {"#000", "gather", {0xa8, 0xa8, 0xa8}},
-                          {"#fff", "reduction", {0x60, 0x60, 0x60}}};
+                          {"#fff", "reduction", {0x60, 0x60, 0x60}},
+                          {"#000", "to host memory", {0xd5, 0x5e, 0x00}},
+                          {"#000", "back from it", {0x00, 0x72, 0xb2}}};
 
 typedef struct fill {
     char text[8]; /* "#rrggbb" */
@@ -36,7 +38,7 @@ typedef struct fill {
 
 /* What the charts show together: for the legend, and for what all boxes have in common. */
 typedef struct content {
-    int kinds[SL_REDUCE + 1], messages, critical, idle, chunks, parts;
+    int kinds[SL_SPAN_KINDS], messages, critical, idle, chunks, parts;
 } content;
 
 /* Where one timeline lies on the picture. */
@@ -277,7 +279,7 @@ static void add_line(legend *l, const char *text, const char *more) {
 }
 
 static void add_items(legend *l, const content *c) {
-    for (int kind = 0; kind <= SL_REDUCE; kind++)
+    for (int kind = 0; kind < SL_SPAN_KINDS; kind++)
         if (c->kinds[kind])
             add_box(l, style[kind].name, fill_of(kind, 0, 1).text, "");
     if (c->chunks > 1)

@@ -8,9 +8,10 @@
 #define MARGIN 10 /* "rank 1023 " */
 #define MOST_COLUMNS 500
 
-/* Colours that differ in brightness too: F blue, I orange, W green, B purple, collectives grey. */
-static const char *const ansi[SL_REDUCE + 1] = {"\033[97;44m", "\033[30;43m", "\033[30;42m",
-                                                "\033[97;45m", "\033[30;47m", "\033[30;47m"};
+/* Colours that differ in brightness too: F blue, I orange, W green, B purple, collectives grey, moves to
+ * host memory and back cyan. */
+static const char *const ansi[SL_SPAN_KINDS] = {"\033[97;44m", "\033[30;43m", "\033[30;42m", "\033[97;45m",
+                                                "\033[30;47m", "\033[30;47m", "\033[30;46m", "\033[30;46m"};
 
 /* One cell of a row. */
 typedef struct cell {
@@ -89,13 +90,18 @@ static void put_span(chart *c, int i) {
     }
 }
 
+/* A fetch would be an F's small letter. */
+static char mark_of(const sl_span *span) {
+    return span->op.kind == SL_OFFLOAD ? '^' : span->op.kind == SL_FETCH ? 'v' : sl_op_name(span->op.kind)[0];
+}
+
 /* Beside the ops, so only where the rank is idle. */
 static void put_collective(chart *c, const sl_span *span) {
     int from, to;
     columns_of(c, span, &from, &to);
     for (int i = from; i < to && i < c->columns; i++)
         if (c->row[i].kind < 0)
-            c->row[i] = (cell){.text = sl_op_name(span->op.kind)[0], .kind = (signed char)span->op.kind};
+            c->row[i] = (cell){.text = mark_of(span), .kind = (signed char)span->op.kind};
 }
 
 static void print_row(int rank, const cell *row, int columns, int colour, FILE *out) {
@@ -149,8 +155,11 @@ static void explain(const chart *c, FILE *out) {
         fputs(": the next part of the same op\n", out);
     if (c->pairs)
         fputs("& forward and backward, overlapped\n", out);
-    if (c->t->collectives > 0)
+    int moves = c->t->collectives > 0 && c->t->collective[c->t->collectives - 1].op.kind >= SL_OFFLOAD;
+    if (c->t->collectives > 0 && c->t->collective[0].op.kind < SL_OFFLOAD)
         fputs("g gather, r reduction, where idle\n", out);
+    if (moves)
+        fputs("^ to host memory, v back, where idle\n", out);
 }
 
 static void measure(chart *c) {

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "plan/family/adaptra.h"
 #include "plan/family/cross_ud_sub.h"
+#include "plan/family/hosted.h"
 #include "plan/family/list.h"
 #include "plan/family/static_families.h"
 
@@ -114,6 +115,8 @@ sl_status sl_family_check(const sl_family *family, const sl_problem *p) {
 
 sl_status sl_family_build(const sl_family *family, const sl_problem *p, sl_order *order) {
     SL_TRY(sl_family_check(family, p));
+    if (sl_problem_offloads(p))
+        return sl_family_hosted(family, p, order);
     SL_TRY(family->build(p, order));
     sl_status status = family->parts ? SL_OK : sl_order_split(p, order);
     if (status != SL_OK)

@@ -1,5 +1,6 @@
 #include "plan/lower/program.h"
 #include "base/memory.h"
+#include "plan/lower/offload.h"
 
 #include <stdio.h>
 
@@ -308,6 +309,7 @@ static sl_status fill(const sl_problem *problem, const sl_order *order, const op
     SL_TRY(make_queues(program));
     for (int rank = 0; rank < problem->ranks; rank++)
         SL_TRY(make_lifetimes(index, &program->rank[rank]));
+    SL_TRY(sl_offload_make(problem, program));
     return check_progress(program);
 }
 
@@ -328,6 +330,7 @@ void sl_program_free(sl_program *program) {
         sl_rank_program *mine = &program->rank[rank];
         sl_free(mine->step);
         sl_free(mine->lifetime);
+        sl_offload_free(mine);
         for (int q = 0; q < SL_QUEUES; q++)
             sl_free(mine->queue[q]);
     }

@@ -3,8 +3,8 @@
  *
  * A program holds the rank's compute steps in order; the messages between ranks, each with its producing and
  * its consuming step; four communication queues a rank (send and receive, to the next and the previous
- * rank on the ring), receives in the order in which the peer sends; and the lifetime of every buffer as a
- * pair of steps.
+ * rank on the ring), receives in the order in which the peer sends; the lifetime of every buffer as a
+ * pair of steps; and, where the problem has host memory, the moves that keep the rank within its limit.
  */
 #ifndef SL_PLAN_LOWER_PROGRAM_H
 #define SL_PLAN_LOWER_PROGRAM_H
@@ -26,6 +26,16 @@ typedef struct sl_message {
     int32_t producer; /* step index on `from` */
     int32_t consumer; /* step index on `to` */
 } sl_message;
+
+/* A move of what F keeps of a microbatch between device and host memory (plan/lower/offload.h). */
+typedef struct sl_move {
+    int32_t stage, microbatch;
+    int32_t kind;   /* SL_OFFLOAD or SL_FETCH */
+    int32_t half;   /* 0: between F and I or B, 1: between I and W */
+    int32_t after;  /* step that must have ended before it starts; -1: none */
+    int32_t before; /* step that starts only when it has ended; fetch: what needs it; offload: what needs the
+                       room, -1: nothing */
+} sl_move;
 
 typedef struct sl_step {
     sl_op op;
@@ -50,6 +60,12 @@ typedef struct sl_rank_program {
     int lifetimes;
     sl_lifetime *lifetime; /* in order of acquire */
     int buffers;           /* most lifetimes open at once */
+    int moves;
+    sl_move *move; /* in the order in which the rank's copy engine makes them; room: 4 * lifetimes. NULL where
+                      the problem has no host memory */
+    int32_t *awaited; /* [steps] move that must have ended before a step starts, and with it all earlier ones;
+                         -1: none. NULL as above */
+    struct sl_offload *offload; /* state of sl_offload_rank */
 } sl_rank_program;
 
 typedef struct sl_program {

@@ -12,7 +12,11 @@ typedef enum sl_op_kind {
     SL_OP_KINDS,
     /* what a timeline shows besides ops: collectives of a stage over its replicas */
     SL_GATHER = SL_OP_KINDS,
-    SL_REDUCE
+    SL_REDUCE,
+    /* and moves of what F keeps of a microbatch: to host memory and back (plan/lower/offload.h) */
+    SL_OFFLOAD,
+    SL_FETCH,
+    SL_SPAN_KINDS
 } sl_op_kind;
 
 typedef struct sl_op {
@@ -23,7 +27,7 @@ typedef struct sl_op {
     int16_t paired; /* F: it and the B behind it run as one overlapped block (DualPipe); else 0 */
 } sl_op;
 
-/** "F", "I", "W", "B", "gather", "reduce". */
+/** "F", "I", "W", "B", "gather", "reduce", "offload", "fetch". */
 const char *sl_op_name(int kind);
 
 #endif

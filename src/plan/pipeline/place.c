@@ -90,6 +90,13 @@ static sl_status copy_ranks(const sl_problem *p, sl_problem *placed) {
         SL_TRY(sl_alloc(&placed->limit, ranks, sizeof *placed->limit));
         memcpy(placed->limit, p->limit, ranks * sizeof *p->limit);
     }
+    if (p->host_limit) { /* as much memory as before, in activations of another size */
+        SL_TRY(sl_alloc(&placed->host_limit, ranks, sizeof *placed->host_limit));
+        for (size_t rank = 0; rank < ranks; rank++) {
+            int64_t held = (int64_t)p->host_limit[rank] * visits(placed) / visits(p);
+            placed->host_limit[rank] = held < SL_MAX_HOST ? (int32_t)held : SL_MAX_HOST;
+        }
+    }
     if (p->wire) {
         SL_TRY(sl_alloc(&placed->wire, ranks * ranks, sizeof *placed->wire));
         memcpy(placed->wire, p->wire, ranks * ranks * sizeof *p->wire);
@@ -115,6 +122,7 @@ sl_status sl_problem_place(const sl_problem *p, sl_placement placement, sl_probl
     SL_TRY(copy_ranks(p, placed));
     divide_times(p, p->gather, placed, placed->gather);
     divide_times(p, p->reduce, placed, placed->reduce);
+    divide_times(p, p->offload, placed, placed->offload);
     if (p->layers)
         SL_TRY(cut_layers(p, placed));
     else

@@ -6,8 +6,9 @@
 
 /* Every per-stage array, so that making, copying and freeing name each once. */
 static sl_time **times_of(sl_problem *p, int i) {
-    sl_time **const all[] = {&p->time[SL_F], &p->time[SL_I], &p->time[SL_W], &p->time[SL_B],
-                             &p->saved,      &p->gather,     &p->reduce,     NULL};
+    sl_time **const all[] = {&p->time[SL_F], &p->time[SL_I], &p->time[SL_W],
+                             &p->time[SL_B], &p->saved,      &p->gather,
+                             &p->reduce,     &p->offload,    NULL};
     return all[i];
 }
 
@@ -49,6 +50,10 @@ static sl_status copy_optional(const sl_problem *problem, sl_problem *copy) {
         SL_TRY(sl_alloc(&copy->limit, ranks, sizeof *copy->limit));
         memcpy(copy->limit, problem->limit, ranks * sizeof *copy->limit);
     }
+    if (problem->host_limit) {
+        SL_TRY(sl_alloc(&copy->host_limit, ranks, sizeof *copy->host_limit));
+        memcpy(copy->host_limit, problem->host_limit, ranks * sizeof *copy->host_limit);
+    }
     if (problem->wire) {
         SL_TRY(sl_alloc(&copy->wire, ranks * ranks, sizeof *copy->wire));
         memcpy(copy->wire, problem->wire, ranks * ranks * sizeof *copy->wire);
@@ -85,6 +90,7 @@ void sl_problem_free(sl_problem *problem) {
         sl_free(*memory_of(problem, i));
     sl_free(problem->recompute);
     sl_free(problem->limit);
+    sl_free(problem->host_limit);
     sl_free(problem->link);
     sl_free(problem->wire);
     sl_layers_free(problem->layers);
@@ -94,4 +100,12 @@ void sl_problem_free(sl_problem *problem) {
 sl_time sl_problem_pair_time(const sl_problem *p, int forward_stage, int backward_stage) {
     int f = forward_stage, b = backward_stage;
     return sl_pair_time(p->time[SL_F][f], p->time[SL_B][b], p->saved[f], p->saved[b]);
+}
+
+double sl_problem_room(const sl_problem *p, int rank) {
+    double largest = 0;
+    for (int stage = 0; p->host_limit && stage < p->stages; stage++)
+        for (int half = 0; half < 2 && sl_problem_rank(p, stage) == rank; half++)
+            largest = sl_problem_kept(p, stage, half) > largest ? sl_problem_kept(p, stage, half) : largest;
+    return p->limit[rank] + (p->host_limit ? p->host_limit[rank] * largest : 0);
 }

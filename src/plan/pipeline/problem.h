@@ -3,7 +3,7 @@
  * Times in ns.
  *
  * Per-stage arrays have `stages` entries; `link` has ranks*ranks, index from*ranks+to, one per direction. All
- * arrays but `limit`, `wire` and `layers` are there, zero where the file says nothing. */
+ * arrays but `limit`, `host_limit`, `wire` and `layers` are there, zero where the file says nothing. */
 #ifndef SL_PLAN_PIPELINE_PROBLEM_H
 #define SL_PLAN_PIPELINE_PROBLEM_H
 
@@ -23,6 +23,7 @@
 #define SL_MAX_OP_MS 1e6     /* one F, I, W, latency or transfer; B is two ops and may be twice as long */
 #define SL_MAX_TOTAL_MS 4e12 /* an iteration, everything in a row; draws of jitter included */
 #define SL_MAX_MEMORY 1e15
+#define SL_MAX_HOST 1000000000 /* activations in host memory */
 
 typedef enum sl_placement { SL_LINEAR, SL_LOOP, SL_WAVE, SL_BIDIRECTIONAL, SL_PLACEMENTS } sl_placement;
 typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED } sl_regime;
@@ -51,10 +52,12 @@ typedef struct sl_problem {
     sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */
     sl_time *saved;             /* [stage] F + B less the two overlapped (times_ms.FB); default 0 */
     sl_time *gather, *reduce;   /* [stage] before its first F, after its last W or B */
+    sl_time *offload;           /* [stage] to move what F keeps of a microbatch to host memory, or back */
     double *delta[SL_OP_KINDS]; /* memory change: F at its start, the others at their end */
     double *early;              /* [stage] what I or B takes at its start: recomputed activations */
     unsigned char *recompute;   /* [stage] */
     double *limit;              /* per rank; NULL: no limit */
+    int32_t *host_limit;        /* per rank: activations that host memory takes; NULL: none anywhere */
     sl_link *link;              /* [from * ranks + to] */
     int *wire; /* [from * ranks + to] links of one number occupy one wire; NULL: each its own */
     struct sl_layers *layers; /* what the stages are cut from (plan/pipeline/layers.h); NULL: given stages */
@@ -119,6 +122,19 @@ static inline double sl_problem_start_memory(const sl_problem *problem, const sl
 static inline double sl_problem_end_memory(const sl_problem *problem, const sl_op *op) {
     return op->kind == SL_F || op->part != problem->parts - 1 ? 0 : problem->delta[op->kind][op->stage];
 }
+
+/** Whether plans may move activations to host memory: there is a limit, and room on a host. */
+static inline int sl_problem_offloads(const sl_problem *problem) {
+    return problem->limit && problem->host_limit;
+}
+/** What is kept of a microbatch between F and I or B (half 0), or between I and W (1). */
+static inline double sl_problem_kept(const sl_problem *problem, int stage, int half) {
+    return problem->delta[SL_F][stage] + (half ? problem->early[stage] + problem->delta[SL_I][stage] : 0);
+}
+/** What device and host of a rank hold together at most: the limit, and host_limit times the largest
+ * activation of the rank's stages. No schedule has more in flight, so bounds may count on it. There must be
+ * a limit. */
+double sl_problem_room(const sl_problem *problem, int rank);
 
 /** The config tables of the problem file, as Markdown, for docs/formats.md. */
 void sl_problem_document(FILE *out);

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "plan/pipeline/layers.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -10,21 +11,6 @@
 typedef struct request {
     int ranks, stages, microbatches, placement, communication, queue, parts;
 } request;
-
-/* Keys of the format whose neutral value is all that this version can plan for: a file that says so is read,
- * and one that asks for more is refused instead of being planned wrongly. */
-static sl_status only_zeros(const sl_node *node, void *object) {
-    double value;
-    if (node->kind == SL_NODE_SCALAR && !node->quoted && strcmp(node->text, "false") == 0)
-        return SL_OK;
-    for (int i = 0; node->kind != SL_NODE_SCALAR && i < node->children; i++)
-        SL_TRY(only_zeros(node->child[i], object));
-    if (node->kind != SL_NODE_SCALAR)
-        return SL_OK;
-    if (sl_node_real(node, 0, 0, &value) != SL_OK)
-        return sl_node_error(node, "is not available in this version: only 0 or false, got '%s'", node->text);
-    return SL_OK;
-}
 
 static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
 static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
@@ -36,8 +22,8 @@ static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 static const sl_key memory_keys[] = {
     {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "memory changes of each op, in bytes or any unit"},
     {.name = "limit", .type = SL_KEY_CUSTOM, .help = "a number or one per rank; absent: no limit"},
-    {.name = "host_limit", .type = SL_KEY_CUSTOM, .parse = only_zeros, .help = "activations offloaded to host memory; only 0 so far"},
-    {.name = "offload_ms", .type = SL_KEY_CUSTOM, .parse = only_zeros, .help = "time to move one; only 0 so far"},
+    {.name = "host_limit", .type = SL_KEY_CUSTOM, .help = "activations (what is kept of one microbatch of one stage) that may lie in host memory; a whole number or one per rank; default 0"},
+    {.name = "offload_ms", .type = SL_KEY_CUSTOM, .help = "time to move one of them out or back; a number or one per stage; default 0"},
     {0}};
 static const sl_key pipeline_keys[] = {
     {.name = "ranks", .type = SL_KEY_INT, .required = 1, .offset = AT(ranks), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "pipeline ranks"},
@@ -72,6 +58,34 @@ static sl_status read_stage_times(const sl_node *map, sl_problem *p) {
     return SL_OK;
 }
 
+/* Whole numbers; all of them 0 is as if the key were not there. */
+static sl_status read_host_limit(const sl_node *node, sl_problem *p) {
+    static const sl_number_range range = {.least = 0, .most = SL_MAX_HOST};
+    double *held;
+    SL_TRY(sl_alloc(&held, (size_t)p->ranks, sizeof *held));
+    sl_status status = sl_read_numbers(node, p->ranks, "rank", &range, held);
+    int any = 0;
+    for (int rank = 0; rank < p->ranks && status == SL_OK; rank++) {
+        if (held[rank] != floor(held[rank]))
+            status = sl_node_error(node, "must be a whole number of activations, got %g", held[rank]);
+        any |= held[rank] > 0;
+    }
+    if (status == SL_OK && any)
+        status = sl_alloc(&p->host_limit, (size_t)p->ranks, sizeof *p->host_limit);
+    for (int rank = 0; rank < p->ranks && status == SL_OK && any; rank++)
+        p->host_limit[rank] = (int32_t)held[rank];
+    sl_free(held);
+    return status;
+}
+
+static sl_status read_offload(const sl_node *memory, sl_problem *p) {
+    static const sl_number_range ms = {.least = 0, .most = SL_MAX_OP_MS};
+    const sl_node *host = sl_node_find(memory, "host_limit"), *move = sl_node_find(memory, "offload_ms");
+    if (host)
+        SL_TRY(read_host_limit(host, p));
+    return move ? sl_read_times(move, p->stages, "stage", &ms, p->offload) : SL_OK;
+}
+
 static sl_status read_memory(const sl_node *memory, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
     const sl_node *delta = sl_node_find(memory, "delta"), *limit = sl_node_find(memory, "limit");
@@ -81,6 +95,7 @@ static sl_status read_memory(const sl_node *memory, sl_problem *p) {
         SL_TRY(sl_check_keys(delta, sl_delta_keys));
         SL_TRY(sl_read_deltas(delta, p->stages, "stage", p->delta));
     }
+    SL_TRY(read_offload(memory, p));
     if (!limit)
         return SL_OK;
     SL_TRY(sl_alloc(&p->limit, (size_t)p->ranks, sizeof *p->limit));

@@ -51,7 +51,7 @@ static void write_stages(const sl_problem *p, FILE *out) {
 }
 
 static void write_memory(const sl_problem *p, FILE *out) {
-    if (p->layers && !p->limit)
+    if (p->layers && !p->limit && !p->host_limit)
         return;
     fprintf(out, "  memory:\n");
     if (!p->layers) {
@@ -68,6 +68,13 @@ static void write_memory(const sl_problem *p, FILE *out) {
     }
     if (p->limit)
         write_reals(out, "    ", "limit", p->layers ? p->layers->memory : p->limit, p->ranks);
+    if (!p->host_limit)
+        return;
+    fprintf(out, "    host_limit: [");
+    for (int rank = 0; rank < p->ranks; rank++)
+        fprintf(out, "%s%d", rank ? ", " : "", (int)p->host_limit[rank]);
+    fprintf(out, "]\n");
+    write_times(out, "    ", "offload_ms", p->offload, p->stages);
 }
 
 static void write_layers(const sl_problem *p, FILE *out) {

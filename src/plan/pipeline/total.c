@@ -45,6 +45,8 @@ double sl_problem_total_ms(const sl_problem *p) {
         double once = p->layers ? 0 : ops_ms(p, stage);
         if (next >= 0)
             once += message_ms(p, stage, next) + message_ms(p, next, stage);
+        if (sl_problem_offloads(p))
+            once += 4 * sl_to_ms(p->offload[stage]); /* out and back, twice */
         total += sl_problem_microbatches(p, stage) * once + sl_to_ms(p->gather[stage]) +
                  sl_to_ms(p->reduce[stage]);
     }

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "plan/lower/program.h"
+#include "plan/lower/offload.h"
 #include "plan/timing/replay.h"
 
 #include <math.h>
@@ -13,6 +13,7 @@ typedef struct annealer {
     sl_program program; /* the current order; steps, producers and consumers follow every swap */
     sl_replayer *replayer;
     sl_order *best;
+    double *room;    /* [ranks] limit, host memory included; NULL: no limit */
     double **memory; /* [ranks][steps + 1] in use before each step, all earlier ones ended */
     int32_t *pairs;  /* candidates: rank and position of critical neighbours */
     int pair_count;
@@ -49,7 +50,7 @@ static double steps_memory(const sl_problem *p, const sl_op *op) {
 }
 
 static int within_limit(const annealer *a, int rank, double before, const sl_op *op) {
-    double limit = a->problem->limit[rank], peak = before + sl_problem_start_memory(a->problem, op);
+    double limit = a->room[rank], peak = before + sl_problem_start_memory(a->problem, op);
     double after = before + steps_memory(a->problem, op);
     return (peak > after ? peak : after) <= limit + 1e-9 * limit;
 }
@@ -196,6 +197,14 @@ static void move_warmup(annealer *a) {
     }
 }
 
+/* The moves to host memory of the ranks whose order has changed; 0 where one passes its limit. */
+static int derive_moves(annealer *a) {
+    int fits = 1;
+    for (int i = 0; i < a->done_count && sl_problem_offloads(a->problem); i++)
+        fits &= sl_offload_rank(a->problem, &a->program, a->done[3 * i]);
+    return fits;
+}
+
 static void move(annealer *a, const int32_t *first_span) {
     const sl_timeline *timeline;
     a->done_count = 0;
@@ -205,10 +214,11 @@ static void move(annealer *a, const int32_t *first_span) {
         move_critical(a);
     if (a->done_count == 0)
         return;
-    sl_time makespan = sl_replayer_run(a->replayer, &timeline);
+    sl_time makespan = derive_moves(a) ? sl_replayer_run(a->replayer, &timeline) : SL_TIME_NEVER;
     if (!accepts(a, makespan)) {
         for (int i = a->done_count - 1; i >= 0; i--)
             carry_back(a, a->done[3 * i], a->done[3 * i + 2], a->done[3 * i + 1]);
+        derive_moves(a);
         return;
     }
     a->current = makespan;
@@ -237,6 +247,9 @@ static void anneal(annealer *a, const sl_improve_options *options, const int32_t
 static sl_status make_memory(annealer *a) {
     if (!a->problem->limit)
         return SL_OK;
+    SL_TRY(sl_alloc(&a->room, (size_t)a->program.ranks, sizeof *a->room));
+    for (int rank = 0; rank < a->program.ranks; rank++)
+        a->room[rank] = sl_problem_room(a->problem, rank);
     SL_TRY(sl_alloc(&a->memory, (size_t)a->program.ranks, sizeof *a->memory));
     for (int rank = 0; rank < a->program.ranks; rank++) {
         const sl_rank_program *mine = &a->program.rank[rank];
@@ -295,6 +308,7 @@ sl_status sl_improve(const sl_problem *problem, const sl_improve_options *option
     for (int rank = 0; a.memory && rank < a.program.ranks; rank++)
         sl_free(a.memory[rank]);
     sl_free(a.memory);
+    sl_free(a.room);
     sl_free(a.pairs);
     sl_free(a.done);
     sl_program_free(&a.program);

@@ -56,6 +56,8 @@ static sl_status measure_losses(const sl_problem *p, sl_plan *plan) {
 static sl_status measure_memory(const sl_problem *p, sl_plan *plan) {
     SL_TRY(sl_alloc(&plan->peak_memory, (size_t)p->ranks, sizeof *plan->peak_memory));
     SL_TRY(sl_peak_memory(p, &plan->timeline, plan->peak_memory));
+    SL_TRY(sl_alloc(&plan->peak_host, (size_t)p->ranks, sizeof *plan->peak_host));
+    sl_peak_host(&plan->timeline, plan->peak_host);
     plan->memory_ok = 1;
     for (int rank = 0; p->limit && rank < p->ranks; rank++)
         if (plan->peak_memory[rank] > p->limit[rank] * (1 + 1e-9))
@@ -107,6 +109,7 @@ void sl_plan_free(sl_plan *plan) {
     sl_program_free(&plan->program);
     sl_timeline_free(&plan->timeline);
     sl_free(plan->peak_memory);
+    sl_free(plan->peak_host);
     sl_free(plan->warmup);
     sl_free(plan->jitter);
     if (plan->attribution)

@@ -19,6 +19,7 @@ typedef struct sl_plan {
     sl_time makespan, span, ideal, bound;
     sl_time dependency_loss, blocking_loss; /* JSON "lost" */
     double *peak_memory;                    /* [ranks] */
+    int *peak_host;                         /* [ranks] activations in host memory */
     int memory_ok;
     int *warmup;                        /* [ranks] */
     sl_time solve;                      /* time spent planning */

@@ -105,6 +105,13 @@ static json_t *peak_json(const sl_problem *p, const sl_plan *plan) {
     return values;
 }
 
+static json_t *host_json(const sl_problem *p, const sl_plan *plan) {
+    json_t *values = json_array();
+    for (int rank = 0; rank < p->ranks; rank++)
+        append(&values, json_integer(plan->peak_host[rank]));
+    return values;
+}
+
 static json_t *warmup_json(const sl_problem *p, const sl_plan *plan) {
     json_t *values = json_array();
     for (int rank = 0; rank < p->ranks; rank++)
@@ -151,6 +158,8 @@ static json_t *explain_json(const sl_attribution *a) {
 /* What only some plans have; 0 when memory ran out. */
 static int add_optional(const sl_problem *p, const sl_plan *plan, json_t *object) {
     if (p->layers && json_object_set_new(object, "cut", cut_json(p)) != 0)
+        return 0;
+    if (sl_problem_offloads(p) && json_object_set_new(object, "peak_host", host_json(p, plan)) != 0)
         return 0;
     if (plan->jitter && json_object_set_new(object, "jitter", jitter_json(p, plan->jitter)) != 0)
         return 0;

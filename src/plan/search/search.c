@@ -29,6 +29,7 @@ typedef struct start {
 
 typedef struct search {
     const sl_problem *problem;
+    sl_problem wide; /* the same with the room that device and host have together as its limit */
     const sl_plan_options *options;
     sl_relaxation relaxation;
     sl_time bound, begin, deadline;
@@ -250,7 +251,7 @@ static sl_time share_of_annealing(const search *s) {
     int nodes = s->relaxation.nodes;
     double share = nodes <= 600 ? 0.2 : nodes <= 2000 ? 0.4 : nodes <= 20000 ? 0.6 : 1;
     if (!s->options->exact || share == 1 || s->options->time_limit < 0.1 || s->problem->parts > 1 ||
-        !sl_exact_available())
+        sl_problem_offloads(s->problem) || !sl_exact_available())
         return s->deadline;
     return s->begin + (sl_time)(share * (double)(s->deadline - s->begin));
 }
@@ -283,6 +284,16 @@ static sl_status refuse(const search *s) {
     return sl_error(SL_ENONE, "no schedule was found that fits into the memory limit");
 }
 
+/* Starting orders for problems with host memory: what fits is measured with the moves it needs. */
+static sl_status widen(search *s) {
+    SL_TRY(sl_problem_copy(s->problem, &s->wide));
+    for (int rank = 0; rank < s->problem->ranks && sl_problem_offloads(s->problem); rank++)
+        s->wide.limit[rank] = sl_problem_room(s->problem, rank);
+    sl_free(s->wide.host_limit);
+    s->wide.host_limit = NULL;
+    return SL_OK;
+}
+
 /* The deep bound takes longer than the families, which often meet the other one. */
 static sl_status search_orders(search *s) {
     SL_TRY(sl_lower_bound(s->problem, 0, &s->bound));
@@ -290,7 +301,8 @@ static sl_status search_orders(search *s) {
     if (proven(s))
         return SL_OK;
     sl_time deep;
-    SL_TRY(sl_relaxation_make(s->problem, 1, &s->relaxation));
+    SL_TRY(widen(s));
+    SL_TRY(sl_relaxation_make(&s->wide, 1, &s->relaxation));
     SL_TRY(sl_relaxation_bound(&s->relaxation, &deep));
     s->bound = deep > s->bound ? deep : s->bound;
     if (!proven(s))
@@ -330,6 +342,7 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
     for (int i = 0; i < s.start_count; i++)
         sl_order_free(&s.starts[i].order);
     sl_relaxation_free(&s.relaxation);
+    sl_problem_free(&s.wide);
     return status;
 }
 

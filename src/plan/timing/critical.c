@@ -43,6 +43,15 @@ static int32_t span_ending(const walk *w, int rank, sl_time end) {
     return low > first && w->t->span[low - 1].end == end ? low - 1 : NONE;
 }
 
+/* The entry of a move of a rank: its moves lie together behind the collectives. */
+static int32_t move_entry(const walk *w, int rank, int32_t move) {
+    int c = 0;
+    while (c < w->t->collectives &&
+           (w->t->collective[c].op.kind < SL_OFFLOAD || w->t->collective[c].rank < rank))
+        c++;
+    return w->t->spans + c + move;
+}
+
 static int32_t producer_of(const walk *w, int32_t message) {
     const sl_message *m = &w->program->message[message];
     return first_span(w, m->from) + m->producer;
@@ -198,12 +207,30 @@ static int32_t before_op(const walk *w, int32_t span) {
         found = preferred(w, found, input_of(w, &step[i], start));
     for (int i = 1; i <= place && i <= 2 && (i == 1 || step[-2].op.paired); i++)
         found = preferred(w, found, held_by(w, &step[-i], start));
+    const int32_t *awaited = w->program->rank[w->t->span[span].rank].awaited;
+    if (found == NONE && awaited && awaited[place] >= 0) {
+        int32_t entry = move_entry(w, w->t->span[span].rank, awaited[place]);
+        if (w->t->collective[entry - w->t->spans].end == start)
+            return entry;
+    }
     return found;
+}
+
+/* A move follows the step that it waits for, or the move before. */
+static int32_t before_move(const walk *w, int32_t index) {
+    const sl_span *mine = &w->t->collective[index];
+    int32_t move = w->t->spans + index - move_entry(w, mine->rank, 0),
+            after = w->program->rank[mine->rank].move[move].after, span = first_span(w, mine->rank) + after;
+    if (after >= 0 && w->t->span[span].end == mine->start)
+        return span;
+    return move > 0 && mine[-1].end == mine->start ? w->t->spans + index - 1 : NONE;
 }
 
 /* A collective follows another of its rank, a reduction also the last W or B of its stage. */
 static int32_t before_collective(const walk *w, int32_t index) {
     const sl_span *mine = &w->t->collective[index];
+    if (mine->op.kind >= SL_OFFLOAD)
+        return before_move(w, index);
     int32_t op = mine->op.kind == SL_REDUCE ? span_ending(w, mine->rank, mine->start) : NONE;
     if (op != NONE && op > 0 && w->t->span[op].op.stage != mine->op.stage && w->t->span[op - 1].op.paired)
         op--;
@@ -211,7 +238,8 @@ static int32_t before_collective(const walk *w, int32_t index) {
         return op;
     for (int c = 0; c < w->t->collectives; c++) {
         const sl_span *other = &w->t->collective[c];
-        if (c != index && other->rank == mine->rank && other->end == mine->start)
+        if (c != index && other->op.kind < SL_OFFLOAD && other->rank == mine->rank &&
+            other->end == mine->start)
             return w->t->spans + c;
     }
     return NONE;

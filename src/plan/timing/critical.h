@@ -8,11 +8,11 @@
 #include "plan/timing/timeline.h"
 
 /** Fills `path` with the chain in the order of time and returns its length: an entry i >= 0 is span i of the
- * timeline, -1 - t is transfer t, and spans + c is collective c. Room: spans + transfers + collectives. Of a
- * pair one of its two spans is there. The first entry begins with the makespan or before it (a gather); each
- * begins when the one before ends or, a transfer, leaves its wire or arrives. Where several chains are as
- * long, ops before messages, then the lower rank. Problem and program are those of the replay. Never fails;
- * O(path) plus the sends between two on a wire. */
+ * timeline, -1 - t is transfer t, and spans + c is collective c (or move). Room: spans + transfers +
+ * collectives. Of a pair one of its two spans is there. The first entry begins with the makespan or before it
+ * (a gather); each begins when the one before ends or, a transfer, leaves its wire or arrives. Where several
+ * chains are as long, ops before messages, then the lower rank. Problem and program are those of the replay.
+ * Never fails; O(path) plus the sends between two on a wire. */
 int sl_critical_path(const sl_problem *problem, const sl_program *program, const sl_timeline *timeline,
                      int32_t *path);
 

@@ -17,11 +17,44 @@ static int compare_changes(const void *a, const void *b) {
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
+/* The moves of a rank from collective `at` on; returns the first that is another rank's. */
+static int add_moves(const sl_problem *problem, const sl_timeline *timeline, int rank, int at,
+                     change *changes, size_t *count) {
+    for (; at < timeline->collectives && timeline->collective[at].rank == rank; at++) {
+        const sl_span *move = &timeline->collective[at];
+        double size = sl_problem_kept(problem, move->op.stage, move->op.part);
+        changes[(*count)++] = move->op.kind == SL_FETCH ? (change){.time = move->start, .bytes = size}
+                                                        : (change){.time = move->end, .bytes = -size};
+    }
+    return at;
+}
+
+static int first_move(const sl_timeline *timeline) {
+    int at = 0;
+    while (at < timeline->collectives && timeline->collective[at].op.kind < SL_OFFLOAD)
+        at++;
+    return at;
+}
+
+void sl_peak_host(const sl_timeline *timeline, int *peak) {
+    int rank = -1, held = 0; /* a rank's moves lie together and follow each other */
+    for (int r = 0; r < timeline->ranks; r++)
+        peak[r] = 0;
+    for (int i = first_move(timeline); i < timeline->collectives; i++) {
+        const sl_span *move = &timeline->collective[i];
+        held = move->rank == rank ? held : 0;
+        rank = move->rank;
+        held += move->op.kind == SL_OFFLOAD ? 1 : -1;
+        peak[rank] = held > peak[rank] ? held : peak[rank];
+    }
+}
+
 sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline, double *peak) {
     change *changes;
-    SL_TRY(sl_alloc(&changes, 2 * (size_t)timeline->spans, sizeof *changes));
+    SL_TRY(sl_alloc(&changes, 2 * (size_t)timeline->spans + (size_t)timeline->collectives, sizeof *changes));
     for (int rank = 0; rank < timeline->ranks; rank++)
         peak[rank] = 0;
+    int move = first_move(timeline);
     for (int i = 0; i < timeline->spans;) {
         int rank = timeline->span[i].rank;
         size_t count = 0;
@@ -34,6 +67,7 @@ sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline,
             if (given != 0)
                 changes[count++] = (change){.time = span->end, .bytes = given};
         }
+        move = add_moves(problem, timeline, rank, move, changes, &count);
         qsort(changes, count, sizeof *changes, compare_changes);
         double used = 0;
         for (size_t k = 0; k < count; k++) {

@@ -121,6 +121,25 @@ static sl_status profile_ops(const sl_timeline *measured, sl_problem *problem) {
     return status;
 }
 
+/* Moves to host memory, of stages that made any. */
+static sl_status profile_moves(const sl_timeline *measured, sl_problem *problem) {
+    samples s;
+    SL_TRY(samples_make(problem->stages, measured->collectives, &s));
+    for (int i = 0; i < measured->collectives; i++)
+        if (measured->collective[i].op.kind >= SL_OFFLOAD)
+            s.start[measured->collective[i].op.stage + 2]++;
+    samples_begin(&s, problem->stages);
+    for (int i = 0; i < measured->collectives; i++) {
+        const sl_span *move = &measured->collective[i];
+        if (move->op.kind >= SL_OFFLOAD)
+            s.value[s.start[move->op.stage + 1]++] = move->end - move->start;
+    }
+    for (int stage = 0; stage < problem->stages; stage++)
+        median_of(&s, stage, &problem->offload[stage]);
+    samples_free(&s);
+    return SL_OK;
+}
+
 static sl_status profile_links(const sl_timeline *measured, sl_problem *problem) {
     samples latency, transfer;
     int ranks = problem->ranks, keys = ranks * ranks;
@@ -154,5 +173,6 @@ static sl_status profile_links(const sl_timeline *measured, sl_problem *problem)
 
 sl_status sl_profile(const sl_timeline *measured, sl_problem *problem) {
     SL_TRY(profile_ops(measured, problem));
+    SL_TRY(profile_moves(measured, problem));
     return profile_links(measured, problem);
 }

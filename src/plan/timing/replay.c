@@ -32,6 +32,10 @@ struct sl_replayer {
     sl_time *gathered;      /* [stages] its first F may start */
     int collective;         /* there are gathers or reductions */
     int shared;             /* ranks share wires: blocks end in the order of time */
+    int moving;             /* activations may go to host memory */
+    sl_time *move_end;      /* by rank, in order, from first_move on */
+    int32_t *first_move;    /* [ranks] */
+    int32_t *moved;         /* [ranks] moves whose times are known */
     int32_t *stack;         /* ranks that can go on */
     unsigned char *on_stack;
     int depth;
@@ -106,14 +110,35 @@ static void record(sl_replayer *r, int rank, int32_t i, sl_time start, sl_time e
         (sl_span){.rank = rank, .op = r->program->rank[rank].step[i].op, .start = start, .end = end};
 }
 
+/* The end of a move of a rank, and with it of all before: a copy engine makes one at a time. What they follow
+ * has ended, for no step waits for a move that follows a later one. */
+static sl_time move_until(sl_replayer *r, int rank, int32_t last) {
+    const sl_rank_program *mine = &r->program->rank[rank];
+    sl_time *end = &r->move_end[r->first_move[rank]];
+    for (int32_t m = r->moved[rank]; m <= last; m++) {
+        sl_time start = m > 0 ? end[m - 1] : 0;
+        if (mine->move[m].after >= 0) {
+            sl_time ended = r->timeline.span[r->first_span[rank] + mine->move[m].after].end;
+            start = ended > start ? ended : start;
+        }
+        end[m] = start + r->problem->offload[mine->move[m].stage];
+        r->moved[rank] = m + 1;
+    }
+    return last >= 0 ? end[last] : 0;
+}
+
 /* Starts the rank's next step, with the one that is paired with it. Returns how many steps, 0 when it waits
- * for a message that has not been sent. */
-static int start_block(sl_replayer *r, int rank, sl_time *end) {
+ * for a message that has not been sent. `moving` is a constant, so that replays without moves pay nothing. */
+static inline int start_block(sl_replayer *r, int rank, int moving, sl_time *end) {
     int32_t i = r->next[rank];
     const sl_step *step = &r->program->rank[rank].step[i];
     sl_time start = r->free[rank];
     if (!take_input(r, step, &start))
         return 0;
+    if (moving) { /* a pair's lie on its first step */
+        sl_time moved = move_until(r, rank, r->program->rank[rank].awaited[i]);
+        start = moved > start ? moved : start;
+    }
     if (!step->op.paired) {
         *end = start + sl_problem_op_time(r->problem, &step->op);
         record(r, rank, i, start, *end);
@@ -142,10 +167,10 @@ static void end_block(sl_replayer *r, int rank, int steps, sl_time end) {
 /* ---- every link its own wire: a rank's ops end in sequence, so its messages reach a wire in the order first
  * come, first served, and ranks may run far ahead of each other ---- */
 
-static void run_rank(sl_replayer *r, int rank) {
+static inline void run_rank(sl_replayer *r, int rank, int moving) {
     sl_time end;
     int steps;
-    while (r->next[rank] < r->program->rank[rank].steps && (steps = start_block(r, rank, &end)) > 0)
+    while (r->next[rank] < r->program->rank[rank].steps && (steps = start_block(r, rank, moving, &end)) > 0)
         end_block(r, rank, steps, end);
 }
 
@@ -155,7 +180,10 @@ static void run_apart(sl_replayer *r) {
     while (r->depth > 0) {
         int32_t rank = r->stack[--r->depth];
         r->on_stack[rank] = 0;
-        run_rank(r, rank);
+        if (r->moving)
+            run_rank(r, rank, 1);
+        else
+            run_rank(r, rank, 0);
     }
 }
 
@@ -197,7 +225,7 @@ static void start_ranks(sl_replayer *r) {
         r->on_stack[rank] = 0;
         if (r->running[rank] || r->next[rank] >= r->program->rank[rank].steps)
             continue;
-        if ((steps = start_block(r, rank, &end)) == 0)
+        if ((steps = start_block(r, rank, r->moving, &end)) == 0)
             continue;
         const sl_op *op = &r->program->rank[rank].step[r->next[rank]].op;
         r->running[rank] = (unsigned char)steps;
@@ -284,6 +312,26 @@ static void run_reductions(sl_replayer *r) {
     }
 }
 
+/* By rank, in the order of its copy engine, behind the collectives. */
+static void add_moves(sl_replayer *r) {
+    for (int rank = 0; rank < r->program->ranks; rank++) {
+        const sl_rank_program *mine = &r->program->rank[rank];
+        move_until(r, rank, mine->moves - 1);
+        for (int m = 0; m < mine->moves; m++) {
+            const sl_move *move = &mine->move[m];
+            sl_time end = r->move_end[r->first_move[rank] + m];
+            r->timeline.collective[r->timeline.collectives++] =
+                (sl_span){.rank = rank,
+                          .op = {.stage = move->stage,
+                                 .microbatch = move->microbatch,
+                                 .kind = move->kind,
+                                 .part = (int16_t)move->half},
+                          .start = end - r->problem->offload[move->stage],
+                          .end = end};
+        }
+    }
+}
+
 /* ---- the whole ---- */
 
 static void reset(sl_replayer *r) {
@@ -298,6 +346,8 @@ static void reset(sl_replayer *r) {
     for (int stage = 0; stage < r->problem->stages; stage++)
         r->gathered[stage] = -1;
     r->timeline.collectives = 0;
+    if (r->moving)
+        memset(r->moved, 0, ranks * sizeof *r->moved);
 }
 
 /* Returns 0 when a rank waits for ever. */
@@ -314,6 +364,8 @@ static int run(sl_replayer *r) {
             return 0;
     if (r->collective)
         run_reductions(r);
+    if (r->moving)
+        add_moves(r);
     return 1;
 }
 
@@ -342,6 +394,23 @@ static void make_lanes(sl_replayer *r) {
     }
 }
 
+/* Returns in *most how many moves a timeline may hold. */
+static sl_status make_moves(sl_replayer *r, size_t *most) {
+    size_t ranks = (size_t)r->program->ranks;
+    *most = 0;
+    for (size_t rank = 0; rank < ranks; rank++)
+        r->moving |= r->program->rank[rank].move != NULL;
+    if (!r->moving)
+        return SL_OK;
+    SL_TRY(sl_alloc(&r->first_move, ranks, sizeof *r->first_move));
+    SL_TRY(sl_alloc(&r->moved, ranks, sizeof *r->moved));
+    for (size_t rank = 0; rank < ranks; rank++) {
+        r->first_move[rank] = (int32_t)*most;
+        *most += 4 * (size_t)r->program->rank[rank].lifetimes;
+    }
+    return sl_alloc(&r->move_end, *most, sizeof *r->move_end);
+}
+
 static sl_status make_state(sl_replayer *r) {
     size_t ranks = (size_t)r->program->ranks, messages = (size_t)r->program->messages;
     SL_TRY(sl_alloc(&r->next, ranks, sizeof *r->next));
@@ -363,8 +432,11 @@ static sl_status make_state(sl_replayer *r) {
     for (int stage = 0; stage < r->problem->stages; stage++)
         r->collective |= r->problem->gather[stage] > 0 || r->problem->reduce[stage] > 0;
     SL_TRY(sl_timeline_make(r->program->ranks, r->first_span[ranks], r->program->messages, &r->timeline));
-    return r->collective ? sl_alloc(&r->timeline.collective, 2 * (size_t)r->problem->stages, sizeof(sl_span))
-                         : SL_OK;
+    size_t moves;
+    SL_TRY(make_moves(r, &moves));
+    return r->collective || r->moving
+               ? sl_alloc(&r->timeline.collective, 2 * (size_t)r->problem->stages + moves, sizeof(sl_span))
+               : SL_OK;
 }
 
 static void free_state(sl_replayer *r) {
@@ -381,6 +453,9 @@ static void free_state(sl_replayer *r) {
     sl_free(r->heap);
     sl_free(r->running);
     sl_free(r->issued);
+    sl_free(r->move_end);
+    sl_free(r->first_move);
+    sl_free(r->moved);
     sl_timeline_free(&r->timeline);
 }
 

@@ -3,7 +3,9 @@
  *
  * Work is O(ops); where several ranks share a wire, O(ops log ranks). Regimes: decoupled, a send never holds
  * a rank; inorder, it holds one of `queue` places of its rank and peer until it has arrived; batched, what an
- * op sends and what the next one receives complete together, so the next op starts when all has arrived. */
+ * op sends and what the next one receives complete together, so the next op starts when all has arrived.
+ * In all of them the moves of a program (plan/lower/offload.h) run one after the other on the rank's copy
+ * engine beside its ops, each as long as the problem's offload time of its stage. */
 #ifndef SL_PLAN_TIMING_REPLAY_H
 #define SL_PLAN_TIMING_REPLAY_H
 
@@ -35,7 +37,12 @@ sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);
 void sl_replayer_close(sl_replayer *replayer);
 
 /** Highest memory use of each rank in a replayed timeline: F adds at its start, the others at their end,
- * releases before acquisitions of the same instant. peak[ranks]. */
+ * releases before acquisitions of the same instant; offloads give what F took back at their end, fetches
+ * take it at their start. peak[ranks]. */
 sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline, double *peak);
+
+/** Most activations of each rank in host memory at once: from an offload's start to its fetch's end.
+ * peak[ranks]. Never fails. */
+void sl_peak_host(const sl_timeline *timeline, int *peak);
 
 #endif

@@ -26,7 +26,9 @@ typedef struct sl_timeline {
     int spans, transfers, collectives;
     sl_span *span;         /* by rank, then in the rank's order; two of a pair have the same times */
     sl_transfer *transfer; /* in program message order when predicted */
-    sl_span *collective;   /* gathers, then reductions (microbatch -1), beside the ops; by rank, then start */
+    sl_span *collective; /* what runs beside the ops: gathers, then reductions (microbatch -1), each by rank,
+                            then start; then moves to host memory and back, by rank, in order; their part: 0
+                              between F and I or B, 1 between I and W */
 } sl_timeline;
 
 /** No collectives. */

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -12,8 +13,9 @@ typedef struct block {
 } block;
 
 struct sl_arena {
-    char *memory; /* as allocated */
-    char *base;   /* aligned */
+    pthread_mutex_t mutex; /* guards all below but memory, base and limit */
+    char *memory;          /* as allocated */
+    char *base;            /* aligned */
     size_t limit, in_use, peak;
     block *taken; /* ascending by start */
     size_t count, capacity;
@@ -41,6 +43,7 @@ sl_status sl_arena_open(size_t limit, sl_arena **out) {
     /* zero pages are mapped lazily: write to each, through volatile so that it is not optimised away */
     for (size_t at = 0; at < arena->limit; at += PAGE)
         *(volatile char *)(arena->base + at) = 0;
+    pthread_mutex_init(&arena->mutex, NULL);
     *out = arena;
     return SL_OK;
 }
@@ -48,6 +51,7 @@ sl_status sl_arena_open(size_t limit, sl_arena **out) {
 void sl_arena_close(sl_arena *arena) {
     if (!arena)
         return;
+    pthread_mutex_destroy(&arena->mutex);
     sl_free(arena->taken);
     sl_free(arena->memory);
     sl_free(arena);
@@ -73,7 +77,7 @@ static int find_gap(const sl_arena *arena, size_t size, sl_arena_end end, size_t
     return 0;
 }
 
-sl_status sl_arena_take(sl_arena *arena, size_t bytes, sl_arena_end end, const char *what, void *pointer) {
+static sl_status take(sl_arena *arena, size_t bytes, sl_arena_end end, const char *what, void *pointer) {
     size_t size = sl_arena_round(bytes), index;
     block found;
     SL_TRY(sl_grow(&arena->taken, &arena->capacity, arena->count + 1, sizeof *arena->taken));
@@ -93,9 +97,17 @@ sl_status sl_arena_take(sl_arena *arena, size_t bytes, sl_arena_end end, const c
     return SL_OK;
 }
 
+sl_status sl_arena_take(sl_arena *arena, size_t bytes, sl_arena_end end, const char *what, void *pointer) {
+    pthread_mutex_lock(&arena->mutex);
+    sl_status status = take(arena, bytes, end, what, pointer);
+    pthread_mutex_unlock(&arena->mutex);
+    return status;
+}
+
 void sl_arena_give(sl_arena *arena, void *address) {
     if (!address)
         return;
+    pthread_mutex_lock(&arena->mutex);
     size_t start = (size_t)((char *)address - arena->base), i = 0;
     while (i < arena->count && arena->taken[i].start != start)
         i++;
@@ -103,6 +115,7 @@ void sl_arena_give(sl_arena *arena, void *address) {
     arena->in_use -= arena->taken[i].size;
     arena->count--;
     memmove(arena->taken + i, arena->taken + i + 1, (arena->count - i) * sizeof *arena->taken);
+    pthread_mutex_unlock(&arena->mutex);
 }
 
 size_t sl_arena_in_use(const sl_arena *arena) {

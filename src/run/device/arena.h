@@ -5,7 +5,7 @@
  * low or from the high end: blocks of one size that share an end (what F keeps: low, what I adds: high) fill
  * each other's gaps exactly, so such a mix never fragments. Which address a block gets never changes a result
  * (design.md, rule 2). The number of blocks is small (a few per microbatch in flight), so a gap is found by
- * walking them. One thread. */
+ * walking them. Blocks may be taken and given by several threads. */
 #ifndef SL_RUN_DEVICE_ARENA_H
 #define SL_RUN_DEVICE_ARENA_H
 

@@ -110,6 +110,7 @@ static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start,
         record_op(e, &e->mine->step[i + k].op, start, end);
     result->ops += steps;
     result->end = end;
+    sl_copier_step(&e->copier, i + steps, end);
     return sl_sends_issue(e, i, steps, end);
 }
 
@@ -119,6 +120,8 @@ sl_status sl_block_run(sl_engine *e, int32_t i, int steps, sl_engine_result *res
     SL_TRY(sl_sends_reap(e));
     for (int k = 0; k < steps; k++)
         SL_TRY(wait_for_input(e, &e->mine->step[i + k], &start));
+    if (e->mine->awaited) /* a pair's stands at its first step */
+        SL_TRY(sl_copier_wait(&e->copier, e->mine->awaited[i], &start));
     SL_TRY(make_results(e, i, steps, start, result));
     sl_clock_sleep_until(e->config.clock, e->free_at);
     return SL_OK;

@@ -17,6 +17,7 @@ static sl_status copy_stages(sl_engine *e, const sl_engine_config *config) {
     }
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         SL_TRY(sl_alloc(&e->pace[kind], (size_t)config->stages, sizeof(sl_time)));
+    SL_TRY(sl_alloc(&e->offload, (size_t)config->stages, sizeof(sl_time)));
     return sl_alloc(&e->saved, (size_t)config->stages, sizeof(sl_time));
 }
 
@@ -39,6 +40,8 @@ void sl_engine_close(sl_engine *e) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         sl_free(e->pace[kind]);
     sl_free(e->saved);
+    sl_free(e->offload);
+    sl_copier_free(&e->copier);
     sl_flow_free(&e->flow);
     sl_pool_free(&e->received);
     sl_pool_free(&e->local);
@@ -53,6 +56,7 @@ void sl_engine_pace(sl_engine *e, const sl_pace *pace) {
     for (int stage = 0; stage < e->config.stages; stage++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             e->pace[kind][stage] = pace->time[kind] ? pace->time[kind][stage] : 0;
+        e->offload[stage] = pace->offload ? pace->offload[stage] : 0;
         e->saved[stage] = pace->saved ? pace->saved[stage] : 0;
     }
 }
@@ -71,6 +75,10 @@ static sl_status check_tables(const sl_engine *e, const sl_rank_program *mine) {
             return sl_error(SL_EINVAL, "the program gives stage %d to rank %d, which does not hold it", stage,
                             e->config.rank);
     }
+    for (int m = 0; m < mine->moves; m++)
+        if (!e->config.stage[mine->move[m].stage].offload || !e->config.stage[mine->move[m].stage].fetch)
+            return sl_error(SL_EINVAL, "the program moves activations of stage %d, which cannot",
+                            mine->move[m].stage);
     return SL_OK;
 }
 
@@ -132,6 +140,37 @@ sl_status sl_engine_swap(sl_engine *e, const sl_program *program, const int32_t 
 
 /* ---- running ---- */
 
+static sl_status run_blocks(sl_engine *e, sl_time begin, sl_engine_result *result) {
+    SL_TRY(sl_block_post(e, 0));
+    sl_clock_sleep_until(e->config.clock, begin);
+    for (int32_t i = 0, steps; i < e->mine->steps; i += steps) {
+        steps = 1 + e->mine->step[i].op.paired;
+        SL_TRY(sl_block_run(e, i, steps, result));
+    }
+    return SL_OK;
+}
+
+/* By this thread: a ring has one writer. */
+static void record_moves(sl_engine *e, sl_engine_result *result) {
+    for (int32_t m = 0; m < e->mine->moves; m++) {
+        const sl_move *move = &e->mine->move[m];
+        sl_record record = {.kind = SL_RECORD_MOVE,
+                            .op = (uint8_t)move->kind,
+                            .part = (uint8_t)move->half,
+                            .iteration = (int32_t)e->iteration,
+                            .rank = e->config.rank,
+                            .peer = -1,
+                            .stage = move->stage,
+                            .microbatch = move->microbatch,
+                            .start = e->copier.begun[m],
+                            .end = e->copier.done[m],
+                            .arrive = e->copier.done[m]};
+        sl_record_write(e->config.ring, &record);
+    }
+    result->moves = e->mine->moves;
+    result->overruns += e->copier.overruns;
+}
+
 sl_status sl_engine_run(sl_engine *e, uint32_t iteration, sl_time begin, sl_engine_result *result) {
     *result = (sl_engine_result){
         .end = begin, .receive_buffers = e->flow.receive_buffers, .local_buffers = e->flow.local_buffers};
@@ -140,12 +179,12 @@ sl_status sl_engine_run(sl_engine *e, uint32_t iteration, sl_time begin, sl_engi
     e->free_at = begin;
     for (int w = 0; w < 2; w++)
         e->way[w].first = e->way[w].count = 0;
-    SL_TRY(sl_block_post(e, 0));
-    sl_clock_sleep_until(e->config.clock, begin);
-    for (int32_t i = 0, steps; i < e->mine->steps; i += steps) {
-        steps = 1 + e->mine->step[i].op.paired;
-        SL_TRY(sl_block_run(e, i, steps, result));
-    }
+    SL_TRY(sl_copier_begin(&e->copier, e->mine, e->config.stage, e->offload, e->config.clock, begin));
+    sl_status status = run_blocks(e, begin, result);
+    sl_status moved = sl_copier_end(&e->copier);
+    SL_TRY(status);
+    SL_TRY(moved);
+    record_moves(e, result);
     SL_TRY(sl_sends_finish(e));
     result->send_buffers = e->sent.count;
     return SL_OK;

@@ -17,6 +17,9 @@
  * takes one of `queue` places towards its peer until it has arrived; with none free, it and the next block
  * wait. batched: the next block starts when this one's sends have arrived and its own receives are there.
  *
+ * Moves to host memory and back that the program holds run on a thread of their own (copier.h), through the
+ * stages' offload and fetch; a block also waits for those that its steps name.
+ *
  * Buffers (README.md): receives and handovers inside the rank use as many as lowering counts, each again and
  * again; a send's buffer is free when the message has arrived, and there are as many as were ever under way.
  */
@@ -36,7 +39,8 @@ typedef struct sl_engine_config {
     sl_clock *clock;
     /* may be NULL when no program has messages. Slots: 2 * microbatches * stages of a rank are enough */
     sl_transport *transport;
-    /* at least 3 * parts + 2 records per microbatch and stage of this rank, for one iteration */
+    /* at least 3 * parts + 2 records (6 with moves to host memory) per microbatch and stage of this rank, for
+     * one iteration */
     sl_record_ring *ring;
     const sl_stage *stage; /* [stages] by stage number, copied; those that this rank holds are filled in */
     int stages;            /* of the problem */
@@ -47,7 +51,7 @@ typedef struct sl_engine_config {
 
 typedef struct sl_engine_result {
     sl_time end; /* of the last op, absolute */
-    int ops, overruns;
+    int ops, moves, overruns;
     int receive_buffers, local_buffers; /* of the program */
     int send_buffers;                   /* most that were under way at once, up to now */
 } sl_engine_result;
@@ -56,6 +60,7 @@ typedef struct sl_engine_result {
 typedef struct sl_pace {
     const sl_time *time[SL_OP_KINDS]; /* [kind][stage]; NULL or 0: as long as the arithmetic */
     const sl_time *saved;             /* [stage] as in the problem, for pairs; NULL: nothing */
+    const sl_time *offload; /* [stage] a move to host memory or back; NULL or 0: as long as it takes */
 } sl_pace;
 
 sl_status sl_engine_open(const sl_engine_config *config, sl_engine **engine);
@@ -64,7 +69,8 @@ void sl_engine_close(sl_engine *engine);
 /** Takes over a program for the next iterations; buffers are kept where they suffice. The program stays the
  * caller's and must live until the next swap. `post[program->messages]`: before which of its consumer's steps
  * each message's receive is posted (sl_program_post; copied); NULL: all before the first op. SL_EINVAL when
- * this rank's part cannot run here (W not ascending per stage, a stage that has no table). */
+ * this rank's part cannot run here (W not ascending per stage, a stage that has no table, moves of a stage
+ * that cannot). */
 sl_status sl_engine_swap(sl_engine *engine, const sl_program *program, const int32_t *post);
 
 /** How long ops last from now on; copied. A part takes its share (sl_part_time), a pair sl_pair_time. */

@@ -20,8 +20,9 @@ typedef struct sl_stage {
                             void *input_grad);
     /** W: adds to the weights' gradients and frees what F kept. Called in ascending microbatches. */
     sl_status (*weight_grad)(void *object, const sl_op *op, int parts);
-    /** Moves what F kept of a microbatch to host memory / brings it back; called on the engine's copy thread,
-     * never together with an op of the same stage and microbatch. NULL: this stage cannot. */
+    /** Moves what is kept of a microbatch, between F and I or between I and W, to host memory / brings it
+     * back; called on the engine's copy thread, never together with an op of the same stage and microbatch,
+     * but beside ops of others. NULL: this stage cannot. */
     sl_status (*offload)(void *object, int microbatch);
     sl_status (*fetch)(void *object, int microbatch);
 } sl_stage;

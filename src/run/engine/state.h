@@ -3,6 +3,7 @@
 #define SL_RUN_ENGINE_STATE_H
 
 #include "plan/lower/flow.h"
+#include "run/engine/copier.h"
 #include "run/engine/engine.h"
 
 /* Buffers of one size, made when first needed, kept until the engine closes. */
@@ -25,6 +26,8 @@ struct sl_engine {
     sl_engine_config config;            /* stage: a copy */
     size_t bytes;                       /* of a buffer: the largest message of the stages here */
     sl_time *pace[SL_OP_KINDS], *saved; /* [stages] */
+    sl_time *offload;                   /* [stages] */
+    sl_copier copier;
     const sl_program *program;
     const sl_rank_program *mine;
     sl_flow flow;

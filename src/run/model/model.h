@@ -106,6 +106,16 @@ sl_status sl_model_input_grad_part(sl_model_stage *stage, int microbatch, sl_par
                                    const float *output_grad, float *input_grad);
 sl_status sl_model_weight_grad_part(sl_model_stage *stage, int microbatch, sl_part part);
 
+/** Where sl_model_offload moves things: `host` (the caller's, must outlive the stage) is host memory with a
+ * limit of its own. */
+void sl_model_set_host(sl_model_stage *stage, sl_arena *host);
+
+/** Between F and I, or I and W, of a microbatch: moves all that is kept of it from the device's arena to the
+ * host's, or back. Bits stay as they are. May run beside ops of other microbatches. SL_EINVAL: out of turn;
+ * SL_ENOMEM: over the limit of where it goes to. */
+sl_status sl_model_offload(sl_model_stage *stage, int microbatch);
+sl_status sl_model_fetch(sl_model_stage *stage, int microbatch);
+
 /** F without I and W to follow: keeps nothing, and *loss (last stage; may be NULL elsewhere) is the mean over
  * its tokens. */
 sl_status sl_model_evaluate(sl_model_stage *stage, const uint8_t *tokens, const uint8_t *targets,

@@ -7,9 +7,11 @@
 /* An iteration of a stage: F, I and W of its microbatches, and whose turn it is. */
 
 void sl_stage_drop(sl_model_stage *s, sl_kept *k) {
-    sl_arena_give(s->arena, k->forward);
-    sl_arena_give(s->arena, k->backward);
+    sl_arena *arena = k->away ? s->host : s->arena;
+    sl_arena_give(arena, k->forward);
+    sl_arena_give(arena, k->backward);
     k->forward = k->backward = NULL;
+    k->away = 0;
 }
 
 sl_status sl_model_begin_part(sl_model_stage *s, int microbatches, int total) {
@@ -61,6 +63,8 @@ static sl_status in_turn(const sl_model_stage *s, int microbatch, const sl_part 
                                : k->done[SL_I] > part->index && part->count == k->parts;
     if (!ready || k->done[kind] != part->index)
         return sl_error(SL_EINVAL, "%s of microbatch %d is out of turn", names[kind], microbatch);
+    if (k->away)
+        return sl_error(SL_EINVAL, "%s of microbatch %d, which lies in host memory", names[kind], microbatch);
     return SL_OK;
 }
 

@@ -10,9 +10,10 @@
 typedef enum sl_half { SL_HALF_ATTENTION, SL_HALF_MLP } sl_half;
 
 typedef struct sl_kept {
-    float *forward, *backward; /* blocks of the arena; NULL when not held */
-    int parts;                 /* that the ops of this microbatch are cut into */
-    int done[SL_W + 1];        /* parts of its F, I and W that have run */
+    float *forward, *backward; /* blocks of the arena, or of the host while `away`; NULL when not held */
+    int away;
+    int parts;          /* that the ops of this microbatch are cut into */
+    int done[SL_W + 1]; /* parts of its F, I and W that have run */
     double loss;
 } sl_kept;
 
@@ -20,8 +21,8 @@ struct sl_model_stage {
     sl_model_config config;
     sl_layout layout;
     sl_device *device;
-    sl_arena *arena;
-    int first; /* its first block in the model */
+    sl_arena *arena, *host; /* host: NULL: nothing moves */
+    int first;              /* its first block in the model */
 
     sl_parameter *parameter;
     int parameters, block_base; /* block_base: index of the first block's first parameter */

@@ -25,8 +25,8 @@ struct sl_binding {
     int rank, stages, iteration;
     sl_model_config config;
     sl_device *device;
-    sl_arena *arena;
-    held *held; /* [helds] ascending stages */
+    sl_arena *arena, *host; /* host: NULL without host memory */
+    held *held;             /* [helds] ascending stages */
     int helds;
     sl_data *data;
     sl_optimizer optimizer;
@@ -105,12 +105,13 @@ static sl_status open_stages(sl_binding *b, const sl_model_bytes *bytes) {
         SL_TRY(sl_model_stage_open(&b->config, b->device, b->arena, stage, b->stages,
                                    (uint64_t)b->run->data.seed, &h->model));
         sl_model_stage_pad(h->model, bytes->forward, bytes->backward);
+        sl_model_set_host(h->model, b->host);
         b->helds++;
     }
     return SL_OK;
 }
 
-static sl_status open_model(sl_binding *b, int in_flight) {
+static sl_status open_model(sl_binding *b, int in_flight, int hosted) {
     sl_model_bytes bytes;
     const sl_run *run = b->run;
     SL_TRY(sl_device_open_cpu(run->device.threads, &b->device));
@@ -119,6 +120,8 @@ static sl_status open_model(sl_binding *b, int in_flight) {
     if (run->device.memory_mb > 0 && (double)limit > run->device.memory_mb * 1e6)
         limit = (size_t)(run->device.memory_mb * 1e6);
     SL_TRY(sl_arena_open(limit, &b->arena));
+    if (hosted > 0)
+        SL_TRY(sl_arena_open((size_t)hosted * (bytes.forward + bytes.backward), &b->host));
     return open_stages(b, &bytes);
 }
 
@@ -153,7 +156,7 @@ static sl_status open_buffers(sl_binding *b) {
     return SL_OK;
 }
 
-sl_status sl_binding_open(const sl_run *run, int rank, int in_flight, sl_binding **binding) {
+sl_status sl_binding_open(const sl_run *run, int rank, int in_flight, int hosted, sl_binding **binding) {
     sl_binding *b;
     SL_TRY(sl_alloc(&b, 1, sizeof *b));
     *binding = b;
@@ -174,7 +177,7 @@ sl_status sl_binding_open(const sl_run *run, int rank, int in_flight, sl_binding
     b->optimizer.warmup = run->optimizer.warmup < run->iterations ? run->optimizer.warmup : run->iterations;
     b->optimizer.decay = run->optimizer.decay;
     SL_TRY(sl_optimizer_check(&b->optimizer));
-    SL_TRY(open_model(b, in_flight));
+    SL_TRY(open_model(b, in_flight, hosted));
     return open_buffers(b);
 }
 
@@ -185,6 +188,7 @@ void sl_binding_close(sl_binding *b) {
         sl_model_stage_close(b->held[i].model);
     sl_free(b->held);
     sl_arena_close(b->arena);
+    sl_arena_close(b->host);
     if (b->device)
         b->device->close(b->device);
     sl_data_close(b->data);
@@ -227,6 +231,14 @@ static sl_status weight_grad(void *object, const sl_op *op, int parts) {
     return sl_model_weight_grad_part(((const held *)object)->model, op->microbatch, part_of(op, parts));
 }
 
+static sl_status offload(void *object, int microbatch) {
+    return sl_model_offload(((const held *)object)->model, microbatch);
+}
+
+static sl_status fetch(void *object, int microbatch) {
+    return sl_model_fetch(((const held *)object)->model, microbatch);
+}
+
 void sl_binding_stages(sl_binding *b, sl_stage *table) {
     size_t bytes =
         (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
@@ -236,6 +248,8 @@ void sl_binding_stages(sl_binding *b, sl_stage *table) {
                                   .forward = forward,
                                   .input_grad = input_grad,
                                   .weight_grad = weight_grad,
+                                  .offload = b->host ? offload : NULL,
+                                  .fetch = b->host ? fetch : NULL,
                                   .input_bytes = stage > 0 ? bytes : 0,
                                   .output_bytes = stage + 1 < b->stages ? bytes : 0};
     }
@@ -418,6 +432,10 @@ double sl_binding_entropy(const sl_binding *b) {
 
 size_t sl_binding_peak(const sl_binding *b) {
     return sl_arena_peak(b->arena);
+}
+
+size_t sl_binding_host_peak(const sl_binding *b) {
+    return b->host ? sl_arena_peak(b->host) : 0;
 }
 
 const char *sl_binding_isa(const sl_binding *b) {

@@ -24,9 +24,10 @@ typedef struct sl_binding_sizes {
 sl_status sl_binding_measure(const sl_run *run, int rank, sl_binding_sizes *sizes);
 
 /** Makes the stages with their initial weights and reads the data. `in_flight`: most microbatches between F
- * and W at once, counted once for each stage that holds one, which sizes the arena. SL_EINVAL: data missing
+ * and W at once, counted once for each stage that holds one, which sizes the arena; `hosted`: most in host
+ * memory, which gets an arena of its own (0: none). SL_EINVAL: data missing
  * or too short; SL_ENOMEM: over device.memory_mb. */
-sl_status sl_binding_open(const sl_run *run, int rank, int in_flight, sl_binding **binding);
+sl_status sl_binding_open(const sl_run *run, int rank, int in_flight, int hosted, sl_binding **binding);
 void sl_binding_close(sl_binding *binding);
 
 /** The engine's tables: fills those of table[stages] that this rank holds. They live as long as the binding.
@@ -54,6 +55,8 @@ sl_status sl_binding_hash(sl_binding *binding, sl_group *group, uint64_t *hash);
 double sl_binding_entropy(const sl_binding *binding);
 /** Highest use of the device arena so far, bytes. */
 size_t sl_binding_peak(const sl_binding *binding);
+/** The same of host memory; 0 where there is none. */
+size_t sl_binding_host_peak(const sl_binding *binding);
 /** Name of the instruction set that the kernels use. */
 const char *sl_binding_isa(const sl_binding *binding);
 

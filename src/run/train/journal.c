@@ -280,12 +280,13 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
     for (size_t i = 0; i < j->row_count; i++)
         late += j->rows[i].late;
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->weights_hash);
-    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:f}", "format",
-                          "slackline-summary-1", "weights_hash", hash, "iterations", (int)j->row_count,
-                          "ranks", j->ranks, "phases", phases_json(j, m), "scheduling", s->scheduling,
-                          "instruction_set", s->isa, "communication", s->regime, "late_iterations", late,
-                          "ops", (json_int_t)s->ops, "overruns", (json_int_t)s->overruns, "swaps", s->swaps,
-                          "memory_peak_bytes", (json_int_t)s->memory_peak, "seconds", s->seconds);
+    json_t *o = json_pack(
+        "{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I, s:f}", "format",
+        "slackline-summary-1", "weights_hash", hash, "iterations", (int)j->row_count, "ranks", j->ranks,
+        "phases", phases_json(j, m), "scheduling", s->scheduling, "instruction_set", s->isa, "communication",
+        s->regime, "late_iterations", late, "ops", (json_int_t)s->ops, "overruns", (json_int_t)s->overruns,
+        "swaps", s->swaps, "memory_peak_bytes", (json_int_t)s->memory_peak, "host_peak_bytes",
+        (json_int_t)s->host_peak, "moves", (json_int_t)s->moves, "seconds", s->seconds);
     if (!o)
         return sl_error(SL_ENOMEM, "out of memory for the summary");
     put_real(o, "validation_loss", s->validation);

@@ -56,7 +56,7 @@ typedef struct sl_summary {
     sl_time swap_cost; /* median; -1: none */
     sl_time path_cost; /* of the last change between ranks and delegates; -1: none */
     double seconds;
-    long memory_peak; /* largest over ranks, bytes */
+    long memory_peak, host_peak, moves; /* largest over ranks, bytes */
 } sl_summary;
 
 /** Writes the files of the end and prints the table to `out`. */

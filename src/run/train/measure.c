@@ -11,10 +11,16 @@ static int is_transfer(const sl_record *r, int iteration) {
     return r->kind == SL_RECORD_TRANSFER && r->iteration == iteration;
 }
 
+static int is_move(const sl_record *r, int iteration) {
+    return r->kind == SL_RECORD_MOVE && r->iteration == iteration;
+}
+
 static sl_status check_record(const sl_problem *p, const sl_record *r) {
     if (r->rank < 0 || r->rank >= p->ranks || r->stage < 0 || r->stage >= p->stages || r->microbatch < 0 ||
-        r->microbatch >= p->microbatches || r->op >= SL_OP_KINDS || r->part >= p->parts ||
-        (r->kind == SL_RECORD_OP && sl_problem_rank(p, r->stage) != r->rank) ||
+        r->microbatch >= p->microbatches ||
+        (r->kind == SL_RECORD_MOVE ? (r->op != SL_OFFLOAD && r->op != SL_FETCH) || r->part > 1
+                                   : r->op >= SL_OP_KINDS || r->part >= p->parts) ||
+        (r->kind != SL_RECORD_TRANSFER && sl_problem_rank(p, r->stage) != r->rank) ||
         (r->kind == SL_RECORD_TRANSFER && (r->peer < 0 || r->peer >= p->ranks)))
         return sl_error(SL_EPEER, "rank %d wrote a record that is not of this run", r->rank);
     return SL_OK;
@@ -95,12 +101,34 @@ static void fill(const sl_record *records, int count, int iteration, sl_time beg
     }
 }
 
+/* By rank, in the order of its copy engine. */
+static sl_status add_moves(const sl_record *records, int count, int iteration, sl_time begin,
+                           const sl_offset *clock, sl_timeline *timeline) {
+    int moves = 0;
+    for (int i = 0; i < count; i++)
+        moves += is_move(&records[i], iteration);
+    if (moves == 0)
+        return SL_OK;
+    SL_TRY(sl_alloc(&timeline->collective, (size_t)moves, sizeof *timeline->collective));
+    for (int rank = 0; rank < timeline->ranks; rank++)
+        for (int i = 0; i < count; i++)
+            if (is_move(&records[i], iteration) && records[i].rank == rank) {
+                sl_time shift = begin + clock[rank].offset;
+                timeline->collective[timeline->collectives++] = (sl_span){.rank = rank,
+                                                                          .op = op_of(&records[i]),
+                                                                          .start = records[i].start - shift,
+                                                                          .end = records[i].end - shift};
+            }
+    return SL_OK;
+}
+
 sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *records, int count, int iteration,
                               sl_time begin, const sl_offset *clock, sl_timeline *timeline) {
     int spans = 0, transfers = 0, *next;
     *timeline = (sl_timeline){0};
     for (int i = 0; i < count; i++)
-        if (is_op(&records[i], iteration) || is_transfer(&records[i], iteration)) {
+        if (is_op(&records[i], iteration) || is_transfer(&records[i], iteration) ||
+            is_move(&records[i], iteration)) {
             SL_TRY(check_record(problem, &records[i]));
             spans += is_op(&records[i], iteration);
             transfers += is_transfer(&records[i], iteration);
@@ -116,6 +144,8 @@ sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *record
         timeline->measured = 1;
         fill(records, count, iteration, begin, clock, next, timeline);
         status = check_complete(problem, timeline);
+        if (status == SL_OK)
+            status = add_moves(records, count, iteration, begin, clock, timeline);
     }
     sl_free(next);
     return status;

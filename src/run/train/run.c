@@ -64,6 +64,8 @@ static const sl_key device_keys[] = {
     {.name = "kind", .type = SL_KEY_CHOICE, .standard = "cpu", .offset = AT(device.kind), .choices = devices, .help = "where a rank computes"},
     {.name = "threads", .type = SL_KEY_INT, .standard = "1", .offset = AT(device.threads), .minimum = 1, .maximum = 1024, .help = "threads of a rank; results are equal only for equal numbers"},
     {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
+    {.name = "host_memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.host_memory_mb), .minimum = 0, .maximum = 1e9, .help = "memory of a rank's host that activations may be moved to where memory_mb is too small, 1e6 bytes; 0: none"},
+    {.name = "offload_ms", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.offload_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "time to move one microbatch's activations of a stage there or back: what plans count on, and what moves are held to; 0: as long as the copy takes, planned as nothing until it is measured"},
     {.name = "pace_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "real arithmetic, then held to this time"},
     {0}};
 static const sl_key network_keys[] = {

@@ -60,7 +60,7 @@ typedef struct sl_run {
     } adaptation;
     struct {
         int kind, threads;
-        double memory_mb;
+        double memory_mb, host_memory_mb, offload_ms;
         double *pace_ms[SL_OP_KINDS]; /* F, I, W, B of every stage; NULL: no pace */
         double *pair_ms;              /* F and B overlapped, of every stage; NULL: no pace */
     } device;
@@ -83,8 +83,9 @@ int sl_run_has_link(const sl_run *run, int from, int to);
 
 /** The planner's question for this run: shape and regime from the file, op times from the pace (10 ms each
  * without one: only their ratio matters until they are measured), links free, memory delta
- * `activation_bytes[stages]` a microbatch against device.memory_mb less `fixed_bytes[ranks]`. SL_ENONE: not
- * even one microbatch fits. Free with sl_problem_free, also on error. */
+ * `activation_bytes[stages]` a microbatch against device.memory_mb less `fixed_bytes[ranks]`; host memory for
+ * as many as fit into device.host_memory_mb. SL_ENONE: not even one microbatch fits. Free with
+ * sl_problem_free, also on error. */
 sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
                          sl_problem *problem);
 

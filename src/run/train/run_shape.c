@@ -181,6 +181,7 @@ static void fill_stage(const sl_run *run, int stage, double activation_bytes, sl
         problem->time[kind][stage] = sl_from_ms(ms);
         problem->delta[kind][stage] = kind == SL_F ? activation_bytes : kind == SL_I ? 0 : -activation_bytes;
     }
+    problem->offload[stage] = sl_from_ms(run->device.offload_ms);
     if (run->device.pair_ms)
         problem->saved[stage] =
             problem->time[SL_F][stage] + problem->time[SL_B][stage] - sl_from_ms(run->device.pair_ms[stage]);
@@ -204,6 +205,21 @@ static sl_status fill_limits(const sl_run *run, const double *activation_bytes, 
     return SL_OK;
 }
 
+/* As many of a rank's largest activations as fit: each of its stages may need that much. */
+static sl_status fill_host(const sl_run *run, const double *activation_bytes, sl_problem *problem) {
+    SL_TRY(sl_alloc(&problem->host_limit, (size_t)problem->ranks, sizeof *problem->host_limit));
+    double all = (double)problem->microbatches * (problem->stages / problem->ranks);
+    for (int rank = 0; rank < problem->ranks; rank++) {
+        double most = 1;
+        for (int stage = 0; stage < problem->stages; stage++)
+            if (sl_problem_rank(problem, stage) == rank && activation_bytes[stage] > most)
+                most = activation_bytes[stage];
+        double fit = run->device.host_memory_mb * 1e6 / most;
+        problem->host_limit[rank] = (int32_t)(fit < all ? fit : all);
+    }
+    return SL_OK;
+}
+
 sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
                          sl_problem *problem) {
     sl_problem shape = sl_run_shape(run);
@@ -220,5 +236,8 @@ sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, cons
     }
     for (int stage = 0; stage < shape.stages; stage++)
         fill_stage(run, stage, activation_bytes[stage], problem);
-    return run->device.memory_mb > 0 ? fill_limits(run, activation_bytes, fixed_bytes, problem) : SL_OK;
+    if (run->device.memory_mb <= 0)
+        return SL_OK;
+    SL_TRY(fill_limits(run, activation_bytes, fixed_bytes, problem));
+    return run->device.host_memory_mb > 0 ? fill_host(run, activation_bytes, problem) : SL_OK;
 }

@@ -112,9 +112,10 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const sl_pl
 }
 
 static sl_status open_records(sl_trainer *t) {
-    /* F, I, W in parts and two messages; twice, so that none is lost. SL_MAX_OPS keeps it within bounds. */
+    /* F, I, W in parts, two messages and four moves to host memory or back; twice, so that none is lost.
+     * SL_MAX_OPS keeps it within bounds. */
     uint32_t capacity = 64, stages = (uint32_t)(t->problem.stages / t->ranks);
-    uint32_t records = (3 * (uint32_t)t->problem.parts + 2) * (uint32_t)t->problem.microbatches * stages;
+    uint32_t records = (3 * (uint32_t)t->problem.parts + 6) * (uint32_t)t->problem.microbatches * stages;
     while (capacity < 2 * records)
         capacity *= 2;
     SL_TRY(sl_alloc(&t->ring, 1, sl_record_ring_bytes(capacity)));
@@ -238,7 +239,8 @@ static sl_status open_engine(sl_trainer *t) {
 static sl_status open_all(sl_trainer *t, const sl_place *place, sl_binding_sizes *sizes) {
     SL_TRY(exchange_sizes(t, sizes));
     SL_TRY(make_plan(t, sizes));
-    SL_TRY(sl_binding_open(t->run, t->rank, most_in_flight(t, &sizes[t->rank]), &t->binding));
+    int hosted = sl_problem_offloads(&t->problem) ? t->problem.host_limit[t->rank] : 0;
+    SL_TRY(sl_binding_open(t->run, t->rank, most_in_flight(t, &sizes[t->rank]), hosted, &t->binding));
     SL_TRY(refuse_mixed_hosts(t));
     SL_TRY(open_transport(t, sizes[t->rank].message_bytes, place));
     SL_TRY(open_records(t));

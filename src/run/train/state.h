@@ -31,7 +31,7 @@ typedef struct sl_trainer {
     sl_time path_settled; /* when it was complete */
     sl_record *records;   /* of this rank, one iteration */
     size_t record_capacity;
-    long ops, overruns;
+    long ops, moves, overruns;
 
     sl_journal *journal;
     sl_adaptation *adaptation;

@@ -24,7 +24,7 @@ static int is_paced(const sl_trainer *t) {
 }
 
 static void set_pace(sl_trainer *t, double slowdown) {
-    sl_pace pace = {.saved = t->saved};
+    sl_pace pace = {.saved = t->saved, .offload = t->problem.offload};
     for (int stage = 0; stage < t->problem.stages; stage++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             t->paced[kind][stage] = (sl_time)((double)t->problem.time[kind][stage] * slowdown);
@@ -62,6 +62,8 @@ static void apply_faults(sl_trainer *t, int iteration) {
     }
     if (is_paced(t))
         set_pace(t, slowdown);
+    else
+        sl_engine_pace(t->engine, &(sl_pace){.offload = t->problem.offload});
 }
 
 /* What a rank reports at the end of an iteration, in front of its records. */
@@ -79,6 +81,7 @@ static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin, repo
     mine->ops_end = result.end;
     mine->loss = sl_binding_loss(t->binding);
     mine->ops = result.ops;
+    t->moves += result.moves;
     mine->overruns = result.overruns;
     SL_TRY(sl_binding_update(t->binding, t->group, iteration));
     mine->end = sl_clock_now(t->clock);
@@ -330,15 +333,20 @@ static sl_status finish(sl_trainer *t) {
                     .byte_entropy = sl_binding_entropy(t->binding)};
     if (t->rank == 0)
         SL_TRY(flush_pending(t, sl_clock_now(t->clock)));
-    long peak = (long)sl_binding_peak(t->binding), *peaks;
+    const long mine[3] = {(long)sl_binding_peak(t->binding), (long)sl_binding_host_peak(t->binding),
+                          t->moves};
+    long *all;
     SL_TRY(sl_binding_validate(t->binding, t->group, &s.validation));
     SL_TRY(sl_binding_hash(t->binding, t->group, &s.weights_hash));
-    SL_TRY(sl_alloc(&peaks, (size_t)t->ranks, sizeof *peaks));
+    SL_TRY(sl_alloc(&all, 3 * (size_t)t->ranks, sizeof *all));
     sl_status status =
-        sl_group_gather(t->group, 0, &peak, sizeof peak, peaks, (size_t)t->ranks * sizeof peak, NULL);
-    for (int r = 0; r < t->ranks; r++)
-        s.memory_peak = peaks[r] > s.memory_peak ? peaks[r] : s.memory_peak;
-    sl_free(peaks);
+        sl_group_gather(t->group, 0, mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
+    for (int r = 0; r < t->ranks; r++) {
+        s.memory_peak = all[3 * r] > s.memory_peak ? all[3 * r] : s.memory_peak;
+        s.host_peak = all[3 * r + 1] > s.host_peak ? all[3 * r + 1] : s.host_peak;
+        s.moves += all[3 * r + 2];
+    }
+    sl_free(all);
     SL_TRY(status);
     if (t->rank != 0)
         return SL_OK;

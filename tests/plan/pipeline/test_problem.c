@@ -78,8 +78,8 @@ static void links_replace_the_default_and_take_decimal_units(void **state) {
     sl_problem_free(&p);
 }
 
-/* Keys that this version cannot plan for are read where they ask for nothing. */
-static void neutral_values_of_later_keys_change_nothing(void **state) {
+/* Keys are read where they ask for nothing. */
+static void neutral_values_change_nothing(void **state) {
     (void)state;
     sl_problem p, q;
     assert_ok(read_text(SHAPE TIMES, &p));
@@ -87,10 +87,33 @@ static void neutral_values_of_later_keys_change_nothing(void **state) {
         SHAPE TIMES "  memory: {host_limit: 0}\n  links: {shared: [{name: wan, links: [[0, 1], [1, 2]]}]}\n"
                     "  data_parallel: {reduce_ms: 0, gather_ms: 0}\n  recompute: false\n  parts: 1\n",
         &q));
+    assert_null(q.host_limit);
     assert_memory_equal(p.link, q.link, 9 * sizeof *p.link);
     assert_memory_equal(p.time[SL_F], q.time[SL_F], 3 * sizeof(sl_time));
     sl_problem_free(&p);
     sl_problem_free(&q);
+}
+
+static void host_memory_is_one_number_or_one_per_rank_and_its_time_one_per_stage(void **state) {
+    (void)state;
+    sl_problem p, q;
+    assert_ok(
+        read_text(SHAPE TIMES "  memory: {limit: 4, host_limit: [1, 0, 3], offload_ms: [0.5, 1, 2]}\n", &p));
+    assert_true(sl_problem_offloads(&p));
+    assert_true(p.host_limit[0] == 1 && p.host_limit[1] == 0 && p.host_limit[2] == 3);
+    assert_true(p.offload[0] == SL_MS / 2 && p.offload[1] == SL_MS && p.offload[2] == 2 * SL_MS);
+    assert_true(sl_problem_room(&p, 0) == 5 && sl_problem_room(&p, 1) == 4 && sl_problem_room(&p, 2) == 7);
+    assert_ok(sl_problem_copy(&p, &q));
+    assert_memory_equal(p.host_limit, q.host_limit, 3 * sizeof *p.host_limit);
+    assert_memory_equal(p.offload, q.offload, 3 * sizeof *p.offload);
+    sl_problem_free(&q);
+    sl_problem_free(&p);
+    assert_ok(read_text(SHAPE TIMES "  memory: {limit: 4, host_limit: 2, offload_ms: 3}\n", &p));
+    assert_true(p.host_limit[0] == 2 && p.host_limit[2] == 2 && p.offload[1] == 3 * SL_MS);
+    sl_problem_free(&p);
+    assert_ok(read_text(SHAPE TIMES "  memory: {host_limit: 2}\n", &p)); /* nothing need ever move */
+    assert_false(sl_problem_offloads(&p));
+    sl_problem_free(&p);
 }
 
 static void every_mistake_is_named_with_its_place(void **state) {
@@ -113,7 +136,13 @@ static void every_mistake_is_named_with_its_place(void **state) {
          "p.yaml:5: 'bandwidth_gbps'", "one per link of the ring, got 3"},
         {SHAPE TIMES "  data_parallel: {replicas: 2, volume_mb: 1e9, bandwidth_gbps: 1e-5}\n",
          "p.yaml:5: 'data_parallel'", "at most 1e+06"},
-        {SHAPE TIMES "  memory: {host_limit: 1}\n", "p.yaml:5: 'host_limit'", "not available"},
+        {SHAPE TIMES "  memory: {host_limit: 1.5}\n", "p.yaml:5: 'host_limit'", "whole number"},
+        {SHAPE TIMES "  memory: {host_limit: -1}\n", "p.yaml:5: 'host_limit'", "at least 0"},
+        {SHAPE TIMES "  memory: {host_limit: [1, 2]}\n", "p.yaml:5: 'host_limit'", "one per rank, got 2"},
+        {SHAPE TIMES "  memory: {host_limit: .nan}\n", "p.yaml:5: 'host_limit'", "number"},
+        {SHAPE TIMES "  memory: {offload_ms: -1}\n", "p.yaml:5: 'offload_ms'", "at least 0"},
+        {SHAPE TIMES "  memory: {offload_ms: 2e6}\n", "p.yaml:5: 'offload_ms'", "at most"},
+        {SHAPE TIMES "  memory: {offload_ms: [1, 2]}\n", "p.yaml:5: 'offload_ms'", "one per stage, got 2"},
         {SHAPE TIMES "  links: {shared: [{name: wan}]}\n", "p.yaml:5: 'shared'", "list of {name, links}"},
         {SHAPE TIMES "  links: {shared: [{name: wan, links: [[0, 1]], x: 1}]}\n", "p.yaml:5: 'x'",
          "not a known key"},
@@ -729,7 +758,8 @@ int main(void) {
         cmocka_unit_test(what_is_absent_has_the_documented_defaults),
         cmocka_unit_test(memory_may_be_given_per_stage_and_per_rank),
         cmocka_unit_test(links_replace_the_default_and_take_decimal_units),
-        cmocka_unit_test(neutral_values_of_later_keys_change_nothing),
+        cmocka_unit_test(neutral_values_change_nothing),
+        cmocka_unit_test(host_memory_is_one_number_or_one_per_rank_and_its_time_one_per_stage),
         cmocka_unit_test(every_mistake_is_named_with_its_place),
         cmocka_unit_test(what_is_written_reads_back_to_the_same_problem),
         cmocka_unit_test(every_placement_has_its_stages),

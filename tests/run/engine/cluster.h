@@ -1,6 +1,7 @@
 /* Ranks as threads on a virtual clock, each with an engine and empty paced ops, for any placement, with
  * stages that check what they get: every message says which op of which iteration made it, with how many
- * parts. Two programs run one after the other; the second is swapped in before iteration 1. */
+ * parts, and every activation is where an op needs it, never more of them than device and host hold. Two
+ * programs run one after the other; the second is swapped in before iteration 1. */
 #ifndef SL_TESTS_RUN_ENGINE_CLUSTER_H
 #define SL_TESTS_RUN_ENGINE_CLUSTER_H
 
@@ -11,7 +12,14 @@
 #include "run/engine/engine.h"
 #include <pthread.h>
 
-enum { MOST_RANKS = 6, MOST_STAGES = 24, MOST_PARTS = 4, MOST_RECORDS = 4096, ITERATIONS = 2 };
+enum {
+    MOST_RANKS = 6,
+    MOST_STAGES = 24,
+    MOST_PARTS = 4,
+    MOST_MICROBATCHES = 16,
+    MOST_RECORDS = 4096,
+    ITERATIONS = 2
+};
 
 typedef struct cluster cluster;
 typedef struct member member;
@@ -20,6 +28,7 @@ typedef struct holder {
     member *member;
     int stage;
     int last_weight[MOST_PARTS];
+    char place[MOST_MICROBATCHES]; /* of each activation: not there, on the device, on the host */
 } holder;
 
 struct member {
@@ -29,6 +38,8 @@ struct member {
     sl_record *record;
     size_t records;
     holder holder[MOST_STAGES];
+    int held, hosted, moved; /* activations of this rank on the device and the host, and moves; under mutex */
+    pthread_mutex_t mutex;
     sl_engine_result result[ITERATIONS];
     sl_status status;
     char error[256];
@@ -95,20 +106,53 @@ static inline sl_status make_output(const holder *h, const sl_op *op, int backwa
     return SL_OK;
 }
 
+/* Where activations are: counted as they come and go, on the rank's thread and its copy thread. */
+enum { NOWHERE, ON_DEVICE, ON_HOST };
+
+static inline sl_status go(holder *h, int microbatch, int from, int to) {
+    member *m = h->member;
+    const sl_problem *p = m->cluster->problem;
+    pthread_mutex_lock(&m->mutex);
+    int was = h->place[microbatch];
+    h->place[microbatch] = (char)to;
+    m->held += (to == ON_DEVICE) - (from == ON_DEVICE);
+    m->hosted += (to == ON_HOST) - (from == ON_HOST);
+    m->moved += to == ON_HOST;
+    int held = m->held, hosted = m->hosted;
+    pthread_mutex_unlock(&m->mutex);
+    if (was != from)
+        return sl_error(SL_EINVAL, "stage %d: microbatch %d is at %d, not %d", h->stage, microbatch, was,
+                        from);
+    if (sl_problem_offloads(p) && (held > p->limit[m->rank] || hosted > p->host_limit[m->rank]))
+        return sl_error(SL_EINVAL, "rank %d holds %d and %d on the host", m->rank, held, hosted);
+    return SL_OK;
+}
+
+static inline sl_status offload(void *object, int microbatch) {
+    return go(object, microbatch, ON_DEVICE, ON_HOST);
+}
+
+static inline sl_status fetch(void *object, int microbatch) {
+    return go(object, microbatch, ON_HOST, ON_DEVICE);
+}
+
 static inline sl_status forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
     SL_TRY(check_input(object, op, parts, 0, input));
+    if (op->part == 0)
+        SL_TRY(go(object, op->microbatch, NOWHERE, ON_DEVICE));
     return make_output(object, op, 0, output);
 }
 
 static inline sl_status input_grad(void *object, const sl_op *op, int parts, const void *output_grad,
                                    void *grad) {
     SL_TRY(check_input(object, op, parts, 1, output_grad));
+    SL_TRY(go(object, op->microbatch, ON_DEVICE, ON_DEVICE));
     return make_output(object, op, 1, grad);
 }
 
 static inline sl_status weight_grad(void *object, const sl_op *op, int parts) {
     holder *h = object;
-    (void)parts;
+    SL_TRY(go(h, op->microbatch, ON_DEVICE, op->part == parts - 1 ? NOWHERE : ON_DEVICE));
     if (op->microbatch <= h->last_weight[op->part])
         return sl_error(SL_EINVAL, "W out of order");
     h->last_weight[op->part] = op->microbatch;
@@ -139,6 +183,8 @@ static inline void bind_stages(member *m, sl_stage *stage) {
                               .forward = forward,
                               .input_grad = input_grad,
                               .weight_grad = weight_grad,
+                              .offload = offload,
+                              .fetch = fetch,
                               .input_bytes = before < 0 ? 0 : bytes_behind(c, before),
                               .output_bytes = bytes_behind(c, s)};
     }
@@ -150,7 +196,7 @@ static inline sl_time begin_of(int iteration) {
 
 static inline sl_status run_iterations(member *m, sl_engine *engine) {
     const cluster *c = m->cluster;
-    sl_pace pace = {.saved = c->problem->saved};
+    sl_pace pace = {.saved = c->problem->saved, .offload = c->problem->offload};
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         pace.time[kind] = c->problem->time[kind];
     sl_engine_pace(engine, &pace);
@@ -239,6 +285,7 @@ static inline void run_cluster(cluster *c) {
                                     2 * p->microbatches * (p->stages / p->ranks + 1), &c->hub));
     for (int r = 0; r < p->ranks; r++) {
         c->member[r] = (member){.cluster = c, .rank = r};
+        pthread_mutex_init(&c->member[r].mutex, NULL);
         c->member[r].record = calloc(MOST_RECORDS, sizeof(sl_record));
         pthread_create(&c->member[r].thread, NULL, member_main, &c->member[r]);
     }
@@ -249,8 +296,10 @@ static inline void run_cluster(cluster *c) {
 }
 
 static inline void free_cluster(cluster *c) {
-    for (int r = 0; r < c->problem->ranks; r++)
+    for (int r = 0; r < c->problem->ranks; r++) {
+        pthread_mutex_destroy(&c->member[r].mutex);
         free(c->member[r].record);
+    }
     for (int i = 0; i < ITERATIONS; i++)
         free(c->post[i]);
 }

@@ -43,7 +43,7 @@ static void compare_op(const sl_span *span, const sl_record *r, sl_time begin) {
 static void compare(const cluster *c, int iteration) {
     sl_timeline predicted;
     sl_time begin = begin_of(iteration);
-    int span = 0, transfers = 0;
+    int span = 0, transfers = 0, collective = 0;
     assert_ok(sl_replay(c->problem, c->program[iteration], c->problem->communication, c->problem->queue,
                         &predicted));
     for (int r = 0; r < c->problem->ranks; r++) {
@@ -57,6 +57,9 @@ static void compare(const cluster *c, int iteration) {
                 assert_true(span < predicted.spans);
                 last = predicted.span[span].end;
                 compare_op(&predicted.span[span++], record, begin);
+            } else if (record->kind == SL_RECORD_MOVE) {
+                assert_true(collective < predicted.collectives);
+                compare_op(&predicted.collective[collective++], record, begin);
             } else {
                 compare_transfer(&predicted, record, begin);
                 transfers++;
@@ -66,6 +69,7 @@ static void compare(const cluster *c, int iteration) {
         assert_int_equal(m->result[iteration].overruns, 0);
     }
     assert_int_equal(span, predicted.spans);
+    assert_int_equal(collective, predicted.collectives);
     assert_int_equal(transfers, predicted.transfers);
     sl_timeline_free(&predicted);
 }
@@ -457,10 +461,44 @@ static void a_failed_allocation_is_an_error_and_the_engine_can_be_used_again(voi
     alone_close(&a);
 }
 
+/* Plans that fit with host memory, at random; the stages count what is where. */
+static void moves_to_host_memory_run_as_predicted_and_keep_every_limit(void **unused) {
+    (void)unused;
+    uint64_t state = seed_of(11);
+    int rounds = 0, moves = 0;
+    for (int round = 0; round < 300; round++) {
+        sl_problem p;
+        sl_plan a, b;
+        int first, second;
+        draw_problem(&state, (sl_placement)(round % SL_PLACEMENTS), 1, &p);
+        assert_ok(sl_alloc(&p.limit, (size_t)p.ranks, sizeof *p.limit));
+        assert_ok(sl_alloc(&p.host_limit, (size_t)p.ranks, sizeof *p.host_limit));
+        for (int rank = 0; rank < p.ranks; rank++) {
+            p.limit[rank] = 2 + draw(&state, 3);
+            p.host_limit[rank] = 2 + draw(&state, 20);
+        }
+        for (int stage = 0; stage < p.stages; stage++)
+            p.offload[stage] = draw(&state, 4) ? draw(&state, 8000000) : 0;
+        if (draw_plan(&state, &p, &a, &first)) {
+            assert_true(draw_plan(&state, &p, &b, &second));
+            run_and_compare(&state, &p, &a, &b, 0);
+            for (int rank = 0; rank < p.ranks; rank++)
+                moves += a.program.rank[rank].moves + b.program.rank[rank].moves;
+            rounds++;
+            sl_plan_free(&a);
+            sl_plan_free(&b);
+        }
+        sl_problem_free(&p);
+    }
+    printf("%d rounds, %d moves\n", rounds, moves);
+    assert_true(getenv("SL_SEED") || (rounds > 100 && moves > 500));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_runs_is_what_was_predicted_to_the_nanosecond),
         cmocka_unit_test(links_that_share_a_wire_run_as_predicted),
+        cmocka_unit_test(moves_to_host_memory_run_as_predicted_and_keep_every_limit),
         cmocka_unit_test(overlapped_pairs_run_as_one_block_in_every_regime),
         cmocka_unit_test(a_pair_that_sends_both_ways_waits_for_either_peer),
         cmocka_unit_test(the_second_of_a_pair_does_not_wait_behind_the_first),
