@@ -189,7 +189,8 @@ sl_status sl_transport_start_delegates(sl_transport *transport, const void *bloc
 sl_status sl_transport_use(sl_transport *transport, sl_transport_path path);
 sl_transport_path sl_transport_in_use(const sl_transport *transport);
 
-/** Ends the delegates; the path has to be direct. Nothing to do without any. */
+/** Ends the delegates; the path has to be direct. Collective: all ranks have waited for what they sent, or a
+ * peer's last acknowledgement may be lost. Nothing to do without any. */
 sl_status sl_transport_stop_delegates(sl_transport *transport);
 
 typedef enum sl_transport_news_kind {
