@@ -213,6 +213,51 @@ static void prepare_another_number(const trial *w, int rank) {
     _exit(0);
 }
 
+/* Rank 1 leaves without a word; rank 0 has an outage of half a second to wait for it. */
+static void be_left_alone(const trial *w, int rank) {
+    sl_launch_delegates launch = {.program = (char *)(uintptr_t)SL_DELEGATE};
+    sl_transport_starter starter = sl_launch_delegate_starter(&launch);
+    sl_transport_config config = config_of(w, rank, &starter);
+    config.outage = SL_SECOND / 2;
+    sl_transport *t;
+    sl_transport_news news;
+    int lost[2] = {0};
+    uint8_t data[64] = {0};
+    MUST(sl_transport_open(&config, -1, 20 * SL_SECOND, &t) == SL_OK);
+    MUST(start_delegates(w, rank, t, 0, 20 * SL_SECOND) == SL_OK);
+    MUST(sl_transport_use(t, SL_PATH_DELEGATED) == SL_OK);
+    meet(w, 1);
+    if (rank == 0) {
+        meet(w, 2);
+        MUST(sl_transport_receive(t, 1, 0, 0, data, sizeof data) == SL_OK);
+        MUST(sl_transport_send(t, 1, 0, 0, data, sizeof data, 0) == SL_OK);
+        MUST(sl_transport_wait(t, 1, 0, 0, SL_TIME_NEVER, NULL) == SL_EPEER);
+        MUST(strstr(sl_error_text(), "link 1 -> 0: "));
+        MUST(sl_transport_wait_sent(t, 1, 0, 0, SL_TIME_NEVER, NULL) == SL_EPEER);
+        MUST(strstr(sl_error_text(), "link 0 -> 1: "));
+        printf("%s\n", sl_error_text());
+        MUST(sl_transport_send(t, 1, 0, 1, data, sizeof data, 0) == SL_EPEER);
+        while (sl_transport_next_news(t, &news))
+            if (news.kind == SL_TRANSPORT_LOST)
+                lost[news.from]++;
+        MUST(lost[0] == 1 && lost[1] == 1);
+    }
+    sl_transport_close(t);
+    if (rank == 1)
+        meet(w, 2);
+    fflush(stdout);
+    _exit(0);
+}
+
+static void a_queue_without_a_rail_for_too_long_is_lost_and_says_so(void **state) {
+    (void)state;
+    trial w = {.seed = 1, .ranks = 2, .count = 1, .messages = 2, .largest = 64};
+    open_trial(&w);
+    run_ranks(&w, be_left_alone);
+    assert_int_equal(files_in(w.directory, ""), 0);
+    close_trial(&w);
+}
+
 static void ranks_that_prepared_differently_are_told(void **state) {
     (void)state;
     trial w = {.seed = 1, .ranks = 2, .count = 1, .messages = 2, .largest = 64};
@@ -226,6 +271,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(delegates_that_cannot_run_are_a_clear_error, clear_up),
         cmocka_unit_test_teardown(ranks_that_prepared_differently_are_told, clear_up),
+        cmocka_unit_test_teardown(a_queue_without_a_rail_for_too_long_is_lost_and_says_so, clear_up),
         cmocka_unit_test_teardown(an_abort_ends_waits_on_delegates, clear_up),
         cmocka_unit_test_teardown(every_byte_is_right_on_both_paths_with_swaps, clear_up),
         cmocka_unit_test_teardown(between_hosts_they_take_two_rails, clear_up),
