@@ -1,7 +1,6 @@
 /* Making what delegates need, and telling the peers where it is. Watching them: watcher.c. */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "run/transport/delegate_count.h"
 #include "run/transport/listen.h"
 #include "run/transport/watcher.h"
 
