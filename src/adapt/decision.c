@@ -118,6 +118,7 @@ static sl_status typical(const sl_adaptation *a, int count, sl_problem *problem)
     for (int link = 0; link < problem->ranks * problem->ranks; link++) {
         MEDIAN_OF(link[link].latency);
         MEDIAN_OF(link[link].transfer);
+        problem->link[link].lanes = a->window[(a->next - 1 + hold) % hold].link[link].lanes;
     }
 #undef MEDIAN_OF
     sl_free(values);
@@ -394,7 +395,7 @@ static int exceeds_tolerance(const sl_adaptation *a, const sl_problem *measured)
 /* The path has changed: what the running order was predicted to take must not look like a variation. */
 static sl_status change_path(sl_adaptation *a, int delegates) {
     a->delegates = delegates;
-    a->exceeded_since = a->short_since = a->quiet_since = 0;
+    a->exceeded_since = a->short_since = a->quiet_since = a->better_since = 0; /* measure it first */
     for (int i = 0; i < a->filled; i++) {
         a->window[i].communication = regime(a);
         SL_TRY(makespan_on(&a->window[i], a->running, &a->took[i]));

@@ -150,6 +150,14 @@ static void as_many_delegates_as_the_link_needs(void **state) {
         sl_decision d = observe(&j, i);
         assert_int_equal(d.delegates, i == 10 + HOLD - 1 ? 3 : i == 30 + HOLD - 1 ? 4 : 0);
     }
+    /* 2 of 3 lanes of 24 ms seen at once look like 12 ms each (profile.h), and are not enough for 10 */
+    int from, to;
+    sl_problem lanes;
+    assert_ok(sl_problem_copy(&j.healthy, &lanes));
+    lanes.link[1 * 4 + 2] = (sl_link){.transfer = 12 * SL_MS, .lanes = 2};
+    assert_int_equal(sl_queues_needed(&lanes, &from, &to), 3);
+    assert_true(from == 1 && to == 2);
+    sl_problem_free(&lanes);
     assert_int_equal(sl_queues_for(125, 500), 4); /* the paper's example: 8 made a second, 2 carried */
     assert_int_equal(sl_queues_for(10, 10), 1);
     assert_int_equal(sl_queues_for(10, 11), 2);

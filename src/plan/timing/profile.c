@@ -140,8 +140,49 @@ static sl_status profile_moves(const sl_timeline *measured, sl_problem *problem)
     return SL_OK;
 }
 
+enum { LANES_MOST = 16 };
+
+typedef struct lanes {
+    sl_time from[LANES_MOST], until[LANES_MOST]; /* of the latest messages of a link */
+} lanes;
+
+/* Most messages that occupied each link at once. */
+static sl_status count_lanes(const sl_timeline *measured, sl_problem *problem) {
+    lanes *links;
+    int ranks = problem->ranks;
+    SL_TRY(sl_alloc(&links, (size_t)ranks * (size_t)ranks, sizeof *links));
+    for (int key = 0; key < ranks * ranks; key++)
+        problem->link[key].lanes = 1;
+    for (int i = 0; i < measured->transfers; i++) {
+        const sl_transfer *t = &measured->transfer[i];
+        sl_link *link = &problem->link[t->from * ranks + t->to];
+        lanes *l = &links[t->from * ranks + t->to];
+        int busy = 1, first = 0;
+        for (int lane = 0; lane < LANES_MOST; lane++) {
+            busy += l->until[lane] > t->start && l->from[lane] < t->end;
+            first = l->until[lane] < l->until[first] ? lane : first;
+        }
+        l->from[first] = t->start;
+        l->until[first] = t->end;
+        busy = busy < LANES_MOST ? busy : LANES_MOST;
+        link->lanes = busy > link->lanes ? busy : link->lanes;
+    }
+    sl_free(links);
+    return SL_OK;
+}
+
+/* A link that carries n messages side by side, each for a time T, is told as one that carries them one after
+ * the other, each for T / n, and adds what is missing to its latency: it takes as many in a row, and one of
+ * them arrives when it did. */
+static void fold_lanes(sl_link *link) {
+    sl_time share = link->transfer / link->lanes;
+    link->latency += link->transfer - share;
+    link->transfer = share;
+}
+
 static sl_status profile_links(const sl_timeline *measured, sl_problem *problem) {
     samples latency, transfer;
+    SL_TRY(count_lanes(measured, problem));
     int ranks = problem->ranks, keys = ranks * ranks;
     SL_TRY(samples_make(keys, measured->transfers, &latency));
     sl_status status = samples_make(keys, measured->transfers, &transfer);
@@ -164,7 +205,8 @@ static sl_status profile_links(const sl_timeline *measured, sl_problem *problem)
     }
     for (int key = 0; key < keys; key++) {
         median_of(&latency, key, &problem->link[key].latency);
-        median_of(&transfer, key, &problem->link[key].transfer);
+        if (median_of(&transfer, key, &problem->link[key].transfer)) /* else the link keeps what it had */
+            fold_lanes(&problem->link[key]);
     }
     samples_free(&latency);
     samples_free(&transfer);

@@ -194,6 +194,7 @@ static const sl_key fault_keys[] = {
     {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = offsetof(fault_item, one_way), .help = "only from the first to the second"},
     {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(latency_ms), .minimum = 0, .maximum = 60000, .help = "added to the link, ms"},
     {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(bandwidth_gbps), .minimum = 0, .maximum = 1e6, .help = "replaces the link's, 1e9 bit/s"},
+    {.name = "per_queue", .type = SL_KEY_BOOL, .standard = "false", .offset = FAULT(per_queue), .help = "that bandwidth is of each delegate's queue, as where every flow is limited, not of the link"},
     {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow rank"},
     {.name = "slowdown", .type = SL_KEY_REAL, .standard = "1", .offset = FAULT(slowdown), .minimum = 1, .maximum = 1000, .help = "its ops take this many times their pace"},
     {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this rank dies (SIGKILL)"},

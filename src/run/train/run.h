@@ -12,6 +12,7 @@ typedef struct sl_fault {
     int from, to;          /* directed link; from -1: none */
     double latency_ms;     /* added; 0: none */
     double bandwidth_gbps; /* replaces; 0: none */
+    int per_queue;         /* that bandwidth is each queue's of the link */
     int rank;              /* -1: none */
     double slowdown;       /* of that rank's ops; 1: none */
     int kill;              /* rank that dies at `first`; -1: none */

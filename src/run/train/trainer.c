@@ -48,6 +48,7 @@ static void apply_faults(sl_trainer *t, int iteration) {
             link.latency += sl_from_ms(f->latency_ms);
             if (f->bandwidth_gbps > 0)
                 link.bytes_per_second = f->bandwidth_gbps * 1e9 / 8;
+            link.per_queue |= f->per_queue;
         }
         sl_transport_emulate(t->transport, peer, link);
     }

@@ -305,6 +305,10 @@ void sl_delegates_close(sl_delegates *d) {
 
 /* ---- for the compute side ---- */
 
+int sl_delegates_count(const sl_delegates *d) {
+    return d->count;
+}
+
 sl_stream *sl_delegates_stream(sl_delegates *d, int peer, int sends, uint64_t message) {
     return &delegate_at(d, peer, sends, (int)(message % (uint64_t)d->count))->stream;
 }

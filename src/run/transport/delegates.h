@@ -47,6 +47,9 @@ sl_status sl_delegates_start(sl_delegates *delegates, const void *blocks, sl_tim
 /** Ends the processes, frees and unlinks everything. NULL is fine. */
 void sl_delegates_close(sl_delegates *delegates);
 
+/** Delegates per peer and direction. */
+int sl_delegates_count(const sl_delegates *delegates);
+
 /** Queue number message % count from (sends 0) or to (1) a peer; compute side. */
 sl_stream *sl_delegates_stream(sl_delegates *delegates, int peer, int sends, uint64_t message);
 /** Position of the message in its queue. */

@@ -191,6 +191,14 @@ static sl_outgoing *find_outgoing(sl_transport *t, sl_peer *peer, uint32_t itera
     return NULL;
 }
 
+/* Changing between the two while messages are under way would let them occupy both; emulation changes between
+ * iterations. */
+static sl_calendar *calendar_of(const sl_transport *t, sl_peer *peer) {
+    if (!peer->emulation.per_queue || t->path != SL_PATH_DELEGATED)
+        return &peer->calendar;
+    return &peer->queue_calendar[peer->delegated_out % (uint64_t)sl_delegates_count(t->delegates)];
+}
+
 sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint32_t index, const void *data,
                             size_t bytes, sl_time ready) {
     sl_full_name name = {t->rank, rank, iteration, index};
@@ -212,7 +220,7 @@ sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint3
     record->data = data;
     record->bytes = bytes;
     record->in_flight = 0;
-    sl_calendar_enter(&peer->calendar, ready, bytes, peer->emulation, &record->sent);
+    sl_calendar_enter(calendar_of(t, peer), ready, bytes, peer->emulation, &record->sent);
     if (t->path == SL_PATH_DELEGATED)
         return sl_delegated_send(t, peer, record, ready);
     copy_ahead(peer, record);

@@ -48,8 +48,9 @@ typedef struct sl_peer {
     int remote;                  /* on another host */
     sl_link_emulation emulation; /* compute side */
     sl_calendar calendar;        /* compute side */
-    sl_posted *posted;           /* [slots]; compute side */
-    sl_outgoing *outgoing;       /* [slots] */
+    sl_calendar queue_calendar[SL_DELEGATES_MOST]; /* the same, of single queues where emulation.per_queue */
+    sl_posted *posted;                             /* [slots]; compute side */
+    sl_outgoing *outgoing;                         /* [slots] */
     /* Handover ring: entry n % slots is the record number of handover n. The compute side writes the entry,
      * then `handed` (release); the publishing thread reads `handed` (acquire), then the entry. It cannot
      * overflow: a record is handed over once before wait_sent frees it, and there are `slots` of both. */

@@ -77,6 +77,8 @@ typedef struct sl_transport_config {
 typedef struct sl_link_emulation {
     sl_time latency;
     double bytes_per_second; /* 0: no limit */
+    int per_queue; /* the limit holds for each queue of the delegated path by itself, as one for each flow
+                      does */
 } sl_link_emulation;
 
 typedef struct sl_sent {

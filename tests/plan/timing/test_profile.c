@@ -80,8 +80,35 @@ static void pairs_tell_what_overlapping_saves(void **unused) {
     sl_problem_free(&p);
 }
 
+/* Four messages of 30 ms, one every 10: three are on the link at once, 10 ms of it each, and one that comes
+ * alone still arrives 35 ms after its start. Back to back on the other link is one lane. */
+static void messages_side_by_side_make_a_faster_link(void **unused) {
+    (void)unused;
+    sl_problem p;
+    sl_transfer transfers[7];
+    for (int i = 0; i < 7; i++) {
+        sl_time start = i < 4 ? (3 - i) * 10 * SL_MS : i * 30 * SL_MS;
+        transfers[i] = (sl_transfer){.from = i >= 4,
+                                     .to = i < 4,
+                                     .start = start,
+                                     .end = start + 30 * SL_MS,
+                                     .arrive = start + 35 * SL_MS};
+    }
+    sl_timeline measured = {.ranks = 2, .transfers = 7, .transfer = transfers};
+    assert_ok(sl_problem_make(2, 2, 4, &p));
+    assert_ok(sl_profile(&measured, &p));
+    assert_int_equal(p.link[0 * 2 + 1].lanes, 3);
+    assert_int_equal(p.link[0 * 2 + 1].transfer, 10 * SL_MS);
+    assert_int_equal(p.link[0 * 2 + 1].latency, 25 * SL_MS);
+    assert_int_equal(p.link[1 * 2 + 0].lanes, 1);
+    assert_int_equal(p.link[1 * 2 + 0].transfer, 30 * SL_MS);
+    assert_int_equal(p.link[1 * 2 + 0].latency, 5 * SL_MS);
+    sl_problem_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_side_by_side_make_a_faster_link),
         cmocka_unit_test(ops_in_parts_and_several_stages_are_measured_whole),
         cmocka_unit_test(pairs_tell_what_overlapping_saves),
     };

@@ -256,7 +256,7 @@ static inline void run_rank(const trial *w, int rank) {
     for (uint32_t k = 1; k <= (uint32_t)w->iterations; k++) {
         for (int peer = 0; w->swaps && peer < w->ranks; peer++)
             if (peer != rank)
-                sl_transport_emulate(t, peer, (sl_link_emulation){(sl_time)(k % 3) * SL_MS, 0});
+                sl_transport_emulate(t, peer, (sl_link_emulation){.latency = (sl_time)(k % 3) * SL_MS});
         if (w->swaps && random_next(&random) % 3 == 0)
             MUST(sl_transport_use(t, sl_transport_in_use(t) == SL_PATH_DIRECT ? SL_PATH_DELEGATED
                                                                               : SL_PATH_DIRECT) == SL_OK);
