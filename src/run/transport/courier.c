@@ -13,6 +13,7 @@
 #define BEAT (50 * SL_MS)
 #define SILENCE (200 * SL_MS)
 #define OUTAGE (30 * SL_SECOND)
+#define BREACHES 10         /* without anything sound in between: it will not get better */
 #define AGAIN (100 * SL_MS) /* a connection that lived shorter is not tried again at once */
 
 sl_time sl_courier_now(void) {
@@ -53,7 +54,20 @@ void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...) {
     if (--c->up == 0)
         c->down_since = now;
     snprintf(text, sizeof text, "%s: %s", sl_rail_name(&r->address), r->reason);
-    tell(c, SL_NEWS_RAIL_DOWN, rail, text);
+    if (r->stream.announced)
+        tell(c, SL_NEWS_RAIL_DOWN, rail, text);
+}
+
+static void give_up(sl_courier *c, const char *why);
+
+void sl_courier_breach(sl_courier *c, int rail, const char *what) {
+    char why[64];
+    sl_courier_rail_down(c, rail, "%s", what);
+    if (++c->breaches < BREACHES)
+        return;
+    snprintf(why, sizeof why, "rank %d broke the protocol %d times running",
+             c->config.sends ? c->config.to : c->config.from, BREACHES);
+    give_up(c, why);
 }
 
 static sl_status on_stream(void *context, int file) {
@@ -100,7 +114,7 @@ void sl_courier_rail_up(sl_courier *c, int rail, int socket, const sl_greeting *
     s->up_since = s->heard = sl_courier_now();
     s->spoke = 0;
     s->grace = took;
-    s->blocked = s->in_payload = 0;
+    s->blocked = s->in_payload = s->announced = 0;
     s->in_begin = s->in_end = s->control_begin = s->control_end = 0;
     s->chunk_bytes = s->chunk_done = 0;
     s->place = NULL;
@@ -116,6 +130,7 @@ void sl_courier_rail_up(sl_courier *c, int rail, int socket, const sl_greeting *
     }
     r->reason[0] = 0;
     snprintf(text, sizeof text, "%.64s: connected with %s", sl_rail_name(&r->address), who);
+    s->announced = 1;
     tell(c, SL_NEWS_RAIL_UP, rail, text);
     say_beat(c, rail);
 }
@@ -237,6 +252,10 @@ static sl_status wake(void *context) {
 }
 
 void sl_courier_turn(sl_courier *c) {
+    if (c->moved && c->config.moved) {
+        c->moved = 0;
+        c->config.moved(c->config.object);
+    }
     if (c->lost)
         return;
     if (c->sender) {
@@ -358,6 +377,7 @@ void sl_courier_close(sl_courier *c) {
     if (!c)
         return;
     c->config.tell = NULL;
+    c->config.moved = NULL;
     sl_loop_forget(c->loop, c->timer);
     sl_interfaces_close(c->interfaces);
     for (int r = 0; c->rail && r < c->config.rails; r++) {
@@ -383,6 +403,10 @@ sl_status sl_courier_look(sl_courier *c) {
         sl_courier_allow(c);
     sl_courier_turn(c);
     return SL_OK;
+}
+
+const char *sl_courier_reason(const sl_courier *c) {
+    return c->last_down >= 0 ? c->rail[c->last_down].reason : "";
 }
 
 int sl_courier_rails_up(const sl_courier *c) {

@@ -54,6 +54,8 @@ typedef struct sl_courier_config {
     sl_time refusal;
     int own_clock;        /* 1: nobody else has this clock, whatever the kernel says */
     sl_courier_tell tell; /* may be NULL; must not close the courier */
+    /* Called when this courier has put or finished messages; may be NULL. May look, must not close. */
+    void (*moved)(void *object);
     void *object;
 } sl_courier_config;
 
@@ -65,6 +67,8 @@ sl_status sl_courier_open(sl_loop *loop, const sl_courier_config *config, sl_cou
 void sl_courier_close(sl_courier *courier);
 /** The queue has changed (a message was put, a place was freed): looks at it. The loop's thread. */
 sl_status sl_courier_look(sl_courier *courier);
+/** Why the rail that went down last did, or could not come up; "" when none did. */
+const char *sl_courier_reason(const sl_courier *courier);
 /** Rails that are up now. */
 int sl_courier_rails_up(const sl_courier *courier);
 

@@ -26,6 +26,7 @@ typedef struct sl_courier_stream {
     unsigned interface;
     sl_time up_since, heard, spoke;
     sl_time grace; /* the first word may come so much later: the other end learns later that it is trusted */
+    int announced; /* SL_NEWS_RAIL_UP was told */
     int blocked;   /* the socket takes nothing now; the loop says when */
     /* reading */
     uint8_t in[SL_STREAM_IN];
@@ -71,6 +72,8 @@ struct sl_courier {
     sl_time down_since;    /* while none is up */
     sl_time refused_since; /* 0: somebody listens, or nobody knows */
     int lost;
+    int moved;    /* messages were put or finished and `moved` was not called yet */
+    int breaches; /* of the protocol since the last chunk that was sound */
     uint8_t boot[SL_BOOT_BYTES];
     sl_interfaces *interfaces;
     int timer; /* 0: none */
@@ -99,6 +102,8 @@ void sl_courier_rail_up(sl_courier *c, int rail, int socket, const sl_greeting *
 /** Closes rail's connection (if any), with the reason; what was unacknowledged goes elsewhere. */
 void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/** The other end broke the protocol: closes rail's connection, and the conduit when it does nothing else. */
+void sl_courier_breach(sl_courier *c, int rail, const char *what);
 /** Moves on what can move; sets the timer. */
 void sl_courier_turn(sl_courier *c);
 

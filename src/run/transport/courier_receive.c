@@ -92,6 +92,7 @@ const char *sl_courier_end_chunk(sl_courier *c, int rail) {
             return "the checksum of a chunk is wrong";
         }
         sl_receiver_finish(c->receiver, rail);
+        c->breaches = 0;
         s->place = NULL;
     }
     if (!sl_courier_say(s, &ack))
@@ -115,7 +116,7 @@ void sl_courier_publish(sl_courier *c, sl_time now) {
         place->arrived = sl_courier_now();
         sl_queue_put(c->queue);
         sl_receiver_published(c->receiver);
-        published = 1;
+        published = c->moved = 1;
     }
     if (!published)
         return;

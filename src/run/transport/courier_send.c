@@ -90,6 +90,7 @@ static const char *take_times(sl_courier *c, const sl_wire *frame) {
             return "it told the time of a message out of turn";
         sl_queue_place(c->queue, done++)->arrived = frame->times[i];
         sl_queue_done(c->queue);
+        c->moved = 1;
     }
     if (c->released < done)
         c->released = done;
@@ -99,6 +100,7 @@ static const char *take_times(sl_courier *c, const sl_wire *frame) {
 const char *sl_courier_hear_receiver(sl_courier *c, const sl_wire *frame) {
     if (frame->kind == SL_WIRE_ACK) {
         sl_sender_acknowledge(c->sender, frame->epoch, frame->chunk.message, frame->chunk.index);
+        c->breaches = 0;
         return NULL;
     }
     if (sl_sender_state(c->sender, &frame->state) != SL_OK)

@@ -34,19 +34,19 @@ static void end_payload(sl_courier *c, int rail) {
     s->in_payload = 0;
     const char *wrong = sl_courier_end_chunk(c, rail);
     if (wrong)
-        sl_courier_rail_down(c, rail, "%s", wrong);
+        sl_courier_breach(c, rail, wrong);
 }
 
 static void take_head(sl_courier *c, int rail) {
     sl_courier_stream *s = &c->rail[rail].stream;
     if (sl_wire_decode(s->in + s->in_begin, &s->head) != SL_OK) {
-        sl_courier_rail_down(c, rail, "%s", sl_error_text());
+        sl_courier_breach(c, rail, sl_error_text());
         return;
     }
     s->in_begin += SL_WIRE_BYTES;
     const char *wrong = take_frame(c, rail);
     if (wrong) {
-        sl_courier_rail_down(c, rail, "%s", wrong);
+        sl_courier_breach(c, rail, wrong);
         return;
     }
     if (s->socket >= 0 && s->head.kind == SL_WIRE_CHUNK) {

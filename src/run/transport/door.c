@@ -4,6 +4,7 @@
 #include "run/transport/rail_socket.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,8 +29,9 @@ struct sl_door {
     int *listening;
     size_t listens, listen_room;
     unproven waiting[UNPROVEN];
-    int timer; /* 0: none */
-    uint64_t strangers, untold;
+    int timer;                  /* 0: none */
+    _Atomic uint64_t strangers; /* relaxed: any thread may ask how many */
+    uint64_t untold;
     sl_time told;
     char last[SL_RAIL_TEXT + 128];
 };
@@ -61,7 +63,7 @@ static void drop(sl_door *d, unproven *u, const char *why) {
     char who[SL_RAIL_TEXT];
     sl_rail_describe(u->socket, who);
     forget(d, u);
-    d->strangers++;
+    atomic_fetch_add_explicit(&d->strangers, 1, memory_order_relaxed);
     d->untold++;
     snprintf(d->last, sizeof d->last, "%s was dropped: %s", who, why);
     if (d->told == 0 || now() >= d->told + QUIET)
@@ -225,5 +227,5 @@ void sl_door_dismiss(sl_door *d, const sl_door_guest *guest) {
 }
 
 uint64_t sl_door_strangers(const sl_door *d) {
-    return d->strangers;
+    return atomic_load_explicit(&d->strangers, memory_order_relaxed);
 }

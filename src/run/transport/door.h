@@ -35,7 +35,7 @@ sl_status sl_door_listen(sl_door *door, int listening);
 sl_status sl_door_admit(sl_door *door, const sl_door_guest *guest);
 void sl_door_dismiss(sl_door *door, const sl_door_guest *guest);
 
-/** Dropped so far. */
+/** Dropped so far. Any thread. */
 uint64_t sl_door_strangers(const sl_door *door);
 
 #endif

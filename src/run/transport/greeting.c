@@ -126,6 +126,8 @@ static const char *read_on(sl_greeting *g, int socket) {
                                            : "it left without a word of this protocol";
         }
         g->got += (size_t)n;
+        if (g->got >= sizeof magic && memcmp(g->in, magic, sizeof magic) != 0)
+            return "it speaks another protocol"; /* however long it would go on */
         const char *wrong = g->got < step ? NULL : step == SL_GREETING_HELLO ? meet(g) : believe(g);
         if (wrong)
             return wrong;

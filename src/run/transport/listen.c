@@ -85,6 +85,33 @@ static sl_status describe(int made, sl_transport_address *address) {
     return SL_OK;
 }
 
+static sl_status listen_on(const char *name, int rail, sl_transport_address *all, int *made) {
+    sl_transport_address one;
+    SL_TRY(sl_transport_listen(name, &one, made));
+    if (rail == 0)
+        *all = one;
+    sl_transport_rail *r = &all->rail[rail];
+    memcpy(r->address, one.address, sizeof r->address);
+    r->port = one.port;
+    all->rails = rail + 1;
+    return SL_OK;
+}
+
+sl_status sl_transport_listen_rails(const char *const *rails, int count, sl_transport_address *address,
+                                    int *sockets) {
+    if (count < 0 || count > SL_TRANSPORT_RAILS)
+        return sl_error(SL_EINVAL, "%d rails; at most %d are possible", count, SL_TRANSPORT_RAILS);
+    for (int i = 0; i < SL_TRANSPORT_RAILS; i++)
+        sockets[i] = -1;
+    for (int i = 0; i < (count ? count : 1); i++) {
+        sl_status status = listen_on(count ? rails[i] : NULL, i, address, &sockets[i]);
+        for (int k = 0; status != SL_OK && k < i; k++)
+            close(sockets[k]);
+        SL_TRY(status);
+    }
+    return SL_OK;
+}
+
 sl_status sl_address_choose(const char *interface, char number[64]) {
     struct sockaddr_storage a;
     SL_TRY(choose(interface, &a));

@@ -1,6 +1,5 @@
 /* The compute side: posting, handing over, waiting. */
-#include "run/transport/peer.h"
-#include "run/transport/rail.h"
+#include "run/transport/network.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,10 +76,6 @@ sl_status sl_message_interrupted(sl_transport *t, const char *reason, sl_time de
 }
 
 static void ring_sender(sl_transport *t, sl_peer *peer) {
-    if (peer->remote) {
-        sl_rail_ring(t->rail);
-        return;
-    }
     atomic_fetch_add(&peer->region->doorbell, 1);
     sl_clock_wake(t->clock, &peer->region->doorbell);
 }
@@ -112,20 +107,33 @@ static sl_posted *find_posted(sl_transport *t, sl_peer *peer, uint32_t iteration
     return NULL;
 }
 
+/* Takes the message if it is here; SL_ENONE: not yet. */
+static sl_status look(sl_transport *t, sl_peer *peer, const sl_posted *posted, const sl_full_name *name,
+                      sl_time *arrived) {
+    if (peer->remote)
+        return sl_network_take(t, peer, posted, arrived);
+    if (sl_lane_drain(&peer->in) != SL_OK) {
+        char what[128]; /* of the shared lane, which the lane does not name */
+        snprintf(what, sizeof what, "cannot be read: %s", sl_error_text());
+        return sl_message_complain(SL_EPEER, name, what);
+    }
+    int position = sl_lane_find(&peer->in, name->iteration, name->index);
+    return position >= 0 ? take(t, peer, position, posted, name, arrived) : SL_ENONE;
+}
+
+static _Atomic uint32_t *arrival_bell(sl_peer *peer) {
+    return peer->remote ? sl_network_bell(peer) : &peer->in.lane->bell;
+}
+
 static sl_status wait_and_take(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time deadline,
                                const sl_full_name *name, sl_time *arrived) {
-    _Atomic uint32_t *bell = &peer->in.lane->bell;
+    _Atomic uint32_t *bell = arrival_bell(peer);
     for (;;) {
         uint32_t seen = atomic_load(bell);
         const char *reason = atomic_load(&peer->lost) ? peer->reason : NULL;
-        if (sl_lane_drain(&peer->in) != SL_OK) {
-            char what[128]; /* of the shared lane, which the lane does not name */
-            snprintf(what, sizeof what, "cannot be read: %s", sl_error_text());
-            return sl_message_complain(SL_EPEER, name, what);
-        }
-        int position = sl_lane_find(&peer->in, name->iteration, name->index);
-        if (position >= 0)
-            return take(t, peer, position, posted, name, arrived);
+        sl_status status = look(t, peer, posted, name, arrived);
+        if (status != SL_ENONE)
+            return status;
         SL_TRY(sl_message_interrupted(t, reason, deadline, name));
         sl_clock_wait(t->clock, bell, seen, deadline);
     }
@@ -144,7 +152,7 @@ sl_status sl_transport_wait(sl_transport *t, int rank, uint32_t iteration, uint3
     if (t->path == SL_PATH_DELEGATED)
         status = sl_delegated_wait(t, peer, posted, deadline, &name, arrived);
     else {
-        atomic_store(&t->waiting, &peer->in.lane->bell);
+        atomic_store(&t->waiting, arrival_bell(peer));
         status = wait_and_take(t, peer, posted, deadline, &name, arrived);
     }
     atomic_store(&t->waiting, NULL);
@@ -170,7 +178,7 @@ static void hand_over(sl_transport *t, sl_peer *peer, sl_outgoing *record) {
     peer->handover[handed % (uint32_t)t->slots] = (int32_t)(record - peer->outgoing);
     atomic_store_explicit(&peer->handed, handed + 1, memory_order_release);
     if (peer->remote) {
-        sl_rail_ring(t->rail);
+        sl_network_ring(t->network);
         return;
     }
     atomic_fetch_add(&t->region->doorbell, 1);
@@ -219,7 +227,6 @@ sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint3
     record->index = index;
     record->data = data;
     record->bytes = bytes;
-    record->in_flight = 0;
     sl_calendar_enter(calendar_of(t, peer), ready, bytes, peer->emulation, &record->sent);
     if (t->path == SL_PATH_DELEGATED)
         return sl_delegated_send(t, peer, record, ready);

@@ -1,9 +1,8 @@
 /* Opening and closing: lanes to the peers on this host, rails to the others, then the threads. */
 #include "base/memory.h"
-#include "run/transport/handshake.h"
 #include "run/transport/hub.h"
+#include "run/transport/network.h"
 #include "run/transport/peer.h"
-#include "run/transport/rail.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,19 +149,6 @@ static sl_status await_peer(sl_transport *t, sl_peer *peer, sl_time deadline) {
     return SL_OK;
 }
 
-static sl_status open_rails(sl_transport *t, const sl_transport_config *c, const char *remote, int listening,
-                            sl_time deadline) {
-    int *connections;
-    if (!memchr(remote, 1, (size_t)t->ranks))
-        return SL_OK;
-    SL_TRY(sl_alloc(&connections, (size_t)t->ranks, sizeof *connections));
-    sl_status status = sl_handshake(c, remote, listening, deadline, connections, &t->strangers);
-    if (status == SL_OK)
-        status = sl_rail_open(t, connections);
-    sl_free(connections);
-    return status;
-}
-
 /* What delegates will need; they are made when they are wanted. */
 static sl_status note_delegation(sl_transport *t, const sl_transport_config *c) {
     sl_delegates_config *d = &t->delegation;
@@ -197,13 +183,14 @@ static sl_status note_delegation(sl_transport *t, const sl_transport_config *c) 
     return SL_OK;
 }
 
-static sl_status open_all(sl_transport *t, const sl_transport_config *c, int listening, sl_time deadline,
+static sl_status open_all(sl_transport *t, const sl_transport_config *c, int *listening, sl_time deadline,
                           char *local, char *remote) {
     SL_TRY(open_peers(t, c, local, remote));
     SL_TRY(note_delegation(t, c));
     SL_TRY(open_wires(t, c));
     SL_TRY(own_region(t, c, local));
-    SL_TRY(open_rails(t, c, remote, listening, deadline));
+    if (memchr(remote, 1, (size_t)t->ranks))
+        SL_TRY(sl_network_open(t, c, listening, deadline));
     for (int r = 0; r < t->ranks; r++)
         if (local[r])
             SL_TRY(open_lanes(t, c, &t->peer[r], deadline));
@@ -227,32 +214,44 @@ static sl_status make(const sl_transport_config *c, sl_transport **transport) {
     return SL_OK;
 }
 
+static void gather_sockets(const sl_transport_config *c, int socket, int sockets[SL_TRANSPORT_RAILS]) {
+    for (int i = 0; i < SL_TRANSPORT_RAILS; i++)
+        sockets[i] = c->rail_sockets && i < (c->rail_count ? c->rail_count : 1) ? c->rail_sockets[i] : -1;
+    if (socket >= 0)
+        sockets[0] = socket;
+}
+
+static void close_sockets(int sockets[SL_TRANSPORT_RAILS]) {
+    for (int i = 0; i < SL_TRANSPORT_RAILS; i++)
+        if (sockets[i] >= 0)
+            close(sockets[i]);
+}
+
 sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_time timeout,
                             sl_transport **transport) {
     char *places = NULL;
+    int sockets[SL_TRANSPORT_RAILS];
     *transport = NULL;
+    gather_sockets(config, socket, sockets);
     sl_status status = make(config, transport);
     if (status == SL_OK)
         status = sl_alloc(&places, 2 * (size_t)config->ranks, 1);
     if (status == SL_OK)
-        status = open_all(*transport, config, socket, sl_clock_now(config->clock) + timeout, places,
+        status = open_all(*transport, config, sockets, sl_clock_now(config->clock) + timeout, places,
                           places + config->ranks);
     sl_free(places);
-    if (socket >= 0)
-        close(socket);
     if (status != SL_OK) {
         sl_transport_close(*transport);
         *transport = NULL;
     }
+    close_sockets(sockets); /* those that nobody has taken over */
     return status;
 }
 
 static void close_peer(sl_transport *t, sl_peer *peer) {
     sl_lane_close(&peer->out);
     sl_lane_close(&peer->in);
-    if (peer->remote)
-        sl_free(peer->region);
-    else if (t->mapped)
+    if (t->mapped)
         sl_region_unmap(peer->region);
     sl_free(peer->posted);
     sl_free(peer->outgoing);
@@ -265,7 +264,7 @@ void sl_transport_close(sl_transport *t) {
     atomic_store(&t->closing, 1);
     sl_delegates_close(t->delegates);
     sl_communication_end(t);
-    sl_rail_close(t->rail);
+    sl_network_close(t->network);
     for (int r = 0; t->peer && r < t->ranks; r++)
         close_peer(t, &t->peer[r]);
     sl_wires_close(&t->wires);
@@ -282,9 +281,9 @@ void sl_transport_close(sl_transport *t) {
 }
 
 const char *sl_transport_scheduling(const sl_transport *t) {
-    return t->obtained ? t->obtained : t->rail ? sl_rail_scheduling(t->rail) : "none";
+    return t->obtained ? t->obtained : t->network ? sl_network_scheduling(t->network) : "none";
 }
 
 int sl_transport_strangers(const sl_transport *t) {
-    return t->strangers;
+    return t->network ? sl_network_strangers(t->network) : 0;
 }

@@ -15,7 +15,8 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-typedef struct sl_rail sl_rail;
+typedef struct sl_network sl_network;
+typedef struct sl_crossing sl_crossing;
 
 enum { SL_OUTGOING_FREE, SL_OUTGOING_HANDED, SL_OUTGOING_DONE };
 
@@ -28,9 +29,7 @@ typedef struct sl_outgoing {
     int32_t slot; /* already copied into this slot of the lane; -1: `data` is to be copied or sent */
     const void *data;
     size_t bytes;
-    sl_sent sent; /* start, end, due: compute side, from the calendar; arrive: publishing thread */
-    uint64_t sequence;
-    int in_flight;   /* rail: written, its acknowledgement is awaited */
+    sl_sent sent;    /* start, end, due: compute side, from the calendar; arrive: publishing thread */
     uint64_t number; /* delegated: how many messages went to that peer's delegates before; compute side */
 } sl_outgoing;
 
@@ -59,10 +58,10 @@ typedef struct sl_peer {
     uint32_t published; /* handovers published so far, in order; publishing thread */
     /* shared memory only. Claims: compute side and communication thread; publishes: the latter */
     sl_lane_view out;
-    sl_lane_view in; /* compute side; the rail has a view of its own as the sender */
-    sl_region
-        *region; /* mapped from the peer (shared memory), or the private one that the rail publishes into */
-    _Atomic int lost; /* network thread: set (seq_cst) once, after `reason`; everybody reads */
+    sl_lane_view in;       /* compute side */
+    sl_region *region;     /* mapped from the peer */
+    sl_crossing *crossing; /* on another host: queues and couriers (network.h) */
+    _Atomic int lost;      /* network thread: set (seq_cst) once, after `reason`; everybody reads */
     char reason[192];
     /* delegated; compute side: messages handed over, receives posted */
     uint64_t delegated_out, delegated_in;
@@ -73,12 +72,11 @@ struct sl_transport {
     size_t message_bytes;
     sl_clock *clock;
     sl_transport_class scheduling;
-    sl_region *region; /* own lanes; NULL when all peers are remote */
-    int mapped;        /* `region` and those of the peers are mapped files, not the hub's */
-    char *file;        /* own file; NULL: none */
-    sl_peer *peer;     /* [ranks] */
-    sl_rail *rail;     /* NULL: no peer on another host */
-    int strangers;
+    sl_region *region;   /* own lanes; NULL when all peers are remote */
+    int mapped;          /* `region` and those of the peers are mapped files, not the hub's */
+    char *file;          /* own file; NULL: none */
+    sl_peer *peer;       /* [ranks] */
+    sl_network *network; /* NULL: no peer on another host */
     sl_wires wires;
     pthread_t thread;
     int running; /* the thread was started */

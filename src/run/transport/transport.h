@@ -29,11 +29,21 @@
 typedef struct sl_transport sl_transport;
 typedef struct sl_transport_hub sl_transport_hub;
 
+#define SL_TRANSPORT_RAILS 8
+
+/* Where a rail of a rank is reached. */
+typedef struct sl_transport_rail {
+    char address[64]; /* numeric IPv4 or IPv6 */
+    uint16_t port;
+} sl_transport_rail;
+
 typedef struct sl_transport_address {
     char host[64]; /* name of the host; equal names share memory */
     /* numeric IPv4 or IPv6 address to reach it, with port (filled by sl_transport_listen) */
     char address[64];
     uint16_t port;
+    int rails; /* 0: one, the above; else these, of which the first is the above */
+    sl_transport_rail rail[SL_TRANSPORT_RAILS];
 } sl_transport_address;
 
 /* Class of the threads that publish messages. BEST tries them in this order and takes the first that is
@@ -62,15 +72,17 @@ typedef struct sl_transport_config {
     /* [from * ranks + to], equal on all ranks: emulated links whose number is at least ranks * ranks occupy
      * the wire of that number together; NULL: each its own */
     const int *wire;
-    /* The rest is for the delegated path. NULL: there is none. Copied. */
-    const sl_transport_starter *starter;
     /* towards other hosts: own interfaces or numeric addresses, a rail each, in the order in which they meet
      * the peer's; 0: the one that sl_transport_listen would choose. Copied. */
     const char *const *rails;
     int rail_count;
-    uint32_t chunk_bytes;                    /* 0: the courier's, as the following */
+    const int *rail_sockets; /* [rail_count] listening (sl_transport_listen_rails), as sl_transport_open's
+                                `socket` is with one rail */
+    uint32_t chunk_bytes;    /* 0: the courier's, as the following */
     sl_time rail_beat, rail_silence, outage; /* courier.h */
-    int deaths_most;                         /* of delegates within 10 s, more are an error; 0: 20 */
+    /* The rest is for the delegated path. NULL: there is none. Copied. */
+    const sl_transport_starter *starter;
+    int deaths_most; /* of delegates within 10 s, more are an error; 0: 20 */
 } sl_transport_config;
 
 /** What a directed link does to messages on top of the real path. */
@@ -97,8 +109,13 @@ void sl_transport_hub_close(sl_transport_hub *hub);
  * exchanged by the caller. *socket is passed to sl_transport_open. SL_EINVAL, SL_ESYS. */
 sl_status sl_transport_listen(const char *interface_address, sl_transport_address *address, int *socket);
 
+/** The same for several rails: rails[count], each an interface or an address of its own (count 0: one rail,
+ * as with NULL above). sockets[SL_TRANSPORT_RAILS] are for sl_transport_config.rail_sockets. */
+sl_status sl_transport_listen_rails(const char *const *rails, int count, sl_transport_address *address,
+                                    int *sockets);
+
 /** Connects to the peers (waits at most `timeout`) and starts the communication thread. `socket` (-1: none)
- * belongs to the transport from now on, also on failure, and is closed once all peers are connected. The
+ * and those of config->rail_sockets belong to the transport from now on, also on failure. The
  * virtual clock needs a hub. SL_EPEER names the peer that did not come; SL_EINVAL, SL_ENOMEM, SL_ESYS.
  * *transport is NULL on failure.
  *

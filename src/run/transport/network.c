@@ -1,0 +1,395 @@
+#include "run/transport/network.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "run/transport/courier.h"
+#include "run/transport/scheduling.h"
+
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define REFUSAL SL_SECOND /* nobody listens for so long: the peer's process is gone */
+
+enum { OUT, IN };
+
+/* One remote peer. The network thread's, but for `taker` (compute side) and what is atomic. */
+struct sl_crossing {
+    sl_network *network;
+    sl_peer *peer;
+    sl_queue *memory[2];
+    sl_queue_view view[2]; /* the couriers'; the producer's of OUT as well, on the same thread */
+    sl_queue_view taker;   /* compute side: the consumer of IN */
+    int32_t *record;       /* [slots]: whose message lies in a place of OUT */
+    uint64_t harvested;    /* messages of OUT whose record was told */
+    sl_courier *courier[2];
+    int said_goodbye[2];
+    _Atomic uint32_t up[2]; /* rails; network thread: before `news` is rung */
+};
+
+/* What a courier's callbacks are about. */
+typedef struct end {
+    sl_crossing *crossing;
+    int direction;
+} end;
+
+struct sl_network {
+    sl_transport *t;
+    sl_loop *loop;
+    sl_door *door;
+    int event;                         /* -1: not open */
+    int listening[SL_TRANSPORT_RAILS]; /* -1: none */
+    sl_crossing *crossing;             /* [count] */
+    end *end;                          /* [2 * count] */
+    int count;
+    _Atomic uint32_t news; /* futex word of who waits in open; moved after a rail came up */
+    pthread_t thread;
+    int running;
+    sem_t started;
+    const char *obtained; /* written by the thread before `started` */
+};
+
+void sl_network_ring(sl_network *n) {
+    uint64_t one = 1;
+    /* fails only when the counter is full, and then the thread is being woken anyway */
+    if (write(n->event, &one, sizeof one) < 0)
+        return;
+}
+
+const char *sl_network_scheduling(const sl_network *n) {
+    return n->obtained;
+}
+
+int sl_network_strangers(const sl_network *n) {
+    return n->door ? (int)sl_door_strangers(n->door) : 0;
+}
+
+/* ---- network thread */
+
+static void lose(sl_crossing *x, const char *reason) {
+    if (atomic_load(&x->peer->lost))
+        return;
+    snprintf(x->peer->reason, sizeof x->peer->reason, "%s", reason);
+    atomic_store(&x->peer->lost, 1);
+    sl_transport_poke(x->network->t);
+}
+
+static void on_news(void *object, sl_courier_news what, int rail, const char *text) {
+    const end *e = object;
+    sl_crossing *x = e->crossing;
+    char reason[64];
+    (void)rail;
+    if (what == SL_NEWS_LOST)
+        lose(x, text);
+    if (what == SL_NEWS_RAIL_UP) {
+        atomic_fetch_add(&x->up[e->direction], 1);
+        atomic_fetch_add(&x->network->news, 1);
+        sl_clock_wake(sl_clock_real(), &x->network->news);
+    }
+    if (what == SL_NEWS_RAIL_DOWN)
+        atomic_fetch_sub(&x->up[e->direction], 1);
+    if (what != SL_NEWS_GOODBYE)
+        return;
+    /* Only with both is everything here that it had acknowledged. */
+    x->said_goodbye[e->direction] = 1;
+    snprintf(reason, sizeof reason, "rank %d has closed its transport", x->peer->rank);
+    if (x->said_goodbye[OUT] && x->said_goodbye[IN])
+        lose(x, reason);
+}
+
+static void move_out(sl_crossing *x) {
+    sl_queue_view *view = &x->view[OUT];
+    int slots = x->network->t->slots;
+    sl_outgoing *record;
+    while (sl_queue_has_room(view) && (record = sl_peer_head(x->peer, slots)) != NULL) {
+        uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_relaxed); /* own */
+        *sl_queue_place(view, put) = (sl_place_header){.iteration = record->iteration,
+                                                       .index = record->index,
+                                                       .bytes = record->bytes,
+                                                       .start = record->sent.start,
+                                                       .end = record->sent.end,
+                                                       .due = record->sent.due};
+        memcpy(sl_queue_payload(view, put), record->data, record->bytes);
+        x->record[put % view->slots] = (int32_t)(record - x->peer->outgoing);
+        sl_queue_put(view);
+        x->peer->published++;
+    }
+}
+
+static void harvest(sl_crossing *x) {
+    sl_queue_view *view = &x->view[OUT];
+    uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_relaxed); /* this thread's */
+    for (; x->harvested < done; x->harvested++) {
+        sl_outgoing *record = &x->peer->outgoing[x->record[x->harvested % view->slots]];
+        record->sent.arrive = sl_queue_place(view, x->harvested)->arrived;
+        sl_peer_done(x->network->t, record);
+    }
+}
+
+static void on_moved(void *object) {
+    sl_crossing *x = ((const end *)object)->crossing;
+    harvest(x);
+    move_out(x);
+}
+
+static sl_status on_ring(void *context, int file) {
+    sl_network *n = context;
+    uint64_t rings;
+    ssize_t ignored = read(file, &rings, sizeof rings);
+    (void)ignored;
+    if (atomic_load(&n->t->closing)) {
+        sl_loop_stop(n->loop);
+        return SL_OK;
+    }
+    for (int i = 0; i < n->count; i++) {
+        move_out(&n->crossing[i]);
+        for (int direction = 0; direction < 2; direction++)
+            SL_TRY(sl_courier_look(n->crossing[i].courier[direction]));
+    }
+    return SL_OK;
+}
+
+static void *carry(void *object) {
+    sl_network *n = object;
+    n->obtained = sl_scheduling_obtain(n->t->scheduling);
+    sem_post(&n->started);
+    if (sl_loop_run(n->loop) != SL_OK)
+        for (int i = 0; i < n->count; i++)
+            lose(&n->crossing[i], sl_error_text());
+    return NULL;
+}
+
+/* ---- compute side */
+
+_Atomic uint32_t *sl_network_bell(sl_peer *peer) {
+    return &peer->crossing->memory[IN]->put_bell;
+}
+
+/* Gives back the places up to the first that is still in use. */
+static void give_back(sl_crossing *x) {
+    sl_queue_view *view = &x->taker;
+    uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_relaxed); /* own */
+    uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_acquire), first = done;
+    for (; done != put && sl_queue_place(view, done)->taken; done++)
+        sl_queue_done(view);
+    if (done != first)
+        sl_network_ring(x->network);
+}
+
+static sl_place_header *find(const sl_queue_view *view, const sl_posted *posted, uint64_t *number) {
+    uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_acquire);
+    *number = atomic_load_explicit(&view->queue->done, memory_order_relaxed);
+    for (; *number != put; ++*number) {
+        sl_place_header *place = sl_queue_place(view, *number);
+        if (!place->taken && place->iteration == posted->iteration && place->index == posted->index)
+            return place;
+    }
+    return NULL;
+}
+
+sl_status sl_network_take(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time *arrived) {
+    sl_crossing *x = peer->crossing;
+    uint64_t number;
+    sl_place_header *place = find(&x->taker, posted, &number);
+    if (!place)
+        return SL_ENONE;
+    if (place->bytes != posted->bytes)
+        return sl_error(
+            SL_EPEER, "link %d -> %d: message (iteration %u, index %u) has %llu bytes, the posted buffer %zu",
+            peer->rank, t->rank, posted->iteration, posted->index, (unsigned long long)place->bytes,
+            posted->bytes);
+    memcpy(posted->buffer, sl_queue_payload(&x->taker, number), posted->bytes);
+    if (arrived)
+        *arrived = place->arrived;
+    place->taken = 1;
+    give_back(x);
+    return SL_OK;
+}
+
+/* ---- opening and closing */
+
+static sl_status open_queue(sl_crossing *x, int direction) {
+    const sl_transport *t = x->network->t;
+    size_t bytes;
+    SL_TRY(sl_queue_size((uint32_t)t->slots, t->message_bytes, &bytes));
+    SL_TRY(sl_alloc(&x->memory[direction], 1, bytes));
+    sl_queue_format(x->memory[direction], (uint32_t)t->slots, t->message_bytes);
+    SL_TRY(sl_queue_open(x->memory[direction], bytes, &x->view[direction]));
+    x->taker = x->view[IN];
+    return SL_OK;
+}
+
+/* Rail r of a peer's address, seen from our rail r. */
+static sl_status describe_rail(const sl_transport_config *c, int peer, int r, sl_rail_address *rail) {
+    const sl_transport_address *a = &c->addresses[peer];
+    *rail = (sl_rail_address){.kind = SL_RAIL_TCP, .port = a->rails ? a->rail[r].port : a->port};
+    snprintf(rail->address, sizeof rail->address, "%s", a->rails ? a->rail[r].address : a->address);
+    if (c->rail_count == 0)
+        return SL_OK;
+    int is_interface = if_nametoindex(c->rails[r]) != 0;
+    char *place = is_interface ? rail->interface : rail->source;
+    size_t room = is_interface ? sizeof rail->interface : sizeof rail->source;
+    if (snprintf(place, room, "%s", c->rails[r]) >= (int)room)
+        return sl_error(SL_EINVAL, "rank %d: '%s' is neither an interface nor an address", c->rank,
+                        c->rails[r]);
+    return SL_OK;
+}
+
+static int rails_of(const sl_transport_address *a) {
+    return a->rails ? a->rails : 1;
+}
+
+static sl_status open_courier(sl_crossing *x, int direction, const sl_transport_config *c, end *e) {
+    int peer = x->peer->rank, own = c->rail_count ? c->rail_count : 1;
+    *e = (end){x, direction};
+    sl_courier_config config = {.sends = direction == OUT,
+                                .from = direction == OUT ? c->rank : peer,
+                                .to = direction == OUT ? peer : c->rank,
+                                .queue = &x->view[direction],
+                                .door = x->network->door,
+                                .chunk_bytes = c->chunk_bytes,
+                                .beat = c->rail_beat,
+                                .silence = c->rail_silence,
+                                .outage = c->outage,
+                                .refusal = REFUSAL,
+                                .tell = on_news,
+                                .moved = on_moved,
+                                .object = e};
+    memcpy(config.key, c->key, sizeof config.key);
+    config.rails = rails_of(&c->addresses[peer]) < own ? rails_of(&c->addresses[peer]) : own;
+    for (int r = 0; r < config.rails; r++)
+        SL_TRY(describe_rail(c, peer, r, &config.rail[r]));
+    return sl_courier_open(x->network->loop, &config, &x->courier[direction]);
+}
+
+static sl_status open_crossing(sl_network *n, sl_peer *peer, const sl_transport_config *c) {
+    sl_crossing *x = &n->crossing[n->count];
+    end *ends = &n->end[2 * n->count];
+    n->count++;
+    x->network = n;
+    x->peer = peer;
+    peer->crossing = x;
+    SL_TRY(sl_alloc(&x->record, (size_t)n->t->slots, sizeof *x->record));
+    for (int direction = 0; direction < 2; direction++) {
+        SL_TRY(open_queue(x, direction));
+        SL_TRY(open_courier(x, direction, c, &ends[direction]));
+    }
+    return SL_OK;
+}
+
+static sl_status open_door(sl_network *n, const sl_transport_config *c) {
+    SL_TRY(sl_door_open(n->loop, c->key, NULL, NULL, &n->door));
+    for (int i = 0; i < SL_TRANSPORT_RAILS; i++)
+        if (n->listening[i] >= 0)
+            SL_TRY(sl_door_listen(n->door, n->listening[i]));
+    return SL_OK;
+}
+
+static sl_status start_thread(sl_network *n) {
+    sigset_t all, before;
+    sigfillset(&all); /* signals of the run are its main thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&n->thread, NULL, carry, n);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return sl_error(SL_ESYS, "rank %d: no network thread: %s", n->t->rank, strerror(error));
+    n->running = 1;
+    while (sem_wait(&n->started) != 0) {
+    }
+    return SL_OK;
+}
+
+static void end_thread(sl_network *n) {
+    if (!n->running)
+        return;
+    atomic_store(&n->t->closing, 1);
+    sl_network_ring(n);
+    pthread_join(n->thread, NULL);
+    n->running = 0;
+}
+
+static const sl_crossing *missing(const sl_network *n) {
+    for (int i = 0; i < n->count; i++)
+        if (!atomic_load(&n->crossing[i].up[OUT]) || !atomic_load(&n->crossing[i].up[IN]))
+            return &n->crossing[i];
+    return NULL;
+}
+
+static sl_status await_peers(sl_network *n, sl_time deadline) {
+    const sl_crossing *x;
+    for (;;) {
+        uint32_t seen = atomic_load(&n->news);
+        x = missing(n);
+        if (!x)
+            return SL_OK;
+        if (sl_clock_now(sl_clock_real()) >= deadline)
+            break;
+        sl_clock_wait(sl_clock_real(), &n->news, seen, deadline);
+    }
+    end_thread(n); /* then the couriers can be asked why */
+    return sl_error(SL_EPEER, "link %d -> %d: rank %d did not connect in time: %s%s", n->t->rank,
+                    x->peer->rank, x->peer->rank,
+                    atomic_load(&x->up[OUT]) ? "it does not reach us" : sl_courier_reason(x->courier[OUT]),
+                    sl_network_strangers(n) ? " (connections of strangers were dropped)" : "");
+}
+
+static sl_status open_network(sl_network *n, const sl_transport_config *c) {
+    sl_transport *t = n->t;
+    SL_TRY(sl_alloc(&n->crossing, (size_t)t->ranks, sizeof *n->crossing));
+    SL_TRY(sl_alloc(&n->end, 2 * (size_t)t->ranks, sizeof *n->end));
+    SL_TRY(sl_loop_open(&n->loop));
+    n->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (n->event < 0)
+        return sl_error_errno(SL_ESYS, "rank %d: the network thread gets no descriptors", t->rank);
+    SL_TRY(sl_loop_watch(n->loop, n->event, on_ring, n));
+    SL_TRY(open_door(n, c));
+    for (int r = 0; r < t->ranks; r++)
+        if (t->peer[r].remote)
+            SL_TRY(open_crossing(n, &t->peer[r], c));
+    return start_thread(n);
+}
+
+sl_status sl_network_open(sl_transport *t, const sl_transport_config *c, int *listening, sl_time deadline) {
+    SL_TRY(sl_alloc(&t->network, 1, sizeof *t->network));
+    sl_network *n = t->network;
+    n->t = t;
+    n->event = -1;
+    sem_init(&n->started, 0, 0);
+    for (int i = 0; i < SL_TRANSPORT_RAILS; i++) {
+        n->listening[i] = listening[i];
+        listening[i] = -1;
+    }
+    SL_TRY(open_network(n, c));
+    return await_peers(n, deadline);
+}
+
+static void close_crossing(sl_crossing *x) {
+    for (int direction = 0; direction < 2; direction++) {
+        sl_courier_close(x->courier[direction]);
+        sl_free(x->memory[direction]);
+    }
+    sl_free(x->record);
+    x->peer->crossing = NULL;
+}
+
+void sl_network_close(sl_network *n) {
+    if (!n)
+        return;
+    end_thread(n);
+    for (int i = 0; i < n->count; i++)
+        close_crossing(&n->crossing[i]);
+    sl_door_close(n->door);
+    for (int i = 0; i < SL_TRANSPORT_RAILS; i++)
+        if (n->listening[i] >= 0)
+            close(n->listening[i]);
+    sl_loop_close(n->loop);
+    if (n->event >= 0)
+        close(n->event);
+    sem_destroy(&n->started);
+    sl_free(n->crossing);
+    sl_free(n->end);
+    sl_free(n);
+}

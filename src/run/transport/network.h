@@ -1,0 +1,37 @@
+/* The peers on other hosts: two couriers each, one per direction, all on the loop of one network thread.
+ *
+ * The network thread copies what is handed over for such a peer into the outgoing queue (in memory of this
+ * process), ahead of its due time, and says "done" in the record when the courier has learned of its arrival.
+ * The compute side takes arrived messages straight from the incoming queue. Rails that break are made anew
+ * (courier.h); connections come in through one door, which listens as long as the transport is open.
+ *
+ * A peer is lost when a courier gives its conduit up: no rail for `outage`, nobody who listens for 1 s (its
+ * process is gone), or a peer that breaks the protocol again and again; or when it has said goodbye in both
+ * directions. Then every wait on it ends with SL_EPEER and the reason. */
+#ifndef SL_RUN_TRANSPORT_NETWORK_H
+#define SL_RUN_TRANSPORT_NETWORK_H
+
+#include "run/transport/peer.h"
+
+/** Starts the network thread and waits until each remote peer is connected both ways. SL_EPEER names the
+ * first one that is not at `deadline`. listening[SL_TRANSPORT_RAILS] (-1: none) are taken over and set to -1.
+ * On failure sl_network_close still has to be called. */
+sl_status sl_network_open(sl_transport *t, const sl_transport_config *config, int *listening,
+                          sl_time deadline);
+
+/** Says goodbye, ends the thread, frees all. NULL is fine. */
+void sl_network_close(sl_network *network);
+
+/** Wakes the network thread: there is a handover, or a place is free. Any thread. */
+void sl_network_ring(sl_network *network);
+
+/** Compute side: takes the posted message if it is here; SL_ENONE: not yet. SL_EPEER: it has another size. */
+sl_status sl_network_take(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time *arrived);
+/** Moves when something has arrived. */
+_Atomic uint32_t *sl_network_bell(sl_peer *peer);
+
+const char *sl_network_scheduling(const sl_network *network);
+/** Connections dropped so far. Any thread. */
+int sl_network_strangers(const sl_network *network);
+
+#endif
