@@ -61,23 +61,33 @@ static sl_status write_news(sl_trainer *t, int iteration, const sl_transport_new
                       .iteration = iteration,
                       .from = news->from,
                       .to = news->to,
-                      .rank = -1};
+                      .rank = news->from < 0 ? news->to : -1};
+    char who[32] = "the trainer"; /* on the direct path */
+    if (news->number >= 0)
+        snprintf(who, sizeof who, "delegate %d", news->number);
     if (event.kind == SL_EVENT_RAIL && news->kind == SL_TRANSPORT_LOST)
         snprintf(event.seen, sizeof event.seen, "%s", news->text);
     else if (event.kind == SL_EVENT_RAIL)
-        snprintf(event.seen, sizeof event.seen, "rail %d of delegate %d %s%s%s", news->rail, news->number,
+        snprintf(event.seen, sizeof event.seen, "rail %d of %s %s%s%s", news->rail, who,
                  news->kind == SL_TRANSPORT_RAIL_UP ? "carries messages again" : "lost",
                  news->text[0] ? ": " : "", news->text);
     else
-        snprintf(event.seen, sizeof event.seen, "delegate %d: %s", news->number, news->text);
+        snprintf(event.seen, sizeof event.seen, "%s: %s", who, news->text);
     return sl_journal_event(t->journal, &event);
+}
+
+static int has_several_hosts(const sl_trainer *t) {
+    for (int r = 0; r < t->ranks; r++)
+        if (t->remote[r])
+            return 1;
+    return 0;
 }
 
 sl_status sl_path_news(sl_trainer *t, int iteration) {
     sl_transport_news mine[NEWS_MOST], *all = NULL;
     size_t count = 0, sum = 0, *sizes = NULL;
-    if (!t->transport || !t->delegates)
-        return SL_OK;
+    if (!t->transport || (!t->delegates && !has_several_hosts(t)))
+        return SL_OK; /* on all ranks alike */
     while (count < NEWS_MOST && sl_transport_next_news(t->transport, &mine[count]))
         count += !is_routine(&mine[count], t);
     if (t->rank == 0) {

@@ -86,11 +86,12 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const sl_pl
                                   .outage = sl_from_ms(1e3 * t->run->network.outage_s),
                                   .slots = 2 * messages};
     char *peers = NULL;
-    int socket = -1;
+    int sockets[SL_TRANSPORT_RAILS];
+    config.rail_sockets = sockets;
     SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
     sl_status status = sl_alloc(&peers, (size_t)t->ranks, 1);
     if (status == SL_OK)
-        status = sl_transport_listen(NULL, &mine, &socket);
+        status = sl_transport_listen_rails(config.rails, config.rail_count, &mine, sockets);
     if (status == SL_OK)
         status = sl_group_gather_all(t->group, &mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
     if (status == SL_OK && t->rank == 0 && getrandom(config.key, sizeof config.key, 0) != sizeof config.key)
@@ -105,7 +106,7 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const sl_pl
     config.addresses = all;
     config.peers = peers;
     if (status == SL_OK)
-        status = sl_transport_open(&config, socket, 30 * SL_SECOND, &t->transport);
+        status = sl_transport_open(&config, -1, 30 * SL_SECOND, &t->transport);
     sl_free(all);
     sl_free(peers);
     return status;

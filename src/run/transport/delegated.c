@@ -1,5 +1,6 @@
 /* The compute side on the delegated path: message n of a link lies in queue n % count, at position
  * n / count. The payload is copied into its place and out of it, and nowhere else in this process. */
+#include "run/transport/network.h"
 #include "run/transport/peer.h"
 
 #include <stdio.h>
@@ -169,6 +170,8 @@ sl_status sl_transport_stop_delegates(sl_transport *t) {
 }
 
 int sl_transport_next_news(sl_transport *t, sl_transport_news *news) {
+    if (t->network && sl_network_next_news(t->network, news))
+        return 1;
     return t->delegates ? sl_delegates_next_news(t->delegates, news) : 0;
 }
 

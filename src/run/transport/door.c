@@ -42,7 +42,7 @@ static sl_time now(void) {
 
 static void tell_strangers(sl_door *d) {
     char text[sizeof d->last + 64];
-    if (d->untold == 0 || !d->tell)
+    if (d->untold == 0)
         return;
     if (d->untold == 1)
         snprintf(text, sizeof text, "%s", d->last);
@@ -50,7 +50,8 @@ static void tell_strangers(sl_door *d) {
         snprintf(text, sizeof text, "%s (and %llu others)", d->last, (unsigned long long)d->untold - 1);
     d->untold = 0;
     d->told = now();
-    d->tell(d->object, text);
+    if (d->tell)
+        d->tell(d->object, text);
 }
 
 static void forget(sl_door *d, unproven *u) {

@@ -2,6 +2,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "run/transport/courier.h"
+#include "run/transport/news.h"
 #include "run/transport/scheduling.h"
 
 #include <net/if.h>
@@ -12,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define LEAVING SL_SECOND /* for the second goodbye */
 #define REFUSAL SL_SECOND /* nobody listens for so long: the peer's process is gone */
 
 enum { OUT, IN };
@@ -26,8 +28,8 @@ struct sl_crossing {
     int32_t *record;       /* [slots]: whose message lies in a place of OUT */
     uint64_t harvested;    /* messages of OUT whose record was told */
     sl_courier *courier[2];
-    int said_goodbye[2];
-    _Atomic uint32_t up[2]; /* rails; network thread: before `news` is rung */
+    int said_goodbye[2], leaving; /* a timer; 0: none */
+    _Atomic uint32_t up[2];       /* rails; network thread: before `news` is rung */
 };
 
 /* What a courier's callbacks are about. */
@@ -45,7 +47,9 @@ struct sl_network {
     sl_crossing *crossing;             /* [count] */
     end *end;                          /* [2 * count] */
     int count;
-    _Atomic uint32_t news; /* futex word of who waits in open; moved after a rail came up */
+    _Atomic uint32_t changed; /* futex word of who waits in open; moved after a rail came up */
+    _Atomic int opened;       /* all peers were connected: what happens now is news */
+    sl_news news;
     pthread_t thread;
     int running;
     sem_t started;
@@ -75,29 +79,67 @@ static void lose(sl_crossing *x, const char *reason) {
     snprintf(x->peer->reason, sizeof x->peer->reason, "%s", reason);
     atomic_store(&x->peer->lost, 1);
     sl_transport_poke(x->network->t);
+    sl_network_ring(x->network); /* not here: a courier may be calling */
+}
+
+static sl_status see_off(void *context) {
+    sl_crossing *x = context;
+    char reason[64];
+    x->leaving = 0;
+    snprintf(reason, sizeof reason, "rank %d has closed its transport", x->peer->rank);
+    lose(x, reason);
+    return SL_OK;
+}
+
+/* With both goodbyes, everything is here that the peer had acknowledged. The second may never come, when that
+ * conduit was given up. */
+static void take_leave(sl_crossing *x, int direction) {
+    sl_loop *loop = x->network->loop;
+    x->said_goodbye[direction] = 1;
+    if (!x->said_goodbye[!direction] && x->leaving == 0 &&
+        sl_loop_at(loop, sl_clock_now(sl_clock_real()) + LEAVING, see_off, x, &x->leaving) == SL_OK)
+        return;
+    sl_loop_forget(loop, x->leaving);
+    see_off(x);
+}
+
+static void note(const end *e, sl_courier_news what, int rail, const char *text) {
+    static const sl_transport_news_kind kinds[] = {
+        [SL_NEWS_RAIL_UP] = SL_TRANSPORT_RAIL_UP,   [SL_NEWS_RAIL_DOWN] = SL_TRANSPORT_RAIL_DOWN,
+        [SL_NEWS_STRANGER] = SL_TRANSPORT_STRANGER, [SL_NEWS_GOODBYE] = SL_TRANSPORT_GOODBYE,
+        [SL_NEWS_LOST] = SL_TRANSPORT_LOST,
+    };
+    int own = e->crossing->network->t->rank, peer = e->crossing->peer->rank;
+    if (what == SL_NEWS_RAIL_UP && !atomic_load(&e->crossing->network->opened))
+        return;
+    sl_news_put(&e->crossing->network->news, kinds[what], e->direction == OUT ? own : peer,
+                e->direction == OUT ? peer : own, rail, text);
+}
+
+static void on_stranger(void *object, const char *text) {
+    sl_network *n = object;
+    sl_news_put(&n->news, SL_TRANSPORT_STRANGER, -1, n->t->rank, -1, text);
+}
+
+int sl_network_next_news(sl_network *n, sl_transport_news *one) {
+    return sl_news_take(&n->news, one);
 }
 
 static void on_news(void *object, sl_courier_news what, int rail, const char *text) {
     const end *e = object;
     sl_crossing *x = e->crossing;
-    char reason[64];
-    (void)rail;
+    note(e, what, rail, text);
     if (what == SL_NEWS_LOST)
         lose(x, text);
     if (what == SL_NEWS_RAIL_UP) {
         atomic_fetch_add(&x->up[e->direction], 1);
-        atomic_fetch_add(&x->network->news, 1);
-        sl_clock_wake(sl_clock_real(), &x->network->news);
+        atomic_fetch_add(&x->network->changed, 1);
+        sl_clock_wake(sl_clock_real(), &x->network->changed);
     }
     if (what == SL_NEWS_RAIL_DOWN)
         atomic_fetch_sub(&x->up[e->direction], 1);
-    if (what != SL_NEWS_GOODBYE)
-        return;
-    /* Only with both is everything here that it had acknowledged. */
-    x->said_goodbye[e->direction] = 1;
-    snprintf(reason, sizeof reason, "rank %d has closed its transport", x->peer->rank);
-    if (x->said_goodbye[OUT] && x->said_goodbye[IN])
-        lose(x, reason);
+    if (what == SL_NEWS_GOODBYE)
+        take_leave(x, e->direction);
 }
 
 static void move_out(sl_crossing *x) {
@@ -135,6 +177,20 @@ static void on_moved(void *object) {
     move_out(x);
 }
 
+/* Also tells a lost peer that it is: its waits need not last until an outage. */
+static void serve(sl_crossing *x) {
+    int lost = atomic_load(&x->peer->lost);
+    if (!lost)
+        move_out(x);
+    for (int direction = 0; direction < 2; direction++)
+        if (lost) {
+            sl_courier_close(x->courier[direction]);
+            x->courier[direction] = NULL;
+        } else {
+            sl_courier_look(x->courier[direction]);
+        }
+}
+
 static sl_status on_ring(void *context, int file) {
     sl_network *n = context;
     uint64_t rings;
@@ -144,11 +200,8 @@ static sl_status on_ring(void *context, int file) {
         sl_loop_stop(n->loop);
         return SL_OK;
     }
-    for (int i = 0; i < n->count; i++) {
-        move_out(&n->crossing[i]);
-        for (int direction = 0; direction < 2; direction++)
-            SL_TRY(sl_courier_look(n->crossing[i].courier[direction]));
-    }
+    for (int i = 0; i < n->count; i++)
+        serve(&n->crossing[i]);
     return SL_OK;
 }
 
@@ -281,7 +334,7 @@ static sl_status open_crossing(sl_network *n, sl_peer *peer, const sl_transport_
 }
 
 static sl_status open_door(sl_network *n, const sl_transport_config *c) {
-    SL_TRY(sl_door_open(n->loop, c->key, NULL, NULL, &n->door));
+    SL_TRY(sl_door_open(n->loop, c->key, on_stranger, n, &n->door));
     for (int i = 0; i < SL_TRANSPORT_RAILS; i++)
         if (n->listening[i] >= 0)
             SL_TRY(sl_door_listen(n->door, n->listening[i]));
@@ -321,14 +374,18 @@ static const sl_crossing *missing(const sl_network *n) {
 static sl_status await_peers(sl_network *n, sl_time deadline) {
     const sl_crossing *x;
     for (;;) {
-        uint32_t seen = atomic_load(&n->news);
+        uint32_t seen = atomic_load(&n->changed);
         x = missing(n);
-        if (!x)
+        if (!x) {
+            atomic_store(&n->opened, 1);
             return SL_OK;
-        if (sl_clock_now(sl_clock_real()) >= deadline)
+        }
+        if (atomic_load(&x->peer->lost) || sl_clock_now(sl_clock_real()) >= deadline)
             break;
-        sl_clock_wait(sl_clock_real(), &n->news, seen, deadline);
+        sl_clock_wait(sl_clock_real(), &n->changed, seen, deadline);
     }
+    if (atomic_load(&x->peer->lost))
+        return sl_error(SL_EPEER, "link %d -> %d: %s", n->t->rank, x->peer->rank, x->peer->reason);
     end_thread(n); /* then the couriers can be asked why */
     return sl_error(SL_EPEER, "link %d -> %d: rank %d did not connect in time: %s%s", n->t->rank,
                     x->peer->rank, x->peer->rank,

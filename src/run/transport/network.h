@@ -30,6 +30,9 @@ sl_status sl_network_take(sl_transport *t, sl_peer *peer, const sl_posted *poste
 /** Moves when something has arrived. */
 _Atomic uint32_t *sl_network_bell(sl_peer *peer);
 
+/** Compute side: the next of the news of its rails; 0: there are none. */
+int sl_network_next_news(sl_network *network, sl_transport_news *news);
+
 const char *sl_network_scheduling(const sl_network *network);
 /** Connections dropped so far. Any thread. */
 int sl_network_strangers(const sl_network *network);

@@ -231,7 +231,8 @@ typedef struct sl_transport_news {
     char text[112];
 } sl_transport_news;
 
-/** Takes the next of the news of this rank's delegates; 0: there are none. Not sorted by time. */
+/** Takes the next of the news of this rank's delegates and of its direct path to other hosts (number -1; from
+ * -1 for a stranger); 0: there are none. Not sorted by time. */
 int sl_transport_next_news(sl_transport *transport, sl_transport_news *news);
 
 /** Process ids of the living delegates, at most `most`; returns how many. For tests and the curious. */

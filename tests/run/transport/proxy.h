@@ -151,14 +151,21 @@ static inline void *proxy_run(void *object) {
     }
 }
 
-static inline void proxy_start(proxy *p, uint16_t target) {
+static inline void proxy_listen_for(proxy *p, uint16_t target) {
     memset(p, 0, sizeof *p);
     memset(p->pair, -1, sizeof p->pair);
     p->listening = proxy_listen(&p->port);
     p->target = target;
-    int failed = pthread_create(&p->thread, NULL, proxy_run, p);
-    if (failed)
+}
+
+static inline void proxy_run_thread(proxy *p) {
+    if (pthread_create(&p->thread, NULL, proxy_run, p) != 0)
         abort();
+}
+
+static inline void proxy_start(proxy *p, uint16_t target) {
+    proxy_listen_for(p, target);
+    proxy_run_thread(p);
 }
 
 static inline void proxy_end(proxy *p) {

@@ -1,6 +1,7 @@
 /* Ranks on different hosts: TCP over the loopback interface between processes that give different host names.
  */
 #include "run/transport/message.h"
+#include "run/transport/proxy.h"
 
 #include "run/transport/transport.h"
 #include <arpa/inet.h>
@@ -43,12 +44,14 @@ static size_t size_of(int from, uint32_t iteration, uint32_t index) {
 }
 
 /* Both directions at once, larger than the sockets' buffers; waits in reverse order. */
-static void exchange(const pair *p, int rank) {
+static void exchange_with(const pair *p, int rank, const char *const *rails, int count, const int *sockets) {
     static uint8_t in[MESSAGES][LARGEST], out[MESSAGES][LARGEST];
     sl_transport_config config = config_of(p, rank, LARGEST, MESSAGES);
     int peer = 1 - rank;
     sl_transport *t;
-    close(p->socket[peer]);
+    config.rails = rails;
+    config.rail_count = count;
+    config.rail_sockets = sockets;
     MUST(sl_transport_open(&config, p->socket[rank], 20 * SL_SECOND, &t) == SL_OK);
     sl_transport_emulate(t, peer, (sl_link_emulation){.latency = 500000});
     for (uint32_t k = 0; k < ITERATIONS; k++) {
@@ -71,6 +74,11 @@ static void exchange(const pair *p, int rank) {
     }
     sl_transport_close(t);
     _exit(0);
+}
+
+static void exchange(const pair *p, int rank) {
+    close(p->socket[1 - rank]);
+    exchange_with(p, rank, NULL, 0, NULL);
 }
 
 static void messages_cross_the_wire_whole(const char *where) {
@@ -350,8 +358,73 @@ static void a_message_larger_than_agreed_cuts_the_peer_off(void **state) {
     sl_transport_close(t);
 }
 
+/* Rank 1 reaches rank 0 through a man in the middle who closes its connections again and again: they are made
+ * anew, and nothing of it is seen but time. */
+static void broken_connections_are_made_anew(void **state) {
+    (void)state;
+    pair p;
+    pid_t child[2];
+    proxy middle;
+    listen_both(&p, "127.0.0.1");
+    proxy_listen_for(&middle, p.address[0].port);
+    for (int r = 0; r < 2; r++)
+        if ((child[r] = fork()) == 0) {
+            if (r == 1)
+                p.address[0].port = middle.port;
+            exchange(&p, r);
+        }
+    proxy_run_thread(&middle); /* not before the forks: a child has no threads of its parent */
+    int ended = 0, how[2], closed = 0;
+    while (!ended) {
+        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 60 * SL_MS);
+        atomic_store(&middle.command, CLOSE_ALL);
+        closed++;
+        ended = waitpid(child[1], &how[1], WNOHANG) == child[1];
+    }
+    uint64_t accepted = atomic_load(&middle.accepted);
+    int other = waitpid(child[0], &how[0], 0) == child[0];
+    proxy_end(&middle);
+    for (int r = 0; r < 2; r++)
+        close(p.socket[r]);
+    assert_true(other);
+    for (int r = 0; r < 2; r++)
+        assert_true(WIFEXITED(how[r]) && WEXITSTATUS(how[r]) == 0);
+    printf("closed %d times, connected %llu times\n", closed, (unsigned long long)accepted);
+    assert_true(accepted >= 1);
+}
+
+/* Three rails; a rank that has named fewer of them uses the first ones. */
+static void messages_take_all_rails_that_both_ends_have(void **state) {
+    (void)state;
+    static const char *const rails[] = {"127.0.0.1", "lo", "127.0.0.1"};
+    sl_transport_address address[2];
+    int socket[2][SL_TRANSPORT_RAILS];
+    pid_t child[2];
+    for (int r = 0; r < 2; r++) {
+        assert_ok(sl_transport_listen_rails(rails, 2 + r, &address[r], socket[r]));
+        assert_int_equal(address[r].rails, 2 + r);
+        assert_string_equal(address[r].rail[0].address, address[r].address);
+        snprintf(address[r].host, sizeof address[r].host, "host%d", r);
+    }
+    for (int r = 0; r < 2; r++)
+        if ((child[r] = fork()) == 0) {
+            pair p = {.address = {address[0], address[1]}, .socket = {-1, -1}};
+            for (int i = 0; i < 2 + (1 - r); i++)
+                close(socket[1 - r][i]);
+            exchange_with(&p, r, rails, 2 + r, socket[r]);
+        }
+    for (int r = 0; r < 2; r++) {
+        for (int i = 0; i < 2 + r; i++)
+            close(socket[r][i]);
+        check_child(child[r]);
+    }
+    assert_fails(sl_transport_listen_rails(rails, 9, &address[0], socket[0]), SL_EINVAL, "9 rails");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(broken_connections_are_made_anew),
+        cmocka_unit_test(messages_take_all_rails_that_both_ends_have),
         cmocka_unit_test(messages_cross_ipv4_whole),
         cmocka_unit_test(messages_cross_ipv6_whole),
         cmocka_unit_test(listening_needs_an_address_of_this_host),
