@@ -34,7 +34,7 @@ typedef struct conveyance {
     char directory[64];
 } conveyance;
 
-static void hear_news(void *object, sl_courier_news what, int rail, const char *text) {
+static inline void hear_news(void *object, sl_courier_news what, int rail, const char *text) {
     news *n = object;
     n->count[what]++;
     snprintf(n->last[what], sizeof n->last[what], "%s", text);
@@ -45,7 +45,7 @@ static void hear_news(void *object, sl_courier_news what, int rail, const char *
                 text);
 }
 
-static size_t size_of_message(const conveyance *v, uint64_t number) {
+static inline size_t size_of_message(const conveyance *v, uint64_t number) {
     uint64_t state = v->seed ^ (number * 77);
     uint64_t kind = random_next(&state);
     if (v->largest == 0 || kind % 8 == 0)
@@ -54,7 +54,7 @@ static size_t size_of_message(const conveyance *v, uint64_t number) {
                         : random_next(&state) % (v->largest + 1);
 }
 
-static void open_queue(conveyance *v, int end, uint32_t slots, size_t largest) {
+static inline void open_queue(conveyance *v, int end, uint32_t slots, size_t largest) {
     size_t bytes;
     assert_ok(sl_queue_size(slots, largest, &bytes));
     v->memory[end] = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -64,7 +64,7 @@ static void open_queue(conveyance *v, int end, uint32_t slots, size_t largest) {
     assert_ok(sl_queue_open(v->memory[end], bytes, &v->view[end]));
 }
 
-static void begin(conveyance *v, uint64_t count, uint32_t slots, size_t largest) {
+static inline void begin(conveyance *v, uint64_t count, uint32_t slots, size_t largest) {
     *v = (conveyance){.seed = seed_of_the_run(), .count = count, .largest = largest};
     v->deadline = sl_clock_now(sl_clock_real()) + 120 * SL_SECOND;
     assert_ok(sl_loop_open(&v->loop));
@@ -84,7 +84,7 @@ static void begin(conveyance *v, uint64_t count, uint32_t slots, size_t largest)
 }
 
 /* One more rail, listening. `address`: numeric, or NULL for a unix socket. */
-static void add_rail(conveyance *v, const char *address) {
+static inline void add_rail(conveyance *v, const char *address) {
     int r = v->config[0].rails++;
     sl_rail_address *at = &v->config[1].rail[r];
     v->config[1].rails++;
@@ -98,16 +98,16 @@ static void add_rail(conveyance *v, const char *address) {
     v->config[0].rail[r] = *at;
 }
 
-static void open_courier(conveyance *v, int end) {
+static inline void open_courier(conveyance *v, int end) {
     assert_ok(sl_courier_open(v->loop, &v->config[end], &v->courier[end]));
 }
 
-static void reopen_courier(conveyance *v, int end) {
+static inline void reopen_courier(conveyance *v, int end) {
     sl_courier_close(v->courier[end]);
     open_courier(v, end);
 }
 
-static void produce(conveyance *v) {
+static inline void produce(conveyance *v) {
     while (v->made < v->count && sl_queue_has_room(&v->view[0])) {
         sl_place_header *place = sl_queue_place(&v->view[0], v->made);
         place->iteration = (uint32_t)(v->made / 100);
@@ -123,7 +123,7 @@ static void produce(conveyance *v) {
         assert_ok(sl_courier_look(v->courier[0]));
 }
 
-static void consume(conveyance *v) {
+static inline void consume(conveyance *v) {
     while (!v->paused && v->taken < atomic_load(&v->memory[1]->put)) {
         const sl_place_header *place = sl_queue_place(&v->view[1], v->taken);
         assert_int_equal(place->iteration, v->taken / 100);
@@ -138,14 +138,14 @@ static void consume(conveyance *v) {
         assert_ok(sl_courier_look(v->courier[1]));
 }
 
-static int is_over(const conveyance *v) {
+static inline int is_over(const conveyance *v) {
     if (sl_clock_now(sl_clock_real()) > v->deadline)
         return 1;
     return !v->hold && v->taken == v->count &&
            (v->finish_early || atomic_load(&v->memory[0]->done) == v->count);
 }
 
-static sl_status tick(void *context) {
+static inline sl_status tick(void *context) {
     conveyance *v = context;
     if (v->step)
         SL_TRY(v->step(v));
@@ -157,7 +157,7 @@ static sl_status tick(void *context) {
 }
 
 /* Until all has been carried. */
-static void carry(conveyance *v) {
+static inline void carry(conveyance *v) {
     int timer;
     assert_ok(sl_loop_at(v->loop, 0, tick, v, &timer));
     assert_ok(sl_loop_run(v->loop));
@@ -168,14 +168,14 @@ static void carry(conveyance *v) {
                v->heard[1].last[SL_NEWS_RAIL_DOWN]);
 }
 
-static void must_have_carried_all(const conveyance *v) {
+static inline void must_have_carried_all(const conveyance *v) {
     assert_int_equal(v->taken, v->count);
     assert_int_equal(atomic_load(&v->memory[1]->put), v->count);
     if (!v->finish_early)
         assert_int_equal(atomic_load(&v->memory[0]->done), v->count);
 }
 
-static void finish(conveyance *v) {
+static inline void finish(conveyance *v) {
     for (int end = 0; end < 2; end++) {
         sl_courier_close(v->courier[end]);
         free(v->memory[end]);
