@@ -2,8 +2,10 @@
  * for latency, the mean distance of messages sent back-to-back for bandwidth, over many settings, between two
  * processes.
  *
- *   bench_emulation PATH [ROUNDS]      PATH: shared (ranks of one host) or tcp (ranks of two); default 60
- * rounds
+ *   bench_emulation PATH [ROUNDS]      default: 60 rounds
+ *
+ * PATH: shared (ranks of one host) or tcp (ranks of two, over the loopback interface), each also with
+ * "-delegated" behind it: through slackline-delegate processes.
  *
  * A line a setting on standard output: what is measured, latency ms, bandwidth Gbit/s, bytes, what is
  * expected in ms, then of what was measured p10, p50, p90, p99, all in ms. Both clocks of a round trip are
@@ -12,6 +14,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "run/transport/transport.h"
+#ifdef SL_BENCH_DELEGATES
+#include "delegated.h"
+#endif
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +44,19 @@ static const setting settings[] = {
 /* clang-format on */
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
+typedef struct path {
+    const char *name;
+    int tcp, delegated;
+} path;
+
+static const path paths[] = {
+    {"shared", 0, 0}, {"tcp", 1, 0}, {"shared-delegated", 0, 1}, {"tcp-delegated", 1, 1}};
+enum { PATHS = sizeof paths / sizeof *paths };
+
 typedef struct shared {
+#ifdef SL_BENCH_DELEGATES
+    bench_meeting meeting;
+#endif
     sl_transport_address address[2];
     _Atomic uint32_t listening;
     uint32_t rounds;
@@ -56,10 +73,10 @@ static void must(sl_status status) {
 }
 
 /* Different host names make the transport go through TCP. */
-static sl_transport *open_rank(shared *s, int rank, int tcp) {
+static sl_transport *open_rank(shared *s, int rank, const path *way) {
     sl_transport *t;
     int socket = -1;
-    if (tcp) {
+    if (way->tcp) {
         must(sl_transport_listen("127.0.0.1", &s->address[rank], &socket));
         snprintf(s->address[rank].host, sizeof s->address[rank].host, "host%d", rank);
         atomic_fetch_add(&s->listening, 1);
@@ -72,11 +89,22 @@ static sl_transport *open_rank(shared *s, int rank, int tcp) {
                                   .ranks = 2,
                                   .clock = sl_clock_real(),
                                   .directory = directory,
-                                  .addresses = tcp ? s->address : NULL,
+                                  .addresses = way->tcp ? s->address : NULL,
                                   .key = {1},
                                   .message_bytes = LARGEST,
                                   .slots = TRAIN};
+#ifdef SL_BENCH_DELEGATES
+    static const char *const rail[] = {"127.0.0.1"};
+    sl_transport_starter starter = sl_launch_delegate_starter(bench_delegates(directory));
+    config.starter = &starter;
+    config.rails = rail;
+    config.rail_count = 1;
+#endif
     must(sl_transport_open(&config, socket, PATIENCE, &t));
+#ifdef SL_BENCH_DELEGATES
+    if (way->delegated)
+        must(bench_use_delegates(t, rank, 1, &s->meeting));
+#endif
     return t;
 }
 
@@ -142,8 +170,8 @@ static sl_time train(sl_transport *t, int rank, const setting *s, uint32_t round
     return (last - first) / (TRAIN - 1);
 }
 
-static void run_rank(shared *s, int rank, int tcp) {
-    sl_transport *t = open_rank(s, rank, tcp);
+static void run_rank(shared *s, int rank, const path *way) {
+    sl_transport *t = open_rank(s, rank, way);
     char *buffer = calloc(2, LARGEST);
     if (!buffer)
         _exit(1);
@@ -181,12 +209,21 @@ static void print_setting(const setting *one, sl_time *sample, uint32_t rounds) 
 }
 
 int main(int argc, char **argv) {
-    int tcp = argc > 1 && strcmp(argv[1], "tcp") == 0;
+    const path *way = NULL;
+    for (int i = 0; i < PATHS && argc > 1; i++)
+        if (strcmp(argv[1], paths[i].name) == 0)
+            way = &paths[i];
     long rounds = argc > 2 ? atol(argv[2]) : 60;
-    if (argc < 2 || argc > 3 || (!tcp && strcmp(argv[1], "shared") != 0) || rounds < 1 || rounds > 100000) {
-        fprintf(stderr, "usage: bench_emulation shared|tcp [ROUNDS]\n");
+    if (!way || argc > 3 || rounds < 1 || rounds > 100000) {
+        fprintf(stderr, "usage: bench_emulation shared|tcp|shared-delegated|tcp-delegated [ROUNDS]\n");
         return 2;
     }
+#ifndef SL_BENCH_DELEGATES
+    if (way->delegated) {
+        fprintf(stderr, "bench_emulation: this build has no delegates\n");
+        return 77;
+    }
+#endif
     snprintf(directory, sizeof directory, "/dev/shm/slackline-bench.XXXXXX");
     size_t size = sizeof(shared) + SETTINGS * (size_t)rounds * sizeof(sl_time);
     shared *s = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -199,7 +236,7 @@ int main(int argc, char **argv) {
     int failed = 0;
     for (int rank = 0; rank < 2; rank++)
         if ((child[rank] = fork()) == 0)
-            run_rank(s, rank, tcp);
+            run_rank(s, rank, way);
     for (int rank = 0; rank < 2; rank++) {
         int status;
         failed |= waitpid(child[rank], &status, 0) != child[rank] || status != 0;

@@ -132,19 +132,19 @@ class Lab:
         self.started.append(subprocess.Popen([*self.inside(host), *arguments], preexec_fn=_die_with_parent, **more))
         return self.started[-1]
 
-    def mpirun(self, folder, ranks, arguments, extra=()):
+    def mpirun(self, folder, ranks, arguments, interfaces=MANAGEMENT):
         """The command that starts ranks[0] processes of `arguments` on host 0 and ranks[1] on host 1, in that order of
-        ranks; MPI talks over the management pair alone and keeps its files in `folder`."""
+        ranks. MPI starts over the management pair, sends its messages over `interfaces` and keeps its files in `folder`."""
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         # PMIx connects every rank to mpirun; it would listen on the loopback interface of host 0 alone
         pmix = [f"PMIX_MCA_ptl_{part}_{key}={value}" for part in ("base", "tcp")
                 for key, value in (("if_include", MANAGEMENT), ("remote_connections", 1))]
         words = [*self.inside(0), "env", *pmix, "mpirun", *root, "--oversubscribe", "--bind-to", "none"]
         for key, value in [("mpi_yield_when_idle", 1), ("plm", "isolated"), ("ras", "^slurm,tm"), ("pml", "ob1"),
-                           ("btl", "self,tcp"), ("btl_tcp_if_include", MANAGEMENT), ("oob_tcp_if_include", MANAGEMENT),
+                           ("btl", "self,tcp"), ("btl_tcp_if_include", interfaces), ("oob_tcp_if_include", MANAGEMENT),
                            ("orte_tmpdir_base", folder), ("btl_vader_backing_directory", folder)]:
             words += ["--mca", key, str(value)]
-        words += [*extra, "-n", str(ranks[0]), *arguments]
+        words += ["-n", str(ranks[0]), *arguments]
         return words + [":", "-n", str(ranks[1]), *self.inside(1), *arguments] if ranks[1] else words
 
     # ---- trouble ----
