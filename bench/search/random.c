@@ -21,7 +21,8 @@ static int draw(int limit) { /* splitmix64 */
 
 /* Half of them with uneven times; two thirds with slow links, some of them with occupancy, some on one shared
  * wire; two thirds with a memory limit, tight or random. */
-static sl_status make(int least_ranks, int most_ranks, int least_n, int most_n, sl_problem *p, char *features) {
+static sl_status make(int least_ranks, int most_ranks, int least_n, int most_n, sl_problem *p,
+                      char *features) {
     int ranks = least_ranks + draw(most_ranks - least_ranks + 1), n = least_n + draw(most_n - least_n + 1);
     int uneven = draw(2), links = draw(3), limited = draw(3), shared = 0;
     SL_TRY(sl_problem_make(ranks, ranks, n, p));
@@ -47,7 +48,8 @@ static sl_status make(int least_ranks, int most_ranks, int least_n, int most_n, 
         for (int r = 0; r < ranks; r++)
             p->limit[r] = limited == 1 ? ranks - r + draw(3) : 1 + draw(2 * ranks);
     }
-    snprintf(features, 64, "%s%s%s%s", uneven ? "u" : "e", links ? "l" : "-", shared ? "s" : "-", limited ? "m" : "-");
+    snprintf(features, 64, "%s%s%s%s", uneven ? "u" : "e", links ? "l" : "-", shared ? "s" : "-",
+             limited ? "m" : "-");
     return SL_OK;
 }
 
@@ -92,7 +94,8 @@ static sl_status measure(const sl_problem *p, const char *features, double secon
 
 int main(int argc, char **argv) {
     if (argc != 9) {
-        fprintf(stderr, "usage: random ROUNDS SEED LEAST_RANKS MOST_RANKS LEAST_N MOST_N SECONDS EXACT_SECONDS\n");
+        fprintf(stderr,
+                "usage: random ROUNDS SEED LEAST_RANKS MOST_RANKS LEAST_N MOST_N SECONDS EXACT_SECONDS\n");
         return 2;
     }
     random_state = strtoull(argv[2], NULL, 10);

@@ -1,0 +1,47 @@
+"""docs/results/data-plane.md, a page that several benches write: each replaces its own section and leaves the others."""
+import os
+import sys
+
+source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(source, "bench", "planner"))
+from command import machine, table  # noqa: E402,F401
+
+TITLE = "The data plane, measured"
+ORDER = ["Accuracy of emulated links", "Overhead of the runtime", "A slow link that does not block", "Two data centres",
+         "Interference", "Rails", "Faults"]
+
+
+def parse(text):
+    """{heading: body} of a page."""
+    found, heading = {}, None
+    for line in text.splitlines():
+        if line.startswith("## "):
+            heading = line[3:]
+            found[heading] = []
+        elif heading:
+            found[heading].append(line)
+    return {heading: "\n".join(lines).strip("\n") for heading, lines in found.items()}
+
+
+def write(file, heading, body):
+    """Puts a section into the page `file`, which is made when it is not there."""
+    assert heading in ORDER, heading
+    sections = {}
+    if os.path.exists(file):
+        with open(file) as old:
+            sections = parse(old.read())
+    sections[heading] = body.strip("\n")
+    with open(file + ".new", "w") as new:
+        new.write(f"# {TITLE}\n\nEach section says the command that wrote it. Times of a machine with few cores and many "
+                  "ranks; ops are paced, so that a rank waits as a rank with a device of its own would.\n")
+        for name in ORDER:
+            if name in sections:
+                new.write(f"\n## {name}\n\n{sections[name]}\n")
+    os.replace(file + ".new", file)
+
+
+def finish(file, heading, body):
+    """Prints a section, and writes it where --write was given."""
+    print(body.strip("\n"))
+    if file:
+        write(file, heading, body)
