@@ -181,7 +181,9 @@ mpirun "${root[@]}" -n 4 --oversubscribe --bind-to none "$slackline" train "$run
 hash() { sed -nE 's/.*"weights_hash": *"([0-9a-f]+)".*/\1/p' "$1/summary.json"; }
 [ -n "$(hash "$work/own")" ] && [ "$(hash "$work/own")" = "$(hash "$work/outside")" ] ||
     fail "under mpirun: weights_hash '$(hash "$work/outside")', not '$(hash "$work/own")'"
-[ -z "$(ls -d /dev/shm/slackline-"$(id -u)"-job-* 2>/dev/null)" ] || fail "under mpirun: the shared directory is left"
+for directory in /dev/shm/slackline-"$(id -u)"-job-*; do # one that is locked belongs to somebody else's living run
+    [ ! -e "$directory/owner" ] || ! flock -xn "$directory/owner" true || fail "under mpirun: $directory is left"
+done
 
 [ $failures = 0 ] && echo "all as promised"
 exit $((failures > 0))
