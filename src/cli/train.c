@@ -82,6 +82,7 @@ static sl_status choose_folder(train_request *request) {
 
 /* Everything that can be known to be wrong before a process starts. */
 static sl_status check_run(const train_request *request, int *ranks) {
+    char *delegate = NULL;
     sl_document document;
     sl_run run = {0};
     sl_status status = sl_document_read(request->file, &document);
@@ -94,6 +95,9 @@ static sl_status check_run(const train_request *request, int *ranks) {
         status = sl_node_error(sl_node_find(document.root, "schedule"),
                                "must be auto, the name of a schedule family or a readable file, got '%s'",
                                run.schedule);
+    if (status == SL_OK && sl_run_may_delegate(&run))
+        status = sl_launch_program("slackline-delegate", &delegate);
+    sl_free(delegate);
     if (status == SL_OK)
         *ranks = run.parallel.pipeline;
     sl_run_free(&run);

@@ -32,7 +32,10 @@ static sl_status work(int argc, char **argv, const sl_launch_worker *launch, int
                           run.parallel.pipeline, sl_group_size(group));
     /* Without the program beside this one a run on the direct path still works. */
     sl_launch_delegates delegates = {.directory = (char *)(uintptr_t)launch->temporary};
-    int found = sl_launch_program("slackline-delegate", &delegates.program) == SL_OK;
+    sl_status search = sl_launch_program("slackline-delegate", &delegates.program);
+    int found = search == SL_OK;
+    if (status == SL_OK && sl_run_may_delegate(&run))
+        status = search;
     sl_transport_starter starter = sl_launch_delegate_starter(&delegates);
     sl_place place = {.folder = argv[2], .temporary = launch->temporary, .starter = found ? &starter : NULL};
     if (status == SL_OK)

@@ -41,6 +41,25 @@ refused "checkpoints" 2 "'checkpoint' is not available" "$run" --set 'checkpoint
 refused "unknown schedule" 2 "'schedule'.*sideways" "$run" --set schedule=sideways
 refused "memory that no schedule meets" 1 "memory_mb" "$run" --set device.memory_mb=0.001
 refused "data that does not exist" 2 "/nowhere/text" "$run" --set 'data.files=["/nowhere/text"]'
+refused "a rail without an interface" 2 "'network.rails'.*'nosuch0'" "$run" --set 'network.rails=["nosuch0"]'
+refused "a rail without an interface, delegated" 2 "'network.rails'.*'nosuch0'" "$run" \
+    --set 'network.rails=["lo", "nosuch0"]' --set transport=delegated
+refused "a rail of another host" 2 "'network.rails'.*'192.0.2.7'" "$run" --set 'network.rails=["192.0.2.7"]'
+
+# Without the program beside it, a run that needs delegates says so before it starts; others do not miss it.
+mkdir "$work/bin"
+cp "$slackline" "$1/slackline-worker" "$work/bin"
+for transport in delegated auto direct; do
+    "$work/bin/slackline" train "$run" --out "$work/lone" --set faults=[] --set iterations=1 --set transport=$transport \
+        >"$work/out" 2>"$work/error"
+    code=$?
+    [ $code = $([ $transport = direct ]; echo $?) ] || fail "$transport without slackline-delegate: exit code $code"
+    [ $transport = direct ] || grep -qx "slackline: slackline-delegate is not in $work/bin: .*" "$work/error" ||
+        fail "$transport without slackline-delegate: $(cat "$work/error")"
+    [ $transport = direct ] || [ ! -e "$work/lone" ] || fail "$transport without slackline-delegate: made a folder"
+done
+"$work/bin/slackline" train "$run" --out "$work/alone" --set faults=[] --set iterations=1 --set parallel.pipeline=1 \
+    --set transport=delegated >"$work/out" 2>"$work/error" || fail "one rank, delegated: $(cat "$work/error")"
 touch "$work/file"
 "$slackline" train "$run" --out "$work/file/run" >"$work/out" 2>"$work/error"
 [ $? = 1 ] || fail "an impossible folder: exit code is not 1"
@@ -162,7 +181,9 @@ mpirun "${root[@]}" -n 4 --oversubscribe --bind-to none "$slackline" train "$run
 hash() { sed -nE 's/.*"weights_hash": *"([0-9a-f]+)".*/\1/p' "$1/summary.json"; }
 [ -n "$(hash "$work/own")" ] && [ "$(hash "$work/own")" = "$(hash "$work/outside")" ] ||
     fail "under mpirun: weights_hash '$(hash "$work/outside")', not '$(hash "$work/own")'"
-[ -z "$(ls -d /dev/shm/slackline-"$(id -u)"-job-* 2>/dev/null)" ] || fail "under mpirun: the shared directory is left"
+for directory in /dev/shm/slackline-"$(id -u)"-job-*; do # one that is locked belongs to somebody else's living run
+    [ ! -e "$directory/owner" ] || ! flock -xn "$directory/owner" true || fail "under mpirun: $directory is left"
+done
 
 [ $failures = 0 ] && echo "all as promised"
 exit $((failures > 0))

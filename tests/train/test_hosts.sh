@@ -50,5 +50,20 @@ else
         -n 2 unshare -u bash -c 'hostname other-host; exec "$@"' - "${train[@]}" "$work/hosts"
     [ "$(hash_of hosts)" = "$expected" ] || { echo "FAILED: two hosts: $(hash_of hosts), not $expected"; exit 1; }
     echo "two hosts over TCP: the same weights"
+    for transport in direct delegated; do
+        name=rails-$transport
+        rails=(--set 'network={rails: ["127.0.0.1", "127.0.0.2"], queues: 2}' --set transport=$transport)
+        inside $name --mca btl self,tcp -n 2 "${train[@]}" "$work/$name" "${rails[@]}" : \
+            -n 2 unshare -u bash -c 'hostname other-host; exec "$@"' - "${train[@]}" "$work/$name" "${rails[@]}"
+        [ "$(hash_of $name)" = "$expected" ] || { echo "FAILED: two rails, $transport: $(hash_of $name), not $expected"; exit 1; }
+        echo "two hosts over two rails, $transport: the same weights"
+    done
 fi
-[ "$(ls /dev/shm)" = "$before" ] || { echo "FAILED: left in /dev/shm: $(ls /dev/shm)"; exit 1; }
+for path in /dev/shm/*; do
+    name=${path##*/}
+    grep -qxF "$name" <<<"$before" && continue
+    [ -e "$path" ] || continue
+    [ -e "$path/owner" ] && ! flock -xn "$path/owner" true && continue # of somebody else's living run
+    echo "FAILED: left in /dev/shm: $name"
+    exit 1
+done

@@ -82,6 +82,9 @@ sl_problem sl_run_shape(const sl_run *run);
 /** Whether ranks `from` and `to` exchange messages in some schedule of this run. */
 int sl_run_has_link(const sl_run *run, int from, int to);
 
+/** Whether this run starts delegates, or may: `transport` asks for them and there is somebody to send to. */
+int sl_run_may_delegate(const sl_run *run);
+
 /** The planner's question for this run: shape and regime from the file, op times from the pace (10 ms each
  * without one: only their ratio matters until they are measured), links free, memory delta
  * `activation_bytes[stages]` a microbatch against device.memory_mb less `fixed_bytes[ranks]`; host memory for

@@ -23,6 +23,10 @@ sl_problem sl_run_shape(const sl_run *run) {
                         .parts = run->parallel.parts};
 }
 
+int sl_run_may_delegate(const sl_run *run) {
+    return run->transport != SL_RUN_DIRECT && run->parallel.pipeline > 1;
+}
+
 int sl_run_has_link(const sl_run *run, int from, int to) {
     sl_problem shape = sl_run_shape(run);
     for (int stage = 0; stage + 1 < shape.stages && from != to; stage++) {

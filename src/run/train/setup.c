@@ -66,6 +66,17 @@ static sl_status count_messages(const sl_problem *p, int *most) {
     return SL_OK;
 }
 
+/* The rails of this rank, whether or not it has peers on other hosts: a name that is wrong is so everywhere. */
+static sl_status listen_on_rails(const sl_run *run, sl_transport_address *mine, int *sockets) {
+    sl_status status = sl_transport_listen_rails((const char *const *)run->network.rail, run->network.rails,
+                                                 mine, sockets);
+    if (status == SL_OK || run->network.rails == 0)
+        return status;
+    char text[256];
+    snprintf(text, sizeof text, "%s", sl_error_text());
+    return sl_error(SL_EINVAL, "'network.rails': %s", text);
+}
+
 static sl_status open_transport(sl_trainer *t, size_t message_bytes, const sl_place *place) {
     if (t->ranks == 1)
         return SL_OK;
@@ -87,11 +98,10 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const sl_pl
                                   .slots = 2 * messages};
     char *peers = NULL;
     int sockets[SL_TRANSPORT_RAILS];
-    config.rail_sockets = sockets;
     SL_TRY(sl_alloc(&all, (size_t)t->ranks, sizeof *all));
     sl_status status = sl_alloc(&peers, (size_t)t->ranks, 1);
     if (status == SL_OK)
-        status = sl_transport_listen_rails(config.rails, config.rail_count, &mine, sockets);
+        status = listen_on_rails(t->run, &mine, sockets);
     if (status == SL_OK)
         status = sl_group_gather_all(t->group, &mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
     if (status == SL_OK && t->rank == 0 && getrandom(config.key, sizeof config.key, 0) != sizeof config.key)
@@ -105,6 +115,7 @@ static sl_status open_transport(sl_trainer *t, size_t message_bytes, const sl_pl
     }
     config.addresses = all;
     config.peers = peers;
+    config.rail_sockets = sockets;
     if (status == SL_OK)
         status = sl_transport_open(&config, -1, 30 * SL_SECOND, &t->transport);
     sl_free(all);

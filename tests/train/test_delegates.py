@@ -1,0 +1,193 @@
+"""Training through delegates gives the same bits as training without: fixed, started for a slow link and stopped on relief,
+under any placement and regime, with activations in host memory, and when delegates are killed again and again. Changing
+the path leaves no process, memory object or descriptor."""
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from training import Result, Training, arguments, command_line, descendants, kill, need, train, until  # noqa: E402
+
+build, source = sys.argv[1:3]
+need(build)
+
+RUN = """
+model: {kind: gpt2, layers: 8, width: 32, heads: 4, context: 16}
+data: {files: ["%s/docs/*.md", "%s/src/plan/*/*.c"], seed: 3}
+parallel: {pipeline: 4}
+batch: {microbatches: 12, size: 1}
+optimizer: {kind: adamw, lr: 1e-3, clip: 0.5, warmup: 2}
+iterations: %d
+schedule: zb-h1
+adapt: false
+adaptation: {hold: 2, dwell: 4, gain: 0.01}
+"""
+PACED = ["device.pace_ms={F: 3, I: 3, W: 3}", "transport=auto"]
+SLOW = "faults=[{iterations: [4, 11], link: [0, 1], latency_ms: 30}]"
+CHANGES = ("delegate", "swap", "return", "direct")
+
+
+def write(folder, name, iterations):
+    file = os.path.join(folder, name + ".yaml")
+    with open(file, "w") as out:
+        out.write(RUN % (source, source, iterations))
+    return file
+
+
+def delegates_carry_the_same_bits(folder):
+    file = write(folder, "fixed", 6)
+    reference = train(build, file, file + ".direct")
+    assert len(set(reference.bits[0])) > 1, "the loss does not move: nothing is trained"
+    assert set(reference.delegates) == {0} and reference.summary["path_change_ms"] is None, reference.delegates
+    for name, queues, settings in (
+            ("a queue", 1, ["network.queues=1"]),
+            ("three queues", 3, ["network.queues=3"]),
+            ("a queue, loop", 1, ["parallel.placement=loop", "schedule=interleaved-1f1b"]),
+            ("two queues, wave", 2, ["network.queues=2", "parallel.placement=wave", "schedule=zb-v"]),
+            ("in order", 1, ["communication=inorder"]),
+            ("adaptra", 1, ["schedule=adaptra"])):
+        result = train(build, file, os.path.join(folder, name), "transport=delegated", *settings)
+        assert result.bits == reference.bits, f"{name}: {result.bits} is not {reference.bits}"
+        assert set(result.delegates) == {queues}, f"{name}: {result.delegates}"
+        assert not result.kinds("replaced", "stranger", "rail"), f"{name}: {result.events}"
+        print(f"delegated, {name}: the same bits; starting took {result.summary['path_change_ms']} ms")
+    alone = train(build, file, os.path.join(folder, "alone"), "transport=delegated", "parallel.pipeline=1")
+    assert alone.bits == reference.bits and set(alone.delegates) == {0}, "one rank has nobody to send to"
+
+
+def a_slow_link_calls_delegates(folder):
+    file = write(folder, "auto", 22)
+    reference = train(build, file, file + ".direct")
+    for name, settings in (("decoupled", []), ("in order", ["communication=inorder"]),
+                           ("batched", ["communication=batched"])):
+        result = train(build, file, os.path.join(folder, "auto " + name), "schedule=adaptra", "adapt=true", SLOW, *PACED,
+                       *settings)
+        assert result.bits == reference.bits, f"auto, {name}: {result.bits} is not {reference.bits}"
+        # on a busy machine more may happen in between
+        assert list(dict.fromkeys(result.kinds(*CHANGES))) == list(CHANGES), f"auto, {name}: {result.kinds(*CHANGES)}"
+        n, carried = max(result.delegates), [count > 0 for count in result.delegates]
+        begin, end = carried.index(True), len(carried) - carried[::-1].index(True)
+        assert set(result.delegates[:begin] + result.delegates[end:]) == {0} and end < len(carried), result.delegates
+        assert set(result.delegates[begin:end]) == {n} and 4 < begin <= 11 < end, result.delegates
+        at = {event["kind"]: event["iteration"] for event in result.events}
+        assert at["delegate"] + 1 == begin and at["direct"] + 1 == end, f"{at} but {result.delegates}"
+        print(f"auto, {name}: the same bits; {n} delegates in iterations {begin} to {end - 1}; slow "
+              f"{result.phase('slow')['time_ms']} ms, adapted {result.phase('adapted')['time_ms']} ms")
+
+
+def host_memory_lifts_the_limit(folder):
+    """Adaptra's relaxed memory limit: the warm-up that absorbs the link does not fit on the device."""
+    file = write(folder, "memory", 13)
+    reference = train(build, file, file + ".direct")
+    # fixed memory and one microbatch's activations of the rank that needs most, from an error that names both
+    fixed, each = sizes(file, os.path.join(folder, "tiny"))
+    tight = ["schedule=adaptra", "adapt=true", "device.pace_ms={F: 4, I: 4, W: 4}", "device.offload_ms=1", "transport=auto",
+             f"device.memory_mb={fixed + 4.4 * each}", "faults=[{iterations: [3, 13], link: [0, 1], latency_ms: 24}]"]
+    without = train(build, file, os.path.join(folder, "without"), *tight)
+    relaxed = train(build, file, os.path.join(folder, "relaxed"), *tight, f"device.host_memory_mb={8.4 * each}")
+    assert without.bits == reference.bits and relaxed.bits == reference.bits, "moves or delegates changed bits"
+    assert without.kinds("delegate") and relaxed.kinds("delegate", "swap") == ["delegate", "swap"], relaxed.events
+    assert without.summary["moves"] == 0 and relaxed.summary["moves"] > 0, "nothing was moved"
+    # by the model on measured links: 4 in flight, against 4 and 8 more in host memory
+    best = [min(float(line["predicted_ms"]) for line in run.metrics[8:]) for run in (without, relaxed)]
+    assert best[1] < 0.8 * best[0], f"predicted {best} ms"
+    measured = [sorted(float(line["time_ms"]) for line in run.metrics[8:])[2] for run in (without, relaxed)]
+    print(f"relaxed memory limit: {measured[0]} ms an iteration without host memory, {measured[1]} with it "
+          f"({best[0]} and {best[1]} predicted)")
+
+
+def sizes(file, out):
+    refused = subprocess.run(arguments(build, file, out, ["device.memory_mb=0.001"]), capture_output=True, text=True)
+    found = re.search(r"take (\S+) MB and one microbatch (\S+) MB", refused.stderr)
+    assert refused.returncode == 1 and found, f"exit {refused.returncode}: {refused.stderr}"
+    return map(float, found.groups())
+
+
+def killed_delegates_are_replaced(folder):
+    seed = int(os.environ.get("SL_SEED", time.time_ns() % 1000000))
+    print(f"SL_SEED={seed}")
+    draw = random.Random(seed)
+    file = write(folder, "killed", 40)
+    reference = train(build, file, file + ".direct")
+    with Training(build, file, os.path.join(folder, "killing"), "transport=delegated", "network.queues=2",
+                  "device.pace_ms={F: 2, I: 2, W: 2}") as run:
+        run.await_iteration(0)
+        killed = []
+        for kind in ("sender", "receiver") * 4:
+            some = [name for name in run.delegates() if f" {kind} " in name]
+            name = draw.choice(some)
+            pid = run.delegates()[name]
+            assert kill(pid)
+            killed.append(name)
+            assert until(lambda: run.delegates().get(name, pid) != pid or run.process.poll() is not None, 5), \
+                f"{name} has no successor"
+            time.sleep(draw.uniform(0, 0.15))
+        code, error = run.end()
+    assert code == 0, f"killed {killed}: exit {code}: {error}"
+    result = Result(os.path.join(folder, "killing"))
+    assert result.bits == reference.bits, f"killed {killed}: {result.bits} is not {reference.bits}"
+    replaced = [event for event in result.events if event["kind"] == "replaced"]
+    assert len(replaced) == len(killed), f"killed {killed}, but {replaced}"
+    named = sorted(name.split(".")[0] for name in killed)
+    assert sorted("%d->%d" % tuple(event["link"]) for event in replaced) == named, f"killed {killed}, but {replaced}"
+    assert all("killed by signal 9" in event["seen"] for event in replaced), replaced
+    worst = max(float(line["time_ms"]) for line in result.metrics[1:])
+    print(f"{len(killed)} delegates killed: the same bits; the longest iteration took {worst} ms")
+
+
+def holdings(run):
+    """What each worker holds: descriptors, mapped memory objects, threads, children."""
+    held = {}
+    for rank, pid in run.workers().items():
+        with open(f"/proc/{pid}/maps") as maps:
+            objects = sum("memfd:" in line or "/dev/shm" in line for line in maps)
+        held[rank] = (len(os.listdir(f"/proc/{pid}/fd")), objects, len(os.listdir(f"/proc/{pid}/task")),
+                      [command_line(child) for child in descendants(pid)])
+    return held, sorted(name for name in os.listdir(run.temporary()) if name.startswith("rail"))
+
+
+def changing_the_path_leaks_nothing(folder):
+    file = write(folder, "again", 75)
+    faults = ", ".join("{iterations: [%d, %d], link: [0, 1], latency_ms: 30}" % (at, at + 4) for at in range(6, 70, 12))
+    settings = ["parallel.pipeline=2", "batch.microbatches=6", "network.queues=2"]
+    reference = train(build, file, file + ".direct", *settings)
+    with Training(build, file, os.path.join(folder, "changing"), *settings, *PACED, f"faults=[{faults}]") as run:
+        run.await_iteration(2)
+        first, samples = holdings(run), 0
+        while run.process.poll() is None:
+            done = len(run.events("direct"))
+            if done > samples:
+                # the line of an iteration on the direct path is written when the next one begins
+                at = run.events("direct")[-1]["iteration"]
+                until(lambda: len(run.metrics()) > at + 1 or run.process.poll() is not None, 20)
+                if run.process.poll() is not None:
+                    break
+                try:
+                    now = holdings(run)
+                except (OSError, KeyError):
+                    break # it is ending
+                if len(run.events("delegate")) == done: # still direct
+                    assert now == first, f"after {done} changes there and back: {now}, before: {first}"
+                    samples = done
+            time.sleep(0.01)
+        code, error = run.end()
+    assert code == 0, f"exit {code}: {error}"
+    result = Result(os.path.join(folder, "changing"))
+    assert result.bits == reference.bits, "changing the path changed bits"
+    count = len(result.kinds("direct"))
+    assert count >= 5 and samples >= 3, f"{count} changes, {samples} looked at"
+    print(f"{count} times to delegates and back: nothing is left of them; {result.summary['path_change_ms']} ms a change")
+
+
+with tempfile.TemporaryDirectory(prefix="slackline-delegates-test.") as folder:
+    chosen = sys.argv[3:]
+    for part in (delegates_carry_the_same_bits, a_slow_link_calls_delegates, host_memory_lifts_the_limit,
+                 killed_delegates_are_replaced, changing_the_path_leaks_nothing):
+        if not chosen or part.__name__ in chosen:
+            began = time.monotonic()
+            part(folder)
+            print(f"-- {part.__name__}: {time.monotonic() - began:.1f} s")
