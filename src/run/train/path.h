@@ -1,5 +1,5 @@
 /* Who carries the messages of a run: the ranks themselves or delegates, changed between two iterations; and
- * the delegates' news as events. */
+ * what happens to their rails, as events. */
 #ifndef SL_RUN_TRAIN_PATH_H
 #define SL_RUN_TRAIN_PATH_H
 
@@ -9,7 +9,7 @@
  * any more; 0: no change. Collective; nothing is under way. Nothing happens on a run of one rank. */
 sl_status sl_path_change(sl_trainer *t, int delegates);
 
-/** Rank 0 writes down what the delegates of all ranks had to say since the last call. Collective. */
+/** Rank 0 writes down what couriers and delegates of all ranks had to say since the last call. Collective. */
 sl_status sl_path_news(sl_trainer *t, int iteration);
 
 #endif
