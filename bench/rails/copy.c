@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #ifdef SL_BENCH_DELEGATES
-#include "run/transport/courier.h"
+#include "run/rail/courier.h"
 #include <sys/eventfd.h>
 #endif
 

@@ -13,7 +13,7 @@
 #ifndef SL_RUN_TRANSPORT_DELEGATE_H
 #define SL_RUN_TRANSPORT_DELEGATE_H
 
-#include "run/transport/courier.h"
+#include "run/rail/courier.h"
 
 enum { SL_DELEGATE_MEMORY = 3, SL_DELEGATE_DOORBELL = 4, SL_DELEGATE_SETTLED = 5, SL_DELEGATE_LISTENING = 6 };
 

@@ -1,7 +1,7 @@
 #include "run/transport/network.h"
 #include "base/loop.h"
 #include "base/memory.h"
-#include "run/transport/courier.h"
+#include "run/rail/courier.h"
 #include "run/transport/news.h"
 #include "run/transport/scheduling.h"
 

@@ -4,7 +4,7 @@
 #ifndef SL_TESTS_TRANSPORT_DELEGATION_H
 #define SL_TESTS_TRANSPORT_DELEGATION_H
 
-#include "run/transport/message.h"
+#include "run/message.h"
 
 #include "base/file.h"
 #include "launch/delegate.h"

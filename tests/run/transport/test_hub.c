@@ -1,6 +1,6 @@
 /* Threads as ranks on the virtual clock: every arrival is exact, and equal to what a naive computation over
  * the list of all messages of a link says. */
-#include "run/transport/message.h"
+#include "run/message.h"
 
 #include "base/memory.h"
 #include "run/transport/transport.h"

@@ -1,7 +1,7 @@
 /* Ranks on different hosts: TCP over the loopback interface between processes that give different host names.
  */
-#include "run/transport/message.h"
-#include "run/transport/proxy.h"
+#include "run/message.h"
+#include "run/rail/proxy.h"
 
 #include "run/transport/transport.h"
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* Processes as ranks over mapped files, on the real clock. */
-#include "run/transport/message.h"
+#include "run/message.h"
 
 #include "base/file.h"
 #include "run/transport/transport.h"

@@ -1,0 +1,414 @@
+#include "run/rail/courier.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "run/rail/courier_inside.h"
+
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHUNK_BYTES (256u * 1024u)
+#define BEAT (50 * SL_MS)
+#define SILENCE (200 * SL_MS)
+#define OUTAGE (30 * SL_SECOND)
+#define BREACHES 10         /* without anything sound in between: it will not get better */
+#define AGAIN (100 * SL_MS) /* a connection that lived shorter is not tried again at once */
+
+sl_time sl_courier_now(void) {
+    return sl_clock_now(sl_clock_real());
+}
+
+static void tell(sl_courier *c, sl_courier_news news, int rail, const char *text) {
+    if (c->config.tell)
+        c->config.tell(c->config.object, news, rail, text);
+}
+
+/* ---- rails that come and go ---- */
+
+static void hang_up(sl_courier *c, sl_courier_stream *s) {
+    sl_loop_unwatch(c->loop, s->socket);
+    shutdown(s->socket, SHUT_RDWR); /* a forked process may hold a copy */
+    close(s->socket);
+    s->socket = -1;
+}
+
+void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...) {
+    sl_courier_rail *r = &c->rail[rail];
+    char text[SL_RAIL_TEXT + sizeof r->reason];
+    va_list arguments;
+    if (r->stream.socket < 0)
+        return;
+    hang_up(c, &r->stream);
+    va_start(arguments, format);
+    vsnprintf(r->reason, sizeof r->reason, format, arguments);
+    va_end(arguments);
+    if (c->sender)
+        sl_sender_rail_down(c->sender, rail);
+    else
+        sl_receiver_rail_down(c->receiver, rail);
+    sl_time now = sl_courier_now();
+    r->next_attempt = now - r->stream.up_since < AGAIN ? now + AGAIN : now;
+    c->last_down = rail;
+    if (--c->up == 0)
+        c->down_since = now;
+    snprintf(text, sizeof text, "%s: %s", sl_rail_name(&r->address), r->reason);
+    if (r->stream.announced)
+        tell(c, SL_NEWS_RAIL_DOWN, rail, text);
+}
+
+static void give_up(sl_courier *c, const char *why);
+
+void sl_courier_breach(sl_courier *c, int rail, const char *what) {
+    char why[64];
+    sl_courier_rail_down(c, rail, "%s", what);
+    if (++c->breaches < BREACHES)
+        return;
+    snprintf(why, sizeof why, "rank %d broke the protocol %d times running",
+             c->config.sends ? c->config.to : c->config.from, BREACHES);
+    give_up(c, why);
+}
+
+static sl_status on_stream(void *context, int file) {
+    sl_courier_rail *r = context;
+    if (r->stream.socket == file) {
+        sl_courier_read(r->courier, r->number);
+        if (r->stream.socket >= 0)
+            sl_courier_write(r->courier, r->number);
+    }
+    sl_courier_turn(r->courier);
+    return SL_OK;
+}
+
+/* What the sender learns from the receiver's hello. NULL, or what is wrong. */
+static const char *learn(sl_courier *c, int rail, const sl_greeting *greeting) {
+    uint32_t slots = greeting->other.slots;
+    if (slots == 0)
+        return "the other end has no places";
+    c->shares_clock = sl_greeting_shares_clock(greeting);
+    c->window = slots < c->queue->slots ? slots : c->queue->slots;
+    sl_courier_offer(c);
+    if (sl_sender_rail_up(c->sender, rail, &greeting->other.state, sl_courier_now()) != SL_OK)
+        return sl_error_text();
+    return NULL;
+}
+
+static void say_beat(sl_courier *c, int rail) {
+    sl_wire beat = {.kind = SL_WIRE_BEAT};
+    if (c->sender)
+        sl_courier_say(&c->rail[rail].stream, &beat);
+    else
+        sl_courier_say_state(c, rail);
+}
+
+void sl_courier_rail_up(sl_courier *c, int rail, int socket, const sl_greeting *greeting, sl_time took) {
+    sl_courier_rail *r = &c->rail[rail];
+    sl_courier_stream *s = &r->stream;
+    char who[SL_RAIL_TEXT], text[2 * SL_RAIL_TEXT + 32];
+    sl_courier_rail_down(c, rail, "the other end has made it anew");
+    sl_rail_tune(socket, c->config.silence + took);
+    sl_rail_describe(socket, who);
+    s->socket = socket;
+    s->interface = sl_rail_interface(socket);
+    s->up_since = s->heard = sl_courier_now();
+    s->spoke = 0;
+    s->grace = took;
+    s->blocked = s->in_payload = s->announced = 0;
+    s->in_begin = s->in_end = s->control_begin = s->control_end = 0;
+    s->chunk_bytes = s->chunk_done = 0;
+    s->place = NULL;
+    s->told = greeting->other.state.published;
+    c->up++;
+    c->refused_since = 0;
+    const char *wrong = sl_loop_watch(c->loop, socket, on_stream, r) == SL_OK ? NULL : sl_error_text();
+    if (!wrong && c->sender)
+        wrong = learn(c, rail, greeting);
+    if (wrong) {
+        sl_courier_rail_down(c, rail, "%s", wrong);
+        return;
+    }
+    r->reason[0] = 0;
+    snprintf(text, sizeof text, "%.64s: connected with %s", sl_rail_name(&r->address), who);
+    s->announced = 1;
+    tell(c, SL_NEWS_RAIL_UP, rail, text);
+    say_beat(c, rail);
+}
+
+static void take_proven(void *object, int socket, const sl_greeting *greeting, sl_time took) {
+    sl_courier *c = object;
+    sl_courier_rail_up(c, greeting->other.rail, socket, greeting, took);
+    sl_courier_turn(c);
+}
+
+static void on_interface(void *object, unsigned index, int up) {
+    sl_courier *c = object;
+    for (int r = 0; r < c->config.rails; r++) {
+        sl_courier_rail *rail = &c->rail[r];
+        if (up && rail->stream.socket < 0 && rail->address.kind == SL_RAIL_TCP)
+            rail->next_attempt = 0; /* at once */
+        else if (!up && rail->stream.socket >= 0 && rail->stream.interface == index)
+            sl_courier_rail_down(c, r, "its interface went down or lost an address");
+    }
+    sl_courier_turn(c);
+}
+
+static void on_stranger(void *object, const char *text) {
+    tell(object, SL_NEWS_STRANGER, -1, text);
+}
+
+/* ---- time ---- */
+
+static void give_up(sl_courier *c, const char *why) {
+    char text[256];
+    const sl_courier_rail *last = c->last_down >= 0 ? &c->rail[c->last_down] : NULL;
+    if (last && last->reason[0])
+        snprintf(text, sizeof text, "%.96s (last: %.40s: %.100s)", why, sl_rail_name(&last->address),
+                 last->reason);
+    else
+        snprintf(text, sizeof text, "%.96s", why);
+    c->lost = 1;
+    for (int r = 0; r < c->config.rails; r++) {
+        sl_courier_disconnect(c, r);
+        sl_courier_rail_down(c, r, "the conduit is given up");
+    }
+    sl_queue_lose(c->queue, text);
+    tell(c, SL_NEWS_LOST, -1, text);
+}
+
+static void check_outage(sl_courier *c, sl_time now) {
+    char why[96];
+    int rails = c->config.rails;
+    if (c->up == 0 && now >= c->down_since + c->config.outage) {
+        double seconds = (double)c->config.outage / 1e9;
+        if (rails == 1)
+            snprintf(why, sizeof why, "its only rail down for %.3g s", seconds);
+        else
+            snprintf(why, sizeof why, "all %d rails down for %.3g s", rails, seconds);
+        give_up(c, why);
+    } else if (c->config.refusal && c->refused_since && c->up == 0 &&
+               now >= c->refused_since + c->config.refusal) {
+        snprintf(why, sizeof why, "nobody listens at the other end, rank %d may have died", c->config.to);
+        give_up(c, why);
+    }
+}
+
+static sl_time silent_at(const sl_courier *c, const sl_courier_stream *s) {
+    return s->heard + c->config.silence + s->grace;
+}
+
+/* Beats and silence of one connection. */
+static void keep_alive(sl_courier *c, int rail, sl_time now) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    if (now >= silent_at(c, s)) {
+        sl_courier_read(c, rail); /* it may have been us who did not listen */
+        if (s->socket >= 0 && sl_courier_now() >= silent_at(c, s))
+            sl_courier_rail_down(c, rail, "silent for %.0f ms", sl_to_ms(sl_courier_now() - s->heard));
+    }
+    if (s->socket >= 0 && !s->blocked && now >= s->spoke + c->config.beat)
+        say_beat(c, rail);
+}
+
+static sl_time least(sl_time a, sl_time b) {
+    return a < b ? a : b;
+}
+
+static sl_time next_time(sl_courier *c, sl_time now) {
+    sl_time first = c->sender ? sl_courier_send_at(c, now) : c->publish_at;
+    if (c->up == 0)
+        first = least(first, c->down_since + c->config.outage);
+    if (c->up == 0 && c->refused_since && c->config.refusal)
+        first = least(first, c->refused_since + c->config.refusal);
+    for (int r = 0; r < c->config.rails; r++) {
+        const sl_courier_stream *s = &c->rail[r].stream;
+        if (s->socket < 0 && c->sender)
+            first = least(first, sl_courier_connect_at(c, r));
+        if (s->socket < 0)
+            continue;
+        first = least(first, silent_at(c, s));
+        if (!s->blocked)
+            first = least(first, s->spoke + c->config.beat);
+    }
+    return first;
+}
+
+static sl_status wake(void *context) {
+    sl_courier *c = context;
+    sl_time now = sl_courier_now();
+    c->timer = 0;
+    for (int r = 0; r < c->config.rails; r++) {
+        if (c->rail[r].stream.socket >= 0)
+            keep_alive(c, r, now);
+        if (c->rail[r].stream.socket < 0 && c->sender)
+            sl_courier_connect(c, r, now);
+    }
+    if (c->receiver) {
+        sl_courier_allow(c);
+        sl_courier_publish(c, now);
+    }
+    check_outage(c, sl_courier_now());
+    sl_courier_turn(c);
+    return SL_OK;
+}
+
+void sl_courier_turn(sl_courier *c) {
+    if (c->moved && c->config.moved) {
+        c->moved = 0;
+        c->config.moved(c->config.object);
+    }
+    if (c->lost)
+        return;
+    if (c->sender) {
+        sl_courier_offer(c);
+        sl_courier_release(c, sl_courier_now());
+    }
+    for (int r = 0; r < c->config.rails; r++)
+        if (c->rail[r].stream.socket >= 0 && !c->rail[r].stream.blocked)
+            sl_courier_write(c, r);
+    sl_time first = next_time(c, sl_courier_now());
+    if (c->timer && c->timer_at <= first)
+        return; /* a wake-up too early does no harm */
+    sl_loop_forget(c->loop, c->timer);
+    c->timer = 0;
+    c->timer_at = first;
+    if (first != SL_TIME_NEVER && sl_loop_at(c->loop, first, wake, c, &c->timer) != SL_OK)
+        c->timer = 0;
+}
+
+/* ---- opening and closing ---- */
+
+static sl_status check(const sl_courier_config *config) {
+    if (config->rails < 1 || config->rails > SL_RAILS_MOST)
+        return sl_error(SL_EINVAL, "conduit %d of %d -> %d has %d rails; 1 to %d are possible",
+                        config->number, config->from, config->to, config->rails, SL_RAILS_MOST);
+    return SL_OK;
+}
+
+static void set_defaults(sl_courier *c, const sl_courier_config *config) {
+    sl_courier_config *own = &c->config;
+    *own = *config;
+    own->chunk_bytes = own->chunk_bytes ? own->chunk_bytes : CHUNK_BYTES;
+    own->beat = own->beat ? own->beat : BEAT;
+    own->silence = own->silence ? own->silence : SILENCE;
+    own->outage = own->outage ? own->outage : OUTAGE;
+    c->queue = config->queue;
+    c->last_down = -1;
+    c->down_since = sl_courier_now();
+    c->publish_at = SL_TIME_NEVER;
+    if (!own->own_clock)
+        sl_greeting_boot(c->boot);
+}
+
+static sl_status open_rails(sl_courier *c) {
+    SL_TRY(sl_alloc(&c->rail, (size_t)c->config.rails, sizeof *c->rail));
+    for (int i = 0; i < c->config.rails; i++) {
+        sl_courier_rail *r = &c->rail[i];
+        r->courier = c;
+        r->number = i;
+        r->address = c->config.rail[i];
+        r->stream.socket = -1;
+        for (int k = 0; k < SL_ATTEMPTS; k++)
+            r->attempt[k].socket = -1;
+    }
+    return sl_interfaces_open(c->loop, on_interface, c, &c->interfaces);
+}
+
+static sl_status open_door(sl_courier *c) {
+    c->guest = (sl_door_guest){.from = c->config.from,
+                               .to = c->config.to,
+                               .number = c->config.number,
+                               .answer = sl_courier_answer,
+                               .take = take_proven,
+                               .object = c};
+    c->door = c->config.door;
+    if (!c->door) {
+        SL_TRY(sl_door_open(c->loop, c->config.key, on_stranger, c, &c->door));
+        for (int i = 0; i < c->config.rails; i++)
+            SL_TRY(sl_door_listen(c->door, c->config.listening[i]));
+    }
+    SL_TRY(sl_door_admit(c->door, &c->guest));
+    c->admitted = 1;
+    return SL_OK;
+}
+
+static sl_status open_all(sl_courier *c) {
+    SL_TRY(open_rails(c));
+    if (c->config.sends)
+        return sl_courier_send_open(c);
+    SL_TRY(sl_courier_receive_open(c));
+    return open_door(c);
+}
+
+sl_status sl_courier_open(sl_loop *loop, const sl_courier_config *config, sl_courier **courier) {
+    *courier = NULL;
+    SL_TRY(check(config));
+    SL_TRY(sl_alloc(courier, 1, sizeof **courier));
+    sl_courier *c = *courier;
+    c->loop = loop;
+    set_defaults(c, config);
+    sl_status status = open_all(c);
+    if (status != SL_OK) {
+        sl_courier_close(c);
+        *courier = NULL;
+        return status;
+    }
+    sl_courier_turn(c);
+    return SL_OK;
+}
+
+/* Last words where the socket takes them. Then what has come is read, because the kernel resets a connection
+ * that is closed with something unread, and with it the last words. */
+static void say_goodbye(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    sl_wire bye = {.kind = SL_WIRE_BYE};
+    char waste[16384];
+    if (!s->blocked && s->chunk_bytes == 0 && sl_courier_say(s, &bye)) {
+        c->config.sends = 0; /* no new chunk */
+        sl_courier_write(c, rail);
+    }
+    if (s->socket < 0)
+        return;
+    shutdown(s->socket, SHUT_WR);
+    while (recv(s->socket, waste, sizeof waste, MSG_DONTWAIT) > 0) {
+    }
+}
+
+void sl_courier_close(sl_courier *c) {
+    if (!c)
+        return;
+    c->config.tell = NULL;
+    c->config.moved = NULL;
+    sl_loop_forget(c->loop, c->timer);
+    sl_interfaces_close(c->interfaces);
+    for (int r = 0; c->rail && r < c->config.rails; r++) {
+        sl_courier_disconnect(c, r);
+        if (c->rail[r].stream.socket >= 0)
+            say_goodbye(c, r);
+        if (c->rail[r].stream.socket >= 0)
+            hang_up(c, &c->rail[r].stream);
+    }
+    if (c->admitted)
+        sl_door_dismiss(c->door, &c->guest);
+    if (!c->config.door)
+        sl_door_close(c->door);
+    sl_sender_close(c->sender);
+    sl_receiver_close(c->receiver);
+    sl_free(c->held);
+    sl_free(c->rail);
+    sl_free(c);
+}
+
+sl_status sl_courier_look(sl_courier *c) {
+    if (c->receiver)
+        sl_courier_allow(c);
+    sl_courier_turn(c);
+    return SL_OK;
+}
+
+const char *sl_courier_reason(const sl_courier *c) {
+    return c->last_down >= 0 ? c->rail[c->last_down].reason : "";
+}
+
+int sl_courier_rails_up(const sl_courier *c) {
+    return c->up;
+}

@@ -1,0 +1,157 @@
+/* From the rails to the queue. */
+#include "run/rail/courier_inside.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+static uint64_t put_of(const sl_courier *c) {
+    return atomic_load_explicit(&c->queue->queue->put, memory_order_relaxed); /* ours */
+}
+
+static uint64_t places(const sl_courier *c) {
+    return atomic_load_explicit(&c->queue->queue->done, memory_order_acquire) + c->queue->slots;
+}
+
+sl_status sl_courier_receive_open(sl_courier *c) {
+    sl_receiver_config config = {.window = c->queue->slots,
+                                 .chunk_bytes = c->config.chunk_bytes,
+                                 .total_most = c->queue->payload_bytes,
+                                 .first = put_of(c)};
+    if (getrandom(&c->epoch, sizeof c->epoch, 0) != sizeof c->epoch)
+        return sl_error_errno(SL_ESYS, "no random numbers for a courier");
+    SL_TRY(sl_receiver_open(&config, &c->receiver));
+    sl_receiver_allow(c->receiver, places(c));
+    return SL_OK;
+}
+
+const char *sl_courier_answer(void *object, const sl_hello *said, sl_hello *own) {
+    sl_courier *c = object;
+    uint64_t put = put_of(c);
+    if (c->lost)
+        return "the conduit that it names has been given up";
+    if (said->rail < 0 || said->rail >= c->config.rails)
+        return "it names a rail that is not there";
+    if (said->chunk_bytes != c->config.chunk_bytes)
+        return "it cuts messages differently";
+    /* What it does not know yet must still be in our places. */
+    if (said->state.published > put || put - said->state.published > c->queue->slots)
+        return "its queue is not the other end of this one";
+    *own = (sl_hello){.from = c->config.from,
+                      .to = c->config.to,
+                      .number = c->config.number,
+                      .rail = said->rail,
+                      .chunk_bytes = c->config.chunk_bytes,
+                      .slots = c->queue->slots,
+                      .state = sl_receiver_state(c->receiver, c->epoch)};
+    memcpy(own->boot, c->boot, sizeof own->boot);
+    return NULL;
+}
+
+/* A chunk that comes a second time while another rail is still reading it: the sender has given that rail up,
+ * and we will soon. Unless it is alive, the second copy is the one that counts. */
+static void prefer_the_live_rail(sl_courier *c, int rail) {
+    const sl_wire *head = &c->rail[rail].stream.head;
+    for (int r = 0; r < c->config.rails; r++) {
+        sl_courier_stream *other = &c->rail[r].stream;
+        if (r == rail || other->socket < 0 || !other->in_payload || !other->place ||
+            other->head.chunk.message != head->chunk.message || other->head.chunk.index != head->chunk.index)
+            continue;
+        if (sl_courier_now() - other->heard > c->config.beat) {
+            sl_receiver_rail_down(c->receiver, r);
+            other->place = NULL; /* what still comes of it is thrown away */
+            other->verdict = SL_CHUNK_IGNORE;
+        }
+    }
+}
+
+const char *sl_courier_begin_chunk(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    prefer_the_live_rail(c, rail);
+    if (sl_receiver_begin(c->receiver, rail, &s->head.chunk, &s->verdict) != SL_OK)
+        return sl_error_text();
+    s->place = NULL;
+    if (s->verdict != SL_CHUNK_TAKE)
+        return NULL;
+    sl_place_header *place = sl_queue_place(c->queue, s->head.chunk.message);
+    place->iteration = s->head.iteration;
+    place->index = s->head.name;
+    place->due = s->head.flags & SL_WIRE_DUE ? s->head.due : 0;
+    s->place = (char *)sl_queue_payload(c->queue, s->head.chunk.message) + s->head.chunk.offset;
+    return NULL;
+}
+
+const char *sl_courier_end_chunk(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    sl_wire ack = {.kind = SL_WIRE_ACK, .epoch = c->epoch, .chunk = s->head.chunk};
+    if (s->verdict == SL_CHUNK_IGNORE)
+        return NULL;
+    /* The rest of a chunk that is here already may be of another message in its sender's place by now. */
+    if (s->verdict == SL_CHUNK_TAKE) {
+        if (sl_wire_checksum(s->place, s->head.chunk.bytes) != s->head.payload_checksum) {
+            sl_receiver_rail_down(c->receiver, rail);
+            return "the checksum of a chunk is wrong";
+        }
+        sl_receiver_finish(c->receiver, rail);
+        c->breaches = 0;
+        s->place = NULL;
+    }
+    if (!sl_courier_say(s, &ack))
+        return "it does not read its acknowledgements";
+    sl_courier_publish(c, sl_courier_now());
+    return NULL;
+}
+
+void sl_courier_publish(sl_courier *c, sl_time now) {
+    uint64_t total;
+    int published = 0;
+    c->publish_at = SL_TIME_NEVER;
+    while (sl_receiver_complete(c->receiver, &total)) {
+        sl_place_header *place = sl_queue_place(c->queue, put_of(c));
+        if (place->due > now) {
+            c->publish_at = place->due;
+            break;
+        }
+        place->bytes = total;
+        place->taken = 0;
+        place->arrived = sl_courier_now();
+        sl_queue_put(c->queue);
+        sl_receiver_published(c->receiver);
+        published = c->moved = 1;
+    }
+    if (!published)
+        return;
+    sl_receiver_allow(c->receiver, places(c));
+    for (int r = 0; r < c->config.rails; r++)
+        if (c->rail[r].stream.socket >= 0)
+            sl_courier_say_state(c, r);
+}
+
+void sl_courier_allow(sl_courier *c) {
+    uint64_t limit = sl_receiver_state(c->receiver, c->epoch).limit, now_there = places(c);
+    if (now_there <= limit)
+        return;
+    sl_receiver_allow(c->receiver, now_there);
+    for (int r = 0; r < c->config.rails; r++)
+        if (c->rail[r].stream.socket >= 0)
+            sl_courier_say_state(c, r);
+}
+
+/* Without room the rest is said with the next state: a beat at the latest. */
+int sl_courier_say_state(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    uint64_t put = put_of(c);
+    do {
+        sl_wire frame = {
+            .kind = SL_WIRE_STATE, .state = sl_receiver_state(c->receiver, c->epoch), .first = s->told};
+        while (frame.count < SL_WIRE_TIMES && frame.first + frame.count < put) {
+            frame.times[frame.count] = sl_queue_place(c->queue, frame.first + frame.count)->arrived;
+            frame.count++;
+        }
+        if (frame.count == 0)
+            frame.first = 0;
+        if (!sl_courier_say(s, &frame))
+            return 0;
+        s->told += frame.count;
+    } while (s->told < put);
+    return 1;
+}

@@ -1,0 +1,249 @@
+/* One established connection: reads frames, payloads straight into their places, and writes frames, payloads
+ * straight from theirs. */
+#include "run/rail/courier_inside.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define ROUND ((size_t)1 << 20) /* bytes of one rail before the others get their turn */
+#define WASTE 65536u            /* what is thrown away is read in such pieces */
+
+/* ---- reading ---- */
+
+static const char *take_frame(sl_courier *c, int rail) {
+    const sl_wire *frame = &c->rail[rail].stream.head;
+    switch (frame->kind) {
+    case SL_WIRE_BEAT:
+        return NULL;
+    case SL_WIRE_BYE:
+        sl_courier_rail_down(c, rail, "closed in good order");
+        if (c->config.tell)
+            c->config.tell(c->config.object, SL_NEWS_GOODBYE, rail, "closed in good order");
+        return NULL;
+    case SL_WIRE_CHUNK:
+        return c->config.sends ? "it sent a chunk against the direction" : sl_courier_begin_chunk(c, rail);
+    default:
+        return c->config.sends ? sl_courier_hear_receiver(c, frame) : "it acknowledged against the direction";
+    }
+}
+
+static void end_payload(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    s->in_payload = 0;
+    const char *wrong = sl_courier_end_chunk(c, rail);
+    if (wrong)
+        sl_courier_breach(c, rail, wrong);
+}
+
+static void take_head(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    if (sl_wire_decode(s->in + s->in_begin, &s->head) != SL_OK) {
+        sl_courier_breach(c, rail, sl_error_text());
+        return;
+    }
+    s->in_begin += SL_WIRE_BYTES;
+    const char *wrong = take_frame(c, rail);
+    if (wrong) {
+        sl_courier_breach(c, rail, wrong);
+        return;
+    }
+    if (s->socket >= 0 && s->head.kind == SL_WIRE_CHUNK) {
+        s->in_payload = 1;
+        s->got = 0;
+        if (s->head.chunk.bytes == 0)
+            end_payload(c, rail);
+    }
+}
+
+/* Uses up what was read ahead. */
+static void consume(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    while (s->socket >= 0) {
+        size_t here = s->in_end - s->in_begin;
+        if (s->in_payload) {
+            size_t missing = s->head.chunk.bytes - s->got, n = here < missing ? here : missing;
+            if (n == 0)
+                return;
+            if (s->place)
+                memcpy(s->place + s->got, s->in + s->in_begin, n);
+            s->in_begin += n;
+            s->got += n;
+            if (s->got == s->head.chunk.bytes)
+                end_payload(c, rail);
+        } else if (here >= SL_WIRE_BYTES) {
+            take_head(c, rail);
+        } else {
+            return;
+        }
+    }
+}
+
+/* Where the next bytes go: the rest of a payload, then the space ahead. The bytes asked for. */
+static size_t aim(sl_courier_stream *s, uint8_t *waste, struct iovec parts[2], int *count) {
+    size_t here = s->in_end - s->in_begin, wanted = 0;
+    *count = 0;
+    if (s->in_payload) { /* then nothing is ahead of its use */
+        size_t missing = s->head.chunk.bytes - s->got;
+        if (!s->place && missing > WASTE)
+            missing = WASTE;
+        parts[(*count)++] =
+            (struct iovec){.iov_base = s->place ? s->place + s->got : (char *)waste, .iov_len = missing};
+        wanted = missing;
+        if (missing < s->head.chunk.bytes - s->got)
+            return wanted;
+    }
+    memmove(s->in, s->in + s->in_begin, here);
+    s->in_begin = 0;
+    s->in_end = here;
+    parts[(*count)++] = (struct iovec){.iov_base = s->in + here, .iov_len = SL_STREAM_IN - here};
+    return wanted + SL_STREAM_IN - here;
+}
+
+static void account(sl_courier *c, int rail, size_t n, const struct iovec *first) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    if (s->in_payload) {
+        size_t payload = n < first->iov_len ? n : first->iov_len;
+        s->got += payload;
+        n -= payload;
+        s->in_end += n;
+        if (s->got == s->head.chunk.bytes)
+            end_payload(c, rail);
+    } else {
+        s->in_end += n;
+    }
+    consume(c, rail);
+}
+
+void sl_courier_read(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    uint8_t waste[WASTE];
+    for (size_t total = 0; s->socket >= 0 && total < ROUND;) {
+        struct iovec parts[2];
+        int count;
+        size_t wanted = aim(s, waste, parts, &count);
+        ssize_t n = readv(s->socket, parts, count);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (n <= 0) {
+            sl_courier_rail_down(c, rail, "%s",
+                                 n == 0 ? "the other end closed it, or has died" : strerror(errno));
+            return;
+        }
+        s->heard = sl_courier_now();
+        s->grace = 0;
+        account(c, rail, (size_t)n, &parts[0]);
+        total += (size_t)n;
+        if ((size_t)n < wanted)
+            return;
+    }
+}
+
+/* ---- writing ---- */
+
+int sl_courier_say(sl_courier_stream *s, const sl_wire *frame) {
+    if (s->control_begin == s->control_end)
+        s->control_begin = s->control_end = 0;
+    if (s->control_end + SL_WIRE_BYTES > SL_STREAM_CONTROL) {
+        memmove(s->control, s->control + s->control_begin, s->control_end - s->control_begin);
+        s->control_end -= s->control_begin;
+        s->control_begin = 0;
+        if (s->control_end + SL_WIRE_BYTES > SL_STREAM_CONTROL)
+            return 0;
+    }
+    sl_wire_encode(frame, s->control + s->control_end);
+    s->control_end += SL_WIRE_BYTES;
+    return 1;
+}
+
+static int add_control(sl_courier_stream *s, struct iovec *parts, int count) {
+    if (s->control_begin == s->control_end)
+        return count;
+    parts[count] = (struct iovec){.iov_base = s->control + s->control_begin,
+                                  .iov_len = s->control_end - s->control_begin};
+    return count + 1;
+}
+
+static int add_chunk(sl_courier_stream *s, struct iovec *parts, int count) {
+    size_t done = s->chunk_done;
+    if (s->chunk_bytes == 0)
+        return count;
+    if (done < SL_WIRE_BYTES)
+        parts[count++] = (struct iovec){.iov_base = s->chunk_head + done, .iov_len = SL_WIRE_BYTES - done};
+    done = done < SL_WIRE_BYTES ? 0 : done - SL_WIRE_BYTES;
+    if (done < s->chunk_bytes - SL_WIRE_BYTES)
+        parts[count++] = (struct iovec){.iov_base = (char *)(uintptr_t)s->chunk + done,
+                                        .iov_len = s->chunk_bytes - SL_WIRE_BYTES - done};
+    return count;
+}
+
+static size_t wrote_control(sl_courier_stream *s, size_t n) {
+    size_t part = s->control_end - s->control_begin;
+    part = n < part ? n : part;
+    s->control_begin += part;
+    return n - part;
+}
+
+static size_t wrote_chunk(sl_courier_stream *s, size_t n) {
+    size_t part = s->chunk_bytes - s->chunk_done;
+    part = n < part ? n : part;
+    s->chunk_done += part;
+    if (s->chunk_done == s->chunk_bytes)
+        s->chunk_bytes = s->chunk_done = 0;
+    return n - part;
+}
+
+/* One gathering write. Frames are not torn apart: a chunk that is under way comes before control frames, a
+ * new one behind them. 1: something was written. */
+static ssize_t write_some(sl_courier_stream *s) {
+    struct iovec parts[3];
+    int torn = s->chunk_done > 0;
+    int count =
+        torn ? add_control(s, parts, add_chunk(s, parts, 0)) : add_chunk(s, parts, add_control(s, parts, 0));
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+    ssize_t n;
+    do
+        n = sendmsg(s->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return n;
+    size_t left = (size_t)n;
+    left = torn ? wrote_chunk(s, left) : wrote_control(s, left);
+    left = torn ? wrote_control(s, left) : wrote_chunk(s, left);
+    return n - (ssize_t)left;
+}
+
+static void set_blocked(sl_courier *c, int rail, int blocked) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    if (s->blocked == blocked)
+        return;
+    s->blocked = blocked;
+    if (sl_loop_watch_writable(c->loop, s->socket, blocked) != SL_OK)
+        sl_courier_rail_down(c, rail, "%s", sl_error_text());
+}
+
+void sl_courier_write(sl_courier *c, int rail) {
+    sl_courier_stream *s = &c->rail[rail].stream;
+    for (size_t total = 0; s->socket >= 0;) {
+        if (s->chunk_bytes == 0 && c->config.sends && total < ROUND)
+            sl_courier_next_chunk(c, rail);
+        if (s->chunk_bytes == 0 && s->control_begin == s->control_end) {
+            set_blocked(c, rail, total >= ROUND); /* more later: the others first */
+            return;
+        }
+        ssize_t n = write_some(s);
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            set_blocked(c, rail, 1);
+            return;
+        }
+        if (n < 0) {
+            sl_courier_rail_down(c, rail, "%s", strerror(errno));
+            return;
+        }
+        s->spoke = sl_courier_now();
+        total += (size_t)n;
+    }
+}

@@ -1,0 +1,27 @@
+/* Sockets of rails: how an address becomes a socket, which options a rail's connection has, and which of the
+ * host's interfaces carries it. Nothing here waits. */
+#ifndef SL_RUN_TRANSPORT_RAIL_SOCKET_H
+#define SL_RUN_TRANSPORT_RAIL_SOCKET_H
+
+#include "run/rail/courier.h"
+#include <sys/socket.h>
+
+#define SL_RAIL_TEXT 160
+
+/** Starts to connect to `rail` (nonblocking): the socket, or -1 with errno. It is writable once connected or
+ * failed (SO_ERROR). */
+int sl_rail_connect(const sl_rail_address *rail);
+
+/** Options of a connection: no delay, and given up by the kernel when data are unacknowledged that long. */
+void sl_rail_tune(int socket, sl_time patience);
+
+/** "192.0.2.7 port 4711" of the other end, or "a process of this host". */
+void sl_rail_describe(int socket, char text[SL_RAIL_TEXT]);
+
+/** What messages call the rail: its interface, else its address. */
+const char *sl_rail_name(const sl_rail_address *rail);
+
+/** Index of the interface that has the connection's own address; 0: none (a unix socket). */
+unsigned sl_rail_interface(int socket);
+
+#endif

@@ -1,0 +1,683 @@
+/* The protocol by hand: each promise of conduit.h in one case. The unit is a chunk of 10 bytes, time a count.
+ */
+#include "check.h"
+
+#include "base/memory.h"
+#include "run/conduit/conduit.h"
+
+enum { EPOCH = 77, RESEND = 100 };
+
+static sl_sender *make_sender(uint32_t window, size_t rail_bytes, uint64_t first) {
+    sl_sender_config config = {window, 10, rail_bytes, RESEND, first};
+    sl_sender *sender;
+    assert_ok(sl_sender_open(&config, &sender));
+    return sender;
+}
+
+static sl_receiver *make_receiver(uint32_t window, uint64_t first) {
+    sl_receiver_config config = {window, 10, 1000, first};
+    sl_receiver *receiver;
+    assert_ok(sl_receiver_open(&config, &receiver));
+    sl_receiver_allow(receiver, first + window);
+    return receiver;
+}
+
+static void offer(sl_sender *sender, uint64_t bytes, int held, uint64_t expected) {
+    uint64_t number;
+    assert_ok(sl_sender_offer(sender, bytes, held, &number));
+    assert_int_equal(number, expected);
+}
+
+static void up(sl_sender *sender, int rail, uint64_t epoch, uint64_t published, uint64_t limit, sl_time now) {
+    sl_conduit_state said = {epoch, published, limit};
+    assert_ok(sl_sender_rail_up(sender, rail, &said, now));
+}
+
+static void says(sl_sender *sender, uint64_t epoch, uint64_t published, uint64_t limit) {
+    sl_conduit_state said = {epoch, published, limit};
+    assert_ok(sl_sender_state(sender, &said));
+}
+
+static void sends(sl_sender *sender, int rail, sl_time now, uint64_t message, uint32_t index) {
+    sl_chunk chunk;
+    assert_int_equal(sl_sender_next(sender, rail, now, &chunk), 1);
+    assert_int_equal(chunk.message, message);
+    assert_int_equal(chunk.index, index);
+    assert_int_equal(chunk.offset, index * 10);
+}
+
+static void sends_nothing(sl_sender *sender, int rail, sl_time now) {
+    sl_chunk chunk;
+    assert_int_equal(sl_sender_next(sender, rail, now, &chunk), 0);
+}
+
+static sl_chunk cut(uint64_t message, uint32_t index, uint64_t total) {
+    uint64_t offset = (uint64_t)index * 10;
+    return (sl_chunk){message, index, (uint32_t)(total - offset < 10 ? total - offset : 10), offset, total};
+}
+
+static void begins(sl_receiver *receiver, int rail, sl_chunk chunk, sl_chunk_verdict expected) {
+    sl_chunk_verdict verdict;
+    assert_ok(sl_receiver_begin(receiver, rail, &chunk, &verdict));
+    assert_int_equal(verdict, expected);
+}
+
+static void takes(sl_receiver *receiver, int rail, sl_chunk chunk) {
+    begins(receiver, rail, chunk, SL_CHUNK_TAKE);
+    sl_receiver_finish(receiver, rail);
+}
+
+static void publishes(sl_receiver *receiver, uint64_t expected) {
+    uint64_t total;
+    assert_int_equal(sl_receiver_complete(receiver, &total), 1);
+    assert_int_equal(total, expected);
+    sl_receiver_published(receiver);
+}
+
+static int complete(const sl_receiver *receiver) {
+    uint64_t total;
+    return sl_receiver_complete(receiver, &total);
+}
+
+/* ---- sender ---- */
+
+static void a_message_is_cut_into_chunks_and_an_empty_one_has_one(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    sl_chunk chunk;
+    offer(s, 25, 0, 0);
+    offer(s, 0, 0, 1);
+    offer(s, 10, 0, 2);
+    up(s, 0, EPOCH, 0, 4, 0);
+    static const sl_chunk expected[] = {
+        {0, 0, 10, 0, 25}, {0, 1, 10, 10, 25}, {0, 2, 5, 20, 25}, {1, 0, 0, 0, 0}, {2, 0, 10, 0, 10}};
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(sl_sender_next(s, 0, 0, &chunk), 1);
+        assert_memory_equal(&chunk, &expected[i], sizeof chunk);
+    }
+    sends_nothing(s, 0, 0);
+    says(s, EPOCH, 3, 4);
+    assert_int_equal(sl_sender_published(s), 3);
+    assert_true(sl_sender_deadline(s) == SL_TIME_NEVER);
+    assert_int_equal(sl_sender_resent(s), 0);
+    sl_sender_close(s);
+}
+
+static void a_large_message_is_striped_over_two_rails(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 20, 0);
+    offer(s, 60, 0, 0);
+    up(s, 0, EPOCH, 0, 4, 0);
+    up(s, 1, EPOCH, 0, 4, 0);
+    sends(s, 0, 0, 0, 0);
+    sends(s, 1, 0, 0, 1);
+    sends(s, 0, 0, 0, 2);
+    sends_nothing(s, 0, 0); /* 20 bytes are under way there */
+    sends(s, 1, 0, 0, 3);
+    sends_nothing(s, 1, 0);
+    sl_sender_acknowledge(s, EPOCH, 0, 1);
+    sends_nothing(s, 0, 1);
+    sends(s, 1, 1, 0, 4);
+    sends_nothing(s, 1, 1);
+    sl_sender_close(s);
+}
+
+static void a_chunk_larger_than_a_rails_bytes_goes_alone(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1, 0);
+    offer(s, 20, 0, 0);
+    up(s, 0, EPOCH, 0, 4, 0);
+    sends(s, 0, 0, 0, 0);
+    sends_nothing(s, 0, 0);
+    sl_sender_acknowledge(s, EPOCH, 0, 0);
+    sends(s, 0, 0, 0, 1);
+    sl_sender_close(s);
+}
+
+static void a_lost_rails_chunks_go_out_on_the_other_oldest_first(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    offer(s, 30, 0, 0);
+    offer(s, 20, 0, 1);
+    up(s, 0, EPOCH, 0, 4, 0);
+    up(s, 1, EPOCH, 0, 4, 0);
+    sends(s, 0, 0, 0, 0);
+    sends(s, 1, 0, 0, 1);
+    sends(s, 0, 0, 0, 2);
+    sends(s, 0, 0, 1, 0);
+    sl_sender_acknowledge(s, EPOCH, 0, 0);
+    sl_sender_rail_down(s, 0);
+    sends_nothing(s, 0, 1);
+    sends(s, 1, 1, 0, 2);
+    sends(s, 1, 1, 1, 0);
+    sends(s, 1, 1, 1, 1); /* the first time */
+    sends_nothing(s, 1, 1);
+    assert_int_equal(sl_sender_resent(s), 2);
+    sl_sender_close(s);
+}
+
+static void a_flapping_rail_loses_nothing(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    offer(s, 20, 0, 0);
+    for (int flap = 0; flap < 50; flap++) {
+        up(s, 0, EPOCH, 0, 4, flap);
+        sends(s, 0, flap, 0, 0);
+        sends(s, 0, flap, 0, 1);
+        sends_nothing(s, 0, flap);
+        sl_sender_rail_down(s, 0);
+        sl_sender_rail_down(s, 0);
+        assert_true(sl_sender_deadline(s) == SL_TIME_NEVER);
+    }
+    sl_sender_acknowledge(s, EPOCH, 0, 1); /* late, by no rail that is up */
+    up(s, 0, EPOCH, 0, 4, 60);
+    sends(s, 0, 60, 0, 0);
+    up(s, 0, EPOCH, 0, 4, 61); /* came anew without having been reported down */
+    sends(s, 0, 61, 0, 0);
+    sends_nothing(s, 0, 61);
+    sl_sender_close(s);
+}
+
+static void a_large_message_begins_anew_on_each_loss(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(1, 100000, 0);
+    offer(s, 2000, 0, 0);
+    for (int loss = 0; loss < 3; loss++) {
+        up(s, 0, EPOCH, 0, 1, loss);
+        for (uint32_t i = 0; i < 200; i++)
+            sends(s, 0, loss, 0, i);
+        sl_sender_rail_down(s, 0);
+    }
+    sl_sender_close(s);
+}
+
+static void what_is_published_is_never_sent_again(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(1, 1000, 0);
+    offer(s, 20, 0, 0);
+    up(s, 0, EPOCH, 0, 1000, 0);
+    up(s, 1, EPOCH, 0, 1000, 0);
+    sends(s, 0, 0, 0, 0);
+    sends(s, 1, 0, 0, 1);
+    sl_sender_rail_down(s, 0);
+    says(s, EPOCH, 1, 1000); /* both came, the acknowledgements did not */
+    sends_nothing(s, 1, 0);
+    sends_nothing(s, 1, 1000);
+    sl_sender_close(s);
+}
+
+static void what_nobody_acknowledges_is_sent_again_in_time(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    offer(s, 20, 0, 0);
+    up(s, 0, EPOCH, 0, 4, 5);
+    assert_true(sl_sender_deadline(s) == SL_TIME_NEVER);
+    sends(s, 0, 10, 0, 0);
+    sends(s, 0, 20, 0, 1);
+    assert_int_equal(sl_sender_deadline(s), 110);
+    sends_nothing(s, 0, 109);
+    sends(s, 0, 110, 0, 0);
+    sends_nothing(s, 0, 110);
+    assert_int_equal(sl_sender_deadline(s), 120);
+    sl_sender_acknowledge(s, EPOCH, 0, 0); /* either sending: that 1 is lost does not follow */
+    assert_int_equal(sl_sender_deadline(s), 210);
+    sends_nothing(s, 0, 209);
+    sends(s, 0, 210, 0, 1);
+    sl_sender_close(s);
+}
+
+/* A rail keeps its order: 1 after 0 means that 0 is lost; 0 while 1 waits means that 1 is only slow. */
+static void a_slow_rail_is_not_sent_again_and_a_gap_is(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    offer(s, 40, 0, 0);
+    up(s, 0, EPOCH, 0, 4, 0);
+    for (uint32_t i = 0; i < 4; i++)
+        sends(s, 0, 0, 0, i);
+    sends_nothing(s, 0, 90);
+    sl_sender_acknowledge(s, EPOCH, 0, 0);
+    assert_int_equal(sl_sender_deadline(s), 190);
+    sends_nothing(s, 0, 150);
+    sl_sender_acknowledge(s, EPOCH, 0, 2);
+    assert_int_equal(sl_sender_deadline(s), 100); /* of chunk 1, which has been overtaken */
+    sends(s, 0, 151, 0, 1);
+    sends_nothing(s, 0, 151);
+    assert_int_equal(sl_sender_deadline(s), 250); /* chunk 3: heard of its rail at 150 */
+    sl_sender_close(s);
+}
+
+static void an_acknowledged_chunk_is_not_sent_again(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    offer(s, 20, 0, 0);
+    up(s, 0, EPOCH, 0, 4, 0);
+    up(s, 1, EPOCH, 0, 4, 0);
+    sends(s, 0, 0, 0, 0);
+    sends(s, 0, 0, 0, 1);
+    sl_sender_rail_down(s, 0);
+    sl_sender_acknowledge(s, EPOCH, 0, 0); /* it waits for its second sending */
+    sl_sender_acknowledge(s, EPOCH, 0, 0);
+    sends(s, 1, 0, 0, 1);
+    sl_sender_acknowledge(s, EPOCH, 0, 1);
+    sends_nothing(s, 1, 1000);
+    assert_true(sl_sender_deadline(s) == SL_TIME_NEVER);
+    sl_sender_close(s);
+}
+
+static void unknown_acknowledgements_are_ignored(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    offer(s, 20, 0, 0);
+    sl_sender_acknowledge(s, 0, 0, 0); /* before any receiver is known */
+    up(s, 0, EPOCH, 0, 4, 0);
+    sl_sender_acknowledge(s, EPOCH, 0, 2);
+    sl_sender_acknowledge(s, EPOCH, 0, UINT32_MAX);
+    sl_sender_acknowledge(s, EPOCH, 1, 0);
+    sl_sender_acknowledge(s, EPOCH, UINT64_MAX, 0);
+    sl_sender_acknowledge(s, EPOCH, 0, 0); /* of a chunk that was not sent yet */
+    sl_sender_acknowledge(s, EPOCH + 1, 0, 0);
+    sl_sender_release(s, 17);
+    sends(s, 0, 0, 0, 0);
+    sends(s, 0, 0, 0, 1);
+    sl_sender_close(s);
+}
+
+static void a_restarted_receiver_gets_everything_unpublished_again(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    for (uint64_t n = 0; n < 3; n++)
+        offer(s, 10, 0, n);
+    up(s, 0, EPOCH, 0, 4, 0);
+    for (uint64_t n = 0; n < 3; n++) {
+        sends(s, 0, 0, n, 0);
+        sl_sender_acknowledge(s, EPOCH, n, 0);
+    }
+    sends_nothing(s, 0, 0);
+    sl_sender_rail_down(s, 0);
+    up(s, 1, EPOCH + 1, 1, 5, 1);
+    sl_sender_acknowledge(s, EPOCH, 1, 0); /* by the dead one: says nothing of this one */
+    sends(s, 1, 1, 1, 0);
+    sl_sender_acknowledge(s, EPOCH, 1, 0); /* still the dead one */
+    sends(s, 1, 1, 2, 0);
+    sl_sender_acknowledge(s, EPOCH + 1, 2, 0);
+    sends_nothing(s, 1, 1);
+    sl_sender_rail_down(s, 1);
+    sends_nothing(s, 1, 2);
+    up(s, 1, EPOCH + 1, 1, 5, 3); /* the same life: what it acknowledged counts */
+    sends(s, 1, 3, 1, 0);
+    sends_nothing(s, 1, 3);
+    assert_int_equal(sl_sender_resent(s), 3);
+    sl_sender_close(s);
+}
+
+/* Its handshake lay in a socket while the new receiver came up on another rail. */
+static void a_dead_receivers_handshake_does_no_lasting_harm(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    offer(s, 10, 0, 0);
+    offer(s, 10, 0, 1);
+    up(s, 1, EPOCH + 1, 0, 4, 0);
+    sends(s, 1, 0, 0, 0);
+    up(s, 0, EPOCH, 0, 1, 0);
+    sends_nothing(s, 1, 0);
+    sends(s, 0, 0, 0, 0);
+    sends_nothing(s, 0, 0); /* its limit is its own */
+    says(s, EPOCH + 1, 0, 5);
+    sends_nothing(s, 0, 0);
+    sl_sender_rail_down(s, 0);
+    sends(s, 1, 1, 0, 0);
+    sends(s, 1, 1, 1, 0);
+    says(s, EPOCH + 1, 1, 5);
+    sl_conduit_state dead = {EPOCH, 0, 4};
+    assert_fails(sl_sender_rail_up(s, 0, &dead, 2), SL_EPEER, "earlier life");
+    sends_nothing(s, 0, 2);
+    sl_sender_close(s);
+}
+
+static void nothing_is_sent_at_or_beyond_the_limit(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    for (uint64_t n = 0; n < 4; n++)
+        offer(s, 10, 0, n);
+    up(s, 0, EPOCH, 0, 0, 0);
+    sends_nothing(s, 0, 0);
+    says(s, EPOCH, 0, 2);
+    sends(s, 0, 0, 0, 0);
+    sends(s, 0, 0, 1, 0);
+    sends_nothing(s, 0, 0);
+    says(s, EPOCH, 0, 1); /* older */
+    says(s, EPOCH, 1, 3);
+    says(s, EPOCH, 0, 2); /* older */
+    assert_int_equal(sl_sender_published(s), 1);
+    sends(s, 0, 0, 2, 0);
+    sends_nothing(s, 0, 0);
+    sl_sender_close(s);
+}
+
+static void the_window_bounds_what_the_sender_holds(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(2, 1000, 5);
+    uint64_t number;
+    offer(s, 10, 0, 5);
+    offer(s, 10, 0, 6);
+    assert_fails(sl_sender_offer(s, 10, 0, &number), SL_EINVAL, "window");
+    up(s, 0, EPOCH, 5, 9, 0);
+    sends(s, 0, 0, 5, 0);
+    sl_sender_acknowledge(s, EPOCH, 5, 0); /* received is not published */
+    assert_fails(sl_sender_offer(s, 10, 0, &number), SL_EINVAL, "window");
+    says(s, EPOCH, 6, 9);
+    offer(s, 10, 0, 7);
+    sl_sender_close(s);
+}
+
+static void a_held_message_keeps_its_last_chunk_back(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    offer(s, 25, 1, 0);
+    offer(s, 0, 1, 1);
+    offer(s, 10, 0, 2);
+    up(s, 0, EPOCH, 0, 4, 0);
+    sends(s, 0, 0, 0, 0);
+    sends(s, 0, 0, 0, 1);
+    sends(s, 0, 0, 2, 0);
+    sends_nothing(s, 0, 0);
+    sl_sender_rail_down(s, 0);
+    up(s, 0, EPOCH + 1, 0, 4, 0); /* held also in the receiver's next life */
+    sends(s, 0, 0, 0, 0);
+    sends(s, 0, 0, 0, 1);
+    sends(s, 0, 0, 2, 0);
+    sends_nothing(s, 0, 0);
+    sl_sender_release(s, 1);
+    sends(s, 0, 0, 1, 0);
+    sl_sender_release(s, 0);
+    sends(s, 0, 0, 0, 2);
+    sends_nothing(s, 0, 0);
+    sl_sender_close(s);
+}
+
+static void a_restarted_sender_goes_on_behind_what_was_published(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 10); /* 10 are done; of the queue's three the peer has two */
+    for (uint64_t n = 10; n < 13; n++)
+        offer(s, 10, 0, n);
+    up(s, 0, EPOCH, 12, 16, 0);
+    assert_int_equal(sl_sender_published(s), 12);
+    sends(s, 0, 0, 12, 0);
+    sends_nothing(s, 0, 0);
+    sl_sender_close(s);
+}
+
+static void a_receiver_that_lies_is_an_error(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(4, 1000, 0);
+    offer(s, 10, 0, 0);
+    sl_conduit_state beyond = {EPOCH, 2, 4}, backwards = {EPOCH, 1, 0};
+    assert_fails(sl_sender_rail_up(s, 0, &beyond, 0), SL_EPEER, "2 messages");
+    sends_nothing(s, 0, 0);
+    up(s, 0, EPOCH, 0, 4, 0);
+    assert_int_equal(sl_sender_state(s, &beyond), SL_EPEER);
+    assert_int_equal(sl_sender_state(s, &backwards), SL_EPEER);
+    assert_int_equal(sl_sender_published(s), 0);
+    sends(s, 0, 0, 0, 0);
+    sl_sender_close(s);
+}
+
+/* 70 messages of 70 chunks: more than one word of every bitmap, with the window passing its end. */
+static void a_large_window_of_large_messages_keeps_its_order(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(70, 1000000, 0);
+    uint64_t next = 0;
+    up(s, 0, EPOCH, 0, 1000, 0);
+    up(s, 1, EPOCH, 0, 1000, 0);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 70; i++)
+            offer(s, 700, 0, next + (uint64_t)i);
+        for (uint32_t i = 0; i < 70 * 70; i++)
+            sends(s, (int)i % 2, round, next + i / 70, i % 70);
+        sl_sender_rail_down(s, 1);
+        for (uint32_t i = 1; i < 70 * 70; i += 2)
+            sends(s, 0, round, next + i / 70, i % 70);
+        sends_nothing(s, 0, round);
+        up(s, 1, EPOCH, next, 1000, 0);
+        next += 70;
+        says(s, EPOCH, next, 1000);
+        assert_true(sl_sender_deadline(s) == SL_TIME_NEVER);
+    }
+    sl_sender_close(s);
+}
+
+/* ---- receiver ---- */
+
+static void messages_are_published_in_order_once_complete(void **state) {
+    (void)state;
+    sl_receiver *r = make_receiver(4, 0);
+    takes(r, 0, cut(1, 0, 0));
+    takes(r, 1, cut(0, 1, 25));
+    takes(r, 0, cut(0, 2, 25));
+    assert_false(complete(r));
+    begins(r, 1, cut(0, 0, 25), SL_CHUNK_TAKE);
+    assert_false(complete(r)); /* it is being read */
+    sl_receiver_finish(r, 1);
+    publishes(r, 25);
+    publishes(r, 0);
+    assert_false(complete(r));
+    sl_conduit_state said = sl_receiver_state(r, EPOCH);
+    assert_int_equal(said.epoch, EPOCH);
+    assert_int_equal(said.published, 2);
+    assert_int_equal(said.limit, 4);
+    sl_receiver_close(r);
+}
+
+static void a_chunk_is_taken_once(void **state) {
+    (void)state;
+    sl_receiver *r = make_receiver(4, 0);
+    begins(r, 0, cut(0, 0, 20), SL_CHUNK_TAKE);
+    begins(r, 1, cut(0, 0, 20), SL_CHUNK_IGNORE); /* it is being read on rail 0 */
+    sl_receiver_finish(r, 1);                     /* which says nothing of it */
+    sl_receiver_rail_down(r, 0);
+    begins(r, 1, cut(0, 0, 20), SL_CHUNK_TAKE);
+    sl_receiver_finish(r, 0);
+    sl_receiver_finish(r, 1);
+    begins(r, 0, cut(0, 0, 20), SL_CHUNK_ACKNOWLEDGE);
+    takes(r, 0, cut(0, 1, 20));
+    sl_receiver_finish(r, 0); /* a second time */
+    publishes(r, 20);
+    sl_receiver_close(r);
+}
+
+static void a_broken_chunk_is_taken_again(void **state) {
+    (void)state;
+    sl_receiver *r = make_receiver(4, 0);
+    begins(r, 0, cut(0, 0, 10), SL_CHUNK_TAKE);
+    sl_receiver_rail_down(r, 0); /* a wrong checksum, say */
+    sl_receiver_finish(r, 0);
+    assert_false(complete(r));
+    takes(r, 0, cut(0, 0, 10));
+    publishes(r, 10);
+    sl_receiver_close(r);
+}
+
+/* Message n and n + window share an entry. */
+static void a_late_duplicate_never_touches_the_message_in_its_place(void **state) {
+    (void)state;
+    sl_receiver *r = make_receiver(2, 0);
+    takes(r, 0, cut(0, 0, 20));
+    takes(r, 0, cut(0, 1, 20));
+    begins(r, 0, cut(2, 0, 10), SL_CHUNK_IGNORE); /* beyond the limit of 2 */
+    publishes(r, 20);
+    begins(r, 0, cut(2, 0, 10), SL_CHUNK_IGNORE); /* no place before the caller says so */
+    sl_receiver_allow(r, 3);
+    begins(r, 0, cut(0, 1, 20), SL_CHUNK_ACKNOWLEDGE);
+    sl_receiver_finish(r, 0);
+    takes(r, 0, cut(1, 0, 10));
+    publishes(r, 10);
+    assert_false(complete(r)); /* nothing of 0 is left in the entry of 2 */
+    takes(r, 0, cut(2, 0, 15));
+    begins(r, 0, cut(0, 1, 20), SL_CHUNK_ACKNOWLEDGE);
+    sl_receiver_finish(r, 0);
+    assert_false(complete(r));
+    takes(r, 0, cut(2, 1, 15));
+    publishes(r, 15);
+    sl_receiver_close(r);
+}
+
+static void the_limit_never_goes_back_nor_beyond_the_window(void **state) {
+    (void)state;
+    sl_receiver_config config = {2, 10, 1000, 7};
+    sl_receiver *r;
+    assert_ok(sl_receiver_open(&config, &r));
+    assert_int_equal(sl_receiver_state(r, 1).published, 7);
+    assert_int_equal(sl_receiver_state(r, 1).limit, 7); /* nothing is allowed yet */
+    begins(r, 0, cut(7, 0, 10), SL_CHUNK_IGNORE);
+    sl_receiver_allow(r, 100);
+    sl_receiver_allow(r, 8);
+    assert_int_equal(sl_receiver_state(r, 1).limit, 9);
+    takes(r, 0, cut(7, 0, 10));
+    publishes(r, 10);
+    assert_int_equal(sl_receiver_state(r, 1).limit, 10);
+    sl_receiver_close(r);
+}
+
+static void garbage_from_the_peer_is_an_error(void **state) {
+    (void)state;
+    sl_receiver *r = make_receiver(4, 0);
+    takes(r, 0, cut(0, 0, 25));
+    static const sl_chunk wrong[] = {
+        {0, 1, 10, 10, 26},                           /* other bytes in all than before */
+        {0, 3, 0, 30, 25},                            /* no such chunk */
+        {0, 1, 10, 11, 25},                           /* offset */
+        {0, 1, 9, 10, 25},         {0, 2, 6, 20, 25}, /* bytes */
+        {0, 1, 11, 10, 25},                           /* more than a chunk */
+        {1, 0, 10, 0, 1001},                          /* more than a place */
+        {1, 0, 0, 0, 10},          {1, 1, 0, 10, 0},
+        {1, 0, 1, 0, 0},           {1, UINT32_MAX, 10, UINT64_C(42949672950), UINT64_MAX},
+        {UINT64_MAX, 0, 11, 0, 11} /* also beyond the limit */
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        sl_chunk_verdict verdict = SL_CHUNK_TAKE;
+        if (sl_receiver_begin(r, 1, &wrong[i], &verdict) != SL_EPEER || verdict == SL_CHUNK_TAKE)
+            fail_msg("garbage %zu is taken", i);
+        sl_receiver_finish(r, 1);
+    }
+    begins(r, 1, cut(UINT64_MAX, 0, 10), SL_CHUNK_IGNORE);
+    takes(r, 1, cut(0, 1, 25));
+    takes(r, 1, cut(0, 2, 25));
+    publishes(r, 25);
+    sl_receiver_close(r);
+}
+
+/* ---- both ---- */
+
+static void an_impossible_conduit_is_refused(void **state) {
+    (void)state;
+    sl_sender *s;
+    sl_receiver *r;
+    const sl_sender_config wrong[] = {{0, 10, 10, 1, 0}, {1, 0, 10, 1, 0}, {1, 10, 10, 0, 0}};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sl_sender_open(&wrong[i], &s), SL_EINVAL);
+    const sl_receiver_config bad[] = {{0, 10, 10, 0}, {1, 0, 10, 0}, {1, 1, UINT64_MAX, 0}};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sl_receiver_open(&bad[i], &r), SL_EINVAL);
+    uint64_t number;
+    s = make_sender(1, 10, 0);
+    assert_int_equal(sl_sender_offer(s, UINT64_MAX, 0, &number), SL_EINVAL);
+    offer(s, 10, 0, 0);
+    sl_sender_close(s);
+    sl_sender_close(NULL);
+    sl_receiver_close(NULL);
+}
+
+static void want_of_memory_is_an_error_and_changes_nothing(void **state) {
+    (void)state;
+    sl_sender_config config = {4, 10, 100, RESEND, 0};
+    sl_receiver_config other = {4, 10, 100, 0};
+    sl_sender *s;
+    sl_receiver *r;
+    for (long n = 0; n < 3; n++) {
+        sl_alloc_fail_at(n);
+        assert_int_equal(sl_sender_open(&config, &s), SL_ENOMEM);
+        sl_alloc_fail_at(n);
+        assert_int_equal(sl_receiver_open(&other, &r), SL_ENOMEM);
+    }
+    sl_alloc_fail_at(-1);
+    s = make_sender(4, 100, 0);
+    for (long n = 0; n < 2; n++) {
+        uint64_t number;
+        sl_alloc_fail_at(n);
+        assert_int_equal(sl_sender_offer(s, 100, 0, &number), SL_ENOMEM);
+    }
+    sl_alloc_fail_at(-1);
+    offer(s, 100, 0, 0);
+    sl_sender_close(s);
+}
+
+/* A receiver behind a perfect network: nothing is sent twice, nothing waits for a timer. */
+static void without_trouble_each_chunk_is_sent_once(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(3, 30, 0);
+    sl_receiver *r = make_receiver(3, 0);
+    sl_conduit_state said = sl_receiver_state(r, EPOCH);
+    for (int rail = 0; rail < 2; rail++)
+        assert_ok(sl_sender_rail_up(s, rail, &said, 0));
+    uint64_t offered = 0, published = 0, chunks = 0, total;
+    sl_chunk chunk;
+    while (published < 500) {
+        while (offered < 500 && offered - sl_sender_published(s) < 3) {
+            offer(s, offered * 7 % 45, 0, offered);
+            offered++;
+        }
+        for (int rail = 0; rail < 2; rail++)
+            while (sl_sender_next(s, rail, 1, &chunk)) {
+                takes(r, rail, chunk);
+                sl_sender_acknowledge(s, EPOCH, chunk.message, chunk.index);
+                chunks++;
+            }
+        while (sl_receiver_complete(r, &total)) {
+            publishes(r, published * 7 % 45);
+            sl_receiver_allow(r, ++published + 3);
+        }
+        said = sl_receiver_state(r, EPOCH);
+        assert_ok(sl_sender_state(s, &said));
+    }
+    uint64_t expected = 0; /* ceil(bytes / 10), at least 1 */
+    for (uint64_t n = 0; n < 500; n++)
+        expected += n * 7 % 45 ? (n * 7 % 45 + 9) / 10 : 1;
+    assert_int_equal(chunks, expected);
+    assert_int_equal(sl_sender_resent(s), 0);
+    sl_sender_close(s);
+    sl_receiver_close(r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_is_cut_into_chunks_and_an_empty_one_has_one),
+        cmocka_unit_test(a_large_message_is_striped_over_two_rails),
+        cmocka_unit_test(a_chunk_larger_than_a_rails_bytes_goes_alone),
+        cmocka_unit_test(a_lost_rails_chunks_go_out_on_the_other_oldest_first),
+        cmocka_unit_test(a_flapping_rail_loses_nothing),
+        cmocka_unit_test(a_large_message_begins_anew_on_each_loss),
+        cmocka_unit_test(what_is_published_is_never_sent_again),
+        cmocka_unit_test(what_nobody_acknowledges_is_sent_again_in_time),
+        cmocka_unit_test(a_slow_rail_is_not_sent_again_and_a_gap_is),
+        cmocka_unit_test(an_acknowledged_chunk_is_not_sent_again),
+        cmocka_unit_test(unknown_acknowledgements_are_ignored),
+        cmocka_unit_test(a_restarted_receiver_gets_everything_unpublished_again),
+        cmocka_unit_test(a_dead_receivers_handshake_does_no_lasting_harm),
+        cmocka_unit_test(nothing_is_sent_at_or_beyond_the_limit),
+        cmocka_unit_test(the_window_bounds_what_the_sender_holds),
+        cmocka_unit_test(a_held_message_keeps_its_last_chunk_back),
+        cmocka_unit_test(a_restarted_sender_goes_on_behind_what_was_published),
+        cmocka_unit_test(a_receiver_that_lies_is_an_error),
+        cmocka_unit_test(a_large_window_of_large_messages_keeps_its_order),
+        cmocka_unit_test(messages_are_published_in_order_once_complete),
+        cmocka_unit_test(a_chunk_is_taken_once),
+        cmocka_unit_test(a_broken_chunk_is_taken_again),
+        cmocka_unit_test(a_late_duplicate_never_touches_the_message_in_its_place),
+        cmocka_unit_test(the_limit_never_goes_back_nor_beyond_the_window),
+        cmocka_unit_test(garbage_from_the_peer_is_an_error),
+        cmocka_unit_test(an_impossible_conduit_is_refused),
+        cmocka_unit_test(want_of_memory_is_an_error_and_changes_nothing),
+        cmocka_unit_test(without_trouble_each_chunk_is_sent_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,16 @@
+/* The conduit under random trouble, quickly; test_conduit_random_long.c has the many seeds. */
+#include "check.h"
+
+#include "run/conduit/simulate_conduit.h"
+
+static void every_message_is_published_once_in_order_whatever_happens(void **state) {
+    (void)state;
+    assert_int_equal(simulate_seeds(1, 3000), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_message_is_published_once_in_order_whatever_happens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,449 @@
+/* Couriers over real sockets: what is put at one end comes out at the other, once, in order and bit by bit,
+ * whatever kind of rails they have and whoever else knocks. */
+#include "run/rail/conveyance.h"
+#include "run/rail/proxy.h"
+
+#include <netinet/in.h>
+#include <sys/stat.h>
+
+static void everything_arrives(const char *const *addresses, int rails, uint64_t count, uint32_t slots,
+                               size_t largest) {
+    conveyance v;
+    begin(&v, count, slots, largest);
+    for (int r = 0; r < rails; r++)
+        add_rail(&v, addresses[r]);
+    open_courier(&v, 1);
+    open_courier(&v, 0);
+    carry(&v);
+    must_have_carried_all(&v);
+    for (int r = 0; r < rails; r++)
+        assert_int_equal(v.heard[0].rail_ups[r], 1); /* each once: nothing broke on the way */
+    assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_DOWN] + v.heard[1].count[SL_NEWS_RAIL_DOWN], 0);
+    finish(&v);
+}
+
+static void messages_of_any_size_cross_a_unix_socket(void **state) {
+    (void)state;
+    const char *one[] = {NULL};
+    everything_arrives(one, 1, 1000, 8, 700000);
+}
+
+static void messages_of_any_size_cross_tcp_on_ipv4(void **state) {
+    (void)state;
+    const char *one[] = {"127.0.0.1"};
+    everything_arrives(one, 1, 1000, 8, 700000);
+}
+
+static void messages_of_any_size_cross_tcp_on_ipv6(void **state) {
+    (void)state;
+    const char *one[] = {"::1"};
+    int made = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int usable = made >= 0 && bind(made, (struct sockaddr *)&loopback, sizeof loopback) == 0;
+    if (made >= 0)
+        close(made);
+    if (!usable) {
+        printf("skipped: no IPv6 loopback here\n");
+        skip();
+    }
+    everything_arrives(one, 1, 300, 8, 700000);
+}
+
+static void messages_are_striped_over_rails_of_both_kinds(void **state) {
+    (void)state;
+    const char *four[] = {"127.0.0.1", NULL, "127.0.0.1", NULL};
+    everything_arrives(four, 4, 500, 4, 3000000);
+}
+
+static void a_message_of_40_mb_is_no_special_case(void **state) {
+    (void)state;
+    const char *two[] = {NULL, "127.0.0.1"};
+    everything_arrives(two, 2, 6, 2, 40u << 20);
+}
+
+static void one_place_is_enough(void **state) {
+    (void)state;
+    const char *two[] = {NULL, "127.0.0.1"};
+    everything_arrives(two, 2, 300, 1, 600000);
+}
+
+/* ---- bounds */
+
+static sl_status pause_for_a_while(conveyance *v) {
+    sl_time *until = v->object, now = sl_clock_now(sl_clock_real());
+    if (*until == 0)
+        *until = now + 300 * SL_MS;
+    v->paused = now < *until;
+    if (v->paused)
+        assert_true(atomic_load(&v->memory[1]->put) <= 3);
+    return SL_OK;
+}
+
+static void a_sender_that_runs_ahead_waits_for_places(void **state) {
+    (void)state;
+    conveyance v;
+    sl_time until = 0;
+    begin(&v, 100, 3, 500000);
+    v.step = pause_for_a_while;
+    v.object = &until;
+    add_rail(&v, NULL);
+    open_courier(&v, 1);
+    open_courier(&v, 0);
+    carry(&v);
+    must_have_carried_all(&v);
+    assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_DOWN], 0);
+    finish(&v);
+}
+
+/* ---- time */
+
+static sl_status compare_with_due(conveyance *v) {
+    uint64_t *checked = v->object;
+    for (; *checked < atomic_load(&v->memory[0]->done); ++*checked) {
+        const sl_place_header *place = sl_queue_place(&v->view[0], *checked);
+        assert_true(place->arrived >= place->due);
+        assert_true(place->arrived <= sl_clock_now(sl_clock_real()));
+    }
+    return SL_OK;
+}
+
+static void nothing_arrives_before_it_is_due(int own_clock) {
+    conveyance v;
+    uint64_t checked = 0;
+    begin(&v, 60, 4, 700000);
+    v.due_in = 20 * SL_MS;
+    v.step = compare_with_due;
+    v.object = &checked;
+    v.config[0].own_clock = v.config[1].own_clock = own_clock;
+    add_rail(&v, NULL);
+    add_rail(&v, "127.0.0.1");
+    open_courier(&v, 1);
+    open_courier(&v, 0);
+    carry(&v);
+    must_have_carried_all(&v);
+    assert_true(checked > 50); /* the last ones are finished after the last step */
+    finish(&v);
+}
+
+static void the_receiver_publishes_at_the_due_time_of_a_shared_clock(void **state) {
+    (void)state;
+    nothing_arrives_before_it_is_due(0);
+}
+
+static void without_a_shared_clock_the_sender_holds_back_until_due(void **state) {
+    (void)state;
+    nothing_arrives_before_it_is_due(1);
+}
+
+/* ---- successors */
+
+static sl_status replace_now_and_then(conveyance *v) {
+    uint64_t *random = v->object;
+    uint64_t what = random_next(random) % 60;
+    if (what < 2)
+        reopen_courier(v, (int)what);
+    return SL_OK;
+}
+
+static void a_courier_that_is_replaced_in_mid_transfer_loses_and_doubles_nothing(void **state) {
+    (void)state;
+    conveyance v;
+    begin(&v, 400, 5, 2000000);
+    uint64_t random = v.seed;
+    v.step = replace_now_and_then;
+    v.object = &random;
+    add_rail(&v, NULL);
+    add_rail(&v, "127.0.0.1");
+    open_courier(&v, 1);
+    open_courier(&v, 0);
+    carry(&v);
+    must_have_carried_all(&v);
+    assert_true(v.heard[0].rail_ups[0] > 1);
+    finish(&v);
+}
+
+/* Its times survive in the places: the sender learns each, although the receiver that published is gone. */
+static sl_status replace_before_it_tells(conveyance *v) {
+    int *done = v->object;
+    if (!*done && v->taken == v->count) {
+        *done = 1;
+        reopen_courier(v, 1);
+    }
+    return SL_OK;
+}
+
+static void times_of_arrival_outlive_the_courier_that_took_them(void **state) {
+    (void)state;
+    conveyance v;
+    int replaced = 0;
+    begin(&v, 4, 8, 1000);
+    v.step = replace_before_it_tells;
+    v.object = &replaced;
+    add_rail(&v, NULL);
+    open_courier(&v, 1);
+    open_courier(&v, 0);
+    carry(&v);
+    must_have_carried_all(&v);
+    for (uint64_t n = 0; n < 4; n++)
+        assert_int_equal(sl_queue_place(&v.view[0], n)->arrived, sl_queue_place(&v.view[1], n)->arrived);
+    finish(&v);
+}
+
+/* ---- loss */
+
+static sl_status stop_when_lost(conveyance *v) {
+    if (v->heard[0].count[SL_NEWS_LOST])
+        sl_loop_stop(v->loop);
+    return SL_OK;
+}
+
+static void an_outage_beyond_the_limit_ends_the_conduit_with_its_reason(void **state) {
+    (void)state;
+    conveyance v;
+    begin(&v, 1, 2, 100);
+    v.step = stop_when_lost;
+    v.config[0].outage = 300 * SL_MS;
+    add_rail(&v, NULL);
+    add_rail(&v, "127.0.0.1");
+    for (int r = 0; r < 2; r++)
+        shutdown(v.config[1].listening[r], SHUT_RDWR);
+    sl_time before = sl_clock_now(sl_clock_real());
+    open_courier(&v, 0);
+    carry(&v);
+    assert_true(sl_clock_now(sl_clock_real()) - before >= 300 * SL_MS);
+    assert_int_equal(v.heard[0].count[SL_NEWS_LOST], 1);
+    assert_int_equal(atomic_load(&v.memory[0]->lost), 1);
+    assert_non_null(strstr(v.memory[0]->reason, "all 2 rails down for 0.3 s (last: "));
+    assert_non_null(strstr(v.memory[0]->reason, "Connection refused"));
+    finish(&v);
+}
+
+static void a_receiver_that_nobody_connects_to_is_lost_too(void **state) {
+    (void)state;
+    conveyance v;
+    begin(&v, 1, 2, 100);
+    add_rail(&v, NULL);
+    v.config[1].outage = 100 * SL_MS;
+    v.deadline = sl_clock_now(sl_clock_real()) + 300 * SL_MS;
+    open_courier(&v, 1);
+    assert_ok(sl_loop_at(v.loop, 0, tick, &v, NULL));
+    assert_ok(sl_loop_run(v.loop));
+    assert_string_equal(v.memory[1]->reason, "its only rail down for 0.1 s");
+    finish(&v);
+}
+
+static void when_nobody_listens_any_more_the_sender_need_not_wait_for_the_outage(void **state) {
+    (void)state;
+    conveyance v;
+    begin(&v, 1, 2, 100);
+    v.step = stop_when_lost;
+    v.config[0].refusal = 200 * SL_MS;
+    add_rail(&v, "127.0.0.1");
+    shutdown(v.config[1].listening[0], SHUT_RDWR);
+    open_courier(&v, 0);
+    carry(&v);
+    assert_non_null(strstr(v.memory[0]->reason, "rank 5 may have died"));
+    finish(&v);
+}
+
+static void a_courier_that_is_closed_says_goodbye(void **state) {
+    (void)state;
+    conveyance v;
+    begin(&v, 3, 2, 100);
+    add_rail(&v, "127.0.0.1");
+    open_courier(&v, 1);
+    open_courier(&v, 0);
+    carry(&v);
+    sl_courier_close(v.courier[0]);
+    v.courier[0] = NULL;
+    v.deadline = sl_clock_now(sl_clock_real()) + 50 * SL_MS;
+    v.count++; /* never made: the loop ends at the deadline */
+    v.made = v.count;
+    assert_ok(sl_loop_run(v.loop));
+    assert_int_equal(v.heard[1].count[SL_NEWS_GOODBYE], 1);
+    assert_non_null(strstr(v.heard[1].last[SL_NEWS_RAIL_DOWN], "127.0.0.1: closed in good order"));
+    finish(&v);
+}
+
+/* ---- strangers */
+
+typedef struct crowd {
+    int socket[200];
+    int count;
+    uint16_t port;
+    sl_time started;
+    const uint8_t *words;
+    size_t bytes;
+} crowd;
+
+static sl_status throng(conveyance *v) {
+    crowd *c = v->object;
+    for (int i = 0; i < 10 && c->count < 200; i++) {
+        int made = connect_to_port(c->port);
+        assert_true(made >= 0);
+        if (c->count % 2)
+            assert_true(send(made, c->words, c->bytes, MSG_NOSIGNAL) >= 0);
+        c->socket[c->count++] = made;
+    }
+    return SL_OK;
+}
+
+static void leave(crowd *c) {
+    for (int i = 0; i < c->count; i++)
+        close(c->socket[i]);
+}
+
+/* 200 of them, silent and talkative ones, more than there are places for, while messages are carried. */
+static void strangers_do_not_disturb_a_transfer_and_are_told(void **state) {
+    (void)state;
+    static const uint8_t garbage[200] = "GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: a scanner\r\n\r\n";
+    static crowd c;
+    conveyance v;
+    begin(&v, 600, 4, 500000);
+    add_rail(&v, "127.0.0.1");
+    c = (crowd){.port = v.config[1].rail[0].port, .words = garbage, .bytes = sizeof garbage};
+    v.step = throng;
+    v.object = &c;
+    open_courier(&v, 1);
+    open_courier(&v, 0);
+    carry(&v);
+    must_have_carried_all(&v);
+    assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_DOWN], 0);
+    assert_true(v.heard[1].count[SL_NEWS_STRANGER] >= 1);
+    assert_true(v.heard[1].count[SL_NEWS_STRANGER] < 20); /* lines, not one each */
+    assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "127.0.0.1 port "));
+    leave(&c);
+    finish(&v);
+}
+
+static sl_status until_dropped(conveyance *v) {
+    crowd *c = v->object;
+    if (!c->started)
+        c->started = sl_clock_now(sl_clock_real());
+    if (v->heard[1].count[SL_NEWS_STRANGER])
+        sl_loop_stop(v->loop);
+    return SL_OK;
+}
+
+static void who_is_silent_at_the_door_has_two_seconds(void **state) {
+    (void)state;
+    static crowd c;
+    conveyance v;
+    begin(&v, 1, 2, 100);
+    add_rail(&v, "127.0.0.1");
+    c = (crowd){.port = v.config[1].rail[0].port, .count = 1};
+    c.socket[0] = connect_to_port(c.port);
+    v.step = until_dropped;
+    v.object = &c;
+    open_courier(&v, 1);
+    carry(&v);
+    assert_true(sl_clock_now(sl_clock_real()) - c.started >= 1900 * SL_MS);
+    assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "silent"));
+    leave(&c);
+    finish(&v);
+}
+
+/* What a listener in the middle has recorded of a good connection opens no second one. */
+static void a_recorded_greeting_opens_nothing(void **state) {
+    (void)state;
+    static crowd c;
+    conveyance v;
+    proxy middle;
+    begin(&v, 20, 64, 1000);
+    add_rail(&v, "127.0.0.1");
+    proxy_start(&middle, v.config[1].rail[0].port);
+    v.config[0].rail[0].port = middle.port;
+    open_courier(&v, 1);
+    open_courier(&v, 0);
+    carry(&v);
+    must_have_carried_all(&v);
+    assert_int_equal(v.heard[1].count[SL_NEWS_STRANGER], 0);
+    assert_true(atomic_load(&middle.recorded_bytes) > 300); /* greeting and more */
+    c = (crowd){.port = v.config[1].rail[0].port, .count = 1};
+    c.socket[0] = connect_to_port(c.port);
+    assert_true(send(c.socket[0], middle.recorded, atomic_load(&middle.recorded_bytes), MSG_NOSIGNAL) > 0);
+    v.step = until_dropped;
+    v.object = &c;
+    v.count = 30; /* the transfer goes on meanwhile */
+    assert_ok(sl_loop_run(v.loop));
+    v.step = NULL;
+    assert_ok(sl_loop_run(v.loop));
+    must_have_carried_all(&v);
+    assert_int_equal(v.heard[1].rail_ups[0], 1);
+    assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "does not know the run's key"));
+    leave(&c);
+    finish(&v);
+    proxy_end(&middle);
+}
+
+static void another_key_is_refused(void **state) {
+    (void)state;
+    conveyance v;
+    begin(&v, 1, 2, 100);
+    add_rail(&v, "127.0.0.1");
+    v.config[0].key[31] ^= 1;
+    v.config[0].outage = 400 * SL_MS;
+    v.step = stop_when_lost;
+    open_courier(&v, 1);
+    open_courier(&v, 0);
+    carry(&v);
+    assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_UP] + v.heard[1].count[SL_NEWS_RAIL_UP], 0);
+    assert_true(v.heard[1].count[SL_NEWS_STRANGER] >= 1);
+    assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "does not know the run's key"));
+    assert_non_null(strstr(v.memory[0]->reason, "another key?"));
+    finish(&v);
+}
+
+/* ---- listening */
+
+static void a_unix_rail_belongs_to_its_user_alone(void **state) {
+    (void)state;
+    conveyance v;
+    struct stat seen;
+    begin(&v, 0, 1, 1);
+    add_rail(&v, NULL);
+    assert_int_equal(stat(v.config[1].rail[0].address, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0600);
+    finish(&v);
+}
+
+static void listening_fails_with_the_address_in_the_text(void **state) {
+    (void)state;
+    sl_rail_address at = {.address = "nonsense"};
+    int made;
+    assert_fails(sl_rail_listen(&at, &made), SL_EINVAL, "nonsense");
+    at = (sl_rail_address){.address = "192.0.2.1"}; /* reserved, nobody's */
+    assert_fails(sl_rail_listen(&at, &made), SL_ESYS, "192.0.2.1");
+    at = (sl_rail_address){.address = "127.0.0.1", .interface = "nonsense0"};
+    assert_fails(sl_rail_listen(&at, &made), SL_ESYS, "nonsense0");
+    at = (sl_rail_address){.kind = SL_RAIL_UNIX, .address = "/nowhere/at/all"};
+    assert_fails(sl_rail_listen(&at, &made), SL_ESYS, "/nowhere/at/all");
+    assert_int_equal(made, -1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_of_any_size_cross_a_unix_socket),
+        cmocka_unit_test(messages_of_any_size_cross_tcp_on_ipv4),
+        cmocka_unit_test(messages_of_any_size_cross_tcp_on_ipv6),
+        cmocka_unit_test(messages_are_striped_over_rails_of_both_kinds),
+        cmocka_unit_test(a_message_of_40_mb_is_no_special_case),
+        cmocka_unit_test(one_place_is_enough),
+        cmocka_unit_test(a_sender_that_runs_ahead_waits_for_places),
+        cmocka_unit_test(the_receiver_publishes_at_the_due_time_of_a_shared_clock),
+        cmocka_unit_test(without_a_shared_clock_the_sender_holds_back_until_due),
+        cmocka_unit_test(a_courier_that_is_replaced_in_mid_transfer_loses_and_doubles_nothing),
+        cmocka_unit_test(times_of_arrival_outlive_the_courier_that_took_them),
+        cmocka_unit_test(an_outage_beyond_the_limit_ends_the_conduit_with_its_reason),
+        cmocka_unit_test(a_receiver_that_nobody_connects_to_is_lost_too),
+        cmocka_unit_test(when_nobody_listens_any_more_the_sender_need_not_wait_for_the_outage),
+        cmocka_unit_test(a_courier_that_is_closed_says_goodbye),
+        cmocka_unit_test(strangers_do_not_disturb_a_transfer_and_are_told),
+        cmocka_unit_test(who_is_silent_at_the_door_has_two_seconds),
+        cmocka_unit_test(a_recorded_greeting_opens_nothing),
+        cmocka_unit_test(another_key_is_refused),
+        cmocka_unit_test(a_unix_rail_belongs_to_its_user_alone),
+        cmocka_unit_test(listening_fails_with_the_address_in_the_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
