@@ -9,7 +9,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import Training, is_alive, kill, lines, need, shared_files, until  # noqa: E402
+from training import Training, kill, lines, need, shared_files, train, until  # noqa: E402
 
 PATIENCE = 10
 RUN = """
@@ -47,11 +47,6 @@ def first(some):
     return some[len(some) // 2]
 
 
-def gone(run, temporary, began):
-    return (not [pid for pid in run.seen if run.is_own(pid)] and not os.path.exists(temporary)
-            and not [path for path in shared_files(began) if temporary in path])
-
-
 def check_gone(name, run, temporary):
     left = lambda: [pid for pid in run.seen if run.is_own(pid)]  # noqa: E731
     until(lambda: not left() and not os.path.exists(temporary), PATIENCE)
@@ -75,11 +70,11 @@ class Kills:
         self.count += 1
         return Training(self.build, self.file, os.path.join(self.folder, f"run{self.count}"), *settings)
 
-    def end(self, name, kinds, settings=(), how=signal.SIGKILL, draw=first, pause=0, after=1):
+    def end(self, name, kinds, settings=(), how=signal.SIGKILL, draw=first, pause=0, after=1, delegated=True):
         """Kills one of each kind, `pause` seconds apart; the run ends, and nothing of it stays."""
         with self.start(*settings) as run:
             run.await_iteration(after)
-            assert run.delegates() or "transport=direct" in settings, f"{name}: there are no delegates"
+            assert run.delegates() or not delegated, f"{name}: there are no delegates"
             temporary = run.temporary()
             run.look()
             victims = [victim(run, kind, draw) for kind in kinds] # a later one may be hard to find
@@ -106,7 +101,6 @@ class Kills:
         print(f"{name}: over after {took:.1f} s: {error.strip()}", flush=True)
 
     def clear(self):
-        from training import train
         self.count += 1
         train(self.build, self.file, os.path.join(self.folder, f"run{self.count}"), "iterations=1", "transport=direct")
 
