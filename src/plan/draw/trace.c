@@ -1,4 +1,7 @@
 #include "plan/draw/trace.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
 
 static sl_status check(FILE *out) {
     return ferror(out) ? sl_error_errno(SL_ESYS, "the trace cannot be written") : SL_OK;
@@ -35,18 +38,61 @@ static void put_event(FILE *out, int rank, int track, const char *kind, const sl
             op->microbatch);
 }
 
+/* By link, then by start. */
+static int compare_transfers(const void *a, const void *b) {
+    const sl_transfer *x = *(const sl_transfer *const *)a, *y = *(const sl_transfer *const *)b;
+    if (x->from != y->from)
+        return x->from - y->from;
+    if (x->to != y->to)
+        return x->to - y->to;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Track `lane` of a link; the first one of neighbours is named already. Named again in each iteration: what
+ * was named before is not remembered, and viewers do not mind. */
+static int link_track(FILE *out, const sl_transfer *t, int ranks, int lane, int is_new) {
+    int track = 1 + t->to + ranks * lane, neighbours = t->from - t->to == 1 || t->to - t->from == 1;
+    if (is_new && (lane > 0 || !neighbours))
+        name_track(out, t->from, track, "thread_name", "link to rank ", t->to);
+    return track;
+}
+
+/* Messages of a link that are under way at the same time lie on tracks of their own. */
+static sl_status add_transfers(FILE *out, const sl_timeline *timeline, sl_time offset, int iteration) {
+    const sl_transfer **order;
+    sl_time *busy; /* until when, of each lane of the link */
+    int count = timeline->transfers, lanes = 0;
+    SL_TRY(sl_alloc(&order, (size_t)count + 1, sizeof *order));
+    sl_status status = sl_alloc(&busy, (size_t)count + 1, sizeof *busy);
+    for (int i = 0; i < count; i++)
+        order[i] = &timeline->transfer[i];
+    qsort(order, (size_t)count, sizeof *order, compare_transfers);
+    for (int i = 0; i < count && status == SL_OK; i++) {
+        const sl_transfer *t = order[i];
+        if (i == 0 || t->from != order[i - 1]->from || t->to != order[i - 1]->to)
+            lanes = 0;
+        if (t->arrive <= t->start)
+            continue;
+        int lane = 0;
+        while (lane < lanes && busy[lane] > t->start)
+            lane++;
+        int track = link_track(out, t, timeline->ranks, lane, lane == lanes);
+        lanes += lane == lanes;
+        busy[lane] = t->arrive;
+        put_event(out, t->from, track, "transfer", &t->op, offset + t->start, offset + t->arrive, iteration);
+    }
+    sl_free(busy);
+    sl_free(order);
+    return status;
+}
+
 sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, sl_time offset, int iteration) {
     for (int i = 0; i < timeline->spans; i++) {
         const sl_span *span = &timeline->span[i];
         put_event(out, span->rank, 0, sl_op_name(span->op.kind), &span->op, offset + span->start,
                   offset + span->end, iteration);
     }
-    for (int i = 0; i < timeline->transfers; i++) {
-        const sl_transfer *t = &timeline->transfer[i];
-        if (t->arrive > t->start)
-            put_event(out, t->from, 1 + t->to, "transfer", &t->op, offset + t->start, offset + t->arrive,
-                      iteration);
-    }
+    SL_TRY(add_transfers(out, timeline, offset, iteration));
     return check(out);
 }
 

@@ -1,9 +1,9 @@
 /* Timelines as a Chrome trace (JSON object format), which Perfetto and chrome://tracing open: one process a
- * rank with its ops, and one track for each of its outgoing links with the transfers, from taking the link to
- * arrival.
+ * rank with its ops, and tracks for each of its outgoing links with the transfers, from taking the link to
+ * arrival; messages that are under way at the same time lie on tracks of their own (viewers want slices of a
+ * track to nest).
  *
- * A plan's trace shows more: besides a thread of ops each rank has one of collectives, and messages that are
- * under way at the same time lie on threads of their own (viewers want slices of a thread to nest); arrows
+ * A plan's trace shows more: besides a thread of ops each rank has one of collectives; arrows
  * lead from the op that makes a message to the one that waits for it; what is on the critical path carries
  * the category `critical`, and the path itself is one more process. */
 #ifndef SL_PLAN_DRAW_TRACE_H
