@@ -66,10 +66,11 @@ static sl_status count_messages(const sl_problem *p, int *most) {
     return SL_OK;
 }
 
-/* The rails of this rank, whether or not it has peers on other hosts: a name that is wrong is so everywhere. */
+/* The rails of this rank, whether or not it has peers on other hosts: a name that is wrong is so everywhere.
+ */
 static sl_status listen_on_rails(const sl_run *run, sl_transport_address *mine, int *sockets) {
-    sl_status status = sl_transport_listen_rails((const char *const *)run->network.rail, run->network.rails,
-                                                 mine, sockets);
+    sl_status status =
+        sl_transport_listen_rails((const char *const *)run->network.rail, run->network.rails, mine, sockets);
     if (status == SL_OK || run->network.rails == 0)
         return status;
     char text[256];
