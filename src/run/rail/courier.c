@@ -7,14 +7,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define CHUNK_BYTES (256u * 1024u)
 #define BEAT (50 * SL_MS)
 #define SILENCE (200 * SL_MS)
 #define OUTAGE (30 * SL_SECOND)
-#define BREACHES 10         /* without anything sound in between: it will not get better */
-#define AGAIN (100 * SL_MS) /* a connection that lived shorter is not tried again at once */
+#define BREACHES 10            /* without anything sound in between: it will not get better */
+#define COMING (2 * SL_SECOND) /* for what follows the greeting (UCX) */
+#define AGAIN (100 * SL_MS)    /* a connection that lived shorter is not tried again at once */
 
 sl_time sl_courier_now(void) {
     return sl_clock_now(sl_clock_real());
@@ -27,10 +27,9 @@ static void tell(sl_courier *c, sl_courier_news news, int rail, const char *text
 
 /* ---- rails that come and go ---- */
 
-static void hang_up(sl_courier *c, sl_courier_stream *s) {
-    sl_loop_unwatch(c->loop, s->socket);
-    shutdown(s->socket, SHUT_RDWR); /* a forked process may hold a copy */
-    close(s->socket);
+static void hang_up(sl_courier_stream *s) {
+    sl_line_close(s->line);
+    s->line = NULL;
     s->socket = -1;
 }
 
@@ -40,7 +39,7 @@ void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...) {
     va_list arguments;
     if (r->stream.socket < 0)
         return;
-    hang_up(c, &r->stream);
+    hang_up(&r->stream);
     va_start(arguments, format);
     vsnprintf(r->reason, sizeof r->reason, format, arguments);
     va_end(arguments);
@@ -70,17 +69,6 @@ void sl_courier_breach(sl_courier *c, int rail, const char *what) {
     give_up(c, why);
 }
 
-static sl_status on_stream(void *context, int file) {
-    sl_courier_rail *r = context;
-    if (r->stream.socket == file) {
-        sl_courier_read(r->courier, r->number);
-        if (r->stream.socket >= 0)
-            sl_courier_write(r->courier, r->number);
-    }
-    sl_courier_turn(r->courier);
-    return SL_OK;
-}
-
 /* What the sender learns from the receiver's hello. NULL, or what is wrong. */
 static const char *learn(sl_courier *c, int rail, const sl_greeting *greeting) {
     uint32_t slots = greeting->other.slots;
@@ -102,14 +90,22 @@ static void say_beat(sl_courier *c, int rail) {
         sl_courier_say_state(c, rail);
 }
 
-void sl_courier_rail_up(sl_courier *c, int rail, int socket, const sl_greeting *greeting, sl_time took) {
+/* Times of messages before the first that can be under way were told elsewhere, and their places are gone. */
+static uint64_t first_untold(const sl_courier *c, uint64_t known) {
+    uint64_t put = atomic_load_explicit(&c->queue->queue->put, memory_order_relaxed);
+    uint64_t first = put > c->queue->slots ? put - c->queue->slots : 0;
+    return first > known ? first : known;
+}
+
+static void rail_up(sl_courier *c, int rail, sl_line *line, const sl_greeting *greeting, sl_time took) {
     sl_courier_rail *r = &c->rail[rail];
+    int socket = line->socket;
     sl_courier_stream *s = &r->stream;
     char who[SL_RAIL_TEXT], text[2 * SL_RAIL_TEXT + 32];
-    sl_courier_rail_down(c, rail, "the other end has made it anew");
     sl_rail_tune(socket, c->config.silence + took);
     sl_rail_describe(socket, who);
     s->socket = socket;
+    s->line = line;
     s->interface = sl_rail_interface(socket);
     s->up_since = s->heard = sl_courier_now();
     s->spoke = 0;
@@ -118,12 +114,10 @@ void sl_courier_rail_up(sl_courier *c, int rail, int socket, const sl_greeting *
     s->in_begin = s->in_end = s->control_begin = s->control_end = 0;
     s->chunk_bytes = s->chunk_done = 0;
     s->place = NULL;
-    s->told = greeting->other.state.published;
+    s->told = first_untold(c, greeting->other.state.published);
     c->up++;
     c->refused_since = 0;
-    const char *wrong = sl_loop_watch(c->loop, socket, on_stream, r) == SL_OK ? NULL : sl_error_text();
-    if (!wrong && c->sender)
-        wrong = learn(c, rail, greeting);
+    const char *wrong = c->sender ? learn(c, rail, greeting) : NULL;
     if (wrong) {
         sl_courier_rail_down(c, rail, "%s", wrong);
         return;
@@ -135,9 +129,53 @@ void sl_courier_rail_up(sl_courier *c, int rail, int socket, const sl_greeting *
     say_beat(c, rail);
 }
 
+static void send_away(sl_courier_rail *r, const char *why) {
+    snprintf(r->reason, sizeof r->reason, "%s", why);
+    sl_line_close(r->coming.line);
+    r->coming.line = NULL;
+    r->courier->last_down = r->number;
+    r->next_attempt = sl_courier_now() + AGAIN;
+}
+
+static void introduce(sl_courier *c, int rail) {
+    sl_courier_rail *r = &c->rail[rail];
+    sl_line *line = r->coming.line;
+    int ready = sl_line_ready(line);
+    if (ready < 0)
+        send_away(r, sl_line_why(line));
+    if (ready <= 0)
+        return;
+    r->coming.line = NULL;
+    rail_up(c, rail, line, &r->coming.greeting, r->coming.took + sl_courier_now() - r->coming.since);
+}
+
+static void on_line(void *object, sl_line *line) {
+    sl_courier_rail *r = object;
+    sl_courier *c = r->courier;
+    if (line == r->coming.line)
+        introduce(c, r->number);
+    else if (line == r->stream.line) {
+        sl_courier_read(c, r->number);
+        if (r->stream.socket >= 0)
+            sl_courier_write(c, r->number);
+    }
+    sl_courier_turn(c);
+}
+
+void sl_courier_welcome(sl_courier *c, int rail, int socket, const sl_greeting *greeting, sl_time took) {
+    sl_courier_rail *r = &c->rail[rail];
+    sl_courier_rail_down(c, rail, "the other end has made it anew");
+    sl_line_close(r->coming.line);
+    r->coming = (sl_coming){.greeting = *greeting, .took = took, .since = sl_courier_now()};
+    if (sl_line_open(r->address.kind, c->loop, socket, on_line, r, &r->coming.line) == SL_OK)
+        introduce(c, rail);
+    else
+        send_away(r, sl_error_text());
+}
+
 static void take_proven(void *object, int socket, const sl_greeting *greeting, sl_time took) {
     sl_courier *c = object;
-    sl_courier_rail_up(c, greeting->other.rail, socket, greeting, took);
+    sl_courier_welcome(c, greeting->other.rail, socket, greeting, took);
     sl_courier_turn(c);
 }
 
@@ -145,7 +183,7 @@ static void on_interface(void *object, unsigned index, int up) {
     sl_courier *c = object;
     for (int r = 0; r < c->config.rails; r++) {
         sl_courier_rail *rail = &c->rail[r];
-        if (up && rail->stream.socket < 0 && rail->address.kind == SL_RAIL_TCP)
+        if (up && rail->stream.socket < 0 && rail->address.kind != SL_RAIL_UNIX)
             rail->next_attempt = 0; /* at once */
         else if (!up && rail->stream.socket >= 0 && rail->stream.interface == index)
             sl_courier_rail_down(c, r, "its interface went down or lost an address");
@@ -155,6 +193,11 @@ static void on_interface(void *object, unsigned index, int up) {
 
 static void on_stranger(void *object, const char *text) {
     tell(object, SL_NEWS_STRANGER, -1, text);
+}
+
+static void drop_coming(sl_courier *c, int rail) {
+    sl_line_close(c->rail[rail].coming.line);
+    c->rail[rail].coming.line = NULL;
 }
 
 /* ---- time ---- */
@@ -170,6 +213,7 @@ static void give_up(sl_courier *c, const char *why) {
     c->lost = 1;
     for (int r = 0; r < c->config.rails; r++) {
         sl_courier_disconnect(c, r);
+        drop_coming(c, r);
         sl_courier_rail_down(c, r, "the conduit is given up");
     }
     sl_queue_lose(c->queue, text);
@@ -221,6 +265,8 @@ static sl_time next_time(sl_courier *c, sl_time now) {
         first = least(first, c->refused_since + c->config.refusal);
     for (int r = 0; r < c->config.rails; r++) {
         const sl_courier_stream *s = &c->rail[r].stream;
+        if (c->rail[r].coming.line)
+            first = least(first, c->rail[r].coming.since + COMING);
         if (s->socket < 0 && c->sender)
             first = least(first, sl_courier_connect_at(c, r));
         if (s->socket < 0)
@@ -239,6 +285,8 @@ static sl_status wake(void *context) {
     for (int r = 0; r < c->config.rails; r++) {
         if (c->rail[r].stream.socket >= 0)
             keep_alive(c, r, now);
+        if (c->rail[r].coming.line && now >= c->rail[r].coming.since + COMING)
+            send_away(&c->rail[r], "UCX did not get through");
         if (c->rail[r].stream.socket < 0 && c->sender)
             sl_courier_connect(c, r, now);
     }
@@ -249,6 +297,15 @@ static sl_status wake(void *context) {
     check_outage(c, sl_courier_now());
     sl_courier_turn(c);
     return SL_OK;
+}
+
+static void settle(sl_courier *c) {
+    for (int r = 0; r < c->config.rails; r++) {
+        if (c->rail[r].stream.line)
+            sl_line_settle(c->rail[r].stream.line);
+        if (c->rail[r].coming.line)
+            sl_line_settle(c->rail[r].coming.line);
+    }
 }
 
 void sl_courier_turn(sl_courier *c) {
@@ -265,6 +322,7 @@ void sl_courier_turn(sl_courier *c) {
     for (int r = 0; r < c->config.rails; r++)
         if (c->rail[r].stream.socket >= 0 && !c->rail[r].stream.blocked)
             sl_courier_write(c, r);
+    settle(c);
     sl_time first = next_time(c, sl_courier_now());
     if (c->timer && c->timer_at <= first)
         return; /* a wake-up too early does no harm */
@@ -281,6 +339,8 @@ static sl_status check(const sl_courier_config *config) {
     if (config->rails < 1 || config->rails > SL_RAILS_MOST)
         return sl_error(SL_EINVAL, "conduit %d of %d -> %d has %d rails; 1 to %d are possible",
                         config->number, config->from, config->to, config->rails, SL_RAILS_MOST);
+    for (int i = 0; i < config->rails; i++)
+        SL_TRY(sl_line_check(config->rail[i].kind));
     return SL_OK;
 }
 
@@ -356,21 +416,16 @@ sl_status sl_courier_open(sl_loop *loop, const sl_courier_config *config, sl_cou
     return SL_OK;
 }
 
-/* Last words where the socket takes them. Then what has come is read, because the kernel resets a connection
- * that is closed with something unread, and with it the last words. */
+/* Last words where the line takes them. */
 static void say_goodbye(sl_courier *c, int rail) {
     sl_courier_stream *s = &c->rail[rail].stream;
     sl_wire bye = {.kind = SL_WIRE_BYE};
-    char waste[16384];
     if (!s->blocked && s->chunk_bytes == 0 && sl_courier_say(s, &bye)) {
         c->config.sends = 0; /* no new chunk */
         sl_courier_write(c, rail);
     }
-    if (s->socket < 0)
-        return;
-    shutdown(s->socket, SHUT_WR);
-    while (recv(s->socket, waste, sizeof waste, MSG_DONTWAIT) > 0) {
-    }
+    if (s->socket >= 0)
+        sl_line_part(s->line);
 }
 
 void sl_courier_close(sl_courier *c) {
@@ -382,10 +437,11 @@ void sl_courier_close(sl_courier *c) {
     sl_interfaces_close(c->interfaces);
     for (int r = 0; c->rail && r < c->config.rails; r++) {
         sl_courier_disconnect(c, r);
+        drop_coming(c, r);
         if (c->rail[r].stream.socket >= 0)
             say_goodbye(c, r);
         if (c->rail[r].stream.socket >= 0)
-            hang_up(c, &c->rail[r].stream);
+            hang_up(&c->rail[r].stream);
     }
     if (c->admitted)
         sl_door_dismiss(c->door, &c->guest);

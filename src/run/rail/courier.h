@@ -17,7 +17,11 @@
 #include "run/rail/door.h"
 #include "run/rail/queue.h"
 
-typedef enum sl_rail_kind { SL_RAIL_TCP, SL_RAIL_UNIX } sl_rail_kind;
+typedef enum sl_rail_kind {
+    SL_RAIL_TCP,
+    SL_RAIL_UNIX,
+    SL_RAIL_UCX /* connected and greeted over TCP, frames over UCX (rail_line.h); address as TCP's */
+} sl_rail_kind;
 
 typedef struct sl_rail_address {
     sl_rail_kind kind;

@@ -96,7 +96,7 @@ static sl_status move(void *context, int file) {
         sl_loop_unwatch(c->loop, made);
         a->socket = -1;
         sl_courier_disconnect(c, r->number);
-        sl_courier_rail_up(c, r->number, made, &greeting, sl_courier_now() - a->since);
+        sl_courier_welcome(c, r->number, made, &greeting, sl_courier_now() - a->since);
     }
     sl_courier_turn(c);
     return SL_OK;
@@ -134,8 +134,10 @@ static void start(sl_courier *c, sl_courier_rail *r, sl_time now) {
         failed(c, r, a, 0, "it cannot be waited for");
 }
 
-/* One is connected and being greeted: no other is needed. */
+/* One is connected and being greeted, or introduced: no other is needed. */
 static int is_greeting(const sl_courier_rail *r) {
+    if (r->coming.line)
+        return 1;
     for (int i = 0; i < SL_ATTEMPTS; i++)
         if (r->attempt[i].socket >= 0 && r->attempt[i].connected)
             return 1;

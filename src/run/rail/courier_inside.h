@@ -11,10 +11,11 @@
 #ifndef SL_RUN_TRANSPORT_COURIER_INSIDE_H
 #define SL_RUN_TRANSPORT_COURIER_INSIDE_H
 
+#include "run/conduit/wire.h"
 #include "run/rail/courier.h"
 #include "run/rail/interfaces.h"
+#include "run/rail/rail_line.h"
 #include "run/rail/rail_socket.h"
-#include "run/conduit/wire.h"
 
 #define SL_STREAM_IN 16384u                      /* bytes read ahead of their use */
 #define SL_STREAM_CONTROL (256u * SL_WIRE_BYTES) /* frames without payload that wait to be written */
@@ -22,12 +23,13 @@
 
 /* An established connection. */
 typedef struct sl_courier_stream {
-    int socket; /* -1: down */
+    int socket; /* of `line`; -1: down */
+    sl_line *line;
     unsigned interface;
     sl_time up_since, heard, spoke;
     sl_time grace; /* the first word may come so much later: the other end learns later that it is trusted */
     int announced; /* SL_NEWS_RAIL_UP was told */
-    int blocked;   /* the socket takes nothing now; the loop says when */
+    int blocked;   /* the line takes nothing now; it says when */
     /* reading */
     uint8_t in[SL_STREAM_IN];
     size_t in_begin, in_end;
@@ -52,12 +54,20 @@ typedef struct sl_attempt {
     sl_greeting greeting;
 } sl_attempt;
 
+/* A line that is proven but not ready. */
+typedef struct sl_coming {
+    sl_line *line; /* NULL: none */
+    sl_greeting greeting;
+    sl_time took, since;
+} sl_coming;
+
 typedef struct sl_courier_rail {
     struct sl_courier *courier;
     int number;
     sl_rail_address address;
     sl_courier_stream stream;
     sl_attempt attempt[SL_ATTEMPTS]; /* sender */
+    sl_coming coming;
     sl_time next_attempt;
     char reason[128]; /* why it is down */
 } sl_courier_rail;
@@ -97,8 +107,9 @@ struct sl_courier {
 sl_time sl_courier_now(void);
 
 /* ---- courier.c */
-/** Takes over a proven connection. `took`: the time of its greeting. */
-void sl_courier_rail_up(sl_courier *c, int rail, int socket, const sl_greeting *greeting, sl_time took);
+/** Takes over a proven connection. `took`: the time of its greeting. The rail is up when its line is ready.
+ */
+void sl_courier_welcome(sl_courier *c, int rail, int socket, const sl_greeting *greeting, sl_time took);
 /** Closes rail's connection (if any), with the reason; what was unacknowledged goes elsewhere. */
 void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #define ROUND ((size_t)1 << 20) /* bytes of one rail before the others get their turn */
 #define WASTE 65536u            /* what is thrown away is read in such pieces */
@@ -123,14 +121,12 @@ void sl_courier_read(sl_courier *c, int rail) {
         struct iovec parts[2];
         int count;
         size_t wanted = aim(s, waste, parts, &count);
-        ssize_t n = readv(s->socket, parts, count);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = sl_line_read(s->line, parts, count);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         if (n <= 0) {
             sl_courier_rail_down(c, rail, "%s",
-                                 n == 0 ? "the other end closed it, or has died" : strerror(errno));
+                                 n == 0 ? "the other end closed it, or has died" : sl_line_why(s->line));
             return;
         }
         s->heard = sl_courier_now();
@@ -167,16 +163,19 @@ static int add_control(sl_courier_stream *s, struct iovec *parts, int count) {
     return count + 1;
 }
 
-static int add_chunk(sl_courier_stream *s, struct iovec *parts, int count) {
+/* The payload lies in the queue's place, which lasts as long as the line. */
+static int add_chunk(sl_courier_stream *s, struct iovec *parts, int count, unsigned *lasting) {
     size_t done = s->chunk_done;
     if (s->chunk_bytes == 0)
         return count;
     if (done < SL_WIRE_BYTES)
         parts[count++] = (struct iovec){.iov_base = s->chunk_head + done, .iov_len = SL_WIRE_BYTES - done};
     done = done < SL_WIRE_BYTES ? 0 : done - SL_WIRE_BYTES;
-    if (done < s->chunk_bytes - SL_WIRE_BYTES)
+    if (done < s->chunk_bytes - SL_WIRE_BYTES) {
+        *lasting |= 1u << count;
         parts[count++] = (struct iovec){.iov_base = (char *)(uintptr_t)s->chunk + done,
                                         .iov_len = s->chunk_bytes - SL_WIRE_BYTES - done};
+    }
     return count;
 }
 
@@ -201,13 +200,10 @@ static size_t wrote_chunk(sl_courier_stream *s, size_t n) {
 static ssize_t write_some(sl_courier_stream *s) {
     struct iovec parts[3];
     int torn = s->chunk_done > 0;
-    int count =
-        torn ? add_control(s, parts, add_chunk(s, parts, 0)) : add_chunk(s, parts, add_control(s, parts, 0));
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-    ssize_t n;
-    do
-        n = sendmsg(s->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+    unsigned lasting = 0;
+    int count = torn ? add_control(s, parts, add_chunk(s, parts, 0, &lasting))
+                     : add_chunk(s, parts, add_control(s, parts, 0), &lasting);
+    ssize_t n = sl_line_write(s->line, parts, count, lasting);
     if (n <= 0)
         return n;
     size_t left = (size_t)n;
@@ -221,7 +217,7 @@ static void set_blocked(sl_courier *c, int rail, int blocked) {
     if (s->blocked == blocked)
         return;
     s->blocked = blocked;
-    if (sl_loop_watch_writable(c->loop, s->socket, blocked) != SL_OK)
+    if (sl_line_await_room(s->line, blocked) != SL_OK)
         sl_courier_rail_down(c, rail, "%s", sl_error_text());
 }
 
@@ -240,7 +236,7 @@ void sl_courier_write(sl_courier *c, int rail) {
             return;
         }
         if (n < 0) {
-            sl_courier_rail_down(c, rail, "%s", strerror(errno));
+            sl_courier_rail_down(c, rail, "%s", sl_line_why(s->line));
             return;
         }
         s->spoke = sl_courier_now();

@@ -69,7 +69,7 @@ static const sl_key device_keys[] = {
     {.name = "pace_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "real arithmetic, then held to this time"},
     {0}};
 static const sl_key network_keys[] = {
-    {.name = "rails", .type = SL_KEY_CUSTOM, .parse = parse_rails, .help = "interfaces (or addresses) that pipeline messages between hosts take, side by side; default: one, the host's first address that others reach"},
+    {.name = "rails", .type = SL_KEY_CUSTOM, .parse = parse_rails, .help = "interfaces (or addresses) that pipeline messages between hosts take, side by side: TCP, or UCX where the name is `ucx:` and one of these and slackline was built with it; default: one, the host's first address that others reach"},
     {.name = "queues", .type = SL_KEY_INT, .standard = "0", .offset = AT(network.queues), .minimum = 0, .maximum = 8, .help = "delegates per link and direction; 0: as many as carry messages as fast as they are made"},
     {.name = "beat_ms", .type = SL_KEY_REAL, .standard = "50", .offset = AT(network.beat_ms), .minimum = 1, .maximum = 60000, .help = "each side of a rail says something this often"},
     {.name = "silence_ms", .type = SL_KEY_REAL, .standard = "200", .offset = AT(network.silence_ms), .minimum = 2, .maximum = 600000, .help = "a rail on which nothing was heard for so long is dead"},
@@ -137,15 +137,31 @@ static sl_status parse_files(const sl_node *node, void *object) {
     return parse_texts(node, "files", &run->data.file, &run->data.files);
 }
 
+static sl_status check_rail(const sl_node *node, const char *name) {
+    if (strncmp(name, "ucx:", 4) != 0)
+        return SL_OK;
+    if (!name[4])
+        return sl_node_error(node, "holds 'ucx:' without an interface");
+#ifndef SL_UCX
+    return sl_node_error(
+        node, "names %s, but this slackline was built without UCX (it needs libucx-dev when it is built)",
+        name);
+#else
+    return SL_OK;
+#endif
+}
+
 static sl_status parse_rails(const sl_node *node, void *object) {
     sl_run *run = object;
     SL_TRY(parse_texts(node, "interfaces", &run->network.rail, &run->network.rails));
     if (run->network.rails > MOST_RAILS)
         return sl_node_error(node, "has %d rails; at most %d", run->network.rails, MOST_RAILS);
-    for (int i = 0; i < run->network.rails; i++)
+    for (int i = 0; i < run->network.rails; i++) {
+        SL_TRY(check_rail(node, run->network.rail[i]));
         for (int k = 0; k < i; k++)
             if (strcmp(run->network.rail[i], run->network.rail[k]) == 0)
                 return sl_node_error(node, "names %s twice", run->network.rail[i]);
+    }
     return SL_OK;
 }
 

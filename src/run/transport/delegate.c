@@ -21,7 +21,7 @@ static int ends(const char *text, size_t room) {
 }
 
 static sl_status check_rail(const sl_rail_address *rail, int i) {
-    if ((rail->kind != SL_RAIL_TCP && rail->kind != SL_RAIL_UNIX) ||
+    if ((rail->kind != SL_RAIL_TCP && rail->kind != SL_RAIL_UNIX && rail->kind != SL_RAIL_UCX) ||
         !ends(rail->interface, sizeof rail->interface) || !ends(rail->address, sizeof rail->address) ||
         !ends(rail->source, sizeof rail->source) || !rail->address[0])
         return sl_error(SL_EPEER, "a delegate's order has no address for rail %d", i);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "run/transport/listen.h"
+#include "run/rail/rail_line.h"
 #include "run/transport/watcher.h"
 
 #include <fcntl.h>
@@ -110,7 +111,8 @@ static sl_status name_socket(const sl_delegates *d, int from, int to, int number
 }
 
 /* An interface is what a rail is bound to when its name was given, not its address. */
-static void bind_to(sl_rail_address *rail, const char *given, const char *number) {
+static void bind_to(sl_rail_address *rail, const char *name, const char *number) {
+    const char *given = sl_rail_parse(name, &rail->kind);
     if (given[0] && strcmp(given, number) != 0)
         snprintf(rail->interface, sizeof rail->interface, "%.31s", given);
 }
@@ -123,7 +125,6 @@ static sl_status listen_for(sl_delegates *d, sl_delegate *e) {
     for (int i = 0; i < rails; i++) {
         sl_rail_address *rail = &o->rail[i];
         if (remote) {
-            rail->kind = SL_RAIL_TCP;
             snprintf(rail->address, sizeof rail->address, "%s", d->address[i]);
             bind_to(rail, c->rail[i], d->address[i]);
         } else
@@ -144,7 +145,6 @@ static sl_status find_way(sl_delegates *d, sl_delegate *e, const block *there) {
     for (int i = 0; i < there->rails; i++) {
         int own = i % d->rails;
         sl_rail_address *rail = &o->rail[i];
-        rail->kind = SL_RAIL_TCP;
         snprintf(rail->address, sizeof rail->address, "%.63s", there->address[i]);
         snprintf(rail->source, sizeof rail->source, "%s", d->address[own]);
         bind_to(rail, c->rail[own], d->address[own]);
@@ -159,8 +159,12 @@ static sl_status choose_addresses(sl_delegates *d) {
     if (!memchr(c->talks, 2, (size_t)c->ranks))
         return SL_OK;
     d->rails = c->rails ? c->rails : 1;
-    for (int i = 0; i < d->rails; i++)
-        SL_TRY(sl_address_choose(c->rails ? c->rail[i] : NULL, d->address[i]));
+    for (int i = 0; i < d->rails; i++) {
+        sl_rail_kind kind = SL_RAIL_TCP;
+        const char *name = c->rails ? sl_rail_parse(c->rail[i], &kind) : NULL;
+        SL_TRY(sl_line_check(kind));
+        SL_TRY(sl_address_choose(name, d->address[i]));
+    }
     return SL_OK;
 }
 

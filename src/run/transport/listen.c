@@ -1,5 +1,6 @@
 /* The listening socket: which address others can reach, and a port of the kernel's choice. */
 #include "run/transport/listen.h"
+#include "run/rail/rail_line.h"
 #include "run/transport/transport.h"
 
 #include <arpa/inet.h>
@@ -85,8 +86,18 @@ static sl_status describe(int made, sl_transport_address *address) {
     return SL_OK;
 }
 
+const char *sl_rail_parse(const char *name, sl_rail_kind *kind) {
+    int over_ucx = strncmp(name, "ucx:", 4) == 0;
+    *kind = over_ucx ? SL_RAIL_UCX : SL_RAIL_TCP;
+    return over_ucx ? name + 4 : name;
+}
+
 static sl_status listen_on(const char *name, int rail, sl_transport_address *all, int *made) {
     sl_transport_address one;
+    sl_rail_kind kind = SL_RAIL_TCP;
+    if (name)
+        name = sl_rail_parse(name, &kind);
+    SL_TRY(sl_line_check(kind));
     SL_TRY(sl_transport_listen(name, &one, made));
     if (rail == 0)
         *all = one;

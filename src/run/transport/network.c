@@ -2,6 +2,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "run/rail/courier.h"
+#include "run/transport/listen.h"
 #include "run/transport/news.h"
 #include "run/transport/scheduling.h"
 
@@ -282,12 +283,12 @@ static sl_status describe_rail(const sl_transport_config *c, int peer, int r, sl
     snprintf(rail->address, sizeof rail->address, "%s", a->rails ? a->rail[r].address : a->address);
     if (c->rail_count == 0)
         return SL_OK;
-    int is_interface = if_nametoindex(c->rails[r]) != 0;
+    const char *name = sl_rail_parse(c->rails[r], &rail->kind);
+    int is_interface = if_nametoindex(name) != 0;
     char *place = is_interface ? rail->interface : rail->source;
     size_t room = is_interface ? sizeof rail->interface : sizeof rail->source;
-    if (snprintf(place, room, "%s", c->rails[r]) >= (int)room)
-        return sl_error(SL_EINVAL, "rank %d: '%s' is neither an interface nor an address", c->rank,
-                        c->rails[r]);
+    if (snprintf(place, room, "%s", name) >= (int)room)
+        return sl_error(SL_EINVAL, "rank %d: '%s' is neither an interface nor an address", c->rank, name);
     return SL_OK;
 }
 

@@ -109,7 +109,8 @@ void sl_transport_hub_close(sl_transport_hub *hub);
  * exchanged by the caller. *socket is passed to sl_transport_open. SL_EINVAL, SL_ESYS. */
 sl_status sl_transport_listen(const char *interface_address, sl_transport_address *address, int *socket);
 
-/** The same for several rails: rails[count], each an interface or an address of its own (count 0: one rail,
+/** The same for several rails: rails[count], each an interface or an address of its own, "ucx:" in front if it
+ * is to go over UCX (count 0: one rail,
  * as with NULL above). sockets[SL_TRANSPORT_RAILS] are for sl_transport_config.rail_sockets. */
 sl_status sl_transport_listen_rails(const char *const *rails, int count, sl_transport_address *address,
                                     int *sockets);

@@ -62,6 +62,20 @@ static void keys_and_defaults_arrive(void **state) {
     sl_run_free(&run);
 }
 
+static void a_rail_over_ucx_needs_a_build_with_it(void **state) {
+    (void)state;
+    sl_run run;
+    sl_status status = read_run(BASE "network: {rails: [eth0, \"ucx:eth0\"]}\n", &run);
+#ifdef SL_UCX
+    assert_ok(status);
+    assert_string_equal(run.network.rail[1], "ucx:eth0");
+    sl_run_free(&run);
+#else
+    assert_fails(status, SL_EINVAL,
+                 "run.yaml:6: 'rails' names ucx:eth0, but this slackline was built without UCX");
+#endif
+}
+
 static void rails_and_shared_wires_arrive(void **state) {
     (void)state;
     sl_run run;
@@ -163,6 +177,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {BASE "network: {rails: []}\n", "run.yaml:6: 'rails' must be a list of interfaces"},
         {BASE "network: {rails: [eth0, eth1, eth0]}\n", "run.yaml:6: 'rails' names eth0 twice"},
         {BASE "network: {rails: [a, b, c, d, e, f, g, h, i]}\n", "has 9 rails; at most 8"},
+        {BASE "network: {rails: [\"ucx:\"]}\n", "run.yaml:6: 'rails' holds 'ucx:' without an interface"},
         {BASE "network: {beat_ms: 150}\n", "'network' must be at least twice beat_ms"},
         {BASE "network: {beat_ms: 150, silence_ms: 299}\n", "'silence_ms' must be at least twice beat_ms"},
         {BASE "shared: [{name: wan, links: [[0, 4]]}]\n", "run.yaml:6: 'links' must hold ranks from 0 to 3"},
@@ -261,6 +276,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_and_defaults_arrive),
         cmocka_unit_test(rails_and_shared_wires_arrive),
+        cmocka_unit_test(a_rail_over_ucx_needs_a_build_with_it),
         cmocka_unit_test(a_placement_comes_from_the_schedule_or_the_file),
         cmocka_unit_test(stages_of_a_rank_have_their_own_pace_memory_and_links),
         cmocka_unit_test(every_mistake_is_named_with_its_place),

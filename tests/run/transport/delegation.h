@@ -38,7 +38,8 @@ typedef struct trial {
     size_t largest;
     int kills; /* by each rank, of its own delegates */
     int swaps; /* between the paths */
-    int hosts; /* every rank counts as another host: two TCP rails on the loopback interface */
+    int hosts; /* 1: every rank counts as another host, with two TCP rails on the loopback interface; 2: the
+                * first of them over UCX */
 } trial;
 
 /* What the teardown ends and removes when a test failed. */
@@ -99,7 +100,8 @@ static inline sl_transport_config config_of(const trial *w, int rank, const sl_t
 
 /* Collective. */
 static inline sl_transport *open_transport(const trial *w, int rank, const sl_transport_starter *starter) {
-    static const char *const rails[] = {"127.0.0.1", "127.0.0.2"};
+    static const char *const rails[] = {"127.0.0.1", "127.0.0.2"}, *const ucx[] = {"ucx:127.0.0.1",
+                                                                                   "127.0.0.2"};
     sl_transport_config config = config_of(w, rank, starter);
     sl_transport *t;
     int socket = -1;
@@ -109,7 +111,7 @@ static inline sl_transport *open_transport(const trial *w, int rank, const sl_tr
         snprintf(own->host, sizeof own->host, "host-%d", rank);
         meet(w, 10);
         config.addresses = w->met->address;
-        config.rails = rails;
+        config.rails = w->hosts == 2 ? ucx : rails;
         config.rail_count = 2;
     }
     MUST(sl_transport_open(&config, socket, 20 * SL_SECOND, &t) == SL_OK);

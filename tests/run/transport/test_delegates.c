@@ -28,6 +28,19 @@ static void between_hosts_they_take_two_rails(void **state) {
     swap_paths(1);
 }
 
+static void skip_without_ucx(void) {
+#ifndef SL_UCX
+    printf("skipped: built without UCX\n");
+    skip();
+#endif
+}
+
+static void one_of_them_may_go_over_ucx(void **state) {
+    (void)state;
+    skip_without_ucx();
+    swap_paths(2);
+}
+
 static void killed_delegates_lose_and_double_nothing(void **state) {
     (void)state;
     messages_survive_kills(0, 2, 2, 40, 8, 400000, 20);
@@ -36,6 +49,12 @@ static void killed_delegates_lose_and_double_nothing(void **state) {
 static void nor_do_they_between_hosts(void **state) {
     (void)state;
     messages_survive_kills(1, 2, 2, 40, 8, 400000, 20);
+}
+
+static void nor_do_they_over_ucx(void **state) {
+    (void)state;
+    skip_without_ucx();
+    messages_survive_kills(2, 2, 2, 40, 8, 400000, 20);
 }
 
 /* ---- a trainer that is killed ---- */
@@ -275,6 +294,8 @@ int main(void) {
         cmocka_unit_test_teardown(an_abort_ends_waits_on_delegates, clear_up),
         cmocka_unit_test_teardown(every_byte_is_right_on_both_paths_with_swaps, clear_up),
         cmocka_unit_test_teardown(between_hosts_they_take_two_rails, clear_up),
+        cmocka_unit_test_teardown(one_of_them_may_go_over_ucx, clear_up),
+        cmocka_unit_test_teardown(nor_do_they_over_ucx, clear_up),
         cmocka_unit_test_teardown(nor_do_they_between_hosts, clear_up),
         cmocka_unit_test_teardown(killed_delegates_lose_and_double_nothing, clear_up),
         cmocka_unit_test_teardown(a_killed_trainer_takes_its_delegates_and_sockets_along, clear_up),
