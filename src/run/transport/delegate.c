@@ -216,7 +216,8 @@ static sl_status live(life *l) {
     SL_TRY(watch_parent(l));
     if (l->orphan)
         return SL_OK;
-    sl_scheduling_obtain((sl_transport_class)l->order.scheduling);
+    sl_scheduling_obtain(
+        sl_scheduling_for((sl_transport_class)l->order.scheduling, l->order.rail, l->order.rails));
     mark_up(l, 0, ~0u);
     SL_TRY(open_courier(l));
     return sl_loop_run(l->loop);

@@ -51,6 +51,7 @@ struct sl_network {
     _Atomic uint32_t changed; /* futex word of who waits in open; moved after a rail came up */
     _Atomic int opened;       /* all peers were connected: what happens now is news */
     sl_news news;
+    sl_transport_class scheduling;
     pthread_t thread;
     int running;
     sem_t started;
@@ -208,7 +209,7 @@ static sl_status on_ring(void *context, int file) {
 
 static void *carry(void *object) {
     sl_network *n = object;
-    n->obtained = sl_scheduling_obtain(n->t->scheduling);
+    n->obtained = sl_scheduling_obtain(n->scheduling);
     sem_post(&n->started);
     if (sl_loop_run(n->loop) != SL_OK)
         for (int i = 0; i < n->count; i++)
@@ -316,6 +317,8 @@ static sl_status open_courier(sl_crossing *x, int direction, const sl_transport_
     config.rails = rails_of(&c->addresses[peer]) < own ? rails_of(&c->addresses[peer]) : own;
     for (int r = 0; r < config.rails; r++)
         SL_TRY(describe_rail(c, peer, r, &config.rail[r]));
+    sl_network *n = x->network;
+    n->scheduling = sl_scheduling_for(n->scheduling, config.rail, config.rails);
     return sl_courier_open(x->network->loop, &config, &x->courier[direction]);
 }
 
@@ -414,6 +417,7 @@ sl_status sl_network_open(sl_transport *t, const sl_transport_config *c, int *li
     SL_TRY(sl_alloc(&t->network, 1, sizeof *t->network));
     sl_network *n = t->network;
     n->t = t;
+    n->scheduling = t->scheduling;
     n->event = -1;
     sem_init(&n->started, 0, 0);
     for (int i = 0; i < SL_TRANSPORT_RAILS; i++) {

@@ -40,6 +40,13 @@ static int obtain_slice(void) {
     return syscall(SYS_sched_getattr, 0, &back, sizeof back, 0) == 0 && back.runtime == SLICE_NS;
 }
 
+sl_transport_class sl_scheduling_for(sl_transport_class wanted, const sl_rail_address *rail, int rails) {
+    for (int i = 0; i < rails; i++)
+        if (rail[i].kind == SL_RAIL_UCX && wanted < SL_CLASS_SLICE)
+            return SL_CLASS_SLICE;
+    return wanted;
+}
+
 const char *sl_scheduling_obtain(sl_transport_class wanted) {
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     if (wanted <= SL_CLASS_FIFO && obtain_fifo())
