@@ -14,7 +14,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define LEAVING SL_SECOND /* for the second goodbye */
+#define LEAVING SL_SECOND /* for the second goodbye, and for our own */
+#define LOOK_AGAIN (10 * SL_MS)
 #define REFUSAL SL_SECOND /* nobody listens for so long: the peer's process is gone */
 
 enum { OUT, IN };
@@ -30,7 +31,9 @@ struct sl_crossing {
     uint64_t harvested;    /* messages of OUT whose record was told */
     sl_courier *courier[2];
     int said_goodbye[2], leaving; /* a timer; 0: none */
-    _Atomic uint32_t up[2];       /* rails; network thread: before `news` is rung */
+    /* Network thread: a rail has been up, before `changed` is rung. It may be down again by now: that is no
+     * reason to wait, it will be up again. */
+    _Atomic int was_up[2];
 };
 
 /* What a courier's callbacks are about. */
@@ -52,6 +55,7 @@ struct sl_network {
     _Atomic int opened;       /* all peers were connected: what happens now is news */
     sl_news news;
     sl_transport_class scheduling;
+    sl_time leave_until; /* 0: not closing */
     pthread_t thread;
     int running;
     sem_t started;
@@ -74,6 +78,8 @@ int sl_network_strangers(const sl_network *n) {
 }
 
 /* ---- network thread */
+
+static sl_status leave(sl_network *n);
 
 static void lose(sl_crossing *x, const char *reason) {
     if (atomic_load(&x->peer->lost))
@@ -134,12 +140,10 @@ static void on_news(void *object, sl_courier_news what, int rail, const char *te
     if (what == SL_NEWS_LOST)
         lose(x, text);
     if (what == SL_NEWS_RAIL_UP) {
-        atomic_fetch_add(&x->up[e->direction], 1);
+        atomic_store(&x->was_up[e->direction], 1);
         atomic_fetch_add(&x->network->changed, 1);
         sl_clock_wake(sl_clock_real(), &x->network->changed);
     }
-    if (what == SL_NEWS_RAIL_DOWN)
-        atomic_fetch_sub(&x->up[e->direction], 1);
     if (what == SL_NEWS_GOODBYE)
         take_leave(x, e->direction);
 }
@@ -193,15 +197,36 @@ static void serve(sl_crossing *x) {
         }
 }
 
+/* A peer that is cut off just now has not heard yet which of its messages have arrived: it gets a moment to
+ * come back, or it would believe them lost. */
+static int is_cut_off(const sl_network *n) {
+    for (int i = 0; i < n->count; i++)
+        if (!atomic_load(&n->crossing[i].peer->lost) && sl_courier_rails_up(n->crossing[i].courier[IN]) == 0)
+            return 1;
+    return 0;
+}
+
+static sl_status leave_later(void *context) {
+    return leave(context);
+}
+
+static sl_status leave(sl_network *n) {
+    sl_time now = sl_clock_now(sl_clock_real());
+    if (n->leave_until == 0)
+        n->leave_until = now + LEAVING;
+    if (is_cut_off(n) && now < n->leave_until)
+        return sl_loop_at(n->loop, now + LOOK_AGAIN, leave_later, n, NULL);
+    sl_loop_stop(n->loop);
+    return SL_OK;
+}
+
 static sl_status on_ring(void *context, int file) {
     sl_network *n = context;
     uint64_t rings;
     ssize_t ignored = read(file, &rings, sizeof rings);
     (void)ignored;
-    if (atomic_load(&n->t->closing)) {
-        sl_loop_stop(n->loop);
-        return SL_OK;
-    }
+    if (atomic_load(&n->t->closing))
+        return leave(n);
     for (int i = 0; i < n->count; i++)
         serve(&n->crossing[i]);
     return SL_OK;
@@ -370,7 +395,7 @@ static void end_thread(sl_network *n) {
 
 static const sl_crossing *missing(const sl_network *n) {
     for (int i = 0; i < n->count; i++)
-        if (!atomic_load(&n->crossing[i].up[OUT]) || !atomic_load(&n->crossing[i].up[IN]))
+        if (!atomic_load(&n->crossing[i].was_up[OUT]) || !atomic_load(&n->crossing[i].was_up[IN]))
             return &n->crossing[i];
     return NULL;
 }
@@ -393,7 +418,8 @@ static sl_status await_peers(sl_network *n, sl_time deadline) {
     end_thread(n); /* then the couriers can be asked why */
     return sl_error(SL_EPEER, "link %d -> %d: rank %d did not connect in time: %s%s", n->t->rank,
                     x->peer->rank, x->peer->rank,
-                    atomic_load(&x->up[OUT]) ? "it does not reach us" : sl_courier_reason(x->courier[OUT]),
+                    atomic_load(&x->was_up[OUT]) ? "it does not reach us"
+                                                 : sl_courier_reason(x->courier[OUT]),
                     sl_network_strangers(n) ? " (connections of strangers were dropped)" : "");
 }
 
