@@ -3,8 +3,7 @@
  *
  *   bench_ucx [MESSAGES]        default 256, which is 2 GiB */
 #include "base/clock.h"
-#include "run/transport/courier.h"
-#include "run/transport/rail_line.h"
+#include "run/rail/courier.h"
 
 #include <signal.h>
 #include <stdio.h>
