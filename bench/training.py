@@ -5,7 +5,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 
 from command import NoPlan
@@ -56,18 +55,6 @@ class Slackline:
 
     def __exit__(self, *_):
         shutil.rmtree(self.folder)
-
-    def has_delegates(self):
-        """Whether `transport: delegated` means processes of their own here; says so when not."""
-        if os.path.exists(os.path.join(self.build, "slackline-delegate")):
-            try:
-                self.train(pipeline(2, 2, 2.0), schedule="1f1b", iterations=1, transport="delegated")
-                return True
-            except Unavailable as error:
-                print(f"delegates cannot be used: {error}", file=sys.stderr)
-                return False
-        print("this build has no slackline-delegate: what should be delegated runs on the direct path", file=sys.stderr)
-        return False
 
     def call(self, *words):
         done = subprocess.run([self.command, *map(str, words)], capture_output=True, text=True)

@@ -3,8 +3,7 @@
 measured and predicted, beside what Adaptra's paper measured (figures 1, 14, 15, 17).
 
 Usage: bench/blocking/run.py [BUILD_DIR] [--iterations N] [--write FILE]
-Goals: measured over predicted within 3 %; adapted and delegated at most ideal + 30 ms + 2 % at 30 ms. Where this build has
-no delegates (`transport: delegated`), the ranks' own communication threads carry the messages, and the page says so. About 12 minutes."""
+Goals: measured over predicted within 3 %; adapted and delegated at most ideal + 30 ms + 2 % at 30 ms. About 12 minutes."""
 import argparse
 import os
 import sys
@@ -33,7 +32,6 @@ def percent(x):
 class Bench:
     def __init__(self, slackline):
         self.slackline, self.healthy, self.rows, self.ratios = slackline, {}, {}, []
-        self.delegated = slackline.has_delegates()
 
     def predicted(self, system, ranks, microbatches, links):
         """(ms, dependency ms, blocking ms) of the order that runs: the static one on the slow links, or a new plan."""
@@ -45,8 +43,7 @@ class Bench:
 
     def measured(self, system, ranks, microbatches, links):
         schedule, regime, transport, adapts = SYSTEMS[system]
-        transport = transport if self.delegated else "direct"
-        keys = {} if transport == "direct" else {"transport": transport}
+        keys = {"transport": transport}
         if adapts and links:
             keys |= {"adapt": True, "adaptation": {"hold": HOLD, "dwell": 1}}
         first = 4 if adapts and links else 0
@@ -146,10 +143,8 @@ with Slackline(arguments.build) as slackline:
     parts = [figure_14(bench), figure_15(bench), figure_1(bench), figure_17(bench)]
     ratios = sorted(bench.ratios, key=lambda r: abs(r[0] - 1))
     worst = ratios[-1]
-    path = ("delegates are processes of their own" if bench.delegated else
-            "**This build has no delegates: rows that say delegated are its direct path, which does not hold a rank either**")
     finish(arguments.write, "A slow link that does not block", f"""\
-`bench/blocking/run.py --iterations {arguments.iterations}`, {machine()}; {path}. Measured: median iteration of
+`bench/blocking/run.py --iterations {arguments.iterations}`, {machine()}. Measured: median iteration of
 `slackline train`; predicted: `slackline simulate` of the same order on the same links before the run, so nothing measured goes into it. Over
 {len(ratios)} runs the ratio is {min(r[0] for r in ratios):.4f} to {max(r[0] for r in ratios):.4f} (goal: within 3 %; the farthest: {worst[1]}).
 

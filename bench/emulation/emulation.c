@@ -13,10 +13,8 @@
  * sl_transport_wait: waking the waiting thread counts as an error of the emulation. */
 #include "base/clock.h"
 #include "base/file.h"
-#include "run/transport/transport.h"
-#ifdef SL_BENCH_DELEGATES
 #include "delegated.h"
-#endif
+#include "run/transport/transport.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,9 +52,7 @@ static const path paths[] = {
 enum { PATHS = sizeof paths / sizeof *paths };
 
 typedef struct shared {
-#ifdef SL_BENCH_DELEGATES
     bench_meeting meeting;
-#endif
     sl_transport_address address[2];
     _Atomic uint32_t listening;
     uint32_t rounds;
@@ -93,18 +89,14 @@ static sl_transport *open_rank(shared *s, int rank, const path *way) {
                                   .key = {1},
                                   .message_bytes = LARGEST,
                                   .slots = TRAIN};
-#ifdef SL_BENCH_DELEGATES
     static const char *const rail[] = {"127.0.0.1"};
     sl_transport_starter starter = sl_launch_delegate_starter(bench_delegates(directory));
     config.starter = &starter;
     config.rails = rail;
     config.rail_count = 1;
-#endif
     must(sl_transport_open(&config, socket, PATIENCE, &t));
-#ifdef SL_BENCH_DELEGATES
     if (way->delegated)
         must(bench_use_delegates(t, rank, 1, &s->meeting));
-#endif
     return t;
 }
 
@@ -218,12 +210,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: bench_emulation shared|tcp|shared-delegated|tcp-delegated [ROUNDS]\n");
         return 2;
     }
-#ifndef SL_BENCH_DELEGATES
-    if (way->delegated) {
-        fprintf(stderr, "bench_emulation: this build has no delegates\n");
-        return 77;
-    }
-#endif
     snprintf(directory, sizeof directory, "/dev/shm/slackline-bench.XXXXXX");
     size_t size = sizeof(shared) + SETTINGS * (size_t)rounds * sizeof(sl_time);
     shared *s = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

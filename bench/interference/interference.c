@@ -14,11 +14,9 @@
  */
 #include "base/clock.h"
 #include "base/file.h"
+#include "delegated.h"
 #include "run/model/model.h"
 #include "run/transport/transport.h"
-#ifdef SL_BENCH_DELEGATES
-#include "delegated.h"
-#endif
 
 #include <sched.h>
 #include <stdio.h>
@@ -35,9 +33,7 @@
 typedef struct shared {
     sl_transport_address address[2];
     _Atomic uint32_t listening, stop, last; /* stop: message number `last` is the last, once it is 1 */
-#ifdef SL_BENCH_DELEGATES
     bench_meeting meeting;
-#endif
 } shared;
 
 typedef struct rank0 {
@@ -97,20 +93,14 @@ static sl_transport *open_rank(shared *s, int rank, int delegated) {
                                   .key = {1},
                                   .message_bytes = MESSAGE,
                                   .slots = SLOTS};
-#ifdef SL_BENCH_DELEGATES
     static const char *const rail[] = {"127.0.0.1"};
     sl_transport_starter starter = sl_launch_delegate_starter(bench_delegates(directory));
     config.starter = &starter;
     config.rails = rail;
     config.rail_count = 1;
-#endif
     must(sl_transport_open(&config, socket, PATIENCE, &t));
-#ifdef SL_BENCH_DELEGATES
     if (delegated)
         must(bench_use_delegates(t, rank, 1, &s->meeting));
-#else
-    (void)delegated;
-#endif
     return t;
 }
 
@@ -262,12 +252,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "bench_interference: one core alone cannot show who disturbs whom\n");
         return 77;
     }
-#ifndef SL_BENCH_DELEGATES
-    if (carrier == 2) {
-        fprintf(stderr, "bench_interference: this build has no delegates\n");
-        return 77;
-    }
-#endif
     snprintf(directory, sizeof directory, "/dev/shm/slackline-bench.XXXXXX");
     shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!mkdtemp(directory) || s == MAP_FAILED) {

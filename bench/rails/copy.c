@@ -11,10 +11,8 @@
  * ns). */
 #include "base/clock.h"
 #include "base/memory.h"
-#ifdef SL_BENCH_DELEGATES
 #include "run/rail/courier.h"
 #include <sys/eventfd.h>
-#endif
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -139,7 +137,6 @@ static void tcp(const job *j, int receives) {
 
 /* ---- couriers ---- */
 
-#ifdef SL_BENCH_DELEGATES
 typedef struct side {
     const job *job;
     int sends, doorbell;
@@ -274,13 +271,6 @@ static void courier(const job *j, int receives) {
     sl_loop_close(s.loop);
     free(memory);
 }
-#else
-static void courier(const job *j, int receives) {
-    (void)j, (void)receives;
-    fprintf(stderr, "bench_copy: this build has no couriers\n");
-    exit(77);
-}
-#endif
 
 int main(int argc, char **argv) {
     int couriers = argc > 2 && strcmp(argv[1], "courier") == 0;

@@ -3,6 +3,7 @@ more): every loss and the final weights must be those of the undisturbed run, an
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from lab import Lab, permitted, skip
 
 RANKS = (2, 2)  # on each host
 ITERATIONS = 150
+QUIET_S = 15    # no fault lasts so long, so without an iteration for so long something hangs
 OUTAGE_S = 30   # configured; every outage thrown here is shorter
 
 
@@ -22,11 +24,11 @@ def run_file(source, iterations=ITERATIONS, pace=True, rails=2, **keys):
     run = {"model": {"kind": "gpt2", "layers": 4, "width": 64, "heads": 4, "context": 64},
            "data": {"files": [os.path.join(source, "docs", "*.md"), os.path.join(source, "src", "plan", "*", "*.c")], "seed": 3},
            "parallel": {"pipeline": sum(RANKS)}, "batch": {"microbatches": 6, "size": 2}, "iterations": iterations,
-           "optimizer": {"kind": "adamw", "lr": 1e-3}, "schedule": "adaptra", "adapt": False, **keys}
+           "optimizer": {"kind": "adamw", "lr": 1e-3}, "schedule": "adaptra", "adapt": False}
     if pace:
         run |= {"device": {"kind": "cpu", "pace_ms": {"F": 4, "I": 4, "W": 4}}, "transport": "delegated",
                 "network": {"rails": [f"rail{rail}" for rail in range(rails)], "outage_s": OUTAGE_S}}
-    return run
+    return run | keys
 
 
 def write(path, run):
@@ -138,6 +140,29 @@ KINDS = {"delegate killed": (kill_delegate, 4), "rail down": (rail_down, 4), "fl
          "delegate killed, rail down": (kill_while_down, 2)}
 
 
+def ticks(process):
+    """Hundredths of a second that a process has run."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            words = file.read().rsplit(")", 1)[1].split()
+        return (int(words[11]) + int(words[12])) * 100 // os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return 0
+
+
+def memory_of(lab):
+    """Names below /dev/shm that processes of the laboratory use; others' runs on this machine are not ours."""
+    found = set()
+    for process in lab.processes():
+        for name, pattern in (("maps", r"/dev/shm/[^/\s]+"), ("environ", r"/dev/shm/[^/\0]+")):
+            try:
+                with open(f"/proc/{process}/{name}") as file:
+                    found |= set(re.findall(pattern, file.read()))
+            except OSError:
+                pass
+    return found
+
+
 class Watch(threading.Thread):
     """Notes when each iteration ends, from the lines of metrics.jsonl as they come."""
 
@@ -214,19 +239,59 @@ class Faulted:
             self.thrown.append((kind, what, begin, end, watch))
             print(f"  {len(self.thrown):3d}  {kind}: {what}", flush=True)
 
-    def round(self, lab, most, kinds=None):
-        """One training run with faults until it ends (or `most` have been thrown)."""
-        before = set(os.listdir("/dev/shm"))
-        process, watch = self.begin(lab, "storm")
+    def finish(self, lab, process, watch):
+        """Waits for the end; so long without an iteration and without a fault is a hang, and we say what stands."""
+        while process.poll() is None:
+            quiet = time.monotonic() - watch.ends[-1]
+            if quiet > 2 * QUIET_S:
+                print(self.standing(lab, watch), flush=True)
+                raise AssertionError(f"no iteration for {quiet:.0f} s after {self.thrown[-1][:2]}: {self.said()}")
+            time.sleep(0.05)
+
+    def standing(self, lab, watch):
+        """What a run that hangs looks like from outside."""
+        text = [f"iteration {len(watch.ends)}; faults so far {len(self.thrown)}"]
+        for host in (0, 1):
+            for words in (["ip", "-brief", "link"], ["ip", "neighbour"], ["ip", "route"], ["ss", "-tnpoi"]):
+                done = lab.run(host, words, capture_output=True, text=True)
+                text.append(f"host {host}: {' '.join(words)}\n{done.stdout}{done.stderr}")
+        before = {process: ticks(process) for process in lab.processes()}
+        time.sleep(1)
+        for process, then in before.items():
+            facts = []
+            for name in ("cmdline", "wchan", "syscall"):
+                try:
+                    with open(f"/proc/{process}/{name}") as file:
+                        facts.append(file.read().replace("\0", " ").strip()[-120:])
+                except OSError:
+                    facts.append("?")
+            text.append(f"{process}: {ticks(process) - then} % of a core | {' | '.join(facts)}")
         try:
-            if not delegates(lab):
-                skip("this build's trainer starts no delegates")
+            with open(os.path.join(self.path("storm"), "events.jsonl")) as file:
+                text += file.read().splitlines()[-40:]
+        except OSError:
+            pass
+        return "\n".join(text)
+
+    def round(self, lab, most, kinds=None, transport="delegated"):
+        """One training run with faults until it ends or `most` have been thrown: first those of `kinds`, then any."""
+        process, watch = self.begin(lab, "storm", transport=transport)
+        memory = memory_of(lab)
+        try:
+            assert memory, "nothing of the run is found below /dev/shm"
+            assert bool(delegates(lab)) == (transport == "delegated"), f"{transport}, but delegates {delegates(lab)}"
             names, weights = zip(*((name, weight) for name, (_, weight) in KINDS.items()))
             queue = list(kinds or [])
             while process.poll() is None and len(self.thrown) < most:
                 kind = queue.pop(0) if queue else self.draw.choices(names, weights)[0]
                 self.throw(lab, kind, process, watch)
-            process.wait(timeout=200)
+                if time.monotonic() - watch.ends[-1] > QUIET_S:  # no fault lasts so long: it must not be hidden by others
+                    lab.restore()
+                    time.sleep(5)
+                    if time.monotonic() - watch.ends[-1] > QUIET_S:
+                        print(self.standing(lab, watch), flush=True)
+                        assert process.poll() is not None, f"no iteration for {QUIET_S + 5} s, all rails up: {self.said()}"
+            self.finish(lab, process, watch)
         finally:
             watch.over = True
             if process.poll() is None:
@@ -237,10 +302,11 @@ class Faulted:
         assert outcome == self.reference, outcome.difference(self.reference)
         lab.restore()
         until = time.monotonic() + 10
-        while (lab.processes() or set(os.listdir("/dev/shm")) - before) and time.monotonic() < until:
+        left = lambda: [path for path in memory if os.path.exists(path)]
+        while (lab.processes() or left()) and time.monotonic() < until:
             time.sleep(0.05)
         assert not lab.processes(), f"processes stay: {lab.processes()}"
-        assert not set(os.listdir("/dev/shm")) - before, f"/dev/shm keeps {set(os.listdir('/dev/shm')) - before}"
+        assert not left(), f"memory stays: {left()}"
         return outcome
 
 

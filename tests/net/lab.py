@@ -137,8 +137,7 @@ class Lab:
         ranks. MPI starts over the management pair, sends its messages over `interfaces` and keeps its files in `folder`."""
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         # PMIx connects every rank to mpirun; it would listen on the loopback interface of host 0 alone
-        pmix = [f"PMIX_MCA_ptl_{part}_{key}={value}" for part in ("base", "tcp")
-                for key, value in (("if_include", MANAGEMENT), ("remote_connections", 1))]
+        pmix = [f"PMIX_MCA_ptl_base_{key}={value}" for key, value in (("if_include", MANAGEMENT), ("remote_connections", 1))]
         words = [*self.inside(0), "env", *pmix, "mpirun", *root, "--oversubscribe", "--bind-to", "none"]
         for key, value in [("mpi_yield_when_idle", 1), ("plm", "isolated"), ("ras", "^slurm,tm"), ("pml", "ob1"),
                            ("btl", "self,tcp"), ("btl_tcp_if_include", interfaces), ("oob_tcp_if_include", MANAGEMENT),

@@ -1,3 +1,4 @@
+# labels: slow net
 """At least a hundred randomised faults during training over two rails (delegates killed, rails down, flapping, deaf in one
 direction, all down for up to 5 s): bit-identical to the undisturbed run, nothing left behind.
 
