@@ -31,7 +31,7 @@ typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED } sl_regime;
 typedef struct sl_link {
     sl_time latency;  /* what plans count on: with jitter, the percentile of the delays */
     sl_time transfer; /* occupies the link for this long */
-    int lanes;        /* measured: messages that were seen on it at once, see sl_profile; else 0 */
+    int lanes;        /* measured: messages seen on it at once, when more than one (sl_profile) */
     sl_time jitter;   /* mean of the exponential delay that comes on top of the least latency */
 } sl_link;
 

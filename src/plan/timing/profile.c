@@ -152,7 +152,7 @@ static sl_status count_lanes(const sl_timeline *measured, sl_problem *problem) {
     int ranks = problem->ranks;
     SL_TRY(sl_alloc(&links, (size_t)ranks * (size_t)ranks, sizeof *links));
     for (int key = 0; key < ranks * ranks; key++)
-        problem->link[key].lanes = 1;
+        problem->link[key].lanes = 0;
     for (int i = 0; i < measured->transfers; i++) {
         const sl_transfer *t = &measured->transfer[i];
         sl_link *link = &problem->link[t->from * ranks + t->to];
@@ -165,7 +165,8 @@ static sl_status count_lanes(const sl_timeline *measured, sl_problem *problem) {
         l->from[first] = t->start;
         l->until[first] = t->end;
         busy = busy < LANES_MOST ? busy : LANES_MOST;
-        link->lanes = busy > link->lanes ? busy : link->lanes;
+        if (busy > 1 && busy > link->lanes)
+            link->lanes = busy;
     }
     sl_free(links);
     return SL_OK;
@@ -175,6 +176,8 @@ static sl_status count_lanes(const sl_timeline *measured, sl_problem *problem) {
  * the other, each for T / n, and adds what is missing to its latency: it takes as many in a row, and one of
  * them arrives when it did. */
 static void fold_lanes(sl_link *link) {
+    if (link->lanes < 2)
+        return;
     sl_time share = link->transfer / link->lanes;
     link->latency += link->transfer - share;
     link->transfer = share;

@@ -11,7 +11,7 @@
  * of each stage's pairs. Its links become the medians per direction: latency of arrive - end, transfer of end
  * - start; the time of a stage's moves to host memory and back becomes their median. A link
  * that carried n messages at once (delegates with a flow each) is told as one that carries one at a time, n
- * times as fast, with what is missing added to its latency, and its lanes are n. SL_ENOMEM. */
+ * times as fast, with what is missing added to its latency, and its lanes are n (else 0). SL_ENOMEM. */
 sl_status sl_profile(const sl_timeline *measured, sl_problem *problem);
 
 #endif

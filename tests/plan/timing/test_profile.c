@@ -100,7 +100,7 @@ static void messages_side_by_side_make_a_faster_link(void **unused) {
     assert_int_equal(p.link[0 * 2 + 1].lanes, 3);
     assert_int_equal(p.link[0 * 2 + 1].transfer, 10 * SL_MS);
     assert_int_equal(p.link[0 * 2 + 1].latency, 25 * SL_MS);
-    assert_int_equal(p.link[1 * 2 + 0].lanes, 1);
+    assert_int_equal(p.link[1 * 2 + 0].lanes, 0);
     assert_int_equal(p.link[1 * 2 + 0].transfer, 30 * SL_MS);
     assert_int_equal(p.link[1 * 2 + 0].latency, 5 * SL_MS);
     sl_problem_free(&p);

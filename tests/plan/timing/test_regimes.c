@@ -318,8 +318,8 @@ static void medians_stand_against_one_late_op_and_kinds_that_did_not_run_keep_th
     t.transfer[1] = (sl_transfer){.from = 0, .to = 1, .start = 20, .end = 25, .arrive = 29};
     t.transfer[2] = (sl_transfer){.from = 0, .to = 1, .start = 30, .end = 93, .arrive = 95};
     for (int i = 3; i < 6; i++)
-        t.transfer[i] =
-            (sl_transfer){.from = 1, .to = 0, .start = 100, .end = 103, .arrive = i < 5 ? 101 : 150};
+        t.transfer[i] = (sl_transfer){
+            .from = 1, .to = 0, .start = 100 * i, .end = 100 * i + 3, .arrive = 100 * i + (i < 5 ? 1 : 50)};
     assert_ok(sl_profile(&t, &p));
     assert_int_equal(p.time[SL_F][0], 52);
     assert_int_equal(p.time[SL_I][0], 61);
