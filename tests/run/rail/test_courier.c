@@ -246,6 +246,30 @@ static void when_nobody_listens_any_more_the_sender_need_not_wait_for_the_outage
     finish(&v);
 }
 
+static sl_status be_away_then_listen(conveyance *v) {
+    if (v->courier[1])
+        return SL_OK;
+    sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 2500 * SL_MS);
+    open_courier(v, 1);
+    return SL_OK;
+}
+
+/* A machine that is held up for longer than the limit: when it wakes, rails are tried before they are missed.
+ */
+static void time_in_which_nothing_could_be_tried_is_no_outage(void **state) {
+    (void)state;
+    conveyance v;
+    begin(&v, 5, 2, 1000);
+    v.step = be_away_then_listen;
+    v.config[0].outage = v.config[1].outage = 1500 * SL_MS;
+    add_rail(&v, "127.0.0.1");
+    open_courier(&v, 0);
+    carry(&v);
+    must_have_carried_all(&v);
+    assert_int_equal(v.heard[0].count[SL_NEWS_LOST], 0);
+    finish(&v);
+}
+
 static void a_courier_that_is_closed_says_goodbye(void **state) {
     (void)state;
     conveyance v;
@@ -437,6 +461,7 @@ int main(void) {
         cmocka_unit_test(an_outage_beyond_the_limit_ends_the_conduit_with_its_reason),
         cmocka_unit_test(a_receiver_that_nobody_connects_to_is_lost_too),
         cmocka_unit_test(when_nobody_listens_any_more_the_sender_need_not_wait_for_the_outage),
+        cmocka_unit_test(time_in_which_nothing_could_be_tried_is_no_outage),
         cmocka_unit_test(a_courier_that_is_closed_says_goodbye),
         cmocka_unit_test(strangers_do_not_disturb_a_transfer_and_are_told),
         cmocka_unit_test(who_is_silent_at_the_door_has_two_seconds),
