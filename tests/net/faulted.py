@@ -181,10 +181,12 @@ class Watch(threading.Thread):
             count = now
             time.sleep(0.01)
 
-    def longest(self, begin, end):
-        """The longest time between two ends of iterations that touches [begin, end]."""
+    def longest(self, begin, end, others):
+        """The longest time between two ends of iterations that touches [begin, end] and no other fault."""
         ends = list(self.ends)
-        return max((b - a for a, b in zip(ends, ends[1:]) if b >= begin and a <= end), default=0)
+        touches = lambda a, b, fault: b >= fault[0] and a <= fault[1]
+        return max((b - a for a, b in zip(ends, ends[1:]) if touches(a, b, (begin, end))
+                    and not any(touches(a, b, other) for other in others)), default=None)
 
 
 class Faulted:
@@ -334,13 +336,19 @@ def summary(thrown, reference, outcomes):
     calm = statistics.median(time for outcome in outcomes for time in outcome.times)
     rows = []
     for kind in KINDS:
-        # what one iteration took longer than usual, less the time for which no rail could carry anything
-        found = [(1e3 * watch.longest(begin, end + 1) - calm, end - begin) for name, _, begin, end, watch in thrown if name == kind]
+        # what one iteration took longer than usual; iterations that met two faults belong to neither
+        found = []
+        for one in thrown:
+            name, _, begin, end, watch = one
+            others = [(other[2], other[3]) for other in thrown if other is not one and other[4] is watch]
+            longest = watch.longest(begin, end, others)
+            if name == kind and longest is not None:
+                found.append((1e3 * longest - calm, end - begin))
         if not found:
             continue
         stalls = sorted(max(0, stall) for stall, _ in found)
         lasted = sorted(lasting for _, lasting in found)
-        rows.append((kind, len(found), f"{statistics.median(lasted):.2f}", f"{lasted[-1]:.2f}", f"{statistics.median(stalls):.0f}",
+        rows.append((kind, sum(one[0] == kind for one in thrown), f"{statistics.median(lasted):.2f}", f"{lasted[-1]:.2f}", f"{statistics.median(stalls):.0f}",
                      f"{stalls[-1]:.0f}"))
     return (f"{len(thrown)} faults in {len(outcomes)} runs of {ITERATIONS} iterations, 4 ranks on two hosts, two rails, an iteration "
             f"of {calm:.0f} ms at the median. After each run every loss and the final weights were those of the undisturbed one "
