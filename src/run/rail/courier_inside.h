@@ -19,7 +19,9 @@
 
 #define SL_STREAM_IN 16384u                      /* bytes read ahead of their use */
 #define SL_STREAM_CONTROL (256u * SL_WIRE_BYTES) /* frames without payload that wait to be written */
-#define SL_ATTEMPTS 4                            /* at once, on one rail */
+#define SL_RESEND_AFTER                                                                                      \
+    (2 * SL_SECOND)   /* TCP loses nothing, so a chunk is sent again for a reason that is rare */
+#define SL_ATTEMPTS 4 /* at once, on one rail */
 
 /* An established connection. */
 typedef struct sl_courier_stream {
@@ -37,6 +39,7 @@ typedef struct sl_courier_stream {
     sl_wire head;
     sl_chunk_verdict verdict;
     char *place; /* where it goes; NULL: it is thrown away */
+    sl_time taken_since;
     size_t got;
     /* writing: control frames, and one chunk */
     uint8_t control[SL_STREAM_CONTROL];

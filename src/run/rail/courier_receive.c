@@ -47,8 +47,9 @@ const char *sl_courier_answer(void *object, const sl_hello *said, sl_hello *own)
     return NULL;
 }
 
-/* A chunk that comes a second time while another rail is still reading it: the sender has given that rail up,
- * and we will soon. Unless it is alive, the second copy is the one that counts. */
+/* A chunk that comes a second time while another rail is still reading it. When that comes sooner than
+ * slowness makes a sender repeat itself, the sender knows that the other rail is down, and we will soon. Else
+ * the other may merely be slow: the second copy counts unless it is alive. */
 static void prefer_the_live_rail(sl_courier *c, int rail) {
     const sl_wire *head = &c->rail[rail].stream.head;
     for (int r = 0; r < c->config.rails; r++) {
@@ -56,7 +57,8 @@ static void prefer_the_live_rail(sl_courier *c, int rail) {
         if (r == rail || other->socket < 0 || !other->in_payload || !other->place ||
             other->head.chunk.message != head->chunk.message || other->head.chunk.index != head->chunk.index)
             continue;
-        if (sl_courier_now() - other->heard > c->config.beat) {
+        sl_time now = sl_courier_now();
+        if (now - other->taken_since < SL_RESEND_AFTER || now - other->heard > c->config.beat) {
             sl_receiver_rail_down(c->receiver, r);
             other->place = NULL; /* what still comes of it is thrown away */
             other->verdict = SL_CHUNK_IGNORE;
@@ -77,6 +79,7 @@ const char *sl_courier_begin_chunk(sl_courier *c, int rail) {
     place->index = s->head.name;
     place->due = s->head.flags & SL_WIRE_DUE ? s->head.due : 0;
     s->place = (char *)sl_queue_payload(c->queue, s->head.chunk.message) + s->head.chunk.offset;
+    s->taken_since = sl_courier_now();
     return NULL;
 }
 

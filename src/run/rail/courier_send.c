@@ -3,7 +3,6 @@
 #include "run/rail/courier_inside.h"
 
 #define RAIL_BYTES ((size_t)4 << 20) /* unacknowledged on one rail: what is sent twice when it dies */
-#define RESEND_AFTER (2 * SL_SECOND) /* TCP loses nothing; a chunk that was ignored is rare */
 
 sl_status sl_courier_send_open(sl_courier *c) {
     uint32_t slots = c->queue->slots;
@@ -13,7 +12,7 @@ sl_status sl_courier_send_open(sl_courier *c) {
                                .chunk_bytes = c->config.chunk_bytes,
                                .rail_bytes =
                                    RAIL_BYTES > c->config.chunk_bytes ? RAIL_BYTES : c->config.chunk_bytes,
-                               .resend_after = RESEND_AFTER,
+                               .resend_after = SL_RESEND_AFTER,
                                .first = c->offered};
     return sl_sender_open(&config, &c->sender);
 }
