@@ -13,7 +13,6 @@
 #define SILENCE (200 * SL_MS)
 #define OUTAGE (30 * SL_SECOND)
 #define LOOK (500 * SL_MS)     /* at the latest, while no rail is up */
-#define ABSENCE SL_SECOND      /* a longer pause was not spent waiting */
 #define BREACHES 10            /* without anything sound in between: it will not get better */
 #define COMING (2 * SL_SECOND) /* for what follows the greeting (UCX) */
 #define AGAIN (100 * SL_MS)    /* a connection that lived shorter is not tried again at once */
@@ -53,7 +52,7 @@ void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...) {
     r->next_attempt = now - r->stream.up_since < AGAIN ? now + AGAIN : now;
     c->last_down = rail;
     if (--c->up == 0)
-        c->down_since = c->looked = now;
+        c->down_since = now;
     snprintf(text, sizeof text, "%s: %s", sl_rail_name(&r->address), r->reason);
     if (r->stream.announced)
         tell(c, SL_NEWS_RAIL_DOWN, rail, text);
@@ -222,16 +221,23 @@ static void give_up(sl_courier *c, const char *why) {
     tell(c, SL_NEWS_LOST, -1, text);
 }
 
-/* Time in which this process did not run is no outage: nothing was tried. While no rail is up a courier looks
- * every LOOK at the latest. */
+static sl_time least(sl_time a, sl_time b) {
+    return a < b ? a : b;
+}
+
+/* Time in which this process did not run (a busy machine) is neither silence of the other end nor an outage:
+ * nobody listened, nothing was tried. The timer that called late tells how long; while no rail is up it is
+ * set every LOOK at the latest. */
 static void forgive_absence(sl_courier *c, sl_time now) {
-    sl_time absence = now - c->looked;
-    c->looked = now;
-    if (c->up > 0 || absence < ABSENCE)
+    sl_time late = now - c->timer_at;
+    if (late <= c->config.beat)
         return;
-    c->down_since += absence;
+    for (int r = 0; r < c->config.rails; r++)
+        c->rail[r].stream.heard = least(now, c->rail[r].stream.heard + late);
+    if (c->up == 0)
+        c->down_since = least(now, c->down_since + late);
     if (c->refused_since)
-        c->refused_since += absence;
+        c->refused_since = least(now, c->refused_since + late);
 }
 
 static void check_outage(sl_courier *c, sl_time now) {
@@ -267,10 +273,6 @@ static void keep_alive(sl_courier *c, int rail, sl_time now) {
         say_beat(c, rail);
 }
 
-static sl_time least(sl_time a, sl_time b) {
-    return a < b ? a : b;
-}
-
 static sl_time next_time(sl_courier *c, sl_time now) {
     sl_time first = c->sender ? sl_courier_send_at(c, now) : c->publish_at;
     if (c->up == 0)
@@ -296,6 +298,7 @@ static sl_status wake(void *context) {
     sl_courier *c = context;
     sl_time now = sl_courier_now();
     c->timer = 0;
+    forgive_absence(c, now);
     for (int r = 0; r < c->config.rails; r++) {
         if (c->rail[r].stream.socket >= 0)
             keep_alive(c, r, now);
@@ -308,8 +311,6 @@ static sl_status wake(void *context) {
         sl_courier_allow(c);
         sl_courier_publish(c, now);
     }
-    now = sl_courier_now();
-    forgive_absence(c, now);
     check_outage(c, now);
     sl_courier_turn(c);
     return SL_OK;
@@ -369,7 +370,7 @@ static void set_defaults(sl_courier *c, const sl_courier_config *config) {
     own->outage = own->outage ? own->outage : OUTAGE;
     c->queue = config->queue;
     c->last_down = -1;
-    c->down_since = c->looked = sl_courier_now();
+    c->down_since = sl_courier_now();
     c->publish_at = SL_TIME_NEVER;
     if (!own->own_clock)
         sl_greeting_boot(c->boot);

@@ -83,7 +83,6 @@ struct sl_courier {
     int up;                /* rails */
     int last_down;         /* the rail whose reason is the latest; -1: none */
     sl_time down_since;    /* while none is up */
-    sl_time looked;        /* when this courier last had the processor, while no rail is up */
     sl_time refused_since; /* 0: somebody listens, or nobody knows */
     int lost;
     int moved;    /* messages were put or finished and `moved` was not called yet */

@@ -51,6 +51,7 @@ static sl_status command_once(conveyance *v, int command) {
         atomic_store(&t->middle[0].command, command);
         t->phase = 1;
     }
+    v->hold = v->heard[0].rail_ups[0] < 2; /* however fast the rest goes over the other rail */
     return SL_OK;
 }
 
