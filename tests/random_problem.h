@@ -58,10 +58,10 @@ static inline int draw_plan(uint64_t *state, const sl_problem *p, sl_plan *plan,
     *family = draw(state, families);
     for (int tries = 0; tries < families; tries++) {
         *family = (*family + 1) % families;
-        if (!sl_family_fits(&sl_families[*family], p) ||
-            sl_plan_make(p, sl_families[*family].name, plan) != SL_OK)
+        if (!sl_family_fits(&sl_families[*family], p))
             continue;
-        if (sl_order_check_ascending(&plan->order) == SL_OK)
+        if (sl_plan_make(p, sl_families[*family].name, plan) == SL_OK &&
+            sl_order_check_ascending(&plan->order) == SL_OK)
             return 1;
         sl_plan_free(plan);
     }
