@@ -27,6 +27,18 @@ static void open_job(job *j) {
     assert_ok(sl_adaptation_open(&config, &j->healthy, &j->first, &j->adaptation));
 }
 
+/* The same job again, with delegates. */
+static void delegate(job *j, sl_delegation delegation) {
+    sl_adaptation_close(j->adaptation);
+    sl_adaptation_config config = {.schedule = "adaptra",
+                                   .hold = HOLD,
+                                   .dwell = DWELL,
+                                   .gain = 0.02,
+                                   .delegation = delegation,
+                                   .swap_cost = 5 * SL_MS};
+    assert_ok(sl_adaptation_open(&config, &j->healthy, &j->first, &j->adaptation));
+}
+
 static void close_job(job *j) {
     sl_adaptation_close(j->adaptation);
     sl_plan_free(&j->first);
@@ -90,16 +102,9 @@ static void delegates_take_over_while_a_link_exceeds_its_tolerance(void **state)
     (void)state;
     job j;
     open_job(&j);
-    sl_adaptation_close(j.adaptation);
     j.healthy.communication = j.now.communication = SL_INORDER;
     j.healthy.queue = j.now.queue = 1;
-    sl_adaptation_config config = {.schedule = "adaptra",
-                                   .hold = HOLD,
-                                   .dwell = DWELL,
-                                   .gain = 0.02,
-                                   .delegation = SL_DELEGATION_AUTO,
-                                   .swap_cost = 5 * SL_MS};
-    assert_ok(sl_adaptation_open(&config, &j.healthy, &j.first, &j.adaptation));
+    delegate(&j, SL_DELEGATION_AUTO);
     int delegated = -1, direct = -1, swapped = -1, returned = -1;
     for (int i = 0; i < 90; i++) {
         set_delay(&j, i >= 25 && i < 60 ? 60 : 0);
@@ -137,14 +142,7 @@ static void as_many_delegates_as_the_link_needs(void **state) {
     (void)state;
     job j;
     open_job(&j);
-    sl_adaptation_close(j.adaptation);
-    sl_adaptation_config config = {.schedule = "adaptra",
-                                   .hold = HOLD,
-                                   .dwell = DWELL,
-                                   .gain = 0.02,
-                                   .delegation = SL_DELEGATION_ALWAYS,
-                                   .swap_cost = 5 * SL_MS};
-    assert_ok(sl_adaptation_open(&config, &j.healthy, &j.first, &j.adaptation));
+    delegate(&j, SL_DELEGATION_ALWAYS);
     for (int i = 0; i < 60; i++) {
         j.now.link[2 * 4 + 1].transfer = sl_from_ms(i < 10 ? 0 : i < 30 ? 25 : i < 45 ? 31 : 1);
         sl_decision d = observe(&j, i);
@@ -171,14 +169,7 @@ static void a_delay_within_the_tolerance_needs_no_delegates(void **state) {
     (void)state;
     job j;
     open_job(&j);
-    sl_adaptation_close(j.adaptation);
-    sl_adaptation_config config = {.schedule = "adaptra",
-                                   .hold = HOLD,
-                                   .dwell = DWELL,
-                                   .gain = 0.02,
-                                   .delegation = SL_DELEGATION_AUTO,
-                                   .swap_cost = 5 * SL_MS};
-    assert_ok(sl_adaptation_open(&config, &j.healthy, &j.first, &j.adaptation));
+    delegate(&j, SL_DELEGATION_AUTO);
     for (int i = 0; i < 60; i++) {
         set_delay(&j, i < 10 ? 0 : i < 40 ? 10 : 11);
         sl_decision d = observe(&j, i);

@@ -6,16 +6,14 @@
 #include "check.h"
 
 #include "base/clock.h"
+#include "base/random.h"
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 /* splitmix64 */
 static inline uint64_t random_next(uint64_t *state) {
-    uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
+    return sl_random_mix(*state += SL_RANDOM_STEP);
 }
 
 static inline uint64_t seed_of_the_run(void) {

@@ -1,7 +1,10 @@
 #include "run/train/path.h"
+#include "adapt/queues.h"
 #include "base/memory.h"
 
 #include <string.h>
+
+_Static_assert(SL_QUEUES_MOST <= SL_DELEGATES_MOST, "what is decided can be started");
 
 #define START_PATIENCE (30 * SL_SECOND)
 #define NEWS_MOST 32 /* of a rank between two iterations; the rest waits for the next */

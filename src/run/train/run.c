@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define AT(field) offsetof(sl_run, field)
-#define MOST_RAILS 8 /* SL_RAILS_MOST; the command does not know the transport */
 #define FAULT(field) offsetof(sl_fault, field)
 
 static const char *const model_kinds[] = {"gpt2", NULL};
@@ -154,8 +153,8 @@ static sl_status check_rail(const sl_node *node, const char *name) {
 static sl_status parse_rails(const sl_node *node, void *object) {
     sl_run *run = object;
     SL_TRY(parse_texts(node, "interfaces", &run->network.rail, &run->network.rails));
-    if (run->network.rails > MOST_RAILS)
-        return sl_node_error(node, "has %d rails; at most %d", run->network.rails, MOST_RAILS);
+    if (run->network.rails > SL_RUN_RAILS_MOST)
+        return sl_node_error(node, "has %d rails; at most %d", run->network.rails, SL_RUN_RAILS_MOST);
     for (int i = 0; i < run->network.rails; i++) {
         SL_TRY(check_rail(node, run->network.rail[i]));
         for (int k = 0; k < i; k++)

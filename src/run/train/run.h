@@ -18,6 +18,8 @@ typedef struct sl_fault {
     int kill;              /* rank that dies at `first`; -1: none */
 } sl_fault;
 
+#define SL_RUN_RAILS_MOST 8 /* network.rails */
+
 /* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
 typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;
 

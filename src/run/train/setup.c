@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+_Static_assert(SL_RUN_RAILS_MOST <= SL_TRANSPORT_RAILS, "what a run file may name can be opened");
+
 #define PATIENCE (60 * SL_SECOND) /* for one message, on top of the worst emulated latency */
 #define TRACED 400                /* iterations in timeline.json */
 #define FIRST_SWAP (5 * SL_MS)    /* estimated cost of a swap until one was measured */
