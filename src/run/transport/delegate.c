@@ -1,5 +1,6 @@
 #include "run/transport/delegate.h"
 #include "base/clock.h"
+#include "base/shared.h"
 #include "run/transport/scheduling.h"
 
 #include <signal.h>
@@ -136,13 +137,10 @@ static sl_status map_order(life *l) {
     l->bytes = (size_t)facts.st_size;
     if (l->bytes < sizeof l->order)
         return sl_delegate_check(&l->order, l->bytes);
-    void *memory = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, SL_DELEGATE_MEMORY, 0);
-    if (memory == MAP_FAILED)
-        return sl_error_errno(SL_ESYS, "a delegate cannot map %zu bytes", l->bytes);
-    l->shared = memory;
-    memcpy(&l->order, memory, sizeof l->order);
+    SL_TRY(sl_shared_map(SL_DELEGATE_MEMORY, l->bytes, "a delegate's memory", &l->shared));
+    memcpy(&l->order, l->shared, sizeof l->order);
     SL_TRY(sl_delegate_check(&l->order, l->bytes));
-    return sl_queue_open((sl_queue *)(void *)((char *)memory + SL_DELEGATE_QUEUE),
+    return sl_queue_open((sl_queue *)(void *)((char *)l->shared + SL_DELEGATE_QUEUE),
                          l->bytes - SL_DELEGATE_QUEUE, &l->queue);
 }
 
@@ -153,10 +151,7 @@ static sl_status map_bell(life *l) {
         return SL_OK;
     if (fstat(SL_DELEGATE_SETTLED, &facts) != 0 || facts.st_size < (off_t)SL_DELEGATE_PAGE)
         return sl_error(SL_EPEER, "a delegate without its trainer's bell");
-    void *memory = mmap(NULL, SL_DELEGATE_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, SL_DELEGATE_SETTLED, 0);
-    if (memory == MAP_FAILED)
-        return sl_error_errno(SL_ESYS, "a delegate cannot map its trainer's bell");
-    l->queue.settled = memory;
+    SL_TRY(sl_shared_map(SL_DELEGATE_SETTLED, SL_DELEGATE_PAGE, "a delegate's bell", &l->queue.settled));
     atomic_fetch_add(l->queue.settled, 1);
     sl_clock_wake(sl_clock_real(), l->queue.settled);
     return SL_OK;

@@ -1,8 +1,9 @@
 /* Making what delegates need, and telling the peers where it is. Watching them: watcher.c. */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "run/transport/listen.h"
+#include "base/shared.h"
 #include "run/rail/rail_line.h"
+#include "run/transport/listen.h"
 #include "run/transport/watcher.h"
 
 #include <fcntl.h>
@@ -49,16 +50,13 @@ static sl_status check_block(const sl_delegates *d, const block *b, int rank) {
 /* Zeroed memory for two processes; *file and *memory are set as far as it gets. */
 static sl_status share(size_t bytes, int *file, void *memory) {
     *file = memfd_create("slackline-queue", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (*file < 0 || ftruncate(*file, (off_t)bytes) != 0)
+    if (*file < 0)
         return sl_error_errno(SL_ESYS, "no %zu bytes of memory to share with a delegate", bytes);
+    SL_TRY(sl_shared_reserve(*file, bytes, "a delegate's memory"));
     /* nobody can take the memory away under the other one, which would be a SIGBUS */
     if (fcntl(*file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return sl_error_errno(SL_ESYS, "the memory of a delegate cannot be sealed");
-    void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0);
-    if (mapped == MAP_FAILED)
-        return sl_error_errno(SL_ESYS, "the memory of a delegate cannot be mapped");
-    *(void **)memory = mapped;
-    return SL_OK;
+    return sl_shared_map(*file, bytes, "a delegate's memory", memory);
 }
 
 static sl_status make_memory(sl_delegate *e, const sl_delegates_config *c) {

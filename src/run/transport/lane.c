@@ -1,5 +1,6 @@
 #include "run/transport/lane.h"
 #include "base/memory.h"
+#include "base/shared.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,26 +75,6 @@ sl_status sl_region_alloc(int rank, int ranks, int slots, size_t message_bytes, 
     return SL_OK;
 }
 
-static sl_status map_file(int file, const char *path, size_t bytes, sl_region **region) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (memory == MAP_FAILED)
-        return sl_error_errno(SL_ESYS, "%s: cannot map %zu bytes", path, bytes);
-    *region = memory;
-    return SL_OK;
-}
-
-/* fallocate rather than ftruncate alone: on a full tmpfs the first touch of a hole would be a SIGBUS. */
-static sl_status reserve(int file, const char *path, size_t bytes) {
-    int error;
-    if (ftruncate(file, (off_t)bytes) != 0)
-        return sl_error_errno(SL_ESYS, "%s: no %zu bytes for messages", path, bytes);
-    do
-        error = posix_fallocate(file, 0, (off_t)bytes);
-    while (error == EINTR);
-    errno = error;
-    return error ? sl_error_errno(SL_ESYS, "%s: no %zu bytes for messages", path, bytes) : SL_OK;
-}
-
 sl_status sl_region_create(const char *path, int rank, int ranks, int slots, size_t message_bytes,
                            uint64_t run, const char *towards, sl_region **region) {
     char making[4096];
@@ -105,9 +86,9 @@ sl_status sl_region_create(const char *path, int rank, int ranks, int slots, siz
     int file = open(making, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
         return sl_error_errno(SL_ESYS, "%s: cannot make the file of rank %d's messages", making, rank);
-    sl_status status = reserve(file, making, bytes);
+    sl_status status = sl_shared_reserve(file, bytes, making);
     if (status == SL_OK)
-        status = map_file(file, making, bytes, region);
+        status = sl_shared_map(file, bytes, making, region);
     close(file);
     if (status == SL_OK) {
         sl_region_format(*region, rank, ranks, slots, message_bytes, run, towards);
@@ -151,7 +132,7 @@ sl_status sl_region_map(const char *path, int rank, int ranks, int slots, size_t
     else if ((size_t)facts.st_size < sizeof(sl_region))
         status = sl_error(SL_EPEER, "%s: only %lld bytes", path, (long long)facts.st_size);
     if (status == SL_OK)
-        status = map_file(file, path, (size_t)facts.st_size, region);
+        status = sl_shared_map(file, (size_t)facts.st_size, path, region);
     close(file);
     if (status != SL_OK)
         return status;

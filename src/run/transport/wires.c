@@ -1,5 +1,7 @@
 #include "run/transport/wires.h"
 
+#include "base/shared.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -17,15 +19,11 @@ sl_status sl_wires_open(const char *directory, int ranks, sl_wires *wires) {
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)
         return sl_error_errno(SL_ESYS, "%s: cannot be made", path);
-    void *memory = MAP_FAILED;
-    int failed =
-        posix_fallocate(file, 0, (off_t)bytes); /* zeros where nothing was; all ranks ask for the same */
-    if (failed == 0)
-        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    sl_status status = sl_shared_reserve(file, bytes, path); /* all ranks ask for the same */
+    if (status == SL_OK)
+        status = sl_shared_map(file, bytes, path, &wires->free_at);
     close(file);
-    if (memory == MAP_FAILED)
-        return sl_error(SL_ESYS, "%s: %zu bytes of shared memory cannot be had", path, bytes);
-    wires->free_at = memory;
+    SL_TRY(status);
     wires->bytes = bytes;
     return SL_OK;
 }
