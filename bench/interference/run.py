@@ -48,7 +48,7 @@ finish(arguments.write, "Interference", f"""\
 microbatch; layers of width 256, 128 tokens; not paced) computes on a core of its own and hands over messages of 1 MB in between, over TCP to a rank that
 shares the other cores with whoever else is there. Medians over {arguments.rounds} rounds taken in turns. Handing over is outside of the op: copying
 the message, and waiting where the path is slower than the rate. The paper (figure 9, communication on the GPU beside computation): an op of 31 ms takes
-61.9 ms.{'}
+61.9 ms.
 
 """ + table(("carried by", "asked MB/s", "carried MB/s", "op ms p10", "p50", "p90", "mean", "p50 longer by %", "mean longer by %",
              "rank's ms an op, handing over included", "longer by %", "handing over us a message", "message arrives after ms"), rows))

@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -137,14 +138,35 @@ static void virtual_wait(sl_clock *clock, _Atomic uint32_t *word, uint32_t value
     pthread_mutex_unlock(&clock->mutex);
 }
 
+#define DOZE (3 * SL_MS / 10)
+
+sl_time sl_clock_doze_until(sl_time deadline) {
+    if (deadline == SL_TIME_NEVER || deadline - sl_clock_now(&real_clock) < 4 * DOZE)
+        return deadline;
+    return deadline - DOZE;
+}
+
+static void real_sleep(sl_time deadline) {
+    struct timespec t = to_timespec(deadline);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0) {
+    }
+}
+
 void sl_clock_sleep_until(sl_clock *clock, sl_time deadline) {
     if (clock->is_virtual) {
         virtual_wait(clock, NULL, 0, deadline);
         return;
     }
+    real_sleep(sl_clock_doze_until(deadline));
+    real_sleep(deadline);
+}
+
+/* BITSET: the timeout is absolute, on CLOCK_MONOTONIC. Not PRIVATE: words may be shared between processes. */
+static int real_wait(_Atomic uint32_t *word, uint32_t value, sl_time deadline) {
     struct timespec t = to_timespec(deadline);
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0) {
-    }
+    long woken = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, deadline == SL_TIME_NEVER ? NULL : &t,
+                         NULL, FUTEX_BITSET_MATCH_ANY);
+    return woken != 0 && errno == ETIMEDOUT;
 }
 
 void sl_clock_wait(sl_clock *clock, _Atomic uint32_t *word, uint32_t value, sl_time deadline) {
@@ -152,11 +174,8 @@ void sl_clock_wait(sl_clock *clock, _Atomic uint32_t *word, uint32_t value, sl_t
         virtual_wait(clock, word, value, deadline);
         return;
     }
-    struct timespec t = to_timespec(deadline);
-    /* BITSET: the timeout is absolute, on CLOCK_MONOTONIC. Not PRIVATE: words may be shared between
-     * processes. */
-    syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, deadline == SL_TIME_NEVER ? NULL : &t, NULL,
-            FUTEX_BITSET_MATCH_ANY);
+    if (real_wait(word, value, sl_clock_doze_until(deadline)) && deadline != SL_TIME_NEVER)
+        real_wait(word, value, deadline);
 }
 
 void sl_clock_wake(sl_clock *clock, _Atomic uint32_t *word) {

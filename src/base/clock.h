@@ -33,6 +33,12 @@ void sl_clock_leave(sl_clock *clock);
 sl_time sl_clock_now(sl_clock *clock);
 void sl_clock_sleep_until(sl_clock *clock, sl_time deadline);
 
+/** Until when to wait first in real time, so that a wait for `deadline` ends on time: a processor that has
+ * idled for long takes 0.1 ms and more to come back, so the end of a long wait is waited for apart, and what
+ * the first part loses is lost before the deadline. The waits of this header do so; for those that cannot use
+ * them. */
+sl_time sl_clock_doze_until(sl_time deadline);
+
 /** Sleeps while *word == value, at most until `deadline` (SL_TIME_NEVER: none). May return early; callers
  * loop. On a virtual clock a wait that nothing can end (all wait, no deadline) returns as well, and
  *  sl_clock_stuck says so: a deadlock is an error, not a hang. */

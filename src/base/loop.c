@@ -122,6 +122,7 @@ static sl_status arm(sl_loop *loop) {
             first = loop->timer[i].deadline;
     struct itimerspec when = {0};
     if (first != SL_TIME_NEVER) {
+        first = sl_clock_doze_until(first); /* when that comes, nothing is due, and this runs again */
         sl_time at = first > 0 ? first : 1; /* 0 would disarm it */
         when.it_value.tv_sec = at / SL_SECOND;
         when.it_value.tv_nsec = at % SL_SECOND;

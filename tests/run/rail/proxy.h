@@ -17,19 +17,21 @@
 
 #define PROXY_PAIRS 32
 
-enum { PASS, DROP, STALL };                                     /* per direction, while set */
-enum { NOTHING, CLOSE_ALL, FLIP_A_BIT, CUT_IN_MID_FRAME, END }; /* once */
+enum { PASS, DROP, STALL }; /* per direction, while set */
+enum { NOTHING, CLOSE_ALL, FLIP_A_BIT, CUT_IN_MID_FRAME, CUT_AT_THE_SENDER, END }; /* once */
 
 typedef struct proxy {
     int listening;
     uint16_t port, target;
     _Atomic int up, down; /* towards the receiver; back */
     _Atomic int command;
+    _Atomic int refuses;        /* new connections */
     _Atomic uint64_t forwarded; /* bytes towards the receiver */
     _Atomic uint64_t accepted;  /* connections */
     uint8_t recorded[4096];     /* the first bytes towards the receiver of the first connection */
     _Atomic size_t recorded_bytes;
     int pair[PROXY_PAIRS][2]; /* -1: none */
+    int nobody;               /* behind the end of a connection that was cut at the sender; 0: none */
     pthread_t thread;
 } proxy;
 
@@ -64,9 +66,24 @@ static inline void proxy_close_pair(proxy *p, int i) {
     p->pair[i][0] = p->pair[i][1] = -1;
 }
 
+/* The sender's end closes, the receiver's stays and is silent, as behind an interface that was set down. */
+static inline void proxy_cut_at_the_sender(proxy *p, int i) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        abort();
+    close(p->pair[i][0]);
+    p->pair[i][0] = ends[0];
+    p->nobody = ends[1];
+    atomic_store(&p->refuses, 1);
+}
+
 static inline void proxy_accept(proxy *p) {
-    int client = accept4(p->listening, NULL, NULL, SOCK_CLOEXEC), server = connect_to_port(p->target);
-    int yes = 1;
+    int client = accept4(p->listening, NULL, NULL, SOCK_CLOEXEC), server, yes = 1;
+    if (atomic_load(&p->refuses)) {
+        close(client);
+        return;
+    }
+    server = connect_to_port(p->target);
     setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     atomic_fetch_add(&p->accepted, 1);
     for (int i = 0; i < PROXY_PAIRS && server >= 0; i++)
@@ -100,7 +117,7 @@ static inline void proxy_record(proxy *p, const uint8_t *data, size_t bytes) {
 static inline void proxy_forward(proxy *p, int i, int back) {
     uint8_t data[65536];
     ssize_t n = recv(p->pair[i][back], data, sizeof data, 0);
-    int expected = back ? -1 : FLIP_A_BIT, cut = CUT_IN_MID_FRAME;
+    int expected = back ? -1 : FLIP_A_BIT, cut = CUT_IN_MID_FRAME, half = CUT_AT_THE_SENDER;
     if (n <= 0) {
         proxy_close_pair(p, i);
         return;
@@ -117,6 +134,11 @@ static inline void proxy_forward(proxy *p, int i, int back) {
         if (bytes > 1000 && atomic_compare_exchange_strong(&p->command, &cut, NOTHING)) {
             proxy_write(p->pair[i][1], data, bytes / 2);
             proxy_close_pair(p, i);
+            return;
+        }
+        if (bytes > 1000 && atomic_compare_exchange_strong(&p->command, &half, NOTHING)) {
+            proxy_write(p->pair[i][1], data, bytes / 2);
+            proxy_cut_at_the_sender(p, i);
             return;
         }
     }
@@ -174,6 +196,8 @@ static inline void proxy_end(proxy *p) {
     for (int i = 0; i < PROXY_PAIRS; i++)
         if (p->pair[i][0] >= 0)
             proxy_close_pair(p, i);
+    if (p->nobody > 0)
+        close(p->nobody);
     close(p->listening);
 }
 

@@ -99,6 +99,30 @@ static void the_other_rail_takes_over_what_a_closed_one_had_under_way(void **sta
     finish(&t.v);
 }
 
+static sl_status cut_at_the_sender(conveyance *v) {
+    SL_TRY(command_once(v, CUT_AT_THE_SENDER));
+    v->hold = v->heard[0].count[SL_NEWS_RAIL_DOWN] == 0; /* the rail does not come back */
+    return SL_OK;
+}
+
+/* The receiver cannot know yet that the first rail is down: its beats are made so slow that it would learn
+ * long after the deadline. Had it to wait for that, or for slowness to make the sender repeat itself, the run
+ * would not end in time. */
+static void a_second_copy_is_taken_at_once_while_the_lost_rail_seems_alive(void **state) {
+    (void)state;
+    static trouble t;
+    begin_trouble(&t, 2, 100, 4, 2000000);
+    for (int end = 0; end < 2; end++) {
+        t.v.config[end].beat = 300 * SL_SECOND;
+        t.v.config[end].silence = 1000 * SL_SECOND;
+        reopen_courier(&t.v, end);
+    }
+    t.v.step = cut_at_the_sender;
+    end_trouble(&t);
+    assert_int_equal(t.v.heard[0].rail_ups[1], 1);
+    finish(&t.v);
+}
+
 /* ---- silence */
 
 /* Rail 0 swallows one direction or both from the middle of the transfer on; it stays up to heal at the end.
@@ -266,6 +290,7 @@ int main(void) {
         cmocka_unit_test(a_flipped_bit_is_noticed_and_the_connection_made_anew),
         cmocka_unit_test(a_connection_cut_in_mid_frame_is_made_anew),
         cmocka_unit_test(the_other_rail_takes_over_what_a_closed_one_had_under_way),
+        cmocka_unit_test(a_second_copy_is_taken_at_once_while_the_lost_rail_seems_alive),
         cmocka_unit_test(a_rail_that_swallows_what_is_sent_is_left_and_taken_back),
         cmocka_unit_test(a_rail_that_swallows_the_answers_is_left_and_taken_back),
         cmocka_unit_test(a_rail_that_stalls_both_ways_is_left_and_taken_back),

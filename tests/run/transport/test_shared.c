@@ -237,7 +237,7 @@ static void memory_that_is_not_there_is_an_error_when_opening(void **state) {
     (void)state;
     sl_transport_config config = config_of(0, 2, (size_t)1 << 40, 16); /* 16 TiB */
     sl_transport *t;
-    assert_fails(sl_transport_open(&config, -1, SL_SECOND, &t), SL_ESYS, "bytes for messages");
+    assert_fails(sl_transport_open(&config, -1, SL_SECOND, &t), SL_ESYS, "bytes of shared memory");
     assert_null(t);
     assert_int_equal(entries(), 0);
     config = config_of(0, 2, SIZE_MAX / 2, 16);
