@@ -47,6 +47,12 @@ void sl_cpu_gelu(size_t count, const float *x, float *y);
 void sl_cpu_gelu_input_grad(size_t count, float *x_then_y, float *dy_then_dx);
 void sl_cpu_softmax_causal(int context, float factor, float *s);
 void sl_cpu_softmax_causal_grad(int context, float factor, const float *p, float *dp);
+size_t sl_cpu_attention_scratch(const sl_device *device, const sl_attention_shape *shape);
+void sl_cpu_attention(sl_device *device, const sl_attention_shape *shape, const float *q, const float *k,
+                      const float *v, float *out, float *lse, float *scratch);
+void sl_cpu_attention_grad(sl_device *device, const sl_attention_shape *shape, const float *q, const float *k,
+                           const float *v, const float *out, const float *lse, const float *dout, float *dq,
+                           float *dk, float *dv, float *scratch);
 void sl_cpu_split_heads(int parts, int batch, int heads, int context, int size, const float *x, float *y);
 void sl_cpu_join_heads(int parts, int batch, int heads, int context, int size, const float *y, float *x);
 void sl_cpu_embed(int rows, int width, int context, const uint8_t *token, const float *wte, const float *wpe,

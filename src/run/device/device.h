@@ -22,6 +22,15 @@ typedef struct sl_matmul_shape {
     int add;  /* 1: onto what c holds */
 } sl_matmul_shape;
 
+/* Causal attention of several heads. Rows are [batch][context]; a row of q has `heads` heads of `size` floats
+ * one after the other, one of k and v `kv_heads`, each shared by heads / kv_heads of q in order (grouped
+ * queries). Strides are floats between rows, so that q, k and v may lie side by side. */
+typedef struct sl_attention_shape {
+    int batch, context;
+    int heads, kv_heads, size; /* heads a multiple of kv_heads */
+    int q_stride, kv_stride, out_stride;
+} sl_attention_shape;
+
 typedef struct sl_matmul sl_matmul;
 typedef struct sl_device sl_device;
 
@@ -60,6 +69,21 @@ struct sl_device {
     void (*gelu)(size_t count, const float *x, float *y);
     /** In place: dy becomes dx, and x becomes gelu(x) with the bits of `gelu`. */
     void (*gelu_input_grad)(size_t count, float *x_then_y, float *dy_then_dx);
+
+    /** Floats of scratch that either of the next two needs, 64-byte aligned. Grows with the context, not with
+     *  its square. */
+    size_t (*attention_scratch)(const sl_device *device, const sl_attention_shape *shape);
+    /** out = softmax(q k' / sqrt(size)) v, each row over itself and the rows before it in its sequence;
+     *  lse[batch][heads][context] = log of the sum of exponentials, which attention_grad needs. `out` has
+     * heads as q has. out is none of the others. */
+    void (*attention)(sl_device *device, const sl_attention_shape *shape, const float *q, const float *k,
+                      const float *v, float *out, float *lse, float *scratch);
+    /** dq, dk, dv (strides of q, k, v) from dout (stride of out); each may replace what it is the gradient
+     * of.
+     */
+    void (*attention_grad)(sl_device *device, const sl_attention_shape *shape, const float *q, const float *k,
+                           const float *v, const float *out, const float *lse, const float *dout, float *dq,
+                           float *dk, float *dv, float *scratch);
 
     /** In place, rows == columns == context: softmax of factor * s over columns 0..row, 0 beyond. */
     void (*softmax_causal)(int context, float factor, float *s);
