@@ -172,11 +172,19 @@ static inline void trial_each(trial *t, trial_visit *visit, void *context) {
 }
 
 static inline void trial_blur_one(sl_parameter *p, void *state) {
+    size_t count = sl_parameter_full_count(p);
+    float *noise = malloc(count * sizeof *noise), *mine = malloc(p->count * sizeof *mine);
+    for (size_t i = 0; i < count; i++)
+        noise[i] = 0.25f * trial_real(state);
+    sl_parameter_cut(p, noise, mine);
     for (size_t i = 0; i < p->count; i++)
-        p->weight[i] += 0.25f * trial_real(state);
+        p->weight[i] += mine[i];
+    free(noise);
+    free(mine);
 }
 
-/** Moves the weights away from their small beginning, so that every path of the gradient carries weight. */
+/** Moves the weights away from their small beginning, so that every path of the gradient carries weight; a
+ * tensor rank's slices move as those of the full tensors. */
 static inline void trial_blur(trial *t, uint64_t seed) {
     trial_each(t, trial_blur_one, &seed);
     trial_tie(t);
