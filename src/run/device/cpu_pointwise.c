@@ -56,28 +56,3 @@ void sl_cpu_join_heads(int parts, int batch, int heads, int context, int size, c
     for (size_t v = 0; v < b * c * p * h; v++)
         memcpy(x + v * s, y + split_place(v, p, b, h, c) * s, s * sizeof *x);
 }
-
-SL_VECTORISED
-void sl_cpu_embed(int rows, int width, int context, const uint8_t *restrict token, const float *restrict wte,
-                  const float *restrict wpe, float *restrict x) {
-    for (int row = 0; row < rows; row++) {
-        const float *t = wte + (size_t)token[row] * (size_t)width,
-                    *p = wpe + (size_t)(row % context) * (size_t)width;
-        for (int i = 0; i < width; i++)
-            x[(size_t)row * (size_t)width + (size_t)i] = t[i] + p[i];
-    }
-}
-
-SL_VECTORISED
-void sl_cpu_embed_weight_grad(int rows, int width, int context, const uint8_t *restrict token,
-                              const float *restrict dx, float *restrict wte_grad, float *restrict wpe_grad) {
-    for (int row = 0; row < rows; row++) {
-        float *t = wte_grad + (size_t)token[row] * (size_t)width;
-        float *p = wpe_grad + (size_t)(row % context) * (size_t)width;
-        const float *d = dx + (size_t)row * (size_t)width;
-        for (int i = 0; i < width; i++)
-            t[i] += d[i];
-        for (int i = 0; i < width; i++)
-            p[i] += d[i];
-    }
-}

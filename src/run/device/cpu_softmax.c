@@ -35,7 +35,7 @@ void sl_cpu_softmax_causal_grad(int context, float factor, const float *probabil
 }
 
 SL_VECTORISED
-double sl_cpu_cross_entropy(int rows, int vocabulary, float *logits, const uint8_t *target,
+double sl_cpu_cross_entropy(int rows, int vocabulary, float *logits, const uint16_t *target,
                             float grad_scale) {
     double loss = 0.0;
     for (int row = 0; row < rows; row++) {

@@ -22,6 +22,15 @@ typedef struct sl_matmul_shape {
     int add;  /* 1: onto what c holds */
 } sl_matmul_shape;
 
+/* Causal attention of several heads. Rows are [batch][context]; a row of q has `heads` heads of `size` floats
+ * one after the other, one of k and v `kv_heads`, each shared by heads / kv_heads of q in order (grouped
+ * queries). Strides are floats between rows, so that q, k and v may lie side by side. */
+typedef struct sl_attention_shape {
+    int batch, context;
+    int heads, kv_heads, size; /* heads a multiple of kv_heads */
+    int q_stride, kv_stride, out_stride;
+} sl_attention_shape;
+
 typedef struct sl_matmul sl_matmul;
 typedef struct sl_device sl_device;
 
@@ -61,6 +70,21 @@ struct sl_device {
     /** In place: dy becomes dx, and x becomes gelu(x) with the bits of `gelu`. */
     void (*gelu_input_grad)(size_t count, float *x_then_y, float *dy_then_dx);
 
+    /** Floats of scratch that either of the next two needs, 64-byte aligned. Grows with the context, not with
+     *  its square. */
+    size_t (*attention_scratch)(const sl_device *device, const sl_attention_shape *shape);
+    /** out = softmax(q k' / sqrt(size)) v, each row over itself and the rows before it in its sequence;
+     *  lse[batch][heads][context] = log of the sum of exponentials, which attention_grad needs. `out` has
+     * heads as q has. out is none of the others. */
+    void (*attention)(sl_device *device, const sl_attention_shape *shape, const float *q, const float *k,
+                      const float *v, float *out, float *lse, float *scratch);
+    /** dq, dk, dv (strides of q, k, v) from dout (stride of out); each may replace what it is the gradient
+     * of.
+     */
+    void (*attention_grad)(sl_device *device, const sl_attention_shape *shape, const float *q, const float *k,
+                           const float *v, const float *out, const float *lse, const float *dout, float *dq,
+                           float *dk, float *dv, float *scratch);
+
     /** In place, rows == columns == context: softmax of factor * s over columns 0..row, 0 beyond. */
     void (*softmax_causal)(int context, float factor, float *s);
     /** In place: dp becomes the gradient of s, given p from softmax_causal. */
@@ -71,16 +95,56 @@ struct sl_device {
     void (*split_heads)(int parts, int batch, int heads, int context, int size, const float *x, float *y);
     void (*join_heads)(int parts, int batch, int heads, int context, int size, const float *y, float *x);
 
-    /** x[row] = wte[token[row]] + wpe[row % context]. */
-    void (*embed)(int rows, int width, int context, const uint8_t *token, const float *wte, const float *wpe,
+    /** x[row] = table[token[row] - first], a row of zeros where that is outside [0, count): the table may be
+     *  a slice of the vocabulary. */
+    void (*embed)(int rows, int width, int first, int count, const uint16_t *token, const float *table,
                   float *x);
-    /** The sums of that, added row by row in ascending order. */
-    void (*embed_weight_grad)(int rows, int width, int context, const uint8_t *token, const float *dx,
-                              float *wte_grad, float *wpe_grad);
+    /** grad[token[row] - first] += dx[row], row by row in ascending order; other tokens are passed over. */
+    void (*embed_weight_grad)(int rows, int width, int first, int count, const uint16_t *token,
+                              const float *dx, float *grad);
+    /** x[row] += table[row % context], and the sums of that, row by row in ascending order. */
+    void (*add_positions)(int rows, int width, int context, const float *table, float *x);
+    void (*positions_weight_grad)(int rows, int width, int context, const float *dx, float *grad);
+    /** x[row] += y[row] + bias; `bias` NULL: none. */
+    void (*add_rows)(int rows, int width, const float *y, const float *bias, float *x);
 
     /** Sum over rows (ascending, f64) of -log softmax(logits[row])[target[row]], in nats; the logits become
      *  grad_scale * (softmax - one_hot(target)). */
-    double (*cross_entropy)(int rows, int vocabulary, float *logits, const uint8_t *target, float grad_scale);
+    double (*cross_entropy)(int rows, int vocabulary, float *logits, const uint16_t *target,
+                            float grad_scale);
+    /** The same where this device has the columns [first, first + columns) of the vocabulary, in three steps.
+     *  top[row] = largest logit here; the caller takes the largest over all slices. */
+    void (*entropy_top)(int rows, int columns, const float *logits, float *top);
+    /** Logits become exp(logit - top); sums[row] = their sum, sums[rows + row] = the target's logit - top,
+     *  0 where it is not here; the caller adds the sums of all slices. */
+    void (*entropy_sums)(int rows, int columns, int first, float *logits, const uint16_t *target,
+                         const float *top, float *sums);
+    /** The loss as above, from all slices' sums; what entropy_sums left becomes the gradient. */
+    double (*entropy_grad)(int rows, int columns, int first, float *logits, const uint16_t *target,
+                           const float *sums, float grad_scale);
+
+    /** Root-mean-square normalisation: normal = x * scale[row], scale = 1 / sqrt(mean(x^2) + epsilon),
+     *  y = normal * gain; the rest as for layernorm. */
+    void (*rmsnorm)(int rows, int width, float epsilon, const float *x, const float *gain, float *normal,
+                    float *scale, float *y);
+    void (*rmsnorm_apply)(int rows, int width, const float *normal, const float *gain, float *y);
+    void (*rmsnorm_input_grad)(int rows, int width, const float *dy, const float *gain, const float *normal,
+                               const float *scale, const float *residual, float *dx);
+    void (*rmsnorm_weight_grad)(int rows, int width, const float *dy, const float *normal,
+                                float *scratch /* [width] */, float *gain_grad);
+
+    /** Rotary positions: table[context][size] of cosines, then sines, of position * base^(-2 i / size);
+     *  `size` is even. */
+    void (*rope_table)(int context, int size, double base, float *table);
+    /** In place, each of `heads` heads of a row turned by its position row % context; rows lie `stride`
+     *  floats apart. backward 1: the gradient, turned back. */
+    void (*rope)(int rows, int context, int heads, int size, int stride, int backward, const float *table,
+                 float *x);
+
+    /** y = silu(gate) * up. */
+    void (*swiglu)(size_t count, const float *gate, const float *up, float *y);
+    /** In place: gate and up become their gradients, dy becomes y with the bits of `swiglu`. */
+    void (*swiglu_input_grad)(size_t count, float *gate_then_grad, float *up_then_grad, float *dy_then_y);
 
     void (*close)(sl_device *device);
 };

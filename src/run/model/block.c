@@ -1,117 +1,189 @@
 #include "run/model/stage.h"
 
-#define WEIGHT(index) (sl_stage_block(s, b, index)->weight)
-#define GRADIENT(index) (sl_stage_block(s, b, index)->gradient)
+/* One half of a block, whatever its form: x += out(core(in(norm(x)))).
+ *
+ * Of the core, W needs its output (the outgoing layer's input) and the gradients of its inputs (those of the
+ * incoming layers' outputs). I leaves them where there is room:
+ *
+ *              output of the core         gradients of its inputs
+ *   attention  kept.heads, from F         kept.in, over q, k and v
+ *   gelu       kept.in[0], over its input added.inner, over its output's gradient
+ *   swiglu     added.inner, likewise      kept.in, over gate and up */
 
-static sl_status attention_forward(sl_model_stage *s, int b, float *kept) {
-    const sl_device *d = s->device;
-    const sl_block_layout *l = &s->layout.block;
-    const sl_model_config *c = &s->config;
-    const int n = s->layout.rows, w = c->width;
-    float *x = s->scratch + s->layout.x, *h = s->scratch + s->layout.h, *wide = s->scratch + s->layout.wide;
-    d->layernorm(n, w, x, WEIGHT(SL_LN_1_WEIGHT), WEIGHT(SL_LN_1_BIAS), kept + l->normal1, kept + l->scale1,
-                 h);
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_ATTN, h, WEIGHT(SL_ATTN_WEIGHT), WEIGHT(SL_ATTN_BIAS), wide));
-    d->split_heads(3, c->batch, c->heads, c->context, w / c->heads, wide, kept + l->qkv);
-    SL_TRY(sl_attention_forward(s, kept + l->qkv, kept + l->heads));
-    return sl_stage_multiply(s, SL_PRODUCT_ATTN_PROJ, kept + l->heads, WEIGHT(SL_ATTN_PROJ_WEIGHT),
-                             WEIGHT(SL_ATTN_PROJ_BIAS), x);
+typedef struct half {
+    const sl_half_form *form;
+    const sl_half_layout *at;
+    const sl_parameter *gain, *bias; /* of the normalisation */
+} half_of;
+
+static half_of get(const sl_model_stage *s, int b, sl_half half) {
+    const sl_half_form *f = &s->form->half[half];
+    return (half_of){.form = f,
+                     .at = &s->layout.half[half],
+                     .gain = sl_stage_block(s, b, f->gain),
+                     .bias = sl_stage_block(s, b, f->bias)};
 }
 
-static sl_status mlp_forward(sl_model_stage *s, int b, float *kept) {
-    const sl_device *d = s->device;
-    const sl_block_layout *l = &s->layout.block;
-    const int n = s->layout.rows, w = s->config.width;
-    float *x = s->scratch + s->layout.x, *h = s->scratch + s->layout.h, *wide = s->scratch + s->layout.wide;
-    d->layernorm(n, w, x, WEIGHT(SL_LN_2_WEIGHT), WEIGHT(SL_LN_2_BIAS), kept + l->normal2, kept + l->scale2,
-                 h);
-    SL_TRY(
-        sl_stage_multiply(s, SL_PRODUCT_FC, h, WEIGHT(SL_FC_WEIGHT), WEIGHT(SL_FC_BIAS), kept + l->hidden));
-    d->gelu((size_t)n * (size_t)w * 4, kept + l->hidden, wide);
-    return sl_stage_multiply(s, SL_PRODUCT_FC_PROJ, wide, WEIGHT(SL_FC_PROJ_WEIGHT), WEIGHT(SL_FC_PROJ_BIAS),
-                             x);
+static const float *weight_of(const sl_parameter *parameter) {
+    return parameter ? parameter->weight : NULL;
 }
 
-sl_status sl_block_forward(sl_model_stage *s, int b, sl_half half, float *kept) {
-    return half == SL_HALF_ATTENTION ? attention_forward(s, b, kept) : mlp_forward(s, b, kept);
+static float *in_grad(const half_of *h, float *kept, float *added, int i) {
+    return h->form->core == SL_CORE_GELU ? added + h->at->inner : kept + h->at->in[i];
 }
 
-static sl_status mlp_input_grad(sl_model_stage *s, int b, float *kept, float *added) {
-    const sl_device *d = s->device;
-    const sl_block_layout *l = &s->layout.block;
-    const int n = s->layout.rows, w = s->config.width;
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_FC_PROJ_GRAD, added + l->out, WEIGHT(SL_FC_PROJ_WEIGHT), NULL,
-                             added + l->hidden_grad));
-    d->gelu_input_grad((size_t)n * (size_t)w * 4, kept + l->hidden, added + l->hidden_grad);
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_FC_GRAD, added + l->hidden_grad, WEIGHT(SL_FC_WEIGHT), NULL,
-                             added + l->norm2));
-    d->layernorm_input_grad(n, w, added + l->norm2, WEIGHT(SL_LN_2_WEIGHT), kept + l->normal2,
-                            kept + l->scale2, added + l->out, added + l->middle);
+static float *core_output(const half_of *h, float *kept, float *added) {
+    return h->form->core == SL_CORE_ATTENTION ? kept + h->at->heads
+           : h->form->core == SL_CORE_GELU    ? kept + h->at->in[0]
+                                              : added + h->at->inner;
+}
+
+/* ---- attention: q, k and v are three buffers or, from one layer, columns of one ---- */
+
+typedef struct views {
+    float *q, *k, *v;
+} views;
+
+static views views_of(const sl_model_stage *s, const half_of *h, float *kept) {
+    float *q = kept + h->at->in[0];
+    if (h->form->ins == 1)
+        return (views){q, q + s->layout.query, q + s->layout.query + s->layout.key};
+    return (views){q, kept + h->at->in[1], kept + h->at->in[2]};
+}
+
+static void turn(const sl_model_stage *s, const views *at, int backward) {
+    const sl_attention_shape *a = &s->attention;
+    const float *table = s->scratch + s->layout.rope;
+    if (!s->form->rotary)
+        return;
+    s->device->rope(s->layout.rows, a->context, a->heads, a->size, a->q_stride, backward, table, at->q);
+    s->device->rope(s->layout.rows, a->context, a->kv_heads, a->size, a->kv_stride, backward, table, at->k);
+}
+
+static void attend(const sl_model_stage *s, const half_of *h, float *kept) {
+    const views at = views_of(s, h, kept);
+    turn(s, &at, 0);
+    s->device->attention(s->device, &s->attention, at.q, at.k, at.v, kept + h->at->heads, kept + h->at->lse,
+                         s->scratch + s->layout.attention);
+}
+
+static void attend_input_grad(const sl_model_stage *s, const half_of *h, float *kept, const float *dout) {
+    const views at = views_of(s, h, kept);
+    s->device->attention_grad(s->device, &s->attention, at.q, at.k, at.v, kept + h->at->heads,
+                              kept + h->at->lse, dout, at.q, at.k, at.v, s->scratch + s->layout.attention);
+    turn(s, &at, 1);
+}
+
+/* ---- F ---- */
+
+/* Normalisation and incoming layers, and the attention, whose output is kept. */
+static sl_status enter(sl_model_stage *s, int b, sl_half half, const half_of *h, float *kept) {
+    float *normed = s->scratch + s->layout.h;
+    sl_stage_norm(s, h->gain, h->bias, s->scratch + s->layout.x, kept + h->at->normal, kept + h->at->scale,
+                  normed);
+    for (int i = 0; i < h->form->ins; i++)
+        SL_TRY(sl_stage_multiply(s, s->product.half[half][i][SL_PRODUCT_FORWARD], normed,
+                                 sl_stage_block(s, b, h->form->in[i].weight)->weight,
+                                 weight_of(sl_stage_block(s, b, h->form->in[i].bias)), kept + h->at->in[i]));
+    if (h->form->core == SL_CORE_ATTENTION)
+        attend(s, h, kept);
     return SL_OK;
 }
 
-static sl_status attention_input_grad(sl_model_stage *s, int b, float *kept, float *added,
-                                      float *input_grad) {
-    const sl_device *d = s->device;
-    const sl_block_layout *l = &s->layout.block;
-    const int n = s->layout.rows, w = s->config.width;
-    float *h = s->scratch + s->layout.h;
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_ATTN_PROJ_GRAD, added + l->middle, WEIGHT(SL_ATTN_PROJ_WEIGHT),
-                             NULL, h));
-    SL_TRY(sl_attention_input_grad(s, kept + l->qkv, h));
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_ATTN_GRAD, kept + l->qkv, WEIGHT(SL_ATTN_WEIGHT), NULL,
-                             added + l->norm1));
-    d->layernorm_input_grad(n, w, added + l->norm1, WEIGHT(SL_LN_1_WEIGHT), kept + l->normal1,
-                            kept + l->scale1, added + l->middle, input_grad);
+/* The outgoing layer onto the residual stream; its bias comes once, behind the sum over tensor ranks. */
+static sl_status leave(sl_model_stage *s, int b, sl_half half, const half_of *h, float *kept) {
+    const size_t n = (size_t)s->layout.rows, inner = n * (size_t)s->layout.hidden;
+    const float *weight = sl_stage_block(s, b, h->form->out.weight)->weight,
+                *bias = weight_of(sl_stage_block(s, b, h->form->out.bias));
+    float *x = s->scratch + s->layout.x, *part = s->scratch + s->layout.h,
+          *wide = s->scratch + s->layout.wide;
+    const float *core = h->form->core == SL_CORE_ATTENTION ? kept + h->at->heads : wide;
+    sl_matmul *product = s->product.half[half][SL_LINEAR_OUT][SL_PRODUCT_FORWARD];
+    if (h->form->core == SL_CORE_GELU)
+        s->device->gelu(inner, kept + h->at->in[0], wide);
+    if (h->form->core == SL_CORE_SWIGLU)
+        s->device->swiglu(inner, kept + h->at->in[0], kept + h->at->in[1], wide);
+    if (s->config.tensor.size == 1)
+        return sl_stage_multiply(s, product, core, weight, bias, x);
+    SL_TRY(sl_stage_multiply(s, product, core, weight, NULL, part));
+    SL_TRY(sl_stage_sum(s, part, n * (size_t)s->config.width));
+    s->device->add_rows(s->layout.rows, s->config.width, part, bias, x);
+    return SL_OK;
+}
+
+sl_status sl_block_forward(sl_model_stage *s, int b, sl_half half, float *kept) {
+    const half_of h = get(s, b, half);
+    SL_TRY(enter(s, b, half, &h, kept));
+    return leave(s, b, half, &h, kept);
+}
+
+sl_status sl_block_again(sl_model_stage *s, int b, float *kept) {
+    const half_of mlp = get(s, b, SL_HALF_MLP);
+    SL_TRY(sl_block_forward(s, b, SL_HALF_ATTENTION, kept));
+    return enter(s, b, SL_HALF_MLP, &mlp, kept);
+}
+
+/* ---- I ---- */
+
+static sl_status core_input_grad(sl_model_stage *s, int b, sl_half half, const half_of *h, float *kept,
+                                 float *added) {
+    const size_t inner = (size_t)s->layout.rows * (size_t)s->layout.hidden;
+    int attention = h->form->core == SL_CORE_ATTENTION;
+    float *grad = attention ? s->scratch + s->layout.h : added + h->at->inner;
+    SL_TRY(sl_stage_multiply(s, s->product.half[half][SL_LINEAR_OUT][SL_PRODUCT_INPUT], added + h->at->out,
+                             sl_stage_block(s, b, h->form->out.weight)->weight, NULL, grad));
+    if (attention)
+        attend_input_grad(s, h, kept, grad);
+    else if (h->form->core == SL_CORE_GELU)
+        s->device->gelu_input_grad(inner, kept + h->at->in[0], grad);
+    else
+        s->device->swiglu_input_grad(inner, kept + h->at->in[0], kept + h->at->in[1], grad);
     return SL_OK;
 }
 
 sl_status sl_block_input_grad(sl_model_stage *s, int b, sl_half half, float *kept, float *added,
                               float *input_grad) {
-    return half == SL_HALF_ATTENTION ? attention_input_grad(s, b, kept, added, input_grad)
-                                     : mlp_input_grad(s, b, kept, added);
+    const half_of h = get(s, b, half);
+    float *down = half == SL_HALF_MLP ? added + s->layout.half[SL_HALF_ATTENTION].out : input_grad;
+    SL_TRY(core_input_grad(s, b, half, &h, kept, added));
+    for (int i = 0; i < h.form->ins; i++)
+        SL_TRY(sl_stage_multiply(s, s->product.half[half][i][SL_PRODUCT_INPUT], in_grad(&h, kept, added, i),
+                                 sl_stage_block(s, b, h.form->in[i].weight)->weight, NULL,
+                                 added + h.at->norm));
+    SL_TRY(sl_stage_sum(s, added + h.at->norm, (size_t)s->layout.rows * (size_t)s->config.width));
+    sl_stage_norm_input_grad(s, h.gain, added + h.at->norm, kept + h.at->normal, kept + h.at->scale,
+                             added + h.at->out, down);
+    return SL_OK;
 }
+
+/* ---- W ---- */
 
 /* A linear layer's two: its input, the gradient of its output. */
-static sl_status linear(sl_model_stage *s, sl_product product, const float *input, const float *grad,
-                        const sl_parameter *weight, const sl_parameter *bias) {
-    SL_TRY(sl_stage_multiply(s, product, input, grad, NULL, weight->gradient));
-    s->device->bias_grad(s->layout.rows, bias->columns, grad, s->scratch + s->layout.sums, bias->gradient);
+static sl_status linear_weight_grad(sl_model_stage *s, int b, sl_matmul *product, const sl_linear *form,
+                                    const float *input, const float *grad) {
+    const sl_parameter *weight = sl_stage_block(s, b, form->weight), *bias = sl_stage_block(s, b, form->bias);
+    int swap = s->form->outputs_first;
+    SL_TRY(sl_stage_multiply(s, product, swap ? grad : input, swap ? input : grad, NULL, weight->gradient));
+    if (bias)
+        s->device->bias_grad(s->layout.rows, bias->columns, grad, s->scratch + s->layout.sums,
+                             bias->gradient);
     return SL_OK;
 }
 
-static sl_status mlp_weight_grad(sl_model_stage *s, int b, const float *kept, const float *added) {
-    const sl_device *d = s->device;
-    const sl_block_layout *l = &s->layout.block;
-    const int n = s->layout.rows, w = s->config.width;
-    float *h = s->scratch + s->layout.h, *sums = s->scratch + s->layout.sums;
-    SL_TRY(linear(s, SL_PRODUCT_FC_PROJ_WEIGHT, kept + l->hidden, added + l->out,
-                  sl_stage_block(s, b, SL_FC_PROJ_WEIGHT), sl_stage_block(s, b, SL_FC_PROJ_BIAS)));
-    d->layernorm_apply(n, w, kept + l->normal2, WEIGHT(SL_LN_2_WEIGHT), WEIGHT(SL_LN_2_BIAS), h);
-    SL_TRY(linear(s, SL_PRODUCT_FC_WEIGHT, h, added + l->hidden_grad, sl_stage_block(s, b, SL_FC_WEIGHT),
-                  sl_stage_block(s, b, SL_FC_BIAS)));
-    d->layernorm_weight_grad(n, w, added + l->norm2, kept + l->normal2, sums, GRADIENT(SL_LN_2_WEIGHT),
-                             GRADIENT(SL_LN_2_BIAS));
+static sl_status half_weight_grad(sl_model_stage *s, int b, sl_half half, const half_of *h, float *kept,
+                                  float *added) {
+    float *normed = s->scratch + s->layout.h;
+    SL_TRY(linear_weight_grad(s, b, s->product.half[half][SL_LINEAR_OUT][SL_PRODUCT_WEIGHT], &h->form->out,
+                              core_output(h, kept, added), added + h->at->out));
+    sl_stage_norm_apply(s, h->gain, h->bias, kept + h->at->normal, normed);
+    for (int i = 0; i < h->form->ins; i++)
+        SL_TRY(linear_weight_grad(s, b, s->product.half[half][i][SL_PRODUCT_WEIGHT], &h->form->in[i], normed,
+                                  in_grad(h, kept, added, i)));
+    sl_stage_norm_weight_grad(s, h->gain, h->bias, added + h->at->norm, kept + h->at->normal);
     return SL_OK;
 }
 
-static sl_status attention_weight_grad(sl_model_stage *s, int b, const float *kept, const float *added) {
-    const sl_device *d = s->device;
-    const sl_block_layout *l = &s->layout.block;
-    const int n = s->layout.rows, w = s->config.width;
-    float *h = s->scratch + s->layout.h, *sums = s->scratch + s->layout.sums;
-    SL_TRY(linear(s, SL_PRODUCT_ATTN_PROJ_WEIGHT, kept + l->heads, added + l->middle,
-                  sl_stage_block(s, b, SL_ATTN_PROJ_WEIGHT), sl_stage_block(s, b, SL_ATTN_PROJ_BIAS)));
-    d->layernorm_apply(n, w, kept + l->normal1, WEIGHT(SL_LN_1_WEIGHT), WEIGHT(SL_LN_1_BIAS), h);
-    SL_TRY(linear(s, SL_PRODUCT_ATTN_WEIGHT, h, kept + l->qkv, sl_stage_block(s, b, SL_ATTN_WEIGHT),
-                  sl_stage_block(s, b, SL_ATTN_BIAS)));
-    d->layernorm_weight_grad(n, w, added + l->norm1, kept + l->normal1, sums, GRADIENT(SL_LN_1_WEIGHT),
-                             GRADIENT(SL_LN_1_BIAS));
-    return SL_OK;
-}
-
-sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, const float *kept,
-                               const float *added) {
-    return half == SL_HALF_ATTENTION ? attention_weight_grad(s, b, kept, added)
-                                     : mlp_weight_grad(s, b, kept, added);
+sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, float *kept, float *added) {
+    const half_of h = get(s, b, half);
+    return half_weight_grad(s, b, half, &h, kept, added);
 }

@@ -7,58 +7,115 @@ static size_t place(size_t *end, size_t count) {
     return at;
 }
 
-static void lay_block(size_t n, size_t w, sl_block_layout *b) {
-    size_t end = 0;
-    b->normal1 = place(&end, n * w);
-    b->scale1 = place(&end, n);
-    b->qkv = place(&end, 3 * n * w);
-    b->heads = place(&end, n * w);
-    b->normal2 = place(&end, n * w);
-    b->scale2 = place(&end, n);
-    b->hidden = place(&end, 4 * n * w);
-    b->forward = end;
-    end = 0;
-    b->out = place(&end, n * w);
-    b->hidden_grad = place(&end, 4 * n * w);
-    b->norm2 = place(&end, n * w);
-    b->middle = place(&end, n * w);
-    b->norm1 = place(&end, n * w);
-    b->backward = end;
+int sl_layout_extent(const sl_model_config *c, sl_extent extent) {
+    int first, end, full = sl_model_extent(c, extent);
+    if (extent == SL_ONE || extent == SL_WIDTH || extent == SL_CONTEXT)
+        return full;
+    sl_slice_range(full, c->tensor.rank, c->tensor.size, &first, &end);
+    return end - first;
 }
 
-static void lay_scratch(const sl_model_config *c, size_t n, size_t w, sl_layout *l) {
-    const size_t context = (size_t)c->context;
-    size_t end = 0;
-    l->x = place(&end, n * w);
-    l->h = place(&end, n * w);
-    l->wide = place(&end, 4 * n * w);
-    l->split = place(&end, n * w);
-    l->scores = place(&end, 2 * context * context);
-    l->mixed = place(&end, context * (w / (size_t)c->heads));
-    l->sums = place(&end, 4 * w);
-    l->scratch = end;
+sl_attention_shape sl_layout_attention(const sl_model_config *c) {
+    const sl_half_form *f = &sl_architecture_of(c->kind)->half[0];
+    int query = sl_layout_extent(c, SL_QUERY), key = sl_layout_extent(c, SL_KEY);
+    int together = f->ins == 1 ? query + 2 * key : 0; /* q, k and v beside each other in a row */
+    return (sl_attention_shape){.batch = c->batch,
+                                .context = c->context,
+                                .heads = c->heads / c->tensor.size,
+                                .kv_heads = c->kv_heads / c->tensor.size,
+                                .size = c->width / c->heads,
+                                .q_stride = together ? together : query,
+                                .kv_stride = together ? together : key,
+                                .out_stride = query};
 }
 
-void sl_layout_make(const sl_model_config *c, int stage, int stages, sl_layout *l) {
-    int first, end;
+/* Both halves of a block, after their forms. */
+static void lay_block(const sl_model_config *c, sl_layout *l) {
+    const sl_architecture *a = sl_architecture_of(c->kind);
+    const size_t n = (size_t)l->rows, w = (size_t)c->width;
+    size_t forward = 0, backward = 0;
+    for (int half = 0; half < 2; half++) {
+        const sl_half_form *f = &a->half[half];
+        sl_half_layout *h = &l->half[half];
+        h->normal = place(&forward, n * w);
+        h->scale = place(&forward, n);
+        for (int i = 0; i < f->ins; i++)
+            h->in[i] =
+                place(&forward,
+                      n * (size_t)sl_layout_extent(c, a->outputs_first ? a->block[f->in[i].weight].rows
+                                                                       : a->block[f->in[i].weight].columns));
+        h->out = place(&backward, n * w);
+        h->norm = place(&backward, n * w);
+        if (f->core == SL_CORE_ATTENTION) {
+            h->heads = place(&forward, n * (size_t)l->query);
+            h->lse = place(&forward, n * (size_t)(c->heads / c->tensor.size));
+        } else {
+            h->inner = place(&backward, n * (size_t)l->hidden);
+        }
+    }
+    l->block_forward = forward;
+    l->block_backward = backward;
+}
+
+static void lay_kept(const sl_model_config *c, sl_layout *l) {
+    const size_t n = (size_t)l->rows, w = (size_t)c->width, blocks = (size_t)l->blocks;
+    size_t *f = &l->forward, *b = &l->backward;
+    l->block_added = place(b, blocks * l->block_backward);
+    if (l->recompute) {
+        l->inputs = place(f, blocks * n * w);
+        l->rest = place(f, n * w);
+        l->again = place(b, blocks * l->block_forward);
+    } else {
+        l->block_kept = place(f, blocks * l->block_forward);
+    }
+    if (l->is_first) {
+        l->tokens = place(f, (n * sizeof(uint16_t) + sizeof(float) - 1) / sizeof(float));
+        l->embedded = place(b, n * w);
+    }
+    if (l->is_last) {
+        l->normal = place(f, n * w);
+        l->scale = place(f, n);
+        l->logits = place(f, n * (size_t)l->vocabulary);
+        l->norm = place(b, n * w);
+    }
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static void lay_scratch(const sl_model_config *c, size_t attention_floats, sl_layout *l) {
+    const size_t n = (size_t)l->rows, w = (size_t)c->width;
+    const sl_architecture *a = sl_architecture_of(c->kind);
+    size_t columns = larger(2 * w, larger((size_t)l->hidden, (size_t)(l->query + 2 * l->key)));
+    size_t *end = &l->scratch;
+    l->x = place(end, n * w);
+    l->h = place(end, n * w);
+    l->wide = place(end, n * (size_t)l->hidden);
+    l->attention = place(end, attention_floats);
+    l->sums = place(end, larger(columns, c->tensor.size > 1 && l->is_last ? 2 * n : 0));
+    if (c->tensor.size > 1 && l->is_last)
+        l->top = place(end, n);
+    if (l->recompute)
+        l->once = place(end, l->block_forward);
+    if (a->rotary)
+        l->rope = place(end, (size_t)c->context * (size_t)(c->width / c->heads));
+}
+
+void sl_layout_make(const sl_model_config *c, int stage, int stages, size_t attention_floats, sl_layout *l) {
+    int first, end, last_token;
     sl_model_cut(c, stage, stages, &first, &end);
-    const size_t n = (size_t)c->batch * (size_t)c->context, w = (size_t)c->width;
     *l = (sl_layout){.rows = c->batch * c->context,
                      .blocks = end - first,
                      .is_first = stage == 0,
-                     .is_last = stage == stages - 1};
-    lay_block(n, w, &l->block);
-    l->forward = (size_t)l->blocks * l->block.forward;
-    l->backward = (size_t)l->blocks * l->block.backward;
-    if (l->is_first) {
-        l->tokens = place(&l->forward, (n + sizeof(float) - 1) / sizeof(float));
-        l->embedded = place(&l->backward, n * w);
-    }
-    if (l->is_last) {
-        l->normal = place(&l->forward, n * w);
-        l->scale = place(&l->forward, n);
-        l->logits = place(&l->forward, n * (size_t)c->vocabulary);
-        l->norm = place(&l->backward, n * w);
-    }
-    lay_scratch(c, n, w, l);
+                     .is_last = stage == stages - 1,
+                     .recompute = c->recompute && c->recompute[stage],
+                     .query = sl_layout_extent(c, SL_QUERY),
+                     .key = sl_layout_extent(c, SL_KEY),
+                     .hidden = sl_layout_extent(c, SL_HIDDEN),
+                     .vocabulary = sl_layout_extent(c, SL_VOCABULARY)};
+    sl_slice_range(c->vocabulary, c->tensor.rank, c->tensor.size, &l->first_token, &last_token);
+    lay_block(c, l);
+    lay_kept(c, l);
+    lay_scratch(c, attention_floats, l);
 }

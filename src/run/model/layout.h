@@ -1,50 +1,61 @@
 /* Where things lie: what is kept of a microbatch and what is scratch, as offsets in floats, each 64-byte
- * aligned. */
+ * aligned. n = batch * context rows, w = width; widths of heads, MLP and vocabulary are this tensor rank's
+ * slices. */
 #ifndef SL_RUN_MODEL_LAYOUT_H
 #define SL_RUN_MODEL_LAYOUT_H
 
 #include "run/model/model.h"
 
-/* Of one block, relative to its begin. n = batch * context rows, w = width. */
-typedef struct sl_block_layout {
-    /* kept by F; qkv and hidden change their meaning in I */
-    size_t normal1, scale1; /* ln_1: normalised [n][w], 1 / deviation [n] */
-    size_t qkv;             /* F: [3][batch][heads][context][size]; I: gradient of c_attn's output [n][3w] */
-    size_t heads;           /* attention's output [n][w] */
-    size_t normal2, scale2;
-    size_t hidden;  /* F: c_fc's output [n][4w]; I: gelu of it */
-    size_t forward; /* all of that */
-    /* added by I: gradients of outputs */
-    size_t out;         /* of the block, and so of mlp.c_proj [n][w] */
-    size_t hidden_grad; /* of mlp.c_fc [n][4w] */
-    size_t norm2;       /* of ln_2 [n][w] */
-    size_t middle;      /* of attn.c_proj [n][w] */
-    size_t norm1;       /* of ln_1 [n][w] */
-    size_t backward;
-} sl_block_layout;
+/* Of one half of a block. */
+typedef struct sl_half_layout {
+    /* kept by F, relative to the block's part of that */
+    size_t normal, scale;  /* normalised [n][w], 1 / deviation [n] */
+    size_t in[SL_MOST_IN]; /* outputs of the incoming layers, dense; I changes what they hold (block.c) */
+    size_t heads, lse;     /* attention: its output [n][query]; [batch][heads][context] */
+    /* added by I, relative to the block's part of that: gradients */
+    size_t out;   /* of the half's output [n][w] */
+    size_t inner; /* MLP: of the core's output [n][hidden] */
+    size_t norm;  /* of the normalisation's output [n][w] */
+} sl_half_layout;
 
 typedef struct sl_layout {
-    int rows, blocks, is_first, is_last;
-    sl_block_layout block;
-    /* kept by F behind the blocks */
-    size_t tokens;        /* first stage: [n] bytes */
-    size_t normal, scale; /* last stage: ln_f */
+    int rows, blocks, is_first, is_last, recompute;
+    int query, key, hidden, vocabulary, first_token; /* this tensor rank's widths; its first token */
+    sl_half_layout half[2];
+    size_t block_forward, block_backward; /* floats of a block */
+    /* kept by F */
+    size_t block_kept;    /* the blocks' parts, unless recomputing */
+    size_t inputs, rest;  /* recomputing: [blocks] inputs of blocks [n][w]; between parts of F [n][w] */
+    size_t tokens;        /* first stage: [n] ids */
+    size_t normal, scale; /* last stage: final norm */
     size_t logits;        /* their gradient [n][vocabulary] */
     size_t forward;       /* floats kept by F */
-    /* added by I behind the blocks */
-    size_t embedded; /* first stage: gradient of the embeddings' sum [n][w] */
-    size_t norm;     /* last stage: of ln_f [n][w] */
+    /* added by I */
+    size_t block_added; /* the blocks' parts */
+    size_t again;       /* recomputing: what F would have kept of the blocks */
+    size_t embedded;    /* first stage: gradient of the embeddings' sum [n][w] */
+    size_t norm;        /* last stage: of the final norm [n][w] */
     size_t backward;
     /* scratch */
-    size_t x, h;          /* [n][w]: residual stream; output of a normalisation */
-    size_t wide;          /* [n][4w] */
-    size_t split;         /* [n][w] by heads */
-    size_t scores, mixed; /* [context][context] twice, [context][size] */
-    size_t sums;          /* [4w] column sums */
+    size_t x, h;      /* [n][w]: residual stream; output of a normalisation, or of a part of a sum */
+    size_t wide;      /* [n][hidden] */
+    size_t attention; /* of the device's attention */
+    size_t sums;      /* column sums; [2][n] of the loss */
+    size_t top;       /* [n] */
+    size_t once;      /* recomputing: what F has of the block at hand */
+    size_t rope;      /* [context][size], filled once */
     size_t scratch;
 } sl_layout;
 
-/** The layout of a stage; the config has been checked. */
-void sl_layout_make(const sl_model_config *config, int stage, int stages, sl_layout *layout);
+/** Shape of the attention of this tensor rank. */
+sl_attention_shape sl_layout_attention(const sl_model_config *config);
+
+/** The layout of a stage; the config is complete and has been checked. attention_floats: scratch of the
+ * device's attention. */
+void sl_layout_make(const sl_model_config *config, int stage, int stages, size_t attention_floats,
+                    sl_layout *layout);
+
+/** This tensor rank's part of an extent. */
+int sl_layout_extent(const sl_model_config *config, sl_extent extent);
 
 #endif

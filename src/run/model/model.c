@@ -4,69 +4,182 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+/* ---- the shape ---- */
+
+sl_model_config sl_model_complete(const sl_model_config *config) {
+    sl_model_config c = *config;
+    if (!c.kv_heads)
+        c.kv_heads = c.heads;
+    if (!c.hidden) /* Llama's: two thirds of four widths, so that three matrices weigh as much as two */
+        c.hidden = (int)(c.kind == SL_MODEL_LLAMA ? (8 * (int64_t)c.width / 3 + 63) / 64 * 64
+                                                  : 4 * (int64_t)c.width);
+    if (c.kind == SL_MODEL_GPT2)
+        c.tied = 1;
+    if (c.rope_base <= 0)
+        c.rope_base = 10000;
+    if (c.norm_epsilon <= 0)
+        c.norm_epsilon = 1e-5;
+    if (c.tensor.size < 1) {
+        c.tensor.rank = 0;
+        c.tensor.size = 1;
+    }
+    return c;
+}
+
+int sl_model_extent(const sl_model_config *config, sl_extent extent) {
+    const sl_model_config c = sl_model_complete(config);
+    const int key = c.heads > 0 ? c.kv_heads * (c.width / c.heads) : 0;
+    const int sizes[SL_EXTENTS] = {[SL_ONE] = 1,
+                                   [SL_WIDTH] = c.width,
+                                   [SL_QUERY] = c.width,
+                                   [SL_KEY] = key,
+                                   [SL_QKV] = c.width + 2 * key,
+                                   [SL_HIDDEN] = c.hidden,
+                                   [SL_VOCABULARY] = c.vocabulary,
+                                   [SL_CONTEXT] = c.context};
+    return sizes[extent];
+}
 
 static sl_status at_least_1(const char *key, int value) {
     return value >= 1 ? SL_OK : sl_error(SL_EINVAL, "'%s' must be >= 1, got %d", key, value);
 }
 
-sl_status sl_model_check(const sl_model_config *c, int stages) {
-    SL_TRY(at_least_1("model.layers", c->layers));
-    SL_TRY(at_least_1("model.width", c->width));
-    SL_TRY(at_least_1("model.heads", c->heads));
-    SL_TRY(at_least_1("model.context", c->context));
-    SL_TRY(at_least_1("batch.size", c->batch));
-    SL_TRY(at_least_1("pipeline stages", stages));
-    if (c->vocabulary < 1 || c->vocabulary > 256)
-        return sl_error(SL_EINVAL, "a vocabulary of bytes has 1 to 256 entries, got %d", c->vocabulary);
+static sl_status check_heads(const sl_model_config *c) {
     if (c->width % c->heads)
         return sl_error(SL_EINVAL, "'model.width' (%d) must be a multiple of 'model.heads' (%d)", c->width,
                         c->heads);
-    if (stages > c->layers)
-        return sl_error(SL_EINVAL, "%d pipeline stages need at least as many layers, 'model.layers' is %d",
-                        stages, c->layers);
-    /* products take int sizes */
+    if (c->heads % c->kv_heads)
+        return sl_error(SL_EINVAL, "'model.heads' (%d) must be a multiple of 'model.kv_heads' (%d)", c->heads,
+                        c->kv_heads);
+    if (c->kind == SL_MODEL_GPT2 && c->kv_heads != c->heads)
+        return sl_error(SL_EINVAL, "'model.kv_heads' (%d) must be 'model.heads' (%d) with kind gpt2",
+                        c->kv_heads, c->heads);
+    if (c->kind == SL_MODEL_LLAMA && c->width / c->heads % 2)
+        return sl_error(SL_EINVAL,
+                        "rotary positions need heads of even size, 'model.width' / 'model.heads' is %d",
+                        c->width / c->heads);
+    return SL_OK;
+}
+
+static sl_status divides(const sl_model_config *c, const char *key, int value) {
+    if (value < c->tensor.size)
+        return sl_error(SL_EINVAL, "'%s' of %d cannot be divided over %d tensor ranks", key, value,
+                        c->tensor.size);
+    if (value % c->tensor.size)
+        return sl_error(SL_EINVAL, "'%s' of %d is no multiple of %d tensor ranks", key, value,
+                        c->tensor.size);
+    return SL_OK;
+}
+
+static sl_status check_tensor(const sl_model_config *c) {
+    if (c->tensor.size == 1)
+        return SL_OK;
+    if (c->tensor.rank < 0 || c->tensor.rank >= c->tensor.size)
+        return sl_error(SL_EINVAL, "tensor rank %d of %d", c->tensor.rank, c->tensor.size);
+    SL_TRY(divides(c, "model.kv_heads", c->kv_heads));
+    SL_TRY(divides(c, "model.heads", c->heads));
+    SL_TRY(divides(c, "model.hidden", c->hidden));
+    if (c->vocabulary < c->tensor.size) /* slices of a vocabulary may differ by one */
+        return sl_error(SL_EINVAL, "'model.vocabulary' of %d cannot be divided over %d tensor ranks",
+                        c->vocabulary, c->tensor.size);
+    return SL_OK;
+}
+
+/* Products take int sizes. */
+static sl_status check_sizes(const sl_model_config *c) {
     if ((int64_t)c->batch * c->context > INT_MAX || 4 * (int64_t)c->width > INT_MAX)
         return sl_error(SL_EINVAL, "a microbatch of %d sequences of %d tokens, width %d, is too large",
                         c->batch, c->context, c->width);
     return SL_OK;
 }
 
-void sl_model_cut(const sl_model_config *c, int stage, int stages, int *first, int *end) {
-    *first = (int)((int64_t)c->layers * stage / stages);
-    *end = (int)((int64_t)c->layers * (stage + 1) / stages);
-}
-
-size_t sl_model_count(const sl_model_config *c) {
-    const size_t w = (size_t)c->width, block = 12 * w * w + 13 * w;
-    return ((size_t)c->vocabulary + (size_t)c->context) * w + (size_t)c->layers * block + 2 * w;
+sl_status sl_model_check(const sl_model_config *config, int stages) {
+    const sl_model_config c = sl_model_complete(config);
+    SL_TRY(at_least_1("model.layers", c.layers));
+    SL_TRY(at_least_1("model.width", c.width));
+    SL_TRY(at_least_1("model.heads", c.heads));
+    SL_TRY(at_least_1("model.kv_heads", c.kv_heads));
+    SL_TRY(at_least_1("model.hidden", c.hidden));
+    SL_TRY(at_least_1("model.context", c.context));
+    SL_TRY(at_least_1("batch.size", c.batch));
+    SL_TRY(at_least_1("pipeline stages", stages));
+    if (c.vocabulary < 1 || c.vocabulary > SL_MOST_VOCABULARY)
+        return sl_error(SL_EINVAL, "'model.vocabulary' must be 1 to %d, got %d", SL_MOST_VOCABULARY,
+                        c.vocabulary);
+    SL_TRY(check_heads(&c));
+    if (stages > c.layers || stages > SL_MAX_STAGES)
+        return sl_error(SL_EINVAL, "%d pipeline stages need at least as many layers, 'model.layers' is %d",
+                        stages, c.layers);
+    SL_TRY(sl_stage_check_cut(&c, stages));
+    SL_TRY(check_tensor(&c));
+    return check_sizes(&c);
 }
 
 /* ---- parameters of a stage ---- */
 
-int sl_model_list(const sl_model_config *c, int stage, int stages, sl_parameter *list) {
-    int first, end, count = 0;
-    sl_parameter ignored;
-    sl_model_cut(c, stage, stages, &first, &end);
+static void describe(const sl_model_config *c, const sl_form *form, int layer, sl_parameter *out) {
+    const sl_architecture *a = sl_architecture_of(c->kind);
+    sl_parameter p = {.kind = form->kind,
+                      .axis = form->axis,
+                      .pieces = form->pieces,
+                      .full_rows = form->rows == SL_ONE ? 0 : sl_model_extent(c, form->rows),
+                      .full_columns = sl_model_extent(c, form->columns)};
+    char prefix[32] = "";
+    if (layer >= 0)
+        snprintf(prefix, sizeof prefix, "%s.%d.", a->block_list, layer);
+    snprintf(p.name, sizeof p.name, "%s%s", prefix, form->name);
+    *out = sl_parameter_slice(&p, c->tensor.rank, c->tensor.size);
+}
+
+static void list_one(const sl_model_config *c, const sl_form *form, int layer, sl_parameter *list,
+                     int *count) {
+    if (form->name && list)
+        describe(c, form, layer, &list[*count]);
+    *count += form->name != NULL;
+}
+
+int sl_model_list(const sl_model_config *config, int stage, int stages, sl_parameter *list) {
+    const sl_model_config c = sl_model_complete(config);
+    const sl_architecture *a = sl_architecture_of(c.kind);
+    int first, end, count = 0, last = stage == stages - 1;
+    sl_model_cut(&c, stage, stages, &first, &end);
     if (stage == 0) {
-        sl_parameter_embedding(c->vocabulary, c->width, list ? &list[count] : &ignored);
-        count++;
-        sl_parameter_position(c->context, c->width, list ? &list[count] : &ignored);
-        count++;
+        list_one(&c, &a->embedding, -1, list, &count);
+        list_one(&c, &a->position, -1, list, &count);
     }
     for (int layer = first; layer < end; layer++)
-        for (int i = 0; i < SL_BLOCK_PARAMETERS; i++, count++)
-            sl_parameter_block(layer, i, c->width, list ? &list[count] : &ignored);
-    for (int i = 0; i < 2 && stage == stages - 1; i++, count++)
-        sl_parameter_final(i, c->width, list ? &list[count] : &ignored);
+        for (int i = 0; i < a->block_parameters; i++)
+            list_one(&c, &a->block[i], layer, list, &count);
+    for (int i = 0; i < 2 && last; i++)
+        list_one(&c, &a->final[i], -1, list, &count);
+    if (last && !c.tied)
+        list_one(&c, &a->head, -1, list, &count);
     return count;
+}
+
+static size_t size_of(const sl_model_config *c, const sl_form *form) {
+    return form->name ? (size_t)sl_model_extent(c, form->rows) * (size_t)sl_model_extent(c, form->columns)
+                      : 0;
+}
+
+size_t sl_model_count(const sl_model_config *config) {
+    const sl_model_config c = sl_model_complete(config);
+    const sl_architecture *a = sl_architecture_of(c.kind);
+    size_t block = 0;
+    for (int i = 0; i < a->block_parameters; i++)
+        block += size_of(&c, &a->block[i]);
+    return size_of(&c, &a->embedding) + size_of(&c, &a->position) + (size_t)c.layers * block +
+           size_of(&c, &a->final[0]) + size_of(&c, &a->final[1]) + (c.tied ? 0 : size_of(&c, &a->head));
 }
 
 static size_t padded(size_t count) {
     return sl_arena_round(count * sizeof(float)) / sizeof(float);
 }
 
-/* Floats of the fixed memory: gradients (the head's last), weights (likewise), both moments. */
+/* Floats of the fixed memory: gradients (the tied head's last), weights (likewise), both moments. */
 typedef struct fixed_size {
     size_t own, head, head_weight;
 } fixed_size;
@@ -76,8 +189,8 @@ static fixed_size size_fixed(const sl_model_config *c, const sl_parameter *list,
     fixed_size f = {0};
     for (int i = 0; i < count; i++)
         f.own += padded(list[i].count);
-    if (stage == stages - 1) {
-        f.head = padded((size_t)c->vocabulary * (size_t)c->width);
+    if (stage == stages - 1 && c->tied) {
+        f.head = padded((size_t)sl_layout_extent(c, SL_VOCABULARY) * (size_t)c->width);
         f.head_weight = stage == 0 ? 0 : f.head;
     }
     return f;
@@ -87,36 +200,30 @@ static size_t fixed_floats(fixed_size f) {
     return 4 * f.own + f.head + f.head_weight;
 }
 
-static sl_status prepare_products(const sl_model_config *c, sl_device *device, int is_last,
-                                  sl_matmul **product, size_t *scratch) {
-    *scratch = 0;
-    for (int p = 0; p < (is_last ? SL_PRODUCTS : SL_PRODUCT_HEAD); p++) {
-        const sl_matmul_shape shape = sl_product_shape(c, (sl_product)p);
-        size_t bytes;
-        SL_TRY(device->matmul_prepare(device, &shape, &product[p], &bytes));
-        *scratch = bytes > *scratch ? bytes : *scratch;
-    }
-    return SL_OK;
+static void make_layout(const sl_model_config *c, const sl_device *device, int stage, int stages,
+                        sl_layout *layout) {
+    const sl_attention_shape shape = sl_layout_attention(c);
+    sl_layout_make(c, stage, stages, device->attention_scratch(device, &shape), layout);
 }
 
-sl_status sl_model_measure(const sl_model_config *c, sl_device *device, int stage, int stages,
+sl_status sl_model_measure(const sl_model_config *config, sl_device *device, int stage, int stages,
                            sl_model_bytes *bytes) {
     sl_layout layout;
     sl_parameter *list;
-    sl_matmul *product[SL_PRODUCTS];
-    size_t scratch;
-    SL_TRY(sl_model_check(c, stages));
-    sl_layout_make(c, stage, stages, &layout);
-    SL_TRY(prepare_products(c, device, layout.is_last, product, &scratch));
-    SL_TRY(sl_alloc(&list, (size_t)sl_model_list(c, stage, stages, NULL), sizeof *list));
-    int count = sl_model_list(c, stage, stages, list);
-    size_t fixed = fixed_floats(size_fixed(c, list, count, stage, stages));
+    sl_products products;
+    SL_TRY(sl_model_check(config, stages));
+    const sl_model_config c = sl_model_complete(config);
+    make_layout(&c, device, stage, stages, &layout);
+    SL_TRY(sl_products_prepare(&c, device, layout.is_last, &products));
+    SL_TRY(sl_alloc(&list, (size_t)sl_model_list(&c, stage, stages, NULL), sizeof *list));
+    int count = sl_model_list(&c, stage, stages, list);
+    size_t fixed = fixed_floats(size_fixed(&c, list, count, stage, stages));
     sl_free(list);
     bytes->fixed = sl_arena_round(fixed * sizeof(float)) + sl_arena_round(layout.scratch * sizeof(float)) +
-                   sl_arena_round(scratch);
+                   sl_arena_round(products.scratch_bytes);
     bytes->forward = sl_arena_round(layout.forward * sizeof(float));
     bytes->backward = sl_arena_round(layout.backward * sizeof(float));
-    bytes->message = (size_t)layout.rows * (size_t)c->width * sizeof(float);
+    bytes->message = (size_t)layout.rows * (size_t)c.width * sizeof(float);
     return SL_OK;
 }
 
@@ -145,23 +252,30 @@ static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
         s->parameter[i].moment1 = advance(&at, padded(s->parameter[i].count));
         s->parameter[i].moment2 = advance(&at, padded(s->parameter[i].count));
     }
-    if (s->layout.is_last) {
-        sl_parameter_embedding(s->config.vocabulary, s->config.width, &s->head);
+    if (!s->layout.is_last)
+        return SL_OK;
+    if (s->config.tied) {
+        describe(&s->config, &s->form->embedding, -1, &s->head);
         s->head.gradient = head_gradient;
         s->head.weight = s->layout.is_first ? s->parameter[0].weight : advance(&at, f.head_weight);
+    } else {
+        s->head = s->parameter[s->parameters - 1];
     }
     return SL_OK;
 }
 
 static sl_status open_memory(sl_model_stage *s, int stage, int stages) {
-    size_t scratch;
-    SL_TRY(prepare_products(&s->config, s->device, s->layout.is_last, s->product, &scratch));
+    SL_TRY(sl_products_prepare(&s->config, s->device, s->layout.is_last, &s->product));
     SL_TRY(sl_alloc(&s->parameter, (size_t)sl_model_list(&s->config, stage, stages, NULL),
                     sizeof *s->parameter));
     s->parameters = sl_model_list(&s->config, stage, stages, s->parameter);
     SL_TRY(place_parameters(s, stage, stages));
     SL_TRY(sl_arena_take(s->arena, s->layout.scratch * sizeof(float), SL_ARENA_LOW, "scratch", &s->scratch));
-    return sl_arena_take(s->arena, scratch, SL_ARENA_LOW, "scratch of matrix products", &s->product_scratch);
+    if (s->form->rotary)
+        s->device->rope_table(s->config.context, s->attention.size, s->config.rope_base,
+                              s->scratch + s->layout.rope);
+    return sl_arena_take(s->arena, s->product.scratch_bytes, SL_ARENA_LOW, "scratch of matrix products",
+                         &s->product_scratch);
 }
 
 sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, sl_arena *arena, int stage,
@@ -172,12 +286,14 @@ sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, 
     if (stage < 0 || stage >= stages)
         return sl_error(SL_EINVAL, "stage %d of %d", stage, stages);
     SL_TRY(sl_alloc(&s, 1, sizeof *s));
-    s->config = *config;
+    s->config = sl_model_complete(config);
+    s->form = sl_architecture_of(s->config.kind);
     s->device = device;
     s->arena = arena;
-    s->block_base = stage == 0 ? 2 : 0;
-    sl_model_cut(config, stage, stages, &s->first, &end);
-    sl_layout_make(config, stage, stages, &s->layout);
+    s->block_base = stage == 0 ? 1 + (s->form->position.name != NULL) : 0;
+    s->attention = sl_layout_attention(&s->config);
+    sl_model_cut(&s->config, stage, stages, &s->first, &end);
+    make_layout(&s->config, device, stage, stages, &s->layout);
     s->forward_bytes = s->layout.forward * sizeof(float);
     s->backward_bytes = s->layout.backward * sizeof(float);
     sl_status status = open_memory(s, stage, stages);
@@ -188,7 +304,7 @@ sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, 
     for (int i = 0; i < s->parameters; i++)
         sl_parameter_initialise(&s->parameter[i], seed, config->layers);
     if (s->layout.is_last)
-        sl_parameter_initialise(&s->head, seed, config->layers); /* wte's name: the same values */
+        sl_parameter_initialise(&s->head, seed, config->layers); /* by its name: the embedding's values */
     *out = s;
     return SL_OK;
 }
@@ -223,7 +339,7 @@ sl_parameter *sl_model_parameters(sl_model_stage *s, int *count) {
 }
 
 sl_parameter *sl_model_head(sl_model_stage *s) {
-    return s->layout.is_last ? &s->head : NULL;
+    return s->layout.is_last && s->config.tied ? &s->head : NULL;
 }
 
 sl_parameter *sl_model_embedding(sl_model_stage *s) {
@@ -231,8 +347,8 @@ sl_parameter *sl_model_embedding(sl_model_stage *s) {
 }
 
 sl_status sl_model_add_head(sl_model_stage *s, const float *head_gradient) {
-    if (!s->layout.is_first)
-        return sl_error(SL_EINVAL, "the head's gradient is added on the first stage");
+    if (!s->layout.is_first || !s->config.tied)
+        return sl_error(SL_EINVAL, "a tied head's gradient is added on the first stage");
     sl_parameter *p = &s->parameter[0];
     for (size_t i = 0; i < p->count; i++)
         p->gradient[i] += head_gradient[i];

@@ -1,38 +1,81 @@
-/* GPT-2 over bytes, cut into stages: its shape, and one stage with its three computations.
+/* A transformer cut into stages: its shape, and one stage with its three computations.
  *
- *   x = wte[token] + wpe[position]
- *   each block:  x += c_proj(attention(c_attn(ln_1(x))));  x += c_proj(gelu(c_fc(ln_2(x))))
- *   logits = ln_f(x) * transposed(wte);  loss = mean over tokens of -log softmax(logits)[next byte]
+ *   x = embedding[token] (+ position table)
+ *   each block:  x += out(attention(in(norm(x))));  x += out(mlp(in(norm(x))))
+ *   logits = norm(x) * transposed(head);  loss = mean over tokens of -log softmax(logits)[next token]
  *
- * Blocks are cut contiguously; the first stage has the embeddings, the last one ln_f, the head and the loss.
- * The head is tied to wte: it has its own gradient accumulator everywhere, and where it is not on the first
- * stage its own copy of the weight (design.md, "Rules that keep every bit", 4).
+ * What norm, attention and mlp are is the architecture's (architecture.h): GPT-2 with learned positions,
+ * LayerNorm and GELU, Llama with rotary positions, RMSNorm, SwiGLU and grouped queries.
+ *
+ * Blocks are cut contiguously; the first stage has the embeddings, the last one the final norm, the head and
+ * the loss. A head that is tied to the embedding has its own gradient accumulator everywhere, and where it is
+ * not on the first stage its own copy of the weight (design.md, "Rules that keep every bit", 4).
  *
  * F keeps what I and W need; I computes gradients of activations and keeps those that W needs; W adds to the
  * weights' gradients and frees the microbatch. B is I and then W. The attention weights are not kept but
- * computed again by the same kernels, so that memory grows with the context and not with its square. Every
- * number is a function of the weights and the microbatch: stages, order of ops and addresses change no bit.
+ * computed again by the same kernels, so that memory grows with the context and not with its square. A stage
+ * that recomputes keeps only the input of each block; its I first runs F of the block again. Every number is
+ * a function of the weights and the microbatch: stages, order of ops, recomputation and addresses change no
+ * bit.
+ *
+ * Tensor ranks share every stage as Megatron does: heads, the inner width of the MLP and the vocabulary are
+ * divided among them, the residual stream is whole on each. F sums once behind the attention and once behind
+ * the MLP, I once before each; the embedding (F), the head (I) and the loss (F: two numbers a row) sum too.
+ * W sums nothing.
  */
 #ifndef SL_RUN_MODEL_MODEL_H
 #define SL_RUN_MODEL_MODEL_H
 
 #include "run/device/arena.h"
 #include "run/device/device.h"
-#include "run/model/parameter.h"
+#include "run/model/architecture.h"
 
+#define SL_MOST_VOCABULARY 65536 /* a token is an uint16 */
+
+/* The tensor ranks that share a stage. Either function leaves the same bits on all of them, added or compared
+ * in the order of ranks; all call it alike. size 0 or 1: neither is called. */
+typedef struct sl_tensor_ranks {
+    int rank, size;
+    void *object;
+    sl_status (*sum)(void *object, float *values, size_t count);
+    sl_status (*max)(void *object, float *values, size_t count);
+} sl_tensor_ranks;
+
+/* What is 0 has the default that sl_model_complete fills in. Pointers must outlive all that is made of it. */
 typedef struct sl_model_config {
+    sl_model_kind kind;
     int layers, width, heads, context;
-    int vocabulary; /* 1..256: tokens are bytes */
-    int batch;      /* sequences in a microbatch */
+    int kv_heads;   /* heads of k and v, each shared by heads / kv_heads of q; 0: heads */
+    int hidden;     /* inner width of the MLP; 0: 4 * width, llama 8/3 * width up to a multiple of 64 */
+    int vocabulary; /* 1 to SL_MOST_VOCABULARY */
+    int tied;       /* the head is the embedding; gpt2: always */
+    double rope_base, norm_epsilon; /* 0: 10000, 1e-5 */
+    int batch;                      /* sequences in a microbatch */
+    const int *cut;                 /* [stages] blocks of each stage; NULL: by cost */
+    const int *recompute;           /* [stages] 1: keeps only the input of each block; NULL: none does */
+    sl_tensor_ranks tensor;
 } sl_model_config;
 
-/** SL_EINVAL when the shape is impossible or has fewer layers than stages; the text names the key. */
+/** The config with its defaults. */
+sl_model_config sl_model_complete(const sl_model_config *config);
+
+/** Size of an extent of the full model. */
+int sl_model_extent(const sl_model_config *config, sl_extent extent);
+
+/** SL_EINVAL when the shape is impossible, has fewer layers than stages, a cut that does not fit or more
+ * tensor ranks than there is to divide; the text names the key. */
 sl_status sl_model_check(const sl_model_config *config, int stages);
 
-/** Blocks [*first, *end) of a stage: as even as can be, stage s begins at layers * s / stages. */
+/** Blocks [*first, *end) of a stage: the config's cut, or the one whose largest stage costs least, with
+ * embedding and head counted as layers by their arithmetic (CrossPipe 6.1) and at least one block a stage. */
 void sl_model_cut(const sl_model_config *config, int stage, int stages, int *first, int *end);
 
-/** All scalar weights of the model, the tied one counted once. */
+/** Arithmetic of a forward pass, operations a token: of one block, of the head, of the embedding. */
+int64_t sl_model_block_cost(const sl_model_config *config);
+int64_t sl_model_head_cost(const sl_model_config *config);
+int64_t sl_model_embedding_cost(const sl_model_config *config);
+
+/** All scalar weights of the full model, a tied one counted once. */
 size_t sl_model_count(const sl_model_config *config);
 
 /* Device memory of one stage in bytes, as the arena counts it. */
@@ -48,8 +91,8 @@ typedef struct sl_model_bytes {
 sl_status sl_model_measure(const sl_model_config *config, sl_device *device, int stage, int stages,
                            sl_model_bytes *bytes);
 
-/** Names and shapes of a stage's parameters in canonical order, pointers NULL; returns how many. list NULL:
- * only counts. */
+/** Names and shapes of a stage's parameters in canonical order, the slices of config->tensor.rank, pointers
+ * NULL; returns how many. list NULL: only counts. */
 int sl_model_list(const sl_model_config *config, int stage, int stages, sl_parameter *list);
 
 typedef struct sl_model_stage sl_model_stage;
@@ -87,8 +130,8 @@ typedef struct sl_part {
  * first stage only; targets, the same one byte later: on the last only; else NULL. input and output
  * [batch][context][width]: NULL on the first and the last stage. Nothing passed is needed after the call.
  *  SL_EINVAL: out of turn, or a token outside the vocabulary; SL_ENOMEM: over the arena's limit. */
-sl_status sl_model_forward(sl_model_stage *stage, int microbatch, const uint8_t *tokens,
-                           const uint8_t *targets, const float *input, float *output);
+sl_status sl_model_forward(sl_model_stage *stage, int microbatch, const uint16_t *tokens,
+                           const uint16_t *targets, const float *input, float *output);
 
 /** I: gradient of the stage's output in (NULL on the last: it starts from the loss), of its input out (NULL
  * on the first). */
@@ -100,8 +143,8 @@ sl_status sl_model_weight_grad(sl_model_stage *stage, int microbatch);
 
 /** A part of them, 1 <= count <= SL_MAX_PARTS: what comes in (tokens, input; output_grad) is needed in the
  * first part, what goes out and `targets` in the last; W in ascending microbatches part by part. */
-sl_status sl_model_forward_part(sl_model_stage *stage, int microbatch, sl_part part, const uint8_t *tokens,
-                                const uint8_t *targets, const float *input, float *output);
+sl_status sl_model_forward_part(sl_model_stage *stage, int microbatch, sl_part part, const uint16_t *tokens,
+                                const uint16_t *targets, const float *input, float *output);
 sl_status sl_model_input_grad_part(sl_model_stage *stage, int microbatch, sl_part part,
                                    const float *output_grad, float *input_grad);
 sl_status sl_model_weight_grad_part(sl_model_stage *stage, int microbatch, sl_part part);
@@ -118,7 +161,7 @@ sl_status sl_model_fetch(sl_model_stage *stage, int microbatch);
 
 /** F without I and W to follow: keeps nothing, and *loss (last stage; may be NULL elsewhere) is the mean over
  * its tokens. */
-sl_status sl_model_evaluate(sl_model_stage *stage, const uint8_t *tokens, const uint8_t *targets,
+sl_status sl_model_evaluate(sl_model_stage *stage, const uint16_t *tokens, const uint16_t *targets,
                             const float *input, float *output, double *loss);
 
 /** Mean loss of a microbatch over its tokens, nats; on the last stage after its F, else NaN. */
@@ -128,15 +171,15 @@ double sl_model_loss(const sl_model_stage *stage, int microbatch);
  * of the model is that of stage 0, then 1, ... */
 sl_parameter *sl_model_parameters(sl_model_stage *stage, int *count);
 
-/** The tied head on the last stage: `gradient` is its own accumulator, `weight` its copy (or wte's own
- * weight, if this stage is also the first). NULL on other stages. */
+/** The tied head on the last stage: `gradient` is its own accumulator, `weight` its copy (or the embedding's
+ * own weight, if this stage is also the first). NULL on other stages, and where the head is a parameter. */
 sl_parameter *sl_model_head(sl_model_stage *stage);
 
 /** The token embedding on the first stage, else NULL. */
 sl_parameter *sl_model_embedding(sl_model_stage *stage);
 
-/** On the first stage: embedding gradient += head gradient [vocabulary * width]. Once an iteration, after all
- * W. */
+/** On the first stage: embedding gradient += tied head's gradient [count of the embedding]. Once an
+ * iteration, after all W. */
 sl_status sl_model_add_head(sl_model_stage *stage, const float *head_gradient);
 
 #endif

@@ -2,53 +2,70 @@
 #include "base/random.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
-typedef struct form {
-    const char *name;
-    sl_parameter_kind kind;
-    int rows, columns; /* in widths; rows 0: a vector */
-} form;
+/* ---- slices ---- */
 
-static const form block_forms[SL_BLOCK_PARAMETERS] = {
-    [SL_LN_1_WEIGHT] = {"ln_1.weight", SL_PARAMETER_ONES, 0, 1},
-    [SL_LN_1_BIAS] = {"ln_1.bias", SL_PARAMETER_ZEROS, 0, 1},
-    [SL_ATTN_WEIGHT] = {"attn.c_attn.weight", SL_PARAMETER_NORMAL, 1, 3},
-    [SL_ATTN_BIAS] = {"attn.c_attn.bias", SL_PARAMETER_ZEROS, 0, 3},
-    [SL_ATTN_PROJ_WEIGHT] = {"attn.c_proj.weight", SL_PARAMETER_RESIDUAL, 1, 1},
-    [SL_ATTN_PROJ_BIAS] = {"attn.c_proj.bias", SL_PARAMETER_ZEROS, 0, 1},
-    [SL_LN_2_WEIGHT] = {"ln_2.weight", SL_PARAMETER_ONES, 0, 1},
-    [SL_LN_2_BIAS] = {"ln_2.bias", SL_PARAMETER_ZEROS, 0, 1},
-    [SL_FC_WEIGHT] = {"mlp.c_fc.weight", SL_PARAMETER_NORMAL, 1, 4},
-    [SL_FC_BIAS] = {"mlp.c_fc.bias", SL_PARAMETER_ZEROS, 0, 4},
-    [SL_FC_PROJ_WEIGHT] = {"mlp.c_proj.weight", SL_PARAMETER_RESIDUAL, 4, 1},
-    [SL_FC_PROJ_BIAS] = {"mlp.c_proj.bias", SL_PARAMETER_ZEROS, 0, 1},
-};
-
-static void fill(const char *name, sl_parameter_kind kind, int rows, int columns, sl_parameter *out) {
-    *out = (sl_parameter){.kind = kind, .rows = rows, .columns = columns};
-    out->count = (size_t)(rows ? rows : 1) * (size_t)columns;
-    snprintf(out->name, sizeof out->name, "%s", name);
+void sl_slice_range(int length, int rank, int ranks, int *first, int *end) {
+    *first = (int)((int64_t)length * rank / ranks);
+    *end = (int)((int64_t)length * (rank + 1) / ranks);
 }
 
-void sl_parameter_embedding(int vocabulary, int width, sl_parameter *out) {
-    fill("wte.weight", SL_PARAMETER_NORMAL, vocabulary, width, out);
+size_t sl_parameter_full_count(const sl_parameter *p) {
+    return (size_t)(p->full_rows ? p->full_rows : 1) * (size_t)p->full_columns;
 }
 
-void sl_parameter_position(int context, int width, sl_parameter *out) {
-    fill("wpe.weight", SL_PARAMETER_NORMAL, context, width, out);
+sl_parameter sl_parameter_slice(const sl_parameter *p, int rank, int ranks) {
+    sl_parameter s = *p;
+    int first, end;
+    s.weight = s.gradient = s.moment1 = s.moment2 = NULL;
+    s.tensor_rank = rank;
+    s.tensor_ranks = ranks;
+    s.rows = p->full_rows;
+    s.columns = p->full_columns;
+    if (p->axis != SL_AXIS_NONE) {
+        int *length = p->axis == SL_AXIS_ROWS ? &s.rows : &s.columns;
+        sl_slice_range(*length / p->pieces, rank, ranks, &first, &end);
+        *length = p->pieces * (end - first);
+    }
+    s.count = (size_t)(s.rows ? s.rows : 1) * (size_t)s.columns;
+    return s;
 }
 
-void sl_parameter_block(int layer, int index, int width, sl_parameter *out) {
-    const form *f = &block_forms[index];
-    char name[sizeof out->name];
-    snprintf(name, sizeof name, "h.%d.%s", layer, f->name);
-    fill(name, f->kind, f->rows * width, f->columns * width, out);
+/* A slice is runs of consecutive elements of the full tensor: one for each piece of each row that is cut, or
+ * for each piece of the rows. */
+typedef struct runs {
+    size_t number, length; /* of them; of each, in the slice */
+    size_t step, first;    /* in the full tensor: from run to run; of the first */
+} runs;
+
+static runs runs_of(const sl_parameter *p) {
+    int first, end;
+    if (p->axis == SL_AXIS_NONE)
+        return (runs){.number = 1, .length = p->count};
+    int by_rows = p->axis == SL_AXIS_ROWS, length = (by_rows ? p->full_rows : p->full_columns) / p->pieces;
+    size_t unit = by_rows ? (size_t)p->full_columns : 1;
+    size_t outer = by_rows || p->full_rows == 0 ? 1 : (size_t)p->full_rows;
+    sl_slice_range(length, p->tensor_rank, p->tensor_ranks, &first, &end);
+    return (runs){.number = outer * (size_t)p->pieces,
+                  .length = (size_t)(end - first) * unit,
+                  .step = (size_t)length * unit,
+                  .first = (size_t)first * unit};
 }
 
-void sl_parameter_final(int index, int width, sl_parameter *out) {
-    fill(index ? "ln_f.bias" : "ln_f.weight", index ? SL_PARAMETER_ZEROS : SL_PARAMETER_ONES, 0, width, out);
+void sl_parameter_cut(const sl_parameter *p, const float *full, float *slice) {
+    const runs r = runs_of(p);
+    for (size_t i = 0; i < r.number; i++)
+        memcpy(slice + i * r.length, full + r.first + i * r.step, r.length * sizeof *slice);
 }
+
+void sl_parameter_paste(const sl_parameter *p, const float *slice, float *full) {
+    const runs r = runs_of(p);
+    for (size_t i = 0; i < r.number; i++)
+        memcpy(full + r.first + i * r.step, slice + i * r.length, r.length * sizeof *slice);
+}
+
+/* ---- initial values ---- */
 
 /* FNV-1a, 64 bits. */
 static uint64_t hash_name(const char *name) {
@@ -59,13 +76,23 @@ static uint64_t hash_name(const char *name) {
 }
 
 /* Box and Muller: the two normal numbers that counter `pair` gives, from two uniform ones of 53 bits. */
-static void normal_pair(uint64_t key, uint64_t pair, double *even, double *odd) {
+static void normal_pair(uint64_t key, uint64_t pair, double *two) {
     uint64_t a = sl_random_mix(key + 2 * pair * SL_RANDOM_STEP);
     uint64_t b = sl_random_mix(key + (2 * pair + 1) * SL_RANDOM_STEP);
     double u = sl_random_unit(a), v = (double)(b >> 11) * 0x1p-53;
     double length = sqrt(-2.0 * log(u)), angle = 6.283185307179586 * v;
-    *even = length * cos(angle);
-    *odd = length * sin(angle);
+    two[0] = length * cos(angle);
+    two[1] = length * sin(angle);
+}
+
+/* Elements [first, first + count) of the full tensor. */
+static void fill_normal(uint64_t key, double deviation, size_t first, size_t count, float *out) {
+    double two[2];
+    for (size_t i = first; i < first + count; i++) {
+        if (i == first || i % 2 == 0)
+            normal_pair(key, i / 2, two);
+        out[i - first] = (float)(deviation * two[i % 2]);
+    }
 }
 
 void sl_parameter_initialise(const sl_parameter *p, uint64_t seed, int layers) {
@@ -76,11 +103,7 @@ void sl_parameter_initialise(const sl_parameter *p, uint64_t seed, int layers) {
             p->weight[i] = p->kind == SL_PARAMETER_ONES ? 1.0f : 0.0f;
         return;
     }
-    for (size_t i = 0; i < p->count; i += 2) {
-        double even, odd;
-        normal_pair(key, i / 2, &even, &odd);
-        p->weight[i] = (float)(deviation * even);
-        if (i + 1 < p->count)
-            p->weight[i + 1] = (float)(deviation * odd);
-    }
+    const runs r = runs_of(p);
+    for (size_t i = 0; i < r.number; i++)
+        fill_normal(key, deviation, r.first + i * r.step, r.length, p->weight + i * r.length);
 }

@@ -1,6 +1,10 @@
-/* Parameters by their Hugging Face names (GPT2LMHeadModel without the "transformer." prefix), shapes and
- * order: the one canonical list that hash, norm and checkpoints use. Linear weights are Conv1D's,
- * [inputs][outputs]. */
+/* Parameters by their Hugging Face names, shapes and order (architecture.c): the one canonical list that
+ * hash, norm and checkpoints use.
+ *
+ * Of a parameter that is cut over tensor ranks, a rank holds a slice: along one axis, made of `pieces` equal
+ * pieces, it has its share of every piece (c_attn's columns are q, k and v: three pieces). Element `i` of a
+ * piece of length L belongs to rank r with L * r / ranks <= i < L * (r + 1) / ranks, rounded down. The others
+ * are whole on every tensor rank, with the same bits. */
 #ifndef SL_RUN_MODEL_PARAMETER_H
 #define SL_RUN_MODEL_PARAMETER_H
 
@@ -8,46 +12,42 @@
 #include <stdint.h>
 
 typedef enum sl_parameter_kind {
-    SL_PARAMETER_ONES,     /* LayerNorm gains */
+    SL_PARAMETER_ONES,     /* gains of normalisations */
     SL_PARAMETER_ZEROS,    /* biases */
     SL_PARAMETER_NORMAL,   /* N(0, 0.02) */
     SL_PARAMETER_RESIDUAL, /* N(0, 0.02 / sqrt(2 layers)): what is added onto the residual stream */
 } sl_parameter_kind;
 
+typedef enum sl_axis { SL_AXIS_NONE, SL_AXIS_ROWS, SL_AXIS_COLUMNS } sl_axis;
+
 typedef struct sl_parameter {
-    char name[32];
+    char name[64];
     sl_parameter_kind kind;
-    int rows, columns; /* rows 0: a vector of `columns` */
+    int rows, columns; /* what is held here; rows 0: a vector of `columns` */
     size_t count;
+    sl_axis axis; /* what is cut; SL_AXIS_NONE: held whole by every tensor rank */
+    int pieces;
+    int full_rows, full_columns;
+    int tensor_rank, tensor_ranks; /* whose slice; 0 of 1: the full tensor */
     float *weight, *gradient;
     float *moment1, *moment2; /* AdamW's; NULL for the head's copy */
 } sl_parameter;
 
-/* The parameters of a block, in order. */
-enum {
-    SL_LN_1_WEIGHT,
-    SL_LN_1_BIAS,
-    SL_ATTN_WEIGHT,
-    SL_ATTN_BIAS,
-    SL_ATTN_PROJ_WEIGHT,
-    SL_ATTN_PROJ_BIAS,
-    SL_LN_2_WEIGHT,
-    SL_LN_2_BIAS,
-    SL_FC_WEIGHT,
-    SL_FC_BIAS,
-    SL_FC_PROJ_WEIGHT,
-    SL_FC_PROJ_BIAS,
-    SL_BLOCK_PARAMETERS
-};
+/** Elements of the full tensor. */
+size_t sl_parameter_full_count(const sl_parameter *parameter);
 
-/** Names and shapes; pointers are left NULL. */
-void sl_parameter_embedding(int vocabulary, int width, sl_parameter *out);
-void sl_parameter_position(int context, int width, sl_parameter *out);
-void sl_parameter_block(int layer, int index, int width, sl_parameter *out);
-void sl_parameter_final(int index, int width, sl_parameter *out); /* 0: ln_f.weight, 1: ln_f.bias */
+/** Name and shapes of the slice of another tensor rank; pointers NULL. */
+sl_parameter sl_parameter_slice(const sl_parameter *parameter, int tensor_rank, int tensor_ranks);
 
-/** Initial weights: element i is a pure function of (seed, name, i), so it does not depend on who holds it.
- */
+/** The slice that `parameter` describes, out of the full tensor and into it. [count] and [full count]. */
+void sl_parameter_cut(const sl_parameter *parameter, const float *full, float *slice);
+void sl_parameter_paste(const sl_parameter *parameter, const float *slice, float *full);
+
+/** Initial weights: element i of the full tensor is a pure function of (seed, name, i), so it does not depend
+ * on who holds it. */
 void sl_parameter_initialise(const sl_parameter *parameter, uint64_t seed, int layers);
+
+/** Of `length` elements, those of a rank: [*first, *end). */
+void sl_slice_range(int length, int rank, int ranks, int *first, int *end);
 
 #endif

@@ -68,55 +68,55 @@ static sl_status in_turn(const sl_model_stage *s, int microbatch, const sl_part 
     return SL_OK;
 }
 
-static sl_status check_bytes(const sl_model_config *c, const uint8_t *byte, const char *what) {
-    const size_t count = (size_t)c->batch * (size_t)c->context;
-    for (size_t i = 0; i < count && c->vocabulary < 256; i++)
-        if (byte[i] >= c->vocabulary)
-            return sl_error(SL_EINVAL, "%s %d is outside the vocabulary of %d", what, byte[i], c->vocabulary);
-    return SL_OK;
+/* What F has kept of block b, for I and W: where it was kept, or where I has made it again. */
+static float *block_kept(const sl_model_stage *s, const sl_kept *k, int b) {
+    const sl_layout *l = &s->layout;
+    float *from = l->recompute ? k->backward + l->again : k->forward + l->block_kept;
+    return from + (size_t)b * l->block_forward;
 }
 
-/* ln_f, head and loss, from the residual stream; the logits become their gradient. */
-static sl_status forward_loss(sl_model_stage *s, const uint8_t *targets, float *kept, double *loss) {
-    const sl_layout *l = &s->layout;
-    const sl_parameter *gain = &s->parameter[s->parameters - 2], *bias = &s->parameter[s->parameters - 1];
-    float *h = s->scratch + l->h;
-    SL_TRY(check_bytes(&s->config, targets, "target"));
-    s->device->layernorm(l->rows, s->config.width, s->scratch + l->x, gain->weight, bias->weight,
-                         kept + l->normal, kept + l->scale, h);
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_HEAD, h, s->head.weight, NULL, kept + l->logits));
-    double sum =
-        s->device->cross_entropy(l->rows, s->config.vocabulary, kept + l->logits, targets, s->loss_scale);
-    *loss = sum / (double)l->rows;
-    return SL_OK;
+static size_t residual_floats(const sl_model_stage *s) {
+    return (size_t)s->layout.rows * (size_t)s->config.width;
 }
 
-static sl_status enter(sl_model_stage *s, const uint8_t *tokens, const float *input, float *kept) {
-    const sl_layout *l = &s->layout;
-    float *x = s->scratch + l->x;
-    if (!l->is_first) {
-        memcpy(x, input, (size_t)l->rows * (size_t)s->config.width * sizeof *x);
-        return SL_OK;
-    }
-    SL_TRY(check_bytes(&s->config, tokens, "token"));
-    memcpy(kept + l->tokens, tokens, (size_t)l->rows);
-    s->device->embed(l->rows, s->config.width, s->config.context, tokens, s->parameter[0].weight,
-                     s->parameter[1].weight, x);
+static float *input_of_block(const sl_model_stage *s, float *kept, int b) {
+    return kept + s->layout.inputs + (size_t)b * residual_floats(s);
+}
+
+static sl_status enter(sl_model_stage *s, const uint16_t *tokens, const float *input, float *kept) {
+    float *x = s->scratch + s->layout.x;
+    if (s->layout.is_first)
+        return sl_stage_embed(s, tokens, kept);
+    memcpy(x, input, residual_floats(s) * sizeof *x);
     return SL_OK;
 }
 
 /* Where the residual stream rests between two parts of F: what the next unit keeps of its normalised input is
  * of that size and not yet there. */
 static float *resting_place(const sl_model_stage *s, int unit, float *kept) {
-    const sl_block_layout *l = &s->layout.block;
-    return kept + (size_t)(unit / 2) * l->forward + (unit % 2 ? l->normal2 : l->normal1);
+    const sl_layout *l = &s->layout;
+    if (l->recompute)
+        return unit % 2 ? kept + l->rest : input_of_block(s, kept, unit / 2);
+    return kept + l->block_kept + (size_t)(unit / 2) * l->block_forward + l->half[unit % 2].normal;
 }
 
-static sl_status pass(sl_model_stage *s, const sl_part *part, const uint8_t *tokens, const uint8_t *targets,
-                      const float *input, float *output, float *kept, double *loss) {
+/* A unit of F: what the block keeps is dropped at once where it will be made again. */
+static sl_status forward_unit(sl_model_stage *s, int unit, float *kept) {
     const sl_layout *l = &s->layout;
-    const size_t bytes = (size_t)l->rows * (size_t)s->config.width * sizeof(float);
-    float *x = s->scratch + l->x;
+    const float *x = s->scratch + l->x;
+    int b = unit / 2;
+    sl_half half = unit % 2 ? SL_HALF_MLP : SL_HALF_ATTENTION;
+    if (!l->recompute)
+        return sl_block_forward(s, b, half, kept + l->block_kept + (size_t)b * l->block_forward);
+    if (half == SL_HALF_ATTENTION)
+        memcpy(input_of_block(s, kept, b), x, residual_floats(s) * sizeof *x);
+    return sl_block_forward(s, b, half, s->scratch + l->once);
+}
+
+static sl_status pass(sl_model_stage *s, const sl_part *part, const uint16_t *tokens, const uint16_t *targets,
+                      const float *input, float *output, float *kept, double *loss) {
+    const size_t bytes = residual_floats(s) * sizeof(float);
+    float *x = s->scratch + s->layout.x;
     int first, end;
     units_of(s, part, &first, &end);
     if (part->index == 0)
@@ -124,12 +124,11 @@ static sl_status pass(sl_model_stage *s, const sl_part *part, const uint8_t *tok
     else
         memcpy(x, resting_place(s, first, kept), bytes);
     for (int unit = first; unit < end; unit++)
-        SL_TRY(sl_block_forward(s, unit / 2, unit % 2 ? SL_HALF_MLP : SL_HALF_ATTENTION,
-                                kept + (size_t)(unit / 2) * l->block.forward));
+        SL_TRY(forward_unit(s, unit, kept));
     if (!is_last_part(part))
         memcpy(resting_place(s, end, kept), x, bytes);
-    else if (l->is_last)
-        return forward_loss(s, targets, kept, loss);
+    else if (s->layout.is_last)
+        return sl_stage_loss(s, targets, kept, loss);
     else
         memcpy(output, x, bytes);
     return SL_OK;
@@ -144,8 +143,8 @@ static sl_status check_pointers(const sl_model_stage *s, const sl_part *part, co
     return sl_error(SL_EINVAL, "%s: a buffer is missing", op);
 }
 
-sl_status sl_model_forward_part(sl_model_stage *s, int microbatch, sl_part part, const uint8_t *tokens,
-                                const uint8_t *targets, const float *input, float *output) {
+sl_status sl_model_forward_part(sl_model_stage *s, int microbatch, sl_part part, const uint16_t *tokens,
+                                const uint16_t *targets, const float *input, float *output) {
     SL_TRY(in_turn(s, microbatch, &part, SL_F));
     SL_TRY(check_pointers(s, &part, tokens, targets, input, output, "F"));
     sl_kept *k = &s->kept[microbatch];
@@ -156,7 +155,7 @@ sl_status sl_model_forward_part(sl_model_stage *s, int microbatch, sl_part part,
     return pass(s, &part, tokens, targets, input, output, k->forward, &k->loss);
 }
 
-sl_status sl_model_evaluate(sl_model_stage *s, const uint8_t *tokens, const uint8_t *targets,
+sl_status sl_model_evaluate(sl_model_stage *s, const uint16_t *tokens, const uint16_t *targets,
                             const float *input, float *output, double *loss) {
     float *kept;
     double ignored;
@@ -167,26 +166,22 @@ sl_status sl_model_evaluate(sl_model_stage *s, const uint8_t *tokens, const uint
     return status;
 }
 
-/* Gradient of ln_f's output and input: the head, from the gradient of the logits that F left. */
-static sl_status loss_input_grad(sl_model_stage *s, const float *kept, float *added, float *out) {
-    const sl_layout *l = &s->layout;
-    SL_TRY(
-        sl_stage_multiply(s, SL_PRODUCT_HEAD_GRAD, kept + l->logits, s->head.weight, NULL, added + l->norm));
-    s->device->layernorm_input_grad(l->rows, s->config.width, added + l->norm,
-                                    s->parameter[s->parameters - 2].weight, kept + l->normal, kept + l->scale,
-                                    NULL, out);
-    return SL_OK;
-}
-
 /* I begins: the gradient of the last block's output. */
 static sl_status enter_backward(sl_model_stage *s, sl_kept *k, const float *output_grad) {
     const sl_layout *l = &s->layout;
     SL_TRY(sl_arena_take(s->arena, s->backward_bytes, SL_ARENA_HIGH, "I of a microbatch", &k->backward));
-    float *last_out = k->backward + (size_t)(l->blocks - 1) * l->block.backward + l->block.out;
+    float *last_out =
+        k->backward + l->block_added + (size_t)(l->blocks - 1) * l->block_backward + l->half[SL_HALF_MLP].out;
     if (l->is_last)
-        return loss_input_grad(s, k->forward, k->backward, last_out);
-    memcpy(last_out, output_grad, (size_t)l->rows * (size_t)s->config.width * sizeof(float));
+        return sl_stage_loss_input_grad(s, k->forward, k->backward, last_out);
+    memcpy(last_out, output_grad, residual_floats(s) * sizeof(float));
     return SL_OK;
+}
+
+static sl_status make_again(sl_model_stage *s, const sl_kept *k, int b) {
+    float *x = s->scratch + s->layout.x;
+    memcpy(x, input_of_block(s, k->forward, b), residual_floats(s) * sizeof *x);
+    return sl_block_again(s, b, block_kept(s, k, b));
 }
 
 sl_status sl_model_input_grad_part(sl_model_stage *s, int microbatch, sl_part part, const float *output_grad,
@@ -205,24 +200,15 @@ sl_status sl_model_input_grad_part(sl_model_stage *s, int microbatch, sl_part pa
     units_of(s, &part, &first, &end);
     for (int unit = first; unit < end; unit++) {
         int b = l->blocks - 1 - unit / 2;
-        float *added = k->backward + (size_t)b * l->block.backward;
-        float *down = b > 0         ? added - l->block.backward + l->block.out
+        float *added = k->backward + l->block_added + (size_t)b * l->block_backward;
+        float *down = b > 0         ? added - l->block_backward + l->half[SL_HALF_MLP].out
                       : l->is_first ? k->backward + l->embedded
                                     : input_grad;
-        SL_TRY(sl_block_input_grad(s, b, unit % 2 ? SL_HALF_ATTENTION : SL_HALF_MLP,
-                                   k->forward + (size_t)b * l->block.forward, added, down));
+        if (l->recompute && unit % 2 == 0)
+            SL_TRY(make_again(s, k, b));
+        SL_TRY(sl_block_input_grad(s, b, unit % 2 ? SL_HALF_ATTENTION : SL_HALF_MLP, block_kept(s, k, b),
+                                   added, down));
     }
-    return SL_OK;
-}
-
-static sl_status loss_weight_grad(sl_model_stage *s, const float *kept, const float *added) {
-    const sl_layout *l = &s->layout;
-    const sl_parameter *gain = &s->parameter[s->parameters - 2], *bias = &s->parameter[s->parameters - 1];
-    float *h = s->scratch + l->h;
-    s->device->layernorm_apply(l->rows, s->config.width, kept + l->normal, gain->weight, bias->weight, h);
-    SL_TRY(sl_stage_multiply(s, SL_PRODUCT_HEAD_WEIGHT, kept + l->logits, h, NULL, s->head.gradient));
-    s->device->layernorm_weight_grad(l->rows, s->config.width, added + l->norm, kept + l->normal,
-                                     s->scratch + l->sums, gain->gradient, bias->gradient);
     return SL_OK;
 }
 
@@ -235,29 +221,26 @@ sl_status sl_model_weight_grad_part(sl_model_stage *s, int microbatch, sl_part p
                         s->next_weight[part.index]);
     sl_kept *k = &s->kept[microbatch];
     if (l->is_last && part.index == 0)
-        SL_TRY(loss_weight_grad(s, k->forward, k->backward));
+        SL_TRY(sl_stage_loss_weight_grad(s, k->forward, k->backward));
     units_of(s, &part, &first, &end);
     for (int unit = first; unit < end; unit++) {
         int b = l->blocks - 1 - unit / 2;
-        SL_TRY(sl_block_weight_grad(s, b, unit % 2 ? SL_HALF_ATTENTION : SL_HALF_MLP,
-                                    k->forward + (size_t)b * l->block.forward,
-                                    k->backward + (size_t)b * l->block.backward));
+        SL_TRY(sl_block_weight_grad(s, b, unit % 2 ? SL_HALF_ATTENTION : SL_HALF_MLP, block_kept(s, k, b),
+                                    k->backward + l->block_added + (size_t)b * l->block_backward));
     }
     s->next_weight[part.index]++;
     k->done[SL_W]++;
     if (!is_last_part(&part))
         return SL_OK;
     if (l->is_first)
-        s->device->embed_weight_grad(l->rows, s->config.width, s->config.context,
-                                     (const uint8_t *)(k->forward + l->tokens), k->backward + l->embedded,
-                                     s->parameter[0].gradient, s->parameter[1].gradient);
+        sl_stage_embed_weight_grad(s, k->forward, k->backward);
     sl_stage_drop(s, k);
     return SL_OK;
 }
 
 /* ---- whole ops ---- */
 
-sl_status sl_model_forward(sl_model_stage *s, int microbatch, const uint8_t *tokens, const uint8_t *targets,
+sl_status sl_model_forward(sl_model_stage *s, int microbatch, const uint16_t *tokens, const uint16_t *targets,
                            const float *input, float *output) {
     return sl_model_forward_part(s, microbatch, whole_op, tokens, targets, input, output);
 }

@@ -13,61 +13,62 @@ static sl_matmul_shape dense(int rows, int inner, int columns, int transpose_a, 
                              .c_stride = columns};
 }
 
-static sl_matmul_shape forward(int rows, int inner, int columns, int add) {
-    sl_matmul_shape s = dense(rows, inner, columns, 0, 0);
-    s.bias = 1;
-    s.add = add;
-    return s;
-}
-
-static sl_matmul_shape weight_grad(int rows, int inputs, int outputs) {
-    sl_matmul_shape s = dense(inputs, rows, outputs, 1, 0);
-    s.add = 1;
-    return s;
-}
-
-sl_matmul_shape sl_product_shape(const sl_model_config *c, sl_product product) {
-    const int n = c->batch * c->context, t = c->context, w = c->width, d = c->width / c->heads,
-              v = c->vocabulary;
-    switch (product) {
-    case SL_PRODUCT_ATTN:
-        return forward(n, w, 3 * w, 0);
-    case SL_PRODUCT_ATTN_PROJ:
-        return forward(n, w, w, 1);
-    case SL_PRODUCT_FC:
-        return forward(n, w, 4 * w, 0);
-    case SL_PRODUCT_FC_PROJ:
-        return forward(n, 4 * w, w, 1);
-    case SL_PRODUCT_SCORES:
-        return dense(t, d, t, 0, 1);
-    case SL_PRODUCT_MIX:
-        return dense(t, t, d, 0, 0);
-    case SL_PRODUCT_ATTN_GRAD:
-        return dense(n, 3 * w, w, 0, 1);
-    case SL_PRODUCT_ATTN_PROJ_GRAD:
-        return dense(n, w, w, 0, 1);
-    case SL_PRODUCT_FC_GRAD:
-        return dense(n, 4 * w, w, 0, 1);
-    case SL_PRODUCT_FC_PROJ_GRAD:
-        return dense(n, w, 4 * w, 0, 1);
-    case SL_PRODUCT_MIX_TRANSPOSED:
-        return dense(t, t, d, 1, 0);
-    case SL_PRODUCT_ATTN_WEIGHT:
-        return weight_grad(n, w, 3 * w);
-    case SL_PRODUCT_ATTN_PROJ_WEIGHT:
-        return weight_grad(n, w, w);
-    case SL_PRODUCT_FC_WEIGHT:
-        return weight_grad(n, w, 4 * w);
-    case SL_PRODUCT_FC_PROJ_WEIGHT:
-        return weight_grad(n, 4 * w, w);
-    case SL_PRODUCT_HEAD:
-        return dense(n, w, v, 0, 1);
-    case SL_PRODUCT_HEAD_GRAD:
-        return dense(n, v, w, 0, 0);
-    case SL_PRODUCT_HEAD_WEIGHT:
-        return weight_grad(n, v, w);
-    case SL_PRODUCTS:
-        break;
+/* A linear layer of n rows; outputs_first: the weight is [outputs][inputs]. */
+static sl_matmul_shape linear(sl_product_op op, int n, int inputs, int outputs, int outputs_first) {
+    switch (op) {
+    case SL_PRODUCT_FORWARD:
+        return dense(n, inputs, outputs, 0, outputs_first);
+    case SL_PRODUCT_INPUT:
+        return dense(n, outputs, inputs, 0, !outputs_first);
+    default: {
+        sl_matmul_shape s = outputs_first ? dense(outputs, n, inputs, 1, 0) : dense(inputs, n, outputs, 1, 0);
+        s.add = 1;
+        return s;
     }
-    return (sl_matmul_shape){0};
+    }
+}
+
+static sl_status prepare(sl_device *device, const sl_matmul_shape *shape, sl_matmul **product,
+                         sl_products *all) {
+    size_t bytes;
+    SL_TRY(device->matmul_prepare(device, shape, product, &bytes));
+    all->scratch_bytes = bytes > all->scratch_bytes ? bytes : all->scratch_bytes;
+    return SL_OK;
+}
+
+/* The outgoing layer adds onto the residual stream, unless its result must first be summed over tensor ranks;
+ * the gradients of incoming layers add up. */
+static sl_matmul_shape half_shape(const sl_model_config *c, const sl_half_form *f, int index,
+                                  sl_product_op op) {
+    const sl_architecture *a = sl_architecture_of(c->kind);
+    const sl_linear *l = index == SL_LINEAR_OUT ? &f->out : &f->in[index];
+    int rows = sl_layout_extent(c, a->block[l->weight].rows),
+        columns = sl_layout_extent(c, a->block[l->weight].columns);
+    sl_matmul_shape s = linear(op, c->batch * c->context, a->outputs_first ? columns : rows,
+                               a->outputs_first ? rows : columns, a->outputs_first);
+    if (op == SL_PRODUCT_FORWARD) {
+        int whole = index != SL_LINEAR_OUT || c->tensor.size == 1;
+        s.bias = whole && l->bias >= 0;
+        s.add = whole && index == SL_LINEAR_OUT;
+    }
+    if (op == SL_PRODUCT_INPUT && index != SL_LINEAR_OUT)
+        s.add = index > 0;
+    return s;
+}
+
+sl_status sl_products_prepare(const sl_model_config *c, sl_device *device, int is_last, sl_products *p) {
+    const sl_architecture *a = sl_architecture_of(c->kind);
+    *p = (sl_products){0};
+    for (int half = 0; half < 2; half++)
+        for (int i = 0; i < SL_LINEARS; i++)
+            for (int op = 0; op < SL_PRODUCT_OPS && (i < a->half[half].ins || i == SL_LINEAR_OUT); op++) {
+                sl_matmul_shape s = half_shape(c, &a->half[half], i, (sl_product_op)op);
+                SL_TRY(prepare(device, &s, &p->half[half][i][op], p));
+            }
+    for (int op = 0; op < SL_PRODUCT_OPS && is_last; op++) {
+        sl_matmul_shape s =
+            linear((sl_product_op)op, c->batch * c->context, c->width, sl_layout_extent(c, SL_VOCABULARY), 1);
+        SL_TRY(prepare(device, &s, &p->head[op], p));
+    }
+    return SL_OK;
 }

@@ -1,37 +1,29 @@
-/* The matrix products of the model, by name: a stage prepares all of them once, so that no op pays for making
- * one. */
+/* The matrix products of the model: three of every linear layer and of the head. A stage prepares all of them
+ * once, so that no op pays for making one. */
 #ifndef SL_RUN_MODEL_PRODUCTS_H
 #define SL_RUN_MODEL_PRODUCTS_H
 
-#include "run/model/model.h"
+#include "run/model/layout.h"
 
-typedef enum sl_product {
-    /* F */
-    SL_PRODUCT_ATTN,      /* qkv = ln_1 * c_attn + bias */
-    SL_PRODUCT_ATTN_PROJ, /* x += heads * c_proj + bias */
-    SL_PRODUCT_FC,        /* hidden = ln_2 * c_fc + bias */
-    SL_PRODUCT_FC_PROJ,   /* x += gelu(hidden) * c_proj + bias */
-    SL_PRODUCT_SCORES,    /* one head: s = q * k' */
-    SL_PRODUCT_MIX,       /* one head: y = p * v, and dq = ds * k */
-    /* I */
-    SL_PRODUCT_ATTN_GRAD,
-    SL_PRODUCT_ATTN_PROJ_GRAD,
-    SL_PRODUCT_FC_GRAD,
-    SL_PRODUCT_FC_PROJ_GRAD,
-    SL_PRODUCT_MIX_TRANSPOSED, /* one head: dv = p' * dy, and dk = ds' * q */
-    /* W: onto the accumulator */
-    SL_PRODUCT_ATTN_WEIGHT,
-    SL_PRODUCT_ATTN_PROJ_WEIGHT,
-    SL_PRODUCT_FC_WEIGHT,
-    SL_PRODUCT_FC_PROJ_WEIGHT,
-    /* the last stage */
-    SL_PRODUCT_HEAD,
-    SL_PRODUCT_HEAD_GRAD,
-    SL_PRODUCT_HEAD_WEIGHT,
-    SL_PRODUCTS
-} sl_product;
+/* What a linear layer multiplies. */
+typedef enum sl_product_op {
+    SL_PRODUCT_FORWARD, /* outputs = inputs * weight (+ bias) */
+    SL_PRODUCT_INPUT,   /* gradient of inputs = gradient of outputs * weight' */
+    SL_PRODUCT_WEIGHT,  /* accumulator += inputs' * gradient of outputs, in the weight's orientation */
+    SL_PRODUCT_OPS
+} sl_product_op;
 
-/** Its shape; the scores' gradient dp = dy * v' has that of SCORES. */
-sl_matmul_shape sl_product_shape(const sl_model_config *config, sl_product product);
+#define SL_LINEARS (SL_MOST_IN + 1) /* of a half: the incoming ones, then the outgoing one */
+#define SL_LINEAR_OUT SL_MOST_IN
+
+typedef struct sl_products {
+    sl_matmul *half[2][SL_LINEARS][SL_PRODUCT_OPS];
+    sl_matmul *head[SL_PRODUCT_OPS]; /* NULL but on the last stage */
+    size_t scratch_bytes;            /* of the largest */
+} sl_products;
+
+/** Prepares those of a stage; the config is complete. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
+sl_status sl_products_prepare(const sl_model_config *config, sl_device *device, int is_last,
+                              sl_products *products);
 
 #endif

@@ -3,7 +3,6 @@
 #define SL_RUN_MODEL_STAGE_H
 
 #include "plan/pipeline/problem.h"
-#include "run/model/layout.h"
 #include "run/model/products.h"
 
 /* The unit in which ops are cut into parts: what a block does up to its first residual sum, or from there. */
@@ -18,7 +17,8 @@ typedef struct sl_kept {
 } sl_kept;
 
 struct sl_model_stage {
-    sl_model_config config;
+    sl_model_config config; /* complete */
+    const sl_architecture *form;
     sl_layout layout;
     sl_device *device;
     sl_arena *arena, *host; /* host: NULL: nothing moves */
@@ -26,13 +26,14 @@ struct sl_model_stage {
 
     sl_parameter *parameter;
     int parameters, block_base; /* block_base: index of the first block's first parameter */
-    sl_parameter head;
-    float *memory;   /* weights, gradients, moments */
-    float *gradient; /* all gradients, the head's too: [gradients] floats */
+    sl_parameter head;          /* last stage: the tied head's own, or a copy of the parameter */
+    float *memory;              /* weights, gradients, moments */
+    float *gradient;            /* all gradients, the tied head's too: [gradients] floats */
     size_t gradients;
     float *scratch;
     void *product_scratch;
-    sl_matmul *product[SL_PRODUCTS];
+    sl_products product;
+    sl_attention_shape attention;
 
     sl_kept *kept;
     size_t kept_capacity;
@@ -42,32 +43,65 @@ struct sl_model_stage {
     float loss_scale;              /* 1 / tokens of the whole batch */
 };
 
-/** Parameter `index` (SL_LN_1_WEIGHT...) of the stage's block `b`. */
+/** Parameter `index` of the form of the stage's block `b`; NULL for -1. */
 static inline const sl_parameter *sl_stage_block(const sl_model_stage *s, int b, int index) {
-    return &s->parameter[s->block_base + b * SL_BLOCK_PARAMETERS + index];
+    return index < 0 ? NULL : &s->parameter[s->block_base + b * s->form->block_parameters + index];
 }
 
-static inline sl_status sl_stage_multiply(const sl_model_stage *s, sl_product product, const float *a,
-                                          const float *b, const float *bias, float *c) {
-    return s->device->matmul(s->device, s->product[product], a, b, bias, c, s->product_scratch);
+/** Parameter 0 (gain) or 1 (bias, NULL where there is none) of the final norm. */
+static inline const sl_parameter *sl_stage_final(const sl_model_stage *s, int index) {
+    return index && !s->form->final[1].name
+               ? NULL
+               : &s->parameter[s->block_base + s->layout.blocks * s->form->block_parameters + index];
 }
+
+static inline sl_status sl_stage_multiply(const sl_model_stage *s, sl_matmul *product, const float *a,
+                                          const float *b, const float *bias, float *c) {
+    return s->device->matmul(s->device, product, a, b, bias, c, s->product_scratch);
+}
+
+/** Adds up over tensor ranks. */
+static inline sl_status sl_stage_sum(const sl_model_stage *s, float *values, size_t count) {
+    return s->config.tensor.size > 1 ? s->config.tensor.sum(s->config.tensor.object, values, count) : SL_OK;
+}
+
+/** Whether the config's cut fits. */
+sl_status sl_stage_check_cut(const sl_model_config *config, int stages);
 
 /** Gives back what is held of a microbatch. */
 void sl_stage_drop(sl_model_stage *s, sl_kept *kept);
 
-/** Half of F of block b: the residual stream in scratch.x, in place; `kept` is the block's part of what F
- * keeps. */
+/* The stage's normalisation (norm.c); `bias` NULL where it has none. */
+void sl_stage_norm(const sl_model_stage *s, const sl_parameter *gain, const sl_parameter *bias,
+                   const float *x, float *normal, float *scale, float *y);
+/** Its last step again. */
+void sl_stage_norm_apply(const sl_model_stage *s, const sl_parameter *gain, const sl_parameter *bias,
+                         const float *normal, float *y);
+/** dx = residual (NULL: 0) + gradient through it. */
+void sl_stage_norm_input_grad(const sl_model_stage *s, const sl_parameter *gain, const float *dy,
+                              const float *normal, const float *scale, const float *residual, float *dx);
+void sl_stage_norm_weight_grad(const sl_model_stage *s, const sl_parameter *gain, const sl_parameter *bias,
+                               const float *dy, const float *normal);
+
+/** Half of F of block b: the residual stream in scratch.x, in place; `kept` is what F keeps of the block. */
 sl_status sl_block_forward(sl_model_stage *s, int b, sl_half half, float *kept);
+/** All that F keeps of block b once more, from the residual stream in scratch.x; leaves out what only the
+ * next block needs. */
+sl_status sl_block_again(sl_model_stage *s, int b, float *kept);
 /** Half of I of block b, the MLP first: the gradient of its output lies in added.out; that of its input goes
  * to input_grad [n][w] with the attention half. */
 sl_status sl_block_input_grad(sl_model_stage *s, int b, sl_half half, float *kept, float *added,
                               float *input_grad);
 /** W of the parameters of that half; its I has run. */
-sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, const float *kept, const float *added);
+sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, float *kept, float *added);
 
-/** qkv by heads -> heads' output [n][w] joined. */
-sl_status sl_attention_forward(sl_model_stage *s, const float *qkv, float *out);
-/** In place: qkv by heads becomes the gradient of c_attn's output [n][3w]; out_grad [n][w]. */
-sl_status sl_attention_input_grad(sl_model_stage *s, float *qkv, const float *out_grad);
+/* The two ends of the model (ends.c): embedding on the first stage, final norm, head and loss on the last. */
+sl_status sl_stage_embed(sl_model_stage *s, const uint16_t *tokens, float *kept);
+void sl_stage_embed_weight_grad(sl_model_stage *s, const float *kept, const float *added);
+/** From the residual stream in scratch.x; the logits become their gradient. *loss: mean over tokens. */
+sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept, double *loss);
+/** Gradient of the final norm's input to `out`. */
+sl_status sl_stage_loss_input_grad(sl_model_stage *s, const float *kept, float *added, float *out);
+sl_status sl_stage_loss_weight_grad(sl_model_stage *s, const float *kept, const float *added);
 
 #endif

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#define VOCABULARY 256
 #define MOST_VALIDATED 32 /* microbatches of held-out text in a validation loss */
 
 /* A stage that this rank holds: the object of the engine's table. */
@@ -30,7 +29,7 @@ struct sl_binding {
     int helds;
     sl_data *data;
     sl_optimizer optimizer;
-    uint8_t *tokens, *targets; /* [batch][context] of the microbatch at hand */
+    uint16_t *tokens, *targets; /* [batch][context] of the microbatch at hand */
     /* Sums of squares of blocks: those of this rank's stages; those of all ranks as they are gathered; the
      * latter in canonical order. */
     double *squares, *gathered, *all_squares;
@@ -53,12 +52,21 @@ static sl_model_stage *model_of(const sl_binding *b, int stage) {
 }
 
 static void shape_of(const sl_run *run, sl_model_config *config) {
-    *config = (sl_model_config){.layers = run->model.layers,
-                                .width = run->model.width,
-                                .heads = run->model.heads,
-                                .context = run->model.context,
-                                .vocabulary = VOCABULARY,
-                                .batch = run->batch.size};
+    const sl_model_config given = {.kind = (sl_model_kind)run->model.kind,
+                                   .layers = run->model.layers,
+                                   .width = run->model.width,
+                                   .heads = run->model.heads,
+                                   .kv_heads = run->model.kv_heads,
+                                   .hidden = run->model.hidden,
+                                   .context = run->model.context,
+                                   .vocabulary = run->model.vocabulary,
+                                   .tied = run->model.tied,
+                                   .rope_base = run->model.rope_base,
+                                   .norm_epsilon = run->model.norm_epsilon,
+                                   .batch = run->batch.size,
+                                   .cut = run->parallel.cut,
+                                   .recompute = run->device.recompute};
+    *config = sl_model_complete(&given);
 }
 
 /* What the stages of a rank take together, and the blocks of memory that all of them use. */
@@ -144,8 +152,8 @@ static sl_status count_blocks(sl_binding *b) {
 static sl_status open_buffers(sl_binding *b) {
     size_t tokens = (size_t)b->config.batch * (size_t)b->config.context;
     SL_TRY(count_blocks(b));
-    SL_TRY(sl_alloc(&b->tokens, tokens, 1));
-    SL_TRY(sl_alloc(&b->targets, tokens, 1));
+    SL_TRY(sl_alloc(&b->tokens, tokens, sizeof *b->tokens));
+    SL_TRY(sl_alloc(&b->targets, tokens, sizeof *b->targets));
     SL_TRY(sl_alloc(&b->squares, b->all_blocks, sizeof *b->squares));
     SL_TRY(sl_alloc(&b->gathered, b->all_blocks, sizeof *b->gathered));
     SL_TRY(sl_alloc(&b->all_squares, b->all_blocks, sizeof *b->all_squares));
@@ -169,6 +177,8 @@ sl_status sl_binding_open(const sl_run *run, int rank, int in_flight, int hosted
                            .pattern_count = run->data.files,
                            .seed = (uint64_t)run->data.seed,
                            .held_out = run->data.held_out,
+                           .tokens = (sl_data_tokens)run->data.tokens,
+                           .vocabulary = run->model.vocabulary,
                            .context = run->model.context,
                            .batch = run->batch.size,
                            .microbatches = run->batch.microbatches};
@@ -214,8 +224,8 @@ static sl_part part_of(const sl_op *op, int parts) {
 static sl_status forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
     const held *h = object;
     sl_binding *b = h->binding;
-    uint8_t *tokens = h->stage == 0 ? b->tokens : NULL,
-            *targets = h->stage == b->stages - 1 ? b->targets : NULL;
+    uint16_t *tokens = h->stage == 0 ? b->tokens : NULL,
+             *targets = h->stage == b->stages - 1 ? b->targets : NULL;
     if (tokens || targets)
         sl_data_batch(b->data, b->iteration, op->microbatch, tokens, targets);
     return sl_model_forward_part(h->model, op->microbatch, part_of(op, parts), tokens, targets, input,
@@ -275,6 +285,8 @@ double sl_binding_loss(const sl_binding *b) {
 /* The head's accumulator meets the embedding's on the first stage, always as one addition (docs/design.md,
  * rule 4). */
 static sl_status join_head(sl_binding *b, sl_group *group) {
+    if (!b->config.tied)
+        return SL_OK;
     int from = rank_of(b, b->stages - 1), to = rank_of(b, 0);
     sl_model_stage *first = model_of(b, 0), *last = model_of(b, b->stages - 1);
     float *gradient = last ? sl_model_head(last)->gradient : b->head;
@@ -287,6 +299,8 @@ static sl_status join_head(sl_binding *b, sl_group *group) {
 
 /* The new weight of the embedding to the head's copy. */
 static sl_status copy_to_head(sl_binding *b, sl_group *group) {
+    if (!b->config.tied)
+        return SL_OK;
     int from = rank_of(b, 0), to = rank_of(b, b->stages - 1);
     sl_model_stage *first = model_of(b, 0), *last = model_of(b, b->stages - 1);
     if (!first && !last)

@@ -37,7 +37,7 @@ void sl_binding_stages(sl_binding *binding, sl_stage *table);
 /** Chooses the data of an iteration and clears gradients and losses. */
 sl_status sl_binding_begin(sl_binding *binding, int iteration);
 
-/** Mean loss of the iteration in nats a byte, summed by microbatch in ascending order, on the rank
+/** Mean loss of the iteration in nats a token, summed by microbatch in ascending order, on the rank
  * that holds the last stage; NaN on others. */
 double sl_binding_loss(const sl_binding *binding);
 
@@ -51,7 +51,7 @@ sl_status sl_binding_validate(sl_binding *binding, sl_group *group, double *loss
 /** Collective: xxh64 over all parameters in canonical order, on rank 0. */
 sl_status sl_binding_hash(sl_binding *binding, sl_group *group, uint64_t *hash);
 
-/** Entropy of single bytes of the text, nats a byte. */
+/** Entropy of single tokens of the text, nats a token. */
 double sl_binding_entropy(const sl_binding *binding);
 /** Highest use of the device arena so far, bytes. */
 size_t sl_binding_peak(const sl_binding *binding);

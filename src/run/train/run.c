@@ -7,7 +7,8 @@
 #define AT(field) offsetof(sl_run, field)
 #define FAULT(field) offsetof(sl_fault, field)
 
-static const char *const model_kinds[] = {"gpt2", NULL};
+static const char *const model_kinds[] = {"gpt2", "llama", NULL};
+static const char *const token_kinds[] = {"bytes", "uint16", NULL};
 static const char *const optimizer_kinds[] = {"adamw", NULL};
 static const char *const transports[] = {"direct", "delegated", "auto", NULL};
 static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
@@ -23,14 +24,22 @@ static sl_status refuse_checkpoint(const sl_node *node, void *object);
 /* A key is a line. */
 /* clang-format off */
 static const sl_key model_keys[] = {
-    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "gpt2", .offset = AT(model.kind), .choices = model_kinds, .help = "architecture"},
+    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "gpt2", .offset = AT(model.kind), .choices = model_kinds, .help = "architecture: gpt2 (learned positions, LayerNorm, GELU, tied embedding), llama (rotary positions, RMSNorm, SwiGLU, grouped queries)"},
     {.name = "layers", .type = SL_KEY_INT, .required = 1, .offset = AT(model.layers), .minimum = 1, .maximum = 1000, .help = "transformer blocks"},
     {.name = "width", .type = SL_KEY_INT, .required = 1, .offset = AT(model.width), .minimum = 1, .maximum = 65536, .help = "size of the residual stream"},
     {.name = "heads", .type = SL_KEY_INT, .required = 1, .offset = AT(model.heads), .minimum = 1, .maximum = 1024, .help = "attention heads; divides width"},
+    {.name = "kv_heads", .type = SL_KEY_INT, .standard = "0", .offset = AT(model.kv_heads), .minimum = 0, .maximum = 1024, .help = "heads of keys and values, each shared by heads / kv_heads queries; 0: heads; llama only"},
+    {.name = "hidden", .type = SL_KEY_INT, .standard = "0", .offset = AT(model.hidden), .minimum = 0, .maximum = 1048576, .help = "inner width of the MLP; 0: 4 * width (gpt2), 8/3 * width rounded up to a multiple of 64 (llama)"},
+    {.name = "vocabulary", .type = SL_KEY_INT, .standard = "256", .offset = AT(model.vocabulary), .minimum = 2, .maximum = 65536, .help = "number of token ids"},
+    {.name = "tied", .type = SL_KEY_BOOL, .offset = AT(model.tied), .help = "the head is the embedding; gpt2: always true, llama: default false"},
+    {.name = "rope_base", .type = SL_KEY_REAL, .standard = "10000", .offset = AT(model.rope_base), .minimum = 1, .maximum = 1e12, .help = "llama: base of the rotary angles"},
+    {.name = "norm_eps", .type = SL_KEY_REAL, .standard = "1e-5", .offset = AT(model.norm_epsilon), .minimum = 1e-12, .maximum = 1, .help = "llama: added to the mean square in RMSNorm; LayerNorm has 1e-5"},
+    {.name = "weights", .type = SL_KEY_TEXT, .offset = AT(model.weights), .help = "directory of the weights to start from (safetensors under Hugging Face's names); absent: initial ones by data.seed"},
     {.name = "context", .type = SL_KEY_INT, .required = 1, .offset = AT(model.context), .minimum = 1, .maximum = 65536, .help = "tokens of a sequence"},
     {0}};
 static const sl_key data_keys[] = {
-    {.name = "files", .type = SL_KEY_CUSTOM, .required = 1, .parse = parse_files, .help = "list of files or patterns, read as bytes in sorted order, cyclically"},
+    {.name = "files", .type = SL_KEY_CUSTOM, .required = 1, .parse = parse_files, .help = "list of files or patterns, read in sorted order, cyclically"},
+    {.name = "tokens", .type = SL_KEY_CHOICE, .standard = "bytes", .offset = AT(data.tokens), .choices = token_kinds, .help = "what the files hold: a token in each byte, or a tokenizer's ids as little-endian uint16"},
     {.name = "seed", .type = SL_KEY_INT64, .standard = "1", .offset = AT(data.seed), .minimum = 0, .maximum = 9e18, .help = "of data order and initial weights"},
     {.name = "held_out", .type = SL_KEY_REAL, .standard = "0.05", .offset = AT(data.held_out), .minimum = 0.001, .maximum = 0.5, .help = "share of the text at its end kept for the validation loss"},
     {0}};
@@ -39,6 +48,7 @@ static const sl_key parallel_keys[] = {
     {.name = "placement", .type = SL_KEY_CHOICE, .standard = "linear", .offset = AT(parallel.placement), .choices = placements, .help = "which rank holds which stage; absent: what the schedule needs, else linear; bidirectional (two copies of the weights) is not trained"},
     {.name = "stages", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.stages), .minimum = 0, .maximum = SL_MAX_STAGES, .help = "model chunks, at most the layers; absent: pipeline (linear), 2 * pipeline (loop, wave)"},
     {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op is cut into, by halves of transformer blocks; for cross-ud-sub"},
+    {.name = "cut", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of blocks of each stage, at least 1 each, that sums to layers; absent: the largest stage costs least, embedding and head counted as layers by their arithmetic"},
     {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.data), .minimum = 1, .maximum = 1, .help = "replicas"},
     {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = 1, .help = "tensor-parallel ranks"},
     {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.zero), .minimum = 0, .maximum = 1e-9, .help = "ZeRO stage"},
@@ -65,6 +75,7 @@ static const sl_key device_keys[] = {
     {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
     {.name = "host_memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.host_memory_mb), .minimum = 0, .maximum = 1e9, .help = "memory of a rank's host that activations may be moved to where memory_mb is too small, 1e6 bytes; 0: none"},
     {.name = "offload_ms", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.offload_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "time to move one microbatch's activations of a stage there or back: what plans count on, and what moves are held to; 0: as long as the copy takes, planned as nothing until it is measured"},
+    {.name = "recompute", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "true, false (default) or a list of that for each stage: F keeps only the input of each transformer block, and I first computes the rest again; same bits"},
     {.name = "pace_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "real arithmetic, then held to this time"},
     {0}};
 static const sl_key network_keys[] = {
@@ -266,14 +277,42 @@ static sl_status parse_faults(const sl_node *node, void *object) {
 
 /* ---- the whole ---- */
 
-static sl_status check_run(const sl_document *document, sl_run *run) {
+/* A key of `model` that is there and should not be so. */
+static sl_status refuse_model(const sl_document *document, const char *key, const char *why) {
+    return sl_run_refuse(document, "model", key, why);
+}
+
+static sl_status check_model(const sl_document *document, sl_run *run) {
     char why[192];
-    if (run->model.width % run->model.heads != 0) {
-        snprintf(why, sizeof why, "of %d does not divide the width of %d", run->model.heads,
-                 run->model.width);
-        return sl_run_refuse(document, "model", "heads", why);
+    const sl_node *model = sl_node_find(document->root, "model");
+    const int llama = run->model.kind == 1, heads = run->model.heads,
+              kv_heads = run->model.kv_heads ? run->model.kv_heads : heads;
+    if (run->model.width % heads != 0) {
+        snprintf(why, sizeof why, "of %d does not divide the width of %d", heads, run->model.width);
+        return refuse_model(document, "heads", why);
     }
+    snprintf(why, sizeof why, "of %d does not divide the %d heads", kv_heads, heads);
+    if (heads % kv_heads != 0)
+        return refuse_model(document, "kv_heads", why);
+    if (!llama && kv_heads != heads)
+        return refuse_model(document, "kv_heads", "needs kind llama; gpt2 has as many as heads");
+    if (!llama && sl_node_find(model, "tied") && !run->model.tied)
+        return refuse_model(document, "tied", "of false needs kind llama; gpt2's head is its embedding");
+    if (!llama && (sl_node_find(model, "rope_base") || sl_node_find(model, "norm_eps")))
+        return refuse_model(document, sl_node_find(model, "rope_base") ? "rope_base" : "norm_eps",
+                            "belongs to kind llama");
+    snprintf(why, sizeof why, "makes heads of %d; rotary positions need an even size",
+             run->model.width / heads);
+    if (llama && run->model.width / heads % 2)
+        return refuse_model(document, "heads", why);
+    return SL_OK;
+}
+
+static sl_status check_run(const sl_document *document, sl_run *run) {
+    SL_TRY(check_model(document, run));
     SL_TRY(sl_run_check_shape(document, run));
+    SL_TRY(sl_run_read_cut(document, run));
+    SL_TRY(sl_run_read_recompute(document, run));
     if (run->network.silence_ms < 2 * run->network.beat_ms)
         return sl_run_refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
     const sl_node *shared = sl_node_find(document->root, "shared");
@@ -296,6 +335,9 @@ void sl_run_free(sl_run *run) {
         sl_free(run->network.rail[i]);
     sl_free(run->network.rail);
     sl_free(run->wire);
+    sl_free(run->model.weights);
+    sl_free(run->parallel.cut);
+    sl_free(run->device.recompute);
     sl_free(run->schedule);
     sl_free(run->fault);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)

@@ -25,11 +25,15 @@ typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } s
 
 typedef struct sl_run {
     struct {
-        int kind, layers, width, heads, context;
+        int kind, layers, width, heads, context; /* kind: sl_model_kind */
+        int kv_heads, hidden, vocabulary, tied;  /* 0: the kind's default */
+        double rope_base, norm_epsilon;
+        char *weights; /* directory of the weights to start from; NULL: initial ones */
     } model;
     struct {
         char **file; /* patterns */
         int files;
+        int tokens; /* sl_data_tokens */
         int64_t seed;
         double held_out;
     } data;
@@ -37,6 +41,7 @@ typedef struct sl_run {
         int pipeline, data, tensor, zero;
         int placement, stages,
             parts; /* sl_placement; as the schedule needs them where the file says nothing */
+        int *cut;  /* [stages] blocks of each; NULL: by cost */
     } parallel;
     struct {
         int microbatches, size;
@@ -64,6 +69,7 @@ typedef struct sl_run {
     struct {
         int kind, threads;
         double memory_mb, host_memory_mb, offload_ms;
+        int *recompute;               /* [stages] 1: F keeps only the inputs of blocks; NULL: none */
         double *pace_ms[SL_OP_KINDS]; /* F, I, W, B of every stage; NULL: no pace */
         double *pair_ms;              /* F and B overlapped, of every stage; NULL: no pace */
     } device;

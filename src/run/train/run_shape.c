@@ -146,6 +146,52 @@ sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
     return check_faults(document, run);
 }
 
+/* ---- lists of a value for each stage ---- */
+
+static const sl_node *find_in(const sl_document *document, const char *section, const char *key) {
+    const sl_node *map = sl_node_find(document->root, section);
+    return map ? sl_node_find(map, key) : NULL;
+}
+
+static sl_status check_length(const sl_node *node, int stages) {
+    if (node->kind != SL_NODE_LIST || node->children != stages)
+        return sl_node_error(node, "must be a list of one value for each of the %d stages", stages);
+    return SL_OK;
+}
+
+sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
+    const sl_node *node = find_in(document, "parallel", "cut");
+    int64_t blocks, sum = 0;
+    if (!node)
+        return SL_OK;
+    SL_TRY(check_length(node, run->parallel.stages));
+    SL_TRY(sl_alloc(&run->parallel.cut, (size_t)run->parallel.stages, sizeof *run->parallel.cut));
+    for (int stage = 0; stage < run->parallel.stages; stage++) {
+        if (sl_node_int(node->child[stage], 1, run->model.layers, &blocks) != SL_OK)
+            return sl_node_error(node->child[stage], "must hold whole numbers of at least 1 (stage %d)",
+                                 stage);
+        run->parallel.cut[stage] = (int)blocks;
+        sum += blocks;
+    }
+    if (sum != run->model.layers)
+        return sl_node_error(node, "has %lld blocks in all, the model has %d layers", (long long)sum,
+                             run->model.layers);
+    return SL_OK;
+}
+
+sl_status sl_run_read_recompute(const sl_document *document, sl_run *run) {
+    const sl_node *node = find_in(document, "device", "recompute");
+    int list = node && node->kind == SL_NODE_LIST;
+    if (!node)
+        return SL_OK;
+    if (list)
+        SL_TRY(check_length(node, run->parallel.stages));
+    SL_TRY(sl_alloc(&run->device.recompute, (size_t)run->parallel.stages, sizeof *run->device.recompute));
+    for (int stage = 0; stage < run->parallel.stages; stage++)
+        SL_TRY(sl_node_bool(list ? node->child[stage] : node, &run->device.recompute[stage]));
+    return SL_OK;
+}
+
 /* ---- pace ---- */
 
 static sl_status read_pace_list(const sl_node *map, const char *key, int stages, double *values) {
@@ -182,6 +228,9 @@ sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
 static void fill_stage(const sl_run *run, int stage, double activation_bytes, sl_problem *problem) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         double ms = run->device.pace_ms[kind] ? run->device.pace_ms[kind][stage] : kind == SL_B ? 20 : 10;
+        if (!run->device.pace_ms[kind] && run->device.recompute && run->device.recompute[stage] &&
+            (kind == SL_I || kind == SL_B))
+            ms += 10;
         problem->time[kind][stage] = sl_from_ms(ms);
         problem->delta[kind][stage] = kind == SL_F ? activation_bytes : kind == SL_I ? 0 : -activation_bytes;
     }

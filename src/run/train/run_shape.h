@@ -9,6 +9,10 @@
  * schedule is not defined for it, the model has fewer layers, or a fault names what is not there. */
 sl_status sl_run_check_shape(const sl_document *document, sl_run *run);
 
+/** parallel.cut and device.recompute, once the number of stages is known. */
+sl_status sl_run_read_cut(const sl_document *document, sl_run *run);
+sl_status sl_run_read_recompute(const sl_document *document, sl_run *run);
+
 /** device.pace_ms, once the number of stages is known. */
 sl_status sl_run_read_pace(const sl_document *document, sl_run *run);
 

@@ -18,8 +18,6 @@
 #define sl_cpu_softmax_causal_grad plain_softmax_causal_grad
 #define sl_cpu_split_heads plain_split_heads
 #define sl_cpu_join_heads plain_join_heads
-#define sl_cpu_embed plain_embed
-#define sl_cpu_embed_weight_grad plain_embed_weight_grad
 #define sl_cpu_cross_entropy plain_cross_entropy
 #include "run/device/cpu_layernorm.c"
 #include "run/device/cpu_pointwise.c"
@@ -225,12 +223,12 @@ static void cross_entropy_follows_its_formula(void **state) {
     (void)state;
     enum { V = 250 };
     static float l[ROWS * V], g[2][ROWS * V];
-    uint8_t target[ROWS];
+    uint16_t target[ROWS];
     double exact = 0;
     fill(l, ROWS * V, 8);
     l[5 * V + 7] = 1000.0f; /* no overflow */
     for (int r = 0; r < ROWS; r++)
-        target[r] = (uint8_t)(r * 6);
+        target[r] = (uint16_t)(r * 6);
     for (int k = 0; k < 2; k++)
         memcpy(g[k], l, sizeof l);
     double loss = device->cross_entropy(ROWS, V, g[0], target, 0.125f);
@@ -251,19 +249,21 @@ static void cross_entropy_follows_its_formula(void **state) {
 static void embedding_adds_and_scatters(void **state) {
     (void)state;
     enum { T = 3, N = 6, W = 5 };
-    const uint8_t token[N] = {2, 0, 2, 1, 2, 0};
+    const uint16_t token[N] = {2, 0, 2, 1, 2, 0};
     float wte[3 * W], wpe[T * W], x[N * W], dte[3 * W] = {0}, dpe[T * W] = {0};
     for (int i = 0; i < 3 * W; i++) {
         wte[i] = (float)i;
         wpe[i] = (float)(100 * i);
     }
-    device->embed(N, W, T, token, wte, wpe, x);
+    device->embed(N, W, 0, 3, token, wte, x);
+    device->add_positions(N, W, T, wpe, x);
     for (int r = 0; r < N; r++)
         for (int i = 0; i < W; i++)
             assert_true((int)x[r * W + i] == token[r] * W + i + 100 * (r % T * W + i));
     for (int i = 0; i < N * W; i++)
         x[i] = (float)(1 << (i / W)); /* row r carries 2^r */
-    device->embed_weight_grad(N, W, T, token, x, dte, dpe);
+    device->embed_weight_grad(N, W, 0, 3, token, x, dte);
+    device->positions_weight_grad(N, W, T, x, dpe);
     assert_float_equal(dte[2 * W], 1 + 4 + 16, 0);
     assert_float_equal(dte[0], 2 + 32, 0);
     assert_float_equal(dte[1 * W + 4], 8, 0);

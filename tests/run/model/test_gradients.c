@@ -125,9 +125,9 @@ static int write_reference(const char *directory) {
     writer w = {create(directory, "parameters.txt"), create(directory, "weights.f32"),
                 create(directory, "gradients.f32")};
     trial_each(&t, write_one, &w);
-    FILE *text = create(directory, "text.u8"), *about = create(directory, "about.txt");
-    fwrite(t.tokens, 1, tokens, text);
-    fwrite(t.targets, 1, tokens, text);
+    FILE *text = create(directory, "text.u16"), *about = create(directory, "about.txt");
+    fwrite(t.tokens, sizeof *t.tokens, tokens, text);
+    fwrite(t.targets, sizeof *t.targets, tokens, text);
     fprintf(about, "%d %d %d %d %d %.17g\n", c.layers, c.width, c.heads, c.context, c.batch * microbatches,
             loss);
     FILE *files[] = {w.list, w.weights, w.gradients, text, about};

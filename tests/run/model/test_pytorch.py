@@ -28,7 +28,7 @@ with tempfile.TemporaryDirectory() as folder:
     about = open(os.path.join(folder, "about.txt")).read().split()
     layers, width, heads, context, sequences = map(int, about[:5])
     loss_ours = float(about[5])
-    text = torch.from_numpy(read("text.u8", np.uint8).astype(np.int64)).reshape(2, sequences, context)
+    text = torch.from_numpy(read("text.u16", np.uint16).astype(np.int64)).reshape(2, sequences, context)
     weights, gradients = read("weights.f32", np.float32), read("gradients.f32", np.float32)
     names = [line.split() for line in open(os.path.join(folder, "parameters.txt"))]
 

@@ -25,9 +25,9 @@ typedef struct trial {
     sl_device *device;
     sl_arena *arena[TRIAL_STAGES];
     sl_model_stage *stage[TRIAL_STAGES];
-    uint8_t *tokens, *targets; /* [microbatches][batch][context] */
-    float *flow;               /* [stages][microbatches] activations, then gradients, of a stage's output */
-    size_t message;            /* floats */
+    uint16_t *tokens, *targets; /* [microbatches][batch][context] */
+    float *flow;                /* [stages][microbatches] activations, then gradients, of a stage's output */
+    size_t message;             /* floats */
 } trial;
 
 static inline uint64_t trial_random(uint64_t *state) {
@@ -52,12 +52,12 @@ static inline uint64_t trial_seed(void) {
 static inline void trial_fill_text(trial *t, uint64_t seed) {
     const size_t sequence = (size_t)t->config.context;
     for (size_t s = 0; s < (size_t)t->microbatches * (size_t)t->config.batch; s++) {
-        uint8_t next = (uint8_t)(trial_random(&seed) % (uint64_t)t->config.vocabulary);
+        uint16_t next = (uint16_t)(trial_random(&seed) % (uint64_t)t->config.vocabulary);
         for (size_t i = 0; i < sequence; i++) {
             t->tokens[s * sequence + i] = next;
             /* half of the text can be learnt */
-            next = (uint8_t)((trial_random(&seed) % 2 ? next * 5u + 3u : trial_random(&seed)) %
-                             (uint64_t)t->config.vocabulary);
+            next = (uint16_t)((trial_random(&seed) % 2 ? next * 5u + 3u : trial_random(&seed)) %
+                              (uint64_t)t->config.vocabulary);
             t->targets[s * sequence + i] = next;
         }
     }
@@ -77,8 +77,8 @@ static inline void trial_open(trial *t, const sl_model_config *config, int stage
     }
     t->message = bytes.message / sizeof(float);
     size_t tokens = (size_t)microbatches * (size_t)config->batch * (size_t)config->context;
-    t->tokens = malloc(tokens);
-    t->targets = malloc(tokens);
+    t->tokens = malloc(tokens * sizeof *t->tokens);
+    t->targets = malloc(tokens * sizeof *t->targets);
     t->flow = malloc((size_t)stages * (size_t)microbatches * bytes.message);
     trial_fill_text(t, seed);
 }
@@ -147,14 +147,15 @@ static inline double trial_iterate(trial *t, trial_order order) {
         trial_weight_grad(t, i);
     for (int m = 0; m < n; m++)
         loss += sl_model_loss(t->stage[t->stages - 1], m);
-    assert_ok(sl_model_add_head(t->stage[0], sl_model_head(t->stage[t->stages - 1])->gradient));
+    if (sl_model_head(t->stage[t->stages - 1]))
+        assert_ok(sl_model_add_head(t->stage[0], sl_model_head(t->stage[t->stages - 1])->gradient));
     return loss / n;
 }
 
 /** After the embedding has changed: the head's copy of it. */
 static inline void trial_tie(trial *t) {
     sl_parameter *head = sl_model_head(t->stage[t->stages - 1]), *wte = sl_model_embedding(t->stage[0]);
-    if (head->weight != wte->weight)
+    if (head && head->weight != wte->weight)
         memcpy(head->weight, wte->weight, wte->count * sizeof(float));
 }
 
@@ -171,11 +172,19 @@ static inline void trial_each(trial *t, trial_visit *visit, void *context) {
 }
 
 static inline void trial_blur_one(sl_parameter *p, void *state) {
+    size_t count = sl_parameter_full_count(p);
+    float *noise = malloc(count * sizeof *noise), *mine = malloc(p->count * sizeof *mine);
+    for (size_t i = 0; i < count; i++)
+        noise[i] = 0.25f * trial_real(state);
+    sl_parameter_cut(p, noise, mine);
     for (size_t i = 0; i < p->count; i++)
-        p->weight[i] += 0.25f * trial_real(state);
+        p->weight[i] += mine[i];
+    free(noise);
+    free(mine);
 }
 
-/** Moves the weights away from their small beginning, so that every path of the gradient carries weight. */
+/** Moves the weights away from their small beginning, so that every path of the gradient carries weight; a
+ * tensor rank's slices move as those of the full tensors. */
 static inline void trial_blur(trial *t, uint64_t seed) {
     trial_each(t, trial_blur_one, &seed);
     trial_tie(t);

@@ -50,9 +50,9 @@ static void files_are_read_in_order_and_once(void **state) {
     sl_data_config c = config_of(&pattern);
     sl_data *d;
     assert_ok(sl_data_open(&c, &d));
-    assert_int_equal(sl_data_bytes(d), 200);
-    assert_int_equal(sl_data_training_bytes(d), 160);
-    uint8_t token[8], target[8];
+    assert_int_equal(sl_data_all_tokens(d), 200);
+    assert_int_equal(sl_data_training_tokens(d), 160);
+    uint16_t token[8], target[8];
     /* the tail is the last 40 bytes of a then b: bytes 60..99; its first microbatch begins there */
     sl_data_validation_batch(d, 0, token, target);
     for (int i = 0; i < 8; i++) {
@@ -97,15 +97,15 @@ static void a_microbatch_is_a_function_of_seed_and_position(void **state) {
     assert_ok(sl_data_open(&c, &again));
     c.seed = 2;
     assert_ok(sl_data_open(&c, &other));
-    uint8_t token[3][8], target[8];
+    uint16_t token[3][8], target[8];
     int differ = 0;
     for (int iteration = 20; iteration >= 0; iteration--)
         for (int m = 0; m < 3; m++) {
             sl_data_batch(d, iteration, m, token[0], target);
             sl_data_batch(again, iteration, m, token[1], NULL);
             sl_data_batch(other, iteration, m, token[2], NULL);
-            assert_memory_equal(token[0], token[1], 8);
-            differ += memcmp(token[0], token[2], 8) != 0;
+            assert_memory_equal(token[0], token[1], sizeof token[0]);
+            differ += memcmp(token[0], token[2], sizeof token[0]) != 0;
             for (int row = 0; row < 2; row++) {
                 uint64_t n = ((uint64_t)iteration * 3 + (uint64_t)m) * 2 + (uint64_t)row;
                 assert_int_equal(token[0][row * 4], (100 + sl_data_window(d, n)) % 200);
@@ -128,7 +128,7 @@ static void wrong_data_is_named(void **state) {
     assert_fails(sl_data_open(&c, &d), SL_EINVAL, "directories");
     pattern = path_of("a.txt");
     c.context = 40;
-    assert_fails(sl_data_open(&c, &d), SL_EINVAL, "100 bytes are too few, at least 122");
+    assert_fails(sl_data_open(&c, &d), SL_EINVAL, "100 tokens are too few, at least 122");
     c.context = 4;
     c.held_out = 1;
     assert_fails(sl_data_open(&c, &d), SL_EINVAL, "held-out");

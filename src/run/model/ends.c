@@ -1,0 +1,90 @@
+#include "run/model/stage.h"
+
+#include <string.h>
+
+/* The two ends of the model. Tensor ranks hold slices of the vocabulary: a token that lies in another slice
+ * is a row of zeros here, and the loss is made of what all slices say of a row. */
+
+static sl_status check_tokens(const sl_model_stage *s, const uint16_t *token, const char *what) {
+    for (int i = 0; i < s->layout.rows && s->config.vocabulary < SL_MOST_VOCABULARY; i++)
+        if (token[i] >= s->config.vocabulary)
+            return sl_error(SL_EINVAL, "%s %d is outside the vocabulary of %d", what, token[i],
+                            s->config.vocabulary);
+    return SL_OK;
+}
+
+sl_status sl_stage_embed(sl_model_stage *s, const uint16_t *tokens, float *kept) {
+    const sl_layout *l = &s->layout;
+    const int n = l->rows, w = s->config.width;
+    float *x = s->scratch + l->x;
+    SL_TRY(check_tokens(s, tokens, "token"));
+    memcpy(kept + l->tokens, tokens, (size_t)n * sizeof *tokens);
+    s->device->embed(n, w, l->first_token, l->vocabulary, tokens, s->parameter[0].weight, x);
+    SL_TRY(sl_stage_sum(s, x, (size_t)n * (size_t)w));
+    if (s->form->position.name)
+        s->device->add_positions(n, w, s->config.context, s->parameter[1].weight, x);
+    return SL_OK;
+}
+
+void sl_stage_embed_weight_grad(sl_model_stage *s, const float *kept, const float *added) {
+    const sl_layout *l = &s->layout;
+    const uint16_t *tokens = (const uint16_t *)(kept + l->tokens);
+    s->device->embed_weight_grad(l->rows, s->config.width, l->first_token, l->vocabulary, tokens,
+                                 added + l->embedded, s->parameter[0].gradient);
+    if (s->form->position.name)
+        s->device->positions_weight_grad(l->rows, s->config.width, s->config.context, added + l->embedded,
+                                         s->parameter[1].gradient);
+}
+
+/* Sum of the rows' losses. */
+static sl_status cross_entropy(sl_model_stage *s, const uint16_t *targets, float *logits, double *sum) {
+    const sl_layout *l = &s->layout;
+    const sl_tensor_ranks *t = &s->config.tensor;
+    const int n = l->rows, v = l->vocabulary, first = l->first_token;
+    float *top = s->scratch + l->top, *sums = s->scratch + l->sums;
+    if (t->size == 1) {
+        *sum = s->device->cross_entropy(n, v, logits, targets, s->loss_scale);
+        return SL_OK;
+    }
+    s->device->entropy_top(n, v, logits, top);
+    SL_TRY(t->max(t->object, top, (size_t)n));
+    s->device->entropy_sums(n, v, first, logits, targets, top, sums);
+    SL_TRY(sl_stage_sum(s, sums, 2 * (size_t)n));
+    *sum = s->device->entropy_grad(n, v, first, logits, targets, sums, s->loss_scale);
+    return SL_OK;
+}
+
+sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept, double *loss) {
+    const sl_layout *l = &s->layout;
+    float *h = s->scratch + l->h;
+    double sum;
+    SL_TRY(check_tokens(s, targets, "target"));
+    sl_stage_norm(s, sl_stage_final(s, 0), sl_stage_final(s, 1), s->scratch + l->x, kept + l->normal,
+                  kept + l->scale, h);
+    SL_TRY(
+        sl_stage_multiply(s, s->product.head[SL_PRODUCT_FORWARD], h, s->head.weight, NULL, kept + l->logits));
+    SL_TRY(cross_entropy(s, targets, kept + l->logits, &sum));
+    *loss = sum / (double)l->rows;
+    return SL_OK;
+}
+
+sl_status sl_stage_loss_input_grad(sl_model_stage *s, const float *kept, float *added, float *out) {
+    const sl_layout *l = &s->layout;
+    SL_TRY(sl_stage_multiply(s, s->product.head[SL_PRODUCT_INPUT], kept + l->logits, s->head.weight, NULL,
+                             added + l->norm));
+    SL_TRY(sl_stage_sum(s, added + l->norm, (size_t)l->rows * (size_t)s->config.width));
+    sl_stage_norm_input_grad(s, sl_stage_final(s, 0), added + l->norm, kept + l->normal, kept + l->scale,
+                             NULL, out);
+    return SL_OK;
+}
+
+sl_status sl_stage_loss_weight_grad(sl_model_stage *s, const float *kept, const float *added) {
+    const sl_layout *l = &s->layout;
+    float *h = s->scratch + l->h;
+    sl_stage_norm_apply(s, sl_stage_final(s, 0), sl_stage_final(s, 1), kept + l->normal, h);
+    SL_TRY(sl_stage_multiply(s, s->product.head[SL_PRODUCT_WEIGHT], kept + l->logits, h, NULL,
+                             s->head.gradient));
+    sl_stage_norm_weight_grad(s, sl_stage_final(s, 0), sl_stage_final(s, 1), added + l->norm,
+                              kept + l->normal);
+    return SL_OK;
+}
