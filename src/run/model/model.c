@@ -79,8 +79,8 @@ static sl_status check_tensor(const sl_model_config *c) {
         return SL_OK;
     if (c->tensor.rank < 0 || c->tensor.rank >= c->tensor.size)
         return sl_error(SL_EINVAL, "tensor rank %d of %d", c->tensor.rank, c->tensor.size);
-    SL_TRY(divides(c, "model.kv_heads", c->kv_heads));
     SL_TRY(divides(c, "model.heads", c->heads));
+    SL_TRY(divides(c, "model.kv_heads", c->kv_heads));
     SL_TRY(divides(c, "model.hidden", c->hidden));
     if (c->vocabulary < c->tensor.size) /* slices of a vocabulary may differ by one */
         return sl_error(SL_EINVAL, "'model.vocabulary' of %d cannot be divided over %d tensor ranks",

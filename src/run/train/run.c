@@ -282,6 +282,24 @@ static sl_status refuse_model(const sl_document *document, const char *key, cons
     return sl_run_refuse(document, "model", key, why);
 }
 
+static sl_status check_divided(const sl_document *document, const char *key, int value, int ranks) {
+    char why[192];
+    snprintf(why, sizeof why, "of %d cannot be divided evenly over parallel.tensor of %d", value, ranks);
+    return value % ranks == 0 ? SL_OK : refuse_model(document, key, why);
+}
+
+/* Tensor ranks share heads and the MLP evenly, the vocabulary as it comes. */
+static sl_status check_tensor(const sl_document *document, const sl_run *run, int kv_heads) {
+    const int ranks = run->parallel.tensor;
+    SL_TRY(check_divided(document, "heads", run->model.heads, ranks));
+    SL_TRY(check_divided(document, "kv_heads", kv_heads, ranks));
+    if (run->model.hidden)
+        SL_TRY(check_divided(document, "hidden", run->model.hidden, ranks));
+    return run->model.vocabulary >= ranks
+               ? SL_OK
+               : check_divided(document, "vocabulary", run->model.vocabulary, ranks);
+}
+
 static sl_status check_model(const sl_document *document, sl_run *run) {
     char why[192];
     const sl_node *model = sl_node_find(document->root, "model");
@@ -305,7 +323,7 @@ static sl_status check_model(const sl_document *document, sl_run *run) {
              run->model.width / heads);
     if (llama && run->model.width / heads % 2)
         return refuse_model(document, "heads", why);
-    return SL_OK;
+    return check_tensor(document, run, kv_heads);
 }
 
 static sl_status check_run(const sl_document *document, sl_run *run) {
