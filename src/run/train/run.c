@@ -8,6 +8,7 @@
 #define FAULT(field) offsetof(sl_fault, field)
 
 static const char *const model_kinds[] = {"gpt2", "llama", NULL};
+static const char *const precisions[] = {"f32", "bf16", NULL};
 static const char *const token_kinds[] = {"bytes", "uint16", NULL};
 static const char *const optimizer_kinds[] = {"adamw", NULL};
 static const char *const transports[] = {"direct", "delegated", "auto", NULL};
@@ -75,6 +76,7 @@ static const sl_key device_keys[] = {
     {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
     {.name = "host_memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.host_memory_mb), .minimum = 0, .maximum = 1e9, .help = "memory of a rank's host that activations may be moved to where memory_mb is too small, 1e6 bytes; 0: none"},
     {.name = "offload_ms", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.offload_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "time to move one microbatch's activations of a stage there or back: what plans count on, and what moves are held to; 0: as long as the copy takes, planned as nothing until it is measured"},
+    {.name = "precision", .type = SL_KEY_CHOICE, .standard = "f32", .offset = AT(device.precision), .choices = precisions, .help = "of the operands of matrix products; sums, weights, gradients and the optimizer are f32 either way"},
     {.name = "recompute", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "true, false (default) or a list of that for each stage: F keeps only the input of each transformer block, and I first computes the rest again; same bits"},
     {.name = "pace_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "real arithmetic, then held to this time"},
     {0}};

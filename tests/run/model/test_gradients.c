@@ -156,7 +156,8 @@ static void take_logits(outcome *o, trial *t, int m) {
     const size_t rows = (size_t)l->rows, mine = (size_t)l->vocabulary, all = (size_t)o->config.vocabulary;
     float *h = s->scratch + l->h, *slice = malloc(rows * mine * sizeof *slice);
     sl_stage_norm_apply(s, sl_stage_final(s, 0), sl_stage_final(s, 1), s->kept[m].forward + l->normal, h);
-    assert_ok(sl_stage_multiply(s, s->product.head[SL_PRODUCT_FORWARD], h, s->head.weight, NULL, slice));
+    assert_ok(sl_stage_multiply(s, s->product.head[SL_PRODUCT_FORWARD], h,
+                                sl_stage_head_weight(s, SL_PRODUCT_FORWARD), NULL, slice));
     for (size_t row = 0; row < rows; row++)
         memcpy(o->logits + ((size_t)m * rows + row) * all + (size_t)l->first_token, slice + row * mine,
                mine * sizeof *slice);
