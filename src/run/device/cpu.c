@@ -22,6 +22,12 @@ static const char *isa_name(void) {
     return "plain";
 }
 
+/* oneDNN computes with bf16 on older processors, too, by converting; that is slower than f32. */
+static int has_bf16(void) {
+    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
+
 static void close_cpu(sl_device *device) {
     sl_cpu_matmul_close((sl_cpu *)device);
     sl_free(device);
@@ -36,6 +42,9 @@ sl_status sl_device_open_cpu(int threads, sl_device **device) {
                               .isa = isa_name(),
                               .threads = threads,
                               .matmul_prepare = sl_cpu_matmul_prepare,
+                              .has_bf16 = has_bf16(),
+                              .matmul_packed_bytes = sl_cpu_matmul_packed_bytes,
+                              .matmul_pack = sl_cpu_matmul_pack,
                               .matmul = sl_cpu_matmul,
                               .layernorm = sl_cpu_layernorm,
                               .layernorm_apply = sl_cpu_layernorm_apply,
@@ -69,8 +78,7 @@ sl_status sl_device_open_cpu(int threads, sl_device **device) {
                               .swiglu = sl_cpu_swiglu,
                               .swiglu_input_grad = sl_cpu_swiglu_input_grad,
                               .close = close_cpu};
-    if (dnnl_engine_create(&cpu->engine, dnnl_cpu, 0) != dnnl_success ||
-        dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags) != dnnl_success) {
+    if (dnnl_engine_create(&cpu->engine, dnnl_cpu, 0) != dnnl_success) {
         close_cpu(&cpu->device);
         return sl_error(SL_ESYS, "oneDNN: no cpu engine");
     }

@@ -32,7 +32,9 @@ typedef struct sl_cpu sl_cpu;
 
 sl_status sl_cpu_matmul_prepare(sl_device *device, const sl_matmul_shape *shape, sl_matmul **product,
                                 size_t *scratch_bytes);
-sl_status sl_cpu_matmul(sl_device *device, sl_matmul *product, const float *a, const float *b,
+size_t sl_cpu_matmul_packed_bytes(const sl_matmul *product);
+sl_status sl_cpu_matmul_pack(sl_device *device, sl_matmul *product, const float *b, void *packed);
+sl_status sl_cpu_matmul(sl_device *device, sl_matmul *product, const float *a, const void *b,
                         const float *bias, float *c, void *scratch);
 void sl_cpu_layernorm(int rows, int width, const float *x, const float *gain, const float *bias,
                       float *normal, float *scale, float *y);

@@ -1,5 +1,7 @@
 #include "run/device/cpu_matmul.h"
 #include "base/memory.h"
+#include "run/device/cpu_bf16.h"
+#include "run/device/threads.h"
 
 #include <string.h>
 
@@ -8,19 +10,34 @@
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
 
+#define ROW_UNIT 16 /* a share of rows is a multiple of it: whole vectors of a transposed a */
+
+/* What a thread needs to run its share. */
+typedef struct share {
+    dnnl_stream_t stream;
+    dnnl_memory_t a, b, bias, c, scratch;
+} share;
+
 struct sl_matmul {
     sl_matmul_shape shape;
-    dnnl_primitive_t primitive;
-    dnnl_memory_t a, b, bias, c, scratch;
-    size_t scratch_bytes;
+    size_t chunk; /* rows of a share; the last one may have fewer */
+    int shares;
+    dnnl_primitive_t primitive[2]; /* of a whole share; of the last one where that is smaller */
+    share *share;
+    /* Scratch: bf16 copies of a and of b, then what oneDNN asks for, share by share. */
+    size_t a_bytes, b_bytes, each, scratch_bytes;
+    /* Packed b: made by sl_cpu_pack where its form is the one that oneDNN asks for, else by oneDNN. */
+    sl_packing packing;
+    dnnl_memory_desc_t b_form;
+    dnnl_primitive_t reorder;
+    dnnl_memory_t reorder_from, reorder_to;
     sl_matmul *next;
 };
 
-/* The number of threads belongs to the calling thread, and mpirun's binding would choose another (design.md,
- * rule 1). */
-static void set_threads(const sl_device *device) {
-    if (omp_get_max_threads() != device->threads)
-        omp_set_num_threads(device->threads);
+/* oneDNN starts no threads of its own. The number belongs to the calling thread. */
+static void set_threads(void) {
+    if (omp_get_max_threads() != 1)
+        omp_set_num_threads(1);
 }
 
 static sl_status check(dnnl_status_t status, const char *what) {
@@ -30,11 +47,40 @@ static sl_status check(dnnl_status_t status, const char *what) {
                     what, (int)status);
 }
 
-static sl_status describe(int rows, int columns, int stride, int transpose, dnnl_memory_desc_t *out) {
-    const dnnl_dims_t dims = {rows, columns};
+/* ---- making a product ---- */
+
+static sl_status describe(size_t rows, size_t columns, int stride, int transpose, dnnl_data_type_t type,
+                          dnnl_memory_desc_t *out) {
+    const dnnl_dims_t dims = {(dnnl_dim_t)rows, (dnnl_dim_t)columns};
     const dnnl_dims_t plain = {stride, 1}, transposed = {1, stride};
-    return check(dnnl_memory_desc_init_by_strides(out, 2, dims, dnnl_f32, transpose ? transposed : plain),
+    return check(dnnl_memory_desc_init_by_strides(out, 2, dims, type, transpose ? transposed : plain),
                  "a matrix description");
+}
+
+static dnnl_data_type_t type_of(const sl_matmul_shape *s) {
+    return s->type == SL_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+/* bf16 copies have no gaps between rows. */
+static int a_stride(const sl_matmul_shape *s) {
+    return s->type == SL_F32 ? s->a_stride : s->transpose_a ? s->rows : s->inner;
+}
+
+static int b_stride(const sl_matmul_shape *s) {
+    return s->type == SL_F32 ? s->b_stride : s->transpose_b ? s->inner : s->columns;
+}
+
+static sl_status describe_b(const sl_matmul *p, dnnl_memory_desc_t *out) {
+    const sl_matmul_shape *s = &p->shape;
+    const dnnl_dims_t dims = {s->inner, s->columns};
+    if (!s->packed)
+        return describe((size_t)s->inner, (size_t)s->columns, b_stride(s), s->transpose_b, type_of(s), out);
+    if (p->b_form.ndims) { /* the first primitive has chosen */
+        *out = p->b_form;
+        return SL_OK;
+    }
+    return check(dnnl_memory_desc_init_by_tag(out, 2, dims, type_of(s), dnnl_format_tag_any),
+                 "a description of packed weights");
 }
 
 static sl_status make_attributes(const sl_matmul_shape *s, dnnl_primitive_attr_t attributes) {
@@ -52,74 +98,156 @@ static sl_status make_attributes(const sl_matmul_shape *s, dnnl_primitive_attr_t
     return check(status, "adding onto a product");
 }
 
+/* The choice of a primitive for that many rows. */
+static sl_status choose(const sl_cpu *cpu, sl_matmul *p, size_t rows, dnnl_primitive_desc_t *kind) {
+    const sl_matmul_shape *s = &p->shape;
+    dnnl_memory_desc_t a, b, c, bias;
+    dnnl_matmul_desc_t wanted;
+    dnnl_primitive_attr_t attributes;
+    SL_TRY(describe(rows, (size_t)s->inner, a_stride(s), s->transpose_a, type_of(s), &a));
+    SL_TRY(describe_b(p, &b));
+    SL_TRY(describe(rows, (size_t)s->columns, s->c_stride, 0, dnnl_f32, &c));
+    SL_TRY(describe(1, (size_t)s->columns, s->columns, 0, dnnl_f32, &bias));
+    SL_TRY(
+        check(dnnl_matmul_desc_init(&wanted, &a, &b, s->bias ? &bias : NULL, &c), "a product's description"));
+    SL_TRY(check(dnnl_primitive_attr_create(&attributes), "attributes"));
+    sl_status status = make_attributes(s, attributes);
+    if (status == SL_OK)
+        status = check(dnnl_primitive_desc_create(kind, &wanted, attributes, cpu->engine, NULL),
+                       "choosing a product");
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
 static sl_status make_memory(const sl_cpu *cpu, const dnnl_memory_desc_t *description, dnnl_memory_t *out) {
     return check(dnnl_memory_create(out, description, cpu->engine, DNNL_MEMORY_NONE), "a memory object");
 }
 
-static sl_status make_memories(const sl_cpu *cpu, const_dnnl_primitive_desc_t kind, sl_matmul *p) {
-    SL_TRY(make_memory(cpu, dnnl_primitive_desc_query_md(kind, dnnl_query_src_md, 0), &p->a));
-    SL_TRY(make_memory(cpu, dnnl_primitive_desc_query_md(kind, dnnl_query_weights_md, 0), &p->b));
-    SL_TRY(make_memory(cpu, dnnl_primitive_desc_query_md(kind, dnnl_query_dst_md, 0), &p->c));
-    if (p->shape.bias)
-        SL_TRY(make_memory(cpu, dnnl_primitive_desc_query_md(kind, dnnl_query_weights_md, 1), &p->bias));
+static sl_status make_share(const sl_cpu *cpu, const_dnnl_primitive_desc_t kind, sl_matmul *p, share *one) {
     const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(kind, dnnl_query_scratchpad_md, 0);
-    p->scratch_bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
-    return p->scratch_bytes ? make_memory(cpu, scratch, &p->scratch) : SL_OK;
+    const size_t bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+    SL_TRY(check(dnnl_stream_create(&one->stream, cpu->engine, dnnl_stream_default_flags), "a stream"));
+    SL_TRY(make_memory(cpu, dnnl_primitive_desc_query_md(kind, dnnl_query_src_md, 0), &one->a));
+    SL_TRY(make_memory(cpu, dnnl_primitive_desc_query_md(kind, dnnl_query_weights_md, 0), &one->b));
+    SL_TRY(make_memory(cpu, dnnl_primitive_desc_query_md(kind, dnnl_query_dst_md, 0), &one->c));
+    if (p->shape.bias)
+        SL_TRY(make_memory(cpu, dnnl_primitive_desc_query_md(kind, dnnl_query_weights_md, 1), &one->bias));
+    p->each = bytes > p->each ? bytes : p->each;
+    return bytes ? make_memory(cpu, scratch, &one->scratch) : SL_OK;
 }
 
-static sl_status make_primitive(const sl_cpu *cpu, const_dnnl_primitive_attr_t attributes, sl_matmul *p) {
-    const sl_matmul_shape *s = &p->shape;
-    dnnl_memory_desc_t a, b, c, bias;
-    SL_TRY(describe(s->rows, s->inner, s->a_stride, s->transpose_a, &a));
-    SL_TRY(describe(s->inner, s->columns, s->b_stride, s->transpose_b, &b));
-    SL_TRY(describe(s->rows, s->columns, s->c_stride, 0, &c));
-    SL_TRY(describe(1, s->columns, s->columns, 0, &bias));
-    dnnl_matmul_desc_t wanted;
-    SL_TRY(
-        check(dnnl_matmul_desc_init(&wanted, &a, &b, s->bias ? &bias : NULL, &c), "a product's description"));
+/* Shares [first, end) run the same primitive. */
+static sl_status make_primitive(const sl_cpu *cpu, sl_matmul *p, size_t rows, int first, int end,
+                                dnnl_primitive_t *primitive) {
     dnnl_primitive_desc_t kind;
-    SL_TRY(check(dnnl_primitive_desc_create(&kind, &wanted, attributes, cpu->engine, NULL),
-                 "choosing a product"));
-    sl_status status = check(dnnl_primitive_create(&p->primitive, kind), "making a product");
-    if (status == SL_OK)
-        status = make_memories(cpu, kind, p);
+    SL_TRY(choose(cpu, p, rows, &kind));
+    sl_status status = check(dnnl_primitive_create(primitive, kind), "making a product");
+    p->b_form = *dnnl_primitive_desc_query_md(kind, dnnl_query_weights_md, 0);
+    for (int i = first; i < end && status == SL_OK; i++)
+        status = make_share(cpu, kind, p, &p->share[i]);
     dnnl_primitive_desc_destroy(kind);
     return status;
 }
 
-static void free_product(sl_matmul *p) {
-    dnnl_memory_t memory[] = {p->a, p->b, p->bias, p->c, p->scratch};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        if (memory[i])
-            dnnl_memory_destroy(memory[i]);
-    if (p->primitive)
-        dnnl_primitive_destroy(p->primitive);
-    sl_free(p);
+/* Whether oneDNN wants packed weights as sl_cpu_pack makes them. */
+static int is_own_form(const sl_matmul *p) {
+    const dnnl_blocking_desc_t *b = &p->b_form.format_desc.blocking;
+    const int bf16 = p->shape.type == SL_BF16;
+    const dnnl_dim_t steps = (p->shape.inner + 15) / 16, step = 16 * 64;
+    int fits = p->b_form.format_kind == dnnl_blocked && b->inner_nblks == (bf16 ? 3 : 2) &&
+               b->inner_idxs[0] == 0 && b->inner_idxs[1] == 1 && b->inner_blks[1] == 64 &&
+               b->inner_blks[0] * (bf16 ? b->inner_blks[2] : 1) == 16;
+    fits = fits && (!bf16 || (b->inner_idxs[2] == 0 && b->inner_blks[2] == 2));
+    return fits && b->strides[0] == step && b->strides[1] == step * steps && p->b_form.offset0 == 0 &&
+           dnnl_memory_desc_get_size(&p->b_form) == sl_packing_bytes(&p->packing);
 }
 
-static sl_status make_product(const sl_cpu *cpu, const sl_matmul_shape *shape, sl_matmul **out) {
-    sl_matmul *p;
-    dnnl_primitive_attr_t attributes;
-    SL_TRY(sl_alloc(&p, 1, sizeof *p));
-    p->shape = *shape;
-    sl_status status = check(dnnl_primitive_attr_create(&attributes), "attributes");
-    if (status == SL_OK) {
-        status = make_attributes(shape, attributes);
-        if (status == SL_OK)
-            status = make_primitive(cpu, attributes, p);
-        dnnl_primitive_attr_destroy(attributes);
+static sl_status make_packing(const sl_cpu *cpu, sl_matmul *p) {
+    const sl_matmul_shape *s = &p->shape;
+    p->packing = (sl_packing){.inner = (size_t)s->inner,
+                              .columns = (size_t)s->columns,
+                              .stride = (size_t)s->b_stride,
+                              .transpose = s->transpose_b,
+                              .bf16 = s->type == SL_BF16};
+    if (is_own_form(p))
+        return SL_OK;
+    dnnl_memory_desc_t plain;
+    dnnl_primitive_desc_t kind;
+    SL_TRY(describe((size_t)s->inner, (size_t)s->columns, s->b_stride, s->transpose_b, dnnl_f32, &plain));
+    SL_TRY(
+        check(dnnl_reorder_primitive_desc_create(&kind, &plain, cpu->engine, &p->b_form, cpu->engine, NULL),
+              "choosing how weights are packed"));
+    sl_status status = check(dnnl_primitive_create(&p->reorder, kind), "making the packing of weights");
+    dnnl_primitive_desc_destroy(kind);
+    SL_TRY(status);
+    SL_TRY(make_memory(cpu, &plain, &p->reorder_from));
+    return make_memory(cpu, &p->b_form, &p->reorder_to);
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static void divide(const sl_cpu *cpu, sl_matmul *p) {
+    const size_t rows = (size_t)p->shape.rows, threads = (size_t)cpu->device.threads;
+    const size_t unit = rows < ROW_UNIT ? rows : ROW_UNIT;
+    p->chunk = (rows + threads - 1) / threads;
+    p->chunk = (p->chunk + unit - 1) / unit * unit;
+    p->shares = (int)((rows + p->chunk - 1) / p->chunk);
+}
+
+static sl_status fill_product(const sl_cpu *cpu, sl_matmul *p) {
+    const sl_matmul_shape *s = &p->shape;
+    divide(cpu, p);
+    const size_t whole = (size_t)s->rows / p->chunk, rest = (size_t)s->rows % p->chunk;
+    SL_TRY(sl_alloc(&p->share, (size_t)p->shares, sizeof *p->share));
+    if (whole)
+        SL_TRY(make_primitive(cpu, p, p->chunk, 0, (int)whole, &p->primitive[0]));
+    if (rest)
+        SL_TRY(make_primitive(cpu, p, rest, (int)whole, p->shares, &p->primitive[1]));
+    if (s->packed)
+        SL_TRY(make_packing(cpu, p));
+    if (s->type == SL_BF16) {
+        p->a_bytes = aligned((size_t)s->rows * (size_t)s->inner * sizeof(uint16_t));
+        p->b_bytes = s->packed ? 0 : aligned((size_t)s->inner * (size_t)s->columns * sizeof(uint16_t));
     }
-    if (status != SL_OK)
-        free_product(p);
-    else
-        *out = p;
-    return status;
+    p->each = aligned(p->each);
+    p->scratch_bytes = p->a_bytes + p->b_bytes + (size_t)p->shares * p->each;
+    return SL_OK;
+}
+
+static void free_memory(dnnl_memory_t memory) {
+    if (memory)
+        dnnl_memory_destroy(memory);
+}
+
+static void free_primitive(dnnl_primitive_t primitive) {
+    if (primitive)
+        dnnl_primitive_destroy(primitive);
+}
+
+static void free_product(sl_matmul *p) {
+    for (int i = 0; p->share && i < p->shares; i++) {
+        share *one = &p->share[i];
+        dnnl_memory_t memory[] = {one->a, one->b, one->bias, one->c, one->scratch};
+        for (size_t m = 0; m < sizeof memory / sizeof *memory; m++)
+            free_memory(memory[m]);
+        if (one->stream)
+            dnnl_stream_destroy(one->stream);
+    }
+    free_memory(p->reorder_from);
+    free_memory(p->reorder_to);
+    free_primitive(p->reorder);
+    free_primitive(p->primitive[0]);
+    free_primitive(p->primitive[1]);
+    sl_free(p->share);
+    sl_free(p);
 }
 
 static int same(const sl_matmul_shape *x, const sl_matmul_shape *y) {
     return memcmp(x, y, sizeof *x) == 0; /* ints only: no padding */
 }
-_Static_assert(sizeof(sl_matmul_shape) == 10 * sizeof(int), "a shape is compared as bytes");
+_Static_assert(sizeof(sl_matmul_shape) == 12 * sizeof(int), "a shape is compared as bytes");
 
 sl_status sl_cpu_matmul_prepare(sl_device *device, const sl_matmul_shape *shape, sl_matmul **product,
                                 size_t *scratch_bytes) {
@@ -127,12 +255,21 @@ sl_status sl_cpu_matmul_prepare(sl_device *device, const sl_matmul_shape *shape,
     if (shape->rows < 1 || shape->columns < 1 || shape->inner < 1)
         return sl_error(SL_EINVAL, "a matrix product of %d x %d x %d", shape->rows, shape->inner,
                         shape->columns);
-    set_threads(device); /* oneDNN divides the work when the product is made */
+    if (shape->type == SL_BF16 && !device->has_bf16)
+        return sl_error(SL_EINVAL, "this processor has no bf16 arithmetic (AVX512_BF16), only %s",
+                        device->isa);
+    set_threads(); /* oneDNN divides the work when the product is made */
     sl_matmul *p = cpu->products;
     while (p && !same(&p->shape, shape))
         p = p->next;
     if (!p) {
-        SL_TRY(make_product(cpu, shape, &p));
+        SL_TRY(sl_alloc(&p, 1, sizeof *p));
+        p->shape = *shape;
+        sl_status status = fill_product(cpu, p);
+        if (status != SL_OK) {
+            free_product(p);
+            return status;
+        }
         p->next = cpu->products;
         cpu->products = p;
     }
@@ -141,29 +278,117 @@ sl_status sl_cpu_matmul_prepare(sl_device *device, const sl_matmul_shape *shape,
     return SL_OK;
 }
 
+/* ---- packing ---- */
+
+typedef struct pack_work {
+    const sl_matmul *product;
+    const float *b;
+    void *packed;
+} pack_work;
+
+static void pack_share(void *object, int thread, int threads) {
+    const pack_work *w = object;
+    sl_cpu_pack(&w->product->packing, thread, threads, w->b, w->packed);
+}
+
 /* oneDNN takes pointers without const; it writes only to c and the scratch. */
-static void bind(dnnl_memory_t memory, const void *address, int argument, dnnl_exec_arg_t *list, int *count) {
+static void point(dnnl_memory_t memory, const void *address) {
     void *writable;
     memcpy(&writable, &address, sizeof writable);
     dnnl_memory_set_data_handle(memory, writable);
+}
+
+size_t sl_cpu_matmul_packed_bytes(const sl_matmul *p) {
+    return p->shape.packed ? aligned(dnnl_memory_desc_get_size(&p->b_form)) : 0;
+}
+
+sl_status sl_cpu_matmul_pack(sl_device *device, sl_matmul *p, const float *b, void *packed) {
+    if (!p->shape.packed)
+        return sl_error(SL_EINVAL, "a product whose weights are not packed");
+    if (!p->reorder) {
+        sl_threads_run(device->threads, pack_share, &(pack_work){p, b, packed});
+        return SL_OK;
+    }
+    set_threads();
+    point(p->reorder_from, b);
+    point(p->reorder_to, packed);
+    const dnnl_exec_arg_t list[] = {{DNNL_ARG_FROM, p->reorder_from}, {DNNL_ARG_TO, p->reorder_to}};
+    SL_TRY(check(dnnl_primitive_execute(p->reorder, p->share[0].stream, 2, list), "packing weights"));
+    return check(dnnl_stream_wait(p->share[0].stream), "waiting for packed weights");
+}
+
+/* ---- running ---- */
+
+typedef struct run_work {
+    sl_matmul *product;
+    const float *a, *bias;
+    const void *b;
+    float *c;
+    char *scratch;
+    int failed; /* written by any thread, only to 1, and read when all have ended */
+} run_work;
+
+/* bf16 copies, rows divided among threads. */
+static void convert_share(void *object, int thread, int threads) {
+    const run_work *w = object;
+    const sl_matmul *p = w->product;
+    const sl_matmul_shape *s = &p->shape;
+    const size_t a_rows = (size_t)(s->transpose_a ? s->inner : s->rows),
+                 a_columns = (size_t)(s->transpose_a ? s->rows : s->inner);
+    size_t first, end;
+    sl_threads_share(a_rows, 1, thread, threads, &first, &end);
+    sl_cpu_to_bf16(first, end, a_columns, (size_t)s->a_stride, w->a, (uint16_t *)w->scratch);
+    if (s->packed)
+        return;
+    const size_t b_rows = (size_t)(s->transpose_b ? s->columns : s->inner),
+                 b_columns = (size_t)(s->transpose_b ? s->inner : s->columns);
+    sl_threads_share(b_rows, 1, thread, threads, &first, &end);
+    sl_cpu_to_bf16(first, end, b_columns, (size_t)s->b_stride, w->b, (uint16_t *)(w->scratch + p->a_bytes));
+}
+
+static void bind(dnnl_memory_t memory, const void *address, int argument, dnnl_exec_arg_t *list, int *count) {
+    point(memory, address);
     list[(*count)++] = (dnnl_exec_arg_t){argument, memory};
 }
 
-sl_status sl_cpu_matmul(sl_device *device, sl_matmul *p, const float *a, const float *b, const float *bias,
-                        float *c, void *scratch) {
-    sl_cpu *cpu = (sl_cpu *)device;
+static dnnl_status_t run_share(const run_work *w, int index) {
+    const sl_matmul *p = w->product;
+    const sl_matmul_shape *s = &p->shape;
+    const share *one = &p->share[index];
+    const size_t row = (size_t)index * p->chunk, step = s->transpose_a ? 1 : (size_t)a_stride(s);
+    const int copied = s->type == SL_BF16;
+    const void *a = copied ? (const void *)((const uint16_t *)w->scratch + row * step) : w->a + row * step;
+    const void *b = copied && !s->packed ? (const void *)(w->scratch + p->a_bytes) : w->b;
     dnnl_exec_arg_t list[5];
     int count = 0;
-    set_threads(device);
-    bind(p->a, a, DNNL_ARG_SRC, list, &count);
-    bind(p->b, b, DNNL_ARG_WEIGHTS, list, &count);
-    bind(p->c, c, DNNL_ARG_DST, list, &count);
-    if (p->bias)
-        bind(p->bias, bias, DNNL_ARG_BIAS, list, &count);
-    if (p->scratch)
-        bind(p->scratch, scratch, DNNL_ARG_SCRATCHPAD, list, &count);
-    SL_TRY(check(dnnl_primitive_execute(p->primitive, cpu->stream, count, list), "a product"));
-    return check(dnnl_stream_wait(cpu->stream), "waiting for a product");
+    bind(one->a, a, DNNL_ARG_SRC, list, &count);
+    bind(one->b, b, DNNL_ARG_WEIGHTS, list, &count);
+    bind(one->c, w->c + row * (size_t)s->c_stride, DNNL_ARG_DST, list, &count);
+    if (one->bias)
+        bind(one->bias, w->bias, DNNL_ARG_BIAS, list, &count);
+    if (one->scratch)
+        bind(one->scratch, w->scratch + p->a_bytes + p->b_bytes + (size_t)index * p->each,
+             DNNL_ARG_SCRATCHPAD, list, &count);
+    const int whole = (row + p->chunk) <= (size_t)s->rows;
+    dnnl_status_t status = dnnl_primitive_execute(p->primitive[whole ? 0 : 1], one->stream, count, list);
+    return status == dnnl_success ? dnnl_stream_wait(one->stream) : status;
+}
+
+static void run_shares(void *object, int thread, int threads) {
+    run_work *w = object;
+    for (int i = thread; i < w->product->shares; i += threads)
+        if (run_share(w, i) != dnnl_success)
+            __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
+}
+
+sl_status sl_cpu_matmul(sl_device *device, sl_matmul *p, const float *a, const void *b, const float *bias,
+                        float *c, void *scratch) {
+    run_work w = {.product = p, .a = a, .b = b, .bias = bias, .c = c, .scratch = scratch};
+    set_threads();
+    if (p->shape.type == SL_BF16)
+        sl_threads_run(device->threads, convert_share, &w);
+    sl_threads_run(p->shares, run_shares, &w);
+    return w.failed ? sl_error(SL_ESYS, "oneDNN: a product failed") : SL_OK;
 }
 
 void sl_cpu_matmul_close(sl_cpu *cpu) {
@@ -172,8 +397,6 @@ void sl_cpu_matmul_close(sl_cpu *cpu) {
         free_product(cpu->products);
         cpu->products = next;
     }
-    if (cpu->stream)
-        dnnl_stream_destroy(cpu->stream);
     if (cpu->engine)
         dnnl_engine_destroy(cpu->engine);
 }

@@ -1,5 +1,7 @@
-/* Matrix products by oneDNN: its matmul primitive, one per shape, made once. (Not dnnl_sgemm: that changes
- * the values of a row with the number of rows.) f32 strictly, scratch from the caller. */
+/* Matrix products by oneDNN: its matmul primitive, made once per shape. (Not dnnl_sgemm: that changes the
+ * values of a row with the number of rows.) A product is divided by rows of its result; each thread runs a
+ * primitive of one thread on its rows, so that no bit depends on their number. f32 strictly, or bf16 copies
+ * of both operands summed in f32. Scratch from the caller. */
 #ifndef SL_RUN_DEVICE_CPU_MATMUL_H
 #define SL_RUN_DEVICE_CPU_MATMUL_H
 
@@ -9,11 +11,10 @@
 struct sl_cpu {
     sl_device device; /* first: a device is cast to this */
     dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    sl_matmul *products; /* a list; a model has some twenty */
+    sl_matmul *products; /* a list; a model has some thirty */
 };
 
-/** Frees the products, the stream and the engine. */
+/** Frees the products and the engine. */
 void sl_cpu_matmul_close(sl_cpu *cpu);
 
 #endif

@@ -12,14 +12,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What a product multiplies: f32, or bf16 copies of both operands; sums are f32 either way. */
+typedef enum sl_type { SL_F32, SL_BF16 } sl_type;
+
 /* c[rows][columns] = op(a)[rows][inner] * op(b)[inner][columns]  (+ bias[columns])  (+ c).
  * Strides are the distance in floats between rows of the matrix as stored, before it is transposed. */
 typedef struct sl_matmul_shape {
     int rows, columns, inner;
     int transpose_a, transpose_b;
     int a_stride, b_stride, c_stride;
-    int bias; /* 1: a bias is added to each row */
-    int add;  /* 1: onto what c holds */
+    int bias;   /* 1: a bias is added to each row */
+    int add;    /* 1: onto what c holds */
+    int type;   /* sl_type; a, b and c are f32 in memory whatever it is */
+    int packed; /* 1: b is given as matmul_pack made it, of this type */
 } sl_matmul_shape;
 
 /* Causal attention of several heads. Rows are [batch][context]; a row of q has `heads` heads of `size` floats
@@ -38,13 +43,20 @@ struct sl_device {
     const char *kind; /* "cpu" */
     const char *isa;  /* instruction set, for logs and to refuse mixed hosts */
     int threads;
+    int has_bf16; /* whether products of SL_BF16 run; where not, they are refused */
 
     /** Finds or makes the product of this shape; making takes milliseconds. Owned by the device.
      *  *scratch_bytes: memory that a run of it needs. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
     sl_status (*matmul_prepare)(sl_device *device, const sl_matmul_shape *shape, sl_matmul **product,
                                 size_t *scratch_bytes);
-    /** Runs it. `bias` NULL unless shape.bias; `scratch` of that size, 64-byte aligned. SL_ESYS. */
-    sl_status (*matmul)(sl_device *device, sl_matmul *product, const float *a, const float *b,
+    /** Bytes of the packed b of a product with shape.packed, else 0: as the processor wants to read it.
+     * Depends on inner and columns alone, so that products of different rows may share it. */
+    size_t (*matmul_packed_bytes)(const sl_matmul *product);
+    /** Packs b (stored as the shape says) to that many bytes, 64-byte aligned. SL_EINVAL, SL_ESYS. */
+    sl_status (*matmul_pack)(sl_device *device, sl_matmul *product, const float *b, void *packed);
+    /** Runs it. b: floats, or packed. `bias` NULL unless shape.bias; `scratch` of that size, 64-byte aligned.
+     *  SL_ESYS. */
+    sl_status (*matmul)(sl_device *device, sl_matmul *product, const float *a, const void *b,
                         const float *bias, float *c, void *scratch);
 
     /** Layer normalisation, eps 1e-5: normal[rows][width] = (x - mean) * scale[row], y = normal * gain +
@@ -149,7 +161,7 @@ struct sl_device {
     void (*close)(sl_device *device);
 };
 
-/** The cpu with that many threads for matrix products (>= 1). Frees everything in device->close. SL_EINVAL,
+/** The cpu with that many threads (>= 1). Frees everything in device->close. SL_EINVAL,
  * SL_ESYS. */
 sl_status sl_device_open_cpu(int threads, sl_device **device);
 

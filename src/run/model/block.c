@@ -24,7 +24,7 @@ static half_of get(const sl_model_stage *s, int b, sl_half half) {
                      .bias = sl_stage_block(s, b, f->bias)};
 }
 
-static const float *weight_of(const sl_parameter *parameter) {
+static const float *bias_of(const sl_parameter *parameter) {
     return parameter ? parameter->weight : NULL;
 }
 
@@ -83,8 +83,8 @@ static sl_status enter(sl_model_stage *s, int b, sl_half half, const half_of *h,
                   normed);
     for (int i = 0; i < h->form->ins; i++)
         SL_TRY(sl_stage_multiply(s, s->product.half[half][i][SL_PRODUCT_FORWARD], normed,
-                                 sl_stage_block(s, b, h->form->in[i].weight)->weight,
-                                 weight_of(sl_stage_block(s, b, h->form->in[i].bias)), kept + h->at->in[i]));
+                                 sl_stage_weight(s, b, half, i, SL_PRODUCT_FORWARD),
+                                 bias_of(sl_stage_block(s, b, h->form->in[i].bias)), kept + h->at->in[i]));
     if (h->form->core == SL_CORE_ATTENTION)
         attend(s, h, kept);
     return SL_OK;
@@ -93,8 +93,8 @@ static sl_status enter(sl_model_stage *s, int b, sl_half half, const half_of *h,
 /* The outgoing layer onto the residual stream; its bias comes once, behind the sum over tensor ranks. */
 static sl_status leave(sl_model_stage *s, int b, sl_half half, const half_of *h, float *kept) {
     const size_t n = (size_t)s->layout.rows, inner = n * (size_t)s->layout.hidden;
-    const float *weight = sl_stage_block(s, b, h->form->out.weight)->weight,
-                *bias = weight_of(sl_stage_block(s, b, h->form->out.bias));
+    const void *weight = sl_stage_weight(s, b, half, SL_LINEAR_OUT, SL_PRODUCT_FORWARD);
+    const float *bias = bias_of(sl_stage_block(s, b, h->form->out.bias));
     float *x = s->scratch + s->layout.x, *part = s->scratch + s->layout.h,
           *wide = s->scratch + s->layout.wide;
     const float *core = h->form->core == SL_CORE_ATTENTION ? kept + h->at->heads : wide;
@@ -131,7 +131,7 @@ static sl_status core_input_grad(sl_model_stage *s, int b, sl_half half, const h
     int attention = h->form->core == SL_CORE_ATTENTION;
     float *grad = attention ? s->scratch + s->layout.h : added + h->at->inner;
     SL_TRY(sl_stage_multiply(s, s->product.half[half][SL_LINEAR_OUT][SL_PRODUCT_INPUT], added + h->at->out,
-                             sl_stage_block(s, b, h->form->out.weight)->weight, NULL, grad));
+                             sl_stage_weight(s, b, half, SL_LINEAR_OUT, SL_PRODUCT_INPUT), NULL, grad));
     if (attention)
         attend_input_grad(s, h, kept, grad);
     else if (h->form->core == SL_CORE_GELU)
@@ -148,8 +148,7 @@ sl_status sl_block_input_grad(sl_model_stage *s, int b, sl_half half, float *kep
     SL_TRY(core_input_grad(s, b, half, &h, kept, added));
     for (int i = 0; i < h.form->ins; i++)
         SL_TRY(sl_stage_multiply(s, s->product.half[half][i][SL_PRODUCT_INPUT], in_grad(&h, kept, added, i),
-                                 sl_stage_block(s, b, h.form->in[i].weight)->weight, NULL,
-                                 added + h.at->norm));
+                                 sl_stage_weight(s, b, half, i, SL_PRODUCT_INPUT), NULL, added + h.at->norm));
     SL_TRY(sl_stage_sum(s, added + h.at->norm, (size_t)s->layout.rows * (size_t)s->config.width));
     sl_stage_norm_input_grad(s, h.gain, added + h.at->norm, kept + h.at->normal, kept + h.at->scale,
                              added + h.at->out, down);

@@ -61,8 +61,8 @@ sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept,
     SL_TRY(check_tokens(s, targets, "target"));
     sl_stage_norm(s, sl_stage_final(s, 0), sl_stage_final(s, 1), s->scratch + l->x, kept + l->normal,
                   kept + l->scale, h);
-    SL_TRY(
-        sl_stage_multiply(s, s->product.head[SL_PRODUCT_FORWARD], h, s->head.weight, NULL, kept + l->logits));
+    SL_TRY(sl_stage_multiply(s, s->product.head[SL_PRODUCT_FORWARD], h,
+                             sl_stage_head_weight(s, SL_PRODUCT_FORWARD), NULL, kept + l->logits));
     SL_TRY(cross_entropy(s, targets, kept + l->logits, &sum));
     *loss = sum / (double)l->rows;
     return SL_OK;
@@ -70,8 +70,8 @@ sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept,
 
 sl_status sl_stage_loss_input_grad(sl_model_stage *s, const float *kept, float *added, float *out) {
     const sl_layout *l = &s->layout;
-    SL_TRY(sl_stage_multiply(s, s->product.head[SL_PRODUCT_INPUT], kept + l->logits, s->head.weight, NULL,
-                             added + l->norm));
+    SL_TRY(sl_stage_multiply(s, s->product.head[SL_PRODUCT_INPUT], kept + l->logits,
+                             sl_stage_head_weight(s, SL_PRODUCT_INPUT), NULL, added + l->norm));
     SL_TRY(sl_stage_sum(s, added + l->norm, (size_t)l->rows * (size_t)s->config.width));
     sl_stage_norm_input_grad(s, sl_stage_final(s, 0), added + l->norm, kept + l->normal, kept + l->scale,
                              NULL, out);

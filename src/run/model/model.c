@@ -79,8 +79,8 @@ static sl_status check_tensor(const sl_model_config *c) {
         return SL_OK;
     if (c->tensor.rank < 0 || c->tensor.rank >= c->tensor.size)
         return sl_error(SL_EINVAL, "tensor rank %d of %d", c->tensor.rank, c->tensor.size);
-    SL_TRY(divides(c, "model.kv_heads", c->kv_heads));
     SL_TRY(divides(c, "model.heads", c->heads));
+    SL_TRY(divides(c, "model.kv_heads", c->kv_heads));
     SL_TRY(divides(c, "model.hidden", c->hidden));
     if (c->vocabulary < c->tensor.size) /* slices of a vocabulary may differ by one */
         return sl_error(SL_EINVAL, "'model.vocabulary' of %d cannot be divided over %d tensor ranks",
@@ -214,13 +214,14 @@ sl_status sl_model_measure(const sl_model_config *config, sl_device *device, int
     SL_TRY(sl_model_check(config, stages));
     const sl_model_config c = sl_model_complete(config);
     make_layout(&c, device, stage, stages, &layout);
-    SL_TRY(sl_products_prepare(&c, device, layout.is_last, &products));
+    SL_TRY(sl_products_prepare(&c, device, layout.blocks, layout.is_last, &products));
     SL_TRY(sl_alloc(&list, (size_t)sl_model_list(&c, stage, stages, NULL), sizeof *list));
     int count = sl_model_list(&c, stage, stages, list);
     size_t fixed = fixed_floats(size_fixed(&c, list, count, stage, stages));
     sl_free(list);
     bytes->fixed = sl_arena_round(fixed * sizeof(float)) + sl_arena_round(layout.scratch * sizeof(float)) +
-                   sl_arena_round(products.scratch_bytes);
+                   sl_arena_round(products.scratch_bytes) +
+                   (c.unpacked ? 0 : sl_arena_round(products.packed_bytes));
     bytes->forward = sl_arena_round(layout.forward * sizeof(float));
     bytes->backward = sl_arena_round(layout.backward * sizeof(float));
     bytes->message = (size_t)layout.rows * (size_t)c.width * sizeof(float);
@@ -265,12 +266,14 @@ static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
 }
 
 static sl_status open_memory(sl_model_stage *s, int stage, int stages) {
-    SL_TRY(sl_products_prepare(&s->config, s->device, s->layout.is_last, &s->product));
+    SL_TRY(sl_products_prepare(&s->config, s->device, s->layout.blocks, s->layout.is_last, &s->product));
     SL_TRY(sl_alloc(&s->parameter, (size_t)sl_model_list(&s->config, stage, stages, NULL),
                     sizeof *s->parameter));
     s->parameters = sl_model_list(&s->config, stage, stages, s->parameter);
     SL_TRY(place_parameters(s, stage, stages));
     SL_TRY(sl_arena_take(s->arena, s->layout.scratch * sizeof(float), SL_ARENA_LOW, "scratch", &s->scratch));
+    if (!s->config.unpacked)
+        SL_TRY(sl_arena_take(s->arena, s->product.packed_bytes, SL_ARENA_LOW, "packed weights", &s->packed));
     if (s->form->rotary)
         s->device->rope_table(s->config.context, s->attention.size, s->config.rope_base,
                               s->scratch + s->layout.rope);
@@ -305,6 +308,7 @@ sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, 
         sl_parameter_initialise(&s->parameter[i], seed, config->layers);
     if (s->layout.is_last)
         sl_parameter_initialise(&s->head, seed, config->layers); /* by its name: the embedding's values */
+    s->stale = 1;
     *out = s;
     return SL_OK;
 }
@@ -320,6 +324,7 @@ void sl_model_stage_close(sl_model_stage *s) {
     for (int m = 0; m < s->microbatches; m++)
         sl_stage_drop(s, &s->kept[m]);
     sl_arena_give(s->arena, s->product_scratch);
+    sl_arena_give(s->arena, s->packed);
     sl_arena_give(s->arena, s->scratch);
     sl_arena_give(s->arena, s->memory);
     sl_free(s->kept);
@@ -334,15 +339,18 @@ double sl_model_loss(const sl_model_stage *s, int microbatch) {
 }
 
 sl_parameter *sl_model_parameters(sl_model_stage *s, int *count) {
+    s->stale = 1;
     *count = s->parameters;
     return s->parameter;
 }
 
 sl_parameter *sl_model_head(sl_model_stage *s) {
+    s->stale = 1;
     return s->layout.is_last && s->config.tied ? &s->head : NULL;
 }
 
 sl_parameter *sl_model_embedding(sl_model_stage *s) {
+    s->stale = 1;
     return s->layout.is_first ? &s->parameter[0] : NULL;
 }
 

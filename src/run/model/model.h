@@ -51,8 +51,11 @@ typedef struct sl_model_config {
     int tied;       /* the head is the embedding; gpt2: always */
     double rope_base, norm_epsilon; /* 0: 10000, 1e-5 */
     int batch;                      /* sequences in a microbatch */
-    const int *cut;                 /* [stages] blocks of each stage; NULL: by cost */
-    const int *recompute;           /* [stages] 1: keeps only the input of each block; NULL: none does */
+    sl_type type;                   /* of matrix products: f32, or bf16 copies of f32 operands */
+    int unpacked;         /* 1: products read weights where they lie; 0: packed copies, made when weights have
+                             changed */
+    const int *cut;       /* [stages] blocks of each stage; NULL: by cost */
+    const int *recompute; /* [stages] 1: keeps only the input of each block; NULL: none does */
     sl_tensor_ranks tensor;
 } sl_model_config;
 
@@ -80,7 +83,7 @@ size_t sl_model_count(const sl_model_config *config);
 
 /* Device memory of one stage in bytes, as the arena counts it. */
 typedef struct sl_model_bytes {
-    size_t fixed;    /* weights, gradients, AdamW moments, scratch */
+    size_t fixed;    /* weights, gradients, AdamW moments, packed weights, scratch */
     size_t forward;  /* what F keeps of a microbatch */
     size_t backward; /* what I adds; W frees both */
     size_t message;  /* an activation between stages: batch * context * width floats */
@@ -166,6 +169,11 @@ sl_status sl_model_evaluate(sl_model_stage *stage, const uint16_t *tokens, const
 
 /** Mean loss of a microbatch over its tokens, nats; on the last stage after its F, else NaN. */
 double sl_model_loss(const sl_model_stage *stage, int microbatch);
+
+/** After weights have changed (an update, a checkpoint read): packs them anew for the products. Whoever asked
+ * for parameters, head or embedding below may have changed weights: the next sl_model_begin or
+ * sl_model_evaluate packs too, unless this was called since. SL_ESYS. */
+sl_status sl_model_weights_changed(sl_model_stage *stage);
 
 /** The stage's parameters in canonical order, without the head's copy. Owned by the stage. The canonical list
  * of the model is that of stage 0, then 1, ... */

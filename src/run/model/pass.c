@@ -17,6 +17,7 @@ void sl_stage_drop(sl_model_stage *s, sl_kept *k) {
 sl_status sl_model_begin_part(sl_model_stage *s, int microbatches, int total) {
     if (microbatches < 1 || total < microbatches)
         return sl_error(SL_EINVAL, "an iteration of %d microbatches out of %d", microbatches, total);
+    SL_TRY(sl_stage_refresh(s));
     SL_TRY(sl_grow(&s->kept, &s->kept_capacity, (size_t)microbatches, sizeof *s->kept));
     for (int m = 0; m < s->microbatches; m++)
         sl_stage_drop(s, &s->kept[m]);
@@ -160,6 +161,7 @@ sl_status sl_model_evaluate(sl_model_stage *s, const uint16_t *tokens, const uin
     float *kept;
     double ignored;
     SL_TRY(check_pointers(s, &whole_op, tokens, targets, input, output, "validation"));
+    SL_TRY(sl_stage_refresh(s));
     SL_TRY(sl_arena_take(s->arena, s->forward_bytes, SL_ARENA_LOW, "a validation pass", &kept));
     sl_status status = pass(s, &whole_op, tokens, targets, input, output, kept, loss ? loss : &ignored);
     sl_arena_give(s->arena, kept);

@@ -28,11 +28,15 @@ static sl_matmul_shape linear(sl_product_op op, int n, int inputs, int outputs, 
     }
 }
 
-static sl_status prepare(sl_device *device, const sl_matmul_shape *shape, sl_matmul **product,
-                         sl_products *all) {
+/* Weights are operands of F and I; W multiplies activations with gradients. */
+static sl_status prepare(const sl_model_config *c, sl_device *device, sl_matmul_shape shape, int op,
+                         sl_matmul **product, size_t *packed, sl_products *all) {
     size_t bytes;
-    SL_TRY(device->matmul_prepare(device, shape, product, &bytes));
+    shape.type = (int)c->type;
+    shape.packed = op != SL_PRODUCT_WEIGHT && !c->unpacked;
+    SL_TRY(device->matmul_prepare(device, &shape, product, &bytes));
     all->scratch_bytes = bytes > all->scratch_bytes ? bytes : all->scratch_bytes;
+    *packed = shape.packed ? sl_arena_round(device->matmul_packed_bytes(*product)) : 0;
     return SL_OK;
 }
 
@@ -56,19 +60,36 @@ static sl_matmul_shape half_shape(const sl_model_config *c, const sl_half_form *
     return s;
 }
 
-sl_status sl_products_prepare(const sl_model_config *c, sl_device *device, int is_last, sl_products *p) {
-    const sl_architecture *a = sl_architecture_of(c->kind);
+static sl_status prepare_half(const sl_model_config *c, sl_device *device, int half, sl_products *p) {
+    const sl_half_form *f = &sl_architecture_of(c->kind)->half[half];
+    size_t packed;
+    for (int i = 0; i < SL_LINEARS; i++)
+        for (int op = 0; op < SL_PRODUCT_OPS && (i < f->ins || i == SL_LINEAR_OUT); op++) {
+            SL_TRY(prepare(c, device, half_shape(c, f, i, (sl_product_op)op), op, &p->half[half][i][op],
+                           &packed, p));
+            if (op == SL_PRODUCT_WEIGHT)
+                continue;
+            p->packed_at[half][i][op] = p->block_packed;
+            p->block_packed += packed;
+        }
+    return SL_OK;
+}
+
+sl_status sl_products_prepare(const sl_model_config *c, sl_device *device, int blocks, int is_last,
+                              sl_products *p) {
+    size_t packed;
     *p = (sl_products){0};
     for (int half = 0; half < 2; half++)
-        for (int i = 0; i < SL_LINEARS; i++)
-            for (int op = 0; op < SL_PRODUCT_OPS && (i < a->half[half].ins || i == SL_LINEAR_OUT); op++) {
-                sl_matmul_shape s = half_shape(c, &a->half[half], i, (sl_product_op)op);
-                SL_TRY(prepare(device, &s, &p->half[half][i][op], p));
-            }
+        SL_TRY(prepare_half(c, device, half, p));
+    p->packed_bytes = (size_t)blocks * p->block_packed;
     for (int op = 0; op < SL_PRODUCT_OPS && is_last; op++) {
-        sl_matmul_shape s =
+        const sl_matmul_shape s =
             linear((sl_product_op)op, c->batch * c->context, c->width, sl_layout_extent(c, SL_VOCABULARY), 1);
-        SL_TRY(prepare(device, &s, &p->head[op], p));
+        SL_TRY(prepare(c, device, s, op, &p->head[op], &packed, p));
+        if (op == SL_PRODUCT_WEIGHT)
+            continue;
+        p->head_packed_at[op] = p->packed_bytes;
+        p->packed_bytes += packed;
     }
     return SL_OK;
 }

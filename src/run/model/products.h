@@ -20,10 +20,13 @@ typedef struct sl_products {
     sl_matmul *half[2][SL_LINEARS][SL_PRODUCT_OPS];
     sl_matmul *head[SL_PRODUCT_OPS]; /* NULL but on the last stage */
     size_t scratch_bytes;            /* of the largest */
+    /* Packed weights, bytes: where a block's lie from its begin, how many a block has, where the head's lie;
+     * [SL_PRODUCT_FORWARD] and [SL_PRODUCT_INPUT]. All 0 where weights are not packed. */
+    size_t packed_at[2][SL_LINEARS][2], block_packed, head_packed_at[2], packed_bytes;
 } sl_products;
 
-/** Prepares those of a stage; the config is complete. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
-sl_status sl_products_prepare(const sl_model_config *config, sl_device *device, int is_last,
+/** Prepares those of a stage with that many blocks; the config is complete. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
+sl_status sl_products_prepare(const sl_model_config *config, sl_device *device, int blocks, int is_last,
                               sl_products *products);
 
 #endif

@@ -32,6 +32,8 @@ struct sl_model_stage {
     size_t gradients;
     float *scratch;
     void *product_scratch;
+    unsigned char *packed; /* weights as the products read them; NULL: unpacked */
+    int stale;             /* weights may have changed since they were packed */
     sl_products product;
     sl_attention_shape attention;
 
@@ -56,9 +58,16 @@ static inline const sl_parameter *sl_stage_final(const sl_model_stage *s, int in
 }
 
 static inline sl_status sl_stage_multiply(const sl_model_stage *s, sl_matmul *product, const float *a,
-                                          const float *b, const float *bias, float *c) {
+                                          const void *b, const float *bias, float *c) {
     return s->device->matmul(s->device, product, a, b, bias, c, s->product_scratch);
 }
+
+/** A weight as F (SL_PRODUCT_FORWARD) or I (SL_PRODUCT_INPUT) takes it, of linear layer i (or SL_LINEAR_OUT)
+ * of half of block b, and the head's. */
+const void *sl_stage_weight(const sl_model_stage *s, int b, sl_half half, int i, sl_product_op op);
+const void *sl_stage_head_weight(const sl_model_stage *s, sl_product_op op);
+/** Packs the weights if they may have changed. */
+sl_status sl_stage_refresh(sl_model_stage *s);
 
 /** Adds up over tensor ranks. */
 static inline sl_status sl_stage_sum(const sl_model_stage *s, float *values, size_t count) {

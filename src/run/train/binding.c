@@ -64,6 +64,7 @@ static void shape_of(const sl_run *run, sl_model_config *config) {
                                    .rope_base = run->model.rope_base,
                                    .norm_epsilon = run->model.norm_epsilon,
                                    .batch = run->batch.size,
+                                   .type = (sl_type)run->device.precision,
                                    .cut = run->parallel.cut,
                                    .recompute = run->device.recompute};
     *config = sl_model_complete(&given);

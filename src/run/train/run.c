@@ -8,6 +8,7 @@
 #define FAULT(field) offsetof(sl_fault, field)
 
 static const char *const model_kinds[] = {"gpt2", "llama", NULL};
+static const char *const precisions[] = {"f32", "bf16", NULL};
 static const char *const token_kinds[] = {"bytes", "uint16", NULL};
 static const char *const optimizer_kinds[] = {"adamw", NULL};
 static const char *const transports[] = {"direct", "delegated", "auto", NULL};
@@ -75,6 +76,7 @@ static const sl_key device_keys[] = {
     {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
     {.name = "host_memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.host_memory_mb), .minimum = 0, .maximum = 1e9, .help = "memory of a rank's host that activations may be moved to where memory_mb is too small, 1e6 bytes; 0: none"},
     {.name = "offload_ms", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.offload_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "time to move one microbatch's activations of a stage there or back: what plans count on, and what moves are held to; 0: as long as the copy takes, planned as nothing until it is measured"},
+    {.name = "precision", .type = SL_KEY_CHOICE, .standard = "f32", .offset = AT(device.precision), .choices = precisions, .help = "of the operands of matrix products; sums, weights, gradients and the optimizer are f32 either way"},
     {.name = "recompute", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "true, false (default) or a list of that for each stage: F keeps only the input of each transformer block, and I first computes the rest again; same bits"},
     {.name = "pace_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "real arithmetic, then held to this time"},
     {0}};
@@ -282,6 +284,24 @@ static sl_status refuse_model(const sl_document *document, const char *key, cons
     return sl_run_refuse(document, "model", key, why);
 }
 
+static sl_status check_divided(const sl_document *document, const char *key, int value, int ranks) {
+    char why[192];
+    snprintf(why, sizeof why, "of %d cannot be divided evenly over parallel.tensor of %d", value, ranks);
+    return value % ranks == 0 ? SL_OK : refuse_model(document, key, why);
+}
+
+/* Tensor ranks share heads and the MLP evenly, the vocabulary as it comes. */
+static sl_status check_tensor(const sl_document *document, const sl_run *run, int kv_heads) {
+    const int ranks = run->parallel.tensor;
+    SL_TRY(check_divided(document, "heads", run->model.heads, ranks));
+    SL_TRY(check_divided(document, "kv_heads", kv_heads, ranks));
+    if (run->model.hidden)
+        SL_TRY(check_divided(document, "hidden", run->model.hidden, ranks));
+    return run->model.vocabulary >= ranks
+               ? SL_OK
+               : check_divided(document, "vocabulary", run->model.vocabulary, ranks);
+}
+
 static sl_status check_model(const sl_document *document, sl_run *run) {
     char why[192];
     const sl_node *model = sl_node_find(document->root, "model");
@@ -305,7 +325,7 @@ static sl_status check_model(const sl_document *document, sl_run *run) {
              run->model.width / heads);
     if (llama && run->model.width / heads % 2)
         return refuse_model(document, "heads", why);
-    return SL_OK;
+    return check_tensor(document, run, kv_heads);
 }
 
 static sl_status check_run(const sl_document *document, sl_run *run) {

@@ -69,6 +69,7 @@ typedef struct sl_run {
     struct {
         int kind, threads;
         double memory_mb, host_memory_mb, offload_ms;
+        int precision;                /* sl_type of matrix products */
         int *recompute;               /* [stages] 1: F keeps only the inputs of blocks; NULL: none */
         double *pace_ms[SL_OP_KINDS]; /* F, I, W, B of every stage; NULL: no pace */
         double *pair_ms;              /* F and B overlapped, of every stage; NULL: no pace */

@@ -168,8 +168,7 @@ sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
     SL_TRY(sl_alloc(&run->parallel.cut, (size_t)run->parallel.stages, sizeof *run->parallel.cut));
     for (int stage = 0; stage < run->parallel.stages; stage++) {
         if (sl_node_int(node->child[stage], 1, run->model.layers, &blocks) != SL_OK)
-            return sl_node_error(node->child[stage], "must hold whole numbers of at least 1 (stage %d)",
-                                 stage);
+            return sl_node_error(node, "must hold whole numbers of at least 1 (stage %d)", stage);
         run->parallel.cut[stage] = (int)blocks;
         sum += blocks;
     }

@@ -1,9 +1,20 @@
 /* Gradients are the derivatives of the loss: against finite differences here, against PyTorch in
- * test_pytorch.py, for which `--write DIRECTORY` leaves weights, text, loss and gradients. */
-#include "run/model/trial.h"
+ * test_pytorch.py, for which `--write DIRECTORY CASE` leaves weights, text, loss, logits and gradients. */
+#include "run/model/team.h"
+
+#include "run/model/stage.h"
 
 static const sl_model_config shape = {
     .layers = 4, .width = 24, .heads = 3, .context = 11, .vocabulary = 40, .batch = 2};
+static const sl_model_config grouped = {.kind = SL_MODEL_LLAMA,
+                                        .layers = 3,
+                                        .width = 24,
+                                        .heads = 6,
+                                        .kv_heads = 2,
+                                        .hidden = 40,
+                                        .context = 11,
+                                        .vocabulary = 40,
+                                        .batch = 2};
 
 typedef struct probe {
     trial *t;
@@ -63,18 +74,26 @@ static void check_parameter(sl_parameter *p, void *context) {
     free(direction);
 }
 
-static void every_parameter_has_the_gradient_of_finite_differences(void **state) {
-    (void)state;
+static void check_all(const sl_model_config *config, int parameters) {
     uint64_t seed = trial_seed();
     trial t;
-    trial_open(&t, &shape, 2, 2, seed);
+    trial_open(&t, config, 2, 2, seed);
     trial_blur(&t, seed + 1);
     double loss = trial_iterate(&t, TRIAL_PHASES);
     assert_near(loss, loss_of(&t), 0);
     probe at = {.t = &t};
     trial_each(&t, check_parameter, &at);
-    assert_int_equal(at.checked, 2 + 4 * 12 + 2);
+    assert_int_equal(at.checked, parameters);
     trial_close(&t);
+}
+
+static void every_parameter_has_the_gradient_of_finite_differences(void **state) {
+    (void)state;
+    sl_model_config tied = grouped;
+    tied.tied = 1;
+    check_all(&shape, 2 + 4 * 12 + 2);
+    check_all(&grouped, 1 + 3 * 9 + 2);
+    check_all(&tied, 1 + 3 * 9 + 1);
 }
 
 /* A model that does not know anything: uniform over the vocabulary, log 256 = 5.545; initial weights are
@@ -91,16 +110,34 @@ static void the_first_loss_is_that_of_a_uniform_guess(void **state) {
 
 /* ---- for PyTorch ---- */
 
-typedef struct writer {
-    FILE *list, *weights, *gradients;
-} writer;
+enum { MICROBATCHES = 3, STAGES = 2 };
 
-static void write_one(sl_parameter *p, void *context) {
-    writer *w = context;
-    fprintf(w->list, "%s %d %d\n", p->name, p->rows, p->columns);
-    fwrite(p->weight, sizeof(float), p->count, w->weights);
-    fwrite(p->gradient, sizeof(float), p->count, w->gradients);
-}
+/* A case: a shape, and over how many tensor ranks it is divided. */
+typedef struct reference {
+    const char *name;
+    sl_model_config config;
+    int ranks;
+} reference;
+
+/* clang-format off */
+static const reference references[] = {
+    {"gpt2", {.layers = 4, .width = 96, .heads = 6, .context = 48, .vocabulary = 256, .batch = 2}, 1},
+    {"gpt2-tensor", {.layers = 2, .width = 96, .heads = 6, .context = 48, .vocabulary = 257, .batch = 2}, 2},
+    {"gpt2-50257", {.layers = 2, .width = 32, .heads = 2, .context = 16, .vocabulary = 50257, .batch = 1}, 1},
+    {"llama", {.kind = SL_MODEL_LLAMA, .layers = 3, .width = 96, .heads = 6, .kv_heads = 2, .context = 48, .vocabulary = 300, .batch = 2}, 1},
+    {"llama-tensor", {.kind = SL_MODEL_LLAMA, .layers = 3, .width = 96, .heads = 6, .kv_heads = 2, .context = 48, .vocabulary = 301, .batch = 2}, 2},
+    {"gpt2-bf16", {.layers = 4, .width = 96, .heads = 6, .context = 48, .vocabulary = 256, .type = SL_BF16, .batch = 2}, 1},
+    {"llama-bf16", {.kind = SL_MODEL_LLAMA, .layers = 3, .width = 96, .heads = 6, .kv_heads = 2, .context = 48, .vocabulary = 300, .type = SL_BF16, .batch = 2}, 1},
+    {"llama-tied", {.kind = SL_MODEL_LLAMA, .layers = 2, .width = 64, .heads = 4, .context = 32, .vocabulary = 300, .tied = 1, .rope_base = 500, .norm_epsilon = 1e-3, .batch = 2}, 1},
+};
+/* clang-format on */
+
+typedef struct outcome {
+    picture of;
+    float *logits; /* [sequences][context][vocabulary] */
+    const char *directory;
+    sl_model_config config;
+} outcome;
 
 static FILE *create(const char *directory, const char *name) {
     char path[4096];
@@ -113,34 +150,92 @@ static FILE *create(const char *directory, const char *name) {
     return file;
 }
 
-static int write_reference(const char *directory) {
-    const sl_model_config c = {
-        .layers = 4, .width = 96, .heads = 6, .context = 48, .vocabulary = 256, .batch = 2};
-    const int microbatches = 3;
-    trial t;
-    trial_open(&t, &c, 2, microbatches, 11);
-    trial_blur(&t, 12);
-    double loss = trial_iterate(&t, TRIAL_OVERLAP);
-    size_t tokens = (size_t)microbatches * (size_t)c.batch * (size_t)c.context;
-    writer w = {create(directory, "parameters.txt"), create(directory, "weights.f32"),
-                create(directory, "gradients.f32")};
-    trial_each(&t, write_one, &w);
-    FILE *text = create(directory, "text.u16"), *about = create(directory, "about.txt");
-    fwrite(t.tokens, sizeof *t.tokens, tokens, text);
-    fwrite(t.targets, sizeof *t.targets, tokens, text);
-    fprintf(about, "%d %d %d %d %d %.17g\n", c.layers, c.width, c.heads, c.context, c.batch * microbatches,
-            loss);
-    FILE *files[] = {w.list, w.weights, w.gradients, text, about};
-    int failed = 0;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        failed |= fclose(files[i]);
-    trial_close(&t);
-    return failed ? 1 : 0;
+/* The logits again, from what F has kept of the final norm: F itself leaves their gradient. A tensor rank has
+ * the columns of its tokens. */
+static void take_logits(outcome *o, trial *t, int m) {
+    sl_model_stage *s = t->stage[t->stages - 1];
+    const sl_layout *l = &s->layout;
+    const size_t rows = (size_t)l->rows, mine = (size_t)l->vocabulary, all = (size_t)o->config.vocabulary;
+    float *h = s->scratch + l->h, *slice = malloc(rows * mine * sizeof *slice);
+    sl_stage_norm_apply(s, sl_stage_final(s, 0), sl_stage_final(s, 1), s->kept[m].forward + l->normal, h);
+    assert_ok(sl_stage_multiply(s, s->product.head[SL_PRODUCT_FORWARD], h,
+                                sl_stage_head_weight(s, SL_PRODUCT_FORWARD), NULL, slice));
+    for (size_t row = 0; row < rows; row++)
+        memcpy(o->logits + ((size_t)m * rows + row) * all + (size_t)l->first_token, slice + row * mine,
+               mine * sizeof *slice);
+    free(slice);
+}
+
+static void write_name(sl_parameter *p, void *file) {
+    fprintf(file, "%s %d %d\n", p->name, p->full_rows, p->full_columns);
+}
+
+static void write_text(const outcome *o, trial *t) {
+    FILE *list = create(o->directory, "parameters.txt"), *text = create(o->directory, "text.u16");
+    size_t tokens = (size_t)MICROBATCHES * (size_t)o->config.batch * (size_t)o->config.context;
+    trial_each(t, write_name, list);
+    fwrite(t->tokens, sizeof *t->tokens, tokens, text);
+    fwrite(t->targets, sizeof *t->targets, tokens, text);
+    if (fclose(list) || fclose(text))
+        exit(1);
+}
+
+static void run_reference(member *m, void *context) {
+    outcome *o = context;
+    trial *t = &m->t;
+    trial_blur(t, 12);
+    assert_ok(sl_model_begin(t->stage[t->stages - 1], MICROBATCHES));
+    assert_ok(sl_model_begin(t->stage[0], MICROBATCHES));
+    for (int i = 0; i < MICROBATCHES; i++) {
+        trial_forward(t, i);
+        take_logits(o, t, i);
+    }
+    o->of.loss[m->rank] = trial_iterate(t, TRIAL_OVERLAP);
+    picture_take(&o->of, t, m->rank);
+    if (m->rank == 0)
+        write_text(o, t);
+}
+
+static int write_array(const char *directory, const char *name, const float *values, size_t count) {
+    FILE *file = create(directory, name);
+    return fwrite(values, sizeof *values, count, file) != count || fclose(file);
+}
+
+static int write_reference(const char *directory, const char *name) {
+    const reference *r = references;
+    while (r < references + sizeof references / sizeof *references && strcmp(r->name, name) != 0)
+        r++;
+    if (r == references + sizeof references / sizeof *references)
+        return 2;
+    outcome o = {.config = sl_model_complete(&r->config), .directory = directory};
+    const sl_model_config *c = &o.config;
+    sl_device *device;
+    assert_ok(sl_device_open_cpu(1, &device));
+    int able = c->type != SL_BF16 || device->has_bf16;
+    device->close(device);
+    if (!able)
+        return 77;
+    const int sequences = c->batch * MICROBATCHES;
+    const size_t logits = (size_t)sequences * (size_t)c->context * (size_t)c->vocabulary;
+    o.logits = malloc(logits * sizeof *o.logits);
+    picture_open(&o.of, c);
+    team_run(c, r->ranks, STAGES, MICROBATCHES, 11, run_reference, &o);
+    picture_join(&o.of, r->ranks);
+    FILE *about = create(directory, "about.txt");
+    fprintf(about, "%s %d %d %d %d %d %d %d %d %d %.17g %.17g %.17g\n", sl_architecture_of(c->kind)->name,
+            c->layers, c->width, c->heads, c->kv_heads, c->hidden, c->context, c->vocabulary, sequences,
+            c->tied, c->rope_base, c->norm_epsilon, o.of.loss[0]);
+    int failed = fclose(about) || write_array(directory, "weights.f32", o.of.weight[0], o.of.count) ||
+                 write_array(directory, "gradients.f32", o.of.gradient[0], o.of.count) ||
+                 write_array(directory, "logits.f32", o.logits, logits);
+    picture_close(&o.of);
+    free(o.logits);
+    return failed;
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "--write") == 0)
-        return write_reference(argv[2]);
+    if (argc == 4 && strcmp(argv[1], "--write") == 0)
+        return write_reference(argv[2], argv[3]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_parameter_has_the_gradient_of_finite_differences),
         cmocka_unit_test(the_first_loss_is_that_of_a_uniform_guess),

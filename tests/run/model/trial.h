@@ -152,11 +152,13 @@ static inline double trial_iterate(trial *t, trial_order order) {
     return loss / n;
 }
 
-/** After the embedding has changed: the head's copy of it. */
+/** After weights have changed: the head's copy of the embedding, and the packed ones. */
 static inline void trial_tie(trial *t) {
     sl_parameter *head = sl_model_head(t->stage[t->stages - 1]), *wte = sl_model_embedding(t->stage[0]);
     if (head && head->weight != wte->weight)
         memcpy(head->weight, wte->weight, wte->count * sizeof(float));
+    for (int s = 0; s < t->stages; s++)
+        assert_ok(sl_model_weights_changed(t->stage[s]));
 }
 
 typedef void trial_visit(sl_parameter *parameter, void *context);

@@ -140,11 +140,49 @@ static void wrong_data_is_named(void **state) {
     pattern = path_of("brok*");
     assert_fails(sl_data_open(&c, &d), SL_EINVAL, "broken");
     pattern = path_of("a.txt");
-    for (long n = 0; n < 4; n++) {
+    for (long n = 0; n < 5; n++) { /* the data, its files twice, its text, its entropy */
         sl_alloc_fail_at(n);
         assert_int_equal(sl_data_open(&c, &d), SL_ENOMEM);
     }
     sl_alloc_fail_at(-1);
+}
+
+/* Ids of two bytes, the lower first: 0x0102 lies as 2, 1. */
+static void ids_are_read_and_checked(void **state) {
+    (void)state;
+    unsigned char bytes[2 * 60];
+    char *pattern = path_of("ids");
+    sl_data_config c = config_of(&pattern);
+    sl_data *d;
+    uint16_t token[8], target[8];
+    c.tokens = SL_DATA_UINT16;
+    c.vocabulary = 50257;
+    for (int i = 0; i < 60; i++) {
+        int id = i % 3 == 2 ? 50256 : 300 * i;
+        bytes[2 * i] = (unsigned char)(id % 256);
+        bytes[2 * i + 1] = (unsigned char)(id / 256);
+    }
+    assert_ok(sl_file_write(path_of("ids"), (const char *)bytes, sizeof bytes));
+    assert_ok(sl_data_open(&c, &d));
+    assert_int_equal(sl_data_all_tokens(d), 60);
+    sl_data_validation_batch(d, 0, token, target); /* the last 12 ids */
+    assert_int_equal(token[0], 300 * 48);
+    assert_int_equal(token[2], 50256);
+    assert_int_equal(target[7], 50256); /* number 48 + 8 */
+    /* 50256 twenty times, forty others once: 1/3 log 3 + 2/3 log 60 */
+    assert_near(sl_data_entropy(d), log(3) / 3 + 2 * log(60) / 3, 1e-12);
+    sl_data_close(d);
+    c.vocabulary = 50256;
+    assert_fails(sl_data_open(&c, &d), SL_EINVAL,
+                 "ids': token 50256 at byte 4 is outside the vocabulary of 50256");
+    c.vocabulary = 65536;
+    assert_ok(sl_file_write(path_of("odd"), (const char *)bytes, 101));
+    pattern = path_of("odd");
+    assert_fails(sl_data_open(&c, &d), SL_EINVAL, "odd' has 101 bytes, no whole number of uint16 ids");
+    c.tokens = SL_DATA_BYTES;
+    c.vocabulary = 199;
+    pattern = path_of("a.txt");
+    assert_fails(sl_data_open(&c, &d), SL_EINVAL, "a.txt': token 199 at byte 99 is outside");
 }
 
 int main(void) {
@@ -153,6 +191,7 @@ int main(void) {
         cmocka_unit_test(an_epoch_reads_every_window_once),
         cmocka_unit_test(a_microbatch_is_a_function_of_seed_and_position),
         cmocka_unit_test(wrong_data_is_named),
+        cmocka_unit_test(ids_are_read_and_checked),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }

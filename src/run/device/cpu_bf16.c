@@ -1,0 +1,88 @@
+#include "run/device/cpu_bf16.h"
+#include "run/device/threads.h"
+
+SL_VECTORISED
+void sl_cpu_to_bf16(size_t first, size_t end, size_t columns, size_t stride, const float *x, uint16_t *out) {
+    for (size_t row = first; row < end; row++) {
+        const float *restrict from = x + row * stride;
+        uint16_t *restrict to = out + row * columns;
+        for (size_t i = 0; i < columns; i++)
+            to[i] = (uint16_t)sl_bf16(from[i]);
+    }
+}
+
+static size_t blocks(size_t n, size_t unit) {
+    return (n + unit - 1) / unit;
+}
+
+size_t sl_packing_bytes(const sl_packing *p) {
+    return blocks(p->inner, SL_PACK_INNER) * SL_PACK_INNER * blocks(p->columns, SL_PACK_COLUMNS) *
+           SL_PACK_COLUMNS * (p->bf16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* 16 x 64 elements of b, 0 beyond its ends. */
+typedef float square[SL_PACK_INNER][SL_PACK_COLUMNS];
+
+SL_INLINE void gather(const sl_packing *p, const float *restrict b, size_t inner, size_t column, size_t high,
+                      size_t wide, square out) {
+    if (high < SL_PACK_INNER || wide < SL_PACK_COLUMNS)
+        memset(out, 0, sizeof(square));
+    if (!p->transpose)
+        for (size_t i = 0; i < high; i++)
+            memcpy(out[i], b + (inner + i) * p->stride + column, wide * sizeof(float));
+    else if (high == SL_PACK_INNER)
+        for (size_t c = 0; c < wide; c++)
+            for (size_t i = 0; i < SL_PACK_INNER; i++)
+                out[i][c] = b[(column + c) * p->stride + inner + i];
+    else
+        for (size_t c = 0; c < wide; c++)
+            for (size_t i = 0; i < high; i++)
+                out[i][c] = b[(column + c) * p->stride + inner + i];
+}
+
+/* Pairs of the inner index become a word each. */
+SL_INLINE void pack_pairs(square from, uint32_t *restrict to) {
+    for (size_t i = 0; i < SL_PACK_INNER; i += 2, to += SL_PACK_COLUMNS)
+        for (size_t c = 0; c < SL_PACK_COLUMNS; c++)
+            to[c] = sl_bf16(from[i][c]) | sl_bf16(from[i + 1][c]) << 16;
+}
+
+/* Without the detour over a square: 64 stored rows of b, 16 floats of each, as words of two. */
+SL_INLINE void pack_pairs_across(const sl_packing *p, const float *restrict b, size_t inner, size_t column,
+                                 uint32_t *restrict to) {
+    for (size_t c = 0; c < SL_PACK_COLUMNS; c++) {
+        const float *restrict x = b + (column + c) * p->stride + inner;
+        for (size_t i = 0; i < SL_PACK_INNER / 2; i++)
+            to[i * SL_PACK_COLUMNS + c] = sl_bf16(x[2 * i]) | sl_bf16(x[2 * i + 1]) << 16;
+    }
+}
+
+SL_INLINE void pack_block(const sl_packing *p, const float *b, size_t inner, size_t column, void *to) {
+    const size_t high = p->inner - inner < SL_PACK_INNER ? p->inner - inner : SL_PACK_INNER;
+    const size_t wide = p->columns - column < SL_PACK_COLUMNS ? p->columns - column : SL_PACK_COLUMNS;
+    if (!p->bf16)
+        gather(p, b, inner, column, high, wide, to);
+    else if (p->transpose && high == SL_PACK_INNER && wide == SL_PACK_COLUMNS)
+        pack_pairs_across(p, b, inner, column, to);
+    else {
+        square part;
+        gather(p, b, inner, column, high, wide, part);
+        pack_pairs(part, to);
+    }
+}
+
+/* The source is read along its rows: by steps of the inner index where those are rows, by panels where
+ * columns are. */
+SL_VECTORISED
+void sl_cpu_pack(const sl_packing *p, int thread, int threads, const float *b, void *packed) {
+    const size_t steps = blocks(p->inner, SL_PACK_INNER), panels = blocks(p->columns, SL_PACK_COLUMNS);
+    const size_t bytes = SL_PACK_INNER * SL_PACK_COLUMNS * (p->bf16 ? sizeof(uint16_t) : sizeof(float));
+    size_t first, end;
+    sl_threads_share(p->transpose ? panels : steps, 1, thread, threads, &first, &end);
+    for (size_t outer = first; outer < end; outer++)
+        for (size_t other = 0; other < (p->transpose ? steps : panels); other++) {
+            const size_t step = p->transpose ? other : outer, panel = p->transpose ? outer : other;
+            pack_block(p, b, step * SL_PACK_INNER, panel * SL_PACK_COLUMNS,
+                       (char *)packed + (panel * steps + step) * bytes);
+        }
+}

@@ -1,0 +1,36 @@
+/* From f32 to bf16, rounded to nearest, ties to even, as the instruction set's own conversion does for normal
+ * numbers; a NaN stays one. Written as integer arithmetic, so that every instruction set gives the same bits.
+ * And weights packed as oneDNN's products want them. */
+#ifndef SL_RUN_DEVICE_CPU_BF16_H
+#define SL_RUN_DEVICE_CPU_BF16_H
+
+#include "run/device/cpu.h"
+#include <string.h>
+
+SL_INLINE uint32_t sl_bf16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
+    return (bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
+}
+
+/** Rows [first, end) of x[.][columns] with `stride` floats between rows, as bf16 without gaps. */
+void sl_cpu_to_bf16(size_t first, size_t end, size_t columns, size_t stride, const float *x, uint16_t *out);
+
+/* A packed b[inner][columns]: panels of 64 columns; in a panel the inner index ascends in steps of 16 (f32)
+ * or in pairs that lie together (bf16); 0 beyond either end. */
+#define SL_PACK_COLUMNS ((size_t)64)
+#define SL_PACK_INNER ((size_t)16)
+
+typedef struct sl_packing {
+    size_t inner, columns, stride; /* of b as it is stored, before it is transposed */
+    int transpose, bf16;
+} sl_packing;
+
+/** Bytes of that form. */
+size_t sl_packing_bytes(const sl_packing *packing);
+
+/** The share of a thread. */
+void sl_cpu_pack(const sl_packing *packing, int thread, int threads, const float *b, void *packed);
+
+#endif
