@@ -12,7 +12,31 @@ sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage) {
     return NULL;
 }
 
-static void shape_of(const sl_run *run, sl_model_config *config) {
+/* What the model has its tensor ranks add and compare. Scratch grows in the first iteration and then stays.
+ */
+static sl_status tensor_scratch(sl_binding *b, size_t count, float **scratch) {
+    size_t floats = sl_group_scratch(b->groups->tensor, count);
+    SL_TRY(sl_grow(&b->tensor_scratch, &b->tensor_capacity, floats, sizeof *b->tensor_scratch));
+    *scratch = b->tensor_scratch;
+    return SL_OK;
+}
+
+static sl_status tensor_sum(void *object, float *values, size_t count) {
+    sl_binding *b = object;
+    float *scratch;
+    SL_TRY(tensor_scratch(b, count, &scratch));
+    return sl_group_sum(b->groups->tensor, values, count, scratch);
+}
+
+static sl_status tensor_max(void *object, float *values, size_t count) {
+    sl_binding *b = object;
+    float *scratch;
+    SL_TRY(tensor_scratch(b, count, &scratch));
+    return sl_group_max(b->groups->tensor, values, count, scratch);
+}
+
+/* As seen by a tensor rank; `binding` may be NULL where nothing is computed. */
+static void shape_of(const sl_run *run, int tensor, sl_binding *binding, sl_model_config *config) {
     const sl_model_config given = {.kind = (sl_model_kind)run->model.kind,
                                    .layers = run->model.layers,
                                    .width = run->model.width,
@@ -27,8 +51,24 @@ static void shape_of(const sl_run *run, sl_model_config *config) {
                                    .batch = run->batch.size,
                                    .type = (sl_type)run->device.precision,
                                    .cut = run->parallel.cut,
-                                   .recompute = run->device.recompute};
+                                   .recompute = run->device.recompute,
+                                   .without_moments = run->parallel.zero > 0,
+                                   .tensor = {.rank = tensor,
+                                              .size = run->parallel.tensor,
+                                              .object = binding,
+                                              .sum = tensor_sum,
+                                              .max = tensor_max}};
     *config = sl_model_complete(&given);
+}
+
+/* ZeRO: the moments of the largest share, so that all replicas count alike. */
+static sl_status add_moments(const sl_run *run, const sl_model_config *config, int stage,
+                             sl_model_bytes *all) {
+    sl_shares cut;
+    SL_TRY(sl_binding_cut_stage(config, stage, run->parallel.stages, run->parallel.data, &cut));
+    all->fixed += 2 * sl_arena_round(sl_shares_longest(&cut) * SL_NORM_BLOCK * sizeof(float));
+    sl_shares_free(&cut);
+    return SL_OK;
 }
 
 /* What the stages of a rank take together, and the blocks of memory that all of them use. */
@@ -42,6 +82,8 @@ static sl_status measure(const sl_run *run, const sl_model_config *config, sl_de
             continue;
         SL_TRY(sl_model_measure(config, device, stage, shape.stages, &one));
         all->fixed += one.fixed;
+        if (run->parallel.zero > 0)
+            SL_TRY(add_moments(run, config, stage, all));
         all->forward = one.forward > all->forward ? one.forward : all->forward;
         all->backward = one.backward > all->backward ? one.backward : all->backward;
         all->message = one.message;
@@ -49,14 +91,14 @@ static sl_status measure(const sl_run *run, const sl_model_config *config, sl_de
     return SL_OK;
 }
 
-sl_status sl_binding_measure(const sl_run *run, int rank, sl_binding_sizes *sizes) {
+sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *sizes) {
     sl_model_config config;
     sl_model_bytes bytes;
     sl_device *device;
-    shape_of(run, &config);
+    shape_of(run, seat.tensor, NULL, &config);
     SL_TRY(sl_model_check(&config, run->parallel.stages));
     SL_TRY(sl_device_open_cpu(run->device.threads, &device));
-    sl_status status = measure(run, &config, device, rank, &bytes);
+    sl_status status = measure(run, &config, device, seat.pipeline, &bytes);
     device->close(device);
     SL_TRY(status);
     *sizes = (sl_binding_sizes){.activation_bytes = (double)(bytes.forward + bytes.backward),
@@ -69,7 +111,7 @@ size_t sl_binding_elements(const sl_run *run, int stage) {
     sl_model_config config;
     sl_parameter *list;
     size_t elements = 0;
-    shape_of(run, &config);
+    shape_of(run, 0, NULL, &config);
     int count = sl_model_list(&config, stage, run->parallel.stages, NULL);
     if (sl_alloc(&list, (size_t)count, sizeof *list) != SL_OK)
         return 0; /* an estimate of 0 */
@@ -91,6 +133,7 @@ static sl_status open_stages(sl_binding *b, const sl_model_bytes *bytes) {
                                    (uint64_t)b->run->data.seed, &h->model));
         sl_model_stage_pad(h->model, bytes->forward, bytes->backward);
         sl_model_set_host(h->model, b->host);
+        SL_TRY(sl_binding_open_moments(b, h));
         b->helds++;
     }
     return SL_OK;
@@ -130,7 +173,9 @@ sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_fli
     b->rank = groups->seat.pipeline;
     b->first = sl_run_first_microbatch(run, groups->seat.replica);
     b->stages = b->shape.stages;
-    shape_of(run, &b->config);
+    shape_of(run, groups->seat.tensor, b, &b->config);
+    SL_TRY(sl_model_check(&b->config, b->stages));
+    SL_TRY(sl_binding_plot(b));
     sl_data_config data = {.patterns = run->data.file,
                            .pattern_count = run->data.files,
                            .seed = (uint64_t)run->data.seed,
@@ -153,6 +198,10 @@ void sl_binding_close(sl_binding *b) {
     if (!b || !sl_reducer_close(b->reducer))
         return; /* its thread still works on what would go */
     sl_binding_close_update(b);
+    for (int i = 0; i < b->helds; i++)
+        for (int m = 0; m < 2; m++)
+            sl_arena_give(b->arena, b->held[i].moment[m]);
+    sl_free(b->tensor_scratch);
     for (int i = 0; i < b->helds; i++)
         sl_model_stage_close(b->held[i].model);
     sl_free(b->held);

@@ -11,6 +11,7 @@
 #include "run/train/reducer.h"
 
 typedef struct sl_binding sl_binding;
+struct sl_parameter;
 
 typedef struct sl_binding_sizes {
     /* kept from F to W of one microbatch by each of this rank's stages: what the largest of them keeps, for
@@ -20,8 +21,8 @@ typedef struct sl_binding_sizes {
     size_t message_bytes; /* largest message */
 } sl_binding_sizes;
 
-/** What the stages of pipeline rank `rank` of `run` take, without making them. */
-sl_status sl_binding_measure(const sl_run *run, int rank, sl_binding_sizes *sizes);
+/** What the stages of the rank of that seat take, without making them. */
+sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *sizes);
 
 /** Scalar parameters of a stage, of those of them that one rank holds. */
 size_t sl_binding_elements(const sl_run *run, int stage);
@@ -53,8 +54,13 @@ int sl_binding_stage_at(const sl_binding *binding, int index);
  */
 sl_status sl_binding_reduce(sl_binding *binding, sl_reduction *times);
 
-/** Collective, after sl_binding_reduce: tied embedding, norm, clipping and AdamW. SL_ENONE when the gradient
- * norm is not finite. */
+/** Collective, after sl_binding_reduce: the two accumulators of a tied embedding become one, on the first
+ * stage. Then gradients are those of the whole batch (with ZeRO: each replica's share of them). */
+sl_status sl_binding_join(sl_binding *binding);
+
+/** Collective, after sl_binding_join: norm, clipping and AdamW. SL_ENONE when the gradient norm is not
+ * finite.
+ */
 sl_status sl_binding_update(sl_binding *binding, int iteration);
 
 /** Collective: mean loss over the held-out text, by forward passes that keep nothing; NaN on other ranks than
@@ -63,6 +69,34 @@ sl_status sl_binding_validate(sl_binding *binding, double *loss);
 
 /** Collective: xxh64 over all parameters in canonical order, on rank 0. */
 sl_status sl_binding_hash(sl_binding *binding, uint64_t *hash);
+
+/* ---- full tensors, as checkpoints and other programs see them ---- */
+
+typedef enum sl_binding_value {
+    SL_VALUE_WEIGHT,
+    SL_VALUE_GRADIENT,
+    SL_VALUE_MOMENT1,
+    SL_VALUE_MOMENT2
+} sl_binding_value;
+
+/** Collective over the ranks that hold `stage` (others may call it too: nothing happens): the full tensor of
+ * parameter `index` of its canonical list, from the slices of its tensor ranks and, with ZeRO, the shares of
+ * its replicas, into full[sl_parameter_full_count] at replica 0, tensor rank 0; NULL is fine elsewhere.
+ * Between two iterations; gradients after sl_binding_join. */
+sl_status sl_binding_collect(sl_binding *binding, int stage, int index, sl_binding_value value, float *full);
+
+/** Collective: every tensor in canonical order, whole, visited at rank 0 of the world. */
+sl_status sl_binding_each(sl_binding *binding, sl_binding_value value,
+                          sl_status (*visit)(void *object, const struct sl_parameter *tensor,
+                                             const float *full),
+                          void *object);
+
+/** The way back, for each rank by itself: what this rank holds of parameter `index` of `stage` out of the
+ * full tensor; nothing where another holds the stage. SL_ENOMEM. */
+sl_status sl_binding_place(sl_binding *binding, int stage, int index, sl_binding_value value,
+                           const float *full);
+/** The same for the tied head's copy of the embedding on the last stage; nothing where there is none. */
+sl_status sl_binding_place_head(sl_binding *binding, const float *full);
 
 /** Entropy of single tokens of the text, nats a token. */
 double sl_binding_entropy(const sl_binding *binding);

@@ -2,7 +2,8 @@
  *
  *   binding  opening, the engine's tables, losses
  *   update   what happens between the last W and the next iteration: sums over replicas, norm, AdamW
- *   whole    what concerns the whole model: validation, hash */
+ *   plot     where the blocks of all stages are: shares over replicas, slices over tensor ranks
+ *   whole    what concerns the whole model: validation, hash; full tensors from their slices and back */
 #ifndef SL_RUN_TRAIN_BINDING_INSIDE_H
 #define SL_RUN_TRAIN_BINDING_INSIDE_H
 
@@ -18,9 +19,20 @@ typedef struct sl_held {
     struct sl_binding *binding;
     int stage, index; /* index: among those that this rank holds */
     sl_model_stage *model;
-    int left;       /* parts of W that are still to come in this iteration */
-    sl_shares head; /* last stage: of the head's accumulator; else empty */
+    float *moment[2]; /* ZeRO: AdamW's of this replica's share, by position (share.h); else NULL */
+    int left;         /* parts of W that are still to come in this iteration */
+    sl_shares head;   /* last stage: of the head's accumulator; else empty */
 } sl_held;
+
+/* Where the blocks of a stage are, seen from one tensor rank. */
+typedef struct sl_plot {
+    sl_shares cut; /* of its slices, over the replicas */
+    /* [parameters] place of each one's first block in the canonical order of all blocks: by stage, parameter,
+     * tensor rank; SL_NO_PLACE: what every tensor rank holds whole counts at the first one */
+    size_t *place;
+} sl_plot;
+
+#define SL_NO_PLACE SIZE_MAX
 
 struct sl_binding {
     const sl_run *run;
@@ -41,8 +53,10 @@ struct sl_binding {
     /* Sums of squares of blocks: those of this rank's shares; those of all ranks as they are gathered; the
      * latter in canonical order. */
     double *squares, *gathered, *all_squares;
-    sl_shares *blocks; /* [stages] of every stage of the model, over the replicas */
+    sl_plot *plot; /* [stages * tensor ranks] of every stage of the model */
     size_t all_blocks;
+    float *tensor_scratch;
+    size_t tensor_capacity;
     float *head;          /* first of several stages: the head's gradient as it arrives from another rank */
     float *activation[2]; /* validation: in and out of a stage */
 };
@@ -51,9 +65,21 @@ int sl_binding_rank_of(const sl_binding *b, int stage);
 /** NULL: another rank holds it. */
 sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage);
 
+/** The cut of a stage's slices of this tensor rank over the replicas. */
+const sl_shares *sl_binding_cut(const sl_binding *b, int stage);
+/** Blocks [*begin, *end) of a stage whose moments this rank holds: all, or with ZeRO its replica's share. */
+void sl_binding_updated(const sl_binding *b, int stage, size_t *begin, size_t *end);
+/** The cut of a stage as config's tensor rank sees it. Free with sl_shares_free. */
+sl_status sl_binding_cut_stage(const sl_model_config *config, int stage, int stages, int replicas,
+                               sl_shares *cut);
+/** Cuts of all stages: before the stages are opened. */
+sl_status sl_binding_plot(sl_binding *b);
+/** The moments of a held stage from the arena, where ZeRO divides them. */
+sl_status sl_binding_open_moments(sl_binding *b, sl_held *held);
+
 /** The sums over replicas of held stage `index`, for the reducer. */
 sl_status sl_binding_sum_stage(void *binding, int index);
-/** Shares of all stages and what the norm needs. */
+/** What norm and sums need; after the stages. */
 sl_status sl_binding_open_update(sl_binding *b);
 void sl_binding_close_update(sl_binding *b);
 

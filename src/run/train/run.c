@@ -52,7 +52,7 @@ static const sl_key parallel_keys[] = {
     {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op is cut into, by halves of transformer blocks; for cross-ud-sub"},
     {.name = "cut", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of blocks of each stage, at least 1 each, that sums to layers; absent: the largest stage costs least, embedding and head counted as layers by their arithmetic"},
     {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.data), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "replicas of the pipeline; each takes its share of the microbatches, gradients are summed over them"},
-    {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = 1, .help = "ranks that share each layer: heads, the MLP's inner width and the vocabulary are divided among them"},
+    {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "ranks that share each layer: heads, the MLP's inner width and the vocabulary are divided among them"},
     {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.zero), .minimum = 0, .maximum = 1, .help = "ZeRO stage; 1: each replica holds the optimizer state of its share of the parameters only"},
     {0}};
 static const sl_key batch_keys[] = {

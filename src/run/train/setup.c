@@ -96,7 +96,7 @@ static sl_status make_plans(sl_trainer *t, const sl_binding_sizes *sizes) {
 /* sizes[ranks]: the largest of those that hold the same stages. */
 static sl_status exchange_sizes(sl_trainer *t, sl_binding_sizes *sizes) {
     sl_binding_sizes mine, *all;
-    SL_TRY(sl_binding_measure(t->run, t->rank, &mine));
+    SL_TRY(sl_binding_measure(t->run, t->groups.seat, &mine));
     SL_TRY(sl_alloc(&all, (size_t)t->world, sizeof *all));
     sl_status status =
         sl_group_gather_all(t->groups.world, &mine, sizeof mine, all, (size_t)t->world * sizeof mine, NULL);

@@ -100,6 +100,7 @@ static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
     t->moves += result.moves;
     int losses = sl_binding_losses(t->binding, (double *)(void *)(t->report + sizeof mine));
     t->report_bytes = sizeof mine + (size_t)losses * sizeof(double);
+    SL_TRY(sl_binding_join(t->binding));
     SL_TRY(sl_binding_update(t->binding, iteration));
     mine.end = sl_clock_now(t->clock);
     memcpy(t->report, &mine, sizeof mine);

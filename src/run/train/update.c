@@ -8,22 +8,6 @@
 
 /* ---- opening ---- */
 
-/* Shares of every stage of the model: each parameter begins a new block. */
-static sl_status cut_stages(sl_binding *b) {
-    SL_TRY(sl_alloc(&b->blocks, (size_t)b->stages, sizeof *b->blocks));
-    for (int stage = 0; stage < b->stages; stage++) {
-        sl_parameter *list;
-        int count = sl_model_list(&b->config, stage, b->stages, NULL);
-        SL_TRY(sl_alloc(&list, (size_t)count, sizeof *list));
-        sl_model_list(&b->config, stage, b->stages, list);
-        sl_status status = sl_shares_make(list, count, b->run->parallel.data, &b->blocks[stage]);
-        sl_free(list);
-        SL_TRY(status);
-        b->all_blocks += b->blocks[stage].first[count];
-    }
-    return SL_OK;
-}
-
 static sl_status open_reducer(sl_binding *b) {
     sl_model_stage *last = sl_binding_model_of(b, b->stages - 1);
     sl_group *data = b->groups->data;
@@ -38,7 +22,6 @@ static sl_status open_reducer(sl_binding *b) {
 
 sl_status sl_binding_open_update(sl_binding *b) {
     sl_model_stage *first = sl_binding_model_of(b, 0);
-    SL_TRY(cut_stages(b));
     SL_TRY(sl_alloc(&b->squares, b->all_blocks, sizeof *b->squares));
     SL_TRY(sl_alloc(&b->gathered, b->all_blocks, sizeof *b->gathered));
     SL_TRY(sl_alloc(&b->all_squares, b->all_blocks, sizeof *b->all_squares));
@@ -50,10 +33,12 @@ sl_status sl_binding_open_update(sl_binding *b) {
 void sl_binding_close_update(sl_binding *b) {
     for (int h = 0; h < b->helds; h++)
         sl_shares_free(&b->held[h].head);
-    for (int stage = 0; b->blocks && stage < b->stages; stage++)
-        sl_shares_free(&b->blocks[stage]);
+    for (int i = 0; b->plot && i < b->stages * b->run->parallel.tensor; i++) {
+        sl_shares_free(&b->plot[i].cut);
+        sl_free(b->plot[i].place);
+    }
     sl_reduce_close(&b->reduce);
-    sl_free(b->blocks);
+    sl_free(b->plot);
     sl_free(b->squares);
     sl_free(b->gathered);
     sl_free(b->all_squares);
@@ -71,7 +56,7 @@ sl_status sl_binding_sum_stage(void *binding, int index) {
     const sl_parameter *list = sl_model_parameters(h->model, &count);
     if (h->head.parameters > 0)
         SL_TRY(sl_reduce_gradients(&b->reduce, &h->head, sl_model_head(h->model), 1));
-    return sl_reduce_gradients(&b->reduce, &b->blocks[h->stage], list, 1);
+    return sl_reduce_gradients(&b->reduce, sl_binding_cut(b, h->stage), list, !b->run->parallel.zero);
 }
 
 int sl_binding_stage_at(const sl_binding *b, int index) {
@@ -79,10 +64,8 @@ int sl_binding_stage_at(const sl_binding *b, int index) {
 }
 
 sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {
-    if (b->reducer)
-        return sl_reducer_finish(b->reducer, times);
     memset(times, 0, (size_t)b->helds * sizeof *times);
-    return SL_OK;
+    return b->reducer ? sl_reducer_finish(b->reducer, times) : SL_OK;
 }
 
 /* ---- the tied embedding ---- */
@@ -90,8 +73,6 @@ sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {
 /* The head's accumulator meets the embedding's on the first stage, always as one addition (docs/design.md,
  * rule 4). */
 static sl_status join_head(sl_binding *b) {
-    if (!b->config.tied)
-        return SL_OK;
     int from = sl_binding_rank_of(b, b->stages - 1), to = sl_binding_rank_of(b, 0);
     sl_model_stage *first = sl_binding_model_of(b, 0), *last = sl_binding_model_of(b, b->stages - 1);
     float *gradient = last ? sl_model_head(last)->gradient : b->head;
@@ -100,6 +81,10 @@ static sl_status join_head(sl_binding *b) {
         SL_TRY(sl_group_pass(b->groups->pipeline, from, to, gradient, mine->count * sizeof(float)));
     }
     return first ? sl_model_add_head(first, gradient) : SL_OK;
+}
+
+sl_status sl_binding_join(sl_binding *b) {
+    return b->config.tied ? join_head(b) : SL_OK;
 }
 
 /* The new weight of the embedding to the head's copy. */
@@ -122,46 +107,56 @@ static sl_status copy_to_head(sl_binding *b) {
 
 /* ---- norm and step ---- */
 
-/* This rank's share of blocks of a stage. */
-static void own_share(const sl_binding *b, int stage, size_t *begin, size_t *end) {
-    *begin = sl_shares_begin(&b->blocks[stage], b->groups->seat.replica);
-    *end = sl_shares_begin(&b->blocks[stage], b->groups->seat.replica + 1);
+/* Blocks of parameter i in share `replica`: [*from, returned). */
+static size_t share_of(const sl_shares *cut, int i, int replica, size_t *from) {
+    size_t begin = sl_shares_begin(cut, replica), end = sl_shares_begin(cut, replica + 1);
+    *from = cut->first[i] > begin ? cut->first[i] : begin;
+    end = cut->first[i + 1] < end ? cut->first[i + 1] : end;
+    return end > *from ? end : *from;
 }
 
 /* Sums of squares of the blocks of this rank's shares, stage by stage, one parameter after the other. */
 static size_t own_squares(sl_binding *b) {
     size_t done = 0;
+    const sl_seat *seat = &b->groups->seat;
     for (int h = 0; h < b->helds; h++) {
-        size_t begin, end, at, position;
+        const sl_plot *plot = &b->plot[b->held[h].stage * b->run->parallel.tensor + seat->tensor];
         int count;
         const sl_parameter *parameter = sl_model_parameters(b->held[h].model, &count);
-        own_share(b, b->held[h].stage, &begin, &end);
         for (int i = 0; i < count; i++) {
-            size_t piece = sl_shares_piece(&b->blocks[b->held[h].stage], i, begin, end, &at, &position);
+            size_t from, end = share_of(&plot->cut, i, seat->replica, &from), at, position;
+            size_t piece = sl_shares_piece(&plot->cut, i, from, end, &at, &position);
+            if (plot->place[i] == SL_NO_PLACE)
+                continue;
             sl_norm_squares(parameter[i].gradient + at, piece, b->squares + done);
-            done += sl_norm_blocks(piece);
+            done += end - from;
         }
     }
     return done;
 }
 
-/* From world rank by world rank, each its stages ascending, to stage by stage, share by share. */
-static void sort_squares(sl_binding *b) {
-    const double *from = b->gathered;
-    int world = sl_run_ranks(b->run);
-    for (int rank = 0; rank < world; rank++) {
-        sl_seat seat = sl_run_seat(b->run, rank);
-        double *stage_at = b->all_squares;
-        for (int stage = 0; stage < b->stages; stage++) {
-            const sl_shares *cut = &b->blocks[stage];
-            size_t begin = sl_shares_begin(cut, seat.replica), end = sl_shares_begin(cut, seat.replica + 1);
-            if (sl_binding_rank_of(b, stage) == seat.pipeline) {
-                memcpy(stage_at + begin, from, (end - begin) * sizeof *from);
-                from += end - begin;
-            }
-            stage_at += cut->first[cut->parameters];
+/* What a rank gave, stage by stage, to where its blocks belong. */
+static const double *sort_rank(sl_binding *b, sl_seat seat, const double *from) {
+    for (int stage = 0; stage < b->stages; stage++) {
+        const sl_plot *plot = &b->plot[stage * b->run->parallel.tensor + seat.tensor];
+        if (sl_binding_rank_of(b, stage) != seat.pipeline)
+            continue;
+        for (int i = 0; i < plot->cut.parameters; i++) {
+            size_t first, end = share_of(&plot->cut, i, seat.replica, &first);
+            if (plot->place[i] == SL_NO_PLACE)
+                continue;
+            memcpy(b->all_squares + plot->place[i] + first - plot->cut.first[i], from,
+                   (end - first) * sizeof *from);
+            from += end - first;
         }
     }
+    return from;
+}
+
+static void sort_squares(sl_binding *b) {
+    const double *from = b->gathered;
+    for (int rank = 0; rank < sl_run_ranks(b->run); rank++)
+        from = sort_rank(b, sl_run_seat(b->run, rank), from);
 }
 
 static sl_status global_norm(sl_binding *b, double *norm) {
@@ -173,18 +168,31 @@ static sl_status global_norm(sl_binding *b, double *norm) {
     return SL_OK;
 }
 
-static void step_stage(sl_binding *b, sl_model_stage *model, int iteration, float factor) {
+static void step_stage(sl_binding *b, const sl_held *h, int iteration, float factor) {
     int count;
-    const sl_parameter *parameter = sl_model_parameters(model, &count);
-    for (int i = 0; i < count; i++)
-        sl_optimizer_step(&b->optimizer, iteration, factor, parameter[i].rows > 0, parameter[i].count,
-                          parameter[i].gradient, parameter[i].weight, parameter[i].moment1,
-                          parameter[i].moment2);
+    const sl_parameter *parameter = sl_model_parameters(h->model, &count);
+    size_t begin, end, at, position;
+    sl_binding_updated(b, h->stage, &begin, &end);
+    for (int i = 0; i < count; i++) {
+        const sl_parameter *p = &parameter[i];
+        size_t piece = sl_shares_piece(sl_binding_cut(b, h->stage), i, begin, end, &at, &position);
+        float *moment1 = h->moment[0] ? h->moment[0] + position : p->moment1 + at;
+        float *moment2 = h->moment[1] ? h->moment[1] + position : p->moment2 + at;
+        if (piece)
+            sl_optimizer_step(&b->optimizer, iteration, factor, p->rows > 0, piece, p->gradient + at,
+                              p->weight + at, moment1, moment2);
+    }
+}
+
+/* ZeRO: each replica has updated its share; the weights of the others come back. */
+static sl_status gather_weights(sl_binding *b, const sl_held *h) {
+    int count;
+    const sl_parameter *list = sl_model_parameters(h->model, &count);
+    return b->run->parallel.zero ? sl_reduce_weights(&b->reduce, sl_binding_cut(b, h->stage), list) : SL_OK;
 }
 
 sl_status sl_binding_update(sl_binding *b, int iteration) {
     double norm;
-    SL_TRY(join_head(b));
     SL_TRY(global_norm(b, &norm));
     if (!isfinite(norm))
         return sl_error(SL_ENONE,
@@ -192,6 +200,8 @@ sl_status sl_binding_update(sl_binding *b, int iteration) {
                         iteration);
     float factor = sl_norm_clip(norm, b->run->optimizer.clip);
     for (int h = 0; h < b->helds; h++)
-        step_stage(b, b->held[h].model, iteration, factor);
+        step_stage(b, &b->held[h], iteration, factor);
+    for (int h = 0; h < b->helds; h++)
+        SL_TRY(gather_weights(b, &b->held[h]));
     return copy_to_head(b);
 }

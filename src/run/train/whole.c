@@ -5,6 +5,7 @@
 #include "run/train/hash.h"
 
 #include <math.h>
+#include <string.h>
 
 #define MOST_VALIDATED 32 /* microbatches of held-out text in a validation loss */
 
@@ -47,37 +48,166 @@ sl_status sl_binding_validate(sl_binding *b, double *loss) {
     return SL_OK;
 }
 
-/* A stage's parameters, from the rank that holds it; on rank 0 into the hash. */
-static sl_status hash_stage(sl_binding *b, int stage, float *received, sl_hash *hash) {
-    int count = sl_model_list(&b->config, stage, b->stages, NULL), from = sl_binding_rank_of(b, stage);
-    sl_model_stage *model = sl_binding_model_of(b, stage);
-    sl_parameter *list;
-    SL_TRY(sl_alloc(&list, (size_t)count, sizeof *list));
-    sl_model_list(&b->config, stage, b->stages, list);
-    sl_status status = SL_OK;
-    for (int i = 0; i < count && status == SL_OK; i++) {
-        float *weight = model ? sl_model_parameters(model, &count)[i].weight : received;
-        if (from != 0)
-            status = sl_group_pass(b->groups->pipeline, from, 0, weight, list[i].count * sizeof(float));
-        if (status == SL_OK && b->rank == 0)
-            sl_hash_add(hash, weight, list[i].count);
+/* ---- full tensors ---- */
+
+/* What this rank has of a parameter, of its slice: all of it, or with ZeRO the share that the replica updates
+ * (of weights everybody has all). */
+static float *value_of(const sl_binding *b, const sl_held *h, int index, sl_binding_value value, size_t *at,
+                       size_t *piece) {
+    int count;
+    const sl_parameter *p = &sl_model_parameters(h->model, &count)[index];
+    size_t begin, end, position;
+    *at = 0;
+    *piece = p->count;
+    if (value == SL_VALUE_WEIGHT)
+        return p->weight;
+    sl_binding_updated(b, h->stage, &begin, &end);
+    *piece = sl_shares_piece(sl_binding_cut(b, h->stage), index, begin, end, at, &position);
+    if (value == SL_VALUE_GRADIENT)
+        return p->gradient + *at;
+    if (h->moment[0])
+        return h->moment[value - SL_VALUE_MOMENT1] + position;
+    return value == SL_VALUE_MOMENT1 ? p->moment1 : p->moment2;
+}
+
+/* The slice at replica 0, into slice[count]. */
+static sl_status collect_slice(sl_binding *b, const sl_held *h, int index, sl_binding_value value,
+                               float *slice) {
+    size_t at, piece, position;
+    const sl_shares *cut = sl_binding_cut(b, h->stage);
+    float *mine = value_of(b, h, index, value, &at, &piece);
+    int me = b->groups->seat.replica, shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
+    if (me == 0)
+        memcpy(slice + at, mine, piece * sizeof *slice);
+    for (int r = 1; r < b->run->parallel.data && shared; r++) {
+        piece =
+            sl_shares_piece(cut, index, sl_shares_begin(cut, r), sl_shares_begin(cut, r + 1), &at, &position);
+        SL_TRY(sl_group_pass(b->groups->data, r, 0, me == r ? mine : slice + at, piece * sizeof *slice));
     }
-    sl_free(list);
+    return SL_OK;
+}
+
+/* slice: of this rank, at replica 0; `other` has room for any tensor rank's. */
+static sl_status join_slices(sl_binding *b, const sl_parameter *mine, float *slice, float *other,
+                             float *full) {
+    int me = b->groups->seat.tensor, ranks = b->run->parallel.tensor;
+    if (mine->axis == SL_AXIS_NONE || ranks == 1) {
+        if (me == 0)
+            memcpy(full, slice, mine->count * sizeof *full);
+        return SL_OK;
+    }
+    for (int r = 0; r < ranks; r++) {
+        const sl_parameter theirs = sl_parameter_slice(mine, r, ranks);
+        float *values = me == r ? slice : other;
+        SL_TRY(sl_group_pass(b->groups->tensor, r, 0, values, theirs.count * sizeof *values));
+        if (me == 0)
+            sl_parameter_paste(&theirs, values, full);
+    }
+    return SL_OK;
+}
+
+static sl_held *held_of(const sl_binding *b, int stage) {
+    for (int i = 0; i < b->helds; i++)
+        if (b->held[i].stage == stage)
+            return &b->held[i];
+    return NULL;
+}
+
+sl_status sl_binding_collect(sl_binding *b, int stage, int index, sl_binding_value value, float *full) {
+    const sl_held *h = held_of(b, stage);
+    int count;
+    if (!h || (b->groups->seat.replica > 0 && (!b->run->parallel.zero || value == SL_VALUE_WEIGHT)))
+        return SL_OK;
+    const sl_parameter *p = &sl_model_parameters(h->model, &count)[index];
+    size_t room = sl_parameter_full_count(p); /* no slice is larger */
+    float *slice;
+    SL_TRY(sl_alloc(&slice, 2 * room, sizeof *slice));
+    sl_status status = collect_slice(b, h, index, value, slice);
+    if (status == SL_OK && b->groups->seat.replica == 0)
+        status = join_slices(b, p, slice, slice + room, full);
+    sl_free(slice);
     return status;
+}
+
+/* The slice of this rank; *made is to be freed (NULL: it is the full tensor itself). */
+static sl_status cut_slice(const sl_parameter *p, const float *full, const float **slice, float **made) {
+    *slice = full;
+    *made = NULL;
+    if (p->axis == SL_AXIS_NONE || p->tensor_ranks <= 1)
+        return SL_OK;
+    SL_TRY(sl_alloc(made, p->count, sizeof **made));
+    sl_parameter_cut(p, full, *made);
+    *slice = *made;
+    return SL_OK;
+}
+
+sl_status sl_binding_place(sl_binding *b, int stage, int index, sl_binding_value value, const float *full) {
+    const sl_held *h = held_of(b, stage);
+    int count;
+    size_t at, piece;
+    if (!h)
+        return SL_OK;
+    const float *slice;
+    float *made, *mine = value_of(b, h, index, value, &at, &piece);
+    SL_TRY(cut_slice(&sl_model_parameters(h->model, &count)[index], full, &slice, &made));
+    memcpy(mine, slice + at, piece * sizeof *mine);
+    sl_free(made);
+    return SL_OK;
+}
+
+sl_status sl_binding_place_head(sl_binding *b, const float *full) {
+    sl_model_stage *last = sl_binding_model_of(b, b->stages - 1);
+    const sl_parameter *head = last ? sl_model_head(last) : NULL;
+    const float *slice;
+    float *made;
+    if (!head)
+        return SL_OK;
+    SL_TRY(cut_slice(head, full, &slice, &made));
+    memcpy(head->weight, slice, head->count * sizeof *slice);
+    sl_free(made);
+    return SL_OK;
+}
+
+/* ---- every tensor in canonical order, at rank 0 of the world ---- */
+
+sl_status sl_binding_each(sl_binding *b, sl_binding_value value,
+                          sl_status (*visit)(void *object, const sl_parameter *tensor, const float *full),
+                          void *object) {
+    sl_model_config whole = b->config;
+    const sl_seat *seat = &b->groups->seat;
+    sl_status status = SL_OK;
+    whole.tensor = (sl_tensor_ranks){0};
+    for (int stage = 0; stage < b->stages && status == SL_OK; stage++) {
+        int count = sl_model_list(&whole, stage, b->stages, NULL), from = sl_binding_rank_of(b, stage);
+        sl_parameter *list;
+        SL_TRY(sl_alloc(&list, (size_t)count, sizeof *list));
+        sl_model_list(&whole, stage, b->stages, list);
+        for (int i = 0; i < count && status == SL_OK; i++) {
+            float *full;
+            status = sl_alloc(&full, list[i].count, sizeof *full);
+            if (status == SL_OK)
+                status = sl_binding_collect(b, stage, i, value, full);
+            if (status == SL_OK && seat->replica == 0 && seat->tensor == 0)
+                status = sl_group_pass(b->groups->pipeline, from, 0, full, list[i].count * sizeof *full);
+            if (status == SL_OK && sl_group_rank(b->groups->world) == 0)
+                status = visit(object, &list[i], full);
+            sl_free(full);
+        }
+        sl_free(list);
+    }
+    return status;
+}
+
+static sl_status add_to_hash(void *hash, const sl_parameter *tensor, const float *full) {
+    sl_hash_add(hash, full, tensor->count);
+    return SL_OK;
 }
 
 sl_status sl_binding_hash(sl_binding *b, uint64_t *hash) {
     sl_hash *h = NULL;
-    float *received = NULL;
-    if (b->groups->seat.replica > 0)
-        return SL_OK;
-    SL_TRY(sl_alloc(&received, sl_model_count(&b->config), sizeof *received));
-    sl_status status = sl_hash_open(&h);
-    for (int stage = 0; stage < b->stages && status == SL_OK; stage++)
-        status = hash_stage(b, stage, received, h);
-    if (status == SL_OK)
-        *hash = sl_hash_value(h);
+    SL_TRY(sl_hash_open(&h));
+    sl_status status = sl_binding_each(b, SL_VALUE_WEIGHT, add_to_hash, h);
+    *hash = sl_hash_value(h);
     sl_hash_close(h);
-    sl_free(received);
     return status;
 }
