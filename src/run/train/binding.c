@@ -66,7 +66,12 @@ static sl_status add_moments(const sl_run *run, const sl_model_config *config, i
                              sl_model_bytes *all) {
     sl_shares cut;
     SL_TRY(sl_binding_cut_stage(config, stage, run->parallel.stages, run->parallel.data, &cut));
-    all->fixed += 2 * sl_arena_round(sl_shares_longest(&cut) * SL_NORM_BLOCK * sizeof(float));
+    size_t most = 0;
+    for (int replica = 0; replica < run->parallel.data; replica++) {
+        size_t elements = sl_shares_elements(&cut, replica);
+        most = elements > most ? elements : most;
+    }
+    all->fixed += 2 * sl_arena_round(most * sizeof(float));
     sl_shares_free(&cut);
     return SL_OK;
 }

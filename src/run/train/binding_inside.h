@@ -19,7 +19,7 @@ typedef struct sl_held {
     struct sl_binding *binding;
     int stage, index; /* index: among those that this rank holds */
     sl_model_stage *model;
-    float *moment[2]; /* ZeRO: AdamW's of this replica's share, by position (share.h); else NULL */
+    float *moment[2]; /* ZeRO: AdamW's of this replica's share, piece by piece; else NULL */
     int left;         /* parts of W that are still to come in this iteration */
     sl_shares head;   /* last stage: of the head's accumulator; else empty */
 } sl_held;

@@ -72,11 +72,10 @@ void sl_binding_updated(const sl_binding *b, int stage, size_t *begin, size_t *e
 }
 
 sl_status sl_binding_open_moments(sl_binding *b, sl_held *held) {
-    size_t begin, end;
     if (!b->run->parallel.zero)
         return SL_OK;
-    sl_binding_updated(b, held->stage, &begin, &end);
-    size_t bytes = (end - begin) * SL_NORM_BLOCK * sizeof(float);
+    size_t bytes =
+        sl_shares_elements(sl_binding_cut(b, held->stage), b->groups->seat.replica) * sizeof(float);
     for (int m = 0; m < 2; m++) {
         SL_TRY(sl_arena_take(b->arena, bytes, SL_ARENA_LOW, "optimizer state", &held->moment[m]));
         memset(held->moment[m], 0, bytes);

@@ -79,6 +79,7 @@ typedef struct sl_run {
     sl_fault *fault;
     int faults;
     int validate_every;
+    int dump_gradients; /* of so many first iterations */
 } sl_run;
 
 /** Reads and checks a run document. SL_EINVAL names file, line and key. Free with sl_run_free, also on error.

@@ -46,3 +46,15 @@ size_t sl_shares_piece(const sl_shares *cut, int i, size_t begin, size_t end, si
     size_t until = (to - cut->first[i]) * SL_NORM_BLOCK;
     return (until < cut->count[i] ? until : cut->count[i]) - *at;
 }
+
+size_t sl_shares_before(const sl_shares *cut, int i, size_t begin, size_t end) {
+    size_t at, position, elements = 0;
+    for (int k = 0; k < i; k++)
+        elements += sl_shares_piece(cut, k, begin, end, &at, &position);
+    return elements;
+}
+
+size_t sl_shares_elements(const sl_shares *cut, int share) {
+    return sl_shares_before(cut, cut->parameters, sl_shares_begin(cut, share),
+                            sl_shares_begin(cut, share + 1));
+}

@@ -25,6 +25,10 @@ void sl_shares_free(sl_shares *cut);
 
 /** Share `share` is blocks [begin(share), begin(share + 1)). */
 size_t sl_shares_begin(const sl_shares *cut, int share);
+/** Elements of a share, those of positions that hold nothing not counted; and of its parameters before `i`.
+ */
+size_t sl_shares_elements(const sl_shares *cut, int share);
+size_t sl_shares_before(const sl_shares *cut, int i, size_t begin, size_t end);
 /** Blocks of the largest share. */
 size_t sl_shares_longest(const sl_shares *cut);
 

@@ -44,6 +44,7 @@ typedef struct sl_gathered {
 /* What every rank holds; the lower half only rank 0 of the world. */
 typedef struct sl_trainer {
     const sl_run *run;
+    const char *folder; /* the run's */
     sl_groups groups;
     int world, world_rank; /* all ranks of the run, and this one among them */
     int rank, ranks;       /* of this one's pipeline */

@@ -1,6 +1,7 @@
 #include "base/median.h"
 #include "base/memory.h"
 #include "run/train/exchange.h"
+#include "run/train/gradients.h"
 #include "run/train/path.h"
 #include "run/train/state.h"
 
@@ -101,6 +102,8 @@ static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
     int losses = sl_binding_losses(t->binding, (double *)(void *)(t->report + sizeof mine));
     t->report_bytes = sizeof mine + (size_t)losses * sizeof(double);
     SL_TRY(sl_binding_join(t->binding));
+    if (iteration < t->run->dump_gradients)
+        SL_TRY(sl_gradients_write(t->binding, sl_trainer_leads(t), t->folder, iteration));
     SL_TRY(sl_binding_update(t->binding, iteration));
     mine.end = sl_clock_now(t->clock);
     memcpy(t->report, &mine, sizeof mine);
@@ -348,6 +351,7 @@ static sl_status name_place(const sl_trainer *t, sl_status status) {
 
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     sl_trainer t = {.run = run,
+                    .folder = place->folder,
                     .world = sl_group_size(world),
                     .world_rank = sl_group_rank(world),
                     .clock = sl_clock_real()};

@@ -171,13 +171,14 @@ static sl_status global_norm(sl_binding *b, double *norm) {
 static void step_stage(sl_binding *b, const sl_held *h, int iteration, float factor) {
     int count;
     const sl_parameter *parameter = sl_model_parameters(h->model, &count);
-    size_t begin, end, at, position;
+    size_t begin, end, at, position, done = 0;
     sl_binding_updated(b, h->stage, &begin, &end);
     for (int i = 0; i < count; i++) {
         const sl_parameter *p = &parameter[i];
         size_t piece = sl_shares_piece(sl_binding_cut(b, h->stage), i, begin, end, &at, &position);
-        float *moment1 = h->moment[0] ? h->moment[0] + position : p->moment1 + at;
-        float *moment2 = h->moment[1] ? h->moment[1] + position : p->moment2 + at;
+        float *moment1 = h->moment[0] ? h->moment[0] + done : p->moment1 + at;
+        float *moment2 = h->moment[1] ? h->moment[1] + done : p->moment2 + at;
+        done += piece;
         if (piece)
             sl_optimizer_step(&b->optimizer, iteration, factor, p->rows > 0, piece, p->gradient + at,
                               p->weight + at, moment1, moment2);

@@ -66,7 +66,8 @@ static float *value_of(const sl_binding *b, const sl_held *h, int index, sl_bind
     if (value == SL_VALUE_GRADIENT)
         return p->gradient + *at;
     if (h->moment[0])
-        return h->moment[value - SL_VALUE_MOMENT1] + position;
+        return h->moment[value - SL_VALUE_MOMENT1] +
+               sl_shares_before(sl_binding_cut(b, h->stage), index, begin, end);
     return value == SL_VALUE_MOMENT1 ? p->moment1 : p->moment2;
 }
 
