@@ -5,11 +5,16 @@ int sl_binding_rank_of(const sl_binding *b, int stage) {
     return sl_problem_rank(&b->shape, stage);
 }
 
-sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage) {
+sl_held *sl_binding_held_of(const sl_binding *b, int stage) {
     for (int i = 0; i < b->helds; i++)
         if (b->held[i].stage == stage)
-            return b->held[i].model;
+            return &b->held[i];
     return NULL;
+}
+
+sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage) {
+    const sl_held *held = sl_binding_held_of(b, stage);
+    return held ? held->model : NULL;
 }
 
 /* What the model has its tensor ranks add and compare. Scratch grows in the first iteration and then stays.
@@ -138,6 +143,8 @@ static sl_status open_stages(sl_binding *b, const sl_model_bytes *bytes) {
                                    (uint64_t)b->run->data.seed, &h->model));
         sl_model_stage_pad(h->model, bytes->forward, bytes->backward);
         sl_model_set_host(h->model, b->host);
+        h->list = sl_model_parameters(h->model, &h->parameters);
+        h->tied = b->config.tied ? sl_model_head(h->model) : NULL;
         SL_TRY(sl_binding_open_moments(b, h));
         b->helds++;
     }
