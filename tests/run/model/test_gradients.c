@@ -126,6 +126,8 @@ static const reference references[] = {
     {"gpt2-50257", {.layers = 2, .width = 32, .heads = 2, .context = 16, .vocabulary = 50257, .batch = 1}, 1},
     {"llama", {.kind = SL_MODEL_LLAMA, .layers = 3, .width = 96, .heads = 6, .kv_heads = 2, .context = 48, .vocabulary = 300, .batch = 2}, 1},
     {"llama-tensor", {.kind = SL_MODEL_LLAMA, .layers = 3, .width = 96, .heads = 6, .kv_heads = 2, .context = 48, .vocabulary = 301, .batch = 2}, 2},
+    {"gpt2-bf16", {.layers = 4, .width = 96, .heads = 6, .context = 48, .vocabulary = 256, .type = SL_BF16, .batch = 2}, 1},
+    {"llama-bf16", {.kind = SL_MODEL_LLAMA, .layers = 3, .width = 96, .heads = 6, .kv_heads = 2, .context = 48, .vocabulary = 300, .type = SL_BF16, .batch = 2}, 1},
     {"llama-tied", {.kind = SL_MODEL_LLAMA, .layers = 2, .width = 64, .heads = 4, .context = 32, .vocabulary = 300, .tied = 1, .rope_base = 500, .norm_epsilon = 1e-3, .batch = 2}, 1},
 };
 /* clang-format on */
@@ -207,6 +209,12 @@ static int write_reference(const char *directory, const char *name) {
         return 2;
     outcome o = {.config = sl_model_complete(&r->config), .directory = directory};
     const sl_model_config *c = &o.config;
+    sl_device *device;
+    assert_ok(sl_device_open_cpu(1, &device));
+    int able = c->type != SL_BF16 || device->has_bf16;
+    device->close(device);
+    if (!able)
+        return 77;
     const int sequences = c->batch * MICROBATCHES;
     const size_t logits = (size_t)sequences * (size_t)c->context * (size_t)c->vocabulary;
     o.logits = malloc(logits * sizeof *o.logits);

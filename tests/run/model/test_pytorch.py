@@ -23,7 +23,10 @@ import torch
 import torch.nn.functional as F
 
 program = os.path.join(build, "tests", "test_run_model_gradients")
-CASES = ["gpt2", "gpt2-tensor", "gpt2-50257", "llama", "llama-tensor", "llama-tied"]
+# Largest relative error of logits and of any gradient: f32, and with operands of products rounded to 8 bits. A product's
+# error is then 2^-9 of its norm at most; a gradient collects those of every product before it, here some 30.
+ALLOWED = {False: 1e-4, True: 3e-2}
+CASES = ["gpt2", "gpt2-tensor", "gpt2-50257", "llama", "llama-tensor", "llama-tied", "gpt2-bf16", "llama-bf16"]
 
 
 class Case:
@@ -31,7 +34,10 @@ class Case:
 
     def __init__(self, name):
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.check_call([program, "--write", folder, name])
+            self.status = subprocess.call([program, "--write", folder, name])
+            if self.status == 77:
+                return
+            assert self.status == 0
             read = lambda file, kind: np.fromfile(os.path.join(folder, file), kind)
             about = open(os.path.join(folder, "about.txt")).read().split()
             self.names = [line.split() for line in open(os.path.join(folder, "parameters.txt"))]
@@ -103,21 +109,24 @@ class Case:
 
 
 def compare(name):
-    case, failed = Case(name), 0
+    case, failed, allowed = Case(name), 0, ALLOWED[name.endswith("bf16")]
+    if case.status == 77:
+        print(f"{name}: left out, this processor has no bf16")
+        return 0
     logits, names = case.gpt2() if case.kind == "gpt2" else case.llama()
     assert list(case.w) == names, "names or order differ from Hugging Face's"
     loss = F.cross_entropy(logits.flatten(0, 1), case.text[1].flatten())
     loss.backward()
-    if not abs(case.loss - loss.item()) <= 2e-6 * abs(loss.item()):
+    if not abs(case.loss - loss.item()) <= 0.02 * allowed * abs(loss.item()):
         print(f"{name}: loss {case.loss:.9g}, PyTorch {loss.item():.9g}")
         failed += 1
     apart = ((case.logits - logits).norm() / logits.norm()).item()
-    failed += not apart <= 1e-4
+    failed += not apart <= allowed
     worst = 0.0
     for parameter, p in case.w.items():
         error = ((case.gradients[parameter] - p.grad).norm() / p.grad.norm()).item()
         worst = max(worst, error)
-        if not error <= 1e-4:
+        if not error <= allowed:
             print(f"{name}: {parameter}: relative error {error:.2e}")
             failed += 1
     print(f"{name}: loss {case.loss:.9g} (PyTorch {loss.item():.9g}), logits {apart:.2e}, {len(case.w)} gradients {worst:.2e}")
