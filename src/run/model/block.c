@@ -171,20 +171,20 @@ static sl_status linear_weight_grad(sl_model_stage *s, int b, sl_matmul *product
     return SL_OK;
 }
 
-static sl_status half_weight_grad(sl_model_stage *s, int b, sl_half half, const half_of *h, float *kept,
-                                  float *added) {
+static sl_status half_weight_grad(sl_model_stage *s, int b, sl_half half, sl_product_op op, const half_of *h,
+                                  float *kept, float *added) {
     float *normed = s->scratch + s->layout.h;
-    SL_TRY(linear_weight_grad(s, b, s->product.half[half][SL_LINEAR_OUT][SL_PRODUCT_WEIGHT], &h->form->out,
+    SL_TRY(linear_weight_grad(s, b, s->product.half[half][SL_LINEAR_OUT][op], &h->form->out,
                               core_output(h, kept, added), added + h->at->out));
     sl_stage_norm_apply(s, h->gain, h->bias, kept + h->at->normal, normed);
     for (int i = 0; i < h->form->ins; i++)
-        SL_TRY(linear_weight_grad(s, b, s->product.half[half][i][SL_PRODUCT_WEIGHT], &h->form->in[i], normed,
+        SL_TRY(linear_weight_grad(s, b, s->product.half[half][i][op], &h->form->in[i], normed,
                                   in_grad(h, kept, added, i)));
     sl_stage_norm_weight_grad(s, h->gain, h->bias, added + h->at->norm, kept + h->at->normal);
     return SL_OK;
 }
 
-sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, float *kept, float *added) {
+sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, int first, float *kept, float *added) {
     const half_of h = get(s, b, half);
-    return half_weight_grad(s, b, half, &h, kept, added);
+    return half_weight_grad(s, b, half, first ? SL_PRODUCT_FIRST : SL_PRODUCT_WEIGHT, &h, kept, added);
 }

@@ -78,12 +78,12 @@ sl_status sl_stage_loss_input_grad(sl_model_stage *s, const float *kept, float *
     return SL_OK;
 }
 
-sl_status sl_stage_loss_weight_grad(sl_model_stage *s, const float *kept, const float *added) {
+sl_status sl_stage_loss_weight_grad(sl_model_stage *s, int first, const float *kept, const float *added) {
     const sl_layout *l = &s->layout;
     float *h = s->scratch + l->h;
     sl_stage_norm_apply(s, sl_stage_final(s, 0), sl_stage_final(s, 1), kept + l->normal, h);
-    SL_TRY(sl_stage_multiply(s, s->product.head[SL_PRODUCT_WEIGHT], kept + l->logits, h, NULL,
-                             s->head.gradient));
+    SL_TRY(sl_stage_multiply(s, s->product.head[first ? SL_PRODUCT_FIRST : SL_PRODUCT_WEIGHT],
+                             kept + l->logits, h, NULL, s->head.gradient));
     sl_stage_norm_weight_grad(s, sl_stage_final(s, 0), sl_stage_final(s, 1), added + l->norm,
                               kept + l->normal);
     return SL_OK;
