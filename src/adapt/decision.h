@@ -71,6 +71,11 @@ void sl_adaptation_close(sl_adaptation *adaptation);
 sl_status sl_adaptation_observe(sl_adaptation *adaptation, int iteration, const sl_problem *measured,
                                 sl_decision *decision);
 
+/** The path that is taken from the next iteration on, where others decide about it too: as if this adaptation
+ * had decided so itself (delegates per link and direction; 0: the ranks carry the messages). Nothing changes
+ * where it is the path that it counts on already. */
+sl_status sl_adaptation_follow(sl_adaptation *adaptation, int delegates);
+
 /** What a swap took, all ranks included: replaces the estimate. */
 void sl_adaptation_swap_took(sl_adaptation *adaptation, sl_time cost);
 

@@ -114,3 +114,7 @@ sl_status sl_decision_choose_path(sl_adaptation *a, int iteration, const sl_prob
         return stop_delegates(a, iteration, d);
     return a->delegates ? add_delegates(a, iteration, d) : SL_OK;
 }
+
+sl_status sl_adaptation_follow(sl_adaptation *a, int delegates) {
+    return a->delegates == delegates ? SL_OK : change_path(a, delegates);
+}

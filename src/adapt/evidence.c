@@ -45,8 +45,10 @@ sl_status sl_decision_typical(const sl_adaptation *a, int count, sl_problem *pro
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         for (int stage = 0; stage < problem->stages; stage++)
             MEDIAN_OF(time[kind][stage]);
-    for (int stage = 0; stage < problem->stages; stage++)
+    for (int stage = 0; stage < problem->stages; stage++) {
         MEDIAN_OF(saved[stage]);
+        MEDIAN_OF(reduce[stage]);
+    }
     for (int link = 0; link < problem->ranks * problem->ranks; link++) {
         MEDIAN_OF(link[link].latency);
         MEDIAN_OF(link[link].transfer);

@@ -31,6 +31,8 @@ sl_status sl_event_write(FILE *out, const sl_event *event) {
         failed |= json_object_set_new(line, "link", json_pack("[i,i]", event->from, event->to));
     if (line && event->rank >= 0)
         failed |= json_object_set_new(line, "rank", json_integer(event->rank));
+    if (line && event->has_replica)
+        failed |= json_object_set_new(line, "replica", json_integer(event->replica));
     if (line)
         failed |= put_text(line, "seen", event->seen) | put_text(line, "decided", event->decided) |
                   put_text(line, "why", event->why);

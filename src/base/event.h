@@ -35,8 +35,10 @@ typedef struct sl_event {
     sl_event_kind kind;
     sl_time time; /* since the run's start */
     int iteration;
-    int from, to;      /* a link; -1: none */
-    int rank;          /* -1: none */
+    int from, to;    /* a link; -1: none */
+    int rank;        /* -1: none */
+    int has_replica; /* of several: `replica` is its number, and ranks are of its pipeline */
+    int replica;
     char seen[256];    /* measured */
     char decided[128]; /* done about it */
     char why[256];

@@ -99,7 +99,7 @@ static sl_status check_run(const train_request *request, int *ranks) {
         status = sl_launch_program("slackline-delegate", &delegate);
     sl_free(delegate);
     if (status == SL_OK)
-        *ranks = run.parallel.pipeline;
+        *ranks = sl_run_ranks(&run);
     sl_run_free(&run);
     sl_document_close(&document);
     return status;

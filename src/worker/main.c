@@ -27,9 +27,12 @@ static sl_status work(int argc, char **argv, const sl_launch_worker *launch, int
     SL_TRY(sl_group_open_world(&argc, &argv, &group));
     *rank = sl_group_rank(group);
     sl_status status = read_run(argc, argv, &run);
-    if (status == SL_OK && sl_group_size(group) != run.parallel.pipeline)
-        status = sl_error(SL_EINVAL, "the run has %d pipeline ranks, but %d processes were started",
-                          run.parallel.pipeline, sl_group_size(group));
+    if (status == SL_OK && sl_group_size(group) != sl_run_ranks(&run))
+        status = sl_error(SL_EINVAL,
+                          "the run has %d ranks (pipeline %d, data %d, tensor %d), but %d processes "
+                          "were started",
+                          sl_run_ranks(&run), run.parallel.pipeline, run.parallel.data, run.parallel.tensor,
+                          sl_group_size(group));
     /* Without the program beside this one a run on the direct path still works. */
     sl_launch_delegates delegates = {.directory = (char *)(uintptr_t)launch->temporary};
     sl_status search = sl_launch_program("slackline-delegate", &delegates.program);

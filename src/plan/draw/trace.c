@@ -12,17 +12,32 @@ static void name_track(FILE *out, int rank, int track, const char *what, const c
             track, what, name, number);
 }
 
-sl_status sl_trace_begin(FILE *out, int ranks) {
+#define REDUCTIONS 1000000 /* a thread behind those of all links */
+
+/* `process` is the rank, of the first replica's; those of others follow. */
+static void name_rank(FILE *out, int ranks, int rank, int process) {
+    name_track(out, process, 0, "thread_name", "ops of rank ", rank);
+    for (int to = rank - 1; to <= rank + 1; to += 2)
+        if (to >= 0 && to < ranks)
+            name_track(out, process, 1 + to, "thread_name", "link to rank ", to);
+}
+
+sl_status sl_trace_begin_replicas(FILE *out, int ranks, int replicas) {
     fprintf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
                  "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_labels\",\"args\":{\"labels\":\"slackline\"}}");
-    for (int rank = 0; rank < ranks; rank++) {
-        name_track(out, rank, 0, "process_name", "rank ", rank);
-        name_track(out, rank, 0, "thread_name", "ops of rank ", rank);
-        for (int to = rank - 1; to <= rank + 1; to += 2)
-            if (to >= 0 && to < ranks)
-                name_track(out, rank, 1 + to, "thread_name", "link to rank ", to);
+    for (int process = 0; process < ranks * replicas; process++) {
+        char name[48];
+        snprintf(name, sizeof name, "replica %d, rank ", process / ranks);
+        name_track(out, process, 0, "process_name", replicas > 1 ? name : "rank ", process % ranks);
+        name_rank(out, ranks, process % ranks, process);
+        if (replicas > 1)
+            name_track(out, process, REDUCTIONS, "thread_name", "reductions of rank ", process % ranks);
     }
     return check(out);
+}
+
+sl_status sl_trace_begin(FILE *out, int ranks) {
+    return sl_trace_begin_replicas(out, ranks, 1);
 }
 
 /* Microseconds with ns digits: Chrome's unit. */
@@ -33,9 +48,9 @@ static void put_event(FILE *out, int rank, int track, const char *kind, const sl
             ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"cat\":\"%s\",\"name\":\"%s%d\",\"ts\":%lld.%03d,"
             "\"dur\":%lld.%03d,"
             "\"args\":{\"iteration\":%d,\"stage\":%d,\"microbatch\":%d}}",
-            rank, track, kind, sl_op_name(op->kind), op->microbatch, (long long)(start / 1000),
-            (int)(start % 1000), (long long)(length / 1000), (int)(length % 1000), iteration, op->stage,
-            op->microbatch);
+            rank, track, kind, sl_op_name(op->kind), op->microbatch >= 0 ? op->microbatch : op->stage,
+            (long long)(start / 1000), (int)(start % 1000), (long long)(length / 1000), (int)(length % 1000),
+            iteration, op->stage, op->microbatch);
 }
 
 /* By link, then by start. */
@@ -50,15 +65,16 @@ static int compare_transfers(const void *a, const void *b) {
 
 /* Track `lane` of a link; the first one of neighbours is named already. Named again in each iteration: what
  * was named before is not remembered, and viewers do not mind. */
-static int link_track(FILE *out, const sl_transfer *t, int ranks, int lane, int is_new) {
+static int link_track(FILE *out, const sl_transfer *t, int first, int ranks, int lane, int is_new) {
     int track = 1 + t->to + ranks * lane, neighbours = t->from - t->to == 1 || t->to - t->from == 1;
     if (is_new && (lane > 0 || !neighbours))
-        name_track(out, t->from, track, "thread_name", "link to rank ", t->to);
+        name_track(out, first + t->from, track, "thread_name", "link to rank ", t->to);
     return track;
 }
 
 /* Messages of a link that are under way at the same time lie on tracks of their own. */
-static sl_status add_transfers(FILE *out, const sl_timeline *timeline, sl_time offset, int iteration) {
+static sl_status add_transfers(FILE *out, const sl_timeline *timeline, int first, sl_time offset,
+                               int iteration) {
     const sl_transfer **order;
     sl_time *busy; /* until when, of each lane of the link */
     int count = timeline->transfers, lanes = 0;
@@ -76,24 +92,37 @@ static sl_status add_transfers(FILE *out, const sl_timeline *timeline, sl_time o
         int lane = 0;
         while (lane < lanes && busy[lane] > t->start)
             lane++;
-        int track = link_track(out, t, timeline->ranks, lane, lane == lanes);
+        int track = link_track(out, t, first, timeline->ranks, lane, lane == lanes);
         lanes += lane == lanes;
         busy[lane] = t->arrive;
-        put_event(out, t->from, track, "transfer", &t->op, offset + t->start, offset + t->arrive, iteration);
+        put_event(out, first + t->from, track, "transfer", &t->op, offset + t->start, offset + t->arrive,
+                  iteration);
     }
     sl_free(busy);
     sl_free(order);
     return status;
 }
 
-sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, sl_time offset, int iteration) {
+sl_status sl_trace_add_replica(FILE *out, const sl_timeline *timeline, int replica, sl_time offset,
+                               int iteration) {
+    int first = replica * timeline->ranks;
     for (int i = 0; i < timeline->spans; i++) {
         const sl_span *span = &timeline->span[i];
-        put_event(out, span->rank, 0, sl_op_name(span->op.kind), &span->op, offset + span->start,
+        put_event(out, first + span->rank, 0, sl_op_name(span->op.kind), &span->op, offset + span->start,
                   offset + span->end, iteration);
     }
-    SL_TRY(add_transfers(out, timeline, offset, iteration));
+    for (int i = 0; i < timeline->collectives; i++) {
+        const sl_span *span = &timeline->collective[i];
+        if (span->op.kind == SL_REDUCE)
+            put_event(out, first + span->rank, REDUCTIONS, "reduce", &span->op, offset + span->start,
+                      offset + span->end, iteration);
+    }
+    SL_TRY(add_transfers(out, timeline, first, offset, iteration));
     return check(out);
+}
+
+sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, sl_time offset, int iteration) {
+    return sl_trace_add_replica(out, timeline, 0, offset, iteration);
 }
 
 sl_status sl_trace_end(FILE *out) {

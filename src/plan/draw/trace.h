@@ -18,6 +18,12 @@ sl_status sl_trace_begin(FILE *out, int ranks);
 sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, sl_time offset, int iteration);
 sl_status sl_trace_end(FILE *out);
 
+/** The same for several replicas of `ranks` ranks each: a process for each rank of each, with a thread for
+ * its reductions. One replica: as above. */
+sl_status sl_trace_begin_replicas(FILE *out, int ranks, int replicas);
+sl_status sl_trace_add_replica(FILE *out, const sl_timeline *timeline, int replica, sl_time offset,
+                               int iteration);
+
 /** The whole file for one predicted timeline, from its begin. SL_ENOMEM; SL_ESYS when `out` cannot be
  * written. */
 sl_status sl_trace_plan(const sl_problem *problem, const sl_program *program, const sl_timeline *timeline,

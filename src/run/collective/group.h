@@ -3,7 +3,11 @@
  * The only folder of run/ that knows MPI. Every wait tests and sleeps, because Open MPI's own waits spin and
  * starve the other ranks of a host where they outnumber its cores. Sums go in ascending logical rank
  * (all-to-all, add, all-gather), never through MPI_Allreduce, whose order changes with size and position
- * (docs/design.md, rules that keep every bit). */
+ * (docs/design.md, rules that keep every bit).
+ *
+ * A group is all ranks, or a part of another group. Different groups may be used by different threads at the
+ * same time where sl_group_threads says so; one group by one thread at a time. Counts are size_t everywhere:
+ * what exceeds MPI's ints, or a modest piece of memory, goes in pieces, which changes no bit of a sum. */
 #ifndef SL_RUN_COLLECTIVE_GROUP_H
 #define SL_RUN_COLLECTIVE_GROUP_H
 
@@ -12,10 +16,26 @@
 
 typedef struct sl_group sl_group;
 
+/* Most values that a sum has under way at once. */
+#define SL_GROUP_PIECE ((size_t)1 << 22)
+
 /** Starts MPI (once a process) and opens the group of all ranks. SL_ESYS. */
 sl_status sl_group_open_world(int *argc, char ***argv, sl_group **group);
 /** Ends MPI; collective.  A failing rank exits without it, and the supervisor ends the others. */
 void sl_group_close_world(sl_group *group);
+
+/* How a group waits. What happens once an iteration naps at once; a sum inside every op gives its core away
+ * for a moment before it naps, for its partners are about to arrive. */
+typedef enum sl_group_wait { SL_WAIT_LONG, SL_WAIT_SHORT } sl_group_wait;
+
+/** The ranks of `parent` that name the same `colour` >= 0, ordered by `key`. Collective over `parent`. Close
+ * it with sl_group_close before the world. SL_EPEER, SL_ENOMEM. */
+sl_status sl_group_split(sl_group *parent, int colour, int key, sl_group_wait wait, sl_group **group);
+/** Forgets the group here; says nothing to the others, so it may be called after a failure. NULL is fine. */
+void sl_group_close(sl_group *group);
+
+/** Whether several threads may each use a group of their own at the same time. */
+int sl_group_threads(const sl_group *group);
 
 int sl_group_rank(const sl_group *group);
 int sl_group_size(const sl_group *group);
@@ -34,8 +54,22 @@ sl_status sl_group_gather_all(sl_group *group, const void *data, size_t bytes, v
                               size_t capacity, size_t *sizes);
 
 /** values[count] becomes the sum over all ranks, added in ascending rank to the first rank's value: the same
- * bits on every rank, whatever the number of hosts. `scratch` holds at least 2 * (count + size) floats. */
+ * bits on every rank, whatever the number of hosts. `scratch` holds at least 2 * (count + size) floats, or
+ * what sl_group_scratch says. */
 sl_status sl_group_sum(sl_group *group, float *values, size_t count, float *scratch);
+/** Floats of scratch that a sum or maximum of `count` values needs: no more than for one piece. */
+size_t sl_group_scratch(const sl_group *group, size_t count);
+
+/** values[count] becomes the largest over all ranks, element by element, on all of them; scratch as for sum.
+ */
+sl_status sl_group_max(sl_group *group, float *values, size_t count, float *scratch);
+
+/** The first half of a sum (reduce-scatter): of values[size][count] each rank gets the sum of everybody's
+ * part of its own number into out[count], with the bits that sl_group_sum gives. `scratch`: size * count
+ * floats. */
+sl_status sl_group_sum_shares(sl_group *group, const float *values, size_t count, float *out, float *scratch);
+/** The second half: everybody's part[count] one after the other into all[size][count]. */
+sl_status sl_group_gather_shares(sl_group *group, const float *part, size_t count, float *all);
 
 /** One message from rank `from` to rank `to`; other ranks do nothing. from == to copies nothing. */
 sl_status sl_group_pass(sl_group *group, int from, int to, void *data, size_t bytes);

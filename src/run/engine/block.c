@@ -92,6 +92,12 @@ static void record_op(sl_engine *e, const sl_op *op, sl_time start, sl_time end)
     sl_record_write(e->config.ring, &record);
 }
 
+static void tell_weights(const sl_engine *e, const sl_op *op, sl_time end) {
+    const sl_stage *stage = &e->config.stage[op->stage];
+    if ((op->kind == SL_W || op->kind == SL_B) && stage->weights_added)
+        stage->weights_added(stage->object, op, e->program->parts, end);
+}
+
 static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start, sl_engine_result *result) {
     int paced;
     sl_time pace = pace_of(e, i, steps, &paced);
@@ -108,6 +114,8 @@ static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start,
     }
     for (int k = 0; k < steps; k++)
         record_op(e, &e->mine->step[i + k].op, start, end);
+    for (int k = 0; k < steps; k++)
+        tell_weights(e, &e->mine->step[i + k].op, end);
     result->ops += steps;
     result->end = end;
     sl_copier_step(&e->copier, i + steps, end);

@@ -4,6 +4,7 @@
 #define SL_RUN_ENGINE_STAGE_H
 
 #include "base/status.h"
+#include "base/time.h"
 #include "plan/pipeline/op.h"
 #include <stddef.h>
 
@@ -20,6 +21,9 @@ typedef struct sl_stage {
                             void *input_grad);
     /** W: adds to the weights' gradients and frees what F kept. Called in ascending microbatches. */
     sl_status (*weight_grad)(void *object, const sl_op *op, int parts);
+    /** A W or B (a part of one) has ended, or will at `end`, which its pace may put ahead of the arithmetic's
+     * end: its gradients are there. May be NULL. */
+    void (*weights_added)(void *object, const sl_op *op, int parts, sl_time end);
     /** Moves what is kept of a microbatch, between F and I or between I and W, to host memory / brings it
      * back; called on the engine's copy thread, never together with an op of the same stage and microbatch,
      * but beside ops of others. NULL: this stage cannot. */

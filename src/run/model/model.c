@@ -181,7 +181,7 @@ static size_t padded(size_t count) {
 
 /* Floats of the fixed memory: gradients (the tied head's last), weights (likewise), both moments. */
 typedef struct fixed_size {
-    size_t own, head, head_weight;
+    size_t own, head, head_weight, moments;
 } fixed_size;
 
 static fixed_size size_fixed(const sl_model_config *c, const sl_parameter *list, int count, int stage,
@@ -189,6 +189,7 @@ static fixed_size size_fixed(const sl_model_config *c, const sl_parameter *list,
     fixed_size f = {0};
     for (int i = 0; i < count; i++)
         f.own += padded(list[i].count);
+    f.moments = c->without_moments ? 0 : 2 * f.own;
     if (stage == stages - 1 && c->tied) {
         f.head = padded((size_t)sl_layout_extent(c, SL_VOCABULARY) * (size_t)c->width);
         f.head_weight = stage == 0 ? 0 : f.head;
@@ -197,7 +198,7 @@ static fixed_size size_fixed(const sl_model_config *c, const sl_parameter *list,
 }
 
 static size_t fixed_floats(fixed_size f) {
-    return 4 * f.own + f.head + f.head_weight;
+    return 2 * f.own + f.moments + f.head + f.head_weight;
 }
 
 static void make_layout(const sl_model_config *c, const sl_device *device, int stage, int stages,
@@ -247,6 +248,8 @@ static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
     float *head_gradient = advance(&at, f.head);
     for (int i = 0; i < s->parameters; i++) {
         s->parameter[i].weight = advance(&at, padded(s->parameter[i].count));
+        if (s->config.without_moments)
+            continue;
         s->parameter[i].moment1 = advance(&at, padded(s->parameter[i].count));
         s->parameter[i].moment2 = advance(&at, padded(s->parameter[i].count));
     }

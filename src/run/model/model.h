@@ -57,6 +57,7 @@ typedef struct sl_model_config {
     const int *cut;       /* [stages] blocks of each stage; NULL: by cost */
     const int *recompute; /* [stages] 1: keeps only the input of each block; NULL: none does */
     sl_tensor_ranks tensor;
+    int without_moments; /* 1: who updates the weights holds AdamW's moments; the parameters' stay NULL */
 } sl_model_config;
 
 /** The config with its defaults. */
@@ -83,7 +84,7 @@ size_t sl_model_count(const sl_model_config *config);
 
 /* Device memory of one stage in bytes, as the arena counts it. */
 typedef struct sl_model_bytes {
-    size_t fixed;    /* weights, gradients, AdamW moments, packed weights, scratch */
+    size_t fixed;    /* weights, gradients, AdamW moments (unless without), packed weights, scratch */
     size_t forward;  /* what F keeps of a microbatch */
     size_t backward; /* what I adds; W frees both */
     size_t message;  /* an activation between stages: batch * context * width floats */

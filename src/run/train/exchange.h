@@ -7,8 +7,9 @@
 #include "plan/pipeline/order.h"
 #include "run/collective/group.h"
 
-/** Rank 0's order to all ranks; on the others `order` is empty and made here. Free with sl_order_free. */
-sl_status sl_exchange_order(sl_group *group, const sl_problem *problem, sl_order *order);
+/** Rank 0's order for a problem of this shape to all ranks; on the others `order` is empty and made here.
+ * Free with sl_order_free. */
+sl_status sl_exchange_order(sl_group *group, const sl_problem *shape, sl_order *order);
 
 /** One round trip from rank 0 to each rank that is `remote` (on another host; known on all ranks):
  * clock[rank] is refined on rank 0, unless `suspect` says that links are under suspicion. Nothing happens on

@@ -27,7 +27,8 @@ struct sl_journal {
     char *trace_text;
     size_t trace_size;
     int trace_left;
-    int ranks, iterations;
+    sl_journal_layout layout;
+    int iterations;
     double tokens;
     row *rows;
     size_t row_count, row_capacity;
@@ -44,15 +45,15 @@ static sl_status open_file(sl_journal *j, const char *name, FILE **file) {
     return *file ? SL_OK : sl_error_errno(SL_ESYS, "%s: cannot be written", path);
 }
 
-sl_status sl_journal_open(const char *folder, int ranks, double tokens, int iterations, int keep,
-                          sl_journal **journal) {
+sl_status sl_journal_open(const char *folder, sl_journal_layout layout, double tokens, int iterations,
+                          int keep, sl_journal **journal) {
     sl_journal *j;
     SL_TRY(sl_alloc(&j, 1, sizeof *j));
     *journal = j;
     if (strlen(folder) >= sizeof j->folder)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
     snprintf(j->folder, sizeof j->folder, "%s", folder);
-    j->ranks = ranks;
+    j->layout = layout;
     j->tokens = tokens;
     j->iterations = iterations;
     j->trace_left = keep;
@@ -68,7 +69,7 @@ sl_status sl_journal_open(const char *folder, int ranks, double tokens, int iter
     j->trace = open_memstream(&j->trace_text, &j->trace_size);
     if (!j->trace)
         return sl_error(SL_ENOMEM, "out of memory for the timeline");
-    return sl_trace_begin(j->trace, ranks);
+    return sl_trace_begin_replicas(j->trace, layout.pipeline, layout.data);
 }
 
 void sl_journal_close(sl_journal *j) {
@@ -104,16 +105,24 @@ static int has_link(const sl_problem *p, int from, int to) {
     return 0;
 }
 
-static json_t *links_of(const sl_problem *measured) {
-    json_t *links = json_array();
+/* With several replicas each link says whose it is. */
+static void add_links(const sl_problem *measured, int replica, json_t *links) {
     for (int from = 0; from < measured->ranks; from++)
         for (int to = 0; to < measured->ranks; to++)
             if (has_link(measured, from, to)) {
                 const sl_link *link = &measured->link[from * measured->ranks + to];
-                json_array_append_new(links, json_pack("{s:i, s:i, s:f, s:f}", "from", from, "to", to,
-                                                       "latency_ms", sl_to_ms(link->latency), "transfer_ms",
-                                                       sl_to_ms(link->transfer)));
+                json_t *one = json_pack("{s:i, s:i, s:f, s:f}", "from", from, "to", to, "latency_ms",
+                                        sl_to_ms(link->latency), "transfer_ms", sl_to_ms(link->transfer));
+                if (replica >= 0)
+                    json_object_set_new(one, "replica", json_integer(replica));
+                json_array_append_new(links, one);
             }
+}
+
+static json_t *links_of(const sl_iteration *it) {
+    json_t *links = json_array();
+    for (int replica = 0; replica < it->replicas; replica++)
+        add_links(&it->measured[replica], it->replicas > 1 ? replica : -1, links);
     return links;
 }
 
@@ -123,7 +132,7 @@ static sl_status write_metrics(sl_journal *j, const sl_iteration *it) {
                              it->predicted < 0 ? json_null() : json_real(sl_to_ms(it->predicted)), "schedule",
                              it->schedule, "delegates", it->delegates, "tokens_per_s",
                              it->period > 0 ? j->tokens / ((double)it->period / 1e9) : 0.0, "phase",
-                             phase_keys[it->phase], "late", it->late, "links", links_of(it->measured));
+                             phase_keys[it->phase], "late", it->late, "links", links_of(it));
     if (line && !isnan(it->validation))
         json_object_set_new(line, "validation_loss", json_real(it->validation));
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
@@ -158,7 +167,8 @@ sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
                                     .late = it->late != 0};
     if (j->trace_left > 0) {
         j->trace_left--;
-        SL_TRY(sl_trace_add(j->trace, it->timeline, it->begin, it->iteration));
+        for (int replica = 0; replica < it->replicas; replica++)
+            SL_TRY(sl_trace_add_replica(j->trace, &it->timeline[replica], replica, it->begin, it->iteration));
     }
     if (!it->late || !j->sample[it->phase].span) {
         SL_TRY(copy_timeline(it->timeline, &j->sample[it->phase]));
@@ -280,15 +290,19 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
     for (size_t i = 0; i < j->row_count; i++)
         late += j->rows[i].late;
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->weights_hash);
-    json_t *o = json_pack(
-        "{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I, s:f}", "format",
-        "slackline-summary-1", "weights_hash", hash, "iterations", (int)j->row_count, "ranks", j->ranks,
-        "phases", phases_json(j, m), "scheduling", s->scheduling, "instruction_set", s->isa, "communication",
-        s->regime, "late_iterations", late, "ops", (json_int_t)s->ops, "overruns", (json_int_t)s->overruns,
-        "swaps", s->swaps, "memory_peak_bytes", (json_int_t)s->memory_peak, "host_peak_bytes",
-        (json_int_t)s->host_peak, "moves", (json_int_t)s->moves, "seconds", s->seconds);
+    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I, s:f}",
+                          "format", "slackline-summary-1", "weights_hash", hash, "iterations",
+                          (int)j->row_count, "ranks", j->layout.pipeline * j->layout.data * j->layout.tensor,
+                          "phases", phases_json(j, m), "scheduling", s->scheduling, "instruction_set", s->isa,
+                          "communication", s->regime, "late_iterations", late, "ops", (json_int_t)s->ops,
+                          "overruns", (json_int_t)s->overruns, "swaps", s->swaps, "memory_peak_bytes",
+                          (json_int_t)s->memory_peak, "host_peak_bytes", (json_int_t)s->host_peak, "moves",
+                          (json_int_t)s->moves, "seconds", s->seconds);
     if (!o)
         return sl_error(SL_ENOMEM, "out of memory for the summary");
+    json_object_set_new(o, "layout",
+                        json_pack("{s:i, s:i, s:i, s:i}", "pipeline", j->layout.pipeline, "data",
+                                  j->layout.data, "tensor", j->layout.tensor, "zero", j->layout.zero));
     put_real(o, "validation_loss", s->validation);
     put_real(o, "byte_entropy", s->byte_entropy);
     put_real(o, "swap_ms", s->swap_cost < 0 ? NAN : sl_to_ms(s->swap_cost));

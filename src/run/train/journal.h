@@ -31,16 +31,22 @@ typedef struct sl_iteration {
     sl_phase phase;
     int late;      /* an arrival was over 1 ms late: left out of medians of prediction */
     sl_time begin; /* since the run's start */
-    const sl_problem *measured;
-    const sl_timeline *timeline;
+    int replicas;
+    const sl_problem *measured;  /* [replicas] */
+    const sl_timeline *timeline; /* [replicas] */
 } sl_iteration;
 
 typedef struct sl_journal sl_journal;
 
+/* How the run is divided. */
+typedef struct sl_journal_layout {
+    int pipeline, data, tensor, zero;
+} sl_journal_layout;
+
 /** Makes the folder and opens the files. `tokens`: of one iteration. `keep`: iterations whose timelines are
  * kept for timeline.json. */
-sl_status sl_journal_open(const char *folder, int ranks, double tokens, int iterations, int keep,
-                          sl_journal **journal);
+sl_status sl_journal_open(const char *folder, sl_journal_layout layout, double tokens, int iterations,
+                          int keep, sl_journal **journal);
 sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteration);
 sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
 

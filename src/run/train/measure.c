@@ -15,9 +15,16 @@ static int is_move(const sl_record *r, int iteration) {
     return r->kind == SL_RECORD_MOVE && r->iteration == iteration;
 }
 
+static int is_reduction(const sl_record *r, int iteration) {
+    return r->kind == SL_RECORD_REDUCE && r->iteration == iteration;
+}
+
 static sl_status check_record(const sl_problem *p, const sl_record *r) {
-    if (r->rank < 0 || r->rank >= p->ranks || r->stage < 0 || r->stage >= p->stages || r->microbatch < 0 ||
-        r->microbatch >= p->microbatches ||
+    if (r->kind == SL_RECORD_REDUCE && r->stage >= 0 && r->stage < p->stages &&
+        sl_problem_rank(p, r->stage) == r->rank && r->microbatch == -1 && r->op == SL_REDUCE)
+        return SL_OK;
+    if (r->kind == SL_RECORD_REDUCE || r->rank < 0 || r->rank >= p->ranks || r->stage < 0 ||
+        r->stage >= p->stages || r->microbatch < 0 || r->microbatch >= p->microbatches ||
         (r->kind == SL_RECORD_MOVE ? (r->op != SL_OFFLOAD && r->op != SL_FETCH) || r->part > 1
                                    : r->op >= SL_OP_KINDS || r->part >= p->parts) ||
         (r->kind != SL_RECORD_TRANSFER && sl_problem_rank(p, r->stage) != r->rank) ||
@@ -101,24 +108,31 @@ static void fill(const sl_record *records, int count, int iteration, sl_time beg
     }
 }
 
-/* By rank, in the order of its copy engine. */
-static sl_status add_moves(const sl_record *records, int count, int iteration, sl_time begin,
-                           const sl_offset *clock, sl_timeline *timeline) {
-    int moves = 0;
-    for (int i = 0; i < count; i++)
-        moves += is_move(&records[i], iteration);
-    if (moves == 0)
-        return SL_OK;
-    SL_TRY(sl_alloc(&timeline->collective, (size_t)moves, sizeof *timeline->collective));
+/* Of one kind, by rank, in the order in which the rank made them: reductions, moves of the copy engine. */
+static void add_beside(const sl_record *records, int count, int iteration, sl_time begin,
+                       const sl_offset *clock, int (*is_kind)(const sl_record *, int),
+                       sl_timeline *timeline) {
     for (int rank = 0; rank < timeline->ranks; rank++)
         for (int i = 0; i < count; i++)
-            if (is_move(&records[i], iteration) && records[i].rank == rank) {
+            if (is_kind(&records[i], iteration) && records[i].rank == rank) {
                 sl_time shift = begin + clock[rank].offset;
                 timeline->collective[timeline->collectives++] = (sl_span){.rank = rank,
                                                                           .op = op_of(&records[i]),
                                                                           .start = records[i].start - shift,
                                                                           .end = records[i].end - shift};
             }
+}
+
+static sl_status add_collectives(const sl_record *records, int count, int iteration, sl_time begin,
+                                 const sl_offset *clock, sl_timeline *timeline) {
+    int all = 0;
+    for (int i = 0; i < count; i++)
+        all += is_move(&records[i], iteration) || is_reduction(&records[i], iteration);
+    if (all == 0)
+        return SL_OK;
+    SL_TRY(sl_alloc(&timeline->collective, (size_t)all, sizeof *timeline->collective));
+    add_beside(records, count, iteration, begin, clock, is_reduction, timeline);
+    add_beside(records, count, iteration, begin, clock, is_move, timeline);
     return SL_OK;
 }
 
@@ -128,7 +142,7 @@ sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *record
     *timeline = (sl_timeline){0};
     for (int i = 0; i < count; i++)
         if (is_op(&records[i], iteration) || is_transfer(&records[i], iteration) ||
-            is_move(&records[i], iteration)) {
+            is_move(&records[i], iteration) || is_reduction(&records[i], iteration)) {
             SL_TRY(check_record(problem, &records[i]));
             spans += is_op(&records[i], iteration);
             transfers += is_transfer(&records[i], iteration);
@@ -145,10 +159,67 @@ sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *record
         fill(records, count, iteration, begin, clock, next, timeline);
         status = check_complete(problem, timeline);
         if (status == SL_OK)
-            status = add_moves(records, count, iteration, begin, clock, timeline);
+            status = add_collectives(records, count, iteration, begin, clock, timeline);
     }
     sl_free(next);
     return status;
+}
+
+/* ---- several tensor ranks, several replicas ---- */
+
+/* What tells records of an iteration apart. */
+static int compare_records(const void *a, const void *b) {
+    const sl_record *x = *(const sl_record *const *)a, *y = *(const sl_record *const *)b;
+    const int32_t keys[][2] = {
+        {x->iteration, y->iteration},   {x->kind, y->kind}, {x->op, y->op}, {x->stage, y->stage},
+        {x->microbatch, y->microbatch}, {x->part, y->part}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (keys[i][0] != keys[i][1])
+            return keys[i][0] < keys[i][1] ? -1 : 1;
+    return 0;
+}
+
+static void take_later(int64_t *mine, int64_t other) {
+    *mine = other > *mine ? other : *mine;
+}
+
+sl_status sl_measure_merge(sl_record *base, int count, const sl_record *other, int others) {
+    sl_record **index;
+    SL_TRY(sl_alloc(&index, (size_t)count, sizeof *index));
+    for (int i = 0; i < count; i++)
+        index[i] = &base[i];
+    qsort(index, (size_t)count, sizeof *index, compare_records);
+    sl_status status = SL_OK;
+    for (int i = 0; i < others && status == SL_OK; i++) {
+        const sl_record *key = &other[i];
+        sl_record **found = bsearch(&key, index, (size_t)count, sizeof *index, compare_records);
+        if (!found) {
+            status = sl_error(SL_EPEER, "tensor ranks of pipeline rank %d ran different ops", other[i].rank);
+            continue;
+        }
+        take_later(&(*found)->start, key->start);
+        take_later(&(*found)->end, key->end);
+        take_later(&(*found)->arrive, key->arrive);
+        take_later(&(*found)->due, key->due);
+    }
+    sl_free(index);
+    return status;
+}
+
+void sl_measure_reductions(const sl_timeline *timeline, int replicas, sl_problem *measured) {
+    for (int stage = 0; stage < measured[0].stages; stage++) {
+        sl_time start = 0, end = 0;
+        for (int r = 0; r < replicas; r++)
+            for (int i = 0; i < timeline[r].collectives; i++) {
+                const sl_span *one = &timeline[r].collective[i];
+                if (one->op.kind != SL_REDUCE || one->op.stage != stage)
+                    continue;
+                start = one->start > start ? one->start : start;
+                end = one->end > end ? one->end : end;
+            }
+        for (int r = 0; r < replicas; r++)
+            measured[r].reduce[stage] = end > start ? end - start : 0;
+    }
 }
 
 void sl_measure_level_directions(const sl_offset *clock, sl_problem *measured) {

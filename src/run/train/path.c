@@ -21,7 +21,7 @@ static sl_status start(sl_trainer *t, int delegates) {
     char *mine = blocks + (size_t)t->ranks * bytes;
     sl_status status = sl_transport_prepare_delegates(t->transport, delegates, mine);
     if (status == SL_OK)
-        status = sl_group_gather_all(t->group, mine, bytes, blocks, (size_t)t->ranks * bytes, NULL);
+        status = sl_group_gather_all(t->groups.pipeline, mine, bytes, blocks, (size_t)t->ranks * bytes, NULL);
     if (status == SL_OK)
         status = sl_transport_start_delegates(t->transport, blocks, START_PATIENCE);
     sl_free(blocks);
@@ -32,13 +32,13 @@ sl_status sl_path_change(sl_trainer *t, int delegates) {
     if (delegates == 0 || !t->transport)
         return SL_OK;
     sl_time before = sl_clock_now(t->clock);
-    SL_TRY(sl_group_barrier(t->group)); /* a peer may still be reading what we sent */
+    SL_TRY(sl_group_barrier(t->groups.world)); /* a peer may still be reading what we sent */
     SL_TRY(stop(t));
     if (delegates > 0)
         SL_TRY(start(t, delegates));
     t->delegates = delegates > 0 ? delegates : 0;
     sl_engine_arrange(t->engine, t->delegates ? SL_DECOUPLED : t->problem.communication, t->problem.queue);
-    SL_TRY(sl_group_barrier(t->group));
+    SL_TRY(sl_group_barrier(t->groups.world));
     t->path_settled = sl_clock_now(t->clock);
     t->path_cost = t->path_settled - before;
     return SL_OK;
@@ -58,13 +58,15 @@ static int is_routine(const sl_transport_news *news, const sl_trainer *t) {
            (news->kind == SL_TRANSPORT_RAIL_UP && news->time < t->path_settled);
 }
 
-static sl_status write_news(sl_trainer *t, int iteration, const sl_transport_news *news) {
+static sl_status write_news(sl_trainer *t, int iteration, int replica, const sl_transport_news *news) {
     sl_event event = {.kind = kind_of(news->kind),
                       .time = news->time - t->started,
                       .iteration = iteration,
                       .from = news->from,
                       .to = news->to,
-                      .rank = news->from < 0 ? news->to : -1};
+                      .rank = news->from < 0 ? news->to : -1,
+                      .has_replica = t->run->parallel.data > 1,
+                      .replica = replica};
     char who[32] = "the trainer"; /* on the direct path */
     if (news->number >= 0)
         snprintf(who, sizeof who, "delegate %d", news->number);
@@ -80,7 +82,7 @@ static sl_status write_news(sl_trainer *t, int iteration, const sl_transport_new
 }
 
 static int has_several_hosts(const sl_trainer *t) {
-    for (int r = 0; r < t->ranks; r++)
+    for (int r = 0; r < t->world; r++)
         if (t->remote[r])
             return 1;
     return 0;
@@ -93,20 +95,20 @@ sl_status sl_path_news(sl_trainer *t, int iteration) {
         return SL_OK; /* on all ranks alike */
     while (count < NEWS_MOST && sl_transport_next_news(t->transport, &mine[count]))
         count += !is_routine(&mine[count], t);
-    if (t->rank == 0) {
-        SL_TRY(sl_alloc(&all, (size_t)t->ranks * NEWS_MOST, sizeof *all));
-        sl_status status = sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes);
+    if (sl_trainer_leads(t)) {
+        SL_TRY(sl_alloc(&all, (size_t)t->world * NEWS_MOST, sizeof *all));
+        sl_status status = sl_alloc(&sizes, (size_t)t->world, sizeof *sizes);
         if (status != SL_OK) {
             sl_free(all);
             return status;
         }
     }
-    sl_status status = sl_group_gather(t->group, 0, mine, count * sizeof *mine, all,
-                                       (size_t)t->ranks * NEWS_MOST * sizeof *all, sizes);
-    for (int r = 0; t->rank == 0 && r < t->ranks; r++)
+    sl_status status = sl_group_gather(t->groups.world, 0, mine, count * sizeof *mine, all,
+                                       (size_t)t->world * NEWS_MOST * sizeof *all, sizes);
+    for (int r = 0; sl_trainer_leads(t) && r < t->world; r++)
         for (size_t i = 0; i < sizes[r] / sizeof *all && status == SL_OK; i++, sum++) {
             all[sum].time -= t->clocks[r].offset;
-            status = write_news(t, iteration, &all[sum]);
+            status = write_news(t, iteration, sl_run_seat(t->run, r).replica, &all[sum]);
         }
     sl_free(all);
     sl_free(sizes);

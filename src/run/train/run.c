@@ -20,6 +20,7 @@ static sl_status parse_files(const sl_node *node, void *object);
 static sl_status parse_rails(const sl_node *node, void *object);
 static sl_status leave_for_later(const sl_node *node, void *object);
 static sl_status parse_faults(const sl_node *node, void *object);
+static sl_status parse_split(const sl_node *node, void *object);
 static sl_status refuse_checkpoint(const sl_node *node, void *object);
 
 /* A key is a line. */
@@ -50,12 +51,13 @@ static const sl_key parallel_keys[] = {
     {.name = "stages", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.stages), .minimum = 0, .maximum = SL_MAX_STAGES, .help = "model chunks, at most the layers; absent: pipeline (linear), 2 * pipeline (loop, wave)"},
     {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op is cut into, by halves of transformer blocks; for cross-ud-sub"},
     {.name = "cut", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of blocks of each stage, at least 1 each, that sums to layers; absent: the largest stage costs least, embedding and head counted as layers by their arithmetic"},
-    {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.data), .minimum = 1, .maximum = 1, .help = "replicas"},
-    {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = 1, .help = "tensor-parallel ranks"},
-    {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.zero), .minimum = 0, .maximum = 1e-9, .help = "ZeRO stage"},
+    {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.data), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "replicas of the pipeline; each takes its share of the microbatches, gradients are summed over them"},
+    {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "ranks that share each layer: heads, the MLP's inner width and the vocabulary are divided among them"},
+    {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.zero), .minimum = 0, .maximum = 1, .help = "ZeRO stage; 1: each replica holds the optimizer state of its share of the parameters only"},
     {0}};
 static const sl_key batch_keys[] = {
-    {.name = "microbatches", .type = SL_KEY_INT, .required = 1, .offset = AT(batch.microbatches), .minimum = 1, .maximum = SL_MAX_MICROBATCHES, .help = "microbatches of an iteration"},
+    {.name = "microbatches", .type = SL_KEY_INT, .required = 1, .offset = AT(batch.microbatches), .minimum = 1, .maximum = SL_MAX_MICROBATCHES, .help = "microbatches of an iteration, of all replicas together"},
+    {.name = "split", .type = SL_KEY_CUSTOM, .parse = parse_split, .help = "list: microbatches of each replica, microbatches in sum; absent: as even as can be, the first replicas one more"},
     {.name = "size", .type = SL_KEY_INT, .standard = "1", .offset = AT(batch.size), .minimum = 1, .maximum = 65536, .help = "sequences of a microbatch"},
     {0}};
 static const sl_key optimizer_keys[] = {
@@ -104,6 +106,7 @@ static const sl_key run_keys[] = {
     {.name = "device", .type = SL_KEY_SECTION, .section = device_keys},
     {.name = "validate_every", .type = SL_KEY_INT, .standard = "0", .offset = AT(validate_every), .minimum = 0, .maximum = 1e9, .help = "iterations between validation losses; 0: only at the end"},
     {.name = "checkpoint", .type = SL_KEY_CUSTOM, .parse = refuse_checkpoint, .help = "not available in this version: refused"},
+    {.name = "dump_gradients", .type = SL_KEY_INT, .standard = "0", .offset = AT(dump_gradients), .minimum = 0, .maximum = 1e9, .help = "first iterations whose gradients are written to gradients/ in the run's folder: of the whole batch, full tensors, before clipping; to compare layouts and programs"},
     {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
     {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
     {0}};
@@ -177,6 +180,22 @@ static sl_status parse_rails(const sl_node *node, void *object) {
     return SL_OK;
 }
 
+/* Whether it fits the replicas and the sum is known only at the end (run_shape). */
+static sl_status parse_split(const sl_node *node, void *object) {
+    sl_run *run = object;
+    if (node->kind != SL_NODE_LIST || node->children == 0)
+        return sl_node_error(node, "must be a list of whole numbers, one for each replica");
+    SL_TRY(sl_alloc(&run->batch.split, (size_t)node->children, sizeof *run->batch.split));
+    for (int i = 0; i < node->children; i++) {
+        int64_t value;
+        if (sl_node_int(node->child[i], 1, SL_MAX_MICROBATCHES, &value) != SL_OK)
+            return sl_node_error(node, "must hold whole numbers of at least 1, got '%s'",
+                                 node->child[i]->text ? node->child[i]->text : "?");
+        run->batch.split[i] = (int)value;
+    }
+    return SL_OK;
+}
+
 /* ---- faults ---- */
 
 typedef struct fault_item {
@@ -218,14 +237,16 @@ static sl_status parse_link(const sl_node *node, void *object) {
 static const sl_key fault_keys[] = {
     {.name = "iterations", .type = SL_KEY_CUSTOM, .parse = parse_iterations, .help = "[first, end)"},
     {.name = "iteration", .type = SL_KEY_INT, .standard = "-1", .offset = offsetof(fault_item, iteration), .minimum = -1, .maximum = 1e9, .help = "with kill: when"},
-    {.name = "link", .type = SL_KEY_CUSTOM, .parse = parse_link, .help = "[rank, rank], both directions unless one_way"},
+    {.name = "link", .type = SL_KEY_CUSTOM, .parse = parse_link, .help = "[rank, rank] of the pipeline, both directions unless one_way"},
     {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = offsetof(fault_item, one_way), .help = "only from the first to the second"},
     {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(latency_ms), .minimum = 0, .maximum = 60000, .help = "added to the link, ms"},
     {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(bandwidth_gbps), .minimum = 0, .maximum = 1e6, .help = "replaces the link's, 1e9 bit/s"},
     {.name = "per_queue", .type = SL_KEY_BOOL, .standard = "false", .offset = FAULT(per_queue), .help = "that bandwidth is of each delegate's queue, as where every flow is limited, not of the link"},
-    {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow rank"},
+    {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow pipeline rank"},
     {.name = "slowdown", .type = SL_KEY_REAL, .standard = "1", .offset = FAULT(slowdown), .minimum = 1, .maximum = 1000, .help = "its ops take this many times their pace"},
-    {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this rank dies (SIGKILL)"},
+    {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this pipeline rank dies (SIGKILL)"},
+    {.name = "replica", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(replica), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "only in this replica; absent: in every replica, with kill in replica 0"},
+    {.name = "tensor", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(tensor), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "only at this tensor rank; absent: at every one, with kill at 0"},
     {0}};
 /* clang-format on */
 
@@ -252,6 +273,8 @@ static sl_status parse_fault(const sl_node *node, sl_run *run) {
     if (item.fault.kill >= 0) {
         item.fault.first = item.iteration;
         item.fault.end = item.iteration + 1;
+        item.fault.replica = item.fault.replica < 0 ? 0 : item.fault.replica;
+        item.fault.tensor = item.fault.tensor < 0 ? 0 : item.fault.tensor;
     }
     item.fault.from = item.link[0];
     item.fault.to = item.link[1];
@@ -358,6 +381,7 @@ void sl_run_free(sl_run *run) {
     sl_free(run->model.weights);
     sl_free(run->parallel.cut);
     sl_free(run->device.recompute);
+    sl_free(run->batch.split);
     sl_free(run->schedule);
     sl_free(run->fault);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)

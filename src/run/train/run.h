@@ -16,6 +16,7 @@ typedef struct sl_fault {
     int rank;              /* -1: none */
     double slowdown;       /* of that rank's ops; 1: none */
     int kill;              /* rank that dies at `first`; -1: none */
+    int replica, tensor;   /* only there; -1: everywhere. Ranks above are pipeline ranks */
 } sl_fault;
 
 #define SL_RUN_RAILS_MOST 8 /* network.rails */
@@ -44,7 +45,8 @@ typedef struct sl_run {
         int *cut;  /* [stages] blocks of each; NULL: by cost */
     } parallel;
     struct {
-        int microbatches, size;
+        int microbatches, size; /* microbatches: of all replicas together */
+        int *split;             /* [parallel.data] microbatches of each replica */
     } batch;
     struct {
         int kind, warmup;
@@ -77,6 +79,7 @@ typedef struct sl_run {
     sl_fault *fault;
     int faults;
     int validate_every;
+    int dump_gradients; /* of so many first iterations */
 } sl_run;
 
 /** Reads and checks a run document. SL_EINVAL names file, line and key. Free with sl_run_free, also on error.
@@ -84,8 +87,28 @@ typedef struct sl_run {
 sl_status sl_run_read(const sl_document *document, sl_run *run);
 void sl_run_free(sl_run *run);
 
-/** Ranks, stages, microbatches, placement and parts of this run, no arrays: for sl_problem_rank and its like.
- * Nothing to free. */
+/* ---- the world: every process of the run ----
+ *
+ * Each (replica, tensor) pair is a pipeline of its own. World ranks number tensor ranks first, then replicas,
+ * then pipeline ranks, so that tensor ranks, which talk most, lie beside each other (Megatron's order); with
+ * one replica and one tensor rank a world rank is its pipeline rank. */
+
+typedef struct sl_seat {
+    int pipeline, replica, tensor;
+} sl_seat;
+
+/** Processes of the run: pipeline * data * tensor. */
+int sl_run_ranks(const sl_run *run);
+sl_seat sl_run_seat(const sl_run *run, int world_rank);
+int sl_run_world_rank(const sl_run *run, sl_seat seat);
+
+/** The first global microbatch of a replica: its microbatches follow those of the replicas before it. */
+int sl_run_first_microbatch(const sl_run *run, int replica);
+
+/** Ranks, stages, placement and parts of this run and the microbatches of a replica, no arrays: for
+ * sl_problem_rank and its like. Nothing to free. */
+sl_problem sl_run_replica_shape(const sl_run *run, int replica);
+/** That of replica 0. */
 sl_problem sl_run_shape(const sl_run *run);
 
 /** Whether ranks `from` and `to` exchange messages in some schedule of this run. */
@@ -94,11 +117,14 @@ int sl_run_has_link(const sl_run *run, int from, int to);
 /** Whether this run starts delegates, or may: `transport` asks for them and there is somebody to send to. */
 int sl_run_may_delegate(const sl_run *run);
 
-/** The planner's question for this run: shape and regime from the file, op times from the pace (10 ms each
- * without one: only their ratio matters until they are measured), links free, memory delta
+/** The planner's question for a replica of this run: shape and regime from the file, op times from the pace
+ * (10 ms each without one: only their ratio matters until they are measured), links free, memory delta
  * `activation_bytes[stages]` a microbatch against device.memory_mb less `fixed_bytes[ranks]`; host memory for
  * as many as fit into device.host_memory_mb. SL_ENONE: not even one microbatch fits. Free with
  * sl_problem_free, also on error. */
+sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *activation_bytes,
+                                 const double *fixed_bytes, sl_problem *problem);
+/** That of replica 0. */
 sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
                          sl_problem *problem);
 

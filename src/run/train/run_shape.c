@@ -15,12 +15,38 @@ sl_status sl_run_refuse(const sl_document *document, const char *section, const 
 
 /* ---- shape ---- */
 
-sl_problem sl_run_shape(const sl_run *run) {
+int sl_run_ranks(const sl_run *run) {
+    return run->parallel.pipeline * run->parallel.data * run->parallel.tensor;
+}
+
+sl_seat sl_run_seat(const sl_run *run, int world_rank) {
+    int replicas = run->parallel.data, tensors = run->parallel.tensor;
+    return (sl_seat){.pipeline = world_rank / tensors / replicas,
+                     .replica = world_rank / tensors % replicas,
+                     .tensor = world_rank % tensors};
+}
+
+int sl_run_world_rank(const sl_run *run, sl_seat seat) {
+    return (seat.pipeline * run->parallel.data + seat.replica) * run->parallel.tensor + seat.tensor;
+}
+
+int sl_run_first_microbatch(const sl_run *run, int replica) {
+    int first = 0;
+    for (int r = 0; r < replica; r++)
+        first += run->batch.split[r];
+    return first;
+}
+
+sl_problem sl_run_replica_shape(const sl_run *run, int replica) {
     return (sl_problem){.ranks = run->parallel.pipeline,
                         .stages = run->parallel.stages,
-                        .microbatches = run->batch.microbatches,
+                        .microbatches = run->batch.split[replica],
                         .placement = (sl_placement)run->parallel.placement,
                         .parts = run->parallel.parts};
+}
+
+sl_problem sl_run_shape(const sl_run *run) {
+    return sl_run_replica_shape(run, 0);
 }
 
 int sl_run_may_delegate(const sl_run *run) {
@@ -102,9 +128,33 @@ static sl_status check_stages(const sl_document *document, sl_run *run) {
                : SL_OK;
 }
 
-static sl_status check_schedule(const sl_document *document, const sl_run *run) {
+/* As even as can be where the file says nothing. */
+static sl_status choose_split(const sl_document *document, sl_run *run) {
+    char why[192];
+    const sl_node *batch = sl_node_find(document->root, "batch"), *split = sl_node_find(batch, "split");
+    int replicas = run->parallel.data, all = run->batch.microbatches, sum = 0;
+    if (split && split->children != replicas) {
+        snprintf(why, sizeof why, "must have a number for each of %d replicas, has %d", replicas,
+                 split->children);
+        return sl_run_refuse(document, "batch", "split", why);
+    }
+    if (!split && all < replicas) {
+        snprintf(why, sizeof why, "of %d is less than one for each of %d replicas", all, replicas);
+        return sl_run_refuse(document, "batch", "microbatches", why);
+    }
+    if (!split)
+        SL_TRY(sl_alloc(&run->batch.split, (size_t)replicas, sizeof *run->batch.split));
+    for (int r = 0; r < replicas && !split; r++)
+        run->batch.split[r] = all / replicas + (r < all % replicas);
+    for (int r = 0; r < replicas; r++)
+        sum += run->batch.split[r] <= all ? run->batch.split[r] : all;
+    snprintf(why, sizeof why, "must be batch.microbatches (%d) in sum", all);
+    return sum == all ? SL_OK : sl_run_refuse(document, "batch", "split", why);
+}
+
+static sl_status check_schedule(const sl_document *document, const sl_run *run, int replica) {
     const sl_family *family = sl_family_find(run->schedule);
-    sl_problem shape = sl_run_shape(run);
+    sl_problem shape = sl_run_replica_shape(run, replica);
     if (run->parallel.parts > 1 && is_file(run))
         return sl_run_refuse(document, "parallel", "parts",
                              "needs a planned schedule; the ops of a file are whole");
@@ -115,7 +165,21 @@ static sl_status check_schedule(const sl_document *document, const sl_run *run) 
         return SL_OK;
     char why[256];
     snprintf(why, sizeof why, "%s", sl_error_text());
+    if (run->parallel.data > 1)
+        snprintf(why, sizeof why, "in replica %d: %.200s", replica, sl_error_text());
     return sl_run_refuse(document, "schedule", NULL, why);
+}
+
+/* The places that a fault is narrowed down to. */
+static sl_status check_fault_place(const sl_document *document, const sl_run *run, const sl_fault *f) {
+    char why[192];
+    snprintf(why, sizeof why, "names replica %d, but the run has replicas 0 to %d", f->replica,
+             run->parallel.data - 1);
+    if (f->replica >= run->parallel.data)
+        return sl_run_refuse(document, "faults", NULL, why);
+    snprintf(why, sizeof why, "names tensor rank %d, but the run has tensor ranks 0 to %d", f->tensor,
+             run->parallel.tensor - 1);
+    return f->tensor >= run->parallel.tensor ? sl_run_refuse(document, "faults", NULL, why) : SL_OK;
 }
 
 static sl_status check_faults(const sl_document *document, const sl_run *run) {
@@ -126,6 +190,7 @@ static sl_status check_faults(const sl_document *document, const sl_run *run) {
         int worst = f->from > f->to ? f->from : f->to;
         worst = f->rank > worst ? f->rank : worst;
         worst = f->kill > worst ? f->kill : worst;
+        SL_TRY(check_fault_place(document, run, f));
         snprintf(why, sizeof why, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
         if (worst >= ranks)
             return sl_run_refuse(document, "faults", NULL, why);
@@ -142,7 +207,9 @@ static sl_status check_faults(const sl_document *document, const sl_run *run) {
 sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
     SL_TRY(check_placement(document, run));
     SL_TRY(check_stages(document, run));
-    SL_TRY(check_schedule(document, run));
+    SL_TRY(choose_split(document, run));
+    for (int replica = 0; replica < run->parallel.data; replica++)
+        SL_TRY(check_schedule(document, run, replica));
     return check_faults(document, run);
 }
 
@@ -272,9 +339,9 @@ static sl_status fill_host(const sl_run *run, const double *activation_bytes, sl
     return SL_OK;
 }
 
-sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
-                         sl_problem *problem) {
-    sl_problem shape = sl_run_shape(run);
+sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *activation_bytes,
+                                 const double *fixed_bytes, sl_problem *problem) {
+    sl_problem shape = sl_run_replica_shape(run, replica);
     SL_TRY(sl_problem_make(shape.ranks, shape.stages, shape.microbatches, problem));
     problem->placement = shape.placement;
     problem->parts = shape.parts;
@@ -292,4 +359,9 @@ sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, cons
         return SL_OK;
     SL_TRY(fill_limits(run, activation_bytes, fixed_bytes, problem));
     return run->device.host_memory_mb > 0 ? fill_host(run, activation_bytes, problem) : SL_OK;
+}
+
+sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
+                         sl_problem *problem) {
+    return sl_run_replica_problem(run, 0, activation_bytes, fixed_bytes, problem);
 }

@@ -1,4 +1,9 @@
-/* The state of a rank's training: what the set-up makes and the loop uses. Internal to the trainer. */
+/* The state of a rank's training: what the set-up makes and the loop uses. Internal to the trainer.
+ *
+ *   setup    planning, opening, the programs of all ranks
+ *   trainer  the loop, on every rank
+ *   judge    rank 0: from records to measurements, decisions and the journal's lines
+ *   path     who carries the messages */
 #ifndef SL_RUN_TRAIN_STATE_H
 #define SL_RUN_TRAIN_STATE_H
 
@@ -9,19 +14,48 @@
 #include "run/train/measure.h"
 #include "run/train/trainer.h"
 
-/* What every rank holds; the lower half only rank 0. */
+/* What rank 0 holds of each replica: replicas differ in microbatches and in what is slow, so each is planned,
+ * measured and adapted by itself. */
+typedef struct sl_replica {
+    sl_problem problem;
+    sl_plan plan; /* the first */
+    sl_adaptation *adaptation;
+    char schedule[64];
+    sl_decision decision; /* on the iteration at hand */
+    sl_time expected;     /* what it was predicted to take */
+    int delegates;        /* that it asks for, per link and direction */
+} sl_replica;
+
+/* What a rank reports at the end of an iteration: this, then the losses of its microbatches. */
+typedef struct sl_report {
+    sl_time ops_end, end; /* its own clock; ops_end: of the last op or reduction */
+    int32_t ops, overruns;
+} sl_report;
+
+/* What rank 0 has from all ranks, rank by rank. */
+typedef struct sl_gathered {
+    char *reports; /* [world] reports with losses behind them, packed */
+    size_t reports_capacity, *report_bytes;
+    sl_record *records;
+    size_t records_capacity, *record_bytes;
+    sl_record *replica; /* those of one replica, in rank 0's clock */
+} sl_gathered;
+
+/* What every rank holds; the lower half only rank 0 of the world. */
 typedef struct sl_trainer {
     const sl_run *run;
-    sl_group *group;
-    int rank, ranks;
+    const char *folder; /* the run's */
+    sl_groups groups;
+    int world, world_rank; /* all ranks of the run, and this one among them */
+    int rank, ranks;       /* of this one's pipeline */
     sl_clock *clock;
     sl_binding *binding;
     sl_transport *transport;
     sl_engine *engine;
     sl_record_ring *ring;
     uint64_t position, lost;
-    sl_problem problem;
-    sl_plan plan;          /* first plan; on other ranks than 0 the order that was received */
+    sl_problem problem;    /* of this rank's replica */
+    sl_order first;        /* the order that it began with */
     sl_program program[2]; /* running and previous, lowered from what rank 0 broadcast */
     int running;
     /* [stages] what the engine holds ops to in this iteration: the problem's times, slowed down */
@@ -31,34 +65,55 @@ typedef struct sl_trainer {
     sl_time path_settled; /* when it was complete */
     sl_record *records;   /* of this rank, one iteration */
     size_t record_capacity;
+    sl_reduction *reduction; /* [stages held] */
+    char *report;            /* a report and losses */
+    size_t report_bytes;
+    int *remote; /* [world] on another host than rank 0 */
     long ops, moves, overruns;
 
     sl_journal *journal;
-    sl_adaptation *adaptation;
-    sl_record *gathered;
-    size_t gathered_capacity;
-    sl_offset *clocks; /* [ranks] */
-    int *remote;       /* [ranks] on another host than rank 0 */
+    sl_replica *replica; /* [data] */
+    sl_gathered gathered;
+    sl_offset *clocks; /* [world] */
     sl_arrivals arrivals;
     sl_time started;
     sl_time tail[9]; /* last op to the end of the optimizer, of the last iterations */
     int tails;
     sl_time swap_cost[64];
     int swaps, troubled_before;
-    char schedule[64];
+    char schedule[192]; /* of all replicas together */
     sl_time last_begin;
-    sl_iteration pending;      /* written when its period is known */
-    char pending_schedule[64]; /* a swap may change `schedule` before that */
-    sl_problem pending_problem;
-    sl_timeline pending_timeline;
+    sl_iteration pending;          /* written when its period is known */
+    char pending_schedule[192];    /* a swap may change `schedule` before that */
+    sl_problem *pending_problem;   /* [data] */
+    sl_timeline *pending_timeline; /* [data] */
 } sl_trainer;
 
+/** Whether this rank plans, decides and writes for all. */
+static inline int sl_trainer_leads(const sl_trainer *t) {
+    return t->world_rank == 0;
+}
+
 /** Plans, makes the stage, connects to the peers and opens the journal (rank 0). Collective. `t` holds run,
- * group, rank, ranks and clock, the rest is 0. Close with sl_trainer_close, also on error. */
+ * the world group and clock, the rest is 0. Close with sl_trainer_close, also on error. */
 sl_status sl_trainer_open(sl_trainer *t, const sl_place *place);
 void sl_trainer_close(sl_trainer *t);
 
 /** Lowers an order and runs it from the next iteration on. */
 sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order);
+
+/* ---- judge.c, rank 0 only */
+
+/** From what was gathered of an iteration that began at `begin` to each replica's decision, the events and
+ * the pending line of the journal. */
+sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin);
+/** What the decisions of all replicas say together: delegates for everybody (-1: none any more; 0: no
+ * change).
+ */
+int sl_judge_delegates(const sl_trainer *t);
+/** Writes the pending line; its period ends at `next_begin`. */
+sl_status sl_judge_flush(sl_trainer *t, sl_time next_begin);
+/** The name of what runs: replica 0's schedule, or all where they differ. */
+void sl_judge_name_schedule(sl_trainer *t);
 
 #endif

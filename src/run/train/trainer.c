@@ -1,7 +1,7 @@
 #include "base/median.h"
 #include "base/memory.h"
-#include "plan/timing/profile.h"
 #include "run/train/exchange.h"
+#include "run/train/gradients.h"
 #include "run/train/path.h"
 #include "run/train/state.h"
 
@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #define LEAD (2 * SL_MS) /* from the broadcast of an iteration's begin to that begin */
-#define LATE SL_MS       /* an arrival later than this marks its iteration */
 
 /* ---- one iteration, on every rank ---- */
 
-static int fault_active(const sl_fault *f, int iteration) {
-    return iteration >= f->first && iteration < f->end;
+/* In this iteration, and at this rank's replica and tensor rank. */
+static int fault_active(const sl_trainer *t, const sl_fault *f, int iteration) {
+    const sl_seat *seat = &t->groups.seat;
+    return iteration >= f->first && iteration < f->end && (f->replica < 0 || f->replica == seat->replica) &&
+           (f->tensor < 0 || f->tensor == seat->tensor);
 }
 
 static int is_paced(const sl_trainer *t) {
@@ -43,7 +45,7 @@ static void apply_faults(sl_trainer *t, int iteration) {
         sl_link_emulation link = {0};
         for (int i = 0; i < t->run->faults; i++) {
             const sl_fault *f = &t->run->fault[i];
-            if (!fault_active(f, iteration) || f->from != t->rank || f->to != peer)
+            if (!fault_active(t, f, iteration) || f->from != t->rank || f->to != peer)
                 continue;
             link.latency += sl_from_ms(f->latency_ms);
             if (f->bandwidth_gbps > 0)
@@ -54,7 +56,7 @@ static void apply_faults(sl_trainer *t, int iteration) {
     }
     for (int i = 0; i < t->run->faults; i++) {
         const sl_fault *f = &t->run->fault[i];
-        if (!fault_active(f, iteration))
+        if (!fault_active(t, f, iteration))
             continue;
         if (f->kill == t->rank)
             kill(getpid(), SIGKILL);
@@ -67,87 +69,80 @@ static void apply_faults(sl_trainer *t, int iteration) {
         sl_engine_pace(t->engine, &(sl_pace){.offload = t->problem.offload});
 }
 
-/* What a rank reports at the end of an iteration, in front of its records. */
-typedef struct report {
-    sl_time ops_end, end; /* its own clock */
-    double loss;
-    int32_t ops, overruns;
-} report;
+/* By this thread: a ring has one writer. */
+static void record_reductions(sl_trainer *t, int iteration, sl_time *last) {
+    for (int i = 0, stage; (stage = sl_binding_stage_at(t->binding, i)) >= 0; i++) {
+        const sl_reduction *r = &t->reduction[i];
+        if (r->end == 0)
+            continue;
+        *last = r->end > *last ? r->end : *last;
+        sl_record record = {.kind = SL_RECORD_REDUCE,
+                            .op = SL_REDUCE,
+                            .iteration = iteration,
+                            .rank = t->rank,
+                            .peer = -1,
+                            .stage = stage,
+                            .microbatch = -1,
+                            .start = r->start,
+                            .end = r->end,
+                            .arrive = r->end};
+        sl_record_write(t->ring, &record);
+    }
+}
 
-static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin, report *mine) {
+static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
     sl_engine_result result;
     apply_faults(t, iteration);
     SL_TRY(sl_binding_begin(t->binding, iteration));
     SL_TRY(sl_engine_run(t->engine, (uint32_t)iteration, begin, &result));
-    mine->ops_end = result.end;
-    mine->loss = sl_binding_loss(t->binding);
-    mine->ops = result.ops;
+    SL_TRY(sl_binding_reduce(t->binding, t->reduction));
+    sl_report mine = {.ops_end = result.end, .ops = result.ops, .overruns = result.overruns};
+    record_reductions(t, iteration, &mine.ops_end);
     t->moves += result.moves;
-    mine->overruns = result.overruns;
-    SL_TRY(sl_binding_update(t->binding, t->group, iteration));
-    mine->end = sl_clock_now(t->clock);
+    int losses = sl_binding_losses(t->binding, (double *)(void *)(t->report + sizeof mine));
+    t->report_bytes = sizeof mine + (size_t)losses * sizeof(double);
+    SL_TRY(sl_binding_join(t->binding));
+    if (iteration < t->run->dump_gradients)
+        SL_TRY(sl_gradients_write(t->binding, sl_trainer_leads(t), t->folder, iteration));
+    SL_TRY(sl_binding_update(t->binding, iteration));
+    mine.end = sl_clock_now(t->clock);
+    memcpy(t->report, &mine, sizeof mine);
     return SL_OK;
 }
 
 /* All ranks hold begin from the same broadcast; a rank on another host translates it to its own clock. */
 static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
     sl_time *begins;
-    SL_TRY(sl_alloc(&begins, (size_t)t->ranks, sizeof *begins));
-    if (t->rank == 0) {
+    SL_TRY(sl_alloc(&begins, (size_t)t->world, sizeof *begins));
+    if (sl_trainer_leads(t)) {
         sl_time now = sl_clock_now(t->clock) + LEAD;
-        for (int r = 0; r < t->ranks; r++)
+        for (int r = 0; r < t->world; r++)
             begins[r] = now + t->clocks[r].offset;
     }
-    sl_status status = sl_group_broadcast(t->group, 0, begins, (size_t)t->ranks * sizeof *begins);
-    *begin = begins[t->rank];
+    sl_status status = sl_group_broadcast(t->groups.world, 0, begins, (size_t)t->world * sizeof *begins);
+    *begin = begins[t->world_rank];
     sl_free(begins);
     return status;
 }
 
-static sl_status gather_records(sl_trainer *t, const report *mine, report *reports, int *count) {
+static sl_status gather_records(sl_trainer *t) {
+    sl_gathered *g = &t->gathered;
     size_t read = sl_record_read(t->ring, &t->position, t->records, t->record_capacity, &t->lost);
     if (t->lost > 0)
-        return sl_error(SL_ESYS, "%llu records of rank %d were lost", (unsigned long long)t->lost, t->rank);
-    size_t *sizes;
-    SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
-    sl_status status =
-        sl_group_gather(t->group, 0, mine, sizeof *mine, reports, (size_t)t->ranks * sizeof *mine, sizes);
-    if (status == SL_OK)
-        status = sl_group_gather(t->group, 0, t->records, read * sizeof *t->records, t->gathered,
-                                 t->gathered_capacity * sizeof *t->gathered, sizes);
-    size_t sum = 0;
-    for (int r = 0; r < t->ranks; r++)
-        sum += sizes[r];
-    *count = t->rank == 0 ? (int)(sum / sizeof *t->gathered) : 0;
-    sl_free(sizes);
-    return status;
+        return sl_error(SL_ESYS, "%llu records of rank %d were lost", (unsigned long long)t->lost,
+                        t->world_rank);
+    SL_TRY(sl_group_gather(t->groups.world, 0, t->report, t->report_bytes, g->reports, g->reports_capacity,
+                           g->report_bytes));
+    return sl_group_gather(t->groups.world, 0, t->records, read * sizeof *t->records, g->records,
+                           g->records_capacity * sizeof *g->records, g->record_bytes);
 }
 
-/* ---- rank 0: measuring and deciding ---- */
-
-static sl_time median_time(const sl_time *values, int count) {
-    sl_time sorted[64];
-    memcpy(sorted, values, (size_t)count * sizeof *values);
-    return sl_median(sorted, count);
-}
-
-/* An iteration's line waits until the next begin tells its period. */
-static sl_status flush_pending(sl_trainer *t, sl_time next_begin) {
-    if (t->pending.timeline == NULL)
-        return SL_OK;
-    t->pending.period = next_begin - t->last_begin;
-    sl_status status = sl_journal_iteration(t->journal, &t->pending);
-    t->pending.timeline = NULL;
-    return status;
-}
-
-static sl_phase phase_of(sl_trainer *t, const sl_decision *d) {
-    t->troubled_before |= d->troubled;
-    if (d->adapted)
-        return d->troubled ? SL_PHASE_ADAPTED : SL_PHASE_BETWEEN;
-    if (d->troubled && t->delegates && t->run->transport == SL_RUN_AUTO)
-        return SL_PHASE_DELEGATED;
-    return d->troubled ? SL_PHASE_SLOW : t->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
+/* Where a fault happens, of several replicas or tensor ranks. */
+static void name_fault_place(const sl_trainer *t, const sl_fault *f, sl_event *event) {
+    event->has_replica = t->run->parallel.data > 1 && f->replica >= 0;
+    event->replica = f->replica;
+    if (t->run->parallel.tensor > 1 && f->tensor >= 0)
+        snprintf(event->seen, sizeof event->seen, "tensor rank %d", f->tensor);
 }
 
 static sl_status write_faults(sl_trainer *t, int iteration) {
@@ -167,157 +162,134 @@ static sl_status write_faults(sl_trainer *t, int iteration) {
                      f->latency_ms, f->bandwidth_gbps);
         else if (f->rank >= 0)
             snprintf(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
+        name_fault_place(t, f, &event);
         SL_TRY(sl_journal_event(t->journal, &event));
     }
     return SL_OK;
 }
 
-static void print_iteration(const sl_trainer *t, const sl_iteration *it) {
-    if (it->iteration % 10 != 0 && it->iteration + 1 != t->run->iterations && it->phase == t->pending.phase)
-        return;
-    printf("iteration %4d  loss %.4f  %7.1f ms", it->iteration, it->loss, sl_to_ms(it->time));
-    if (it->predicted >= 0)
-        printf(" (predicted %.1f)", sl_to_ms(it->predicted));
-    printf("  %s\n", it->schedule);
-    fflush(stdout);
-}
-
-static sl_status write_events(sl_trainer *t, sl_decision *d) {
-    for (int i = 0; i < d->events; i++) {
-        sl_event *event = &d->event[i];
-        event->time = sl_clock_now(t->clock) - t->started;
-        SL_TRY(sl_journal_event(t->journal, event));
-        printf("iteration %4d  %s%s%s%s%s%s%s\n", event->iteration, sl_event_names[event->kind].name,
-               event->seen[0] ? ": " : "", event->seen, event->decided[0] ? "; " : "", event->decided,
-               event->why[0] ? ", because " : "", event->why);
-    }
-    fflush(stdout);
-    return SL_OK;
-}
-
-static sl_status measure(sl_trainer *t, int iteration, sl_time begin, int count, sl_time *worst) {
-    sl_timeline_free(&t->pending_timeline);
-    sl_problem_free(&t->pending_problem);
-    SL_TRY(sl_measure_timeline(&t->problem, t->gathered, count, iteration, begin, t->clocks,
-                               &t->pending_timeline));
-    SL_TRY(sl_arrivals_add(&t->arrivals, t->gathered, count, iteration, worst));
-    SL_TRY(sl_problem_copy(&t->problem, &t->pending_problem));
-    SL_TRY(sl_profile(&t->pending_timeline, &t->pending_problem));
-    sl_measure_level_directions(t->clocks, &t->pending_problem);
-    return SL_OK;
-}
-
-static sl_status judge(sl_trainer *t, int iteration, sl_time begin, const report *reports, int count,
-                       sl_decision *d) {
-    sl_time worst, ops_end = 0, end = 0, expected = sl_adaptation_forecast(t->adaptation);
-    SL_TRY(measure(t, iteration, begin, count, &worst));
-    for (int r = 0; r < t->ranks; r++) {
-        sl_time o = reports[r].ops_end - t->clocks[r].offset, e = reports[r].end - t->clocks[r].offset;
-        ops_end = o > ops_end ? o : ops_end;
-        end = e > end ? e : end;
-        t->ops += reports[r].ops;
-        t->overruns += reports[r].overruns;
-    }
-    int known = t->tails > 0 && (is_paced(t) || iteration > 0);
-    sl_time tail = known ? median_time(t->tail, t->tails < 9 ? t->tails : 9) : 0;
-    t->tail[t->tails++ % 9] = end - ops_end;
-    sl_phase before = t->pending.phase;
-    SL_TRY(sl_adaptation_observe(t->adaptation, iteration, &t->pending_problem, d));
-    sl_iteration it = {.iteration = iteration,
-                       .loss = reports[sl_problem_rank(&t->problem, t->problem.stages - 1)].loss,
-                       .validation = NAN,
-                       .time = end - begin,
-                       .predicted = known ? expected + tail : -1,
-                       .schedule = t->schedule,
-                       .delegates = t->delegates,
-                       .phase = phase_of(t, d),
-                       .late = worst > LATE,
-                       .begin = begin - t->started,
-                       .measured = &t->pending_problem,
-                       .timeline = &t->pending_timeline};
-    t->pending.phase = before;
-    print_iteration(t, &it);
-    t->pending = it;
-    memcpy(t->pending_schedule, t->schedule, sizeof t->schedule);
-    t->pending.schedule = t->pending_schedule;
-    t->last_begin = begin;
-    return write_events(t, d);
+static sl_time median_time(const sl_time *values, int count) {
+    sl_time sorted[64];
+    memcpy(sorted, values, (size_t)count * sizeof *values);
+    return sl_median(sorted, count);
 }
 
 /* ---- swapping, on every rank ---- */
 
 /* Delegates come and go before the schedule changes, so that the swap's cost is the swap's. */
-static sl_status exchange_path(sl_trainer *t, const sl_decision *d) {
-    int delegates = t->rank == 0 ? d->delegates : 0;
-    SL_TRY(sl_group_broadcast(t->group, 0, &delegates, sizeof delegates));
+static sl_status exchange_path(sl_trainer *t) {
+    int delegates = sl_trainer_leads(t) ? sl_judge_delegates(t) : 0;
+    SL_TRY(sl_group_broadcast(t->groups.world, 0, &delegates, sizeof delegates));
     return sl_path_change(t, delegates);
 }
 
-static sl_status exchange_swap(sl_trainer *t, const sl_decision *d) {
-    int swaps = t->rank == 0 && d->verdict != SL_VERDICT_KEEP;
-    SL_TRY(sl_group_broadcast(t->group, 0, &swaps, sizeof swaps));
-    if (!swaps)
-        return SL_OK;
-    sl_time before = sl_clock_now(t->clock);
+/* The new order of one replica, known to rank 0; the others' ranks see it pass. */
+static sl_status swap_replica(sl_trainer *t, int replica) {
+    sl_problem shape = sl_run_replica_shape(t->run, replica);
     sl_order order = {0};
-    sl_status status = t->rank == 0 ? sl_order_copy(&d->plan->order, &order) : SL_OK;
+    sl_status status = SL_OK;
+    if (sl_trainer_leads(t))
+        status = sl_order_copy(&t->replica[replica].decision.plan->order, &order);
     if (status == SL_OK)
-        status = sl_exchange_order(t->group, &t->problem, &order);
-    if (status == SL_OK)
+        status = sl_exchange_order(t->groups.world, &shape, &order);
+    if (status == SL_OK && replica == t->groups.seat.replica)
         status = sl_trainer_run_order(t, &order);
     sl_order_free(&order);
-    SL_TRY(status);
-    SL_TRY(sl_group_barrier(t->group));
-    if (t->rank == 0) {
-        sl_time cost = sl_clock_now(t->clock) - before;
-        sl_adaptation_swap_took(t->adaptation, cost);
+    return status;
+}
+
+static void note_swaps(sl_trainer *t, const int *swaps, sl_time cost) {
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        sl_replica *one = &t->replica[r];
+        if (!swaps[r])
+            continue;
+        sl_adaptation_swap_took(one->adaptation, cost);
         t->swap_cost[t->swaps++ % 64] = cost;
-        snprintf(t->schedule, sizeof t->schedule, "%s%s", d->plan->schedule,
-                 d->verdict == SL_VERDICT_SWAP ? " (adapted)" : "");
+        snprintf(one->schedule, sizeof one->schedule, "%s%s", one->decision.plan->schedule,
+                 one->decision.verdict == SL_VERDICT_SWAP ? " (adapted)" : "");
     }
+    sl_judge_name_schedule(t);
+}
+
+static sl_status swap_all(sl_trainer *t, int *swaps) {
+    int replicas = t->run->parallel.data, any = 0;
+    for (int r = 0; r < replicas && sl_trainer_leads(t); r++)
+        swaps[r] = t->replica[r].decision.verdict != SL_VERDICT_KEEP;
+    SL_TRY(sl_group_broadcast(t->groups.world, 0, swaps, (size_t)replicas * sizeof *swaps));
+    for (int r = 0; r < replicas; r++)
+        any |= swaps[r];
+    if (!any)
+        return SL_OK;
+    sl_time before = sl_clock_now(t->clock);
+    for (int r = 0; r < replicas; r++)
+        if (swaps[r])
+            SL_TRY(swap_replica(t, r));
+    SL_TRY(sl_group_barrier(t->groups.world));
+    if (sl_trainer_leads(t))
+        note_swaps(t, swaps, sl_clock_now(t->clock) - before);
     return SL_OK;
 }
 
-static sl_status one_iteration(sl_trainer *t, int iteration, report *reports) {
+static sl_status exchange_swaps(sl_trainer *t) {
+    int *swaps;
+    SL_TRY(sl_alloc(&swaps, (size_t)t->run->parallel.data, sizeof *swaps));
+    sl_status status = swap_all(t, swaps);
+    sl_free(swaps);
+    return status;
+}
+
+static sl_status one_iteration(sl_trainer *t, int iteration) {
     sl_time begin;
-    sl_decision decision = {0};
-    report mine;
-    int count = 0;
     int suspect = t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_DELEGATED ||
                   t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
-    SL_TRY(sl_exchange_clocks(t->group, t->clock, t->remote, suspect, t->clocks));
+    SL_TRY(sl_exchange_clocks(t->groups.world, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
-    if (t->rank == 0) {
-        SL_TRY(flush_pending(t, begin));
+    if (sl_trainer_leads(t)) {
+        SL_TRY(sl_judge_flush(t, begin));
         SL_TRY(write_faults(t, iteration));
     }
-    SL_TRY(run_iteration(t, iteration, begin, &mine));
-    SL_TRY(gather_records(t, &mine, reports, &count));
-    if (t->rank == 0)
-        SL_TRY(judge(t, iteration, begin, reports, count, &decision));
+    SL_TRY(run_iteration(t, iteration, begin));
+    SL_TRY(gather_records(t));
+    if (sl_trainer_leads(t))
+        SL_TRY(sl_judge(t, iteration, begin));
     SL_TRY(sl_path_news(t, iteration));
-    SL_TRY(exchange_path(t, &decision));
-    SL_TRY(exchange_swap(t, &decision));
+    SL_TRY(exchange_path(t));
+    SL_TRY(exchange_swaps(t));
     int every = t->run->validate_every;
     if (every > 0 && (iteration + 1) % every == 0 && iteration + 1 < t->run->iterations)
-        return sl_binding_validate(t->binding, t->group, &t->pending.validation);
+        return sl_binding_validate(t->binding, &t->pending.validation);
     return SL_OK;
 }
 
 /* ---- beginning and end ---- */
 
+static sl_time longest_plan(const sl_trainer *t) {
+    sl_time longest = 0;
+    for (int r = 0; r < t->run->parallel.data; r++)
+        if (t->replica[r].plan.makespan > longest)
+            longest = t->replica[r].plan.makespan;
+    return longest;
+}
+
 static sl_status write_start(sl_trainer *t) {
-    if (t->rank != 0)
+    const struct {
+        const char *words;
+        int count;
+    } parts[] = {{"replicas", t->run->parallel.data}, {"tensor ranks", t->run->parallel.tensor}};
+    if (!sl_trainer_leads(t))
         return SL_OK;
     sl_event event = {.kind = SL_EVENT_START, .from = -1, .to = -1, .rank = -1};
-    snprintf(event.decided, sizeof event.decided, "schedule %s, predicted %.2f ms of ops an iteration",
-             t->plan.schedule, sl_to_ms(t->plan.makespan));
-    snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->ranks,
+    snprintf(event.decided, sizeof event.decided, "schedule %.60s, predicted %.2f ms of ops an iteration",
+             t->schedule, sl_to_ms(longest_plan(t)));
+    snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,
              sl_binding_isa(t->binding), t->transport ? sl_transport_scheduling(t->transport) : "none");
     printf("slackline: %d pipeline ranks", t->ranks);
+    for (int i = 0; i < 2; i++)
+        if (parts[i].count > 1)
+            printf(", %d %s", parts[i].count, parts[i].words);
     if (t->problem.placement != SL_LINEAR)
         printf(", %d stages (%s)", t->problem.stages, sl_placement_name(t->problem.placement));
-    printf(", %d microbatches, schedule %s\n", t->problem.microbatches, t->plan.schedule);
+    printf(", %d microbatches, schedule %s\n", t->run->batch.microbatches, t->schedule);
     fflush(stdout);
     return sl_journal_event(t->journal, &event);
 }
@@ -332,24 +304,24 @@ static sl_status finish(sl_trainer *t) {
                     .overruns = t->overruns,
                     .swaps = t->swaps,
                     .byte_entropy = sl_binding_entropy(t->binding)};
-    if (t->rank == 0)
-        SL_TRY(flush_pending(t, sl_clock_now(t->clock)));
+    if (sl_trainer_leads(t))
+        SL_TRY(sl_judge_flush(t, sl_clock_now(t->clock)));
     const long mine[3] = {(long)sl_binding_peak(t->binding), (long)sl_binding_host_peak(t->binding),
                           t->moves};
     long *all;
-    SL_TRY(sl_binding_validate(t->binding, t->group, &s.validation));
-    SL_TRY(sl_binding_hash(t->binding, t->group, &s.weights_hash));
-    SL_TRY(sl_alloc(&all, 3 * (size_t)t->ranks, sizeof *all));
+    SL_TRY(sl_binding_validate(t->binding, &s.validation));
+    SL_TRY(sl_binding_hash(t->binding, &s.weights_hash));
+    SL_TRY(sl_alloc(&all, 3 * (size_t)t->world, sizeof *all));
     sl_status status =
-        sl_group_gather(t->group, 0, mine, sizeof mine, all, (size_t)t->ranks * sizeof mine, NULL);
-    for (int r = 0; r < t->ranks; r++) {
+        sl_group_gather(t->groups.world, 0, mine, sizeof mine, all, (size_t)t->world * sizeof mine, NULL);
+    for (int r = 0; r < t->world; r++) {
         s.memory_peak = all[3 * r] > s.memory_peak ? all[3 * r] : s.memory_peak;
         s.host_peak = all[3 * r + 1] > s.host_peak ? all[3 * r + 1] : s.host_peak;
         s.moves += all[3 * r + 2];
     }
     sl_free(all);
     SL_TRY(status);
-    if (t->rank != 0)
+    if (!sl_trainer_leads(t))
         return SL_OK;
     s.path_cost = t->path_settled > 0 ? t->path_cost : -1;
     s.swap_cost = t->swaps ? median_time(t->swap_cost, t->swaps < 64 ? t->swaps : 64) : -1;
@@ -364,24 +336,37 @@ static sl_status finish(sl_trainer *t) {
     return sl_journal_finish(t->journal, &s, stdout);
 }
 
-sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *group) {
+/* With several pipelines a world rank alone says little: its place is put in front of the reason. */
+static sl_status name_place(const sl_trainer *t, sl_status status) {
+    char text[448];
+    const sl_seat *seat = &t->groups.seat;
+    if (status == SL_OK || t->run->parallel.data * t->run->parallel.tensor == 1)
+        return status;
+    snprintf(text, sizeof text, "%s", sl_error_text());
+    if (t->run->parallel.tensor == 1)
+        return sl_error(status, "(pipeline rank %d, replica %d) %s", seat->pipeline, seat->replica, text);
+    return sl_error(status, "(pipeline rank %d, replica %d, tensor rank %d) %s", seat->pipeline,
+                    seat->replica, seat->tensor, text);
+}
+
+sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     sl_trainer t = {.run = run,
-                    .group = group,
-                    .rank = sl_group_rank(group),
-                    .ranks = sl_group_size(group),
+                    .folder = place->folder,
+                    .world = sl_group_size(world),
+                    .world_rank = sl_group_rank(world),
                     .clock = sl_clock_real()};
-    report *reports = NULL;
-    sl_status status = sl_alloc(&reports, (size_t)t.ranks, sizeof *reports);
+    sl_status status = sl_groups_open(run, world, &t.groups);
     if (status == SL_OK)
         status = sl_trainer_open(&t, place);
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);
     for (int iteration = 0; iteration < run->iterations && status == SL_OK; iteration++)
-        status = one_iteration(&t, iteration, reports);
+        status = one_iteration(&t, iteration);
     if (status == SL_OK)
         status = finish(&t);
-    sl_free(reports);
+    status = name_place(&t, status);
     sl_trainer_close(&t);
+    sl_groups_close(&t.groups);
     return status;
 }

@@ -1,5 +1,5 @@
 /* The training loop of one rank, and the whole path of a run: plan, iterate, measure, adapt, write down.
- * Collective: all ranks of the group call it with the same run. */
+ * Collective: all ranks of the world call it with the same run. */
 #ifndef SL_RUN_TRAIN_TRAINER_H
 #define SL_RUN_TRAIN_TRAINER_H
 
@@ -14,6 +14,6 @@ typedef struct sl_place {
 } sl_place;
 
 /** Trains; rank 0 prints progress and the table to standard output. The error text names the cause. */
-sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *group);
+sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world);
 
 #endif

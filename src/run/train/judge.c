@@ -1,0 +1,280 @@
+/* Rank 0: from the records of all ranks to each replica's timeline and measurements, to the decisions about
+ * schedules and paths, and to the lines of the journal. */
+#include "base/median.h"
+#include "base/memory.h"
+#include "plan/timing/profile.h"
+#include "run/train/state.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LATE SL_MS /* an arrival later than this marks its iteration */
+
+/* ---- measuring ---- */
+
+/* Into rank 0's clock: times are stamped at the sender, arrivals at the receiver. */
+static void shift_record(const sl_trainer *t, sl_seat seat, sl_record *r) {
+    sl_seat peer = {.pipeline = r->peer, .replica = seat.replica, .tensor = seat.tensor};
+    int transfer = r->kind == SL_RECORD_TRANSFER && r->peer >= 0 && r->peer < t->ranks;
+    sl_time here = t->clocks[sl_run_world_rank(t->run, seat)].offset;
+    r->start -= here;
+    r->end -= here;
+    r->arrive -= transfer ? t->clocks[sl_run_world_rank(t->run, peer)].offset : here;
+}
+
+/* The records of a replica: those of its tensor ranks, which run the same program, become one. */
+static sl_status collect_records(sl_trainer *t, int replica, int *count) {
+    sl_record *out = t->gathered.replica;
+    *count = 0;
+    size_t *start;
+    SL_TRY(sl_alloc(&start, (size_t)t->world + 1, sizeof *start));
+    for (int w = 0; w < t->world; w++)
+        start[w + 1] = start[w] + t->gathered.record_bytes[w] / sizeof *out;
+    sl_status status = SL_OK;
+    for (int rank = 0; rank < t->ranks && status == SL_OK; rank++)
+        for (int tensor = 0; tensor < t->run->parallel.tensor && status == SL_OK; tensor++) {
+            sl_seat seat = {.pipeline = rank, .replica = replica, .tensor = tensor};
+            int w = sl_run_world_rank(t->run, seat), records = (int)(start[w + 1] - start[w]);
+            sl_record *from = t->gathered.records + start[w];
+            for (int i = 0; i < records; i++)
+                shift_record(t, seat, &from[i]);
+            if (tensor > 0) {
+                int first = sl_run_world_rank(t->run, (sl_seat){rank, replica, 0});
+                int merged = (int)(start[first + 1] - start[first]);
+                status = sl_measure_merge(out + *count - merged, merged, from, records);
+            } else {
+                memcpy(out + *count, from, (size_t)records * sizeof *out);
+                *count += records;
+            }
+        }
+    sl_free(start);
+    return status;
+}
+
+/* Clocks of a replica's ranks after shift_record: the same, as sure as they were. */
+static sl_status make_clocks(const sl_trainer *t, int replica, sl_offset **clock) {
+    SL_TRY(sl_alloc(clock, (size_t)t->ranks, sizeof **clock));
+    for (int rank = 0; rank < t->ranks; rank++) {
+        sl_seat seat = {.pipeline = rank, .replica = replica};
+        (*clock)[rank] = t->clocks[sl_run_world_rank(t->run, seat)];
+        (*clock)[rank].offset = 0;
+    }
+    return SL_OK;
+}
+
+static sl_status measure_replica(sl_trainer *t, int replica, int iteration, sl_time begin) {
+    sl_replica *r = &t->replica[replica];
+    sl_problem *measured = &t->pending_problem[replica];
+    sl_timeline *timeline = &t->pending_timeline[replica];
+    sl_offset *clock;
+    int count;
+    sl_timeline_free(timeline);
+    sl_problem_free(measured);
+    SL_TRY(collect_records(t, replica, &count));
+    SL_TRY(make_clocks(t, replica, &clock));
+    sl_status status =
+        sl_measure_timeline(&r->problem, t->gathered.replica, count, iteration, begin, clock, timeline);
+    if (status == SL_OK)
+        status = sl_problem_copy(&r->problem, measured);
+    if (status == SL_OK)
+        status = sl_profile(timeline, measured);
+    if (status == SL_OK)
+        sl_measure_level_directions(clock, measured);
+    sl_free(clock);
+    return status;
+}
+
+static sl_status measure(sl_trainer *t, int iteration, sl_time begin, sl_time *worst) {
+    size_t count = 0;
+    for (int w = 0; w < t->world; w++)
+        count += t->gathered.record_bytes[w] / sizeof *t->gathered.records;
+    SL_TRY(sl_arrivals_add(&t->arrivals, t->gathered.records, (int)count, iteration, worst));
+    for (int replica = 0; replica < t->run->parallel.data; replica++)
+        SL_TRY(measure_replica(t, replica, iteration, begin));
+    if (t->run->parallel.data > 1)
+        sl_measure_reductions(t->pending_timeline, t->run->parallel.data, t->pending_problem);
+    return SL_OK;
+}
+
+/* What the ranks reported, all replicas together. */
+typedef struct totals {
+    sl_time ops_end, end; /* rank 0's clock */
+    double loss;          /* mean over all microbatches, added in their global order */
+} totals;
+
+static totals read_reports(sl_trainer *t) {
+    totals all = {0};
+    double sum = 0;
+    const char *at = t->gathered.reports;
+    for (int w = 0; w < t->world; w++) { /* of the last stage's ranks, replica after replica */
+        sl_report report;
+        double loss;
+        memcpy(&report, at, sizeof report);
+        for (size_t i = sizeof report; i < t->gathered.report_bytes[w]; i += sizeof loss) {
+            memcpy(&loss, at + i, sizeof loss);
+            sum += loss;
+        }
+        at += t->gathered.report_bytes[w];
+        sl_time ops_end = report.ops_end - t->clocks[w].offset, end = report.end - t->clocks[w].offset;
+        all.ops_end = ops_end > all.ops_end ? ops_end : all.ops_end;
+        all.end = end > all.end ? end : all.end;
+        t->ops += report.ops;
+        t->overruns += report.overruns;
+    }
+    all.loss = sum / t->run->batch.microbatches;
+    return all;
+}
+
+/* ---- deciding ---- */
+
+int sl_judge_delegates(const sl_trainer *t) {
+    int most = 0;
+    for (int r = 0; r < t->run->parallel.data; r++)
+        most = t->replica[r].delegates > most ? t->replica[r].delegates : most;
+    return most == t->delegates ? 0 : most > 0 ? most : -1;
+}
+
+/* A replica that asked for another path than the one that all will take is told. */
+static sl_status agree_on_path(sl_trainer *t) {
+    int most = 0;
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        sl_replica *one = &t->replica[r];
+        if (one->decision.delegates != 0)
+            one->delegates = one->decision.delegates > 0 ? one->decision.delegates : 0;
+        most = one->delegates > most ? one->delegates : most;
+    }
+    for (int r = 0; r < t->run->parallel.data && t->run->parallel.data > 1; r++)
+        SL_TRY(sl_adaptation_follow(t->replica[r].adaptation, most));
+    return SL_OK;
+}
+
+static int is_path_event(const sl_event *event) {
+    return event->kind == SL_EVENT_DELEGATE || event->kind == SL_EVENT_DIRECT;
+}
+
+static sl_status write_event(sl_trainer *t, sl_event *event, int replica) {
+    event->time = sl_clock_now(t->clock) - t->started;
+    if (t->run->parallel.data > 1) {
+        event->has_replica = 1;
+        event->replica = replica;
+    }
+    SL_TRY(sl_journal_event(t->journal, event));
+    char where[32] = "";
+    if (t->run->parallel.data > 1)
+        snprintf(where, sizeof where, " (replica %d)", replica);
+    printf("iteration %4d  %s%s%s%s%s%s%s%s\n", event->iteration, sl_event_names[event->kind].name, where,
+           event->seen[0] ? ": " : "", event->seen, event->decided[0] ? "; " : "", event->decided,
+           event->why[0] ? ", because " : "", event->why);
+    return SL_OK;
+}
+
+/* A change of path that the others prevent, or have made already, did not happen. */
+static sl_status write_events(sl_trainer *t) {
+    int changes = sl_judge_delegates(t) != 0;
+    for (int r = 0; r < t->run->parallel.data; r++)
+        for (int i = 0; i < t->replica[r].decision.events; i++) {
+            sl_event *event = &t->replica[r].decision.event[i];
+            if (changes || !is_path_event(event))
+                SL_TRY(write_event(t, event, r));
+        }
+    fflush(stdout);
+    return SL_OK;
+}
+
+static sl_status decide(sl_trainer *t, int iteration) {
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        sl_replica *one = &t->replica[r];
+        one->decision = (sl_decision){0};
+        one->expected = sl_adaptation_forecast(one->adaptation);
+        SL_TRY(sl_adaptation_observe(one->adaptation, iteration, &t->pending_problem[r], &one->decision));
+    }
+    return agree_on_path(t);
+}
+
+/* ---- what is told ---- */
+
+static sl_phase phase_of(sl_trainer *t) {
+    int troubled = 0, adapted = 0;
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        troubled |= t->replica[r].decision.troubled;
+        adapted |= t->replica[r].decision.adapted;
+    }
+    t->troubled_before |= troubled;
+    if (adapted)
+        return troubled ? SL_PHASE_ADAPTED : SL_PHASE_BETWEEN;
+    if (troubled && t->delegates && t->run->transport == SL_RUN_AUTO)
+        return SL_PHASE_DELEGATED;
+    return troubled ? SL_PHASE_SLOW : t->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
+}
+
+void sl_judge_name_schedule(sl_trainer *t) {
+    size_t at = 0;
+    int same = 1;
+    for (int r = 1; r < t->run->parallel.data; r++)
+        same &= strcmp(t->replica[r].schedule, t->replica[0].schedule) == 0;
+    for (int r = 0; r < (same ? 1 : t->run->parallel.data) && at < sizeof t->schedule; r++) {
+        int written = snprintf(t->schedule + at, sizeof t->schedule - at, "%s%s", r ? " | " : "",
+                               t->replica[r].schedule);
+        at += (size_t)written;
+    }
+}
+
+static void print_iteration(const sl_trainer *t, const sl_iteration *it) {
+    if (it->iteration % 10 != 0 && it->iteration + 1 != t->run->iterations && it->phase == t->pending.phase)
+        return;
+    printf("iteration %4d  loss %.4f  %7.1f ms", it->iteration, it->loss, sl_to_ms(it->time));
+    if (it->predicted >= 0)
+        printf(" (predicted %.1f)", sl_to_ms(it->predicted));
+    printf("  %s\n", it->schedule);
+    fflush(stdout);
+}
+
+/* An iteration's line waits until the next begin tells its period. */
+sl_status sl_judge_flush(sl_trainer *t, sl_time next_begin) {
+    if (t->pending.timeline == NULL)
+        return SL_OK;
+    t->pending.period = next_begin - t->last_begin;
+    sl_status status = sl_journal_iteration(t->journal, &t->pending);
+    t->pending.timeline = NULL;
+    return status;
+}
+
+/* The slowest replica ends the iteration; `tail` comes behind. */
+static sl_time predict(const sl_trainer *t, int iteration) {
+    int known = t->tails > 0 && (t->run->device.pace_ms[SL_F] != NULL || iteration > 0);
+    sl_time slowest = 0, tail[9];
+    int tails = t->tails < 9 ? t->tails : 9;
+    if (!known)
+        return -1;
+    for (int r = 0; r < t->run->parallel.data; r++)
+        slowest = t->replica[r].expected > slowest ? t->replica[r].expected : slowest;
+    memcpy(tail, t->tail, sizeof tail);
+    return slowest + sl_median(tail, tails);
+}
+
+sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
+    sl_time worst;
+    SL_TRY(measure(t, iteration, begin, &worst));
+    totals all = read_reports(t);
+    SL_TRY(decide(t, iteration));
+    sl_iteration it = {.iteration = iteration,
+                       .loss = all.loss,
+                       .validation = NAN,
+                       .time = all.end - begin,
+                       .predicted = predict(t, iteration),
+                       .schedule = t->schedule,
+                       .delegates = t->delegates,
+                       .phase = phase_of(t),
+                       .late = worst > LATE,
+                       .begin = begin - t->started,
+                       .replicas = t->run->parallel.data,
+                       .measured = t->pending_problem,
+                       .timeline = t->pending_timeline};
+    t->tail[t->tails++ % 9] = all.end - all.ops_end;
+    print_iteration(t, &it);
+    t->pending = it;
+    memcpy(t->pending_schedule, t->schedule, sizeof t->schedule);
+    t->pending.schedule = t->pending_schedule;
+    t->last_begin = begin;
+    return write_events(t);
+}
