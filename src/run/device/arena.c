@@ -5,8 +5,10 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define PAGE ((size_t)4096)
+#define HUGE_PAGE ((size_t)2 << 20) /* where the system has none of them, alignment to it does no harm */
 
 typedef struct block {
     size_t start, size;
@@ -34,12 +36,16 @@ sl_status sl_arena_open(size_t limit, sl_arena **out) {
         return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", limit);
     SL_TRY(sl_alloc(&arena, 1, sizeof *arena));
     arena->limit = sl_arena_round(limit);
-    if (sl_alloc(&arena->memory, arena->limit + SL_ARENA_ALIGN, 1) != SL_OK) {
+    /* one region of large pages: a walk over gigabytes would otherwise miss the page tables at every step */
+    const size_t align = arena->limit >= HUGE_PAGE ? HUGE_PAGE : SL_ARENA_ALIGN;
+    if (sl_alloc(&arena->memory, arena->limit + align, 1) != SL_OK) {
         sl_free(arena);
         return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", limit);
     }
-    size_t skew = (size_t)((uintptr_t)arena->memory % SL_ARENA_ALIGN);
-    arena->base = arena->memory + (skew ? SL_ARENA_ALIGN - skew : 0);
+    size_t skew = (size_t)((uintptr_t)arena->memory % align);
+    arena->base = arena->memory + (skew ? align - skew : 0);
+    if (align == HUGE_PAGE)
+        madvise(arena->base, arena->limit, MADV_HUGEPAGE); /* a wish */
     /* zero pages are mapped lazily: write to each, through volatile so that it is not optimised away */
     for (size_t at = 0; at < arena->limit; at += PAGE)
         *(volatile char *)(arena->base + at) = 0;

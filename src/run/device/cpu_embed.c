@@ -17,7 +17,7 @@ void sl_cpu_embed(int rows, int width, int first, int count, const uint16_t *tok
 }
 
 SL_VECTORISED
-void sl_cpu_embed_weight_grad(int rows, int width, int first, int count, const uint16_t *token,
+void sl_cpu_embed_weight_grad(int rows, int columns, int width, int first, int count, const uint16_t *token,
                               const float *restrict dx, float *restrict grad) {
     for (int row = 0; row < rows; row++) {
         const int at = (int)token[row] - first;
@@ -25,15 +25,16 @@ void sl_cpu_embed_weight_grad(int rows, int width, int first, int count, const u
         if (at < 0 || at >= count)
             continue;
         float *t = grad + (size_t)at * (size_t)width;
-        for (int i = 0; i < width; i++)
+        for (int i = 0; i < columns; i++)
             t[i] += d[i];
     }
 }
 
 SL_VECTORISED
-void sl_cpu_add_positions(int rows, int width, int context, const float *restrict table, float *restrict x) {
+void sl_cpu_add_positions(int rows, int first, int width, int context, const float *restrict table,
+                          float *restrict x) {
     for (int row = 0; row < rows; row++) {
-        const float *p = table + (size_t)(row % context) * (size_t)width;
+        const float *p = table + (size_t)((first + row) % context) * (size_t)width;
         float *out = x + (size_t)row * (size_t)width;
         for (int i = 0; i < width; i++)
             out[i] = out[i] + p[i];
@@ -41,12 +42,12 @@ void sl_cpu_add_positions(int rows, int width, int context, const float *restric
 }
 
 SL_VECTORISED
-void sl_cpu_positions_weight_grad(int rows, int width, int context, const float *restrict dx,
+void sl_cpu_positions_weight_grad(int rows, int columns, int width, int context, const float *restrict dx,
                                   float *restrict grad) {
     for (int row = 0; row < rows; row++) {
         float *p = grad + (size_t)(row % context) * (size_t)width;
         const float *d = dx + (size_t)row * (size_t)width;
-        for (int i = 0; i < width; i++)
+        for (int i = 0; i < columns; i++)
             p[i] += d[i];
     }
 }

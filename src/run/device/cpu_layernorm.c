@@ -66,19 +66,20 @@ void sl_cpu_layernorm_input_grad(int rows, int width, const float *dy, const flo
 }
 
 SL_VECTORISED
-void sl_cpu_layernorm_weight_grad(int rows, int width, const float *dy, const float *normal, float *scratch,
-                                  float *gain_grad, float *bias_grad) {
-    float *restrict gain_sum = scratch, *restrict bias_sum = scratch + width;
-    memset(scratch, 0, 2 * (size_t)width * sizeof *scratch);
+void sl_cpu_layernorm_weight_grad(int rows, int columns, int width, const float *dy, const float *normal,
+                                  float *restrict gain_sum, float *restrict bias_sum, float *gain_grad,
+                                  float *bias_grad) {
+    memset(gain_sum, 0, (size_t)columns * sizeof *gain_sum);
+    memset(bias_sum, 0, (size_t)columns * sizeof *bias_sum);
     for (int row = 0; row < rows; row++) {
         const float *restrict d = dy + (size_t)row * (size_t)width;
         const float *restrict n = normal + (size_t)row * (size_t)width;
-        for (int i = 0; i < width; i++) {
+        for (int i = 0; i < columns; i++) {
             gain_sum[i] += d[i] * n[i];
             bias_sum[i] += d[i];
         }
     }
-    for (int i = 0; i < width; i++) {
+    for (int i = 0; i < columns; i++) {
         gain_grad[i] += gain_sum[i];
         bias_grad[i] += bias_sum[i];
     }

@@ -26,33 +26,14 @@ void sl_cpu_gelu_input_grad(size_t count, float *restrict x, float *restrict d) 
 }
 
 SL_VECTORISED
-void sl_cpu_bias_grad(int rows, int width, const float *restrict dy, float *restrict scratch,
+void sl_cpu_bias_grad(int rows, int columns, int width, const float *restrict dy, float *restrict scratch,
                       float *restrict grad) {
-    memset(scratch, 0, (size_t)width * sizeof *scratch);
-    for (int row = 0; row < rows; row++)
-        for (int i = 0; i < width; i++)
-            scratch[i] += dy[(size_t)row * (size_t)width + (size_t)i];
-    for (int i = 0; i < width; i++)
+    memset(scratch, 0, (size_t)columns * sizeof *scratch);
+    for (int row = 0; row < rows; row++) {
+        const float *d = dy + (size_t)row * (size_t)width;
+        for (int i = 0; i < columns; i++)
+            scratch[i] += d[i];
+    }
+    for (int i = 0; i < columns; i++)
         grad[i] += scratch[i];
-}
-
-/* Where vector v of the joined form [batch][context][parts][heads] lies in the split one. */
-SL_INLINE size_t split_place(size_t v, size_t parts, size_t batch, size_t heads, size_t context) {
-    const size_t head = v % heads, part = v / heads % parts, at = v / heads / parts % context;
-    const size_t sequence = v / heads / parts / context;
-    return ((part * batch + sequence) * heads + head) * context + at;
-}
-
-void sl_cpu_split_heads(int parts, int batch, int heads, int context, int size, const float *x, float *y) {
-    const size_t p = (size_t)parts, b = (size_t)batch, h = (size_t)heads, c = (size_t)context,
-                 s = (size_t)size;
-    for (size_t v = 0; v < b * c * p * h; v++)
-        memcpy(y + split_place(v, p, b, h, c) * s, x + v * s, s * sizeof *x);
-}
-
-void sl_cpu_join_heads(int parts, int batch, int heads, int context, int size, const float *y, float *x) {
-    const size_t p = (size_t)parts, b = (size_t)batch, h = (size_t)heads, c = (size_t)context,
-                 s = (size_t)size;
-    for (size_t v = 0; v < b * c * p * h; v++)
-        memcpy(x + v * s, y + split_place(v, p, b, h, c) * s, s * sizeof *x);
 }

@@ -58,14 +58,15 @@ void sl_cpu_rmsnorm_input_grad(int rows, int width, const float *dy, const float
 }
 
 SL_VECTORISED
-void sl_cpu_rmsnorm_weight_grad(int rows, int width, const float *restrict dy, const float *restrict normal,
-                                float *restrict scratch, float *restrict gain_grad) {
-    memset(scratch, 0, (size_t)width * sizeof *scratch);
+void sl_cpu_rmsnorm_weight_grad(int rows, int columns, int width, const float *restrict dy,
+                                const float *restrict normal, float *restrict scratch,
+                                float *restrict gain_grad) {
+    memset(scratch, 0, (size_t)columns * sizeof *scratch);
     for (int row = 0; row < rows; row++) {
         const float *d = dy + (size_t)row * (size_t)width, *n = normal + (size_t)row * (size_t)width;
-        for (int i = 0; i < width; i++)
+        for (int i = 0; i < columns; i++)
             scratch[i] += d[i] * n[i];
     }
-    for (int i = 0; i < width; i++)
+    for (int i = 0; i < columns; i++)
         gain_grad[i] += scratch[i];
 }

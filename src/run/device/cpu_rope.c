@@ -25,10 +25,10 @@ SL_INLINE void turn(int half, float sign, const float *restrict table, float *re
 }
 
 SL_VECTORISED
-void sl_cpu_rope(int rows, int context, int heads, int size, int stride, int backward, const float *table,
-                 float *x) {
+void sl_cpu_rope(int rows, int first, int context, int heads, int size, int stride, int backward,
+                 const float *table, float *x) {
     for (int row = 0; row < rows; row++)
         for (int head = 0; head < heads; head++)
-            turn(size / 2, backward ? -1.0f : 1.0f, table + (size_t)(row % context) * (size_t)size,
+            turn(size / 2, backward ? -1.0f : 1.0f, table + (size_t)((first + row) % context) * (size_t)size,
                  x + (size_t)row * (size_t)stride + (size_t)head * (size_t)size);
 }

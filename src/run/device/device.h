@@ -61,26 +61,26 @@ struct sl_device {
 
     /** Layer normalisation, eps 1e-5: normal[rows][width] = (x - mean) * scale[row], y = normal * gain +
      * bias. */
-    void (*layernorm)(int rows, int width, const float *x, const float *gain, const float *bias,
-                      float *normal, float *scale, float *y);
+    void (*layernorm)(sl_device *device, int rows, int width, const float *x, const float *gain,
+                      const float *bias, float *normal, float *scale, float *y);
     /** The last step of it again: y = normal * gain + bias, same bits as above. */
-    void (*layernorm_apply)(int rows, int width, const float *normal, const float *gain, const float *bias,
-                            float *y);
+    void (*layernorm_apply)(sl_device *device, int rows, int width, const float *normal, const float *gain,
+                            const float *bias, float *y);
     /** dx = residual + gradient through the normalisation of dy; `residual` NULL: none. dx may be residual.
      */
-    void (*layernorm_input_grad)(int rows, int width, const float *dy, const float *gain, const float *normal,
-                                 const float *scale, const float *residual, float *dx);
+    void (*layernorm_input_grad)(sl_device *device, int rows, int width, const float *dy, const float *gain,
+                                 const float *normal, const float *scale, const float *residual, float *dx);
     /** gain_grad += sum over rows of dy * normal, bias_grad += sum over rows of dy; scratch[2 * width]. */
-    void (*layernorm_weight_grad)(int rows, int width, const float *dy, const float *normal, float *scratch,
-                                  float *gain_grad, float *bias_grad);
+    void (*layernorm_weight_grad)(sl_device *device, int rows, int width, const float *dy,
+                                  const float *normal, float *scratch, float *gain_grad, float *bias_grad);
 
     /** grad += sum over rows of dy, rows ascending, summed apart and then added; scratch[width]. */
-    void (*bias_grad)(int rows, int width, const float *dy, float *scratch, float *grad);
+    void (*bias_grad)(sl_device *device, int rows, int width, const float *dy, float *scratch, float *grad);
 
     /** y = gelu(x), the tanh form of GPT-2. */
-    void (*gelu)(size_t count, const float *x, float *y);
+    void (*gelu)(sl_device *device, size_t count, const float *x, float *y);
     /** In place: dy becomes dx, and x becomes gelu(x) with the bits of `gelu`. */
-    void (*gelu_input_grad)(size_t count, float *x_then_y, float *dy_then_dx);
+    void (*gelu_input_grad)(sl_device *device, size_t count, float *x_then_y, float *dy_then_dx);
 
     /** Floats of scratch that either of the next two needs, 64-byte aligned. Grows with the context, not with
      *  its square. */
@@ -97,52 +97,44 @@ struct sl_device {
                            const float *v, const float *out, const float *lse, const float *dout, float *dq,
                            float *dk, float *dv, float *scratch);
 
-    /** In place, rows == columns == context: softmax of factor * s over columns 0..row, 0 beyond. */
-    void (*softmax_causal)(int context, float factor, float *s);
-    /** In place: dp becomes the gradient of s, given p from softmax_causal. */
-    void (*softmax_causal_grad)(int context, float factor, const float *p, float *dp);
-
-    /** Heads apart, so that each is a dense matrix (oneDNN keeps a row's bits only for those):
-     *  x[batch][context][parts][heads][size] to y[parts][batch][heads][context][size], and back. */
-    void (*split_heads)(int parts, int batch, int heads, int context, int size, const float *x, float *y);
-    void (*join_heads)(int parts, int batch, int heads, int context, int size, const float *y, float *x);
-
     /** x[row] = table[token[row] - first], a row of zeros where that is outside [0, count): the table may be
      *  a slice of the vocabulary. */
-    void (*embed)(int rows, int width, int first, int count, const uint16_t *token, const float *table,
-                  float *x);
+    void (*embed)(sl_device *device, int rows, int width, int first, int count, const uint16_t *token,
+                  const float *table, float *x);
     /** grad[token[row] - first] += dx[row], row by row in ascending order; other tokens are passed over. */
-    void (*embed_weight_grad)(int rows, int width, int first, int count, const uint16_t *token,
-                              const float *dx, float *grad);
+    void (*embed_weight_grad)(sl_device *device, int rows, int width, int first, int count,
+                              const uint16_t *token, const float *dx, float *grad);
     /** x[row] += table[row % context], and the sums of that, row by row in ascending order. */
-    void (*add_positions)(int rows, int width, int context, const float *table, float *x);
-    void (*positions_weight_grad)(int rows, int width, int context, const float *dx, float *grad);
+    void (*add_positions)(sl_device *device, int rows, int width, int context, const float *table, float *x);
+    void (*positions_weight_grad)(sl_device *device, int rows, int width, int context, const float *dx,
+                                  float *grad);
     /** x[row] += y[row] + bias; `bias` NULL: none. */
-    void (*add_rows)(int rows, int width, const float *y, const float *bias, float *x);
+    void (*add_rows)(sl_device *device, int rows, int width, const float *y, const float *bias, float *x);
 
     /** Sum over rows (ascending, f64) of -log softmax(logits[row])[target[row]], in nats; the logits become
      *  grad_scale * (softmax - one_hot(target)). */
-    double (*cross_entropy)(int rows, int vocabulary, float *logits, const uint16_t *target,
-                            float grad_scale);
+    double (*cross_entropy)(sl_device *device, int rows, int vocabulary, float *logits,
+                            const uint16_t *target, float grad_scale);
     /** The same where this device has the columns [first, first + columns) of the vocabulary, in three steps.
      *  top[row] = largest logit here; the caller takes the largest over all slices. */
-    void (*entropy_top)(int rows, int columns, const float *logits, float *top);
+    void (*entropy_top)(sl_device *device, int rows, int columns, const float *logits, float *top);
     /** Logits become exp(logit - top); sums[row] = their sum, sums[rows + row] = the target's logit - top,
      *  0 where it is not here; the caller adds the sums of all slices. */
-    void (*entropy_sums)(int rows, int columns, int first, float *logits, const uint16_t *target,
-                         const float *top, float *sums);
+    void (*entropy_sums)(sl_device *device, int rows, int columns, int first, float *logits,
+                         const uint16_t *target, const float *top, float *sums);
     /** The loss as above, from all slices' sums; what entropy_sums left becomes the gradient. */
-    double (*entropy_grad)(int rows, int columns, int first, float *logits, const uint16_t *target,
-                           const float *sums, float grad_scale);
+    double (*entropy_grad)(sl_device *device, int rows, int columns, int first, float *logits,
+                           const uint16_t *target, const float *sums, float grad_scale);
 
     /** Root-mean-square normalisation: normal = x * scale[row], scale = 1 / sqrt(mean(x^2) + epsilon),
      *  y = normal * gain; the rest as for layernorm. */
-    void (*rmsnorm)(int rows, int width, float epsilon, const float *x, const float *gain, float *normal,
-                    float *scale, float *y);
-    void (*rmsnorm_apply)(int rows, int width, const float *normal, const float *gain, float *y);
-    void (*rmsnorm_input_grad)(int rows, int width, const float *dy, const float *gain, const float *normal,
-                               const float *scale, const float *residual, float *dx);
-    void (*rmsnorm_weight_grad)(int rows, int width, const float *dy, const float *normal,
+    void (*rmsnorm)(sl_device *device, int rows, int width, float epsilon, const float *x, const float *gain,
+                    float *normal, float *scale, float *y);
+    void (*rmsnorm_apply)(sl_device *device, int rows, int width, const float *normal, const float *gain,
+                          float *y);
+    void (*rmsnorm_input_grad)(sl_device *device, int rows, int width, const float *dy, const float *gain,
+                               const float *normal, const float *scale, const float *residual, float *dx);
+    void (*rmsnorm_weight_grad)(sl_device *device, int rows, int width, const float *dy, const float *normal,
                                 float *scratch /* [width] */, float *gain_grad);
 
     /** Rotary positions: table[context][size] of cosines, then sines, of position * base^(-2 i / size);
@@ -150,13 +142,14 @@ struct sl_device {
     void (*rope_table)(int context, int size, double base, float *table);
     /** In place, each of `heads` heads of a row turned by its position row % context; rows lie `stride`
      *  floats apart. backward 1: the gradient, turned back. */
-    void (*rope)(int rows, int context, int heads, int size, int stride, int backward, const float *table,
-                 float *x);
+    void (*rope)(sl_device *device, int rows, int context, int heads, int size, int stride, int backward,
+                 const float *table, float *x);
 
     /** y = silu(gate) * up. */
-    void (*swiglu)(size_t count, const float *gate, const float *up, float *y);
+    void (*swiglu)(sl_device *device, size_t count, const float *gate, const float *up, float *y);
     /** In place: gate and up become their gradients, dy becomes y with the bits of `swiglu`. */
-    void (*swiglu_input_grad)(size_t count, float *gate_then_grad, float *up_then_grad, float *dy_then_y);
+    void (*swiglu_input_grad)(sl_device *device, size_t count, float *gate_then_grad, float *up_then_grad,
+                              float *dy_then_y);
 
     void (*close)(sl_device *device);
 };

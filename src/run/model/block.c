@@ -56,8 +56,10 @@ static void turn(const sl_model_stage *s, const views *at, int backward) {
     const float *table = s->scratch + s->layout.rope;
     if (!s->form->rotary)
         return;
-    s->device->rope(s->layout.rows, a->context, a->heads, a->size, a->q_stride, backward, table, at->q);
-    s->device->rope(s->layout.rows, a->context, a->kv_heads, a->size, a->kv_stride, backward, table, at->k);
+    s->device->rope(s->device, s->layout.rows, a->context, a->heads, a->size, a->q_stride, backward, table,
+                    at->q);
+    s->device->rope(s->device, s->layout.rows, a->context, a->kv_heads, a->size, a->kv_stride, backward,
+                    table, at->k);
 }
 
 static void attend(const sl_model_stage *s, const half_of *h, float *kept) {
@@ -100,14 +102,14 @@ static sl_status leave(sl_model_stage *s, int b, sl_half half, const half_of *h,
     const float *core = h->form->core == SL_CORE_ATTENTION ? kept + h->at->heads : wide;
     sl_matmul *product = s->product.half[half][SL_LINEAR_OUT][SL_PRODUCT_FORWARD];
     if (h->form->core == SL_CORE_GELU)
-        s->device->gelu(inner, kept + h->at->in[0], wide);
+        s->device->gelu(s->device, inner, kept + h->at->in[0], wide);
     if (h->form->core == SL_CORE_SWIGLU)
-        s->device->swiglu(inner, kept + h->at->in[0], kept + h->at->in[1], wide);
+        s->device->swiglu(s->device, inner, kept + h->at->in[0], kept + h->at->in[1], wide);
     if (s->config.tensor.size == 1)
         return sl_stage_multiply(s, product, core, weight, bias, x);
     SL_TRY(sl_stage_multiply(s, product, core, weight, NULL, part));
     SL_TRY(sl_stage_sum(s, part, n * (size_t)s->config.width));
-    s->device->add_rows(s->layout.rows, s->config.width, part, bias, x);
+    s->device->add_rows(s->device, s->layout.rows, s->config.width, part, bias, x);
     return SL_OK;
 }
 
@@ -135,9 +137,9 @@ static sl_status core_input_grad(sl_model_stage *s, int b, sl_half half, const h
     if (attention)
         attend_input_grad(s, h, kept, grad);
     else if (h->form->core == SL_CORE_GELU)
-        s->device->gelu_input_grad(inner, kept + h->at->in[0], grad);
+        s->device->gelu_input_grad(s->device, inner, kept + h->at->in[0], grad);
     else
-        s->device->swiglu_input_grad(inner, kept + h->at->in[0], kept + h->at->in[1], grad);
+        s->device->swiglu_input_grad(s->device, inner, kept + h->at->in[0], kept + h->at->in[1], grad);
     return SL_OK;
 }
 
@@ -164,25 +166,25 @@ static sl_status linear_weight_grad(sl_model_stage *s, int b, sl_matmul *product
     int swap = s->form->outputs_first;
     SL_TRY(sl_stage_multiply(s, product, swap ? grad : input, swap ? input : grad, NULL, weight->gradient));
     if (bias)
-        s->device->bias_grad(s->layout.rows, bias->columns, grad, s->scratch + s->layout.sums,
+        s->device->bias_grad(s->device, s->layout.rows, bias->columns, grad, s->scratch + s->layout.sums,
                              bias->gradient);
     return SL_OK;
 }
 
-static sl_status half_weight_grad(sl_model_stage *s, int b, sl_half half, const half_of *h, float *kept,
-                                  float *added) {
+static sl_status half_weight_grad(sl_model_stage *s, int b, sl_half half, sl_product_op op, const half_of *h,
+                                  float *kept, float *added) {
     float *normed = s->scratch + s->layout.h;
-    SL_TRY(linear_weight_grad(s, b, s->product.half[half][SL_LINEAR_OUT][SL_PRODUCT_WEIGHT], &h->form->out,
+    SL_TRY(linear_weight_grad(s, b, s->product.half[half][SL_LINEAR_OUT][op], &h->form->out,
                               core_output(h, kept, added), added + h->at->out));
     sl_stage_norm_apply(s, h->gain, h->bias, kept + h->at->normal, normed);
     for (int i = 0; i < h->form->ins; i++)
-        SL_TRY(linear_weight_grad(s, b, s->product.half[half][i][SL_PRODUCT_WEIGHT], &h->form->in[i], normed,
+        SL_TRY(linear_weight_grad(s, b, s->product.half[half][i][op], &h->form->in[i], normed,
                                   in_grad(h, kept, added, i)));
     sl_stage_norm_weight_grad(s, h->gain, h->bias, added + h->at->norm, kept + h->at->normal);
     return SL_OK;
 }
 
-sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, float *kept, float *added) {
+sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, int first, float *kept, float *added) {
     const half_of h = get(s, b, half);
-    return half_weight_grad(s, b, half, &h, kept, added);
+    return half_weight_grad(s, b, half, first ? SL_PRODUCT_FIRST : SL_PRODUCT_WEIGHT, &h, kept, added);
 }

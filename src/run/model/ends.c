@@ -19,21 +19,21 @@ sl_status sl_stage_embed(sl_model_stage *s, const uint16_t *tokens, float *kept)
     float *x = s->scratch + l->x;
     SL_TRY(check_tokens(s, tokens, "token"));
     memcpy(kept + l->tokens, tokens, (size_t)n * sizeof *tokens);
-    s->device->embed(n, w, l->first_token, l->vocabulary, tokens, s->parameter[0].weight, x);
+    s->device->embed(s->device, n, w, l->first_token, l->vocabulary, tokens, s->parameter[0].weight, x);
     SL_TRY(sl_stage_sum(s, x, (size_t)n * (size_t)w));
     if (s->form->position.name)
-        s->device->add_positions(n, w, s->config.context, s->parameter[1].weight, x);
+        s->device->add_positions(s->device, n, w, s->config.context, s->parameter[1].weight, x);
     return SL_OK;
 }
 
 void sl_stage_embed_weight_grad(sl_model_stage *s, const float *kept, const float *added) {
     const sl_layout *l = &s->layout;
     const uint16_t *tokens = (const uint16_t *)(kept + l->tokens);
-    s->device->embed_weight_grad(l->rows, s->config.width, l->first_token, l->vocabulary, tokens,
+    s->device->embed_weight_grad(s->device, l->rows, s->config.width, l->first_token, l->vocabulary, tokens,
                                  added + l->embedded, s->parameter[0].gradient);
     if (s->form->position.name)
-        s->device->positions_weight_grad(l->rows, s->config.width, s->config.context, added + l->embedded,
-                                         s->parameter[1].gradient);
+        s->device->positions_weight_grad(s->device, l->rows, s->config.width, s->config.context,
+                                         added + l->embedded, s->parameter[1].gradient);
 }
 
 /* Sum of the rows' losses. */
@@ -43,14 +43,14 @@ static sl_status cross_entropy(sl_model_stage *s, const uint16_t *targets, float
     const int n = l->rows, v = l->vocabulary, first = l->first_token;
     float *top = s->scratch + l->top, *sums = s->scratch + l->sums;
     if (t->size == 1) {
-        *sum = s->device->cross_entropy(n, v, logits, targets, s->loss_scale);
+        *sum = s->device->cross_entropy(s->device, n, v, logits, targets, s->loss_scale);
         return SL_OK;
     }
-    s->device->entropy_top(n, v, logits, top);
+    s->device->entropy_top(s->device, n, v, logits, top);
     SL_TRY(t->max(t->object, top, (size_t)n));
-    s->device->entropy_sums(n, v, first, logits, targets, top, sums);
+    s->device->entropy_sums(s->device, n, v, first, logits, targets, top, sums);
     SL_TRY(sl_stage_sum(s, sums, 2 * (size_t)n));
-    *sum = s->device->entropy_grad(n, v, first, logits, targets, sums, s->loss_scale);
+    *sum = s->device->entropy_grad(s->device, n, v, first, logits, targets, sums, s->loss_scale);
     return SL_OK;
 }
 
@@ -78,12 +78,12 @@ sl_status sl_stage_loss_input_grad(sl_model_stage *s, const float *kept, float *
     return SL_OK;
 }
 
-sl_status sl_stage_loss_weight_grad(sl_model_stage *s, const float *kept, const float *added) {
+sl_status sl_stage_loss_weight_grad(sl_model_stage *s, int first, const float *kept, const float *added) {
     const sl_layout *l = &s->layout;
     float *h = s->scratch + l->h;
     sl_stage_norm_apply(s, sl_stage_final(s, 0), sl_stage_final(s, 1), kept + l->normal, h);
-    SL_TRY(sl_stage_multiply(s, s->product.head[SL_PRODUCT_WEIGHT], kept + l->logits, h, NULL,
-                             s->head.gradient));
+    SL_TRY(sl_stage_multiply(s, s->product.head[first ? SL_PRODUCT_FIRST : SL_PRODUCT_WEIGHT],
+                             kept + l->logits, h, NULL, s->head.gradient));
     sl_stage_norm_weight_grad(s, sl_stage_final(s, 0), sl_stage_final(s, 1), added + l->norm,
                               kept + l->normal);
     return SL_OK;

@@ -237,15 +237,12 @@ static float *advance(float **at, size_t count) {
     return here;
 }
 
-/* Gradients come first and in one piece, so that clearing them is one pass. */
 static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
     const fixed_size f = size_fixed(&s->config, s->parameter, s->parameters, stage, stages);
     SL_TRY(sl_arena_take(s->arena, fixed_floats(f) * sizeof(float), SL_ARENA_LOW,
                          "weights and optimizer state", &s->memory));
     memset(s->memory, 0, fixed_floats(f) * sizeof(float));
     float *at = s->memory;
-    s->gradient = at;
-    s->gradients = f.own + f.head;
     for (int i = 0; i < s->parameters; i++)
         s->parameter[i].gradient = advance(&at, padded(s->parameter[i].count));
     float *head_gradient = advance(&at, f.head);

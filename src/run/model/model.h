@@ -113,9 +113,9 @@ void sl_model_stage_close(sl_model_stage *stage);
  * Before the first F. */
 void sl_model_stage_pad(sl_model_stage *stage, size_t forward_bytes, size_t backward_bytes);
 
-/** Starts an iteration of that many microbatches: gradients become +0, losses are forgotten, and what an
- * iteration cut short may have kept is freed. The loss is the mean over all tokens of all `microbatches`,
- * which scales the gradients. */
+/** Starts an iteration of that many microbatches: losses are forgotten, and what an iteration cut short may
+ * have kept is freed. Gradients are this iteration's when microbatch 0 has had its W. The loss is the mean
+ * over all tokens of all `microbatches`, which scales the gradients. */
 sl_status sl_model_begin(sl_model_stage *stage, int microbatches);
 
 /** As sl_model_begin for one replica or rank whose microbatches are part of a larger batch of `total` of

@@ -24,7 +24,7 @@ const void *sl_stage_head_weight(const sl_model_stage *s, sl_product_op op) {
 static sl_status pack_block(const sl_model_stage *s, int b) {
     for (int half = 0; half < 2; half++)
         for (int i = 0; i < SL_LINEARS; i++)
-            for (int op = 0; op < SL_PRODUCT_WEIGHT; op++)
+            for (int op = 0; op < SL_PRODUCT_FIRST; op++)
                 if (s->product.half[half][i][op])
                     SL_TRY(s->device->matmul_pack(s->device, s->product.half[half][i][op],
                                                   parameter_of(s, b, (sl_half)half, i)->weight,
@@ -35,7 +35,7 @@ static sl_status pack_block(const sl_model_stage *s, int b) {
 sl_status sl_model_weights_changed(sl_model_stage *s) {
     for (int b = 0; b < s->layout.blocks && s->packed; b++)
         SL_TRY(pack_block(s, b));
-    for (int op = 0; op < SL_PRODUCT_WEIGHT && s->packed && s->layout.is_last; op++)
+    for (int op = 0; op < SL_PRODUCT_FIRST && s->packed && s->layout.is_last; op++)
         SL_TRY(s->device->matmul_pack(s->device, s->product.head[op], s->head.weight,
                                       s->packed + s->product.head_packed_at[op]));
     s->stale = 0;

@@ -14,6 +14,16 @@ void sl_stage_drop(sl_model_stage *s, sl_kept *k) {
     k->away = 0;
 }
 
+/* W of the first microbatch writes the gradients of linear layers and of the head; all others are sums that
+ * start from 0: vectors, embeddings, positions. */
+static void clear_sums(sl_model_stage *s) {
+    for (int i = 0; i < s->parameters; i++) {
+        const sl_parameter *p = &s->parameter[i];
+        if (p->rows == 0 || i < s->block_base)
+            memset(p->gradient, 0, p->count * sizeof *p->gradient);
+    }
+}
+
 sl_status sl_model_begin_part(sl_model_stage *s, int microbatches, int total) {
     if (microbatches < 1 || total < microbatches)
         return sl_error(SL_EINVAL, "an iteration of %d microbatches out of %d", microbatches, total);
@@ -23,7 +33,7 @@ sl_status sl_model_begin_part(sl_model_stage *s, int microbatches, int total) {
         sl_stage_drop(s, &s->kept[m]);
     for (int m = 0; m < microbatches; m++)
         s->kept[m] = (sl_kept){.loss = NAN};
-    memset(s->gradient, 0, s->gradients * sizeof *s->gradient);
+    clear_sums(s);
     memset(s->next_weight, 0, sizeof s->next_weight);
     s->microbatches = microbatches;
     s->loss_scale = (float)(1.0 / ((double)total * (double)s->layout.rows));
@@ -223,11 +233,12 @@ sl_status sl_model_weight_grad_part(sl_model_stage *s, int microbatch, sl_part p
                         s->next_weight[part.index]);
     sl_kept *k = &s->kept[microbatch];
     if (l->is_last && part.index == 0)
-        SL_TRY(sl_stage_loss_weight_grad(s, k->forward, k->backward));
+        SL_TRY(sl_stage_loss_weight_grad(s, microbatch == 0, k->forward, k->backward));
     units_of(s, &part, &first, &end);
     for (int unit = first; unit < end; unit++) {
         int b = l->blocks - 1 - unit / 2;
-        SL_TRY(sl_block_weight_grad(s, b, unit % 2 ? SL_HALF_ATTENTION : SL_HALF_MLP, block_kept(s, k, b),
+        SL_TRY(sl_block_weight_grad(s, b, unit % 2 ? SL_HALF_ATTENTION : SL_HALF_MLP, microbatch == 0,
+                                    block_kept(s, k, b),
                                     k->backward + l->block_added + (size_t)b * l->block_backward));
     }
     s->next_weight[part.index]++;

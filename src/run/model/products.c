@@ -22,7 +22,7 @@ static sl_matmul_shape linear(sl_product_op op, int n, int inputs, int outputs, 
         return dense(n, outputs, inputs, 0, !outputs_first);
     default: {
         sl_matmul_shape s = outputs_first ? dense(outputs, n, inputs, 1, 0) : dense(inputs, n, outputs, 1, 0);
-        s.add = 1;
+        s.add = op == SL_PRODUCT_WEIGHT;
         return s;
     }
     }
@@ -33,7 +33,7 @@ static sl_status prepare(const sl_model_config *c, sl_device *device, sl_matmul_
                          sl_matmul **product, size_t *packed, sl_products *all) {
     size_t bytes;
     shape.type = (int)c->type;
-    shape.packed = op != SL_PRODUCT_WEIGHT && !c->unpacked;
+    shape.packed = op < SL_PRODUCT_FIRST && !c->unpacked;
     SL_TRY(device->matmul_prepare(device, &shape, product, &bytes));
     all->scratch_bytes = bytes > all->scratch_bytes ? bytes : all->scratch_bytes;
     *packed = shape.packed ? sl_arena_round(device->matmul_packed_bytes(*product)) : 0;
@@ -67,7 +67,7 @@ static sl_status prepare_half(const sl_model_config *c, sl_device *device, int h
         for (int op = 0; op < SL_PRODUCT_OPS && (i < f->ins || i == SL_LINEAR_OUT); op++) {
             SL_TRY(prepare(c, device, half_shape(c, f, i, (sl_product_op)op), op, &p->half[half][i][op],
                            &packed, p));
-            if (op == SL_PRODUCT_WEIGHT)
+            if (op >= SL_PRODUCT_FIRST)
                 continue;
             p->packed_at[half][i][op] = p->block_packed;
             p->block_packed += packed;
@@ -86,7 +86,7 @@ sl_status sl_products_prepare(const sl_model_config *c, sl_device *device, int b
         const sl_matmul_shape s =
             linear((sl_product_op)op, c->batch * c->context, c->width, sl_layout_extent(c, SL_VOCABULARY), 1);
         SL_TRY(prepare(c, device, s, op, &p->head[op], &packed, p));
-        if (op == SL_PRODUCT_WEIGHT)
+        if (op >= SL_PRODUCT_FIRST)
             continue;
         p->head_packed_at[op] = p->packed_bytes;
         p->packed_bytes += packed;

@@ -9,7 +9,9 @@
 typedef enum sl_product_op {
     SL_PRODUCT_FORWARD, /* outputs = inputs * weight (+ bias) */
     SL_PRODUCT_INPUT,   /* gradient of inputs = gradient of outputs * weight' */
-    SL_PRODUCT_WEIGHT,  /* accumulator += inputs' * gradient of outputs, in the weight's orientation */
+    SL_PRODUCT_FIRST, /* accumulator = inputs' * gradient of outputs, in the weight's orientation: that of the
+                         first microbatch, for which nothing needs to be cleared */
+    SL_PRODUCT_WEIGHT, /* accumulator += that */
     SL_PRODUCT_OPS
 } sl_product_op;
 

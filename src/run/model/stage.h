@@ -28,8 +28,6 @@ struct sl_model_stage {
     int parameters, block_base; /* block_base: index of the first block's first parameter */
     sl_parameter head;          /* last stage: the tied head's own, or a copy of the parameter */
     float *memory;              /* weights, gradients, moments */
-    float *gradient;            /* all gradients, the tied head's too: [gradients] floats */
-    size_t gradients;
     float *scratch;
     void *product_scratch;
     unsigned char *packed; /* weights as the products read them; NULL: unpacked */
@@ -101,8 +99,9 @@ sl_status sl_block_again(sl_model_stage *s, int b, float *kept);
  * to input_grad [n][w] with the attention half. */
 sl_status sl_block_input_grad(sl_model_stage *s, int b, sl_half half, float *kept, float *added,
                               float *input_grad);
-/** W of the parameters of that half; its I has run. */
-sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, float *kept, float *added);
+/** W of the parameters of that half; its I has run. `first`: of the first microbatch, whose gradients of
+ * matrices are written and not added. */
+sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, int first, float *kept, float *added);
 
 /* The two ends of the model (ends.c): embedding on the first stage, final norm, head and loss on the last. */
 sl_status sl_stage_embed(sl_model_stage *s, const uint16_t *tokens, float *kept);
@@ -111,6 +110,6 @@ void sl_stage_embed_weight_grad(sl_model_stage *s, const float *kept, const floa
 sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept, double *loss);
 /** Gradient of the final norm's input to `out`. */
 sl_status sl_stage_loss_input_grad(sl_model_stage *s, const float *kept, float *added, float *out);
-sl_status sl_stage_loss_weight_grad(sl_model_stage *s, const float *kept, const float *added);
+sl_status sl_stage_loss_weight_grad(sl_model_stage *s, int first, const float *kept, const float *added);
 
 #endif

@@ -15,6 +15,7 @@ typedef struct sl_optimizer {
     int iterations; /* of the whole run: where the cosine ends */
     double beta1, beta2, epsilon;
     double decay; /* of matrices; vectors (biases, LayerNorm) have none */
+    int threads;  /* that a step is divided among; 0: 1. Changes no bit */
 } sl_optimizer;
 
 /** lr as given, the rest as for GPT: floor 0.1, beta 0.9 and 0.95, epsilon 1e-8, decay 0.1; warm-up a
@@ -28,8 +29,8 @@ sl_status sl_optimizer_check(const sl_optimizer *optimizer);
  * which it reaches at `iterations`. */
 double sl_optimizer_rate(const sl_optimizer *optimizer, int iteration);
 
-/** One step of `count` elements in place: the gradient is multiplied by `factor` (clipping) first; `matrix`
- * says whether the weights decay. */
+/** One step of `count` elements in place, one pass over memory: the gradient is multiplied by `factor`
+ * (clipping) first; `matrix` says whether the weights decay. */
 void sl_optimizer_step(const sl_optimizer *optimizer, int iteration, float factor, int matrix, size_t count,
                        const float *gradient, float *weight, float *moment1, float *moment2);
 

@@ -14,14 +14,13 @@
 #define sl_cpu_bias_grad plain_bias_grad
 #define sl_cpu_gelu plain_gelu
 #define sl_cpu_gelu_input_grad plain_gelu_input_grad
-#define sl_cpu_softmax_causal plain_softmax_causal
-#define sl_cpu_softmax_causal_grad plain_softmax_causal_grad
-#define sl_cpu_split_heads plain_split_heads
-#define sl_cpu_join_heads plain_join_heads
 #define sl_cpu_cross_entropy plain_cross_entropy
+#define sl_cpu_entropy_top plain_entropy_top
+#define sl_cpu_entropy_sums plain_entropy_sums
+#define sl_cpu_entropy_grad plain_entropy_grad
+#include "run/device/cpu_entropy.c"
 #include "run/device/cpu_layernorm.c"
 #include "run/device/cpu_pointwise.c"
-#include "run/device/cpu_softmax.c"
 
 enum { ROWS = 37, WIDTH = 75, SIZE = ROWS * WIDTH }; /* no multiple of any vector */
 
@@ -79,9 +78,9 @@ static void layernorm_follows_its_formula(void **state) {
     fill(x, SIZE, 3);
     fill(gain, WIDTH, 1);
     fill(bias, WIDTH, 1);
-    device->layernorm(ROWS, WIDTH, x, gain, bias, n[0], s[0], y[0]);
+    device->layernorm(device, ROWS, WIDTH, x, gain, bias, n[0], s[0], y[0]);
     plain_layernorm(ROWS, WIDTH, x, gain, bias, n[1], s[1], y[1]);
-    device->layernorm_apply(ROWS, WIDTH, n[0], gain, bias, y[2]);
+    device->layernorm_apply(device, ROWS, WIDTH, n[0], gain, bias, y[2]);
     assert_memory_equal(y[0], y[1], sizeof y[0]);
     assert_memory_equal(y[0], y[2], sizeof y[0]);
     assert_memory_equal(n[0], n[1], sizeof n[0]);
@@ -114,12 +113,12 @@ static void layernorm_gradients_follow_their_formula(void **state) {
     memcpy(dg[1], dg[0], sizeof dg[0]);
     memcpy(db[1], db[0], sizeof db[0]);
     float first[2] = {dg[0][3], db[0][3]};
-    device->layernorm(ROWS, WIDTH, x, gain, bias, n, s, y);
-    device->layernorm_input_grad(ROWS, WIDTH, dy, gain, n, s, add, dx[0]);
+    device->layernorm(device, ROWS, WIDTH, x, gain, bias, n, s, y);
+    device->layernorm_input_grad(device, ROWS, WIDTH, dy, gain, n, s, add, dx[0]);
     plain_layernorm_input_grad(ROWS, WIDTH, dy, gain, n, s, add, dx[1]);
     assert_memory_equal(dx[0], dx[1], sizeof dx[0]);
     memcpy(dx[2], add, sizeof add);
-    device->layernorm_input_grad(ROWS, WIDTH, dy, gain, n, s, dx[2],
+    device->layernorm_input_grad(device, ROWS, WIDTH, dy, gain, n, s, dx[2],
                                  dx[2]); /* in place, as the header allows */
     assert_memory_equal(dx[0], dx[2], sizeof dx[0]);
     for (int r = 0; r < ROWS; r++) {
@@ -136,8 +135,8 @@ static void layernorm_gradients_follow_their_formula(void **state) {
                  3e-6, "layernorm_input_grad");
         }
     }
-    device->layernorm_weight_grad(ROWS, WIDTH, dy, n, scratch, dg[0], db[0]);
-    plain_layernorm_weight_grad(ROWS, WIDTH, dy, n, scratch, dg[1], db[1]);
+    device->layernorm_weight_grad(device, ROWS, WIDTH, dy, n, scratch, dg[0], db[0]);
+    plain_layernorm_weight_grad(ROWS, WIDTH, WIDTH, dy, n, scratch, scratch + WIDTH, dg[1], db[1]);
     assert_memory_equal(dg[0], dg[1], sizeof dg[0]);
     assert_memory_equal(db[0], db[1], sizeof db[0]);
     double g = first[0], b = first[1];
@@ -148,10 +147,10 @@ static void layernorm_gradients_follow_their_formula(void **state) {
     near(dg[0][3], g, 2e-5, "gain_grad");
     near(db[0][3], b, 2e-5, "bias_grad");
     float alone[WIDTH] = {0}, onto[WIDTH];
-    device->bias_grad(ROWS, WIDTH, dy, scratch, alone);
+    device->bias_grad(device, ROWS, WIDTH, dy, scratch, alone);
     fill(onto, WIDTH, 1);
     float before = onto[9];
-    device->bias_grad(ROWS, WIDTH, dy, scratch, onto);
+    device->bias_grad(device, ROWS, WIDTH, dy, scratch, onto);
     assert_true(onto[9] == before + alone[9]); /* summed apart, then added */
     near(alone[3], b - (double)first[1], 2e-5, "bias_grad");
 }
@@ -165,7 +164,7 @@ static void gelu_and_its_gradient_follow_the_formula(void **state) {
     x[0] = -1e4f;
     x[1] = 1e4f;
     x[2] = 0.0f;
-    device->gelu(SIZE, x, y[0]);
+    device->gelu(device, SIZE, x, y[0]);
     plain_gelu(SIZE, x, y[1]);
     assert_memory_equal(y[0], y[1], sizeof y[0]);
     for (int k = 0; k < 2; k++) {
@@ -173,7 +172,7 @@ static void gelu_and_its_gradient_follow_the_formula(void **state) {
         for (int i = 0; i < SIZE; i++)
             d[k][i] = 1.0f;
     }
-    device->gelu_input_grad(SIZE, a[0], d[0]);
+    device->gelu_input_grad(device, SIZE, a[0], d[0]);
     plain_gelu_input_grad(SIZE, a[1], d[1]);
     assert_memory_equal(d[0], d[1], sizeof d[0]);
     assert_memory_equal(a[0], y[0], sizeof y[0]);
@@ -188,37 +187,6 @@ static void gelu_and_its_gradient_follow_the_formula(void **state) {
     assert_true(fabsf(d[0][0]) < 1e-20f && d[0][1] == 1.0f && y[0][2] == 0.0f && d[0][2] == 0.5f);
 }
 
-static void causal_softmax_and_its_gradient_follow_the_formula(void **state) {
-    (void)state;
-    enum { T = 37 };
-    static float s[T * T], p[2][T * T], d[T * T], g[2][T * T];
-    fill(s, T * T, 20);
-    fill(d, T * T, 1);
-    const float factor = 0.25f;
-    for (int k = 0; k < 2; k++) {
-        memcpy(p[k], s, sizeof s);
-        memcpy(g[k], d, sizeof d);
-    }
-    device->softmax_causal(T, factor, p[0]);
-    plain_softmax_causal(T, factor, p[1]);
-    assert_memory_equal(p[0], p[1], sizeof p[0]);
-    device->softmax_causal_grad(T, factor, p[0], g[0]);
-    plain_softmax_causal_grad(T, factor, p[0], g[1]);
-    assert_memory_equal(g[0], g[1], sizeof g[0]);
-    for (int r = 0; r < T; r++) {
-        double sum = 0, dot = 0;
-        for (int i = 0; i <= r; i++)
-            sum += exp(0.25 * (double)s[r * T + i]);
-        for (int i = 0; i <= r; i++)
-            dot += exp(0.25 * (double)s[r * T + i]) / sum * (double)d[r * T + i];
-        for (int i = 0; i < T; i++) {
-            double exact = i <= r ? exp(0.25 * (double)s[r * T + i]) / sum : 0;
-            near(p[0][r * T + i], exact, 2e-6 * exact, "softmax");
-            near(g[0][r * T + i], 0.25 * exact * ((double)d[r * T + i] - dot), 1e-6, "softmax_grad");
-        }
-    }
-}
-
 static void cross_entropy_follows_its_formula(void **state) {
     (void)state;
     enum { V = 250 };
@@ -231,8 +199,12 @@ static void cross_entropy_follows_its_formula(void **state) {
         target[r] = (uint16_t)(r * 6);
     for (int k = 0; k < 2; k++)
         memcpy(g[k], l, sizeof l);
-    double loss = device->cross_entropy(ROWS, V, g[0], target, 0.125f);
-    assert_true(loss == plain_cross_entropy(ROWS, V, g[1], target, 0.125f));
+    double loss = device->cross_entropy(device, ROWS, V, g[0], target, 0.125f);
+    double row_loss[ROWS], all = 0;
+    plain_cross_entropy(ROWS, V, g[1], target, 0.125f, row_loss);
+    for (int r = 0; r < ROWS; r++)
+        all += row_loss[r];
+    assert_true(loss == all);
     assert_memory_equal(g[0], g[1], sizeof g[0]);
     for (int r = 0; r < ROWS; r++) {
         double sum = 0, top = r == 5 ? 1000 : 0;
@@ -255,15 +227,15 @@ static void embedding_adds_and_scatters(void **state) {
         wte[i] = (float)i;
         wpe[i] = (float)(100 * i);
     }
-    device->embed(N, W, 0, 3, token, wte, x);
-    device->add_positions(N, W, T, wpe, x);
+    device->embed(device, N, W, 0, 3, token, wte, x);
+    device->add_positions(device, N, W, T, wpe, x);
     for (int r = 0; r < N; r++)
         for (int i = 0; i < W; i++)
             assert_true((int)x[r * W + i] == token[r] * W + i + 100 * (r % T * W + i));
     for (int i = 0; i < N * W; i++)
         x[i] = (float)(1 << (i / W)); /* row r carries 2^r */
-    device->embed_weight_grad(N, W, 0, 3, token, x, dte);
-    device->positions_weight_grad(N, W, T, x, dpe);
+    device->embed_weight_grad(device, N, W, 0, 3, token, x, dte);
+    device->positions_weight_grad(device, N, W, T, x, dpe);
     assert_float_equal(dte[2 * W], 1 + 4 + 16, 0);
     assert_float_equal(dte[0], 2 + 32, 0);
     assert_float_equal(dte[1 * W + 4], 8, 0);
@@ -271,21 +243,73 @@ static void embedding_adds_and_scatters(void **state) {
     assert_float_equal(dpe[2 * W + 1], 4 + 32, 0);
 }
 
-/* By hand: x[b][t][part][head][size], b = 2, t = 3, parts = 3, heads = 2, size = 4. */
-static void heads_are_split_and_joined(void **state) {
+/* All that the table divides, at a size that is divided, unevenly. Results lie one after the other. */
+enum { MANY = 601, WIDE = 83, AREA = MANY * WIDE, ALL = 24 * AREA };
+
+static void run_all(sl_device *d, float *r) {
+    static float x[AREA], y[AREA], z[AREA], gain[WIDE], bias[WIDE], scratch[2 * WIDE], table[7 * (WIDE - 1)];
+    static uint16_t token[MANY];
+    state_of_random = 8;
+    fill(x, AREA, 2);
+    fill(y, AREA, 2);
+    fill(z, AREA, 1);
+    fill(gain, WIDE, 1);
+    fill(bias, WIDE, 1);
+    for (int i = 0; i < MANY; i++)
+        token[i] = (uint16_t)(i * 31 % WIDE);
+    float *normal = r, *out = r + AREA, *scale = r + 2 * AREA;
+    d->layernorm(d, MANY, WIDE, x, gain, bias, normal, scale, out);
+    d->layernorm_apply(d, MANY, WIDE, normal, gain, bias, r += 3 * AREA);
+    d->layernorm_input_grad(d, MANY, WIDE, y, gain, normal, scale, z, r += AREA);
+    r += AREA;
+    d->layernorm_weight_grad(d, MANY, WIDE, y, normal, scratch, r, r + WIDE);
+    d->bias_grad(d, MANY, WIDE, y, scratch, r + 2 * WIDE);
+    normal = r += AREA;
+    d->rmsnorm(d, MANY, WIDE, 1e-5f, x, gain, normal, scale, r += AREA);
+    d->rmsnorm_apply(d, MANY, WIDE, normal, gain, r += AREA);
+    d->rmsnorm_input_grad(d, MANY, WIDE, y, gain, normal, scale, NULL, r += AREA);
+    d->rmsnorm_weight_grad(d, MANY, WIDE, y, normal, scratch, r += AREA);
+    d->gelu(d, AREA, x, r += AREA);
+    memcpy(r += AREA, x, sizeof x);
+    memcpy(r + AREA, y, sizeof y);
+    d->gelu_input_grad(d, AREA, r, r + AREA);
+    d->swiglu(d, AREA, x, y, r += 2 * AREA);
+    memcpy(r += AREA, x, sizeof x);
+    memcpy(r + AREA, y, sizeof y);
+    memcpy(r + 2 * AREA, z, sizeof z);
+    d->swiglu_input_grad(d, AREA, r, r + AREA, r + 2 * AREA);
+    d->rope_table(7, WIDE - 1, 10000, table);
+    memcpy(r += 3 * AREA, x, sizeof x);
+    d->rope(d, MANY, 7, 1, WIDE - 1, WIDE, 1, table, r);
+    d->embed(d, MANY, WIDE, 3, WIDE / 2, token, x, r += AREA);
+    d->embed_weight_grad(d, MANY, WIDE, 3, WIDE / 2, token, y, r += AREA);
+    d->add_positions(d, MANY, WIDE, 50, y, out);
+    d->positions_weight_grad(d, MANY, WIDE, 50, y, r += AREA);
+    d->add_rows(d, MANY, WIDE, x, bias, out);
+    memcpy(r += AREA, x, sizeof x);
+    double loss = d->cross_entropy(d, MANY, WIDE, r, token, 0.5f);
+    memcpy(scale + MANY, &loss, sizeof loss);
+    memcpy(r += AREA, x, sizeof x);
+    d->entropy_top(d, MANY, WIDE, r, scale + 2 * MANY);
+    d->entropy_sums(d, MANY, WIDE, 7, r, token, scale + 2 * MANY, scale + 3 * MANY);
+    loss = d->entropy_grad(d, MANY, WIDE, 7, r, token, scale + 3 * MANY, 0.5f);
+    memcpy(scale + 5 * MANY + 1, &loss, sizeof loss);
+}
+
+static void threads_change_no_bit(void **state) {
     (void)state;
-    float x[2 * 3 * 3 * 2 * 4], y[144], back[144];
-    for (int i = 0; i < 144; i++)
-        x[i] = (float)i;
-    device->split_heads(3, 2, 2, 3, 4, x, y);
-    /* part 1, sequence 1, head 0, position 2, element 3: x at ((1*3+2)*3+1)*2+0 vectors, y at
-     * ((1*2+1)*2+0)*3+2 */
-    assert_float_equal(y[(((1 * 2 + 1) * 2 + 0) * 3 + 2) * 4 + 3], (((1 * 3 + 2) * 3 + 1) * 2 + 0) * 4 + 3,
-                       0);
-    assert_float_equal(y[(((2 * 2 + 0) * 2 + 1) * 3 + 1) * 4 + 0], (((0 * 3 + 1) * 3 + 2) * 2 + 1) * 4 + 0,
-                       0);
-    device->join_heads(3, 2, 2, 3, 4, y, back);
-    assert_memory_equal(x, back, sizeof x);
+    float *one = calloc(ALL, sizeof *one), *several = calloc(ALL, sizeof *several);
+    run_all(device, one);
+    for (int threads = 2; threads <= 5; threads++) {
+        sl_device *d;
+        assert_ok(sl_device_open_cpu(threads, &d));
+        memset(several, 0, ALL * sizeof *several);
+        run_all(d, several);
+        assert_memory_equal(one, several, ALL * sizeof *one);
+        d->close(d);
+    }
+    free(one);
+    free(several);
 }
 
 int main(void) {
@@ -294,10 +318,9 @@ int main(void) {
         cmocka_unit_test(layernorm_follows_its_formula),
         cmocka_unit_test(layernorm_gradients_follow_their_formula),
         cmocka_unit_test(gelu_and_its_gradient_follow_the_formula),
-        cmocka_unit_test(causal_softmax_and_its_gradient_follow_the_formula),
         cmocka_unit_test(cross_entropy_follows_its_formula),
         cmocka_unit_test(embedding_adds_and_scatters),
-        cmocka_unit_test(heads_are_split_and_joined),
+        cmocka_unit_test(threads_change_no_bit),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

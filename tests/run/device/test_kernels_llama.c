@@ -15,6 +15,7 @@
 #define sl_cpu_rope plain_rope
 #define sl_cpu_swiglu plain_swiglu
 #define sl_cpu_swiglu_input_grad plain_swiglu_input_grad
+#define sl_cpu_cross_entropy plain_cross_entropy
 #define sl_cpu_entropy_top plain_entropy_top
 #define sl_cpu_entropy_sums plain_entropy_sums
 #define sl_cpu_entropy_grad plain_entropy_grad
@@ -63,9 +64,9 @@ static void rmsnorm_follows_its_formula(void **state) {
     const float epsilon = 1e-2f;
     fill(x, SIZE, 0.3f);
     fill(gain, WIDTH, 1);
-    device->rmsnorm(ROWS, WIDTH, epsilon, x, gain, n[0], s[0], y[0]);
+    device->rmsnorm(device, ROWS, WIDTH, epsilon, x, gain, n[0], s[0], y[0]);
     plain_rmsnorm(ROWS, WIDTH, epsilon, x, gain, n[1], s[1], y[1]);
-    device->rmsnorm_apply(ROWS, WIDTH, n[0], gain, y[2]);
+    device->rmsnorm_apply(device, ROWS, WIDTH, n[0], gain, y[2]);
     assert_memory_equal(y[0], y[1], sizeof y[0]);
     assert_memory_equal(y[0], y[2], sizeof y[0]);
     assert_memory_equal(n[0], n[1], sizeof n[0]);
@@ -91,12 +92,12 @@ static void rmsnorm_gradients_follow_their_formula(void **state) {
     fill(dg[0], WIDTH, 1);
     memcpy(dg[1], dg[0], sizeof dg[0]);
     float before = dg[0][3];
-    device->rmsnorm(ROWS, WIDTH, 1e-5f, x, gain, n, s, y);
-    device->rmsnorm_input_grad(ROWS, WIDTH, dy, gain, n, s, add, dx[0]);
+    device->rmsnorm(device, ROWS, WIDTH, 1e-5f, x, gain, n, s, y);
+    device->rmsnorm_input_grad(device, ROWS, WIDTH, dy, gain, n, s, add, dx[0]);
     plain_rmsnorm_input_grad(ROWS, WIDTH, dy, gain, n, s, add, dx[1]);
     memcpy(dx[2], add, sizeof add);
-    device->rmsnorm_input_grad(ROWS, WIDTH, dy, gain, n, s, dx[2], dx[2]); /* in place */
-    device->rmsnorm_input_grad(ROWS, WIDTH, dy, gain, n, s, NULL, dx[3]);
+    device->rmsnorm_input_grad(device, ROWS, WIDTH, dy, gain, n, s, dx[2], dx[2]); /* in place */
+    device->rmsnorm_input_grad(device, ROWS, WIDTH, dy, gain, n, s, NULL, dx[3]);
     assert_memory_equal(dx[0], dx[1], sizeof dx[0]);
     assert_memory_equal(dx[0], dx[2], sizeof dx[0]);
     for (int r = 0; r < ROWS; r++) {
@@ -110,8 +111,8 @@ static void rmsnorm_gradients_follow_their_formula(void **state) {
             near(dx[3][at], exact, 2e-6, "rmsnorm_input_grad");
         }
     }
-    device->rmsnorm_weight_grad(ROWS, WIDTH, dy, n, scratch, dg[0]);
-    plain_rmsnorm_weight_grad(ROWS, WIDTH, dy, n, scratch, dg[1]);
+    device->rmsnorm_weight_grad(device, ROWS, WIDTH, dy, n, scratch, dg[0]);
+    plain_rmsnorm_weight_grad(ROWS, WIDTH, WIDTH, dy, n, scratch, dg[1]);
     assert_memory_equal(dg[0], dg[1], sizeof dg[0]);
     double exact = (double)before;
     for (int r = 0; r < ROWS; r++)
@@ -129,8 +130,8 @@ static void rope_turns_by_the_position_and_back(void **state) {
     fill(x[0], N * STRIDE, 1);
     memcpy(x[1], x[0], sizeof x[0]);
     memcpy(x[2], x[0], sizeof x[0]);
-    device->rope(N, CONTEXT, HEADS, HEAD, STRIDE, 0, table, x[1]);
-    plain_rope(N, CONTEXT, HEADS, HEAD, STRIDE, 0, table, x[2]);
+    device->rope(device, N, CONTEXT, HEADS, HEAD, STRIDE, 0, table, x[1]);
+    plain_rope(N, 0, CONTEXT, HEADS, HEAD, STRIDE, 0, table, x[2]);
     assert_memory_equal(x[1], x[2], sizeof x[1]);
     for (int row = 0; row < N; row++)
         for (int h = 0; h < HEADS; h++)
@@ -143,7 +144,7 @@ static void rope_turns_by_the_position_and_back(void **state) {
             }
     assert_memory_equal(x[0], x[1], 12 * sizeof(float));
     assert_true(x[1][3 * STRIDE + 12] == x[0][3 * STRIDE + 12]);
-    device->rope(N, CONTEXT, HEADS, HEAD, STRIDE, 1, table, x[1]);
+    device->rope(device, N, CONTEXT, HEADS, HEAD, STRIDE, 1, table, x[1]);
     for (int i = 0; i < N * STRIDE; i++)
         near(x[1][i], (double)x[0][i], 5e-7, "rope back");
 }
@@ -161,10 +162,10 @@ static void swiglu_and_its_gradient_follow_the_formula(void **state) {
         memcpy(up[i], up[0], sizeof up[0]);
         memcpy(d[i], d[0], sizeof d[0]);
     }
-    device->swiglu(SIZE, gate[0], up[0], y[0]);
+    device->swiglu(device, SIZE, gate[0], up[0], y[0]);
     plain_swiglu(SIZE, gate[0], up[0], y[1]);
     assert_memory_equal(y[0], y[1], sizeof y[0]);
-    device->swiglu_input_grad(SIZE, gate[1], up[1], d[1]);
+    device->swiglu_input_grad(device, SIZE, gate[1], up[1], d[1]);
     plain_swiglu_input_grad(SIZE, gate[2], up[2], d[2]);
     assert_memory_equal(gate[1], gate[2], sizeof gate[1]);
     assert_memory_equal(up[1], up[2], sizeof up[1]);
@@ -190,22 +191,23 @@ static void slices_of_the_loss_make_the_whole(void **state) {
     memcpy(kept, whole, sizeof whole);
     for (int r = 0; r < ROWS; r++)
         target[r] = (uint16_t)(r * 100 / 36);
-    double exact = device->cross_entropy(ROWS, V, whole, target, 0.125f);
+    double exact = device->cross_entropy(device, ROWS, V, whole, target, 0.125f);
     for (int s = 0; s < SLICES; s++) {
         int columns = first[s + 1] - first[s];
         for (int r = 0; r < ROWS; r++)
             memcpy(part[s] + r * columns, kept + r * V + first[s], (size_t)columns * sizeof(float));
-        device->entropy_top(ROWS, columns, part[s], top[s]);
+        device->entropy_top(device, ROWS, columns, part[s], top[s]);
     }
     for (int r = 0; r < ROWS; r++)
         top[0][r] = fmaxf(top[0][r], fmaxf(top[1][r], top[2][r]));
     for (int s = 0; s < SLICES; s++)
-        device->entropy_sums(ROWS, first[s + 1] - first[s], first[s], part[s], target, top[0], sums[s]);
+        device->entropy_sums(device, ROWS, first[s + 1] - first[s], first[s], part[s], target, top[0],
+                             sums[s]);
     for (int i = 0; i < 2 * ROWS; i++)
         sums[0][i] += sums[1][i] + sums[2][i];
     for (int s = 0; s < SLICES; s++) {
         int columns = first[s + 1] - first[s];
-        double loss = device->entropy_grad(ROWS, columns, first[s], part[s], target, sums[0], 0.125f);
+        double loss = device->entropy_grad(device, ROWS, columns, first[s], part[s], target, sums[0], 0.125f);
         near(loss, exact, 1e-6 * exact, "loss");
         for (int r = 0; r < ROWS; r++)
             for (int i = 0; i < columns; i++)
@@ -220,13 +222,13 @@ static void a_slice_of_the_vocabulary_embeds_its_tokens_only(void **state) {
     const float table[2][2] = {{30, 31}, {40, 41}}, dx[8] = {1, 2, 4, 8, 16, 32, 64, 128};
     const float expected[8] = {40, 41, 0, 0, 30, 31, 40, 41}, gradient[4] = {16, 32, 65, 130};
     float x[8], grad[4] = {0}, bias[2] = {1, 2};
-    device->embed(4, 2, 3, 2, token, table[0], x);
+    device->embed(device, 4, 2, 3, 2, token, table[0], x);
     assert_memory_equal(x, expected, sizeof x);
-    device->embed_weight_grad(4, 2, 3, 2, token, dx, grad);
+    device->embed_weight_grad(device, 4, 2, 3, 2, token, dx, grad);
     assert_memory_equal(grad, gradient, sizeof grad);
-    device->add_rows(4, 2, dx, bias, x);
+    device->add_rows(device, 4, 2, dx, bias, x);
     assert_true(x[0] == 42 && x[1] == 45 && x[2] == 5 && x[7] == 41 + 128 + 2);
-    device->add_rows(4, 2, dx, NULL, x);
+    device->add_rows(device, 4, 2, dx, NULL, x);
     assert_true(x[0] == 43 && x[3] == 18);
 }
 

@@ -22,6 +22,21 @@ static void blocks_hold_1024_squares_each(void **state) {
     }
 }
 
+static void threads_change_no_bit(void **state) {
+    (void)state;
+    enum { N = 200001 };
+    static float x[N];
+    static double one[N / 1024 + 1], several[N / 1024 + 1];
+    for (int i = 0; i < N; i++)
+        x[i] = (float)(i % 1009) / 1e3f - 0.5f;
+    sl_norm_squares(x, N, one);
+    for (int threads = 1; threads <= 5; threads++) {
+        memset(several, 0, sizeof several);
+        sl_norm_squares_divided(threads, x, N, several);
+        assert_memory_equal(one, several, sizeof one);
+    }
+}
+
 /* Whoever holds blocks 1.. computes them from there: cutting at a block changes nothing. */
 static void cutting_at_a_block_changes_no_bit(void **state) {
     (void)state;
@@ -53,6 +68,7 @@ static void the_norm_is_clipped_to_the_limit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(blocks_hold_1024_squares_each),
         cmocka_unit_test(cutting_at_a_block_changes_no_bit),
         cmocka_unit_test(the_norm_is_clipped_to_the_limit),

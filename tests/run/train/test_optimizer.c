@@ -75,6 +75,27 @@ static void cutting_changes_no_bit(void **state) {
     assert_memory_equal(v[0], v[1], sizeof v[0]);
 }
 
+static void threads_change_no_bit(void **state) {
+    (void)state;
+    enum { N = 200001 };
+    static float w[2][N], m[2][N], v[2][N], g[N];
+    for (int threads = 2; threads <= 5; threads++) {
+        for (int i = 0; i < N; i++) {
+            g[i] = (float)(i % 1009) / 1e3f - 0.5f;
+            w[0][i] = w[1][i] = (float)(i % 97) / 50.0f - 1.0f;
+            m[0][i] = m[1][i] = 0.1f * g[i];
+            v[0][i] = v[1][i] = 0.1f * g[i] * g[i];
+        }
+        sl_optimizer o = constant(0.1);
+        sl_optimizer_step(&o, 5, 0.7f, 1, N, g, w[0], m[0], v[0]);
+        o.threads = threads;
+        sl_optimizer_step(&o, 5, 0.7f, 1, N, g, w[1], m[1], v[1]);
+        assert_memory_equal(w[0], w[1], sizeof w[0]);
+        assert_memory_equal(m[0], m[1], sizeof m[0]);
+        assert_memory_equal(v[0], v[1], sizeof v[0]);
+    }
+}
+
 /* By hand: warm-up 4 of 20: a quarter, half, ... ; then a cosine over 16 iterations whose middle is (1 + 0.1)
  * / 2. */
 static void the_rate_warms_up_and_follows_a_cosine(void **state) {
@@ -111,6 +132,7 @@ int main(void) {
         cmocka_unit_test(vectors_do_not_decay),
         cmocka_unit_test(clipping_scales_the_gradient),
         cmocka_unit_test(cutting_changes_no_bit),
+        cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(the_rate_warms_up_and_follows_a_cosine),
         cmocka_unit_test(impossible_numbers_are_refused),
     };
