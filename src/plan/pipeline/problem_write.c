@@ -50,6 +50,15 @@ static void write_stages(const sl_problem *p, FILE *out) {
     fprintf(out, "]\n");
 }
 
+/* As the file says it: with what lies there all the time. */
+static void write_limit(const sl_problem *p, FILE *out) {
+    fprintf(out, "    limit: [");
+    for (int rank = 0; rank < p->ranks; rank++)
+        fprintf(out, "%s%.17g", rank ? ", " : "",
+                p->layers ? p->layers->memory[rank] : p->limit[rank] + sl_problem_fixed(p, rank));
+    fprintf(out, "]\n");
+}
+
 static void write_memory(const sl_problem *p, FILE *out) {
     if (p->layers && !p->limit && !p->host_limit)
         return;
@@ -57,8 +66,10 @@ static void write_memory(const sl_problem *p, FILE *out) {
     if (!p->layers) {
         fprintf(out, "    delta:\n      F: [");
         for (int stage = 0; stage < p->stages; stage++)
-            fprintf(out, "%s%.17g", stage ? ", " : "", p->delta[SL_F][stage] + p->early[stage]);
+            fprintf(out, "%s%.17g", stage ? ", " : "",
+                    p->delta[SL_F][stage] + p->early[stage] - p->start[stage]);
         fprintf(out, "]\n");
+        write_reals(out, "      ", "I_start", p->start, p->stages);
         for (int kind = SL_I; kind < SL_OP_KINDS; kind++)
             write_reals(out, "      ", sl_op_name(kind), p->delta[kind], p->stages);
         fprintf(out, "      input: [");
@@ -67,7 +78,9 @@ static void write_memory(const sl_problem *p, FILE *out) {
         fprintf(out, "]\n");
     }
     if (p->limit)
-        write_reals(out, "    ", "limit", p->layers ? p->layers->memory : p->limit, p->ranks);
+        write_limit(p, out);
+    if (p->fixed)
+        write_reals(out, "    ", "fixed", p->fixed, p->ranks);
     if (!p->host_limit)
         return;
     fprintf(out, "    host_limit: [");
@@ -98,6 +111,11 @@ static void write_link(const sl_problem *p, int from, int to, FILE *out) {
     write_ms(out, jitters ? sl_link_least_latency(link, p->percentile) : link->latency);
     fprintf(out, ", jitter_ms: ");
     write_ms(out, jitters ? link->jitter : 0);
+    if (link->bytes > 0 && link->transfer > 0) { /* bits per ns are Gbit/s */
+        fprintf(out, ", bandwidth_gbps: %.17g, message_mb: %.15g}\n",
+                8 * link->bytes / (double)link->transfer, link->bytes / 1e6);
+        return;
+    }
     fprintf(out, ", transfer_ms: ");
     write_ms(out, link->transfer);
     fprintf(out, "}\n");
