@@ -75,7 +75,7 @@ static sl_status read_link(const sl_node *map, double percentile, link_item *ite
     *link = (sl_link){.latency = sl_from_ms(latency),
                       .transfer = sl_from_ms(transfer),
                       .jitter = jitter,
-                      .bytes = by_size ? item->message_mb * 1e6 : 0};
+                      .bytes = by_size && sl_from_ms(transfer) > 0 ? item->message_mb * 1e6 : 0};
     return SL_OK;
 }
 

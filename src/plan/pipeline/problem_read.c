@@ -145,7 +145,7 @@ static void recompute_stage(sl_problem *p, int stage, double input) {
     p->recompute[stage] = 1;
     p->time[SL_I][stage] += p->time[SL_F][stage];
     p->time[SL_B][stage] += p->time[SL_F][stage];
-    p->early[stage] = p->start[stage] + p->delta[SL_F][stage] - input;
+    p->early[stage] = p->start[stage] + (p->delta[SL_F][stage] - input);
     p->delta[SL_F][stage] = input;
 }
 

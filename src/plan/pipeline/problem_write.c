@@ -2,6 +2,7 @@
 #include "plan/pipeline/layers.h"
 #include "plan/pipeline/problem.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* ms with six decimals are whole ns; %.17g gives doubles back exactly. */
@@ -50,12 +51,26 @@ static void write_stages(const sl_problem *p, FILE *out) {
     fprintf(out, "]\n");
 }
 
+/* The number that leaves `rest` when `fixed` comes off it, as near to their sum as that may be. */
+static double sum_back(double rest, double fixed) {
+    double sum = rest + fixed, low = sum, high = sum;
+    for (int step = 0; step < 4; step++) {
+        if (low - fixed == rest)
+            return low;
+        if (high - fixed == rest)
+            return high;
+        low = nextafter(low, -INFINITY);
+        high = nextafter(high, INFINITY);
+    }
+    return sum;
+}
+
 /* As the file says it: with what lies there all the time. */
 static void write_limit(const sl_problem *p, FILE *out) {
     fprintf(out, "    limit: [");
     for (int rank = 0; rank < p->ranks; rank++)
         fprintf(out, "%s%.17g", rank ? ", " : "",
-                p->layers ? p->layers->memory[rank] : p->limit[rank] + sl_problem_fixed(p, rank));
+                p->layers ? p->layers->memory[rank] : sum_back(p->limit[rank], sl_problem_fixed(p, rank)));
     fprintf(out, "]\n");
 }
 
@@ -67,7 +82,7 @@ static void write_memory(const sl_problem *p, FILE *out) {
         fprintf(out, "    delta:\n      F: [");
         for (int stage = 0; stage < p->stages; stage++)
             fprintf(out, "%s%.17g", stage ? ", " : "",
-                    p->delta[SL_F][stage] + p->early[stage] - p->start[stage]);
+                    p->delta[SL_F][stage] + (p->early[stage] - p->start[stage]));
         fprintf(out, "]\n");
         write_reals(out, "      ", "I_start", p->start, p->stages);
         for (int kind = SL_I; kind < SL_OP_KINDS; kind++)

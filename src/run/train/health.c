@@ -175,7 +175,7 @@ static void add_links(const sl_health *h, int slow, words *w) {
         return;
     int most = w->width < NARROW ? 1 : NAMED;
     if (slow == 0) {
-        add(w, "links ok; ");
+        add(w, "links ok");
         return;
     }
     if (h->links <= most) {
@@ -183,7 +183,6 @@ static void add_links(const sl_health *h, int slow, words *w) {
             link_words(h, &h->link[i], piece, sizeof piece, i ? ", " : "links ");
             add(w, piece);
         }
-        add(w, "; ");
         return;
     }
     const link *l = worst_link(h, SL_TIME_NEVER, -1);
@@ -193,27 +192,28 @@ static void add_links(const sl_health *h, int slow, words *w) {
         l = worst_link(h, l->excess, (int)(l - h->link));
     }
     if (most == 1)
-        snprintf(piece, sizeof piece, slow > 1 ? ", %d more slow; " : "; ", slow - 1);
+        snprintf(piece, sizeof piece, slow > 1 ? ", %d more slow" : "", slow - 1);
     else if (slow > most)
-        snprintf(piece, sizeof piece, ", %d more slow, %d ok; ", slow - most, h->links - slow);
+        snprintf(piece, sizeof piece, ", %d more slow, %d ok", slow - most, h->links - slow);
     else
-        snprintf(piece, sizeof piece, ", %d ok; ", h->links - slow);
+        snprintf(piece, sizeof piece, ", %d ok", h->links - slow);
     add(w, piece);
 }
 
 static void add_ranks(const sl_health *h, int slow, words *w) {
     char piece[64];
+    const char *before = w->used > 0 ? "; " : "";
     const rank *worst = &h->rank[0];
     for (int r = 1; r < h->planned.ranks; r++)
         if (slowness(&h->rank[r]) > slowness(worst))
             worst = &h->rank[r];
     if (slow == 0)
-        snprintf(piece, sizeof piece, "ranks ok");
+        snprintf(piece, sizeof piece, "%sranks ok", before);
     else if (slow == 1)
-        snprintf(piece, sizeof piece, "rank %d x%.2g", (int)(worst - h->rank), slowness(worst));
+        snprintf(piece, sizeof piece, "%srank %d x%.2g", before, (int)(worst - h->rank), slowness(worst));
     else
-        snprintf(piece, sizeof piece, "rank %d x%.2g, %d more slow", (int)(worst - h->rank), slowness(worst),
-                 slow - 1);
+        snprintf(piece, sizeof piece, "%srank %d x%.2g, %d more slow", before, (int)(worst - h->rank),
+                 slowness(worst), slow - 1);
     add(w, piece);
 }
 
