@@ -73,7 +73,7 @@ with tempfile.TemporaryDirectory() as folder:
         "zb-h1": (1, []), "1f1b": (1, ["schedule=1f1b"]), "gpipe": (1, ["schedule=gpipe"]),
         "adaptra": (0, ["schedule=adaptra"]),
         "one rank": (1, ["parallel.pipeline=1"]), "two ranks": (1, ["parallel.pipeline=2"]),
-        "loop": (1, ["schedule=interleaved-1f1b"]), "wave": (1, ["schedule=zb-v"]),
+        "loop": (1, ["schedule=interleaved-1f1b"]), "wave": (1, ["schedule=zb-v"]), "recomputed": (1, ["device.recompute=[true, false, true, true]"]),
         "parts": (0, ["schedule=adaptra", "parallel.parts=2"]),
         "a swap": (0, ["schedule=adaptra", "adapt=true", "iterations=12", "device.pace_ms={F: 2, I: 2, W: 2}",
                        "adaptation={hold: 2, dwell: 3}", "faults=[{iterations: [2, 12], link: [0, 1], latency_ms: 30}]"]),
@@ -152,6 +152,24 @@ with tempfile.TemporaryDirectory() as folder:
     for i, w, b in zip(listed("I"), listed("W"), listed("B"), strict=True):
         assert i > 0 and abs(i - w) < 1e-5 and abs(i + w - b) < 1e-5, (i, w, b)
     assert max(listed("I")) < 10, "the 10 ms that were assumed before anything was measured are still there"
+
+    # replicas of different size, one of them behind a slow link: memory of every rank, the slowest of both
+    out, result = run("replicas", "parallel={pipeline: 2, data: 2}", "batch.split=[2, 6]", "device.pace_ms={F: 2, I: 2, W: 2}",
+                      "faults=[{iterations: [0, 3], link: [0, 1], latency_ms: 12, replica: 1}]")
+    text = open(os.path.join(out, "profile.yaml")).read()
+    plan = ask("plan", os.path.join(out, "profile.yaml"), "--schedule", "zb-h1")
+    assert "microbatches: 6" in text and max(listed("reduce_ms")) > 0, text
+    assert all(12 <= float(n) < 17 for n in re.findall(r"between: .*?latency_ms: ([0-9.]+)", text)), text
+    assert all(float(link["latency_ms"]) >= 12 for link in result.summary["links"]), result.summary["links"]
+    assert abs(plan["makespan_ms"] - float(result.summary["profile"]["planned_ms"])) < 1e-6
+    seats = [(rank["pipeline"], rank["replica"], rank["tensor"]) for rank in result.summary["memory"]]
+    assert seats == [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)]
+    for rank in result.summary["memory"]:
+        mine, foretold = rank["measured_bytes"], float(rank["predicted_bytes"])
+        assert abs(mine - foretold) <= 0.05 * foretold, rank
+        # the profile is of the replica with 6; with 2 a rank cannot hold more
+        assert mine <= 1.05 * plan["peak_memory"][rank["pipeline"]] and (rank["replica"] == 0 or
+            mine >= 0.95 * plan["peak_memory"][rank["pipeline"]]), (rank, plan["peak_memory"])
 
     # one rank: no links, nothing to ping
     out, result = run("alone", "parallel.pipeline=1")

@@ -56,7 +56,7 @@ typedef struct sl_problem {
     sl_time *saved;             /* [stage] F + B less the two overlapped (times_ms.FB); default 0 */
     sl_time *gather, *reduce;   /* [stage] before its first F, after its last W or B */
     sl_time *offload;           /* [stage] to move what F keeps of a microbatch to host memory, or back */
-    double *delta[SL_OP_KINDS]; /* memory change: F at its start, the others at their end */
+    double *delta[SL_OP_KINDS]; /* memory change: F's at its start, the others' at their end */
     double *start;              /* [stage] what I or B takes at its start by the file: delta.I_start */
     double *early;              /* [stage] all that I or B takes then: `start` and recomputed activations */
     unsigned char *recompute;   /* [stage] */

@@ -30,6 +30,7 @@ typedef struct rank {
 struct sl_health {
     sl_problem planned;
     int paced, links;
+    int begin; /* the first iteration that was observed; -1: none */
     sl_time least;
     link *link;
     rank *rank;
@@ -69,6 +70,7 @@ sl_status sl_health_open(const sl_problem *planned, int paced, sl_health **healt
     SL_TRY(sl_alloc(&h, 1, sizeof *h));
     *health = h;
     h->paced = paced;
+    h->begin = -1;
     SL_TRY(sl_problem_copy(planned, &h->planned));
     SL_TRY(sl_alloc(&h->rank, (size_t)ranks, sizeof *h->rank));
     SL_TRY(sl_alloc(&h->link, 2 * (size_t)planned->stages, sizeof *h->link));
@@ -108,6 +110,7 @@ static void learn(rank *r, sl_time time) {
 void sl_health_observe(sl_health *h, int iteration, const sl_problem *measured) {
     sl_time share = (sl_time)(SHARE * (double)shortest_op(measured));
     h->least = share > LEAST ? share : LEAST;
+    h->begin = h->begin < 0 ? iteration : h->begin;
     for (int i = 0; i < h->links; i++) {
         link *l = &h->link[i];
         sl_time there = excess(h, measured, l->a, l->b), back = excess(h, measured, l->b, l->a);
@@ -117,7 +120,7 @@ void sl_health_observe(sl_health *h, int iteration, const sl_problem *measured) 
     for (int r = 0; r < measured->ranks; r++) {
         sl_time time = rank_time(measured, r);
         h->rank[r].now = time > h->rank[r].now ? time : h->rank[r].now;
-        if (!h->paced && iteration > 0)
+        if (!h->paced && iteration != h->begin)
             learn(&h->rank[r], time);
     }
 }

@@ -186,8 +186,7 @@ static sl_status add_to_profile(sl_journal *j, const sl_iteration *it) {
     for (int r = 0; r < it->replicas; r++)
         if (sl_timeline_makespan(&it->timeline[r]) > makespan)
             makespan = sl_timeline_makespan(&it->timeline[r]);
-    sl_status status =
-        sl_profiler_add(j->profiler, it->iteration, conditions, &measured, makespan, it->time - makespan);
+    sl_status status = sl_profiler_add(j->profiler, conditions, &measured, makespan, it->time - makespan);
     sl_problem_free(&measured);
     return status;
 }

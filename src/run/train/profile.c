@@ -15,7 +15,8 @@ struct sl_profiler {
     int ranks;
     double message_bytes;
     entry window[SL_PROFILE_WINDOW]; /* a ring: window[next] is the oldest once it is full */
-    int count, next, cold;           /* cold: its only entry is the run's first iteration */
+    int count, next;
+    int warm, cold; /* an iteration was added; its only entry is the first of all */
     uint64_t conditions;
 };
 
@@ -84,8 +85,8 @@ static int has_changed(const sl_profiler *p, const sl_problem *measured) {
     return 0;
 }
 
-sl_status sl_profiler_add(sl_profiler *p, int iteration, uint64_t conditions, const sl_problem *measured,
-                          sl_time makespan, sl_time update) {
+sl_status sl_profiler_add(sl_profiler *p, uint64_t conditions, const sl_problem *measured, sl_time makespan,
+                          sl_time update) {
     if (p->count > 0 && (p->cold || conditions != p->conditions ||
                          !same_shape(&p->window[0].problem, measured) || has_changed(p, measured)))
         forget(p);
@@ -97,7 +98,8 @@ sl_status sl_profiler_add(sl_profiler *p, int iteration, uint64_t conditions, co
     *e = (entry){.problem = copy, .makespan = makespan, .update = update};
     p->next = (p->next + 1) % SL_PROFILE_WINDOW;
     p->count = p->count < SL_PROFILE_WINDOW ? p->count + 1 : p->count;
-    p->cold = iteration == 0;
+    p->cold = !p->warm;
+    p->warm = 1;
     return SL_OK;
 }
 

@@ -22,8 +22,8 @@ void sl_profiler_close(sl_profiler *profiler);
  * compared; another one than before, or another shape, starts anew, and so does a link whose messages take 2
  * ms and a quarter more or less than in those before, or a rank whose ops take 2 fifths more or less. The
  * first iteration of a run, cold, is dropped as soon as there is another. */
-sl_status sl_profiler_add(sl_profiler *profiler, int iteration, uint64_t conditions,
-                          const sl_problem *measured, sl_time makespan, sl_time update);
+sl_status sl_profiler_add(sl_profiler *profiler, uint64_t conditions, const sl_problem *measured,
+                          sl_time makespan, sl_time update);
 
 /** Iterations that count now. */
 int sl_profiler_count(const sl_profiler *profiler);

@@ -301,10 +301,10 @@ static void describe_links(const sl_trainer *t, char *text, size_t size) {
 }
 
 /* The links as the first iteration will find them; over before it begins. */
-static sl_status ping(sl_trainer *t) {
+static sl_status ping(sl_trainer *t, int first) {
     if (t->ranks == 1)
         return SL_OK;
-    emulate_links(t, 0);
+    emulate_links(t, first);
     SL_TRY(sl_exchange_clocks(t->groups.world, t->clock, t->remote, 0, t->clocks));
     return sl_ping_all(t->run, &t->groups, t->transport, t->clock, t->message_bytes, t->clocks, t->ping);
 }
@@ -428,7 +428,7 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     if (status == SL_OK)
         status = sl_trainer_open(&t, place);
     if (status == SL_OK)
-        status = ping(&t);
+        status = ping(&t, 0);
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);

@@ -19,7 +19,7 @@ static void make(sl_problem *p, int op_ms, int link_ms) {
 static void add(sl_profiler *profiler, int iteration, uint64_t conditions, int op_ms, int link_ms) {
     sl_problem p;
     make(&p, op_ms, link_ms);
-    assert_ok(sl_profiler_add(profiler, iteration, conditions, &p, op_ms * 12 * SL_MS, iteration * SL_MS));
+    assert_ok(sl_profiler_add(profiler, conditions, &p, op_ms * 12 * SL_MS, iteration * SL_MS));
     sl_problem_free(&p);
 }
 
@@ -57,8 +57,9 @@ static void other_conditions_start_anew(void **state) {
     (void)state;
     sl_profiler *p;
     assert_ok(sl_profiler_open(NULL, RANKS, 0, &p));
-    for (int i = 1; i < 6; i++)
+    for (int i = 0; i < 6; i++)
         add(p, i, 1, 10, 1);
+    profile_is(p, 5, 10, 1);
     add(p, 6, 1, 10, 41); /* a link became slow */
     profile_is(p, 1, 10, 41);
     add(p, 7, 1, 10, 42); /* it varies */
@@ -82,7 +83,7 @@ static void occupancy_comes_from_the_iterations_or_else_from_the_ping_test(void 
     assert_ok(sl_profiler_open(ping, RANKS, 500000, &p));
     make(&measured, 10, 3);
     measured.link[2].transfer = 2 * SL_MS;
-    assert_ok(sl_profiler_add(p, 1, 0, &measured, 1, 0));
+    assert_ok(sl_profiler_add(p, 0, &measured, 1, 0));
     assert_ok(sl_profiler_problem(p, &profile));
     assert_true(profile.link[1].latency == 2 * SL_MS && profile.link[1].transfer == SL_MS);
     assert_true(profile.link[2].latency == 3 * SL_MS && profile.link[2].transfer == 2 * SL_MS);
@@ -97,6 +98,31 @@ static void occupancy_comes_from_the_iterations_or_else_from_the_ping_test(void 
     assert_true(profile.link[1].latency == 0 && profile.link[1].transfer == 3 * SL_MS);
     sl_problem_free(&profile);
     sl_profiler_close(p);
+}
+
+/* Of two replicas the shape of the one with more microbatches, the first of them, and the slowest of each. */
+static void of_replicas_the_slowest_counts(void **state) {
+    (void)state;
+    sl_problem m[3], all;
+    for (int r = 0; r < 3; r++) {
+        make(&m[r], 10, 2);
+        m[r].microbatches = r == 0 ? 4 : 6;
+    }
+    m[0].time[SL_F][1] = 17 * SL_MS;
+    m[2].time[SL_W][0] = 12 * SL_MS;
+    m[0].link[1].transfer = 5 * SL_MS;
+    m[2].link[2].latency = 3 * SL_MS;
+    m[1].reduce[1] = 4 * SL_MS;
+    assert_ok(sl_profile_combine(m, 3, &all));
+    assert_true(all.microbatches == 6);
+    assert_true(all.time[SL_F][1] == 17 * SL_MS && all.time[SL_F][0] == 10 * SL_MS &&
+                all.time[SL_W][0] == 12 * SL_MS);
+    assert_true(all.link[1].latency == 2 * SL_MS && all.link[1].transfer == 5 * SL_MS);
+    assert_true(all.link[2].latency == 3 * SL_MS && all.link[2].transfer == 0);
+    assert_true(all.reduce[1] == 4 * SL_MS && all.reduce[0] == 0);
+    sl_problem_free(&all);
+    for (int r = 0; r < 3; r++)
+        sl_problem_free(&m[r]);
 }
 
 /* F 10, B 36 where the plan had I 10 and W 20: a third and two thirds. Where I and W ran they stay. */
@@ -155,6 +181,7 @@ int main(void) {
         cmocka_unit_test(medians_of_the_last_iterations_without_the_first),
         cmocka_unit_test(other_conditions_start_anew),
         cmocka_unit_test(occupancy_comes_from_the_iterations_or_else_from_the_ping_test),
+        cmocka_unit_test(of_replicas_the_slowest_counts),
         cmocka_unit_test(what_did_not_run_has_its_share_of_the_full_backward),
         cmocka_unit_test(what_a_program_takes_is_foretold),
     };
