@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include "base/memory.h"
+#include "base/terminal.h"
 #include "launch/launch.h"
 #include "plan/family/family.h"
 #include "run/train/run.h"
@@ -121,6 +122,7 @@ static sl_status start(const train_request *request, int ranks, int *exit_code) 
             execv(worker, argv);
             status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);
         } else {
+            sl_terminal_offer();
             sl_launch_config config = {.directory = request->folder, .ranks = ranks, .worker = argv};
             status = sl_launch_run(&config, exit_code);
         }
@@ -147,6 +149,7 @@ int sl_command_train(int argc, char **argv) {
         status = start(&request, ranks, &exit_code);
     sl_free(request.set);
     if (status != SL_OK) {
+        sl_terminal_clear_line(stderr);
         fprintf(stderr, "slackline: %s\n", sl_error_text());
         return exit_code ? exit_code : sl_exit_code(status);
     }

@@ -1,5 +1,6 @@
 #include "launch/mpirun.h"
 #include "base/memory.h"
+#include "base/terminal.h"
 #include "launch/directory.h"
 
 #include <ctype.h>
@@ -61,6 +62,10 @@ sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporar
         command[used++] = always[i];
     for (int i = 0; sl_mpirun_is_local(config) && local[i]; i++)
         command[used++] = local[i];
+    if (getenv(SL_TERMINAL_VARIABLE)) { /* rank 0 may be on another host */
+        command[used++] = "-x";
+        command[used++] = SL_TERMINAL_VARIABLE;
+    }
     if (geteuid() == 0)
         command[used++] = "--allow-run-as-root";
     if (config->hosts) {

@@ -111,7 +111,8 @@ sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *
     sl_status status = measure(run, &config, device, seat.pipeline, &bytes);
     device->close(device);
     SL_TRY(status);
-    *sizes = (sl_binding_sizes){.activation_bytes = (double)(bytes.forward + bytes.backward),
+    *sizes = (sl_binding_sizes){.forward_bytes = (double)bytes.forward,
+                                .backward_bytes = (double)bytes.backward,
                                 .fixed_bytes = (double)bytes.fixed,
                                 .message_bytes = bytes.message};
     return SL_OK;
@@ -151,15 +152,29 @@ static sl_status open_stages(sl_binding *b, const sl_model_bytes *bytes) {
     return SL_OK;
 }
 
+/* With a limit, F's blocks and I's come and go as the limit allows: at most as many of each as fit alone.
+ * Their two ends of the arena must not meet, so its addresses reach further than what may be in use
+ * (arena.h). */
+static sl_status open_arena(sl_binding *b, const sl_model_bytes *bytes, int in_flight) {
+    size_t both = bytes->forward + bytes->backward, count = (size_t)(in_flight > 1 ? in_flight : 1),
+           all = bytes->fixed + count * both, most = (size_t)(b->run->device.memory_mb * 1e6);
+    if (most == 0 || all <= most)
+        return sl_arena_open(all, &b->arena);
+    if (most < bytes->fixed + both)
+        return sl_arena_open(most, &b->arena); /* the plan was refused before */
+    size_t forwards = (most - bytes->fixed) / bytes->forward, backwards = (most - bytes->fixed) / both;
+    forwards = forwards < count ? forwards : count;
+    backwards = backwards < count ? backwards : count;
+    return sl_arena_open_room(most, bytes->fixed + forwards * bytes->forward + backwards * bytes->backward,
+                              &b->arena);
+}
+
 static sl_status open_model(sl_binding *b, int in_flight, int hosted) {
     sl_model_bytes bytes;
     const sl_run *run = b->run;
     SL_TRY(sl_device_open_cpu(run->device.threads, &b->device));
     SL_TRY(measure(run, &b->config, b->device, b->rank, &bytes));
-    size_t limit = bytes.fixed + (size_t)(in_flight > 1 ? in_flight : 1) * (bytes.forward + bytes.backward);
-    if (run->device.memory_mb > 0 && (double)limit > run->device.memory_mb * 1e6)
-        limit = (size_t)(run->device.memory_mb * 1e6);
-    SL_TRY(sl_arena_open(limit, &b->arena));
+    SL_TRY(open_arena(b, &bytes, in_flight));
     if (hosted > 0)
         SL_TRY(sl_arena_open((size_t)hosted * (bytes.forward + bytes.backward), &b->host));
     return open_stages(b, &bytes);

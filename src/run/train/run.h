@@ -118,15 +118,17 @@ int sl_run_has_link(const sl_run *run, int from, int to);
 int sl_run_may_delegate(const sl_run *run);
 
 /** The planner's question for a replica of this run: shape and regime from the file, op times from the pace
- * (10 ms each without one: only their ratio matters until they are measured), links free, memory delta
- * `activation_bytes[stages]` a microbatch against device.memory_mb less `fixed_bytes[ranks]`; host memory for
- * as many as fit into device.host_memory_mb. SL_ENONE: not even one microbatch fits. Free with
- * sl_problem_free, also on error. */
-sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *activation_bytes,
-                                 const double *fixed_bytes, sl_problem *problem);
+ * (10 ms each without one: only their ratio matters until they are measured), links free. Of a
+ * microbatch F keeps `forward_bytes[stages]`, I adds `backward_bytes[stages]`, W frees both;
+ * `fixed_bytes[ranks]` lie there all the time, a part of device.memory_mb; host memory for as many as fit
+ * into device.host_memory_mb. SL_ENONE: not even one microbatch fits. Free with sl_problem_free, also on
+ * error. */
+sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *forward_bytes,
+                                 const double *backward_bytes, const double *fixed_bytes,
+                                 sl_problem *problem);
 /** That of replica 0. */
-sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
-                         sl_problem *problem);
+sl_status sl_run_problem(const sl_run *run, const double *forward_bytes, const double *backward_bytes,
+                         const double *fixed_bytes, sl_problem *problem);
 
 void sl_run_document(FILE *out);
 

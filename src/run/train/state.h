@@ -12,6 +12,8 @@
 #include "run/train/binding.h"
 #include "run/train/journal.h"
 #include "run/train/measure.h"
+#include "run/train/ping.h"
+#include "run/train/progress.h"
 #include "run/train/trainer.h"
 
 /* What rank 0 holds of each replica: replicas differ in microbatches and in what is slow, so each is planned,
@@ -21,9 +23,13 @@ typedef struct sl_replica {
     sl_plan plan; /* the first */
     sl_adaptation *adaptation;
     char schedule[64];
-    sl_decision decision; /* on the iteration at hand */
-    sl_time expected;     /* what it was predicted to take */
-    int delegates;        /* that it asks for, per link and direction */
+    sl_decision decision;      /* on the iteration at hand */
+    sl_time expected;          /* what it was predicted to take */
+    int delegates;             /* that it asks for, per link and direction */
+    const sl_program *program; /* that runs: of the first plan, or of one that the adaptation holds */
+    int ran;                   /* it has run */
+    /* [ranks] highest memory foretold for it, and for those that ran before it */
+    double *peak, *peak_before;
 } sl_replica;
 
 /* What a rank reports at the end of an iteration: this, then the losses of its microbatches. */
@@ -71,7 +77,11 @@ typedef struct sl_trainer {
     int *remote; /* [world] on another host than rank 0 */
     long ops, moves, overruns;
 
+    double message_bytes; /* of an activation between stages */
+
     sl_journal *journal;
+    sl_progress *progress;
+    sl_ping_link *ping;  /* [ranks * ranks] the links before the first iteration, of replicas the slowest */
     sl_replica *replica; /* [data] */
     sl_gathered gathered;
     sl_offset *clocks; /* [world] */
@@ -113,6 +123,8 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin);
 int sl_judge_delegates(const sl_trainer *t);
 /** Writes the pending line; its period ends at `next_begin`. */
 sl_status sl_judge_flush(sl_trainer *t, sl_time next_begin);
+/** The replica that the profile is of: the first of those with most microbatches. */
+const sl_replica *sl_judge_profiled(const sl_trainer *t);
 /** The name of what runs: replica 0's schedule, or all where they differ. */
 void sl_judge_name_schedule(sl_trainer *t);
 

@@ -37,8 +37,7 @@ static void set_pace(sl_trainer *t, double slowdown) {
     sl_engine_pace(t->engine, &pace);
 }
 
-static void apply_faults(sl_trainer *t, int iteration) {
-    double slowdown = 1;
+static void emulate_links(sl_trainer *t, int iteration) {
     for (int peer = 0; peer < t->ranks; peer++) {
         if (!sl_run_has_link(t->run, t->rank, peer))
             continue;
@@ -54,6 +53,11 @@ static void apply_faults(sl_trainer *t, int iteration) {
         }
         sl_transport_emulate(t->transport, peer, link);
     }
+}
+
+static void apply_faults(sl_trainer *t, int iteration) {
+    double slowdown = 1;
+    emulate_links(t, iteration);
     for (int i = 0; i < t->run->faults; i++) {
         const sl_fault *f = &t->run->fault[i];
         if (!fault_active(t, f, iteration))
@@ -205,6 +209,11 @@ static void note_swaps(sl_trainer *t, const int *swaps, sl_time cost) {
             continue;
         sl_adaptation_swap_took(one->adaptation, cost);
         t->swap_cost[t->swaps++ % 64] = cost;
+        for (int rank = 0; rank < t->ranks; rank++)
+            if (one->peak[rank] > one->peak_before[rank])
+                one->peak_before[rank] = one->peak[rank];
+        one->program = &one->decision.plan->program;
+        one->ran = 0;
         snprintf(one->schedule, sizeof one->schedule, "%s%s", one->decision.plan->schedule,
                  one->decision.verdict == SL_VERDICT_SWAP ? " (adapted)" : "");
     }
@@ -271,6 +280,35 @@ static sl_time longest_plan(const sl_trainer *t) {
     return longest;
 }
 
+/* Slowest and fastest link of the ping test, for a message of the run's size. */
+static void describe_links(const sl_trainer *t, char *text, size_t size) {
+    const sl_ping_link *slow = NULL, *fast = NULL;
+    double bytes = t->message_bytes;
+    for (int at = 0; at < t->ranks * t->ranks; at++) {
+        const sl_ping_link *link = &t->ping[at];
+        if (link->rounds == 0)
+            continue;
+        slow = !slow || sl_ping_time(link, bytes) > sl_ping_time(slow, bytes) ? link : slow;
+        fast = !fast || sl_ping_time(link, bytes) < sl_ping_time(fast, bytes) ? link : fast;
+    }
+    if (!slow)
+        return;
+    int at = (int)(slow - t->ping);
+    snprintf(text, size,
+             "a message of %.3g MB takes %.3g ms on the slowest link (%d to %d), %.3g ms on the fastest",
+             bytes / 1e6, sl_to_ms(sl_ping_time(slow, bytes)), at / t->ranks, at % t->ranks,
+             sl_to_ms(sl_ping_time(fast, bytes)));
+}
+
+/* The links as the first iteration will find them; over before it begins. */
+static sl_status ping(sl_trainer *t, int first) {
+    if (t->ranks == 1)
+        return SL_OK;
+    emulate_links(t, first);
+    SL_TRY(sl_exchange_clocks(t->groups.world, t->clock, t->remote, 0, t->clocks));
+    return sl_ping_all(t->run, &t->groups, t->transport, t->clock, t->message_bytes, t->clocks, t->ping);
+}
+
 static sl_status write_start(sl_trainer *t) {
     const struct {
         const char *words;
@@ -283,15 +321,38 @@ static sl_status write_start(sl_trainer *t) {
              t->schedule, sl_to_ms(longest_plan(t)));
     snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,
              sl_binding_isa(t->binding), t->transport ? sl_transport_scheduling(t->transport) : "none");
-    printf("slackline: %d pipeline ranks", t->ranks);
+    describe_links(t, event.why, sizeof event.why);
+    SL_TRY(sl_journal_profile(t->journal, t->ping, t->message_bytes));
+    char more[160] = "";
+    size_t at = 0;
     for (int i = 0; i < 2; i++)
         if (parts[i].count > 1)
-            printf(", %d %s", parts[i].count, parts[i].words);
+            at += (size_t)snprintf(more + at, sizeof more - at, ", %d %s", parts[i].count, parts[i].words);
     if (t->problem.placement != SL_LINEAR)
-        printf(", %d stages (%s)", t->problem.stages, sl_placement_name(t->problem.placement));
-    printf(", %d microbatches, schedule %s\n", t->run->batch.microbatches, t->schedule);
-    fflush(stdout);
+        snprintf(more + at, sizeof more - at, ", %d stages (%s)", t->problem.stages,
+                 sl_placement_name(t->problem.placement));
+    sl_progress_say(t->progress, "slackline: %d pipeline ranks%s, %d microbatches, schedule %s", t->ranks,
+                    more, t->run->batch.microbatches, t->schedule);
+    if (event.why[0])
+        sl_progress_say(t->progress, "%s", event.why);
     return sl_journal_event(t->journal, &event);
+}
+
+/* Of every rank: what its arena held at most (all[3 * world]), and what was foretold. */
+static sl_status list_peaks(const sl_trainer *t, const long *all, sl_summary *s) {
+    SL_TRY(sl_alloc(&s->peak, (size_t)t->world, sizeof *s->peak));
+    for (int w = 0; w < t->world; w++) {
+        sl_seat seat = sl_run_seat(t->run, w);
+        const sl_replica *r = &t->replica[seat.replica];
+        double now = r->ran ? r->peak[seat.pipeline] : 0, before = r->peak_before[seat.pipeline];
+        s->peak[w] = (sl_peak){.pipeline = seat.pipeline,
+                               .replica = seat.replica,
+                               .tensor = seat.tensor,
+                               .measured = all[3 * w],
+                               .predicted = now > before ? now : before};
+    }
+    s->peaks = t->world;
+    return SL_OK;
 }
 
 static sl_status finish(sl_trainer *t) {
@@ -306,6 +367,7 @@ static sl_status finish(sl_trainer *t) {
                     .byte_entropy = sl_binding_entropy(t->binding)};
     if (sl_trainer_leads(t))
         SL_TRY(sl_judge_flush(t, sl_clock_now(t->clock)));
+    sl_progress_end(t->progress);
     const long mine[3] = {(long)sl_binding_peak(t->binding), (long)sl_binding_host_peak(t->binding),
                           t->moves};
     long *all;
@@ -319,10 +381,14 @@ static sl_status finish(sl_trainer *t) {
         s.host_peak = all[3 * r + 1] > s.host_peak ? all[3 * r + 1] : s.host_peak;
         s.moves += all[3 * r + 2];
     }
+    if (status == SL_OK && sl_trainer_leads(t))
+        status = list_peaks(t, all, &s);
     sl_free(all);
     SL_TRY(status);
     if (!sl_trainer_leads(t))
         return SL_OK;
+    s.program = sl_judge_profiled(t)->ran ? sl_judge_profiled(t)->program : NULL;
+    s.schedule = sl_judge_profiled(t)->schedule;
     s.path_cost = t->path_settled > 0 ? t->path_cost : -1;
     s.swap_cost = t->swaps ? median_time(t->swap_cost, t->swaps < 64 ? t->swaps : 64) : -1;
     s.seconds = (double)(sl_clock_now(t->clock) - t->started) / 1e9;
@@ -332,8 +398,11 @@ static sl_status finish(sl_trainer *t) {
                       .from = -1,
                       .to = -1,
                       .rank = -1};
-    SL_TRY(sl_journal_event(t->journal, &event));
-    return sl_journal_finish(t->journal, &s, stdout);
+    status = sl_journal_event(t->journal, &event);
+    if (status == SL_OK)
+        status = sl_journal_finish(t->journal, &s, stdout);
+    sl_free(s.peak);
+    return status;
 }
 
 /* With several pipelines a world rank alone says little: its place is put in front of the reason. */
@@ -358,6 +427,8 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     sl_status status = sl_groups_open(run, world, &t.groups);
     if (status == SL_OK)
         status = sl_trainer_open(&t, place);
+    if (status == SL_OK)
+        status = ping(&t, 0);
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);
