@@ -248,6 +248,11 @@ sl_status sl_weights_check(sl_weights *w, const sl_weight_need *needs, int count
     return check_extra(w, needs, count, rules);
 }
 
+int sl_weights_has(const sl_weights *w, const char *name) {
+    const sl_safetensors *file;
+    return find(w, name, &file) != NULL;
+}
+
 sl_status sl_weights_read(const sl_weights *w, const char *name, int rows, int columns, size_t first,
                           size_t count, float *out) {
     const sl_safetensors *file;

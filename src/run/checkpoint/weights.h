@@ -39,6 +39,9 @@ typedef struct sl_weight_rules {
 sl_status sl_weights_check(sl_weights *weights, const sl_weight_need *needs, int count,
                            const sl_weight_rules *rules);
 
+/** Whether there is a tensor of that name. */
+int sl_weights_has(const sl_weights *weights, const char *name);
+
 /** Elements [first, first + count) of a tensor as f32; `rows` and `columns` (rows 0: a vector) must be its
  * shape. SL_EINVAL. */
 sl_status sl_weights_read(const sl_weights *weights, const char *name, int rows, int columns, size_t first,

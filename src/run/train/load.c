@@ -88,13 +88,15 @@ static int ends_in(const char *name, const char *ending) {
     return length >= tail && strcmp(name + length - tail, ending) == 0;
 }
 
+#define HEAD "lm_head.weight"
+
 static int is_buffer(const char *name) {
     return ends_in(name, ".attn.bias") || ends_in(name, ".attn.masked_bias") ||
            ends_in(name, ".rotary_emb.inv_freq");
 }
 
 static int is_buffer_or_head(const char *name) {
-    return is_buffer(name) || strcmp(name, "lm_head.weight") == 0;
+    return is_buffer(name) || strcmp(name, HEAD) == 0;
 }
 
 /* The whole model's list, so that all ranks say the same. */
@@ -111,6 +113,30 @@ static sl_status list_all(const sl_model_config *shape, int stages, sl_parameter
     return SL_OK;
 }
 
+/* A head that the files hold beside an embedding it is tied to must be that embedding: else another model was
+ * meant. */
+static sl_status check_head(const sl_weights *w, const sl_parameter *embedding) {
+    size_t columns = (size_t)embedding->columns;
+    float *row[2] = {NULL, NULL};
+    if (!sl_weights_has(w, HEAD))
+        return SL_OK;
+    sl_status status = sl_alloc(&row[0], columns, sizeof(float));
+    if (status == SL_OK)
+        status = sl_alloc(&row[1], columns, sizeof(float));
+    for (int i = 0; i < embedding->rows && status == SL_OK; i++) {
+        const char *const name[2] = {embedding->name, HEAD};
+        for (int k = 0; k < 2 && status == SL_OK; k++)
+            status = sl_weights_read(w, name[k], embedding->rows, embedding->columns, (size_t)i * columns,
+                                     columns, row[k]);
+        if (status == SL_OK && memcmp(row[0], row[1], columns * sizeof(float)) != 0)
+            status = sl_error(SL_EINVAL, "tensor '%s' differs from '%s', to which the model ties it", HEAD,
+                              embedding->name);
+    }
+    sl_free(row[0]);
+    sl_free(row[1]);
+    return status;
+}
+
 static sl_status check_weights(sl_weights *w, const sl_model_config *config, int stages) {
     const sl_weight_rules rules = {.prefix = "transformer.", .passed_over = is_buffer_or_head};
     sl_parameter *list;
@@ -122,6 +148,8 @@ static sl_status check_weights(sl_weights *w, const sl_model_config *config, int
         needs[i] = (sl_weight_need){.name = list[i].name, .rows = list[i].rows, .columns = list[i].columns};
     if (status == SL_OK)
         status = sl_weights_check(w, needs, count, &rules);
+    if (status == SL_OK)
+        status = check_head(w, &list[0]); /* the embedding comes first */
     sl_free(needs);
     sl_free(list);
     return status;
