@@ -1,4 +1,5 @@
 """What tests of checkpoints share: a small run, a way to break it off, and what its folder holds."""
+import fcntl
 import os
 import subprocess
 
@@ -50,6 +51,18 @@ def run(build, file, out, *settings, resume=True, code=0, before=None):
     return result
 
 
+def is_free(out):
+    """Nobody holds the folder's lock: the run's last process is gone."""
+    folder = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(folder)
+
+
 def break_off(build, file, out, *settings, at, enough=1):
     """Kills the run, all of it, once an iteration was reached and there is a checkpoint."""
     with Training(build, file, out, *settings) as training:
@@ -58,7 +71,8 @@ def break_off(build, file, out, *settings, at, enough=1):
         assert training.process.poll() is None, f"over before it was broken off: {training.end()}"
         training.look()
         kill(training.process.pid)
-        until(lambda: not any(training.is_own(pid) for pid in training.seen), 10)
+        until(lambda: not any(training.is_own(pid) for pid in training.seen), 20)
+    until(lambda: is_free(out), 20)
     assert len(steps(out)) >= enough, "no checkpoint to go on from"
 
 

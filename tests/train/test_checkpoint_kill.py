@@ -11,7 +11,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checkpoints import kinds, run, step, steps, write_run  # noqa: E402
+from checkpoints import is_free, kinds, run, step, steps, write_run  # noqa: E402
 from training import Training, kill, need, until  # noqa: E402
 
 build, source = sys.argv[1:3]
@@ -49,7 +49,8 @@ with tempfile.TemporaryDirectory(prefix="slackline-kill-") as work:
             chance.shuffle(everybody)
             for pid in everybody:
                 kill(pid)
-            until(lambda: not any(training.is_own(pid) for pid in training.seen), 10)
+            until(lambda: not any(training.is_own(pid) for pid in training.seen), 20)
+        until(lambda: is_free(out), 20)
         parts += bool(steps(out, ".part"))
         reached = max(steps(out), default=0)
         check_whole(out)
