@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where a tensor is read to when this rank holds a part of it. */
+/* Where a tensor is read to when this rank holds columns or a share of it. */
 typedef struct scratch {
     float *full;
     size_t capacity;
@@ -19,13 +19,29 @@ static sl_status read_full(const sl_weights *w, const sl_parameter *p, const cha
                            sl_parameter_full_count(p), out);
 }
 
-/* `whole`: where all of it lies on this rank; NULL: this rank holds a slice or a share. */
+/* Rows of a matrix lie together in the file: a rank that holds some of them reads no others. */
+static int holds_rows(const sl_parameter *p) {
+    return p->axis == SL_AXIS_ROWS && p->pieces <= 1 && p->rows > 0;
+}
+
+static sl_status read_rows(const sl_weights *w, const sl_parameter *p, const char *ending, float *out) {
+    char name[128];
+    int first, end;
+    sl_slice_range(p->full_rows, p->tensor_rank, p->tensor_ranks, &first, &end);
+    snprintf(name, sizeof name, "%s%s", p->name, ending);
+    return sl_weights_read(w, name, p->full_rows, p->full_columns, (size_t)first * (size_t)p->full_columns,
+                           p->count, out);
+}
+
+/* `mine`: where the values of this rank's slice lie; NULL: with ZeRO it holds a share of them. */
 static sl_status load_value(const sl_weights *w, sl_binding *b, int stage, int index, const sl_parameter *p,
-                            sl_binding_value value, float *whole, scratch *s) {
+                            sl_binding_value value, float *mine, scratch *s) {
     static const char *const endings[] = {
         [SL_VALUE_WEIGHT] = "", [SL_VALUE_MOMENT1] = ".moment1", [SL_VALUE_MOMENT2] = ".moment2"};
-    if (whole && p->count == sl_parameter_full_count(p))
-        return read_full(w, p, endings[value], whole);
+    if (mine && p->count == sl_parameter_full_count(p))
+        return read_full(w, p, endings[value], mine);
+    if (mine && holds_rows(p))
+        return read_rows(w, p, endings[value], mine);
     SL_TRY(sl_grow(&s->full, &s->capacity, sl_parameter_full_count(p), sizeof *s->full));
     SL_TRY(read_full(w, p, endings[value], s->full));
     return sl_binding_place(b, stage, index, value, s->full);

@@ -1,5 +1,6 @@
 /* Fills the stages that a rank holds from files: a checkpoint of this project, or weights by Hugging Face's
- * names. Each rank reads what it holds and nothing else; the layout that wrote the files does not matter. */
+ * names. Each rank reads what it holds (of matrices that tensor ranks cut by columns, all rows); the layout
+ * that wrote the files does not matter. */
 #ifndef SL_RUN_TRAIN_LOAD_H
 #define SL_RUN_TRAIN_LOAD_H
 

@@ -66,10 +66,6 @@ void sl_saving_close(sl_saving *s) {
     sl_free(s);
 }
 
-size_t sl_saving_bytes(const sl_saving *s) {
-    return s ? s->snapshot.bytes : 0;
-}
-
 /* ---- the thread's task ---- */
 
 static void give_work(sl_saving *s, sl_saving_work work) {
@@ -93,8 +89,9 @@ static int is_busy(sl_saving *s, int wait) {
 /* ---- the steps, on every rank ---- */
 
 typedef struct report {
-    int32_t busy, failed, files;
-    char why[244];
+    int32_t busy, failed;
+    int64_t bytes; /* of the copy */
+    char why[240];
 } report;
 
 static sl_status begin(sl_saving *s, int done) {
@@ -111,9 +108,9 @@ static sl_status begin(sl_saving *s, int done) {
     return SL_OK;
 }
 
-static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time now) {
+static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started) {
     sl_event event = {.kind = s->why[0] ? SL_EVENT_CHECKPOINT_FAILED : SL_EVENT_CHECKPOINT_WRITTEN,
-                      .time = now,
+                      .time = sl_clock_now(sl_clock_real()) - started,
                       .iteration = s->iteration,
                       .from = -1,
                       .to = -1,
@@ -131,15 +128,18 @@ static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time now) {
     } else {
         snprintf(event.decided, sizeof event.decided, "%s", name);
         snprintf(event.seen, sizeof event.seen,
-                 "%.3f MB in %.1f ms beside training, %.1f ms of it between iterations", (double)bytes / 1e6,
-                 sl_to_ms(sl_clock_now(sl_clock_real()) - s->began), sl_to_ms(s->snapped));
+                 "%.3f MB in %.1f ms beside training, %.1f ms of it between iterations; the copy takes up to "
+                 "%.3f MB of "
+                 "a rank",
+                 (double)bytes / 1e6, sl_to_ms(sl_clock_now(sl_clock_real()) - s->began),
+                 sl_to_ms(s->snapped), (double)s->largest / 1e6);
     }
     return sl_journal_event(journal, &event);
 }
 
-static sl_status finish_phase(sl_saving *s, sl_journal *journal, sl_time now) {
+static sl_status finish_phase(sl_saving *s, sl_journal *journal, sl_time started) {
     s->phase = SL_SAVING_NOTHING;
-    return s->rank == 0 ? write_event(s, journal, now) : SL_OK;
+    return s->rank == 0 ? write_event(s, journal, started) : SL_OK;
 }
 
 /* Rank 0 gets what all have written; its thread goes on from there. */
@@ -170,17 +170,18 @@ static void begin_remove(sl_saving *s, const char *why) {
 }
 
 /* All ranks see the same reports and so take the same step. `wait`: until this rank's thread is done. */
-static sl_status advance(sl_saving *s, int wait, sl_journal *journal, sl_time now) {
+static sl_status advance(sl_saving *s, int wait, sl_journal *journal, sl_time started) {
     int ranks = sl_group_size(s->group), busy = 0, failed = -1;
-    report mine = {.busy = is_busy(s, wait)}, *all;
+    report mine = {.busy = is_busy(s, wait), .bytes = (int64_t)s->snapshot.bytes}, *all;
     mine.failed = !mine.busy && s->status != SL_OK;
     if (mine.failed)
-        snprintf(mine.why, sizeof mine.why, "%.243s", s->text);
+        snprintf(mine.why, sizeof mine.why, "%.239s", s->text);
     SL_TRY(sl_alloc(&all, (size_t)ranks, sizeof *all));
     sl_status status =
         sl_group_gather_all(s->group, &mine, sizeof mine, all, (size_t)ranks * sizeof *all, NULL);
     for (int r = 0; r < ranks && status == SL_OK; r++) {
         busy |= all[r].busy;
+        s->largest = all[r].bytes > s->largest ? all[r].bytes : s->largest;
         failed = failed < 0 && all[r].failed ? r : failed;
     }
     if (status == SL_OK && !busy) {
@@ -190,30 +191,30 @@ static sl_status advance(sl_saving *s, int wait, sl_journal *journal, sl_time no
         else if (failed >= 0 && s->phase != SL_SAVING_REMOVE)
             begin_remove(s, all[failed].why);
         else
-            status = finish_phase(s, journal, now);
+            status = finish_phase(s, journal, started);
     }
     sl_free(all);
     return status;
 }
 
-sl_status sl_saving_step(sl_saving *s, int done, sl_journal *journal, sl_time now) {
+sl_status sl_saving_step(sl_saving *s, int done, sl_journal *journal, sl_time started) {
     if (!s)
         return SL_OK;
     if (s->phase != SL_SAVING_NOTHING)
-        SL_TRY(advance(s, 0, journal, now));
+        SL_TRY(advance(s, 0, journal, started));
     s->due |= done % s->run->checkpoint.every == 0;
     return s->due && s->phase == SL_SAVING_NOTHING ? begin(s, done) : SL_OK;
 }
 
-sl_status sl_saving_finish(sl_saving *s, int done, sl_journal *journal, sl_time now) {
+sl_status sl_saving_finish(sl_saving *s, int done, sl_journal *journal, sl_time started) {
     if (!s)
         return SL_OK;
     while (s->phase != SL_SAVING_NOTHING)
-        SL_TRY(advance(s, 1, journal, now));
+        SL_TRY(advance(s, 1, journal, started));
     if (s->tried == done)
         return SL_OK;
     SL_TRY(begin(s, done));
     while (s->phase != SL_SAVING_NOTHING)
-        SL_TRY(advance(s, 1, journal, now));
+        SL_TRY(advance(s, 1, journal, started));
     return SL_OK;
 }

@@ -25,14 +25,11 @@ sl_status sl_saving_open(const sl_run *run, const char *folder, int first, sl_bi
 void sl_saving_close(sl_saving *saving);
 
 /** Collective, between two iterations: `done` iterations are done. Begins a checkpoint when one is due, and
- * goes on with the one under way. Events go to `journal` (rank 0; else NULL) with the time `now` since the
- * run's start. Fails only when ranks or the journal do. */
-sl_status sl_saving_step(sl_saving *saving, int done, sl_journal *journal, sl_time now);
+ * goes on with the one under way. Events go to `journal` (rank 0; else NULL), whose run began at
+ * `started`. Fails only when ranks or the journal do. */
+sl_status sl_saving_step(sl_saving *saving, int done, sl_journal *journal, sl_time started);
 
 /** Collective: as sl_saving_step, and returns when there is a checkpoint of `done` or it has failed. */
-sl_status sl_saving_finish(sl_saving *saving, int done, sl_journal *journal, sl_time now);
-
-/** Bytes of the snapshot on this rank. */
-size_t sl_saving_bytes(const sl_saving *saving);
+sl_status sl_saving_finish(sl_saving *saving, int done, sl_journal *journal, sl_time started);
 
 #endif

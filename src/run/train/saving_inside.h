@@ -31,6 +31,7 @@ struct sl_saving {
     int due;
     sl_time began, snapped; /* rank 0: real clock, and what the copy took */
     char why[256];          /* rank 0: why it failed */
+    int64_t largest;        /* bytes of the largest copy of a rank */
     /* The thread's task: written by the main thread while `busy` is 0, by the other one while it is 1. */
     sl_saving_work work;
     sl_status status;

@@ -264,7 +264,7 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     SL_TRY(sl_path_news(t, iteration));
     SL_TRY(exchange_path(t));
     SL_TRY(exchange_swaps(t));
-    SL_TRY(sl_saving_step(t->saving, iteration + 1, t->journal, sl_clock_now(t->clock) - t->started));
+    SL_TRY(sl_saving_step(t->saving, iteration + 1, t->journal, t->started));
     int every = t->run->validate_every;
     if (every > 0 && (iteration + 1) % every == 0 && iteration + 1 < t->run->iterations)
         return sl_binding_validate(t->binding, &t->pending.validation);
@@ -369,7 +369,7 @@ static sl_status finish(sl_trainer *t) {
     if (sl_trainer_leads(t))
         SL_TRY(sl_judge_flush(t, sl_clock_now(t->clock)));
     sl_progress_end(t->progress);
-    SL_TRY(sl_saving_finish(t->saving, t->run->iterations, t->journal, sl_clock_now(t->clock) - t->started));
+    SL_TRY(sl_saving_finish(t->saving, t->run->iterations, t->journal, t->started));
     const long mine[3] = {(long)sl_binding_peak(t->binding), (long)sl_binding_host_peak(t->binding),
                           t->moves};
     long *all;
