@@ -164,7 +164,7 @@ static sl_status check_weights(sl_weights *w, const sl_model_config *config, int
         needs[i] = (sl_weight_need){.name = list[i].name, .rows = list[i].rows, .columns = list[i].columns};
     if (status == SL_OK)
         status = sl_weights_check(w, needs, count, &rules);
-    if (status == SL_OK)
+    if (status == SL_OK && config->tied)
         status = check_head(w, &list[0]); /* the embedding comes first */
     sl_free(needs);
     sl_free(list);

@@ -156,6 +156,41 @@ def import_weights(folder):
     print("shards, and a checkpoint of our own: the same losses")
 
 
+def llama_names(hidden, keys):
+    """Those of Hugging Face's LlamaForCausalLM: Linear weights are [outputs, inputs]."""
+    found = {"model.embed_tokens.weight": [256, WIDTH], "model.norm.weight": [WIDTH], "lm_head.weight": [256, WIDTH]}
+    for layer in range(LAYERS):
+        for name, shape in {"input_layernorm": [WIDTH], "post_attention_layernorm": [WIDTH],
+                            "self_attn.q_proj": [WIDTH, WIDTH], "self_attn.k_proj": [keys, WIDTH],
+                            "self_attn.v_proj": [keys, WIDTH], "self_attn.o_proj": [WIDTH, WIDTH],
+                            "mlp.gate_proj": [hidden, WIDTH], "mlp.up_proj": [hidden, WIDTH],
+                            "mlp.down_proj": [WIDTH, hidden]}.items():
+            found[f"model.layers.{layer}.{name}.weight"] = shape
+    return found
+
+
+def llama(folder):
+    torch.manual_seed(5)
+    kind = f"model={{kind: llama, layers: {LAYERS}, width: {WIDTH}, heads: 4, kv_heads: 2, hidden: 48, context: {CONTEXT}"
+    names = llama_names(48, WIDTH // 2)
+    mine = {name: torch.randn(shape) * 0.05 for name, shape in names.items()}
+    for tied in (False, True):
+        if tied:
+            mine["lm_head.weight"] = mine["model.embed_tokens.weight"].clone()
+        path = os.path.join(folder, f"hf-llama-{tied}")
+        os.mkdir(path)
+        buffers = {f"model.layers.{layer}.self_attn.rotary_emb.inv_freq": torch.ones(4) for layer in range(LAYERS)}
+        save_file(mine | buffers, os.path.join(path, "model.safetensors"))
+        train(folder, f"llama-{tied}", kind + f", tied: {str(tied).lower()}, weights: {path}}}", "optimizer.lr=1e-300",
+              "parallel={pipeline: 2, tensor: 2}")
+        weights, _, config = checkpoint(folder, f"llama-{tied}", 3)
+        assert set(weights) == set(names) - ({"lm_head.weight"} if tied else set()), sorted(weights)
+        assert all(torch.equal(tensor, mine[name]) for name, tensor in weights.items())
+        assert config["tie_word_embeddings"] == tied and config["num_key_value_heads"] == 2
+        assert config["intermediate_size"] == 48 and config["model_type"] == "llama"
+    print("llama, its head apart or tied, over two tensor ranks: every weight as the package wrote it")
+
+
 def refuse_weights(folder):
     good = load_file(os.path.join(folder, "hf-f32", "model.safetensors"))
     cases = {
@@ -188,6 +223,7 @@ with tempfile.TemporaryDirectory(prefix="slackline-package-") as work:
     compare_names(work)
     compare_update(work)
     import_weights(work)
+    llama(work)
     refuse_weights(work)
     shutil.rmtree(work, ignore_errors=True)
     os.mkdir(work)
