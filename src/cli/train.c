@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "Usage: slackline train RUN [--set KEY=VALUE]... [--out DIR]\n"
+    "Usage: slackline train RUN [--set KEY=VALUE]... [--out DIR] [--resume]\n"
     "\n"
     "Trains the model of the run file RUN (YAML) on its pipeline ranks, adapts the schedule to slow links "
     "and\n"
@@ -23,13 +23,14 @@ static const char usage[] =
     "\n"
     "  --set KEY=VALUE  changes a key of RUN, by its dotted path\n"
     "  --out DIR        the run's folder\n"
+    "  --resume         goes on from the newest whole checkpoint in DIR, or starts anew where there is none\n"
     "\n"
     "Example: slackline train examples/slow-link.yaml --set iterations=40 --out /tmp/run\n";
 
 typedef struct train_request {
     const char *file, *out;
     const char **set; /* points into argv */
-    int sets;
+    int sets, resume;
     char folder[3072];
 } train_request;
 
@@ -54,8 +55,7 @@ static sl_status parse_arguments(int argc, char **argv, train_request *request, 
         } else if (option == 'h') {
             *help = 1;
         } else if (option == 'r') {
-            return sl_error(SL_EINVAL,
-                            "train: --resume needs checkpoints, which this version does not write yet");
+            request->resume = 1;
         } else {
             return sl_error(SL_EINVAL, "train: %s '%s'",
                             option == ':' ? "a value is missing after" : "unknown option", argv[optind - 1]);
@@ -110,12 +110,14 @@ static sl_status start(const train_request *request, int ranks, int *exit_code) 
     char *worker;
     SL_TRY(sl_launch_program("slackline-worker", &worker));
     char **argv;
-    sl_status status = sl_alloc(&argv, (size_t)(2 * request->sets + 4), sizeof *argv);
+    sl_status status = sl_alloc(&argv, (size_t)(request->sets + 5), sizeof *argv);
     if (status == SL_OK) {
         int n = 0;
         argv[n++] = worker;
         argv[n++] = (char *)(uintptr_t)request->file;
         argv[n++] = (char *)(uintptr_t)request->folder;
+        if (request->resume)
+            argv[n++] = (char *)(uintptr_t) "--resume";
         for (int i = 0; i < request->sets; i++)
             argv[n++] = (char *)(uintptr_t)request->set[i];
         if (sl_launch_inside()) {

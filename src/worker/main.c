@@ -1,5 +1,5 @@
-/* slackline-worker RUN FOLDER [KEY=VALUE]...: one rank of a run. Started by slackline train through mpirun,
- * or directly inside an allocation. */
+/* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
+ * through mpirun, or directly inside an allocation. */
 #include "base/memory.h"
 #include "launch/delegate.h"
 #include "launch/launch.h"
@@ -9,11 +9,16 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
+
+static int asks_to_resume(int argc, char **argv) {
+    return argc > 3 && strcmp(argv[3], "--resume") == 0;
+}
 
 static sl_status read_run(int argc, char **argv, sl_run *run) {
     sl_document document;
     sl_status status = sl_document_read(argv[1], &document);
-    for (int i = 3; i < argc && status == SL_OK; i++)
+    for (int i = 3 + asks_to_resume(argc, argv); i < argc && status == SL_OK; i++)
         status = sl_document_set(&document, argv[i]);
     if (status == SL_OK)
         status = sl_run_read(&document, run);
@@ -40,7 +45,10 @@ static sl_status work(int argc, char **argv, const sl_launch_worker *launch, int
     if (status == SL_OK && sl_run_may_delegate(&run))
         status = search;
     sl_transport_starter starter = sl_launch_delegate_starter(&delegates);
-    sl_place place = {.folder = argv[2], .temporary = launch->temporary, .starter = found ? &starter : NULL};
+    sl_place place = {.folder = argv[2],
+                      .resume = asks_to_resume(argc, argv),
+                      .temporary = launch->temporary,
+                      .starter = found ? &starter : NULL};
     if (status == SL_OK)
         status = sl_train(&run, &place, group);
     sl_free(delegates.program);

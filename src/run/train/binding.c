@@ -325,6 +325,15 @@ int sl_binding_losses(const sl_binding *b, double *losses) {
     return b->shape.microbatches;
 }
 
+const sl_model_config *sl_binding_config(const sl_binding *b) {
+    return &b->config;
+}
+
+void sl_binding_data(const sl_binding *b, uint64_t *tokens, uint64_t *checksum) {
+    *tokens = sl_data_all_tokens(b->data);
+    *checksum = sl_data_checksum(b->data);
+}
+
 double sl_binding_entropy(const sl_binding *b) {
     return sl_data_entropy(b->data);
 }

@@ -98,6 +98,11 @@ sl_status sl_binding_place(sl_binding *binding, int stage, int index, sl_binding
 /** The same for the tied head's copy of the embedding on the last stage; nothing where there is none. */
 sl_status sl_binding_place_head(sl_binding *binding, const float *full);
 
+/** The model's shape. */
+const struct sl_model_config *sl_binding_config(const sl_binding *binding);
+/** The text: how many tokens, and their xxh64. */
+void sl_binding_data(const sl_binding *binding, uint64_t *tokens, uint64_t *checksum);
+
 /** Entropy of single tokens of the text, nats a token. */
 double sl_binding_entropy(const sl_binding *binding);
 /** Highest use of the device arena so far, bytes. */

@@ -5,6 +5,7 @@
 #include "plan/draw/trace.h"
 #include "plan/pipeline/csv.h"
 #include "run/train/forecast.h"
+#include "run/train/journal_cut.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -29,6 +30,7 @@ struct sl_journal {
     char *trace_text;
     size_t trace_size;
     int trace_left;
+    int first; /* iteration of this attempt; -1: the run is new */
     sl_journal_layout layout;
     int iterations;
     double tokens;
@@ -44,18 +46,21 @@ struct sl_journal {
 static sl_status open_file(sl_journal *j, const char *name, FILE **file) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", j->folder, name);
-    *file = fopen(path, "we");
+    if (j->first >= 0)
+        SL_TRY(file == &j->metrics ? sl_journal_cut_metrics(path, j->first) : sl_journal_cut_events(path));
+    *file = fopen(path, j->first >= 0 ? "ae" : "we");
     return *file ? SL_OK : sl_error_errno(SL_ESYS, "%s: cannot be written", path);
 }
 
-sl_status sl_journal_open(const char *folder, sl_journal_layout layout, double tokens, int iterations,
-                          int keep, sl_journal **journal) {
+sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layout, double tokens,
+                          int iterations, int keep, sl_journal **journal) {
     sl_journal *j;
     SL_TRY(sl_alloc(&j, 1, sizeof *j));
     *journal = j;
     if (strlen(folder) >= sizeof j->folder)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
     snprintf(j->folder, sizeof j->folder, "%s", folder);
+    j->first = first;
     j->layout = layout;
     j->tokens = tokens;
     j->iterations = iterations;
@@ -367,14 +372,15 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
     for (size_t i = 0; i < j->row_count; i++)
         late += j->rows[i].late;
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->weights_hash);
-    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I, s:f}",
-                          "format", "slackline-summary-1", "weights_hash", hash, "iterations",
-                          (int)j->row_count, "ranks", j->layout.pipeline * j->layout.data * j->layout.tensor,
-                          "phases", phases_json(j, m), "scheduling", s->scheduling, "instruction_set", s->isa,
-                          "communication", s->regime, "late_iterations", late, "ops", (json_int_t)s->ops,
-                          "overruns", (json_int_t)s->overruns, "swaps", s->swaps, "memory_peak_bytes",
-                          (json_int_t)s->memory_peak, "host_peak_bytes", (json_int_t)s->host_peak, "moves",
-                          (json_int_t)s->moves, "seconds", s->seconds);
+    json_t *o =
+        json_pack("{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I, s:f}",
+                  "format", "slackline-summary-1", "weights_hash", hash, "iterations",
+                  (int)j->row_count + (j->first > 0 ? j->first : 0), "ranks",
+                  j->layout.pipeline * j->layout.data * j->layout.tensor, "phases", phases_json(j, m),
+                  "scheduling", s->scheduling, "instruction_set", s->isa, "communication", s->regime,
+                  "late_iterations", late, "ops", (json_int_t)s->ops, "overruns", (json_int_t)s->overruns,
+                  "swaps", s->swaps, "memory_peak_bytes", (json_int_t)s->memory_peak, "host_peak_bytes",
+                  (json_int_t)s->host_peak, "moves", (json_int_t)s->moves, "seconds", s->seconds);
     if (!o)
         return sl_error(SL_ENOMEM, "out of memory for the summary");
     json_object_set_new(o, "layout",
@@ -494,17 +500,22 @@ static void print_profile(const sl_forecast *f, FILE *out) {
             f->iterations, f->schedule, sl_to_ms(f->predicted), sl_to_ms(f->measured), sl_to_ms(f->update));
 }
 
+/* A resumed run may have had nothing left to do: then there is none of this. */
+static sl_status write_measured(sl_journal *j, const sl_summary *s, sl_forecast *f) {
+    SL_TRY(write_stream(j, "iterations.svg", write_svg));
+    SL_TRY(write_stream(j, "profile.yaml", write_profile));
+    if (s->program && s->program->parts == 1)
+        SL_TRY(write_order(j, s->program));
+    return sl_forecast_make(j->profiler, s->program, s->schedule, f);
+}
+
 sl_status sl_journal_finish(sl_journal *j, const sl_summary *s, FILE *out) {
     medians m[SL_PHASES];
     for (int phase = 0; phase < SL_PHASES; phase++)
         SL_TRY(phase_medians(j, phase, &m[phase]));
     SL_TRY(write_trace(j));
-    SL_TRY(write_stream(j, "iterations.svg", write_svg));
-    SL_TRY(write_stream(j, "profile.yaml", write_profile));
-    if (s->program && s->program->parts == 1)
-        SL_TRY(write_order(j, s->program));
-    sl_forecast f;
-    sl_status status = sl_forecast_make(j->profiler, s->program, s->schedule, &f);
+    sl_forecast f = {.predicted = -1, .planned = -1, .measured = -1, .update = -1};
+    sl_status status = j->row_count > 0 ? write_measured(j, s, &f) : SL_OK;
     if (status == SL_OK)
         status = write_summary(j, m, s, &f);
     if (status == SL_OK) {

@@ -44,10 +44,11 @@ typedef struct sl_journal_layout {
     int pipeline, data, tensor, zero;
 } sl_journal_layout;
 
-/** Makes the folder and opens the files. `tokens`: of one iteration. `keep`: iterations whose timelines are
- * kept for timeline.json. */
-sl_status sl_journal_open(const char *folder, sl_journal_layout layout, double tokens, int iterations,
-                          int keep, sl_journal **journal);
+/** Makes the folder and opens the files. `first` >= 0: of an earlier attempt, which is continued at that
+ * iteration (its events stay, its metrics from there on go); -1: anew. `tokens`: of one iteration. `keep`:
+ * iterations whose timelines are kept for timeline.json. */
+sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layout, double tokens,
+                          int iterations, int keep, sl_journal **journal);
 sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteration);
 /** Before the first iteration: what the links were in the ping test ([ranks * ranks]; NULL: none was made),
  * and the size of a message. */

@@ -76,6 +76,9 @@ typedef struct sl_run {
         double *pace_ms[SL_OP_KINDS]; /* F, I, W, B of every stage; NULL: no pace */
         double *pair_ms;              /* F and B overlapped, of every stage; NULL: no pace */
     } device;
+    struct {
+        int every, keep; /* iterations, 0: none are written; how many stay */
+    } checkpoint;
     sl_fault *fault;
     int faults;
     int validate_every;

@@ -294,7 +294,9 @@ static sl_status open_rank0(sl_trainer *t, const sl_place *place) {
                                 .zero = t->run->parallel.zero};
     if (!sl_trainer_leads(t))
         return SL_OK;
-    SL_TRY(sl_journal_open(place->folder, layout, tokens, t->run->iterations, TRACED, &t->journal));
+    SL_TRY(sl_journal_open(place->folder, t->resume.asked ? t->resume.first : -1, layout, tokens,
+                           t->run->iterations, TRACED, &t->journal));
+    SL_TRY(sl_resume_report(&t->resume, t->journal));
     SL_TRY(sl_alloc(&t->pending_problem, replicas, sizeof *t->pending_problem));
     SL_TRY(sl_alloc(&t->pending_timeline, replicas, sizeof *t->pending_timeline));
     for (size_t r = 0; r < replicas; r++)
@@ -417,6 +419,8 @@ static sl_status open_all(sl_trainer *t, const sl_place *place, sl_binding_sizes
     SL_TRY(sl_binding_open(t->run, &t->groups, in_flight, hosted, &t->binding));
     SL_TRY(refuse_mixed_hosts(t));
     t->message_bytes = (double)sizes[t->rank].message_bytes;
+    SL_TRY(sl_resume_open(t->run, place->folder, place->resume, t->binding, t->groups.world, &t->resume));
+    SL_TRY(sl_saving_open(t->run, place->folder, t->resume.first, t->binding, t->groups.world, &t->saving));
     SL_TRY(open_transport(t, sizes[t->rank].message_bytes, place));
     SL_TRY(open_records(t));
     SL_TRY(open_engine(t));
@@ -471,6 +475,8 @@ static void close_rank0(sl_trainer *t) {
 }
 
 void sl_trainer_close(sl_trainer *t) {
+    sl_saving_close(t->saving);
+    sl_resume_close(&t->resume);
     sl_engine_close(t->engine);
     sl_transport_close(t->transport);
     sl_binding_close(t->binding);

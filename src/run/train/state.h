@@ -14,6 +14,8 @@
 #include "run/train/measure.h"
 #include "run/train/ping.h"
 #include "run/train/progress.h"
+#include "run/train/resume.h"
+#include "run/train/saving.h"
 #include "run/train/trainer.h"
 
 /* What rank 0 holds of each replica: replicas differ in microbatches and in what is slow, so each is planned,
@@ -56,6 +58,8 @@ typedef struct sl_trainer {
     int rank, ranks;       /* of this one's pipeline */
     sl_clock *clock;
     sl_binding *binding;
+    sl_resume resume;
+    sl_saving *saving;
     sl_transport *transport;
     sl_engine *engine;
     sl_record_ring *ring;

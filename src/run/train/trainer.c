@@ -264,6 +264,7 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     SL_TRY(sl_path_news(t, iteration));
     SL_TRY(exchange_path(t));
     SL_TRY(exchange_swaps(t));
+    SL_TRY(sl_saving_step(t->saving, iteration + 1, t->journal, t->started));
     int every = t->run->validate_every;
     if (every > 0 && (iteration + 1) % every == 0 && iteration + 1 < t->run->iterations)
         return sl_binding_validate(t->binding, &t->pending.validation);
@@ -368,6 +369,7 @@ static sl_status finish(sl_trainer *t) {
     if (sl_trainer_leads(t))
         SL_TRY(sl_judge_flush(t, sl_clock_now(t->clock)));
     sl_progress_end(t->progress);
+    SL_TRY(sl_saving_finish(t->saving, t->run->iterations, t->journal, t->started));
     const long mine[3] = {(long)sl_binding_peak(t->binding), (long)sl_binding_host_peak(t->binding),
                           t->moves};
     long *all;
@@ -432,7 +434,7 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);
-    for (int iteration = 0; iteration < run->iterations && status == SL_OK; iteration++)
+    for (int iteration = t.resume.first; iteration < run->iterations && status == SL_OK; iteration++)
         status = one_iteration(&t, iteration);
     if (status == SL_OK)
         status = finish(&t);

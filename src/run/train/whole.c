@@ -111,6 +111,12 @@ sl_status sl_binding_collect(sl_binding *b, int stage, int index, sl_binding_val
     if (!h || (b->groups->seat.replica > 0 && (!b->run->parallel.zero || value == SL_VALUE_WEIGHT)))
         return SL_OK;
     const sl_parameter *p = &h->list[index];
+    int shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
+    if (!shared && b->run->parallel.tensor == 1) { /* the whole tensor is here */
+        size_t at, piece;
+        memcpy(full, value_of(b, h, index, value, &at, &piece), p->count * sizeof *full);
+        return SL_OK;
+    }
     size_t room = sl_parameter_full_count(p); /* no slice is larger */
     float *slice;
     SL_TRY(sl_alloc(&slice, 2 * room, sizeof *slice));
