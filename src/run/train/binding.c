@@ -148,6 +148,7 @@ static sl_status open_model(sl_binding *b, int in_flight, int hosted) {
     sl_model_bytes bytes;
     const sl_run *run = b->run;
     SL_TRY(sl_device_open_cpu(run->device.threads, &b->device));
+    b->optimizer.threads = run->device.threads;
     SL_TRY(measure(run, &b->config, b->device, b->rank, &bytes));
     size_t limit = bytes.fixed + (size_t)(in_flight > 1 ? in_flight : 1) * (bytes.forward + bytes.backward);
     if (run->device.memory_mb > 0 && (double)limit > run->device.memory_mb * 1e6)
