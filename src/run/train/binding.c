@@ -173,6 +173,7 @@ static sl_status open_model(sl_binding *b, int in_flight, int hosted) {
     sl_model_bytes bytes;
     const sl_run *run = b->run;
     SL_TRY(sl_device_open_cpu(run->device.threads, &b->device));
+    b->optimizer.threads = run->device.threads;
     SL_TRY(measure(run, &b->config, b->device, b->rank, &bytes));
     SL_TRY(open_arena(b, &bytes, in_flight));
     if (hosted > 0)

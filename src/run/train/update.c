@@ -123,7 +123,7 @@ static size_t own_squares(sl_binding *b) {
             size_t piece = sl_shares_piece(&plot->cut, i, from, end, &at, &position);
             if (plot->place[i] == SL_NO_PLACE)
                 continue;
-            sl_norm_squares(parameter[i].gradient + at, piece, b->squares + done);
+            sl_norm_squares_divided(b->device->threads, parameter[i].gradient + at, piece, b->squares + done);
             done += end - from;
         }
     }
