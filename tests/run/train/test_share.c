@@ -10,15 +10,15 @@
 
 enum { MOST = 12 };
 
-static uint64_t draw(uint64_t *state) {
+static uint64_t roll(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return *state >> 33;
 }
 
-static int draw_list(uint64_t *state, sl_parameter *list) {
-    int count = 1 + (int)(draw(state) % MOST);
+static int roll_list(uint64_t *state, sl_parameter *list) {
+    int count = 1 + (int)(roll(state) % MOST);
     for (int i = 0; i < count; i++)
-        list[i] = (sl_parameter){.count = 1 + draw(state) % (i % 3 ? 5000 : 40)};
+        list[i] = (sl_parameter){.count = 1 + roll(state) % (i % 3 ? 5000 : 40)};
     return count;
 }
 
@@ -28,7 +28,7 @@ static void every_element_lies_in_one_share(void **unused) {
     for (int round = 0; round < 300; round++) {
         sl_parameter list[MOST];
         sl_shares cut;
-        int count = draw_list(&state, list), shares = 1 + (int)(draw(&state) % 6);
+        int count = roll_list(&state, list), shares = 1 + (int)(roll(&state) % 6);
         size_t elements = 0, covered = 0, all = 0;
         assert_ok(sl_shares_make(list, count, shares, &cut));
         assert_true(sl_shares_begin(&cut, 0) == 0 && sl_shares_begin(&cut, shares) == cut.first[count]);
