@@ -11,6 +11,7 @@
 
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -183,11 +184,46 @@ static sl_status make_worker(const train_request *request, char *worker, int res
     return SL_OK;
 }
 
+/* As a shell takes it. */
+static void write_word(FILE *out, const char *word) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"; /* as Python's shlex */
+    if (*word && word[strspn(word, plain)] == 0) {
+        fprintf(out, " %s", word);
+        return;
+    }
+    fputs(" '", out);
+    for (; *word; word++)
+        *word == '\'' ? fputs("'\\''", out) : fputc(*word, out);
+    fputc('\'', out);
+}
+
+/* The command that continues this run. Free with free. */
+static sl_status write_continued(const train_request *request, char **text) {
+    size_t size;
+    FILE *out = open_memstream(text, &size);
+    if (!out)
+        return sl_error(SL_ENOMEM, "out of memory for the command line");
+    fputs("slackline train", out);
+    write_word(out, request->file);
+    for (int i = 0; i < request->sets; i++) {
+        fputs(" --set", out);
+        write_word(out, request->set[i]);
+    }
+    if (request->hosts) {
+        fputs(" --hosts", out);
+        write_word(out, request->hosts);
+    }
+    fputs(" --out", out);
+    write_word(out, request->folder);
+    fputs(" --resume", out);
+    return fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the command line");
+}
+
 static sl_status supervise(const train_request *request, const train_shape *shape, char **argv, char **again,
                            int *exit_code) {
-    char continued[4096];
-    snprintf(continued, sizeof continued, "slackline train %.900s --out %.3000s --resume", request->file,
-             request->folder);
+    char *continued = NULL;
+    SL_TRY(write_continued(request, &continued));
     sl_launch_config config = {.directory = request->folder,
                                .ranks = shape->ranks,
                                .worker = argv,
@@ -197,7 +233,9 @@ static sl_status supervise(const train_request *request, const train_shape *shap
                                .restarts = shape->restarts,
                                .warning = shape->saves ? WARNING : 0,
                                .continued = continued};
-    return sl_launch_run(&config, exit_code);
+    sl_status status = sl_launch_run(&config, exit_code);
+    free(continued);
+    return status;
 }
 
 static sl_status start(const train_request *request, const train_shape *shape, int *exit_code) {
