@@ -101,13 +101,18 @@ static const char *find_line(const char *words, const char *start) {
 
 /* Words of ssh tell more than mpirun's, whose banners are long: of those the first sentence. */
 static void keep_reason(sl_launch_host *host, const char *words) {
-    const char *reason = find_line(words, "!"), *sentence = reason ? strstr(reason, ". ") : NULL;
-    if (*words && *words != '!')
-        snprintf(host->why, sizeof host->why, "%.*s", (int)(strcspn(words, "\n") % 250), words);
-    else if (sentence)
-        snprintf(host->why, sizeof host->why, "%.*s", (int)((sentence - reason - 1) % 250), reason + 1);
-    else
-        snprintf(host->why, sizeof host->why, "%.250s", reason ? reason + 1 : "it does not answer");
+    const char *reason = find_line(words, "!");
+    words += strspn(words, "\n");
+    size_t length = strcspn(words, "\n");
+    if (reason && reason == words) {
+        const char *sentence = strstr(++words, ". ");
+        length = strcspn(words, "\n");
+        if (sentence && (size_t)(sentence - words) < length)
+            length = (size_t)(sentence - words);
+    }
+    snprintf(host->why, sizeof host->why, "%.*s", length < 250 ? (int)length : 250, words);
+    if (length == 0)
+        snprintf(host->why, sizeof host->why, "it does not answer");
 }
 
 static void judge(sl_launch_host *host, const char *words, uint64_t seed) {

@@ -13,7 +13,7 @@
 /* Long enough that a dead rank's port or memory is free again, short against what a restart itself takes.
  * Doubled for each attempt that reached no new iteration. */
 static const sl_time first_pause = SL_SECOND / 2, longest_pause = 10 * SL_SECOND;
-static const sl_time host_patience = 60 * SL_SECOND;
+static const sl_time host_patience = 30 * SL_SECOND;
 
 /* An error of a worker's own that came so often without a new iteration in between will come again. */
 enum { FRUITLESS_MOST = 2 };

@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from test_restart import Runs, nothing_left  # noqa: E402
-from training import is_alive, kill, need, until  # noqa: E402
+from training import is_alive, kill, need, parent_and_state, until  # noqa: E402
 
 build, source = sys.argv[1:3]
 need(build)
@@ -43,12 +43,23 @@ def await_moment(run):
 def victims(run):
     """One or two processes; those that are not there at this moment are nobody's loss."""
     workers = sorted(run.workers().values())
-    found = {"rank": draw.choice(workers) if workers else 0, "supervisor": run.process.pid}
+    found = {"supervisor": run.process.pid}
     if workers:
-        found["mpirun"] = run.mpirun()
-        found["reaper"] = run.reaper()
+        found["rank"] = draw.choice(workers)
+        found["mpirun"] = parent_and_state(workers[0])[0]
+        found["reaper"] = parent_and_state(found["mpirun"])[0]
     kinds = draw.choice(("rank", "rank", "rank", "mpirun", "reaper", "supervisor", "supervisor rank", "supervisor reaper", "rank mpirun"))
-    return [(kind, found[kind]) for kind in kinds.split() if found.get(kind, 0) > 1]
+    return [(kind, found[kind]) for kind in kinds.split() if found.get(kind, 0) > 1 and is_own(run, kind, found[kind])]
+
+
+def is_own(run, kind, pid):
+    """A process that ended between two looks has a parent that is not of the run: never hit that."""
+    names = {"rank": "slackline-worke", "mpirun": "mpirun", "reaper": "slackline-reape", "supervisor": "slackline"}
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip() == names[kind]
+    except OSError:
+        return False
 
 
 def survive(runs, number):
