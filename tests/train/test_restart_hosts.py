@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_restart import Runs, nothing_left  # noqa: E402
+from test_restart import Runs, nothing_left, said  # noqa: E402
 from training import arguments, kill, need, until  # noqa: E402
 
 AGENT = """#!/bin/bash
@@ -83,16 +83,16 @@ def lose_a_host(runs, hosts, what, words, given, ranks_on):
         code, error = run.end(150)
         nothing_left(what, run)
     assert code == 0, f"{what}: exit {code}: {error}"
-    said = error.splitlines()
-    assert re.fullmatch(r"slackline: rank 1 on b was killed by signal 9 \(SIGKILL\); restart 1 of 3 in 0.5 s", said[0]), error
-    assert re.fullmatch("slackline: host b failed its test and is left out: " + words, said[1]) and len(said) == 2, error
+    words_said = said(error).splitlines()
+    assert re.fullmatch(r"slackline: rank 1 on b was killed by signal 9 \(SIGKILL\); restart 1 of 3 in 0.5 s", words_said[0]), error
+    assert re.fullmatch("slackline: host b failed its test and is left out: " + words, words_said[1]) and len(words_said) == 2, error
     result = runs.compare(what, run.out)
     event = next(event for event in result.events if event["kind"] == "host")
     assert event["seen"] == "host b failed its test" and event["decided"] == "left out" and re.fullmatch(words, event["why"]), event
     count = len(given.split(","))
     tests, started = hosts.called()[count:2 * count], hosts.called()[2 * count:] # each host is called for its test, then for ranks
     assert sorted(tests) == ["a", "b", "c"] and sorted(started) == ranks_on, hosts.called()
-    print(f"{what}: {said[1]}", flush=True)
+    print(f"{what}: {words_said[1]}", flush=True)
 
 
 def too_few_are_left(runs, hosts):
@@ -135,9 +135,9 @@ def a_warning_reaches_other_hosts(runs, hosts):
         run.process.send_signal(signal.SIGTERM)
         code, error = run.end()
         nothing_left("warned", run)
-    said = re.fullmatch(r"slackline: ended by SIGTERM after iteration (\d+); .*\n", error)
-    assert code == 1 and said, f"exit {code}: {error}"
-    assert os.path.isdir(os.path.join(run.out, "checkpoints", f"step-{int(said.group(1)) + 1:06d}"))
+    ended = re.fullmatch(r"slackline: ended by SIGTERM after iteration (\d+); .*\n", error)
+    assert code == 1 and ended, f"exit {code}: {error}"
+    assert os.path.isdir(os.path.join(run.out, "checkpoints", f"step-{int(ended.group(1)) + 1:06d}"))
     with runs.start(never, out=run.out, resume=True) as again: # on this host
         code, error = again.end()
     assert (code, error) == (0, ""), error

@@ -19,7 +19,10 @@ seed = int(os.environ.get("SL_SEED", time.time_ns() % 1000000))
 count = int(os.environ.get("SL_COUNT", 100))
 print(f"SL_SEED={seed} SL_COUNT={count}", flush=True)
 draw = random.Random(seed)
-SETTINGS = [[], ["parallel.pipeline=4"], ["transport=delegated"], ["parallel.placement=wave"], ["checkpoint.every=3"], ["checkpoint.keep=1"]]
+# How a run is made, and which of that changes its bits.
+SETTINGS = [([], []), (["parallel.pipeline=4"], []), (["transport=delegated"], []), (["schedule=zb-v"], []),
+            (["checkpoint.every=3"], []), (["checkpoint.keep=1"], []), (["parallel.zero=1"], ["parallel.data=2"]),
+            (["parallel.pipeline=1"], ["parallel.tensor=2"])]
 
 
 def is_writing(run):
@@ -64,7 +67,9 @@ def is_own(run, kind, pid):
 
 def survive(runs, number):
     """One run until it is done; how many kills it took."""
-    settings, out, kills, starts = draw.choice(SETTINGS), runs.out(), 0, 0
+    (free, fixed), out, kills, starts = draw.choice(SETTINGS), runs.out(), 0, 0
+    settings = free + fixed
+    runs.bits(*fixed)
     print(f"run {number}: {' '.join(settings) or 'as it is'}", flush=True)
     while True:
         with runs.start("restarts=1000", *settings, out=out, resume=starts > 0) as run:
@@ -80,13 +85,13 @@ def survive(runs, number):
                 if "supervisor" in hit:
                     run.process.wait()
             code, error = run.end()
-            if code != -signal.SIGKILL: # else its files go when the reaper is done, or with the next start
+            assert code in (0, -signal.SIGKILL), f"run {number}: exit {code}: {error}"
+            if code == 0: # else its files go when the reaper is done, or with the next start
                 nothing_left(f"run {number}", run)
         if code == 0:
-            runs.compare(f"run {number}", out)
+            runs.compare(f"run {number}", out, *fixed)
             print(f"run {number}: {kills} kills, {starts} starts, the same bits", flush=True)
             return kills
-        assert code == -signal.SIGKILL, f"run {number}: exit {code}: {error}"
 
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

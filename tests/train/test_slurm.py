@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_restart import Runs, checkpoints, owner  # noqa: E402
+from test_restart import Runs, checkpoints, owner, said  # noqa: E402
 from training import arguments, command_line, environment, kill, lines, need, shared_files, until  # noqa: E402
 
 CONFIG = """
@@ -131,15 +131,15 @@ def ranks_of_srun_are_warned(runs, slurm):
     await_iteration(out, 20, process)
     slurm.cancel()
     error = process.communicate(timeout=60)[1]
-    said = re.search(r"slackline: ended by SIGTERM after (\d+) iterations; the same command with --resume continues\n", error)
-    assert process.returncode == 1 and said, f"exit {process.returncode}: {error}"
-    assert checkpoints(out) == [f"step-{int(said.group(1)):06d}"], checkpoints(out)
+    ended = re.search(r"slackline: ended by SIGTERM after (\d+) iterations; the same command with --resume continues\n", error)
+    assert process.returncode == 1 and ended, f"exit {process.returncode}: {error}"
+    assert checkpoints(out) == [f"step-{int(ended.group(1)):06d}"], checkpoints(out)
     nothing_is_left(runs)
     process = srun(runs, out, never, resume=True)
     error = process.communicate(timeout=100)[1]
     assert process.returncode == 0, f"resumed: exit {process.returncode}: {error}"
     runs.compare("srun, warned", out)
-    print(f"srun, SIGTERM after {said.group(1)} iterations: the same bits after --resume", flush=True)
+    print(f"srun, SIGTERM after {ended.group(1)} iterations: the same bits after --resume", flush=True)
 
 
 def submit(runs, out, number, *settings):
@@ -170,13 +170,13 @@ def a_batch_job(runs, slurm):
     await_iteration(out, 40)
     slurm.cancel("--batch")
     assert until(lambda: not slurm.jobs(), 60), "the job does not end"
-    said = open(error).read()
-    assert re.search(r"slackline: rank 1 \(pid \d+\) was killed by signal 9 \(SIGKILL\); restart 1 of 3 in 0.5 s\n", said), said
-    last = re.search(r"slackline: ended by SIGTERM after iteration (\d+); `slackline train .* --resume` continues\n", said)
-    assert last and checkpoints(out)[-1] == f"step-{int(last.group(1)) + 1:06d}", said
+    words = open(error).read()
+    assert re.search(r"slackline: rank 1 \(pid \d+\) was killed by signal 9 \(SIGKILL\); restart 1 of 3 in 0.5 s\n", words), words
+    last = re.search(r"slackline: ended by SIGTERM after iteration (\d+); `slackline train .* --resume` continues\n", words)
+    assert last and checkpoints(out)[-1] == f"step-{int(last.group(1)) + 1:06d}", words
     error = submit(runs, out, 2, never)
     assert until(lambda: not slurm.jobs(), 100), "the second job does not end"
-    assert open(error).read() == "", open(error).read()
+    assert said(open(error).read()) == "", open(error).read()
     runs.compare("batch job", out)
     nothing_is_left(runs)
     print(f"a batch job, killed and warned after iteration {last.group(1)}: the same bits by the next job", flush=True)
