@@ -1,6 +1,7 @@
 #include "launch/launch.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/terminal.h"
 #include "launch/attempt.h"
 #include "launch/hosts.h"
 
@@ -90,6 +91,7 @@ static void announce_restart(const run *r, const char *cause, sl_time pause) {
                       .rank = -1};
     snprintf(event.decided, sizeof event.decided, "restart %d of %d", r->restarts, r->config->restarts);
     copy_words(event.why, sizeof event.why, cause);
+    sl_terminal_clear_line(stderr); /* of a progress line */
     fprintf(stderr, "slackline: %s; restart %d of %d in %g s\n", cause, r->restarts, r->config->restarts,
             (double)pause / 1e9);
     tell(r, &event);
@@ -156,6 +158,7 @@ static void leave_out(const run *r, const sl_launch_host *host) {
                       .decided = "left out"};
     snprintf(event.seen, sizeof event.seen, "host %.200s failed its test", host->name);
     copy_words(event.why, sizeof event.why, host->why);
+    sl_terminal_clear_line(stderr);
     fprintf(stderr, "slackline: host %s failed its test and is left out: %s\n", host->name, host->why);
     tell(r, &event);
 }
