@@ -24,6 +24,10 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
          "a checkpoint is damaged or incomplete and was not resumed from, with the reason"},
     [SL_EVENT_RESUMED] = {"resumed",
                           "training goes on from a checkpoint, or starts anew where there is none"},
+    [SL_EVENT_WARNED] = {"warned",
+                         "a scheduler's warning (SIGTERM) came; a checkpoint is written and the run ends"},
+    [SL_EVENT_RESTART] = {"restart", "an attempt failed and the ranks are started again"},
+    [SL_EVENT_HOST] = {"host", "a host failed its test after a failure and is left out"},
     [SL_EVENT_END] = {"end", "the run ended"},
 };
 

@@ -24,6 +24,9 @@ typedef enum sl_event_kind {
     SL_EVENT_CHECKPOINT_FAILED,
     SL_EVENT_CHECKPOINT_REFUSED,
     SL_EVENT_RESUMED,
+    SL_EVENT_WARNED,
+    SL_EVENT_RESTART,
+    SL_EVENT_HOST,
     SL_EVENT_END,
     SL_EVENT_KINDS
 } sl_event_kind;

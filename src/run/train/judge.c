@@ -123,6 +123,7 @@ static totals read_reports(sl_trainer *t) {
         all.end = end > all.end ? end : all.end;
         t->ops += report.ops;
         t->overruns += report.overruns;
+        t->warned |= report.warned;
     }
     all.loss = sum / t->run->batch.microbatches;
     return all;

@@ -18,6 +18,7 @@ static const char *const placements[] = {"linear", "loop", "wave", "bidirectiona
 
 static sl_status parse_files(const sl_node *node, void *object);
 static sl_status parse_rails(const sl_node *node, void *object);
+static sl_status parse_hosts(const sl_node *node, void *object);
 static sl_status leave_for_later(const sl_node *node, void *object);
 static sl_status parse_faults(const sl_node *node, void *object);
 static sl_status parse_split(const sl_node *node, void *object);
@@ -110,6 +111,8 @@ static const sl_key run_keys[] = {
     {.name = "validate_every", .type = SL_KEY_INT, .standard = "0", .offset = AT(validate_every), .minimum = 0, .maximum = 1e9, .help = "iterations between validation losses; 0: only at the end"},
     {.name = "checkpoint", .type = SL_KEY_SECTION, .section = checkpoint_keys},
     {.name = "dump_gradients", .type = SL_KEY_INT, .standard = "0", .offset = AT(dump_gradients), .minimum = 0, .maximum = 1e9, .help = "first iterations whose gradients are written to gradients/ in the run's folder: of the whole batch, full tensors, before clipping; to compare layouts and programs"},
+    {.name = "restarts", .type = SL_KEY_INT, .standard = "-1", .offset = AT(restarts), .minimum = -1, .maximum = 1000000, .help = "how often the ranks are started again from the newest checkpoint after a failure; absent: 3 with checkpoint, else 0"},
+    {.name = "hosts", .type = SL_KEY_CUSTOM, .parse = parse_hosts, .help = "where ranks run, in this order: list of name:slots, or the path of a hostfile; tested after a failure, and left out when they fail while enough slots are left; absent: this host, or what the allocation gives"},
     {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
     {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
     {0}};
@@ -147,6 +150,19 @@ static sl_status parse_texts(const sl_node *node, const char *what, char ***text
 static sl_status parse_files(const sl_node *node, void *object) {
     sl_run *run = object;
     return parse_texts(node, "files", &run->data.file, &run->data.files);
+}
+
+static sl_status parse_hosts(const sl_node *node, void *object) {
+    sl_run *run = object;
+    return parse_texts(node, "hosts", &run->host, &run->hosts);
+}
+
+int sl_run_saves(const sl_run *run) {
+    return run->checkpoint.every > 0;
+}
+
+int sl_run_restarts(const sl_run *run) {
+    return run->restarts >= 0 ? run->restarts : sl_run_saves(run) ? 3 : 0;
 }
 
 static sl_status check_rail(const sl_node *node, const char *name) {
@@ -374,6 +390,9 @@ void sl_run_free(sl_run *run) {
     for (int i = 0; i < run->network.rails; i++)
         sl_free(run->network.rail[i]);
     sl_free(run->network.rail);
+    for (int i = 0; i < run->hosts; i++)
+        sl_free(run->host[i]);
+    sl_free(run->host);
     sl_free(run->wire);
     sl_free(run->model.weights);
     sl_free(run->parallel.cut);

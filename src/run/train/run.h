@@ -83,6 +83,9 @@ typedef struct sl_run {
     int faults;
     int validate_every;
     int dump_gradients; /* of so many first iterations */
+    int restarts;       /* attempts after the first; -1: as sl_run_restarts says */
+    char **host; /* where ranks may run: entries name:slots, or the path of a hostfile; none: not said */
+    int hosts;
 } sl_run;
 
 /** Reads and checks a run document. SL_EINVAL names file, line and key. Free with sl_run_free, also on error.
@@ -119,6 +122,13 @@ int sl_run_has_link(const sl_run *run, int from, int to);
 
 /** Whether this run starts delegates, or may: `transport` asks for them and there is somebody to send to. */
 int sl_run_may_delegate(const sl_run *run);
+
+/** How often the run is started again after a failure: `restarts`, or 3 where checkpoints are written, else
+ * 0. */
+int sl_run_restarts(const sl_run *run);
+
+/** Whether checkpoints are written, so that a warned run can save itself. */
+int sl_run_saves(const sl_run *run);
 
 /** The planner's question for a replica of this run: shape and regime from the file, op times from the pace
  * (10 ms each without one: only their ratio matters until they are measured), links free. Of a

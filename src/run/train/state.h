@@ -38,6 +38,7 @@ typedef struct sl_replica {
 typedef struct sl_report {
     sl_time ops_end, end; /* its own clock; ops_end: of the last op or reduction */
     int32_t ops, overruns;
+    int32_t warned, unused;
 } sl_report;
 
 /* What rank 0 has from all ranks, rank by rank. */
@@ -53,6 +54,7 @@ typedef struct sl_gathered {
 typedef struct sl_trainer {
     const sl_run *run;
     const char *folder; /* the run's */
+    const sl_place *place;
     sl_groups groups;
     int world, world_rank; /* all ranks of the run, and this one among them */
     int rank, ranks;       /* of this one's pipeline */
@@ -80,6 +82,8 @@ typedef struct sl_trainer {
     size_t report_bytes;
     int *remote; /* [world] on another host than rank 0 */
     long ops, moves, overruns;
+    int warned; /* rank 0: some rank was */
+    int leaves; /* all ranks end before this iteration */
 
     double message_bytes; /* of an activation between stages */
 

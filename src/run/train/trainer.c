@@ -94,6 +94,10 @@ static void record_reductions(sl_trainer *t, int iteration, sl_time *last) {
     }
 }
 
+static int is_warned(const sl_trainer *t) {
+    return t->place->warned && t->place->warned();
+}
+
 static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
     sl_engine_result result;
     apply_faults(t, iteration);
@@ -110,21 +114,27 @@ static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
         SL_TRY(sl_gradients_write(t->binding, sl_trainer_leads(t), t->folder, iteration));
     SL_TRY(sl_binding_update(t->binding, iteration));
     mine.end = sl_clock_now(t->clock);
+    mine.warned = is_warned(t);
     memcpy(t->report, &mine, sizeof mine);
     return SL_OK;
 }
 
-/* All ranks hold begin from the same broadcast; a rank on another host translates it to its own clock. */
+/* All ranks hold begin from the same broadcast, and whether there is an iteration at all; a rank on another
+ * host translates the time to its own clock. */
 static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
     sl_time *begins;
-    SL_TRY(sl_alloc(&begins, (size_t)t->world, sizeof *begins));
+    SL_TRY(sl_alloc(&begins, (size_t)t->world + 1, sizeof *begins));
     if (sl_trainer_leads(t)) {
         sl_time now = sl_clock_now(t->clock) + LEAD;
         for (int r = 0; r < t->world; r++)
             begins[r] = now + t->clocks[r].offset;
+        t->warned |= is_warned(t);
+        begins[t->world] = t->warned;
     }
-    sl_status status = sl_group_broadcast(t->groups.world, 0, begins, (size_t)t->world * sizeof *begins);
+    sl_status status =
+        sl_group_broadcast(t->groups.world, 0, begins, ((size_t)t->world + 1) * sizeof *begins);
     *begin = begins[t->world_rank];
+    t->leaves = begins[t->world] != 0;
     sl_free(begins);
     return status;
 }
@@ -253,10 +263,12 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
                   t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
     SL_TRY(sl_exchange_clocks(t->groups.world, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
-    if (sl_trainer_leads(t)) {
+    if (sl_trainer_leads(t))
         SL_TRY(sl_judge_flush(t, begin));
+    if (t->leaves)
+        return SL_OK;
+    if (sl_trainer_leads(t))
         SL_TRY(write_faults(t, iteration));
-    }
     SL_TRY(run_iteration(t, iteration, begin));
     SL_TRY(gather_records(t));
     if (sl_trainer_leads(t))
@@ -407,6 +419,24 @@ static sl_status finish(sl_trainer *t) {
     return status;
 }
 
+/* `done` iterations are complete, the last ones are not made. */
+static sl_status leave(sl_trainer *t, int done) {
+    *t->place->left = 1 + done;
+    if (done > t->resume.first)
+        SL_TRY(sl_saving_finish(t->saving, done, t->journal, sl_clock_now(t->clock) - t->started));
+    if (!sl_trainer_leads(t))
+        return SL_OK;
+    sl_event event = {.kind = SL_EVENT_WARNED,
+                      .time = sl_clock_now(t->clock) - t->started,
+                      .iteration = done,
+                      .from = -1,
+                      .to = -1,
+                      .rank = -1};
+    snprintf(event.decided, sizeof event.decided, "the run ends after %d of %d iterations", done,
+             t->run->iterations);
+    return sl_journal_event(t->journal, &event);
+}
+
 /* With several pipelines a world rank alone says little: its place is put in front of the reason. */
 static sl_status name_place(const sl_trainer *t, sl_status status) {
     char text[448];
@@ -423,6 +453,7 @@ static sl_status name_place(const sl_trainer *t, sl_status status) {
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     sl_trainer t = {.run = run,
                     .folder = place->folder,
+                    .place = place,
                     .world = sl_group_size(world),
                     .world_rank = sl_group_rank(world),
                     .clock = sl_clock_real()};
@@ -434,10 +465,11 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);
-    for (int iteration = t.resume.first; iteration < run->iterations && status == SL_OK; iteration++)
+    int iteration = t.resume.first;
+    for (; iteration < run->iterations && status == SL_OK && !t.leaves; iteration++)
         status = one_iteration(&t, iteration);
     if (status == SL_OK)
-        status = finish(&t);
+        status = t.leaves ? leave(&t, iteration - 1) : finish(&t);
     status = name_place(&t, status);
     sl_trainer_close(&t);
     sl_groups_close(&t.groups);
