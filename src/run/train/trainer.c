@@ -423,7 +423,7 @@ static sl_status finish(sl_trainer *t) {
 static sl_status leave(sl_trainer *t, int done) {
     *t->place->left = 1 + done;
     if (done > t->resume.first)
-        SL_TRY(sl_saving_finish(t->saving, done, t->journal, sl_clock_now(t->clock) - t->started));
+        SL_TRY(sl_saving_finish(t->saving, done, t->journal, t->started));
     if (!sl_trainer_leads(t))
         return SL_OK;
     sl_event event = {.kind = SL_EVENT_WARNED,
