@@ -461,7 +461,7 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     if (status == SL_OK)
         status = sl_trainer_open(&t, place);
     if (status == SL_OK)
-        status = ping(&t, 0);
+        status = ping(&t, t.resume.first);
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);
