@@ -434,7 +434,7 @@ typedef sl_status (*stream_writer)(const sl_journal *j, FILE *out);
 
 static sl_status write_svg(const sl_journal *j, FILE *out) {
     const sl_timeline *timelines[SL_PHASES];
-    char title[SL_PHASES][96];
+    char title[SL_PHASES][192];
     const char *titles[SL_PHASES];
     int count = 0;
     for (int phase = 0; phase < SL_PHASES; phase++) {
