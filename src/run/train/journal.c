@@ -40,7 +40,8 @@ struct sl_journal {
     sl_time sample_time[SL_PHASES];
     char schedule[SL_PHASES][64];
     sl_profiler *profiler; /* profile.yaml */
-    sl_ping_link *ping;    /* [ranks * ranks]; NULL: none */
+    int paced;
+    sl_ping_link *ping; /* [ranks * ranks]; NULL: none */
 };
 
 static sl_status open_file(sl_journal *j, const char *name, FILE **file) {
@@ -167,24 +168,42 @@ static sl_status copy_timeline(const sl_timeline *from, sl_timeline *to) {
     return SL_OK;
 }
 
-sl_status sl_journal_profile(sl_journal *j, const sl_ping_link *ping, double message_bytes) {
+sl_status sl_journal_profile(sl_journal *j, const sl_ping_link *ping, double message_bytes, int paced) {
+    j->paced = paced;
     size_t links = (size_t)j->layout.pipeline * (size_t)j->layout.pipeline;
     if (ping) {
         SL_TRY(sl_alloc(&j->ping, links, sizeof *ping));
         memcpy(j->ping, ping, links * sizeof *ping);
     }
-    return sl_profiler_open(ping, j->layout.pipeline, message_bytes, &j->profiler);
+    return sl_profiler_open(ping, j->layout.pipeline, message_bytes, paced, &j->profiler);
+}
+
+static sl_status combine(const sl_journal *j, const sl_iteration *it, sl_problem *measured) {
+    sl_problem *each;
+    SL_TRY(sl_alloc(&each, (size_t)it->replicas, sizeof *each));
+    sl_status status = SL_OK;
+    for (int r = 0; r < it->replicas && status == SL_OK; r++) {
+        status = sl_problem_copy(&it->measured[r], &each[r]);
+        if (status == SL_OK && !j->paced)
+            sl_profile_average(&it->timeline[r], &each[r]);
+    }
+    if (status == SL_OK)
+        status = sl_profile_combine(each, it->replicas, measured);
+    for (int r = 0; r < it->replicas; r++)
+        sl_problem_free(&each[r]);
+    sl_free(each);
+    return status;
 }
 
 /* Iterations of one schedule and path can be compared. */
 static sl_status add_to_profile(sl_journal *j, const sl_iteration *it) {
     uint64_t conditions = (uint64_t)it->delegates;
     if (!j->profiler)
-        SL_TRY(sl_journal_profile(j, NULL, 0));
+        SL_TRY(sl_journal_profile(j, NULL, 0, 1));
     for (const char *c = it->schedule; *c; c++)
         conditions = conditions * 31 + (unsigned char)*c;
     sl_problem measured;
-    SL_TRY(sl_profile_combine(it->measured, it->replicas, &measured));
+    SL_TRY(combine(j, it, &measured));
     if (it->delegates > 0) /* they never hold a rank */
         measured.communication = SL_DECOUPLED;
     sl_time makespan = 0;
@@ -415,7 +434,7 @@ typedef sl_status (*stream_writer)(const sl_journal *j, FILE *out);
 
 static sl_status write_svg(const sl_journal *j, FILE *out) {
     const sl_timeline *timelines[SL_PHASES];
-    char title[SL_PHASES][96];
+    char title[SL_PHASES][192];
     const char *titles[SL_PHASES];
     int count = 0;
     for (int phase = 0; phase < SL_PHASES; phase++) {

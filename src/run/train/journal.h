@@ -51,8 +51,8 @@ sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layou
                           int iterations, int keep, sl_journal **journal);
 sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteration);
 /** Before the first iteration: what the links were in the ping test ([ranks * ranks]; NULL: none was made),
- * and the size of a message. */
-sl_status sl_journal_profile(sl_journal *journal, const sl_ping_link *ping, double message_bytes);
+ * the size of a message, and whether op times are prescribed. */
+sl_status sl_journal_profile(sl_journal *journal, const sl_ping_link *ping, double message_bytes, int paced);
 sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
 
 /* Highest use of a rank's device memory, bytes. */

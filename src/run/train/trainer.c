@@ -335,7 +335,7 @@ static sl_status write_start(sl_trainer *t) {
     snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,
              sl_binding_isa(t->binding), t->transport ? sl_transport_scheduling(t->transport) : "none");
     describe_links(t, event.why, sizeof event.why);
-    SL_TRY(sl_journal_profile(t->journal, t->ping, t->message_bytes));
+    SL_TRY(sl_journal_profile(t->journal, t->ping, t->message_bytes, is_paced(t)));
     char more[160] = "";
     size_t at = 0;
     for (int i = 0; i < 2; i++)
@@ -461,7 +461,7 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     if (status == SL_OK)
         status = sl_trainer_open(&t, place);
     if (status == SL_OK)
-        status = ping(&t, 0);
+        status = ping(&t, t.resume.first);
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);
