@@ -151,13 +151,14 @@ static sl_status consider_return(sl_adaptation *a, int iteration, sl_decision *d
     return status;
 }
 
+/* A link that becomes slow while a device is slow is news of its own. */
 static sl_status note_change(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
-    int trouble = 0;
+    sl_trouble trouble = SL_TROUBLE_NONE, before = a->troubled;
     if (a->learnt)
         SL_TRY(sl_decision_is_troubled(a, measured, &trouble));
-    if (trouble == a->troubled)
-        return SL_OK;
     a->troubled = trouble;
+    if (trouble == before || (trouble == SL_TROUBLE_DEVICE && before == SL_TROUBLE_LINK))
+        return SL_OK;
     a->kept = 0;
     sl_event *event = sl_decision_add_event(d, trouble ? SL_EVENT_ONSET : SL_EVENT_RELIEF, iteration);
     sl_decision_describe(a, measured, event);
@@ -243,7 +244,7 @@ sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_proble
         status = learn(a);
     if (status == SL_OK)
         status = note_change(a, iteration, &now, d);
-    d->troubled = a->troubled;
+    d->troubled = a->troubled != SL_TROUBLE_NONE;
     if (status == SL_OK)
         status = sl_decision_choose_path(a, iteration, &now, d);
     now.communication = sl_decision_regime(a);

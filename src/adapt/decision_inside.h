@@ -8,6 +8,9 @@
 
 #include "adapt/decision.h"
 
+/* What is slow; where both are, the link, which is told first. */
+typedef enum sl_trouble { SL_TROUBLE_NONE, SL_TROUBLE_DEVICE, SL_TROUBLE_LINK } sl_trouble;
+
 struct sl_adaptation {
     sl_adaptation_config config;
     char schedule[32];
@@ -19,15 +22,15 @@ struct sl_adaptation {
     sl_problem *window; /* measurements of the last `hold` iterations, a ring */
     sl_time *took;      /* of the same iterations: what the running order was predicted to take on each */
     int filled, next;
-    int better_since;   /* iterations on end in which a swap would have paid */
-    int relieved_since; /* iterations on end in which the links were healthy while adapted */
-    int last_swap;      /* iteration; far in the past before the first */
-    int troubled;       /* an onset was reported and no relief yet */
-    int delegates;      /* that carry the messages of a link and direction; 0: the ranks do */
-    int exceeded_since; /* iterations on end in which a link exceeded its tolerance */
-    int short_since;    /* iterations on end in which more delegates were needed */
-    int quiet_since;    /* iterations on end without trouble on the first schedule */
-    int kept;           /* the reason for keeping was reported for this event */
+    int better_since;    /* iterations on end in which a swap would have paid */
+    int relieved_since;  /* iterations on end in which the links were healthy while adapted */
+    int last_swap;       /* iteration; far in the past before the first */
+    sl_trouble troubled; /* an onset was reported and no relief yet */
+    int delegates;       /* that carry the messages of a link and direction; 0: the ranks do */
+    int exceeded_since;  /* iterations on end in which a link exceeded its tolerance */
+    int short_since;     /* iterations on end in which more delegates were needed */
+    int quiet_since;     /* iterations on end without trouble on the first schedule */
+    int kept;            /* the reason for keeping was reported for this event */
     sl_time forecast;
 };
 
@@ -43,7 +46,7 @@ sl_time sl_decision_link_delay(const sl_problem *p, int from, int to);
 /** What counts as growth of a link's delay. */
 sl_time sl_decision_threshold(const sl_adaptation *a, int from, int to);
 /** Something slow is to be seen in this iteration (a link) or the window (a device). */
-sl_status sl_decision_is_troubled(const sl_adaptation *a, const sl_problem *measured, int *trouble);
+sl_status sl_decision_is_troubled(const sl_adaptation *a, const sl_problem *measured, sl_trouble *trouble);
 /** One more event of this decision; the caller fills in the words. */
 sl_event *sl_decision_add_event(sl_decision *d, sl_event_kind kind, int iteration);
 /** Which link or rank is slow, and how slow, into the event. */

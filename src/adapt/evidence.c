@@ -142,15 +142,16 @@ void sl_decision_describe(const sl_adaptation *a, const sl_problem *measured, sl
 
 /* A link tells at once, by the median over its messages; ops of a shared machine vary from one iteration to
  * the next, so a slow device must show in the medians of the window. */
-sl_status sl_decision_is_troubled(const sl_adaptation *a, const sl_problem *measured, int *trouble) {
+sl_status sl_decision_is_troubled(const sl_adaptation *a, const sl_problem *measured, sl_trouble *trouble) {
     int from, to;
     double factor;
     sl_problem usual;
-    *trouble = worst_growth(a, measured, &from, &to) > 0;
+    *trouble = worst_growth(a, measured, &from, &to) > 0 ? SL_TROUBLE_LINK : SL_TROUBLE_NONE;
     if (*trouble || a->filled < a->config.hold)
         return SL_OK;
     SL_TRY(sl_decision_typical(a, a->config.hold, &usual));
-    *trouble = slow_stage(a, &usual, &factor) >= 0;
+    if (slow_stage(a, &usual, &factor) >= 0)
+        *trouble = SL_TROUBLE_DEVICE;
     sl_problem_free(&usual);
     return SL_OK;
 }

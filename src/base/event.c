@@ -16,6 +16,18 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
     [SL_EVENT_RAIL] = {"rail", "a rail between two hosts was lost, or is used again"},
     [SL_EVENT_STRANGER] = {"stranger", "somebody who is not of this run connected to a rail and was dropped"},
     [SL_EVENT_REPLACED] = {"replaced", "a delegate process died and another took its place"},
+    [SL_EVENT_CHECKPOINT_WRITTEN] = {"checkpoint_written", "a checkpoint is whole and on the disk"},
+    [SL_EVENT_CHECKPOINT_FAILED] = {"checkpoint_failed",
+                                    "a checkpoint could not be written and was removed; training went on"},
+    [SL_EVENT_CHECKPOINT_REFUSED] =
+        {"checkpoint_refused",
+         "a checkpoint is damaged or incomplete and was not resumed from, with the reason"},
+    [SL_EVENT_RESUMED] = {"resumed",
+                          "training goes on from a checkpoint, or starts anew where there is none"},
+    [SL_EVENT_WARNED] = {"warned",
+                         "a scheduler's warning (SIGTERM) came; a checkpoint is written and the run ends"},
+    [SL_EVENT_RESTART] = {"restart", "an attempt failed and the ranks are started again"},
+    [SL_EVENT_HOST] = {"host", "a host failed its test after a failure and is left out"},
     [SL_EVENT_END] = {"end", "the run ended"},
 };
 

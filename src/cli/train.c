@@ -3,41 +3,63 @@
 #include "cli/command.h"
 
 #include "base/memory.h"
+#include "base/terminal.h"
+#include "launch/hosts.h"
 #include "launch/launch.h"
 #include "plan/family/family.h"
 #include "run/train/run.h"
 
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char usage[] =
-    "Usage: slackline train RUN [--set KEY=VALUE]... [--out DIR]\n"
+    "Usage: slackline train RUN [--set KEY=VALUE]... [--out DIR] [--resume] [--hosts LIST|FILE]\n"
     "\n"
-    "Trains the model of the run file RUN (YAML) on its pipeline ranks, adapts the schedule to slow links "
-    "and\n"
-    "writes metrics, events, timeline and summary into DIR (default: runs/<name of RUN>).\n"
+    "Trains the model of the run file RUN (YAML) on its ranks, adapts the schedule to slow links and writes\n"
+    "metrics, events, checkpoints, timeline and summary into DIR (default: runs/<name of RUN>).\n"
     "Starts mpirun itself; inside mpirun or srun it is one of the ranks.\n"
     "\n"
-    "  --set KEY=VALUE  changes a key of RUN, by its dotted path\n"
-    "  --out DIR        the run's folder\n"
+    "  --set KEY=VALUE    changes a key of RUN, by its dotted path\n"
+    "  --out DIR          the run's folder\n"
+    "  --resume           goes on from the newest whole checkpoint in DIR, or starts anew where there is "
+    "none\n"
+    "  --hosts LIST|FILE  where ranks run: a:4,b:4, or a hostfile (lines: host slots=4); key hosts of RUN\n"
+    "\n"
+    "When a rank is killed, or a host or a link is lost, the ranks are started again from the newest "
+    "checkpoint, at\n"
+    "most `restarts` times (default 3 where the run file has `checkpoint`, else 0); hosts that then fail a "
+    "test\n"
+    "are left out. Interrupted (Ctrl-C) it ends at once. On SIGTERM or SIGUSR1, a scheduler's warning, a run "
+    "that\n"
+    "writes checkpoints finishes its iteration, writes one and ends; a second signal ends it at once.\n"
+    "Exit code: 0 trained, 1 failed or ended by a signal, 2 a wrong request.\n"
     "\n"
     "Example: slackline train examples/slow-link.yaml --set iterations=40 --out /tmp/run\n";
 
+/* A scheduler kills long before; this only ends a run that hangs. */
+#define WARNING (300 * SL_SECOND)
+
 typedef struct train_request {
-    const char *file, *out;
+    const char *file, *out, *hosts;
     const char **set; /* points into argv */
-    int sets;
+    int sets, resume;
     char folder[3072];
 } train_request;
 
+/* What the run file says about starting it. */
+typedef struct train_shape {
+    int ranks, restarts, saves;
+    char *hosts; /* as sl_launch_hosts_read takes them; NULL: not said */
+} train_shape;
+
 static sl_status parse_arguments(int argc, char **argv, train_request *request, int *help) {
-    static const struct option options[] = {{"set", required_argument, NULL, 's'},
-                                            {"out", required_argument, NULL, 'o'},
-                                            {"resume", no_argument, NULL, 'r'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"set", required_argument, NULL, 's'}, {"out", required_argument, NULL, 'o'},
+        {"resume", no_argument, NULL, 'r'},    {"hosts", required_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
     SL_TRY(sl_alloc(&request->set, (size_t)argc, sizeof *request->set));
     optind = 1;
     opterr = 0;
@@ -53,8 +75,9 @@ static sl_status parse_arguments(int argc, char **argv, train_request *request, 
         } else if (option == 'h') {
             *help = 1;
         } else if (option == 'r') {
-            return sl_error(SL_EINVAL,
-                            "train: --resume needs checkpoints, which this version does not write yet");
+            request->resume = 1;
+        } else if (option == 'H') {
+            request->hosts = optarg;
         } else {
             return sl_error(SL_EINVAL, "train: %s '%s'",
                             option == ':' ? "a value is missing after" : "unknown option", argv[optind - 1]);
@@ -80,8 +103,50 @@ static sl_status choose_folder(train_request *request) {
     return SL_OK;
 }
 
+/* The hosts of the option, else those of the run file: entries, or the path of a file. */
+static sl_status choose_hosts(const train_request *request, const sl_run *run, char **hosts) {
+    size_t size = 1, used = 0;
+    if (request->hosts)
+        return sl_copy_text(hosts, request->hosts);
+    if (run->hosts == 0)
+        return SL_OK;
+    for (int i = 0; i < run->hosts; i++)
+        size += strlen(run->host[i]) + 1;
+    SL_TRY(sl_alloc(hosts, size, 1));
+    for (int i = 0; i < run->hosts; i++)
+        used += (size_t)snprintf(*hosts + used, size - used, "%s%s", i ? "," : "", run->host[i]);
+    return SL_OK;
+}
+
+static sl_status check_hosts(const train_request *request, const sl_document *document,
+                             const train_shape *shape) {
+    sl_launch_hosts hosts;
+    if (!shape->hosts)
+        return SL_OK;
+    sl_status status = sl_launch_hosts_read(shape->hosts, &hosts);
+    int slots = sl_launch_hosts_slots(&hosts);
+    sl_launch_hosts_free(&hosts);
+    if (status == SL_OK && slots < shape->ranks)
+        status =
+            sl_error(SL_EINVAL, "the hosts have %d slots, but the run has %d ranks", slots, shape->ranks);
+    if (status == SL_OK || request->hosts)
+        return status;
+    char text[512];
+    snprintf(text, sizeof text, "%s", sl_error_text());
+    return sl_node_error(sl_node_find(document->root, "hosts"), "cannot be used: %s", text);
+}
+
+static sl_status shape_of(const train_request *request, const sl_document *document, const sl_run *run,
+                          train_shape *shape) {
+    shape->ranks = sl_run_ranks(run);
+    shape->restarts = sl_run_restarts(run);
+    shape->saves = sl_run_saves(run);
+    SL_TRY(choose_hosts(request, run, &shape->hosts));
+    return check_hosts(request, document, shape);
+}
+
 /* Everything that can be known to be wrong before a process starts. */
-static sl_status check_run(const train_request *request, int *ranks) {
+static sl_status check_run(const train_request *request, train_shape *shape) {
     char *delegate = NULL;
     sl_document document;
     sl_run run = {0};
@@ -99,40 +164,103 @@ static sl_status check_run(const train_request *request, int *ranks) {
         status = sl_launch_program("slackline-delegate", &delegate);
     sl_free(delegate);
     if (status == SL_OK)
-        *ranks = sl_run_ranks(&run);
+        status = shape_of(request, &document, &run, shape);
     sl_run_free(&run);
     sl_document_close(&document);
     return status;
 }
 
-static sl_status start(const train_request *request, int ranks, int *exit_code) {
-    char *worker;
-    SL_TRY(sl_launch_program("slackline-worker", &worker));
-    char **argv;
-    sl_status status = sl_alloc(&argv, (size_t)(2 * request->sets + 4), sizeof *argv);
-    if (status == SL_OK) {
-        int n = 0;
-        argv[n++] = worker;
-        argv[n++] = (char *)(uintptr_t)request->file;
-        argv[n++] = (char *)(uintptr_t)request->folder;
-        for (int i = 0; i < request->sets; i++)
-            argv[n++] = (char *)(uintptr_t)request->set[i];
-        if (sl_launch_inside()) {
-            execv(worker, argv);
-            status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);
-        } else {
-            sl_launch_config config = {.directory = request->folder, .ranks = ranks, .worker = argv};
-            status = sl_launch_run(&config, exit_code);
-        }
-        sl_free(argv);
+/* argv of a rank, one allocation; `resume`: it continues. */
+static sl_status make_worker(const train_request *request, char *worker, int resume, char ***argv) {
+    SL_TRY(sl_alloc(argv, (size_t)(request->sets + 5), sizeof **argv));
+    int n = 0;
+    (*argv)[n++] = worker;
+    (*argv)[n++] = (char *)(uintptr_t)request->file;
+    (*argv)[n++] = (char *)(uintptr_t)request->folder;
+    if (resume)
+        (*argv)[n++] = (char *)(uintptr_t) "--resume";
+    for (int i = 0; i < request->sets; i++)
+        (*argv)[n++] = (char *)(uintptr_t)request->set[i];
+    return SL_OK;
+}
+
+/* As a shell takes it. */
+static void write_word(FILE *out, const char *word) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"; /* as Python's shlex */
+    if (*word && word[strspn(word, plain)] == 0) {
+        fprintf(out, " %s", word);
+        return;
     }
+    fputs(" '", out);
+    for (; *word; word++)
+        *word == '\'' ? fputs("'\\''", out) : fputc(*word, out);
+    fputc('\'', out);
+}
+
+/* The command that continues this run. Free with free. */
+static sl_status write_continued(const train_request *request, char **text) {
+    size_t size;
+    FILE *out = open_memstream(text, &size);
+    if (!out)
+        return sl_error(SL_ENOMEM, "out of memory for the command line");
+    fputs("slackline train", out);
+    write_word(out, request->file);
+    for (int i = 0; i < request->sets; i++) {
+        fputs(" --set", out);
+        write_word(out, request->set[i]);
+    }
+    if (request->hosts) {
+        fputs(" --hosts", out);
+        write_word(out, request->hosts);
+    }
+    fputs(" --out", out);
+    write_word(out, request->folder);
+    fputs(" --resume", out);
+    return fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the command line");
+}
+
+static sl_status supervise(const train_request *request, const train_shape *shape, char **argv, char **again,
+                           int *exit_code) {
+    char *continued = NULL;
+    SL_TRY(write_continued(request, &continued));
+    sl_launch_config config = {.directory = request->folder,
+                               .ranks = shape->ranks,
+                               .worker = argv,
+                               .again = again,
+                               .resumed = request->resume,
+                               .hosts = shape->hosts,
+                               .restarts = shape->restarts,
+                               .warning = shape->saves ? WARNING : 0,
+                               .continued = continued};
+    sl_status status = sl_launch_run(&config, exit_code);
+    free(continued);
+    return status;
+}
+
+static sl_status start(const train_request *request, const train_shape *shape, int *exit_code) {
+    char *worker, **argv = NULL, **again = NULL;
+    SL_TRY(sl_launch_program("slackline-worker", &worker));
+    sl_status status = make_worker(request, worker, request->resume, &argv);
+    if (status == SL_OK)
+        status = make_worker(request, worker, 1, &again);
+    if (status == SL_OK && sl_launch_inside()) {
+        execv(worker, argv);
+        status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);
+    } else if (status == SL_OK) {
+        sl_terminal_offer();
+        status = supervise(request, shape, argv, again, exit_code);
+    }
+    sl_free(argv);
+    sl_free(again);
     sl_free(worker);
     return status;
 }
 
 int sl_command_train(int argc, char **argv) {
     train_request request = {0};
-    int help = 0, ranks = 0, exit_code = 0;
+    train_shape shape = {0};
+    int help = 0, exit_code = 0;
     sl_status status = parse_arguments(argc, argv, &request, &help);
     if (status == SL_OK && help) {
         fputs(usage, stdout);
@@ -142,11 +270,13 @@ int sl_command_train(int argc, char **argv) {
     if (status == SL_OK)
         status = choose_folder(&request);
     if (status == SL_OK)
-        status = check_run(&request, &ranks);
+        status = check_run(&request, &shape);
     if (status == SL_OK)
-        status = start(&request, ranks, &exit_code);
+        status = start(&request, &shape, &exit_code);
     sl_free(request.set);
+    sl_free(shape.hosts);
     if (status != SL_OK) {
+        sl_terminal_clear_line(stderr);
         fprintf(stderr, "slackline: %s\n", sl_error_text());
         return exit_code ? exit_code : sl_exit_code(status);
     }

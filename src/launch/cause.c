@@ -16,6 +16,22 @@ typedef struct sl_left_error {
     char text[1024];
 } sl_left_error;
 
+/* Between hosts the words come as a line on standard error, which mpirun carries to the supervisor. */
+static const char carried[] = "slackline-cause: ";
+
+void sl_launch_cause_send(int rank, sl_status status, const char *text) {
+    fprintf(stderr, "%s%d %d %s\n", carried, rank, (int)status, text);
+}
+
+int sl_launch_cause_take(const char *temporary, const char *line) {
+    int rank, status, start = 0;
+    if (strncmp(line, carried, sizeof carried - 1) != 0)
+        return 0;
+    line += sizeof carried - 1;
+    return sscanf(line, "%d %d %n", &rank, &status, &start) >= 2 && start > 0 &&
+           sl_launch_cause_leave(temporary, rank, (sl_status)status, line + start) == SL_OK;
+}
+
 sl_status sl_launch_cause_leave(const char *temporary, int rank, sl_status status, const char *text) {
     char path[512], content[1200];
     snprintf(path, sizeof path, "%s/error.%d.%d", temporary, rank, (int)getpid());
@@ -128,7 +144,7 @@ static sl_status report_signal(const char *temporary, const sl_mpirun_report *re
                     report->signal, signal_name(report->signal));
 }
 
-sl_status sl_launch_cause(const char *temporary, const char *durable, const sl_mpirun_report *report, int pid,
+sl_status sl_launch_cause(const char *temporary, const char *log, const sl_mpirun_report *report, int pid,
                           int wait_status, int *exit_code) {
     *exit_code = 0;
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
@@ -153,8 +169,8 @@ sl_status sl_launch_cause(const char *temporary, const char *durable, const sl_m
         return sl_error(SL_EPEER, "rank %d ended with exit code %d", report->rank, report->exit_code);
     if (report->rank >= 0)
         return sl_error(SL_EPEER, "rank %d ended before the run was complete", report->rank);
-    if (report->words[0])
-        return sl_error(SL_ESYS, "mpirun failed: %s (all of it: %s/mpirun.log)", report->words, durable);
+    if (report->words[0]) /* a host that is lost, mostly */
+        return sl_error(SL_EPEER, "mpirun failed: %s (all of it: %s)", report->words, log);
     int exited = find_exit(temporary, WEXITSTATUS(wait_status));
     if (exited >= 0)
         return sl_error(SL_EPEER, "rank %d ended with exit code %d", exited, WEXITSTATUS(wait_status));

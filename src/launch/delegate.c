@@ -74,10 +74,13 @@ static int describe(posix_spawn_file_actions_t *actions, const int *moved, int c
 }
 
 static int describe_signals(posix_spawnattr_t *attributes) {
-    sigset_t none, all;
-    sigemptyset(&none);
+    sigset_t mask, all;
+    sigemptyset(&mask);
+    sigaddset(&mask,
+              SIGTERM); /* a warning is sent to all of a rank's processes: it is the rank's to answer */
+    sigaddset(&mask, SIGUSR1);
     sigfillset(&all);
-    posix_spawnattr_setsigmask(attributes, &none);
+    posix_spawnattr_setsigmask(attributes, &mask);
     posix_spawnattr_setsigdefault(attributes, &all);
     return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
@@ -161,7 +164,7 @@ void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_started *s
     sl_time grace = delegates->grace > 0 ? delegates->grace : SL_SECOND;
     for (int i = 0; i < count; i++)
         if (started[i].pid)
-            send_signal(&started[i], SIGTERM);
+            send_signal(&started[i], SIGHUP);
     sl_time deadline = sl_clock_now(sl_clock_real()) + grace;
     for (int i = 0; i < count; i++) {
         if (!started[i].pid)

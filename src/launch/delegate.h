@@ -11,7 +11,7 @@
 typedef struct sl_launch_delegates {
     char *program;   /* path of slackline-delegate */
     char *directory; /* of the run, for SLACKLINE_RUN; NULL: as it is in the environment */
-    sl_time grace;   /* between SIGTERM and SIGKILL; 0: 1 s */
+    sl_time grace;   /* between SIGHUP and SIGKILL; 0: 1 s */
 } sl_launch_delegates;
 
 /** Starts `program` with `name` as its one argument; `files[count]` become its files 3, 4, ...; 0 and 1 are
@@ -19,8 +19,8 @@ typedef struct sl_launch_delegates {
 sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const char *name, const int *files,
                                    int count, sl_started *started);
 
-/** Ends and reaps `count` of them: SIGTERM to all, SIGKILL to those that are there after the grace. Entries
- * with pid 0 are skipped. Never fails. */
+/** Ends and reaps `count` of them: SIGHUP to all (SIGTERM and SIGUSR1 they leave to their rank), SIGKILL to
+ * those that are there after the grace. Entries with pid 0 are skipped. Never fails. */
 void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_started *started, int count);
 
 /** Both as the table that a transport wants; `delegates` must outlive it. */

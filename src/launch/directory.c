@@ -47,7 +47,9 @@ static int lock_owner(const char *path, int how) {
     if (flock(file, how | LOCK_NB) == 0 && fstat(file, &mine) == 0 && lstat(owner, &there) == 0 &&
         mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
         return file;
+    int error = errno;
     close(file);
+    errno = error;
     return -1;
 }
 
@@ -106,6 +108,22 @@ sl_status sl_launch_directory_join(const char *name, sl_launch_directory *direct
         sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 10 * SL_MS);
     }
     return sl_error(SL_ESYS, "%s: cannot be locked", directory->path);
+}
+
+sl_status sl_launch_directory_enter(const char *path, sl_launch_directory *directory) {
+    directory->lock = -1;
+    if (strlen(path) >= sizeof directory->path)
+        return sl_error(SL_EINVAL, "%s: the path is too long", path);
+    snprintf(directory->path, sizeof directory->path, "%s", path);
+    for (int i = 0; i < TRIES; i++) {
+        SL_TRY(sl_directory_make(path));
+        errno = 0;
+        directory->lock = lock_owner(path, LOCK_SH);
+        if (directory->lock >= 0 || errno == EWOULDBLOCK)
+            return SL_OK;
+        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 10 * SL_MS);
+    }
+    return sl_error(SL_ESYS, "%s: cannot be locked", path);
 }
 
 void sl_launch_directory_remove(sl_launch_directory *directory) {

@@ -24,6 +24,11 @@ sl_status sl_launch_directory_make(const char *durable, sl_launch_directory *dir
 /** Makes or joins the one of job `name` with a shared lock (ranks without a supervisor). */
 sl_status sl_launch_directory_join(const char *name, sl_launch_directory *directory);
 
+/** A rank's part on its host, below `path`, the temporary part of its run. Where the supervisor holds the
+ * lock, nothing is to do (lock is -1); on another host the ranks share one, and the last to leave removes the
+ * directory. */
+sl_status sl_launch_directory_enter(const char *path, sl_launch_directory *directory);
+
 /** Removes the directory with its content and gives the lock back. Never fails (what cannot be removed
  * stays). */
 void sl_launch_directory_remove(sl_launch_directory *directory);

@@ -1,38 +1,38 @@
 #include "launch/launch.h"
-#include "base/file.h"
-#include "base/loop.h"
+#include "base/clock.h"
 #include "base/memory.h"
-#include "launch/cause.h"
-#include "launch/directory.h"
-#include "launch/mpirun.h"
-#include "launch/process.h"
-#include "launch/reaper.h"
+#include "base/terminal.h"
+#include "launch/attempt.h"
+#include "launch/hosts.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct sl_supervisor {
-    char durable[PATH_MAX];
+/* Long enough that a dead rank's port or memory is free again, short against what a restart itself takes.
+ * Doubled for each attempt that reached no new iteration. */
+static const sl_time first_pause = SL_SECOND / 2, longest_pause = 10 * SL_SECOND;
+static const sl_time host_patience = 30 * SL_SECOND;
+
+/* An error of a worker's own that came so often without a new iteration in between will come again. */
+enum { FRUITLESS_MOST = 2 };
+
+typedef struct run {
+    const sl_launch_config *config;
+    sl_launch_folder folder;
+    sl_launch_signals signals;
     char log[PATH_MAX + 16];
-    int durable_lock, durable_made;
-    sl_launch_directory directory;
-    char **argv;
-    sl_loop *loop;
-    int socket[2]; /* supervisor's end, reaper's end */
-    int error[2];  /* mpirun's stderr: read, write */
-    pid_t reaper;
-    sigset_t before;
-    sl_mpirun_report report;
-    sl_reaper_message end; /* word is SL_REAPER_ENDED once the reaper has said so */
-    int interrupted;       /* times */
-} sl_supervisor;
+    sl_launch_hosts hosts;
+    char *living; /* the hosts that passed their test, as mpirun takes them; NULL: config->hosts */
+    sl_time started;
+    sl_launch_reached before; /* metrics.jsonl when the command began */
+    int reached;              /* iteration, by the last attempt; -1: none */
+    int best;                 /* by any of them */
+    int written;              /* metrics.jsonl is of this run */
+    int restarts, fruitless;
+} run;
 
 static sl_status find_mpirun(void) {
     const char *path = getenv("PATH");
@@ -47,194 +47,238 @@ static sl_status find_mpirun(void) {
     return sl_error(SL_ENONE, "mpirun is not installed (Debian: openmpi-bin)");
 }
 
-/* The durable part, locked against a second run that would write the same files. File systems without such
- * locks go unguarded. */
-static sl_status open_durable(sl_supervisor *supervisor, const char *directory) {
-    supervisor->durable_made = access(directory, F_OK) != 0;
-    SL_TRY(sl_directory_make(directory));
-    if (!realpath(directory, supervisor->durable))
-        return sl_error_errno(SL_ESYS, "%s: cannot be used", directory);
-    snprintf(supervisor->log, sizeof supervisor->log, "%s/mpirun.log", supervisor->durable);
-    supervisor->durable_lock = open(supervisor->durable, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (supervisor->durable_lock < 0 || access(supervisor->durable, W_OK | X_OK) != 0)
-        return sl_error_errno(SL_ESYS, "%s: cannot be used", directory);
-    if (flock(supervisor->durable_lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return sl_error(SL_ENONE, "%s: another run is using this directory", directory);
-    unlink(supervisor->log);
-    return SL_OK;
+/* ---- what an attempt has reached, and whether another makes sense ---- */
+
+static void take_stock(run *r) {
+    sl_launch_reached now = sl_launch_folder_reached(&r->folder);
+    r->written |= sl_launch_reached_differ(&now, &r->before);
+    if (r->written || r->config->resumed)
+        r->reached = now.iteration;
+    r->fruitless = r->reached > r->best ? 0 : r->fruitless + 1;
+    r->best = r->reached > r->best ? r->reached : r->best;
 }
 
-static sl_status hear_error(void *context, int file) {
-    sl_supervisor *supervisor = context;
-    char text[4096];
-    ssize_t got = read(file, text, sizeof text);
-    if (got > 0)
-        sl_mpirun_report_add(&supervisor->report, text, (size_t)got);
-    else if (got == 0 || (errno != EAGAIN && errno != EINTR))
-        sl_loop_unwatch(supervisor->loop, file);
-    return SL_OK;
+static int may_restart(const run *r, sl_status status, const sl_attempt *attempt) {
+    if (attempt->interrupted || attempt->warned || r->restarts >= r->config->restarts)
+        return 0;
+    if (attempt->exit_code == 2 || status == SL_EINVAL || status == SL_ENONE)
+        return 0;
+    return status == SL_EPEER ||
+           r->fruitless < FRUITLESS_MOST; /* a killed rank says nothing about the next one */
 }
 
-static sl_status hear_reaper(void *context, int socket) {
-    sl_supervisor *supervisor = context;
-    sl_reaper_message message;
-    ssize_t got = recv(socket, &message, sizeof message, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return SL_OK;
-    if (got == (ssize_t)sizeof message)
-        supervisor->end = message;
-    sl_loop_stop(supervisor->loop); /* all has ended, or the reaper is gone */
-    return SL_OK;
+/* Cut between two characters (UTF-8). */
+static void copy_words(char *words, size_t size, const char *text) {
+    size_t length = strlen(text) < size ? strlen(text) : size - 1;
+    while (text[length] && length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
+        length--;
+    memcpy(words, text, length);
+    words[length] = 0;
 }
 
-static sl_status hear_signal(void *context, const siginfo_t *signal) {
-    sl_supervisor *supervisor = context;
-    (void)signal;
-    supervisor->interrupted++;
-    sl_reaper_message message = {.word = supervisor->interrupted == 1 ? SL_REAPER_TERMINATE : SL_REAPER_KILL};
-    send(supervisor->socket[0], &message, sizeof message,
-         MSG_NOSIGNAL); /* a dead reaper is heard by hear_reaper */
-    return SL_OK;
+/* A full disk may be why the attempt failed: that the event cannot be written is no reason to give up. */
+static void tell(const run *r, const sl_event *event) {
+    if (sl_launch_folder_event(&r->folder, event) != SL_OK)
+        fprintf(stderr, "slackline: %s\n", sl_error_text());
 }
 
-/* Signals are blocked before the fork, so that none is lost between the start and the loop. */
-static void block_signals(sigset_t *heard, sigset_t *before) {
-    sigset_t blocked;
-    const int interrupting[] = {SIGINT, SIGTERM, SIGHUP};
-    sigemptyset(heard);
-    for (size_t i = 0; i < sizeof interrupting / sizeof *interrupting; i++)
-        sigaddset(heard, interrupting[i]);
-    blocked = *heard;
-    sigaddset(&blocked, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &blocked, before);
+static void announce_restart(const run *r, const char *cause, sl_time pause) {
+    sl_event event = {.kind = SL_EVENT_RESTART,
+                      .time = sl_clock_now(sl_clock_real()) - r->started,
+                      .iteration = r->reached + 1,
+                      .from = -1,
+                      .to = -1,
+                      .rank = -1};
+    snprintf(event.decided, sizeof event.decided, "restart %d of %d", r->restarts, r->config->restarts);
+    copy_words(event.why, sizeof event.why, cause);
+    sl_terminal_clear_line(stderr); /* of a progress line */
+    fprintf(stderr, "slackline: %s; restart %d of %d in %g s\n", cause, r->restarts, r->config->restarts,
+            (double)pause / 1e9);
+    tell(r, &event);
 }
 
-static void close_file(int *file) {
-    if (*file >= 0)
-        close(*file);
-    *file = -1;
+static sl_time pause_of(const run *r) {
+    sl_time pause = first_pause;
+    for (int i = 0; i < r->fruitless && pause < longest_pause; i++)
+        pause *= 2;
+    return pause < longest_pause ? pause : longest_pause;
 }
 
-static sl_status start_reaper(sl_supervisor *supervisor, const sl_launch_config *config) {
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, supervisor->socket) != 0 ||
-        pipe2(supervisor->error, O_CLOEXEC) != 0)
-        return sl_error_errno(SL_ESYS, "the run cannot be started");
-    pid_t reaper = fork();
-    if (reaper < 0)
-        return sl_error_errno(SL_ESYS, "the run cannot be started");
-    if (reaper == 0) {
-        close_file(&supervisor->socket[0]);
-        close_file(&supervisor->error[0]);
-        sl_reaper_order order = {.argv = supervisor->argv,
-                                 .socket = supervisor->socket[1],
-                                 .error = supervisor->error[1],
-                                 .local = sl_mpirun_is_local(config),
-                                 .grace = config->grace > 0 ? config->grace : 5 * SL_SECOND,
-                                 .signals = &supervisor->before,
-                                 .directory = &supervisor->directory};
-        sl_reaper_main(&order);
-    }
-    supervisor->reaper = reaper;
-    close_file(&supervisor->socket[1]);
-    close_file(&supervisor->error[1]);
-    fcntl(supervisor->error[0], F_SETFL, O_NONBLOCK);
-    return SL_OK;
+/* ---- ends ---- */
+
+static sl_status say_continued(const run *r) {
+    char after[64] = "before its first iteration";
+    if (r->reached >= 0)
+        snprintf(after, sizeof after, "after iteration %d", r->reached);
+    return sl_error(SL_ENONE, "ended by SIGTERM %s; `%s` continues", after, r->config->continued);
 }
 
-static sl_status supervise(sl_supervisor *supervisor, const sl_launch_config *config, const sigset_t *heard) {
-    SL_TRY(start_reaper(supervisor, config));
-    SL_TRY(sl_loop_open(&supervisor->loop));
-    SL_TRY(sl_loop_signals(supervisor->loop, heard, hear_signal, supervisor));
-    SL_TRY(sl_loop_watch(supervisor->loop, supervisor->error[0], hear_error, supervisor));
-    SL_TRY(sl_loop_watch(supervisor->loop, supervisor->socket[0], hear_reaper, supervisor));
-    SL_TRY(sl_loop_run(supervisor->loop));
-    char text[4096]; /* what was said last is still in the pipe */
-    for (ssize_t got; (got = read(supervisor->error[0], text, sizeof text)) > 0;)
-        sl_mpirun_report_add(&supervisor->report, text, (size_t)got);
-    return SL_OK;
+/* The workers were warned and ended otherwise than they should: what they had written before is still there.
+ */
+static sl_status say_not_saved(const char *cause) {
+    char text[900];
+    snprintf(text, sizeof text, "%s", cause);
+    return sl_error(SL_ENONE, "ended by SIGTERM, without a checkpoint for it: %s", text);
 }
 
-/* Lets the reaper go. If it was killed, does its work: the processes of the run die of its death
- * (PR_SET_PDEATHSIG, worker.c), but that takes a moment, and the files are still there. */
-static int dismiss_reaper(sl_supervisor *supervisor) {
-    int status = 0;
-    close_file(&supervisor->socket[0]);
-    if (supervisor->reaper > 0)
-        while (waitpid(supervisor->reaper, &status, 0) < 0 && errno == EINTR)
-            ;
-    if (supervisor->reaper <= 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        sl_process_end_run(supervisor->directory.path);
-    sl_launch_directory_remove(&supervisor->directory); /* gone already, when the reaper ended well */
-    return status;
+static sl_status interrupted(const run *r, int signal) {
+    return sl_launch_is_warning(r->config, signal) ? say_continued(r) : sl_error(SL_ENONE, "interrupted");
 }
 
-static sl_status conclude(sl_supervisor *supervisor, int *exit_code) {
-    sl_status status = SL_OK;
-    *exit_code = 1;
-    sl_mpirun_report_end(&supervisor->report);
-    int said = supervisor->end.word == SL_REAPER_ENDED;
-    if (supervisor->interrupted)
-        status = sl_error(SL_ENONE, "interrupted");
-    else if (said)
-        status = sl_launch_cause(supervisor->directory.path, supervisor->durable, &supervisor->report,
-                                 supervisor->end.pid, supervisor->end.value, exit_code);
-    int reaper = dismiss_reaper(supervisor);
-    if (status == SL_OK && !said) {
-        *exit_code = 1;
-        if (WIFSIGNALED(reaper))
-            return sl_error(SL_EPEER, "the reaper (pid %d) was killed by signal %d (SIG%s)",
-                            (int)supervisor->reaper, WTERMSIG(reaper), sigabbrev_np(WTERMSIG(reaper)));
-        return sl_error(SL_ESYS, "the reaper could not start the run");
-    }
-    return status;
-}
-
-static sl_status run_locked(sl_supervisor *supervisor, const sl_launch_config *config, int *exit_code) {
-    SL_TRY(find_mpirun());
-    SL_TRY(open_durable(supervisor, config->directory));
-    sl_launch_directory_clear(supervisor->durable);
-    SL_TRY(sl_launch_directory_make(supervisor->durable, &supervisor->directory));
-    sl_status status = sl_mpirun_command(config, supervisor->directory.path, &supervisor->argv);
-    if (status != SL_OK) {
-        sl_launch_directory_remove(&supervisor->directory);
+static sl_status give_up(const run *r, sl_status status, const sl_attempt *attempt) {
+    char cause[900];
+    snprintf(cause, sizeof cause, "%s", sl_error_text());
+    if (attempt->interrupted || (r->restarts == 0 && !attempt->warned))
         return status;
+    if (attempt->warned)
+        return say_not_saved(cause);
+    if (r->restarts < r->config->restarts && status != SL_EPEER && r->fruitless >= FRUITLESS_MOST)
+        return sl_error(status,
+                        "%s (after %d restart%s; not tried again, because no new iteration was reached)",
+                        cause, r->restarts, r->restarts == 1 ? "" : "s");
+    return sl_error(status, "%s (after %d restart%s)", cause, r->restarts, r->restarts == 1 ? "" : "s");
+}
+
+/* ---- between two attempts ---- */
+
+/* The signal that ended the pause; 0: none. */
+static int rest(const run *r, sl_time pause) {
+    struct timespec time = {.tv_sec = pause / SL_SECOND, .tv_nsec = pause % SL_SECOND};
+    int signal = sigtimedwait(&r->signals.heard, NULL, &time);
+    return signal > 0 ? signal : 0;
+}
+
+static void leave_out(const run *r, const sl_launch_host *host) {
+    sl_event event = {.kind = SL_EVENT_HOST,
+                      .time = sl_clock_now(sl_clock_real()) - r->started,
+                      .iteration = r->reached + 1,
+                      .from = -1,
+                      .to = -1,
+                      .rank = -1,
+                      .decided = "left out"};
+    snprintf(event.seen, sizeof event.seen, "host %.200s failed its test", host->name);
+    copy_words(event.why, sizeof event.why, host->why);
+    sl_terminal_clear_line(stderr);
+    fprintf(stderr, "slackline: host %s failed its test and is left out: %s\n", host->name, host->why);
+    tell(r, &event);
+}
+
+static sl_status too_few(const run *r) {
+    char failed[600] = "";
+    for (int i = 0; i < r->hosts.count; i++) {
+        const sl_launch_host *host = &r->hosts.host[i];
+        size_t used = strlen(failed);
+        if (host->why[0])
+            snprintf(failed + used, sizeof failed - used, "%s%s (%s)", used ? ", " : "", host->name,
+                     host->why);
     }
-    sl_mpirun_report_start(&supervisor->report, supervisor->log, STDERR_FILENO);
-    fflush(NULL); /* the reaper must not write it a second time */
-    sigset_t heard;
-    block_signals(&heard, &supervisor->before);
-    status = supervise(supervisor, config, &heard);
-    if (status == SL_OK)
-        status = conclude(supervisor, exit_code);
-    else
-        dismiss_reaper(supervisor); /* it kills what runs when the socket closes */
-    if (*exit_code ==
-        2) { /* a wrong request writes nothing, also when only a worker could see that it was wrong */
-        unlink(supervisor->log);
-        if (supervisor->durable_made)
-            rmdir(supervisor->durable); /* not when a worker wrote into it */
+    return sl_error(SL_ENONE,
+                    "%d ranks need as many slots, but %d are left: these hosts failed their test: %s",
+                    r->config->ranks, sl_launch_hosts_slots(&r->hosts), failed);
+}
+
+static sl_status choose_hosts(run *r, int *signal) {
+    *signal = 0;
+    if (!r->config->hosts)
+        return SL_OK;
+    SL_TRY(sl_launch_hosts_test(&r->hosts, r->config->worker[0], &r->folder, &r->signals, host_patience,
+                                signal));
+    if (*signal)
+        return SL_OK;
+    for (int i = 0; i < r->hosts.count; i++)
+        if (r->hosts.host[i].why[0])
+            leave_out(r, &r->hosts.host[i]);
+    if (sl_launch_hosts_slots(&r->hosts) < r->config->ranks)
+        return too_few(r);
+    sl_free(r->living);
+    r->living = NULL;
+    return sl_launch_hosts_text(&r->hosts, &r->living);
+}
+
+/* ---- the run ---- */
+
+static sl_status try_once(run *r, sl_attempt *attempt) {
+    sl_launch_config config = *r->config;
+    if (r->restarts > 0 && config.again && (config.resumed || r->written))
+        config.worker = config.again;
+    if (r->living)
+        config.hosts = r->living;
+    *attempt = (sl_attempt){.signals = &r->signals, .log = r->log};
+    sl_status status = sl_launch_attempt(&config, &r->folder, attempt);
+    char text[1024];
+    snprintf(text, sizeof text, "%s", sl_error_text());
+    take_stock(r);
+    return status == SL_OK ? status : sl_error(status, "%s", text);
+}
+
+static sl_status try_until_done(run *r, int *exit_code) {
+    for (;;) {
+        sl_attempt attempt;
+        int signal = 0;
+        sl_status status = try_once(r, &attempt);
+        *exit_code = attempt.exit_code;
+        if (attempt.left)
+            return say_continued(r);
+        if (status == SL_OK)
+            return SL_OK;
+        if (!may_restart(r, status, &attempt))
+            return give_up(r, status, &attempt);
+        char cause[900];
+        snprintf(cause, sizeof cause, "%s", sl_error_text());
+        sl_time pause = pause_of(r);
+        r->restarts++;
+        *exit_code = 1;
+        announce_restart(r, cause, pause);
+        signal = rest(r, pause);
+        if (signal == 0)
+            SL_TRY(choose_hosts(r, &signal));
+        if (signal != 0)
+            return interrupted(r, signal);
     }
-    sl_loop_close(supervisor->loop);
-    sigprocmask(SIG_SETMASK, &supervisor->before, NULL);
-    return status;
+}
+
+static sl_status open_run(run *r) {
+    const sl_launch_config *config = r->config;
+    SL_TRY(find_mpirun());
+    if (config->hosts) {
+        SL_TRY(sl_launch_hosts_read(config->hosts, &r->hosts));
+        if (sl_launch_hosts_slots(&r->hosts) < config->ranks)
+            return sl_error(SL_EINVAL, "the hosts have %d slots, but the run has %d ranks",
+                            sl_launch_hosts_slots(&r->hosts), config->ranks);
+        SL_TRY(sl_launch_hosts_text(&r->hosts, &r->living));
+    }
+    SL_TRY(sl_launch_folder_open(config->directory, &r->folder));
+    snprintf(r->log, sizeof r->log, "%s/mpirun.log", r->folder.path);
+    r->before = sl_launch_folder_reached(&r->folder);
+    r->reached = r->best = config->resumed ? r->before.iteration : -1;
+    return SL_OK;
 }
 
 sl_status sl_launch_run(const sl_launch_config *config, int *exit_code) {
-    sl_supervisor *supervisor;
+    run *r;
     *exit_code = 1;
-    SL_TRY(sl_alloc(&supervisor, 1, sizeof *supervisor));
-    supervisor->durable_lock = supervisor->directory.lock = -1;
-    supervisor->end.word = -1;
-    for (int i = 0; i < 2; i++)
-        supervisor->socket[i] = supervisor->error[i] = -1;
-    sl_status status = run_locked(supervisor, config, exit_code);
-    for (int i = 0; i < 2; i++) {
-        close_file(&supervisor->socket[i]);
-        close_file(&supervisor->error[i]);
+    SL_TRY(sl_alloc(&r, 1, sizeof *r));
+    r->config = config;
+    r->folder.lock = -1;
+    r->started = sl_clock_now(sl_clock_real());
+    sl_status status = open_run(r);
+    if (status == SL_OK) {
+        sl_launch_signals_block(&r->signals);
+        status = try_until_done(r, exit_code);
+        sl_launch_signals_restore(&r->signals);
+    } else {
+        *exit_code = sl_exit_code(status);
     }
-    close_file(&supervisor->durable_lock);
-    sl_free(supervisor->argv);
-    sl_free(supervisor);
+    if (*exit_code == 2 &&
+        r->log[0]) { /* a wrong request writes nothing, also when only a worker could see it */
+        unlink(r->log);
+        if (r->folder.made)
+            rmdir(r->folder.path); /* not when a worker wrote into it */
+    }
+    sl_launch_folder_close(&r->folder);
+    sl_launch_hosts_free(&r->hosts);
+    sl_free(r->living);
+    sl_free(r);
     return status;
 }
 

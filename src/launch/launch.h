@@ -1,4 +1,4 @@
-/* The one way to start and end a run's processes.
+/* The one way to start and end a run's processes, and to start them again.
  *
  *   supervisor (the command) -> reaper -> mpirun -> workers
  *
@@ -8,6 +8,10 @@
  * part. If the reaper itself is killed, mpirun dies by PR_SET_PDEATHSIG, the workers by watching mpirun
  * (worker.h), and the supervisor clears up; if both are killed the next start does (directory.h). README.md
  * has the table of who dies and who clears.
+ *
+ * An attempt (attempt.h) that fails is followed by another, up to `restarts` times, unless it would fail in
+ * the same way: a wrong request, a request without an answer, or an error of a worker's own that came twice
+ * without a new iteration in between. Where hosts were named they are tested first (hosts.h).
  *
  * Failure is reported once: sl_launch_run returns the cause as its error text; banners of mpirun go to
  * DIR/mpirun.log, what workers write to stderr passes through. */
@@ -21,16 +25,26 @@ typedef struct sl_launch_config {
     const char *directory; /* durable part of the run, made when absent; locked while the run lives */
     int ranks;
     char *const *worker; /* argv of every rank, NULL-terminated; worker[0] is a path or found in PATH */
-    const char *hosts;   /* as for mpirun --host; NULL: this host, or what the allocation gives */
+    const char *hosts;   /* as for mpirun --host (hosts.h); NULL: this host, or what the allocation gives */
     sl_time grace;       /* from SIGTERM to SIGKILL when interrupted; 0: 5 s */
+
+    int restarts; /* attempts after the first */
+    char *const
+        *again;  /* argv of every rank in those, once the first has got as far as to write; NULL: `worker` */
+    int resumed; /* `worker` continues already: what metrics.jsonl holds is of this run */
+    sl_time warning; /* workers answer a scheduler's warning (worker.h) within this time; 0: they do not */
+    const char *continued; /* the command that continues this run, for messages; NULL with `warning` 0 */
 } sl_launch_config;
 
 /** Starts the run, sleeps until it has ended, and leaves no process and no temporary file of it. Workers get
  *  SLACKLINE_RUN (the temporary part) in their environment; their stdout goes to this stdout unchanged, stdin
- * is empty. SIGINT, SIGTERM and SIGHUP end the workers by SIGTERM, then SIGKILL after `grace`: SL_ENONE
- * "interrupted". On failure the error text is the one line with the cause: the failed worker's own words, or
- * which rank was killed by which signal, or what happened to mpirun. *exit_code is 0, or the command's exit
- * code (1 or 2). Call it from a process without other threads. */
+ * is empty. SIGINT and SIGHUP end the workers by SIGTERM, then SIGKILL after `grace`: SL_ENONE "interrupted".
+ * SIGTERM and SIGUSR1 do the same unless there is a `warning`: then the workers are told, end by themselves,
+ * and it is SL_ENONE "ended by SIGTERM after iteration N; ..."; a second signal interrupts. Each restart is a
+ * line on stderr and an event (kind restart) in DIR/events.jsonl. On failure the error text is the one line
+ * with the cause: the failed worker's own words, or which rank was killed by which signal, or what happened
+ * to mpirun. *exit_code is 0, or the command's exit code (1 or 2). Call it from a process without other
+ * threads. */
 sl_status sl_launch_run(const sl_launch_config *config, int *exit_code);
 
 /** Nonzero when mpirun or srun started this process as a rank already: then the command execs the worker

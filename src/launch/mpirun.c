@@ -1,5 +1,7 @@
 #include "launch/mpirun.h"
 #include "base/memory.h"
+#include "base/terminal.h"
+#include "launch/cause.h"
 #include "launch/directory.h"
 
 #include <ctype.h>
@@ -61,11 +63,17 @@ sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporar
         command[used++] = always[i];
     for (int i = 0; sl_mpirun_is_local(config) && local[i]; i++)
         command[used++] = local[i];
+    if (getenv(SL_TERMINAL_VARIABLE)) { /* rank 0 may be on another host */
+        command[used++] = "-x";
+        command[used++] = SL_TERMINAL_VARIABLE;
+    }
     if (geteuid() == 0)
         command[used++] = "--allow-run-as-root";
     if (config->hosts) {
         command[used++] = "--host";
         command[used++] = (char *)(uintptr_t)config->hosts;
+        command[used++] = "--map-by"; /* neighbours of the pipeline side by side */
+        command[used++] = "slot";
     }
     for (int i = 0; i < workers; i++)
         command[used++] = config->worker[i];
@@ -171,10 +179,11 @@ static void take_line(sl_mpirun_report *report, int complete) {
         if (!read_banner_line(report, line) && report->rank < 0 && !report->has_words &&
             strncmp(line, "Primary job", 11) != 0 && strncmp(line, "a non-zero exit code. Per user", 30) != 0)
             keep_words(report, line);
-    } else if (is_prefixed(line) || strstr(line, " total processes failed to start") ||
+    } else if (is_prefixed(line) || strncmp(line, "mpirun: Forwarding signal", 25) == 0 ||
+               strstr(line, " total processes failed to start") ||
                strstr(line, " total process failed to start")) {
         write_log(report, line);
-    } else {
+    } else if (!report->temporary || !sl_launch_cause_take(report->temporary, line)) {
         if (complete)
             line[size++] = '\n';
         pass_line(report, line, size);

@@ -2,7 +2,7 @@
  *
  * A banner stands between two lines of dashes; some words come as "[host:pid] ...". Both go to a log file,
  * made when there is something to write; every other line is a worker's and passes through to this standard
- * error. */
+ * error, but for the words that a failed worker on another host has for the supervisor (cause.h). */
 #ifndef SL_LAUNCH_MPIRUN_H
 #define SL_LAUNCH_MPIRUN_H
 
@@ -25,6 +25,7 @@ typedef struct sl_mpirun_report {
     char node[256];  /* where it ran; empty: not named */
     char words[512]; /* of the first banner that is not about a rank, in one line */
 
+    const char *temporary; /* the workers' words from other hosts go there; NULL: they pass like any other */
     const char *log_path;
     FILE *log;
     int pass; /* file that gets the workers' lines */

@@ -99,6 +99,20 @@ static sl_status terminate(sl_reaper *reaper) {
                       NULL);
 }
 
+/* mpirun carries SIGUSR1 to its workers on every host; it would end them for a SIGTERM. */
+static sl_status warn(sl_reaper *reaper) {
+    if (reaper->mpirun > 0)
+        kill(reaper->mpirun, SIGUSR1);
+    return sl_loop_at(reaper->loop, sl_clock_now(sl_clock_real()) + reaper->order->warning, kill_all, reaper,
+                      NULL);
+}
+
+static sl_status obey(sl_reaper *reaper, int32_t word) {
+    return word == SL_REAPER_WARN        ? warn(reaper)
+           : word == SL_REAPER_TERMINATE ? terminate(reaper)
+                                         : begin_kill(reaper);
+}
+
 static sl_status hear_supervisor(void *context, int socket) {
     sl_reaper *reaper = context;
     sl_reaper_message message;
@@ -106,7 +120,7 @@ static sl_status hear_supervisor(void *context, int socket) {
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return SL_OK;
     if (got == (ssize_t)sizeof message)
-        return message.word == SL_REAPER_TERMINATE ? terminate(reaper) : begin_kill(reaper);
+        return obey(reaper, message.word);
     reaper->alone = 1;
     sl_loop_unwatch(reaper->loop, socket);
     if (reaper->ended)

@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 typedef enum sl_reaper_word {
+    SL_REAPER_WARN, /* to the reaper: SIGUSR1 to the workers, which end by themselves, SIGKILL after `warning`
+                     */
     SL_REAPER_TERMINATE, /* to the reaper: SIGTERM to the workers, SIGKILL to all after the grace */
     SL_REAPER_KILL,      /* to the reaper: SIGKILL to all, now */
     SL_REAPER_ENDED      /* from it: mpirun (pid) ended with wait status `value`; no process is left */
@@ -27,7 +29,7 @@ typedef struct sl_reaper_order {
     int socket;        /* to the supervisor; its own end is closed here already */
     int error;         /* becomes mpirun's stderr */
     int local;         /* workers are descendants; else mpirun passes SIGTERM on */
-    sl_time grace;
+    sl_time grace, warning;
     const sigset_t *signals; /* mask for mpirun */
     sl_launch_directory *directory;
 } sl_reaper_order;

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "launch/cause.h"
 #include "launch/directory.h"
+#include "launch/folder.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -89,7 +90,7 @@ static void job_name(char *name, size_t size) {
 
 sl_status sl_launch_worker_begin(sl_launch_worker *worker) {
     memset(worker, 0, sizeof *worker);
-    worker->lock = -1;
+    worker->lock = worker->folder = -1;
     const char *run = getenv(SL_LAUNCH_VARIABLE);
     if (run) {
         if (strlen(run) >= sizeof worker->temporary)
@@ -97,7 +98,9 @@ sl_status sl_launch_worker_begin(sl_launch_worker *worker) {
         snprintf(worker->temporary, sizeof worker->temporary, "%s", run);
         worker->supervised = 1;
         SL_TRY(guard());
-        SL_TRY(sl_directory_make(worker->temporary)); /* on another host nobody has made it */
+        sl_launch_directory part;
+        SL_TRY(sl_launch_directory_enter(worker->temporary, &part));
+        worker->lock = part.lock;
         on_exit(note_exit, NULL);
         return note_process(worker->temporary);
     }
@@ -116,6 +119,46 @@ static void leave(sl_launch_worker *worker) {
     memcpy(directory.path, worker->temporary, sizeof directory.path);
     sl_launch_directory_leave(&directory);
     worker->lock = -1;
+    if (worker->folder >= 0)
+        close(worker->folder);
+    worker->folder = -1;
+}
+
+static void warnings(sigset_t *set) {
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGUSR1);
+}
+
+/* Blocked in all threads and fetched between two iterations: no system call is cut short by it. */
+void sl_launch_worker_expect_warning(const sl_launch_worker *worker) {
+    sigset_t set;
+    warnings(&set);
+    if (worker->supervised)
+        sigdelset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+int sl_launch_worker_warned(void) {
+    static const struct timespec at_once = {0};
+    sigset_t set, blocked;
+    warnings(&set);
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    if (!sigismember(&blocked, SIGTERM))
+        sigdelset(&set, SIGTERM);
+    return sigtimedwait(&set, NULL, &at_once) > 0;
+}
+
+sl_status sl_launch_worker_own(sl_launch_worker *worker, const char *folder) {
+    sl_launch_folder own;
+    if (worker->supervised)
+        return SL_OK;
+    sl_status status = sl_launch_folder_open(folder, &own);
+    if (status == SL_OK)
+        worker->folder = own.lock;
+    else
+        sl_launch_folder_close(&own);
+    return status;
 }
 
 void sl_launch_worker_end(sl_launch_worker *worker) {
@@ -130,7 +173,9 @@ _Noreturn void sl_launch_worker_fail(sl_launch_worker *worker, int rank, sl_stat
         rank = atoi(environment);
     if (status == SL_EPEER)
         sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + SL_SECOND);
-    if (!worker->supervised || sl_launch_cause_leave(worker->temporary, rank, status, text) != SL_OK)
+    if (worker->supervised && worker->lock >= 0)
+        sl_launch_cause_send(rank, status, text);
+    else if (!worker->supervised || sl_launch_cause_leave(worker->temporary, rank, status, text) != SL_OK)
         fprintf(stderr, "slackline: rank %d: %s\n", rank, text);
     fflush(NULL);
     leave(worker);

@@ -13,12 +13,26 @@ typedef struct sl_launch_worker {
     char temporary[256]; /* directory on a memory file system where there is one, equal for all ranks of a
                             host */
     int supervised;      /* started through sl_launch_run */
-    int lock;            /* own part when not supervised; else -1 */
+    int lock;            /* of the part, where there is no supervisor on this host; else -1 */
+    int folder;          /* lock on the run's folder (sl_launch_worker_own); -1: none */
 } sl_launch_worker;
 
 /** Call first in main, before MPI starts and before other threads exist: fills `worker`, and when supervised
  * starts a sleeping thread that ends this process by SIGKILL when its parent (mpirun) is gone. SL_ESYS. */
 sl_status sl_launch_worker_begin(sl_launch_worker *worker);
+
+/* What a rank of a run exits with that ended before its time because it was warned. */
+#define SL_LAUNCH_LEFT 3
+
+/** A scheduler's warning (SIGTERM, SIGUSR1) does not end this process from now on; sl_launch_worker_warned
+ * tells of it. Call before other threads exist. Under a supervisor that is SIGUSR1 alone: SIGTERM is how the
+ * supervisor ends ranks. */
+void sl_launch_worker_expect_warning(const sl_launch_worker *worker);
+/** Nonzero once after each warning. */
+int sl_launch_worker_warned(void);
+
+/** Locks the run's folder when no supervisor does; for rank 0. SL_ENONE: a living run uses it. */
+sl_status sl_launch_worker_own(sl_launch_worker *worker, const char *folder);
 
 /** The good end: call after MPI has ended. Never fails. */
 void sl_launch_worker_end(sl_launch_worker *worker);

@@ -45,8 +45,8 @@ static void without_recompute(sl_problem *p, int stage, double *input) {
         return;
     p->time[SL_I][stage] -= p->time[SL_F][stage];
     p->time[SL_B][stage] -= p->time[SL_F][stage];
-    p->delta[SL_F][stage] += p->early[stage];
-    p->early[stage] = 0;
+    p->delta[SL_F][stage] += p->early[stage] - p->start[stage];
+    p->early[stage] = p->start[stage];
 }
 
 static void with_recompute(sl_problem *p, int stage, double input) {
@@ -54,7 +54,7 @@ static void with_recompute(sl_problem *p, int stage, double input) {
         return;
     p->time[SL_I][stage] += p->time[SL_F][stage];
     p->time[SL_B][stage] += p->time[SL_F][stage];
-    p->early[stage] = p->delta[SL_F][stage] - input;
+    p->early[stage] = p->start[stage] + (p->delta[SL_F][stage] - input);
     p->delta[SL_F][stage] = input;
 }
 

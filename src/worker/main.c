@@ -1,19 +1,42 @@
-/* slackline-worker RUN FOLDER [KEY=VALUE]...: one rank of a run. Started by slackline train through mpirun,
- * or directly inside an allocation. */
+/* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
+ * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: what a host computes
+ * (launch/selftest.h); no rank of anything. */
 #include "base/memory.h"
 #include "launch/delegate.h"
 #include "launch/launch.h"
+#include "launch/selftest.h"
 #include "launch/worker.h"
 #include "run/collective/group.h"
+#include "run/train/fired.h"
 #include "run/train/trainer.h"
 
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static sl_status read_run(int argc, char **argv, sl_run *run) {
+typedef struct worker_request {
+    const char *file;
+    const char *folder;
+    int resume;
+    int settings; /* argv from here on */
+} worker_request;
+
+static int self_test(const char *text) {
+    char words[64], *end;
+    uint64_t seed = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end)
+        return 2;
+    sl_self_test_words(seed, sl_self_test(seed), words, sizeof words);
+    puts(words);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+static sl_status read_run(int argc, char **argv, const worker_request *request, sl_run *run) {
     sl_document document;
-    sl_status status = sl_document_read(argv[1], &document);
-    for (int i = 3; i < argc && status == SL_OK; i++)
+    sl_status status = sl_document_read(request->file, &document);
+    for (int i = request->settings; i < argc && status == SL_OK; i++)
         status = sl_document_set(&document, argv[i]);
     if (status == SL_OK)
         status = sl_run_read(&document, run);
@@ -21,29 +44,52 @@ static sl_status read_run(int argc, char **argv, sl_run *run) {
     return status;
 }
 
-static sl_status work(int argc, char **argv, const sl_launch_worker *launch, int *rank) {
+static sl_status train(const sl_run *run, const worker_request *request, const sl_launch_worker *launch,
+                       sl_group *group, int *left) {
+    /* Without the program beside this one a run on the direct path still works. */
+    sl_launch_delegates delegates = {.directory = (char *)(uintptr_t)launch->temporary};
+    sl_status search = sl_launch_program("slackline-delegate", &delegates.program);
+    int found = search == SL_OK;
+    sl_status status = sl_run_may_delegate(run) ? search : SL_OK;
+    sl_transport_starter starter = sl_launch_delegate_starter(&delegates);
+    sl_place place = {.folder = request->folder,
+                      .temporary = launch->temporary,
+                      .starter = found ? &starter : NULL,
+                      .resume = request->resume,
+                      .warned = sl_run_saves(run) ? sl_launch_worker_warned : NULL,
+                      .left = left};
+    if (status == SL_OK)
+        status = sl_train(run, &place, group);
+    sl_free(delegates.program);
+    return status;
+}
+
+static sl_status work(int argc, char **argv, const worker_request *request, sl_launch_worker *launch,
+                      int *rank, int *left) {
     sl_run run = {0};
     sl_group *group = NULL;
-    SL_TRY(sl_group_open_world(&argc, &argv, &group));
-    *rank = sl_group_rank(group);
-    sl_status status = read_run(argc, argv, &run);
+    sl_status reading = read_run(argc, argv, request, &run);
+    char text[1024];
+    snprintf(text, sizeof text, "%s", sl_error_text());
+    if (reading == SL_OK && sl_run_saves(&run))
+        sl_launch_worker_expect_warning(launch);
+    sl_status status = sl_group_open_world(&argc, &argv, &group);
+    if (status == SL_OK)
+        *rank = sl_group_rank(group);
+    if (status == SL_OK && reading != SL_OK)
+        status = sl_error(reading, "%s", text);
     if (status == SL_OK && sl_group_size(group) != sl_run_ranks(&run))
         status = sl_error(SL_EINVAL,
                           "the run has %d ranks (pipeline %d, data %d, tensor %d), but %d processes "
                           "were started",
                           sl_run_ranks(&run), run.parallel.pipeline, run.parallel.data, run.parallel.tensor,
                           sl_group_size(group));
-    /* Without the program beside this one a run on the direct path still works. */
-    sl_launch_delegates delegates = {.directory = (char *)(uintptr_t)launch->temporary};
-    sl_status search = sl_launch_program("slackline-delegate", &delegates.program);
-    int found = search == SL_OK;
-    if (status == SL_OK && sl_run_may_delegate(&run))
-        status = search;
-    sl_transport_starter starter = sl_launch_delegate_starter(&delegates);
-    sl_place place = {.folder = argv[2], .temporary = launch->temporary, .starter = found ? &starter : NULL};
+    if (status == SL_OK && *rank == 0)
+        status = sl_launch_worker_own(launch, request->folder);
+    if (status == SL_OK && request->resume)
+        status = sl_fired_forget(&run, request->folder, group);
     if (status == SL_OK)
-        status = sl_train(&run, &place, group);
-    sl_free(delegates.program);
+        status = train(&run, request, launch, group, left);
     sl_run_free(&run);
     if (status == SL_OK)
         sl_group_close_world(group);
@@ -52,16 +98,26 @@ static sl_status work(int argc, char **argv, const sl_launch_worker *launch, int
 
 int main(int argc, char **argv) {
     sl_launch_worker launch = {0};
-    int rank = -1;
+    int rank = -1, left = 0;
+    if (argc == 3 && strcmp(argv[1], "--self-test") == 0)
+        return self_test(argv[2]);
     if (argc < 3) {
         fprintf(stderr, "slackline-worker: started by slackline train, not by hand\n");
         return 2;
     }
+    worker_request request = {.file = argv[1], .folder = argv[2], .settings = 3};
+    request.resume = argc > 3 && strcmp(argv[3], "--resume") == 0;
+    request.settings += request.resume;
     sl_status status = sl_launch_worker_begin(&launch);
     if (status == SL_OK)
-        status = work(argc, argv, &launch, &rank);
+        status = work(argc, argv, &request, &launch, &rank, &left);
     if (status != SL_OK)
         sl_launch_worker_fail(&launch, rank, status);
+    if (left && rank == 0 && !launch.supervised)
+        fprintf(stderr,
+                "slackline: ended by SIGTERM after %d iterations; the same command with --resume continues\n",
+                left - 1);
+    int supervised = launch.supervised;
     sl_launch_worker_end(&launch);
-    return 0;
+    return left ? (supervised ? SL_LAUNCH_LEFT : 1) : 0;
 }

@@ -1,4 +1,5 @@
-/* Fuzzer of the readers of outside bytes: problem, run file, order (CSV), --set, rings of records.
+/* Fuzzer of the readers of outside bytes: problem, run file, order (CSV), --set, rings of records,
+ * safetensors and the state of a checkpoint.
  * The first byte chooses the reader. Built with clang and -DSL_FUZZ=ON:
  *
  *   cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DSL_FUZZ=ON -DCMAKE_C_FLAGS=-DSL_VECTORISED=
@@ -11,6 +12,8 @@
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 #include "plan/search/plan.h"
+#include "run/checkpoint/safetensors.h"
+#include "run/checkpoint/state.h"
 #include "run/train/run.h"
 
 #include <stdio.h>
@@ -112,13 +115,51 @@ static void try_ring(const uint8_t *data, size_t size) {
     free(ring);
 }
 
+/* A file in memory of these bytes; its path. Close what is returned. */
+static int make_file(const uint8_t *data, size_t size, char path[64]) {
+    int file = memfd_create("bytes", 0);
+    snprintf(path, 64, "/proc/self/fd/%d", file);
+    if (file >= 0 && write(file, data, size) != (ssize_t)size)
+        abort();
+    return file;
+}
+
+/* Every value of what is accepted can be read. */
+static void try_safetensors(const uint8_t *data, size_t size) {
+    char path[64];
+    sl_safetensors *tensors;
+    int file = make_file(data, size, path);
+    if (sl_safetensors_open(path, &tensors) == SL_OK) {
+        for (int i = 0; i < sl_safetensors_count(tensors); i++) {
+            const sl_tensor *t = sl_safetensors_tensor(tensors, i);
+            float *values = malloc(t->dtype == SL_DTYPE_OTHER ? 1 : t->count * sizeof *values + 1);
+            if (sl_safetensors_find(tensors, t->name) != t)
+                abort();
+            if (t->dtype != SL_DTYPE_OTHER && sl_safetensors_read(tensors, t, 0, t->count, values) != SL_OK)
+                abort();
+            free(values);
+        }
+        sl_safetensors_close(tensors);
+    }
+    close(file);
+}
+
+static void try_state(const uint8_t *data, size_t size) {
+    char path[64];
+    sl_checkpoint_state state;
+    int file = make_file(data, size, path);
+    if (sl_checkpoint_state_read(path, &state) == SL_OK)
+        sl_checkpoint_state_free(&state);
+    close(file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1)
         return 0;
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = 0;
-    switch (data[0] % 5) {
+    switch (data[0] % 7) {
     case 0:
         try_problem(text);
         break;
@@ -130,6 +171,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
     case 3:
         try_order(text, size - 1);
+        break;
+    case 4:
+        try_safetensors(data + 1, size - 1);
+        break;
+    case 5:
+        try_state(data + 1, size - 1);
         break;
     default:
         try_ring(data + 1, size - 1);

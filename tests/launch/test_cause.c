@@ -30,9 +30,25 @@ static void a_rank_that_exits_is_named_when_mpirun_is_silent(void **state) {
     assert_int_equal(sl_path_remove(directory), SL_OK);
 }
 
+static void words_of_a_worker_on_another_host_are_the_cause(void **state) {
+    (void)state;
+    char directory[] = "/tmp/slackline-cause-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    sl_mpirun_report report = {.rank = 3, .exit_code = 2};
+    int exit_code = 0;
+    assert_false(sl_launch_cause_take(directory, "slackline: rank 3: something else"));
+    assert_false(sl_launch_cause_take(directory, "slackline-cause: 3 x words"));
+    assert_true(sl_launch_cause_take(directory, "slackline-cause: 3 1 data.txt:3: 'x' is wrong"));
+    assert_int_equal(sl_launch_cause(directory, directory, &report, 1, 2 << 8, &exit_code), SL_EINVAL);
+    assert_string_equal(sl_error_text(), "rank 3: data.txt:3: 'x' is wrong");
+    assert_int_equal(exit_code, 2);
+    assert_int_equal(sl_path_remove(directory), SL_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_exits_is_named_when_mpirun_is_silent),
+        cmocka_unit_test(words_of_a_worker_on_another_host_are_the_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

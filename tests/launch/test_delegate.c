@@ -24,7 +24,7 @@ static const char body[] =
     "echo \"null $(readlink /proc/$$/fd/0)\"\n"
     "echo \"third $(head -c 5 <&3)\"\n"
     "for f in /proc/$$/fd/*; do n=${f##*/}; [ $n -gt 4 -a $n -lt 250 -a -e $f ] && echo \"more $n\"; done\n"
-    "[ \"$1\" = stubborn ] && trap '' TERM || trap 'exit 0' TERM\n"
+    "[ \"$1\" = stubborn ] && trap '' HUP || trap 'exit 0' HUP\n"
     "echo ready\n"
     "while read -t 0.05 <&3 || [ $? -gt 128 ]; do :; done\n";
 

@@ -44,7 +44,7 @@ static void hear(heard *h, const char *text, size_t piece) {
 static void a_killed_rank_is_read_from_the_banner_and_workers_lines_pass(void **state) {
     (void)state;
     const char *text =
-        "step 1\n" PRIMARY "from a worker\n" RULER
+        "step 1\nmpirun: Forwarding signal 10 to job\n" PRIMARY "from a worker\n" RULER
         "mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n" RULER;
     for (size_t piece = 1; piece < 200; piece += 33) {
         heard h;

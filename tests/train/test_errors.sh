@@ -37,7 +37,8 @@ refused "unreadable file" 2 "$work: " "$work"
 refused "unknown key" 2 "slow-link.yaml.*speed" "$run" --set speed=3
 refused "more stages than layers" 2 "slow-link.yaml:[0-9]+: 'pipeline'.* 4 .* 2 " "$run" --set model.layers=2
 refused "no microbatches" 2 "'microbatches'.* 0" "$run" --set batch.microbatches=0
-refused "checkpoints" 2 "'checkpoint' is not available" "$run" --set 'checkpoint={every: 20, keep: 2}'
+refused "no checkpoint to keep" 2 "'keep'.* 0" "$run" --set 'checkpoint={every: 20, keep: 0}'
+refused "weights that do not exist" 2 "'model.weights'.*/nowhere" "$run" --set model.weights=/nowhere
 refused "unknown schedule" 2 "'schedule'.*sideways" "$run" --set schedule=sideways
 refused "memory that no schedule meets" 1 "memory_mb" "$run" --set device.memory_mb=0.001
 refused "data that does not exist" 2 "/nowhere/text" "$run" --set 'data.files=["/nowhere/text"]'

@@ -61,7 +61,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     for name, settings in {
         "gpipe": [],
-        "1f1b": ["schedule=1f1b", f"device.memory_mb={fixed + 2.2 * each}"],
+        "1f1b": ["schedule=1f1b", f"device.memory_mb={fixed + 1.8 * each}"],
         "adaptra": ["schedule=adaptra"],
         "paced": ["device.pace_ms={F: 4, I: 4, W: 4}", "device.offload_ms=1"],
         "slow moves": ["device.pace_ms={F: 2, I: 2, W: 2}", "device.offload_ms=5"],

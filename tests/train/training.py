@@ -18,11 +18,11 @@ def need(build):
             sys.exit(77)
 
 
-def arguments(build, file, out, settings):
+def arguments(build, file, out, settings, resume=False):
     words = [os.path.join(build, "slackline"), "train", file, "--out", out]
     for setting in settings:
         words += ["--set", setting]
-    return words
+    return words + (["--resume"] if resume else [])
 
 
 def lines(path):
@@ -125,9 +125,9 @@ def until(condition, seconds):
 class Training:
     """A run that goes on in the background."""
 
-    def __init__(self, build, file, out, *settings):
+    def __init__(self, build, file, out, *settings, resume=False):
         self.out = out
-        self.process = subprocess.Popen(arguments(build, file, out, settings), stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen(arguments(build, file, out, settings, resume), stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True)
         self.seen = set()
 

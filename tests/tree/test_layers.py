@@ -13,7 +13,7 @@ from pathlib import Path
 ROWS = [
     ["base"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/family"], ["plan/bound"],
     ["plan/exact"], ["plan/search"], ["plan/draw"], ["notice/record"],
-    ["notice/detect"], ["adapt"], ["library"], ["run/conduit"], ["run/rail"], ["run/transport"], ["run/device"], ["run/collective"], ["run/model"], ["run/engine"],
+    ["notice/detect"], ["adapt"], ["library"], ["run/conduit"], ["run/rail"], ["run/transport"], ["run/device"], ["run/collective"], ["run/model"], ["run/checkpoint"], ["run/engine"],
     ["run/train"], ["notice/probe"], ["launch"], ["notice/control"], ["cli", "worker", "delegate", "solver"],
 ]
 LEVEL = {folder: level for level, row in enumerate(ROWS) for folder in row}

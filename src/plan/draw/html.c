@@ -191,7 +191,7 @@ static void put_ranks(const page *g) {
         fprintf(g->out, "</td><td>%d</td><td>%.6g</td><td>", g->plan->warmup[rank],
                 g->plan->peak_memory[rank]);
         if (g->p->limit)
-            fprintf(g->out, "%.6g", g->p->limit[rank]);
+            fprintf(g->out, "%.6g", g->p->limit[rank] + sl_problem_fixed(g->p, rank));
         else
             fputs("none", g->out);
         fprintf(g->out, "</td><td>%.12g ms</td><td>%.12g ms</td></tr>\n", ms(work),

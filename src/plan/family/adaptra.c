@@ -5,6 +5,8 @@
 #include "plan/lower/program.h"
 #include "plan/timing/replay.h"
 
+#include <math.h>
+
 #define MOST_OPS 4000 /* that the other rules are tried for */
 
 static int least(int a, int b) {
@@ -21,7 +23,8 @@ static int links_are_free(const sl_problem *p) {
 /* Forwards that a rank may run before its first I without passing its limit, at most all; room for that I is
  * kept where I takes memory (F leaves it, see list.c). */
 static int capacity(const sl_problem *p, int rank) {
-    double each = p->delta[SL_F][rank], input = p->delta[SL_I][rank] > 0 ? p->delta[SL_I][rank] : 0;
+    double each = p->delta[SL_F][rank], start = p->early[rank], end = start + p->delta[SL_I][rank],
+           most = start > end ? start : end, input = most > 0 ? most : 0;
     if (!p->limit)
         return p->microbatches;
     double room = p->limit[rank] * (1 + 1e-9) - input;
@@ -34,9 +37,10 @@ static int capacity(const sl_problem *p, int rank) {
  * behind, and that F or its I comes on top. */
 static sl_status check_room(const sl_problem *p) {
     for (int rank = 0; p->limit && rank < p->ranks; rank++) {
-        double forward = p->delta[SL_F][rank], input = forward + p->delta[SL_I][rank],
-               kept = input + p->delta[SL_W][rank];
-        double needed = (forward > input ? forward : input) + (kept > 0 ? kept * (p->microbatches - 1) : 0);
+        double forward = p->delta[SL_F][rank], begun = forward + p->early[rank],
+               input = begun + p->delta[SL_I][rank], kept = input + p->delta[SL_W][rank];
+        double most = fmax(forward, fmax(begun, input));
+        double needed = most + (kept > 0 ? kept * (p->microbatches - 1) : 0);
         if (needed > p->limit[rank] * (1 + 1e-9))
             return sl_error(SL_ENONE, "adaptra needs memory of at least %g on rank %d, over its limit of %g",
                             needed, rank, p->limit[rank]);

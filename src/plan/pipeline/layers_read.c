@@ -13,7 +13,7 @@ typedef struct layers_request {
 const sl_key sl_layers_keys[] = {
     {.name = "count", .type = SL_KEY_INT, .required = 1, .offset = offsetof(layers_request, count), .minimum = 1, .maximum = 65536, .help = "layers; every stage gets at least one"},
     {.name = "times_ms", .type = SL_KEY_CUSTOM, .required = 1, .section = sl_time_keys, .help = "as times_ms of the pipeline, but a number or one per layer; no FB"},
-    {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; no input"},
+    {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; no input or I_start"},
     {.name = "weights", .type = SL_KEY_CUSTOM, .help = "memory that a layer takes all the time, part of memory.limit; a number or one per layer; default 0"},
     {.name = "speed", .type = SL_KEY_CUSTOM, .help = "of each rank: 2 halves the times; a number or one per rank; default 1"},
     {0}};
@@ -33,6 +33,7 @@ static sl_status read_costs(const sl_node *map, sl_layers *l, int ranks) {
     if (delta) {
         SL_TRY(sl_check_keys(delta, sl_delta_keys));
         SL_TRY(refuse_key(delta, "input"));
+        SL_TRY(refuse_key(delta, "I_start"));
         SL_TRY(sl_read_deltas(delta, l->count, "layer", l->delta));
     }
     if (weights)

@@ -72,7 +72,10 @@ static sl_status read_link(const sl_node *map, double percentile, link_item *ite
     double latency = item->latency_ms + sl_jitter_share(sl_to_ms(jitter), percentile);
     if (latency > SL_MAX_OP_MS)
         return sl_node_error(map, "gives a latency of %g ms; at most %g", latency, SL_MAX_OP_MS);
-    *link = (sl_link){.latency = sl_from_ms(latency), .transfer = sl_from_ms(transfer), .jitter = jitter};
+    *link = (sl_link){.latency = sl_from_ms(latency),
+                      .transfer = sl_from_ms(transfer),
+                      .jitter = jitter,
+                      .bytes = by_size && sl_from_ms(transfer) > 0 ? item->message_mb * 1e6 : 0};
     return SL_OK;
 }
 

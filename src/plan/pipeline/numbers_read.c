@@ -70,6 +70,7 @@ const sl_key sl_time_keys[] = {
 const sl_key sl_delta_keys[] = {
     {.name = "F", .type = SL_KEY_CUSTOM, .help = "memory change when F starts; default 1"},
     {.name = "I", .type = SL_KEY_CUSTOM, .help = "when I ends; default 0"},
+    {.name = "I_start", .type = SL_KEY_CUSTOM, .help = "what I or B takes when it starts, before its change at its end (gradients of activations); default 0"},
     {.name = "W", .type = SL_KEY_CUSTOM, .help = "when W ends; default -1"},
     {.name = "B", .type = SL_KEY_CUSTOM, .help = "when B ends; default I + W"},
     {.name = "input", .type = SL_KEY_CUSTOM, .help = "what F keeps of a stage that recomputes: its input; default 0"},

@@ -78,6 +78,7 @@ static void divide_stages(const sl_problem *p, sl_problem *placed) {
         divide_memory(p, p->delta[kind], placed, placed->delta[kind]);
     }
     divide_times(p, p->saved, placed, placed->saved);
+    divide_memory(p, p->start, placed, placed->start);
     divide_memory(p, p->early, placed, placed->early);
     for (int stage = 0; stage < placed->stages; stage++)
         placed->recompute[stage] = (unsigned char)rank_recomputes(p, sl_problem_rank(placed, stage));
@@ -89,6 +90,10 @@ static sl_status copy_ranks(const sl_problem *p, sl_problem *placed) {
     if (p->limit) {
         SL_TRY(sl_alloc(&placed->limit, ranks, sizeof *placed->limit));
         memcpy(placed->limit, p->limit, ranks * sizeof *p->limit);
+    }
+    if (p->fixed) {
+        SL_TRY(sl_alloc(&placed->fixed, ranks, sizeof *placed->fixed));
+        memcpy(placed->fixed, p->fixed, ranks * sizeof *p->fixed);
     }
     if (p->host_limit) { /* as much memory as before, in activations of another size */
         SL_TRY(sl_alloc(&placed->host_limit, ranks, sizeof *placed->host_limit));

@@ -13,8 +13,8 @@ static sl_time **times_of(sl_problem *p, int i) {
 }
 
 static double **memory_of(sl_problem *p, int i) {
-    double **const all[] = {&p->delta[SL_F], &p->delta[SL_I], &p->delta[SL_W],
-                            &p->delta[SL_B], &p->early,       NULL};
+    double **const all[] = {
+        &p->delta[SL_F], &p->delta[SL_I], &p->delta[SL_W], &p->delta[SL_B], &p->start, &p->early, NULL};
     return all[i];
 }
 
@@ -49,6 +49,10 @@ static sl_status copy_optional(const sl_problem *problem, sl_problem *copy) {
     if (problem->limit) {
         SL_TRY(sl_alloc(&copy->limit, ranks, sizeof *copy->limit));
         memcpy(copy->limit, problem->limit, ranks * sizeof *copy->limit);
+    }
+    if (problem->fixed) {
+        SL_TRY(sl_alloc(&copy->fixed, ranks, sizeof *copy->fixed));
+        memcpy(copy->fixed, problem->fixed, ranks * sizeof *copy->fixed);
     }
     if (problem->host_limit) {
         SL_TRY(sl_alloc(&copy->host_limit, ranks, sizeof *copy->host_limit));
@@ -90,6 +94,7 @@ void sl_problem_free(sl_problem *problem) {
         sl_free(*memory_of(problem, i));
     sl_free(problem->recompute);
     sl_free(problem->limit);
+    sl_free(problem->fixed);
     sl_free(problem->host_limit);
     sl_free(problem->link);
     sl_free(problem->wire);

@@ -3,7 +3,8 @@
  * Times in ns.
  *
  * Per-stage arrays have `stages` entries; `link` has ranks*ranks, index from*ranks+to, one per direction. All
- * arrays but `limit`, `host_limit`, `wire` and `layers` are there, zero where the file says nothing. */
+ * arrays but `limit`, `fixed`, `host_limit`, `wire` and `layers` are there, zero where the file says nothing.
+ */
 #ifndef SL_PLAN_PIPELINE_PROBLEM_H
 #define SL_PLAN_PIPELINE_PROBLEM_H
 
@@ -32,6 +33,7 @@ typedef struct sl_link {
     sl_time latency;  /* what plans count on: with jitter, the percentile of the delays */
     sl_time transfer; /* occupies the link for this long */
     int lanes;        /* measured: messages seen on it at once, when more than one (sl_profile) */
+    double bytes;     /* of a message that takes `transfer`; 0: the file does not say */
     sl_time jitter;   /* mean of the exponential delay that comes on top of the least latency */
 } sl_link;
 
@@ -54,10 +56,12 @@ typedef struct sl_problem {
     sl_time *saved;             /* [stage] F + B less the two overlapped (times_ms.FB); default 0 */
     sl_time *gather, *reduce;   /* [stage] before its first F, after its last W or B */
     sl_time *offload;           /* [stage] to move what F keeps of a microbatch to host memory, or back */
-    double *delta[SL_OP_KINDS]; /* memory change: F at its start, the others at their end */
-    double *early;              /* [stage] what I or B takes at its start: recomputed activations */
+    double *delta[SL_OP_KINDS]; /* memory change: F's at its start, the others' at their end */
+    double *start;              /* [stage] what I or B takes at its start by the file: delta.I_start */
+    double *early;              /* [stage] all that I or B takes then: `start` and recomputed activations */
     unsigned char *recompute;   /* [stage] */
-    double *limit;              /* per rank; NULL: no limit */
+    double *limit;              /* per rank, of what ops change (`fixed` taken off); NULL: no limit */
+    double *fixed;              /* per rank: there all the time; NULL: nothing is */
     int32_t *host_limit;        /* per rank: activations that host memory takes; NULL: none anywhere */
     sl_link *link;              /* [from * ranks + to] */
     int *wire; /* [from * ranks + to] links of one number occupy one wire; NULL: each its own */
@@ -136,6 +140,11 @@ static inline double sl_problem_kept(const sl_problem *problem, int stage, int h
  * activation of the rank's stages. No schedule has more in flight, so bounds may count on it. There must be
  * a limit. */
 double sl_problem_room(const sl_problem *problem, int rank);
+
+/** What lies on a rank all the time. */
+static inline double sl_problem_fixed(const sl_problem *problem, int rank) {
+    return problem->fixed ? problem->fixed[rank] : 0;
+}
 
 /** The config tables of the problem file, as Markdown, for docs/formats.md. */
 void sl_problem_document(FILE *out);

@@ -22,6 +22,7 @@ static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 static const sl_key memory_keys[] = {
     {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "memory changes of each op, in bytes or any unit"},
     {.name = "limit", .type = SL_KEY_CUSTOM, .help = "a number or one per rank; absent: no limit"},
+    {.name = "fixed", .type = SL_KEY_CUSTOM, .help = "what lies there all the time (weights, optimizer state), part of limit and peak; a number or one per rank; default 0"},
     {.name = "host_limit", .type = SL_KEY_CUSTOM, .help = "activations (what is kept of one microbatch of one stage) that may lie in host memory; a whole number or one per rank; default 0"},
     {.name = "offload_ms", .type = SL_KEY_CUSTOM, .help = "time to move one of them out or back; a number or one per stage; default 0"},
     {0}};
@@ -86,6 +87,36 @@ static sl_status read_offload(const sl_node *memory, sl_problem *p) {
     return move ? sl_read_times(move, p->stages, "stage", &ms, p->offload) : SL_OK;
 }
 
+/* What lies there all the time comes off the limit: everything that plans looks at what ops change. */
+static sl_status read_fixed(const sl_node *memory, sl_problem *p) {
+    static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
+    const sl_node *fixed = sl_node_find(memory, "fixed");
+    if (!fixed)
+        return SL_OK;
+    if (p->layers)
+        return sl_node_error(fixed, "belongs into 'layers' (weights) where stages are cut from layers");
+    SL_TRY(sl_alloc(&p->fixed, (size_t)p->ranks, sizeof *p->fixed));
+    SL_TRY(sl_read_numbers(fixed, p->ranks, "rank", &range, p->fixed));
+    for (int rank = 0; p->limit && rank < p->ranks; rank++) {
+        if (p->fixed[rank] > p->limit[rank])
+            return sl_node_error(fixed, "takes %g on rank %d, over its limit of %g", p->fixed[rank], rank,
+                                 p->limit[rank]);
+        p->limit[rank] -= p->fixed[rank];
+    }
+    return SL_OK;
+}
+
+/* `I_start` of every stage; recomputation adds to it. */
+static sl_status read_start(const sl_node *delta, sl_problem *p) {
+    static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
+    const sl_node *start = sl_node_find(delta, "I_start");
+    if (!start)
+        return SL_OK;
+    SL_TRY(sl_read_numbers(start, p->stages, "stage", &range, p->start));
+    memcpy(p->early, p->start, (size_t)p->stages * sizeof *p->early);
+    return SL_OK;
+}
+
 static sl_status read_memory(const sl_node *memory, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
     const sl_node *delta = sl_node_find(memory, "delta"), *limit = sl_node_find(memory, "limit");
@@ -94,12 +125,14 @@ static sl_status read_memory(const sl_node *memory, sl_problem *p) {
     if (delta) {
         SL_TRY(sl_check_keys(delta, sl_delta_keys));
         SL_TRY(sl_read_deltas(delta, p->stages, "stage", p->delta));
+        SL_TRY(read_start(delta, p));
     }
     SL_TRY(read_offload(memory, p));
     if (!limit)
-        return SL_OK;
+        return read_fixed(memory, p);
     SL_TRY(sl_alloc(&p->limit, (size_t)p->ranks, sizeof *p->limit));
     SL_TRY(sl_read_numbers(limit, p->ranks, "rank", &range, p->limit));
+    SL_TRY(read_fixed(memory, p));
     if (!p->layers)
         return SL_OK;
     SL_TRY(sl_alloc(&p->layers->memory, (size_t)p->ranks, sizeof *p->layers->memory));
@@ -112,7 +145,7 @@ static void recompute_stage(sl_problem *p, int stage, double input) {
     p->recompute[stage] = 1;
     p->time[SL_I][stage] += p->time[SL_F][stage];
     p->time[SL_B][stage] += p->time[SL_F][stage];
-    p->early[stage] = p->delta[SL_F][stage] - input;
+    p->early[stage] = p->start[stage] + (p->delta[SL_F][stage] - input);
     p->delta[SL_F][stage] = input;
 }
 

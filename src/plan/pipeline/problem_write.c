@@ -2,6 +2,7 @@
 #include "plan/pipeline/layers.h"
 #include "plan/pipeline/problem.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* ms with six decimals are whole ns; %.17g gives doubles back exactly. */
@@ -50,6 +51,29 @@ static void write_stages(const sl_problem *p, FILE *out) {
     fprintf(out, "]\n");
 }
 
+/* The number that leaves `rest` when `fixed` comes off it, as near to their sum as that may be. */
+static double sum_back(double rest, double fixed) {
+    double sum = rest + fixed, low = sum, high = sum;
+    for (int step = 0; step < 4; step++) {
+        if (low - fixed == rest)
+            return low;
+        if (high - fixed == rest)
+            return high;
+        low = nextafter(low, -INFINITY);
+        high = nextafter(high, INFINITY);
+    }
+    return sum;
+}
+
+/* As the file says it: with what lies there all the time. */
+static void write_limit(const sl_problem *p, FILE *out) {
+    fprintf(out, "    limit: [");
+    for (int rank = 0; rank < p->ranks; rank++)
+        fprintf(out, "%s%.17g", rank ? ", " : "",
+                p->layers ? p->layers->memory[rank] : sum_back(p->limit[rank], sl_problem_fixed(p, rank)));
+    fprintf(out, "]\n");
+}
+
 static void write_memory(const sl_problem *p, FILE *out) {
     if (p->layers && !p->limit && !p->host_limit)
         return;
@@ -57,8 +81,10 @@ static void write_memory(const sl_problem *p, FILE *out) {
     if (!p->layers) {
         fprintf(out, "    delta:\n      F: [");
         for (int stage = 0; stage < p->stages; stage++)
-            fprintf(out, "%s%.17g", stage ? ", " : "", p->delta[SL_F][stage] + p->early[stage]);
+            fprintf(out, "%s%.17g", stage ? ", " : "",
+                    p->delta[SL_F][stage] + (p->early[stage] - p->start[stage]));
         fprintf(out, "]\n");
+        write_reals(out, "      ", "I_start", p->start, p->stages);
         for (int kind = SL_I; kind < SL_OP_KINDS; kind++)
             write_reals(out, "      ", sl_op_name(kind), p->delta[kind], p->stages);
         fprintf(out, "      input: [");
@@ -67,7 +93,9 @@ static void write_memory(const sl_problem *p, FILE *out) {
         fprintf(out, "]\n");
     }
     if (p->limit)
-        write_reals(out, "    ", "limit", p->layers ? p->layers->memory : p->limit, p->ranks);
+        write_limit(p, out);
+    if (p->fixed)
+        write_reals(out, "    ", "fixed", p->fixed, p->ranks);
     if (!p->host_limit)
         return;
     fprintf(out, "    host_limit: [");
@@ -98,6 +126,11 @@ static void write_link(const sl_problem *p, int from, int to, FILE *out) {
     write_ms(out, jitters ? sl_link_least_latency(link, p->percentile) : link->latency);
     fprintf(out, ", jitter_ms: ");
     write_ms(out, jitters ? link->jitter : 0);
+    if (link->bytes > 0 && link->transfer > 0) { /* bits per ns are Gbit/s */
+        fprintf(out, ", bandwidth_gbps: %.17g, message_mb: %.15g}\n",
+                8 * link->bytes / (double)link->transfer, link->bytes / 1e6);
+        return;
+    }
     fprintf(out, ", transfer_ms: ");
     write_ms(out, link->transfer);
     fprintf(out, "}\n");

@@ -59,9 +59,10 @@ static sl_status measure_memory(const sl_problem *p, sl_plan *plan) {
     SL_TRY(sl_alloc(&plan->peak_host, (size_t)p->ranks, sizeof *plan->peak_host));
     sl_peak_host(&plan->timeline, plan->peak_host);
     plan->memory_ok = 1;
-    for (int rank = 0; p->limit && rank < p->ranks; rank++)
-        if (plan->peak_memory[rank] > p->limit[rank] * (1 + 1e-9))
-            plan->memory_ok = 0;
+    for (int rank = 0; rank < p->ranks; rank++) {
+        plan->memory_ok &= !p->limit || plan->peak_memory[rank] <= p->limit[rank] * (1 + 1e-9);
+        plan->peak_memory[rank] += sl_problem_fixed(p, rank);
+    }
     return SL_OK;
 }
 
@@ -158,10 +159,12 @@ static sl_status make_family(const sl_problem *p, const sl_family *family, sl_pl
     SL_TRY(fill(p, plan));
     if (plan->memory_ok)
         return SL_OK;
-    for (int rank = 0; rank < p->ranks; rank++)
-        if (plan->peak_memory[rank] > p->limit[rank] * (1 + 1e-9))
+    for (int rank = 0; rank < p->ranks; rank++) {
+        double fixed = sl_problem_fixed(p, rank), limit = p->limit[rank];
+        if (plan->peak_memory[rank] - fixed > limit * (1 + 1e-9))
             return sl_error(SL_ENONE, "%s needs memory of %g on rank %d, over its limit of %g", family->name,
-                            plan->peak_memory[rank], rank, p->limit[rank]);
+                            plan->peak_memory[rank], rank, limit + fixed);
+    }
     return SL_OK;
 }
 

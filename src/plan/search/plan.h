@@ -18,7 +18,7 @@ typedef struct sl_plan {
     sl_timeline timeline;
     sl_time makespan, span, ideal, bound;
     sl_time dependency_loss, blocking_loss; /* JSON "lost" */
-    double *peak_memory;                    /* [ranks] */
+    double *peak_memory;                    /* [ranks] with what lies there all the time */
     int *peak_host;                         /* [ranks] activations in host memory */
     int memory_ok;
     int *warmup;                        /* [ranks] */

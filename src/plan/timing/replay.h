@@ -36,7 +36,8 @@ void sl_replayer_delay(sl_replayer *replayer, const sl_time *latency);
 sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);
 void sl_replayer_close(sl_replayer *replayer);
 
-/** Highest memory use of each rank in a replayed timeline: F adds at its start, the others at their end,
+/** Highest memory use of each rank in a replayed timeline: F adds at its start, I and B what they take
+ * then (delta.I_start, recomputation); I, W and B change at their end;
  * releases before acquisitions of the same instant; offloads give what F took back at their end, fetches
  * take it at their start. peak[ranks]. */
 sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline, double *peak);

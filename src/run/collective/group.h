@@ -24,8 +24,9 @@ sl_status sl_group_open_world(int *argc, char ***argv, sl_group **group);
 /** Ends MPI; collective.  A failing rank exits without it, and the supervisor ends the others. */
 void sl_group_close_world(sl_group *group);
 
-/* How a group waits. What happens once an iteration naps at once; a sum inside every op gives its core away
- * for a moment before it naps, for its partners are about to arrive. */
+/* How a group waits. What happens once an iteration naps at once; what has many small steps, such as the sum
+ * inside every op or a reduction in chunks, gives its core away for a moment before it naps, for its partners
+ * are about to arrive. */
 typedef enum sl_group_wait { SL_WAIT_LONG, SL_WAIT_SHORT } sl_group_wait;
 
 /** The ranks of `parent` that name the same `colour` >= 0, ordered by `key`. Collective over `parent`. Close

@@ -15,9 +15,10 @@ typedef struct block {
 } block;
 
 struct sl_arena {
-    pthread_mutex_t mutex; /* guards all below but memory, base and limit */
+    pthread_mutex_t mutex; /* guards all below but memory, base, room and limit */
     char *memory;          /* as allocated */
     char *base;            /* aligned */
+    size_t room;           /* bytes at base */
     size_t limit, in_use, peak;
     block *taken; /* ascending by start */
     size_t count, capacity;
@@ -31,23 +32,28 @@ size_t sl_arena_round(size_t bytes) {
 }
 
 sl_status sl_arena_open(size_t limit, sl_arena **out) {
+    return sl_arena_open_room(limit, limit, out);
+}
+
+sl_status sl_arena_open_room(size_t limit, size_t room, sl_arena **out) {
     sl_arena *arena;
-    if (limit > SIZE_MAX / 4)
+    if (limit > SIZE_MAX / 4 || room > SIZE_MAX / 4)
         return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", limit);
     SL_TRY(sl_alloc(&arena, 1, sizeof *arena));
     arena->limit = sl_arena_round(limit);
+    arena->room = sl_arena_round(room > limit ? room : limit);
     /* one region of large pages: a walk over gigabytes would otherwise miss the page tables at every step */
-    const size_t align = arena->limit >= HUGE_PAGE ? HUGE_PAGE : SL_ARENA_ALIGN;
-    if (sl_alloc(&arena->memory, arena->limit + align, 1) != SL_OK) {
+    const size_t align = arena->room >= HUGE_PAGE ? HUGE_PAGE : SL_ARENA_ALIGN;
+    if (sl_alloc(&arena->memory, arena->room + align, 1) != SL_OK) {
         sl_free(arena);
-        return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", limit);
+        return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", room);
     }
     size_t skew = (size_t)((uintptr_t)arena->memory % align);
     arena->base = arena->memory + (skew ? align - skew : 0);
     if (align == HUGE_PAGE)
-        madvise(arena->base, arena->limit, MADV_HUGEPAGE); /* a wish */
+        madvise(arena->base, arena->room, MADV_HUGEPAGE); /* a wish */
     /* zero pages are mapped lazily: write to each, through volatile so that it is not optimised away */
-    for (size_t at = 0; at < arena->limit; at += PAGE)
+    for (size_t at = 0; at < arena->room; at += PAGE)
         *(volatile char *)(arena->base + at) = 0;
     pthread_mutex_init(&arena->mutex, NULL);
     *out = arena;
@@ -63,10 +69,10 @@ void sl_arena_close(sl_arena *arena) {
     sl_free(arena);
 }
 
-/* The gap before taken[i] (i == count: up to the limit). */
+/* The gap before taken[i] (i == count: up to the end). */
 static block gap_before(const sl_arena *arena, size_t i) {
     size_t start = i ? arena->taken[i - 1].start + arena->taken[i - 1].size : 0;
-    size_t end = i < arena->count ? arena->taken[i].start : arena->limit;
+    size_t end = i < arena->count ? arena->taken[i].start : arena->room;
     return (block){start, end - start};
 }
 
@@ -87,7 +93,7 @@ static sl_status take(sl_arena *arena, size_t bytes, sl_arena_end end, const cha
     size_t size = sl_arena_round(bytes), index;
     block found;
     SL_TRY(sl_grow(&arena->taken, &arena->capacity, arena->count + 1, sizeof *arena->taken));
-    if (!find_gap(arena, size, end, &index, &found))
+    if (size > arena->limit - arena->in_use || !find_gap(arena, size, end, &index, &found))
         return sl_error(SL_ENOMEM,
                         "device memory: %s needs %zu bytes, %zu of the limit of %zu bytes are in use%s", what,
                         size, arena->in_use, arena->limit,

@@ -24,6 +24,13 @@ size_t sl_arena_round(size_t bytes);
 /** Takes `limit` bytes (rounded) from the system and touches each page, so that later no op pays for that.
  * SL_ENOMEM. */
 sl_status sl_arena_open(size_t limit, sl_arena **arena);
+
+/** The same, but the region has `room` >= `limit` bytes, of which blocks of `limit` bytes in all may be in
+ * use at once. n blocks of one size low and m of another high never meet where the room is for both at their
+ * most, even if they never are at their most together: then the limit alone decides, not where gaps happen to
+ * lie.
+ */
+sl_status sl_arena_open_room(size_t limit, size_t room, sl_arena **arena);
 void sl_arena_close(sl_arena *arena);
 
 /** A block into *pointer (address of any object pointer); its content is undefined. `what` names it in the

@@ -5,11 +5,16 @@ int sl_binding_rank_of(const sl_binding *b, int stage) {
     return sl_problem_rank(&b->shape, stage);
 }
 
-sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage) {
+sl_held *sl_binding_held_of(const sl_binding *b, int stage) {
     for (int i = 0; i < b->helds; i++)
         if (b->held[i].stage == stage)
-            return b->held[i].model;
+            return &b->held[i];
     return NULL;
+}
+
+sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage) {
+    const sl_held *held = sl_binding_held_of(b, stage);
+    return held ? held->model : NULL;
 }
 
 /* What the model has its tensor ranks add and compare. Scratch grows in the first iteration and then stays.
@@ -106,7 +111,8 @@ sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *
     sl_status status = measure(run, &config, device, seat.pipeline, &bytes);
     device->close(device);
     SL_TRY(status);
-    *sizes = (sl_binding_sizes){.activation_bytes = (double)(bytes.forward + bytes.backward),
+    *sizes = (sl_binding_sizes){.forward_bytes = (double)bytes.forward,
+                                .backward_bytes = (double)bytes.backward,
                                 .fixed_bytes = (double)bytes.fixed,
                                 .message_bytes = bytes.message};
     return SL_OK;
@@ -138,10 +144,29 @@ static sl_status open_stages(sl_binding *b, const sl_model_bytes *bytes) {
                                    (uint64_t)b->run->data.seed, &h->model));
         sl_model_stage_pad(h->model, bytes->forward, bytes->backward);
         sl_model_set_host(h->model, b->host);
+        h->list = sl_model_parameters(h->model, &h->parameters);
+        h->tied = b->config.tied ? sl_model_head(h->model) : NULL;
         SL_TRY(sl_binding_open_moments(b, h));
         b->helds++;
     }
     return SL_OK;
+}
+
+/* With a limit, F's blocks and I's come and go as the limit allows: at most as many of each as fit alone.
+ * Their two ends of the arena must not meet, so its addresses reach further than what may be in use
+ * (arena.h). */
+static sl_status open_arena(sl_binding *b, const sl_model_bytes *bytes, int in_flight) {
+    size_t both = bytes->forward + bytes->backward, count = (size_t)(in_flight > 1 ? in_flight : 1),
+           all = bytes->fixed + count * both, most = (size_t)(b->run->device.memory_mb * 1e6);
+    if (most == 0 || all <= most)
+        return sl_arena_open(all, &b->arena);
+    if (most < bytes->fixed + both)
+        return sl_arena_open(most, &b->arena); /* the plan was refused before */
+    size_t forwards = (most - bytes->fixed) / bytes->forward, backwards = (most - bytes->fixed) / both;
+    forwards = forwards < count ? forwards : count;
+    backwards = backwards < count ? backwards : count;
+    return sl_arena_open_room(most, bytes->fixed + forwards * bytes->forward + backwards * bytes->backward,
+                              &b->arena);
 }
 
 static sl_status open_model(sl_binding *b, int in_flight, int hosted) {
@@ -150,10 +175,7 @@ static sl_status open_model(sl_binding *b, int in_flight, int hosted) {
     SL_TRY(sl_device_open_cpu(run->device.threads, &b->device));
     b->optimizer.threads = run->device.threads;
     SL_TRY(measure(run, &b->config, b->device, b->rank, &bytes));
-    size_t limit = bytes.fixed + (size_t)(in_flight > 1 ? in_flight : 1) * (bytes.forward + bytes.backward);
-    if (run->device.memory_mb > 0 && (double)limit > run->device.memory_mb * 1e6)
-        limit = (size_t)(run->device.memory_mb * 1e6);
-    SL_TRY(sl_arena_open(limit, &b->arena));
+    SL_TRY(open_arena(b, &bytes, in_flight));
     if (hosted > 0)
         SL_TRY(sl_arena_open((size_t)hosted * (bytes.forward + bytes.backward), &b->host));
     return open_stages(b, &bytes);
@@ -302,6 +324,15 @@ int sl_binding_losses(const sl_binding *b, double *losses) {
     for (int m = 0; m < b->shape.microbatches; m++)
         losses[m] = sl_model_loss(last, m);
     return b->shape.microbatches;
+}
+
+const sl_model_config *sl_binding_config(const sl_binding *b) {
+    return &b->config;
+}
+
+void sl_binding_data(const sl_binding *b, uint64_t *tokens, uint64_t *checksum) {
+    *tokens = sl_data_all_tokens(b->data);
+    *checksum = sl_data_checksum(b->data);
 }
 
 double sl_binding_entropy(const sl_binding *b) {

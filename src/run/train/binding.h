@@ -14,9 +14,9 @@ typedef struct sl_binding sl_binding;
 struct sl_parameter;
 
 typedef struct sl_binding_sizes {
-    /* kept from F to W of one microbatch by each of this rank's stages: what the largest of them keeps, for
-     * they share an arena (run/model/model.h, padding) */
-    double activation_bytes;
+    /* of one microbatch, each of this rank's stages: kept from F to W, and from I to W; what the largest of
+     * them takes, for they share an arena (run/model/model.h, padding) */
+    double forward_bytes, backward_bytes;
     double fixed_bytes;   /* weights, gradients, optimizer state and scratch of all stages */
     size_t message_bytes; /* largest message */
 } sl_binding_sizes;
@@ -28,9 +28,9 @@ sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *
 size_t sl_binding_elements(const sl_run *run, int stage);
 
 /** Makes the stages with their initial weights and reads the data. `in_flight`: most microbatches between F
- * and W at once, counted once for each stage that holds one, which sizes the arena; `hosted`: most in host
- * memory, which gets an arena of its own (0: none). `groups` must outlive the binding. SL_EINVAL: data
- * missing or too short; SL_ENOMEM: over device.memory_mb. */
+ * and W at once, counted once for each stage that holds one, which sizes the arena together with
+ * device.memory_mb; `hosted`: most in host memory, which gets an arena of its own (0: none). `groups` must
+ * outlive the binding. SL_EINVAL: data missing or too short; SL_ENOMEM: over device.memory_mb. */
 sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
                           sl_binding **binding);
 void sl_binding_close(sl_binding *binding);
@@ -97,6 +97,11 @@ sl_status sl_binding_place(sl_binding *binding, int stage, int index, sl_binding
                            const float *full);
 /** The same for the tied head's copy of the embedding on the last stage; nothing where there is none. */
 sl_status sl_binding_place_head(sl_binding *binding, const float *full);
+
+/** The model's shape. */
+const struct sl_model_config *sl_binding_config(const sl_binding *binding);
+/** The text: how many tokens, and their xxh64. */
+void sl_binding_data(const sl_binding *binding, uint64_t *tokens, uint64_t *checksum);
 
 /** Entropy of single tokens of the text, nats a token. */
 double sl_binding_entropy(const sl_binding *binding);

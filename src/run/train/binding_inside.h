@@ -19,6 +19,10 @@ typedef struct sl_held {
     struct sl_binding *binding;
     int stage, index; /* index: among those that this rank holds */
     sl_model_stage *model;
+    /* The model's, asked for once: it packs weights anew for each time that somebody asks. `tied`: the head's
+     * accumulator and copy on the last stage, else NULL. */
+    sl_parameter *list, *tied;
+    int parameters;
     float *moment[2]; /* ZeRO: AdamW's of this replica's share, piece by piece; else NULL */
     int left;         /* parts of W that are still to come in this iteration */
     sl_shares head;   /* last stage: of the head's accumulator; else empty */
@@ -63,6 +67,7 @@ struct sl_binding {
 
 int sl_binding_rank_of(const sl_binding *b, int stage);
 /** NULL: another rank holds it. */
+sl_held *sl_binding_held_of(const sl_binding *b, int stage);
 sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage);
 
 /** The cut of a stage's slices of this tensor rank over the replicas. */

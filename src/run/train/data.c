@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "run/checkpoint/checksum.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -223,6 +224,10 @@ size_t sl_data_training_tokens(const sl_data *d) {
 
 size_t sl_data_all_tokens(const sl_data *d) {
     return d->tokens;
+}
+
+uint64_t sl_data_checksum(const sl_data *d) {
+    return sl_checksum(d->text, d->tokens * sizeof *d->text);
 }
 
 double sl_data_entropy(const sl_data *d) {

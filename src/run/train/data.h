@@ -52,6 +52,9 @@ size_t sl_data_window(const sl_data *data, uint64_t n);
 size_t sl_data_training_tokens(const sl_data *data);
 size_t sl_data_all_tokens(const sl_data *data);
 
+/** xxh64 of the whole text: the same data, whatever their files are called. */
+uint64_t sl_data_checksum(const sl_data *data);
+
 /** Entropy of single tokens of the whole text, in nats a token (divide by log 2 for bits): what a model
  * without context reaches at best. */
 double sl_data_entropy(const sl_data *data);

@@ -7,7 +7,7 @@ sl_status sl_groups_open(const sl_run *run, sl_group *world, sl_groups *groups) 
     *groups = (sl_groups){.seat = seat, .world = world};
     SL_TRY(
         sl_group_split(world, seat.replica * tensors + seat.tensor, rank, SL_WAIT_LONG, &groups->pipeline));
-    SL_TRY(sl_group_split(world, seat.pipeline * tensors + seat.tensor, rank, SL_WAIT_LONG, &groups->data));
+    SL_TRY(sl_group_split(world, seat.pipeline * tensors + seat.tensor, rank, SL_WAIT_SHORT, &groups->data));
     return sl_group_split(world, seat.pipeline * replicas + seat.replica, rank, SL_WAIT_SHORT,
                           &groups->tensor);
 }

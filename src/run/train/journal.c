@@ -3,6 +3,9 @@
 #include "base/memory.h"
 #include "plan/draw/svg.h"
 #include "plan/draw/trace.h"
+#include "plan/pipeline/csv.h"
+#include "run/train/forecast.h"
+#include "run/train/journal_cut.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -27,6 +30,7 @@ struct sl_journal {
     char *trace_text;
     size_t trace_size;
     int trace_left;
+    int first; /* iteration of this attempt; -1: the run is new */
     sl_journal_layout layout;
     int iterations;
     double tokens;
@@ -35,30 +39,35 @@ struct sl_journal {
     sl_timeline sample[SL_PHASES]; /* a recent good iteration of each phase */
     sl_time sample_time[SL_PHASES];
     char schedule[SL_PHASES][64];
-    sl_problem last; /* the last measurements: profile.yaml */
+    sl_profiler *profiler; /* profile.yaml */
+    sl_ping_link *ping;    /* [ranks * ranks]; NULL: none */
 };
 
 static sl_status open_file(sl_journal *j, const char *name, FILE **file) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", j->folder, name);
-    *file = fopen(path, "we");
+    if (j->first >= 0)
+        SL_TRY(file == &j->metrics ? sl_journal_cut_metrics(path, j->first) : sl_journal_cut_events(path));
+    *file = fopen(path, j->first >= 0 ? "ae" : "we");
     return *file ? SL_OK : sl_error_errno(SL_ESYS, "%s: cannot be written", path);
 }
 
-sl_status sl_journal_open(const char *folder, sl_journal_layout layout, double tokens, int iterations,
-                          int keep, sl_journal **journal) {
+sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layout, double tokens,
+                          int iterations, int keep, sl_journal **journal) {
     sl_journal *j;
     SL_TRY(sl_alloc(&j, 1, sizeof *j));
     *journal = j;
     if (strlen(folder) >= sizeof j->folder)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
     snprintf(j->folder, sizeof j->folder, "%s", folder);
+    j->first = first;
     j->layout = layout;
     j->tokens = tokens;
     j->iterations = iterations;
     j->trace_left = keep;
     SL_TRY(sl_directory_make(folder));
-    static const char *const stale[] = {"timeline.json", "iterations.svg", "profile.yaml", "summary.json"};
+    static const char *const stale[] = {"timeline.json", "iterations.svg", "profile.yaml", "order.csv",
+                                        "summary.json"};
     for (size_t i = 0; i < sizeof stale / sizeof stale[0]; i++) { /* of an earlier run in this folder */
         char path[4096];
         snprintf(path, sizeof path, "%s/%s", folder, stale[i]);
@@ -84,7 +93,8 @@ void sl_journal_close(sl_journal *j) {
     free(j->trace_text);
     for (int phase = 0; phase < SL_PHASES; phase++)
         sl_timeline_free(&j->sample[phase]);
-    sl_problem_free(&j->last);
+    sl_profiler_close(j->profiler);
+    sl_free(j->ping);
     sl_free(j->rows);
     sl_free(j);
 }
@@ -157,6 +167,35 @@ static sl_status copy_timeline(const sl_timeline *from, sl_timeline *to) {
     return SL_OK;
 }
 
+sl_status sl_journal_profile(sl_journal *j, const sl_ping_link *ping, double message_bytes) {
+    size_t links = (size_t)j->layout.pipeline * (size_t)j->layout.pipeline;
+    if (ping) {
+        SL_TRY(sl_alloc(&j->ping, links, sizeof *ping));
+        memcpy(j->ping, ping, links * sizeof *ping);
+    }
+    return sl_profiler_open(ping, j->layout.pipeline, message_bytes, &j->profiler);
+}
+
+/* Iterations of one schedule and path can be compared. */
+static sl_status add_to_profile(sl_journal *j, const sl_iteration *it) {
+    uint64_t conditions = (uint64_t)it->delegates;
+    if (!j->profiler)
+        SL_TRY(sl_journal_profile(j, NULL, 0));
+    for (const char *c = it->schedule; *c; c++)
+        conditions = conditions * 31 + (unsigned char)*c;
+    sl_problem measured;
+    SL_TRY(sl_profile_combine(it->measured, it->replicas, &measured));
+    if (it->delegates > 0) /* they never hold a rank */
+        measured.communication = SL_DECOUPLED;
+    sl_time makespan = 0;
+    for (int r = 0; r < it->replicas; r++)
+        if (sl_timeline_makespan(&it->timeline[r]) > makespan)
+            makespan = sl_timeline_makespan(&it->timeline[r]);
+    sl_status status = sl_profiler_add(j->profiler, conditions, &measured, makespan, it->time - makespan);
+    sl_problem_free(&measured);
+    return status;
+}
+
 sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
     SL_TRY(write_metrics(j, it));
     SL_TRY(sl_grow(&j->rows, &j->row_capacity, j->row_count + 1, sizeof *j->rows));
@@ -175,11 +214,7 @@ sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
         j->sample_time[it->phase] = it->time;
     }
     snprintf(j->schedule[it->phase], sizeof j->schedule[0], "%s", it->schedule);
-    sl_problem copy;
-    SL_TRY(sl_problem_copy(it->measured, &copy));
-    sl_problem_free(&j->last);
-    j->last = copy;
-    return SL_OK;
+    return add_to_profile(j, it);
 }
 
 /* ---- the end ---- */
@@ -284,20 +319,68 @@ static sl_status write_named(const sl_journal *j, const char *name, const char *
     return sl_file_write(path, text, size);
 }
 
-static sl_status write_summary(const sl_journal *j, const medians *m, const sl_summary *s) {
+static void put_time(json_t *object, const char *key, sl_time time) {
+    put_real(object, key, time < 0 ? NAN : sl_to_ms(time));
+}
+
+static json_t *profile_json(const sl_forecast *f) {
+    json_t *o = json_pack("{s:s, s:i}", "schedule", f->schedule, "iterations", f->iterations);
+    put_time(o, "planned_ms", f->planned);
+    put_time(o, "predicted_ms", f->predicted);
+    put_time(o, "measured_ms", f->measured);
+    put_real(o, "measured_over_predicted",
+             f->predicted > 0 ? (double)f->measured / (double)f->predicted : NAN);
+    put_time(o, "update_ms", f->update);
+    return o;
+}
+
+/* Where a pipeline rank is not alone, with its place. */
+static json_t *memory_json(const sl_journal *j, const sl_summary *s) {
+    json_t *ranks = json_array();
+    for (int r = 0; r < s->peaks; r++) {
+        const sl_peak *p = &s->peak[r];
+        json_t *one = json_pack("{s:i, s:I, s:f}", "rank", r, "measured_bytes", (json_int_t)p->measured,
+                                "predicted_bytes", p->predicted);
+        if (j->layout.data * j->layout.tensor > 1)
+            json_object_update_new(one, json_pack("{s:i, s:i, s:i}", "pipeline", p->pipeline, "replica",
+                                                  p->replica, "tensor", p->tensor));
+        json_array_append_new(ranks, one);
+    }
+    return ranks;
+}
+
+/* The ping test: 1 byte a ns is 8 Gbit/s. */
+static json_t *ping_json(const sl_journal *j) {
+    json_t *links = json_array();
+    int ranks = j->layout.pipeline;
+    for (int at = 0; j->ping && at < ranks * ranks; at++) {
+        const sl_ping_link *link = &j->ping[at];
+        if (link->rounds == 0)
+            continue;
+        json_t *one = json_pack("{s:i, s:i, s:f, s:i}", "from", at / ranks, "to", at % ranks, "latency_ms",
+                                sl_to_ms(link->latency), "rounds", link->rounds);
+        put_real(one, "bandwidth_gbps", link->per_byte > 0 ? 8 / link->per_byte : NAN);
+        json_array_append_new(links, one);
+    }
+    return links;
+}
+
+static sl_status write_summary(const sl_journal *j, const medians *m, const sl_summary *s,
+                               const sl_forecast *f) {
     char hash[32];
     int late = 0;
     for (size_t i = 0; i < j->row_count; i++)
         late += j->rows[i].late;
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->weights_hash);
-    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I, s:f}",
-                          "format", "slackline-summary-1", "weights_hash", hash, "iterations",
-                          (int)j->row_count, "ranks", j->layout.pipeline * j->layout.data * j->layout.tensor,
-                          "phases", phases_json(j, m), "scheduling", s->scheduling, "instruction_set", s->isa,
-                          "communication", s->regime, "late_iterations", late, "ops", (json_int_t)s->ops,
-                          "overruns", (json_int_t)s->overruns, "swaps", s->swaps, "memory_peak_bytes",
-                          (json_int_t)s->memory_peak, "host_peak_bytes", (json_int_t)s->host_peak, "moves",
-                          (json_int_t)s->moves, "seconds", s->seconds);
+    json_t *o =
+        json_pack("{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I, s:f}",
+                  "format", "slackline-summary-1", "weights_hash", hash, "iterations",
+                  (int)j->row_count + (j->first > 0 ? j->first : 0), "ranks",
+                  j->layout.pipeline * j->layout.data * j->layout.tensor, "phases", phases_json(j, m),
+                  "scheduling", s->scheduling, "instruction_set", s->isa, "communication", s->regime,
+                  "late_iterations", late, "ops", (json_int_t)s->ops, "overruns", (json_int_t)s->overruns,
+                  "swaps", s->swaps, "memory_peak_bytes", (json_int_t)s->memory_peak, "host_peak_bytes",
+                  (json_int_t)s->host_peak, "moves", (json_int_t)s->moves, "seconds", s->seconds);
     if (!o)
         return sl_error(SL_ENOMEM, "out of memory for the summary");
     json_object_set_new(o, "layout",
@@ -316,6 +399,9 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
         put_real(arrival, percentiles[i].key, sl_arrivals_percentile(s->arrivals, percentiles[i].share));
     json_object_set_new(arrival, "count", json_integer((json_int_t)s->arrivals->count));
     json_object_set_new(o, "arrival_error", arrival);
+    json_object_set_new(o, "profile", profile_json(f));
+    json_object_set_new(o, "memory", memory_json(j, s));
+    json_object_set_new(o, "links", ping_json(j));
     char *text = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     json_decref(o);
     if (!text)
@@ -345,7 +431,41 @@ static sl_status write_svg(const sl_journal *j, FILE *out) {
 }
 
 static sl_status write_profile(const sl_journal *j, FILE *out) {
-    return sl_problem_write(&j->last, out);
+    sl_problem problem;
+    SL_TRY(sl_profiler_problem(j->profiler, &problem));
+    sl_status status = sl_problem_write(&problem, out);
+    sl_problem_free(&problem);
+    return status;
+}
+
+/* What ran last, as a file: with profile.yaml `simulate` times it. A plan with parts has no CSV. */
+static sl_status write_order(const sl_journal *j, const sl_program *program) {
+    sl_problem problem;
+    sl_order order = {0};
+    char *text = NULL;
+    size_t size = 0;
+    int most = 0;
+    for (int r = 0; r < program->ranks; r++)
+        most = program->rank[r].steps > most ? program->rank[r].steps : most;
+    SL_TRY(sl_profiler_problem(j->profiler, &problem));
+    sl_status status = sl_order_make(program->ranks, most, &order);
+    for (int r = 0; r < program->ranks && status == SL_OK; r++)
+        for (int i = 0; i < program->rank[r].steps; i++)
+            order.ops[r][order.count[r]++] = program->rank[r].step[i].op;
+    FILE *out = status == SL_OK ? open_memstream(&text, &size) : NULL;
+    if (status == SL_OK && !out)
+        status = sl_error(SL_ENOMEM, "out of memory for order.csv");
+    if (out) {
+        status = sl_order_write_csv(&problem, &order, out);
+        if (fclose(out) != 0 && status == SL_OK)
+            status = sl_error(SL_ENOMEM, "out of memory for order.csv");
+    }
+    if (status == SL_OK)
+        status = write_named(j, "order.csv", text, size);
+    free(text);
+    sl_order_free(&order);
+    sl_problem_free(&problem);
+    return status;
 }
 
 static sl_status write_stream(const sl_journal *j, const char *name, stream_writer writer) {
@@ -371,15 +491,38 @@ static sl_status write_trace(sl_journal *j) {
                   : write_named(j, "timeline.json", j->trace_text, j->trace_size);
 }
 
+static void print_profile(const sl_forecast *f, FILE *out) {
+    if (f->predicted >= 0)
+        fprintf(
+            out,
+            "\nprofile.yaml (the last %d iterations like each other): %s, ops predicted %.1f ms, measured "
+            "%.1f ms, %.1f ms behind them.\n",
+            f->iterations, f->schedule, sl_to_ms(f->predicted), sl_to_ms(f->measured), sl_to_ms(f->update));
+}
+
+/* A resumed run may have had nothing left to do: then there is none of this. */
+static sl_status write_measured(sl_journal *j, const sl_summary *s, sl_forecast *f) {
+    SL_TRY(write_stream(j, "iterations.svg", write_svg));
+    SL_TRY(write_stream(j, "profile.yaml", write_profile));
+    if (s->program && s->program->parts == 1)
+        SL_TRY(write_order(j, s->program));
+    return sl_forecast_make(j->profiler, s->program, s->schedule, f);
+}
+
 sl_status sl_journal_finish(sl_journal *j, const sl_summary *s, FILE *out) {
     medians m[SL_PHASES];
     for (int phase = 0; phase < SL_PHASES; phase++)
         SL_TRY(phase_medians(j, phase, &m[phase]));
     SL_TRY(write_trace(j));
-    SL_TRY(write_stream(j, "iterations.svg", write_svg));
-    SL_TRY(write_stream(j, "profile.yaml", write_profile));
-    SL_TRY(write_summary(j, m, s));
-    print_table(j, m, out);
+    sl_forecast f = {.predicted = -1, .planned = -1, .measured = -1, .update = -1};
+    sl_status status = j->row_count > 0 ? write_measured(j, s, &f) : SL_OK;
+    if (status == SL_OK)
+        status = write_summary(j, m, s, &f);
+    if (status == SL_OK) {
+        print_table(j, m, out);
+        print_profile(&f, out);
+    }
+    SL_TRY(status);
     int late = 0;
     for (size_t i = 0; i < j->row_count; i++)
         late += j->rows[i].late;

@@ -8,6 +8,7 @@
 #include "plan/pipeline/problem.h"
 #include "plan/timing/timeline.h"
 #include "run/train/measure.h"
+#include "run/train/profile.h"
 
 /* What an iteration tells about adapting. */
 typedef enum sl_phase {
@@ -43,12 +44,23 @@ typedef struct sl_journal_layout {
     int pipeline, data, tensor, zero;
 } sl_journal_layout;
 
-/** Makes the folder and opens the files. `tokens`: of one iteration. `keep`: iterations whose timelines are
- * kept for timeline.json. */
-sl_status sl_journal_open(const char *folder, sl_journal_layout layout, double tokens, int iterations,
-                          int keep, sl_journal **journal);
+/** Makes the folder and opens the files. `first` >= 0: of an earlier attempt, which is continued at that
+ * iteration (its events stay, its metrics from there on go); -1: anew. `tokens`: of one iteration. `keep`:
+ * iterations whose timelines are kept for timeline.json. */
+sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layout, double tokens,
+                          int iterations, int keep, sl_journal **journal);
 sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteration);
+/** Before the first iteration: what the links were in the ping test ([ranks * ranks]; NULL: none was made),
+ * and the size of a message. */
+sl_status sl_journal_profile(sl_journal *journal, const sl_ping_link *ping, double message_bytes);
 sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
+
+/* Highest use of a rank's device memory, bytes. */
+typedef struct sl_peak {
+    int pipeline, replica, tensor;
+    long measured;
+    double predicted; /* for the programs that ran */
+} sl_peak;
 
 typedef struct sl_summary {
     uint64_t weights_hash;
@@ -63,6 +75,10 @@ typedef struct sl_summary {
     sl_time path_cost; /* of the last change between ranks and delegates; -1: none */
     double seconds;
     long memory_peak, host_peak, moves; /* largest over ranks, bytes */
+    sl_peak *peak;                      /* [peaks] of all ranks */
+    int peaks;
+    const sl_program *program; /* that ran last, on the replica that the profile is of; NULL: it never ran */
+    const char *schedule;      /* its name */
 } sl_summary;
 
 /** Writes the files of the end and prints the table to `out`. */

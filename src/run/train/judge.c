@@ -3,6 +3,7 @@
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/timing/profile.h"
+#include "run/train/profile.h"
 #include "run/train/state.h"
 
 #include <math.h>
@@ -78,6 +79,8 @@ static sl_status measure_replica(sl_trainer *t, int replica, int iteration, sl_t
         status = sl_problem_copy(&r->problem, measured);
     if (status == SL_OK)
         status = sl_profile(timeline, measured);
+    if (status == SL_OK && t->run->device.pace_ms[SL_F] == NULL)
+        sl_profile_divide(timeline, &r->problem, measured);
     if (status == SL_OK)
         sl_measure_level_directions(clock, measured);
     sl_free(clock);
@@ -120,6 +123,7 @@ static totals read_reports(sl_trainer *t) {
         all.end = end > all.end ? end : all.end;
         t->ops += report.ops;
         t->overruns += report.overruns;
+        t->warned |= report.warned;
     }
     all.loss = sum / t->run->batch.microbatches;
     return all;
@@ -162,9 +166,10 @@ static sl_status write_event(sl_trainer *t, sl_event *event, int replica) {
     char where[32] = "";
     if (t->run->parallel.data > 1)
         snprintf(where, sizeof where, " (replica %d)", replica);
-    printf("iteration %4d  %s%s%s%s%s%s%s%s\n", event->iteration, sl_event_names[event->kind].name, where,
-           event->seen[0] ? ": " : "", event->seen, event->decided[0] ? "; " : "", event->decided,
-           event->why[0] ? ", because " : "", event->why);
+    sl_progress_say(t->progress, "iteration %4d  %s%s%s%s%s%s%s%s", event->iteration,
+                    sl_event_names[event->kind].name, where, event->seen[0] ? ": " : "", event->seen,
+                    event->decided[0] ? "; " : "", event->decided, event->why[0] ? ", because " : "",
+                    event->why);
     return SL_OK;
 }
 
@@ -177,7 +182,6 @@ static sl_status write_events(sl_trainer *t) {
             if (changes || !is_path_event(event))
                 SL_TRY(write_event(t, event, r));
         }
-    fflush(stdout);
     return SL_OK;
 }
 
@@ -192,6 +196,24 @@ static sl_status decide(sl_trainer *t, int iteration) {
 }
 
 /* ---- what is told ---- */
+
+const sl_replica *sl_judge_profiled(const sl_trainer *t) {
+    int most = 0;
+    for (int r = 1; r < t->run->parallel.data; r++)
+        most = t->run->batch.split[r] > t->run->batch.split[most] ? r : most;
+    return &t->replica[most];
+}
+
+/* The memory of what ran, by what was measured: moves to host memory depend on times. */
+static sl_status foretell_memory(sl_trainer *t) {
+    sl_time makespan;
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        t->replica[r].ran = 1;
+        SL_TRY(
+            sl_profile_predict(&t->pending_problem[r], t->replica[r].program, &makespan, t->replica[r].peak));
+    }
+    return SL_OK;
+}
 
 static sl_phase phase_of(sl_trainer *t) {
     int troubled = 0, adapted = 0;
@@ -220,13 +242,15 @@ void sl_judge_name_schedule(sl_trainer *t) {
 }
 
 static void print_iteration(const sl_trainer *t, const sl_iteration *it) {
-    if (it->iteration % 10 != 0 && it->iteration + 1 != t->run->iterations && it->phase == t->pending.phase)
-        return;
-    printf("iteration %4d  loss %.4f  %7.1f ms", it->iteration, it->loss, sl_to_ms(it->time));
-    if (it->predicted >= 0)
-        printf(" (predicted %.1f)", sl_to_ms(it->predicted));
-    printf("  %s\n", it->schedule);
-    fflush(stdout);
+    for (int r = 0; r < it->replicas; r++)
+        sl_progress_observe(t->progress, it->iteration, &it->measured[r]);
+    sl_progress_iteration(t->progress,
+                          &(sl_progress_view){.iteration = it->iteration,
+                                              .loss = it->loss,
+                                              .time = it->time,
+                                              .predicted = it->predicted,
+                                              .schedule = it->schedule},
+                          it->phase != t->pending.phase);
 }
 
 /* An iteration's line waits until the next begin tells its period. */
@@ -256,6 +280,7 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
     sl_time worst;
     SL_TRY(measure(t, iteration, begin, &worst));
     totals all = read_reports(t);
+    SL_TRY(foretell_memory(t));
     SL_TRY(decide(t, iteration));
     sl_iteration it = {.iteration = iteration,
                        .loss = all.loss,

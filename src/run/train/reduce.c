@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define CHUNK_BLOCKS ((size_t)64) /* of each share at a time: 256 KiB */
+#define CHUNK_BLOCKS ((size_t)256) /* of each share at a time: 1 MiB, the fastest of 64 KiB to 4 MiB */
 
 sl_status sl_reduce_open(sl_group *data, sl_reduce *r) {
     const size_t chunk = CHUNK_BLOCKS * SL_NORM_BLOCK, size = (size_t)sl_group_size(data);

@@ -18,10 +18,10 @@ static const char *const placements[] = {"linear", "loop", "wave", "bidirectiona
 
 static sl_status parse_files(const sl_node *node, void *object);
 static sl_status parse_rails(const sl_node *node, void *object);
+static sl_status parse_hosts(const sl_node *node, void *object);
 static sl_status leave_for_later(const sl_node *node, void *object);
 static sl_status parse_faults(const sl_node *node, void *object);
 static sl_status parse_split(const sl_node *node, void *object);
-static sl_status refuse_checkpoint(const sl_node *node, void *object);
 
 /* A key is a line. */
 /* clang-format off */
@@ -36,8 +36,8 @@ static const sl_key model_keys[] = {
     {.name = "tied", .type = SL_KEY_BOOL, .offset = AT(model.tied), .help = "the head is the embedding; gpt2: always true, llama: default false"},
     {.name = "rope_base", .type = SL_KEY_REAL, .standard = "10000", .offset = AT(model.rope_base), .minimum = 1, .maximum = 1e12, .help = "llama: base of the rotary angles"},
     {.name = "norm_eps", .type = SL_KEY_REAL, .standard = "1e-5", .offset = AT(model.norm_epsilon), .minimum = 1e-12, .maximum = 1, .help = "llama: added to the mean square in RMSNorm; LayerNorm has 1e-5"},
-    {.name = "weights", .type = SL_KEY_TEXT, .offset = AT(model.weights), .help = "directory of the weights to start from (safetensors under Hugging Face's names); absent: initial ones by data.seed"},
     {.name = "context", .type = SL_KEY_INT, .required = 1, .offset = AT(model.context), .minimum = 1, .maximum = 65536, .help = "tokens of a sequence"},
+    {.name = "weights", .type = SL_KEY_TEXT, .offset = AT(model.weights), .help = "folder of safetensors by Hugging Face's names to start from, as docs/checkpoints.md says; absent: weights by data.seed"},
     {0}};
 static const sl_key data_keys[] = {
     {.name = "files", .type = SL_KEY_CUSTOM, .required = 1, .parse = parse_files, .help = "list of files or patterns, read in sorted order, cyclically"},
@@ -89,6 +89,10 @@ static const sl_key network_keys[] = {
     {.name = "silence_ms", .type = SL_KEY_REAL, .standard = "200", .offset = AT(network.silence_ms), .minimum = 2, .maximum = 600000, .help = "a rail on which nothing was heard for so long is dead"},
     {.name = "outage_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(network.outage_s), .minimum = 0.1, .maximum = 86400, .help = "a link without any live rail for so long ends the run"},
     {0}};
+static const sl_key checkpoint_keys[] = {
+    {.name = "every", .type = SL_KEY_INT, .standard = "0", .offset = AT(checkpoint.every), .minimum = 0, .maximum = 1e9, .help = "iterations between two checkpoints, and one at the end (docs/checkpoints.md); 0: none are written"},
+    {.name = "keep", .type = SL_KEY_INT, .standard = "2", .offset = AT(checkpoint.keep), .minimum = 1, .maximum = 1e6, .help = "newest checkpoints that stay"},
+    {0}};
 static const sl_key run_keys[] = {
     {.name = "model", .type = SL_KEY_SECTION, .required = 1, .section = model_keys},
     {.name = "data", .type = SL_KEY_SECTION, .required = 1, .section = data_keys},
@@ -105,18 +109,14 @@ static const sl_key run_keys[] = {
     {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
     {.name = "device", .type = SL_KEY_SECTION, .section = device_keys},
     {.name = "validate_every", .type = SL_KEY_INT, .standard = "0", .offset = AT(validate_every), .minimum = 0, .maximum = 1e9, .help = "iterations between validation losses; 0: only at the end"},
-    {.name = "checkpoint", .type = SL_KEY_CUSTOM, .parse = refuse_checkpoint, .help = "not available in this version: refused"},
+    {.name = "checkpoint", .type = SL_KEY_SECTION, .section = checkpoint_keys},
     {.name = "dump_gradients", .type = SL_KEY_INT, .standard = "0", .offset = AT(dump_gradients), .minimum = 0, .maximum = 1e9, .help = "first iterations whose gradients are written to gradients/ in the run's folder: of the whole batch, full tensors, before clipping; to compare layouts and programs"},
+    {.name = "restarts", .type = SL_KEY_INT, .standard = "-1", .offset = AT(restarts), .minimum = -1, .maximum = 1000000, .help = "how often the ranks are started again from the newest checkpoint after a failure; absent: 3 with checkpoint, else 0"},
+    {.name = "hosts", .type = SL_KEY_CUSTOM, .parse = parse_hosts, .help = "where ranks run, in this order: list of name:slots, or the path of a hostfile; tested after a failure, and left out when they fail while enough slots are left; absent: this host, or what the allocation gives"},
     {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
     {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
     {0}};
 /* clang-format on */
-
-/* Silence would let a user believe in checkpoints that nobody writes. */
-static sl_status refuse_checkpoint(const sl_node *node, void *object) {
-    (void)object;
-    return sl_node_error(node, "is not available in this version: no checkpoints are written; leave it out");
-}
 
 /* What can be understood only when the number of ranks is known (check_run). */
 static sl_status leave_for_later(const sl_node *node, void *object) {
@@ -150,6 +150,19 @@ static sl_status parse_texts(const sl_node *node, const char *what, char ***text
 static sl_status parse_files(const sl_node *node, void *object) {
     sl_run *run = object;
     return parse_texts(node, "files", &run->data.file, &run->data.files);
+}
+
+static sl_status parse_hosts(const sl_node *node, void *object) {
+    sl_run *run = object;
+    return parse_texts(node, "hosts", &run->host, &run->hosts);
+}
+
+int sl_run_saves(const sl_run *run) {
+    return run->checkpoint.every > 0;
+}
+
+int sl_run_restarts(const sl_run *run) {
+    return run->restarts >= 0 ? run->restarts : sl_run_saves(run) ? 3 : 0;
 }
 
 static sl_status check_rail(const sl_node *node, const char *name) {
@@ -377,6 +390,9 @@ void sl_run_free(sl_run *run) {
     for (int i = 0; i < run->network.rails; i++)
         sl_free(run->network.rail[i]);
     sl_free(run->network.rail);
+    for (int i = 0; i < run->hosts; i++)
+        sl_free(run->host[i]);
+    sl_free(run->host);
     sl_free(run->wire);
     sl_free(run->model.weights);
     sl_free(run->parallel.cut);

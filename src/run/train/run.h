@@ -76,10 +76,16 @@ typedef struct sl_run {
         double *pace_ms[SL_OP_KINDS]; /* F, I, W, B of every stage; NULL: no pace */
         double *pair_ms;              /* F and B overlapped, of every stage; NULL: no pace */
     } device;
+    struct {
+        int every, keep; /* iterations, 0: none are written; how many stay */
+    } checkpoint;
     sl_fault *fault;
     int faults;
     int validate_every;
     int dump_gradients; /* of so many first iterations */
+    int restarts;       /* attempts after the first; -1: as sl_run_restarts says */
+    char **host; /* where ranks may run: entries name:slots, or the path of a hostfile; none: not said */
+    int hosts;
 } sl_run;
 
 /** Reads and checks a run document. SL_EINVAL names file, line and key. Free with sl_run_free, also on error.
@@ -117,16 +123,25 @@ int sl_run_has_link(const sl_run *run, int from, int to);
 /** Whether this run starts delegates, or may: `transport` asks for them and there is somebody to send to. */
 int sl_run_may_delegate(const sl_run *run);
 
+/** How often the run is started again after a failure: `restarts`, or 3 where checkpoints are written, else
+ * 0. */
+int sl_run_restarts(const sl_run *run);
+
+/** Whether checkpoints are written, so that a warned run can save itself. */
+int sl_run_saves(const sl_run *run);
+
 /** The planner's question for a replica of this run: shape and regime from the file, op times from the pace
- * (10 ms each without one: only their ratio matters until they are measured), links free, memory delta
- * `activation_bytes[stages]` a microbatch against device.memory_mb less `fixed_bytes[ranks]`; host memory for
- * as many as fit into device.host_memory_mb. SL_ENONE: not even one microbatch fits. Free with
- * sl_problem_free, also on error. */
-sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *activation_bytes,
-                                 const double *fixed_bytes, sl_problem *problem);
+ * (10 ms each without one: only their ratio matters until they are measured), links free. Of a
+ * microbatch F keeps `forward_bytes[stages]`, I adds `backward_bytes[stages]`, W frees both;
+ * `fixed_bytes[ranks]` lie there all the time, a part of device.memory_mb; host memory for as many as fit
+ * into device.host_memory_mb. SL_ENONE: not even one microbatch fits. Free with sl_problem_free, also on
+ * error. */
+sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *forward_bytes,
+                                 const double *backward_bytes, const double *fixed_bytes,
+                                 sl_problem *problem);
 /** That of replica 0. */
-sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
-                         sl_problem *problem);
+sl_status sl_run_problem(const sl_run *run, const double *forward_bytes, const double *backward_bytes,
+                         const double *fixed_bytes, sl_problem *problem);
 
 void sl_run_document(FILE *out);
 

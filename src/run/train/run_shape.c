@@ -291,14 +291,19 @@ sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
 
 /* ---- the planner's question ---- */
 
-static void fill_stage(const sl_run *run, int stage, double activation_bytes, sl_problem *problem) {
+/* As the model has it: F takes what it keeps when it starts, I what it adds when it starts, W gives both back
+ * when it ends. */
+static void fill_stage(const sl_run *run, int stage, double forward, double backward, sl_problem *problem) {
+    problem->delta[SL_F][stage] = forward;
+    problem->start[stage] = problem->early[stage] = backward;
+    problem->delta[SL_I][stage] = 0;
+    problem->delta[SL_W][stage] = problem->delta[SL_B][stage] = -(forward + backward);
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         double ms = run->device.pace_ms[kind] ? run->device.pace_ms[kind][stage] : kind == SL_B ? 20 : 10;
         if (!run->device.pace_ms[kind] && run->device.recompute && run->device.recompute[stage] &&
             (kind == SL_I || kind == SL_B))
             ms += 10;
         problem->time[kind][stage] = sl_from_ms(ms);
-        problem->delta[kind][stage] = kind == SL_F ? activation_bytes : kind == SL_I ? 0 : -activation_bytes;
     }
     problem->offload[stage] = sl_from_ms(run->device.offload_ms);
     if (run->device.pair_ms)
@@ -306,13 +311,22 @@ static void fill_stage(const sl_run *run, int stage, double activation_bytes, sl
             problem->time[SL_F][stage] + problem->time[SL_B][stage] - sl_from_ms(run->device.pair_ms[stage]);
 }
 
-static sl_status fill_limits(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
-                             sl_problem *problem) {
+/* A microbatch lies on all stages of the rank when the first I of them starts. */
+static double least_memory(const sl_problem *problem, int rank) {
+    double kept = 0, added = 0;
+    for (int stage = 0; stage < problem->stages; stage++) {
+        if (sl_problem_rank(problem, stage) != rank)
+            continue;
+        kept += problem->delta[SL_F][stage];
+        added = problem->early[stage] > added ? problem->early[stage] : added;
+    }
+    return kept + added;
+}
+
+static sl_status fill_limits(const sl_run *run, const double *fixed_bytes, sl_problem *problem) {
     SL_TRY(sl_alloc(&problem->limit, (size_t)problem->ranks, sizeof *problem->limit));
     for (int rank = 0; rank < problem->ranks; rank++) {
-        double least = 0; /* a microbatch lies on all stages of the rank before its first I */
-        for (int stage = 0; stage < problem->stages; stage++)
-            least += sl_problem_rank(problem, stage) == rank ? activation_bytes[stage] : 0;
+        double least = least_memory(problem, rank);
         problem->limit[rank] = run->device.memory_mb * 1e6 - fixed_bytes[rank];
         if (problem->limit[rank] < least)
             return sl_error(
@@ -325,22 +339,23 @@ static sl_status fill_limits(const sl_run *run, const double *activation_bytes, 
 }
 
 /* As many of a rank's largest activations as fit: each of its stages may need that much. */
-static sl_status fill_host(const sl_run *run, const double *activation_bytes, sl_problem *problem) {
+static sl_status fill_host(const sl_run *run, sl_problem *problem) {
     SL_TRY(sl_alloc(&problem->host_limit, (size_t)problem->ranks, sizeof *problem->host_limit));
     double all = (double)problem->microbatches * (problem->stages / problem->ranks);
     for (int rank = 0; rank < problem->ranks; rank++) {
         double most = 1;
         for (int stage = 0; stage < problem->stages; stage++)
-            if (sl_problem_rank(problem, stage) == rank && activation_bytes[stage] > most)
-                most = activation_bytes[stage];
+            if (sl_problem_rank(problem, stage) == rank && sl_problem_kept(problem, stage, 1) > most)
+                most = sl_problem_kept(problem, stage, 1);
         double fit = run->device.host_memory_mb * 1e6 / most;
         problem->host_limit[rank] = (int32_t)(fit < all ? fit : all);
     }
     return SL_OK;
 }
 
-sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *activation_bytes,
-                                 const double *fixed_bytes, sl_problem *problem) {
+sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *forward_bytes,
+                                 const double *backward_bytes, const double *fixed_bytes,
+                                 sl_problem *problem) {
     sl_problem shape = sl_run_replica_shape(run, replica);
     SL_TRY(sl_problem_make(shape.ranks, shape.stages, shape.microbatches, problem));
     problem->placement = shape.placement;
@@ -354,14 +369,16 @@ sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *a
         memcpy(problem->wire, run->wire, links * sizeof *problem->wire);
     }
     for (int stage = 0; stage < shape.stages; stage++)
-        fill_stage(run, stage, activation_bytes[stage], problem);
+        fill_stage(run, stage, forward_bytes[stage], backward_bytes[stage], problem);
+    SL_TRY(sl_alloc(&problem->fixed, (size_t)shape.ranks, sizeof *problem->fixed));
+    memcpy(problem->fixed, fixed_bytes, (size_t)shape.ranks * sizeof *problem->fixed);
     if (run->device.memory_mb <= 0)
         return SL_OK;
-    SL_TRY(fill_limits(run, activation_bytes, fixed_bytes, problem));
-    return run->device.host_memory_mb > 0 ? fill_host(run, activation_bytes, problem) : SL_OK;
+    SL_TRY(fill_limits(run, fixed_bytes, problem));
+    return run->device.host_memory_mb > 0 ? fill_host(run, problem) : SL_OK;
 }
 
-sl_status sl_run_problem(const sl_run *run, const double *activation_bytes, const double *fixed_bytes,
-                         sl_problem *problem) {
-    return sl_run_replica_problem(run, 0, activation_bytes, fixed_bytes, problem);
+sl_status sl_run_problem(const sl_run *run, const double *forward_bytes, const double *backward_bytes,
+                         const double *fixed_bytes, sl_problem *problem) {
+    return sl_run_replica_problem(run, 0, forward_bytes, backward_bytes, fixed_bytes, problem);
 }

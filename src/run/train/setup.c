@@ -5,6 +5,7 @@
 #include "plan/timing/replay.h"
 #include "run/train/exchange.h"
 #include "run/train/path.h"
+#include "run/train/profile.h"
 #include "run/train/reduce.h"
 
 #include <errno.h>
@@ -37,20 +38,23 @@ static sl_status read_order(const char *file, const sl_problem *problem, sl_plan
 /* The replica's question; the same on all ranks, which know the sizes[ranks] of all. */
 static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding_sizes *sizes,
                               sl_problem *problem) {
-    double *activation, *fixed;
+    double *forward, *backward, *fixed;
     sl_problem shape = sl_run_shape(t->run);
-    SL_TRY(sl_alloc(&activation, (size_t)shape.stages + (size_t)shape.ranks, sizeof *activation));
-    fixed = activation + shape.stages;
-    for (int stage = 0; stage < shape.stages; stage++)
-        activation[stage] = sizes[sl_problem_rank(&shape, stage)].activation_bytes;
+    SL_TRY(sl_alloc(&forward, 2 * (size_t)shape.stages + (size_t)shape.ranks, sizeof *forward));
+    backward = forward + shape.stages;
+    fixed = backward + shape.stages;
+    for (int stage = 0; stage < shape.stages; stage++) {
+        forward[stage] = sizes[sl_problem_rank(&shape, stage)].forward_bytes;
+        backward[stage] = sizes[sl_problem_rank(&shape, stage)].backward_bytes;
+    }
     for (int rank = 0; rank < shape.ranks; rank++)
         fixed[rank] = sizes[rank].fixed_bytes;
-    sl_status status = sl_run_replica_problem(t->run, replica, activation, fixed, problem);
+    sl_status status = sl_run_replica_problem(t->run, replica, forward, backward, fixed, problem);
     for (int stage = 0; stage < shape.stages && status == SL_OK && t->run->parallel.data > 1; stage++) {
         double bytes = sl_reduce_bytes(sl_binding_elements(t->run, stage), t->run->parallel.data);
         problem->reduce[stage] = sl_from_ms(1e3 * bytes / FIRST_RATE);
     }
-    sl_free(activation);
+    sl_free(forward);
     return status;
 }
 
@@ -102,8 +106,10 @@ static sl_status exchange_sizes(sl_trainer *t, sl_binding_sizes *sizes) {
         sl_group_gather_all(t->groups.world, &mine, sizeof mine, all, (size_t)t->world * sizeof mine, NULL);
     for (int w = 0; w < t->world && status == SL_OK; w++) {
         sl_binding_sizes *most = &sizes[sl_run_seat(t->run, w).pipeline];
-        if (all[w].activation_bytes > most->activation_bytes)
-            most->activation_bytes = all[w].activation_bytes;
+        if (all[w].forward_bytes > most->forward_bytes)
+            most->forward_bytes = all[w].forward_bytes;
+        if (all[w].backward_bytes > most->backward_bytes)
+            most->backward_bytes = all[w].backward_bytes;
         if (all[w].fixed_bytes > most->fixed_bytes)
             most->fixed_bytes = all[w].fixed_bytes;
         if (all[w].message_bytes > most->message_bytes)
@@ -273,6 +279,9 @@ static sl_status open_replica(sl_trainer *t, sl_replica *replica) {
                                    .queues = t->run->network.queues,
                                    .frozen = !t->run->adapt,
                                    .swap_cost = FIRST_SWAP};
+    replica->program = &replica->plan.program;
+    SL_TRY(sl_alloc(&replica->peak, 2 * (size_t)t->ranks, sizeof *replica->peak));
+    replica->peak_before = replica->peak + t->ranks;
     return sl_adaptation_open(&config, &replica->problem, &replica->plan, &replica->adaptation);
 }
 
@@ -285,11 +294,18 @@ static sl_status open_rank0(sl_trainer *t, const sl_place *place) {
                                 .zero = t->run->parallel.zero};
     if (!sl_trainer_leads(t))
         return SL_OK;
-    SL_TRY(sl_journal_open(place->folder, layout, tokens, t->run->iterations, TRACED, &t->journal));
+    SL_TRY(sl_journal_open(place->folder, t->resume.asked ? t->resume.first : -1, layout, tokens,
+                           t->run->iterations, TRACED, &t->journal));
+    SL_TRY(sl_resume_report(&t->resume, t->journal));
     SL_TRY(sl_alloc(&t->pending_problem, replicas, sizeof *t->pending_problem));
     SL_TRY(sl_alloc(&t->pending_timeline, replicas, sizeof *t->pending_timeline));
     for (size_t r = 0; r < replicas; r++)
         SL_TRY(open_replica(t, &t->replica[r]));
+    sl_terminal terminal;
+    sl_terminal_find(&terminal);
+    SL_TRY(sl_progress_open(stdout, &terminal, t->clock, &t->problem, t->run->device.pace_ms[SL_F] != NULL,
+                            t->run->iterations, tokens, &t->progress));
+    SL_TRY(sl_alloc(&t->ping, (size_t)t->ranks * (size_t)t->ranks, sizeof *t->ping));
     sl_judge_name_schedule(t);
     return SL_OK;
 }
@@ -364,12 +380,10 @@ static sl_status count_buffers(const sl_trainer *t, int *buffers) {
 
 /* An adapted plan may hold more than the first; without a limit all microbatches may be in flight on every
  * stage of the rank. */
-static sl_status most_in_flight(const sl_trainer *t, const sl_binding_sizes *mine, int *in_flight) {
+static sl_status most_in_flight(const sl_trainer *t, int *in_flight) {
     SL_TRY(count_buffers(t, in_flight));
     if (t->run->adapt)
         *in_flight = t->problem.microbatches * (t->problem.stages / t->ranks);
-    if (t->problem.limit && t->problem.limit[t->rank] / mine->activation_bytes < *in_flight)
-        *in_flight = (int)(t->problem.limit[t->rank] / mine->activation_bytes);
     return SL_OK;
 }
 
@@ -400,10 +414,13 @@ static sl_status open_all(sl_trainer *t, const sl_place *place, sl_binding_sizes
     int in_flight;
     SL_TRY(exchange_sizes(t, sizes));
     SL_TRY(make_plans(t, sizes));
-    SL_TRY(most_in_flight(t, &sizes[t->rank], &in_flight));
+    SL_TRY(most_in_flight(t, &in_flight));
     int hosted = sl_problem_offloads(&t->problem) ? t->problem.host_limit[t->rank] : 0;
     SL_TRY(sl_binding_open(t->run, &t->groups, in_flight, hosted, &t->binding));
     SL_TRY(refuse_mixed_hosts(t));
+    t->message_bytes = (double)sizes[t->rank].message_bytes;
+    SL_TRY(sl_resume_open(t->run, place->folder, place->resume, t->binding, t->groups.world, &t->resume));
+    SL_TRY(sl_saving_open(t->run, place->folder, t->resume.first, t->binding, t->groups.world, &t->saving));
     SL_TRY(open_transport(t, sizes[t->rank].message_bytes, place));
     SL_TRY(open_records(t));
     SL_TRY(open_engine(t));
@@ -437,12 +454,15 @@ static void close_rank0(sl_trainer *t) {
         sl_adaptation_close(t->replica[r].adaptation);
         sl_plan_free(&t->replica[r].plan);
         sl_problem_free(&t->replica[r].problem);
+        sl_free(t->replica[r].peak);
     }
     for (int r = 0; t->pending_problem && r < t->run->parallel.data; r++)
         sl_problem_free(&t->pending_problem[r]);
     for (int r = 0; t->pending_timeline && r < t->run->parallel.data; r++)
         sl_timeline_free(&t->pending_timeline[r]);
     sl_journal_close(t->journal);
+    sl_progress_close(t->progress);
+    sl_free(t->ping);
     sl_arrivals_free(&t->arrivals);
     sl_free(t->replica);
     sl_free(t->pending_problem);
@@ -455,6 +475,8 @@ static void close_rank0(sl_trainer *t) {
 }
 
 void sl_trainer_close(sl_trainer *t) {
+    sl_saving_close(t->saving);
+    sl_resume_close(&t->resume);
     sl_engine_close(t->engine);
     sl_transport_close(t->transport);
     sl_binding_close(t->binding);

@@ -12,6 +12,10 @@
 #include "run/train/binding.h"
 #include "run/train/journal.h"
 #include "run/train/measure.h"
+#include "run/train/ping.h"
+#include "run/train/progress.h"
+#include "run/train/resume.h"
+#include "run/train/saving.h"
 #include "run/train/trainer.h"
 
 /* What rank 0 holds of each replica: replicas differ in microbatches and in what is slow, so each is planned,
@@ -21,15 +25,20 @@ typedef struct sl_replica {
     sl_plan plan; /* the first */
     sl_adaptation *adaptation;
     char schedule[64];
-    sl_decision decision; /* on the iteration at hand */
-    sl_time expected;     /* what it was predicted to take */
-    int delegates;        /* that it asks for, per link and direction */
+    sl_decision decision;      /* on the iteration at hand */
+    sl_time expected;          /* what it was predicted to take */
+    int delegates;             /* that it asks for, per link and direction */
+    const sl_program *program; /* that runs: of the first plan, or of one that the adaptation holds */
+    int ran;                   /* it has run */
+    /* [ranks] highest memory foretold for it, and for those that ran before it */
+    double *peak, *peak_before;
 } sl_replica;
 
 /* What a rank reports at the end of an iteration: this, then the losses of its microbatches. */
 typedef struct sl_report {
     sl_time ops_end, end; /* its own clock; ops_end: of the last op or reduction */
     int32_t ops, overruns;
+    int32_t warned, unused;
 } sl_report;
 
 /* What rank 0 has from all ranks, rank by rank. */
@@ -45,11 +54,14 @@ typedef struct sl_gathered {
 typedef struct sl_trainer {
     const sl_run *run;
     const char *folder; /* the run's */
+    const sl_place *place;
     sl_groups groups;
     int world, world_rank; /* all ranks of the run, and this one among them */
     int rank, ranks;       /* of this one's pipeline */
     sl_clock *clock;
     sl_binding *binding;
+    sl_resume resume;
+    sl_saving *saving;
     sl_transport *transport;
     sl_engine *engine;
     sl_record_ring *ring;
@@ -70,8 +82,14 @@ typedef struct sl_trainer {
     size_t report_bytes;
     int *remote; /* [world] on another host than rank 0 */
     long ops, moves, overruns;
+    int warned; /* rank 0: some rank was */
+    int leaves; /* all ranks end before this iteration */
+
+    double message_bytes; /* of an activation between stages */
 
     sl_journal *journal;
+    sl_progress *progress;
+    sl_ping_link *ping;  /* [ranks * ranks] the links before the first iteration, of replicas the slowest */
     sl_replica *replica; /* [data] */
     sl_gathered gathered;
     sl_offset *clocks; /* [world] */
@@ -113,6 +131,8 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin);
 int sl_judge_delegates(const sl_trainer *t);
 /** Writes the pending line; its period ends at `next_begin`. */
 sl_status sl_judge_flush(sl_trainer *t, sl_time next_begin);
+/** The replica that the profile is of: the first of those with most microbatches. */
+const sl_replica *sl_judge_profiled(const sl_trainer *t);
 /** The name of what runs: replica 0's schedule, or all where they differ. */
 void sl_judge_name_schedule(sl_trainer *t);
 

@@ -37,8 +37,7 @@ static void set_pace(sl_trainer *t, double slowdown) {
     sl_engine_pace(t->engine, &pace);
 }
 
-static void apply_faults(sl_trainer *t, int iteration) {
-    double slowdown = 1;
+static void emulate_links(sl_trainer *t, int iteration) {
     for (int peer = 0; peer < t->ranks; peer++) {
         if (!sl_run_has_link(t->run, t->rank, peer))
             continue;
@@ -54,6 +53,11 @@ static void apply_faults(sl_trainer *t, int iteration) {
         }
         sl_transport_emulate(t->transport, peer, link);
     }
+}
+
+static void apply_faults(sl_trainer *t, int iteration) {
+    double slowdown = 1;
+    emulate_links(t, iteration);
     for (int i = 0; i < t->run->faults; i++) {
         const sl_fault *f = &t->run->fault[i];
         if (!fault_active(t, f, iteration))
@@ -90,6 +94,10 @@ static void record_reductions(sl_trainer *t, int iteration, sl_time *last) {
     }
 }
 
+static int is_warned(const sl_trainer *t) {
+    return t->place->warned && t->place->warned();
+}
+
 static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
     sl_engine_result result;
     apply_faults(t, iteration);
@@ -106,21 +114,27 @@ static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
         SL_TRY(sl_gradients_write(t->binding, sl_trainer_leads(t), t->folder, iteration));
     SL_TRY(sl_binding_update(t->binding, iteration));
     mine.end = sl_clock_now(t->clock);
+    mine.warned = is_warned(t);
     memcpy(t->report, &mine, sizeof mine);
     return SL_OK;
 }
 
-/* All ranks hold begin from the same broadcast; a rank on another host translates it to its own clock. */
+/* All ranks hold begin from the same broadcast, and whether there is an iteration at all; a rank on another
+ * host translates the time to its own clock. */
 static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
     sl_time *begins;
-    SL_TRY(sl_alloc(&begins, (size_t)t->world, sizeof *begins));
+    SL_TRY(sl_alloc(&begins, (size_t)t->world + 1, sizeof *begins));
     if (sl_trainer_leads(t)) {
         sl_time now = sl_clock_now(t->clock) + LEAD;
         for (int r = 0; r < t->world; r++)
             begins[r] = now + t->clocks[r].offset;
+        t->warned |= is_warned(t);
+        begins[t->world] = t->warned;
     }
-    sl_status status = sl_group_broadcast(t->groups.world, 0, begins, (size_t)t->world * sizeof *begins);
+    sl_status status =
+        sl_group_broadcast(t->groups.world, 0, begins, ((size_t)t->world + 1) * sizeof *begins);
     *begin = begins[t->world_rank];
+    t->leaves = begins[t->world] != 0;
     sl_free(begins);
     return status;
 }
@@ -205,6 +219,11 @@ static void note_swaps(sl_trainer *t, const int *swaps, sl_time cost) {
             continue;
         sl_adaptation_swap_took(one->adaptation, cost);
         t->swap_cost[t->swaps++ % 64] = cost;
+        for (int rank = 0; rank < t->ranks; rank++)
+            if (one->peak[rank] > one->peak_before[rank])
+                one->peak_before[rank] = one->peak[rank];
+        one->program = &one->decision.plan->program;
+        one->ran = 0;
         snprintf(one->schedule, sizeof one->schedule, "%s%s", one->decision.plan->schedule,
                  one->decision.verdict == SL_VERDICT_SWAP ? " (adapted)" : "");
     }
@@ -244,10 +263,12 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
                   t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
     SL_TRY(sl_exchange_clocks(t->groups.world, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
-    if (sl_trainer_leads(t)) {
+    if (sl_trainer_leads(t))
         SL_TRY(sl_judge_flush(t, begin));
+    if (t->leaves)
+        return SL_OK;
+    if (sl_trainer_leads(t))
         SL_TRY(write_faults(t, iteration));
-    }
     SL_TRY(run_iteration(t, iteration, begin));
     SL_TRY(gather_records(t));
     if (sl_trainer_leads(t))
@@ -255,6 +276,7 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     SL_TRY(sl_path_news(t, iteration));
     SL_TRY(exchange_path(t));
     SL_TRY(exchange_swaps(t));
+    SL_TRY(sl_saving_step(t->saving, iteration + 1, t->journal, t->started));
     int every = t->run->validate_every;
     if (every > 0 && (iteration + 1) % every == 0 && iteration + 1 < t->run->iterations)
         return sl_binding_validate(t->binding, &t->pending.validation);
@@ -271,6 +293,35 @@ static sl_time longest_plan(const sl_trainer *t) {
     return longest;
 }
 
+/* Slowest and fastest link of the ping test, for a message of the run's size. */
+static void describe_links(const sl_trainer *t, char *text, size_t size) {
+    const sl_ping_link *slow = NULL, *fast = NULL;
+    double bytes = t->message_bytes;
+    for (int at = 0; at < t->ranks * t->ranks; at++) {
+        const sl_ping_link *link = &t->ping[at];
+        if (link->rounds == 0)
+            continue;
+        slow = !slow || sl_ping_time(link, bytes) > sl_ping_time(slow, bytes) ? link : slow;
+        fast = !fast || sl_ping_time(link, bytes) < sl_ping_time(fast, bytes) ? link : fast;
+    }
+    if (!slow)
+        return;
+    int at = (int)(slow - t->ping);
+    snprintf(text, size,
+             "a message of %.3g MB takes %.3g ms on the slowest link (%d to %d), %.3g ms on the fastest",
+             bytes / 1e6, sl_to_ms(sl_ping_time(slow, bytes)), at / t->ranks, at % t->ranks,
+             sl_to_ms(sl_ping_time(fast, bytes)));
+}
+
+/* The links as the first iteration will find them; over before it begins. */
+static sl_status ping(sl_trainer *t, int first) {
+    if (t->ranks == 1)
+        return SL_OK;
+    emulate_links(t, first);
+    SL_TRY(sl_exchange_clocks(t->groups.world, t->clock, t->remote, 0, t->clocks));
+    return sl_ping_all(t->run, &t->groups, t->transport, t->clock, t->message_bytes, t->clocks, t->ping);
+}
+
 static sl_status write_start(sl_trainer *t) {
     const struct {
         const char *words;
@@ -283,15 +334,38 @@ static sl_status write_start(sl_trainer *t) {
              t->schedule, sl_to_ms(longest_plan(t)));
     snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,
              sl_binding_isa(t->binding), t->transport ? sl_transport_scheduling(t->transport) : "none");
-    printf("slackline: %d pipeline ranks", t->ranks);
+    describe_links(t, event.why, sizeof event.why);
+    SL_TRY(sl_journal_profile(t->journal, t->ping, t->message_bytes));
+    char more[160] = "";
+    size_t at = 0;
     for (int i = 0; i < 2; i++)
         if (parts[i].count > 1)
-            printf(", %d %s", parts[i].count, parts[i].words);
+            at += (size_t)snprintf(more + at, sizeof more - at, ", %d %s", parts[i].count, parts[i].words);
     if (t->problem.placement != SL_LINEAR)
-        printf(", %d stages (%s)", t->problem.stages, sl_placement_name(t->problem.placement));
-    printf(", %d microbatches, schedule %s\n", t->run->batch.microbatches, t->schedule);
-    fflush(stdout);
+        snprintf(more + at, sizeof more - at, ", %d stages (%s)", t->problem.stages,
+                 sl_placement_name(t->problem.placement));
+    sl_progress_say(t->progress, "slackline: %d pipeline ranks%s, %d microbatches, schedule %s", t->ranks,
+                    more, t->run->batch.microbatches, t->schedule);
+    if (event.why[0])
+        sl_progress_say(t->progress, "%s", event.why);
     return sl_journal_event(t->journal, &event);
+}
+
+/* Of every rank: what its arena held at most (all[3 * world]), and what was foretold. */
+static sl_status list_peaks(const sl_trainer *t, const long *all, sl_summary *s) {
+    SL_TRY(sl_alloc(&s->peak, (size_t)t->world, sizeof *s->peak));
+    for (int w = 0; w < t->world; w++) {
+        sl_seat seat = sl_run_seat(t->run, w);
+        const sl_replica *r = &t->replica[seat.replica];
+        double now = r->ran ? r->peak[seat.pipeline] : 0, before = r->peak_before[seat.pipeline];
+        s->peak[w] = (sl_peak){.pipeline = seat.pipeline,
+                               .replica = seat.replica,
+                               .tensor = seat.tensor,
+                               .measured = all[3 * w],
+                               .predicted = now > before ? now : before};
+    }
+    s->peaks = t->world;
+    return SL_OK;
 }
 
 static sl_status finish(sl_trainer *t) {
@@ -306,6 +380,8 @@ static sl_status finish(sl_trainer *t) {
                     .byte_entropy = sl_binding_entropy(t->binding)};
     if (sl_trainer_leads(t))
         SL_TRY(sl_judge_flush(t, sl_clock_now(t->clock)));
+    sl_progress_end(t->progress);
+    SL_TRY(sl_saving_finish(t->saving, t->run->iterations, t->journal, t->started));
     const long mine[3] = {(long)sl_binding_peak(t->binding), (long)sl_binding_host_peak(t->binding),
                           t->moves};
     long *all;
@@ -319,10 +395,14 @@ static sl_status finish(sl_trainer *t) {
         s.host_peak = all[3 * r + 1] > s.host_peak ? all[3 * r + 1] : s.host_peak;
         s.moves += all[3 * r + 2];
     }
+    if (status == SL_OK && sl_trainer_leads(t))
+        status = list_peaks(t, all, &s);
     sl_free(all);
     SL_TRY(status);
     if (!sl_trainer_leads(t))
         return SL_OK;
+    s.program = sl_judge_profiled(t)->ran ? sl_judge_profiled(t)->program : NULL;
+    s.schedule = sl_judge_profiled(t)->schedule;
     s.path_cost = t->path_settled > 0 ? t->path_cost : -1;
     s.swap_cost = t->swaps ? median_time(t->swap_cost, t->swaps < 64 ? t->swaps : 64) : -1;
     s.seconds = (double)(sl_clock_now(t->clock) - t->started) / 1e9;
@@ -332,8 +412,29 @@ static sl_status finish(sl_trainer *t) {
                       .from = -1,
                       .to = -1,
                       .rank = -1};
-    SL_TRY(sl_journal_event(t->journal, &event));
-    return sl_journal_finish(t->journal, &s, stdout);
+    status = sl_journal_event(t->journal, &event);
+    if (status == SL_OK)
+        status = sl_journal_finish(t->journal, &s, stdout);
+    sl_free(s.peak);
+    return status;
+}
+
+/* `done` iterations are complete, the last ones are not made. */
+static sl_status leave(sl_trainer *t, int done) {
+    *t->place->left = 1 + done;
+    if (done > t->resume.first)
+        SL_TRY(sl_saving_finish(t->saving, done, t->journal, sl_clock_now(t->clock) - t->started));
+    if (!sl_trainer_leads(t))
+        return SL_OK;
+    sl_event event = {.kind = SL_EVENT_WARNED,
+                      .time = sl_clock_now(t->clock) - t->started,
+                      .iteration = done,
+                      .from = -1,
+                      .to = -1,
+                      .rank = -1};
+    snprintf(event.decided, sizeof event.decided, "the run ends after %d of %d iterations", done,
+             t->run->iterations);
+    return sl_journal_event(t->journal, &event);
 }
 
 /* With several pipelines a world rank alone says little: its place is put in front of the reason. */
@@ -352,19 +453,23 @@ static sl_status name_place(const sl_trainer *t, sl_status status) {
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     sl_trainer t = {.run = run,
                     .folder = place->folder,
+                    .place = place,
                     .world = sl_group_size(world),
                     .world_rank = sl_group_rank(world),
                     .clock = sl_clock_real()};
     sl_status status = sl_groups_open(run, world, &t.groups);
     if (status == SL_OK)
         status = sl_trainer_open(&t, place);
+    if (status == SL_OK)
+        status = ping(&t, 0);
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);
-    for (int iteration = 0; iteration < run->iterations && status == SL_OK; iteration++)
+    int iteration = t.resume.first;
+    for (; iteration < run->iterations && status == SL_OK && !t.leaves; iteration++)
         status = one_iteration(&t, iteration);
     if (status == SL_OK)
-        status = finish(&t);
+        status = t.leaves ? leave(&t, iteration - 1) : finish(&t);
     status = name_place(&t, status);
     sl_trainer_close(&t);
     sl_groups_close(&t.groups);

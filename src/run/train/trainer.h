@@ -9,11 +9,15 @@
 
 typedef struct sl_place {
     const char *folder;                  /* the run's durable folder, written by rank 0 */
+    int resume;                          /* go on from the newest checkpoint in the folder */
     const char *temporary;               /* on a memory file system, equal for the ranks of a host */
     const sl_transport_starter *starter; /* starts delegates; NULL: there can be none */
+    int (*warned)(void); /* nonzero once after each warning that the run should end; NULL: never */
+    int *left;           /* becomes 1 + the iterations done when a warning ended the run early */
 } sl_place;
 
-/** Trains; rank 0 prints progress and the table to standard output. The error text names the cause. */
+/** Trains; a warning that any rank has got ends the run on all ranks between the same two iterations, with a
+ * checkpoint. Rank 0 prints progress and the table to standard output. The error text names the cause. */
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world);
 
 #endif

@@ -9,13 +9,12 @@
 /* ---- opening ---- */
 
 static sl_status open_reducer(sl_binding *b) {
-    sl_model_stage *last = sl_binding_model_of(b, b->stages - 1);
     sl_group *data = b->groups->data;
     if (b->run->parallel.data == 1)
         return SL_OK;
     for (int h = 0; h < b->helds; h++)
-        if (b->config.tied && b->held[h].model == last)
-            SL_TRY(sl_shares_make(sl_model_head(last), 1, b->run->parallel.data, &b->held[h].head));
+        if (b->held[h].tied)
+            SL_TRY(sl_shares_make(b->held[h].tied, 1, b->run->parallel.data, &b->held[h].head));
     SL_TRY(sl_reduce_open(data, &b->reduce));
     return sl_reducer_open(b->helds, sl_group_threads(data), sl_binding_sum_stage, b, &b->reducer);
 }
@@ -52,11 +51,9 @@ void sl_binding_close_update(sl_binding *b) {
 sl_status sl_binding_sum_stage(void *binding, int index) {
     sl_binding *b = binding;
     const sl_held *h = &b->held[index];
-    int count;
-    const sl_parameter *list = sl_model_parameters(h->model, &count);
-    if (h->head.parameters > 0)
-        SL_TRY(sl_reduce_gradients(&b->reduce, &h->head, sl_model_head(h->model), 1));
-    return sl_reduce_gradients(&b->reduce, sl_binding_cut(b, h->stage), list, !b->run->parallel.zero);
+    if (h->tied)
+        SL_TRY(sl_reduce_gradients(&b->reduce, &h->head, h->tied, 1));
+    return sl_reduce_gradients(&b->reduce, sl_binding_cut(b, h->stage), h->list, !b->run->parallel.zero);
 }
 
 int sl_binding_stage_at(const sl_binding *b, int index) {
@@ -74,13 +71,13 @@ sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {
  * rule 4). */
 static sl_status join_head(sl_binding *b) {
     int from = sl_binding_rank_of(b, b->stages - 1), to = sl_binding_rank_of(b, 0);
-    sl_model_stage *first = sl_binding_model_of(b, 0), *last = sl_binding_model_of(b, b->stages - 1);
-    float *gradient = last ? sl_model_head(last)->gradient : b->head;
+    const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
+    float *gradient = last ? last->tied->gradient : b->head;
     if (from != to && (first || last)) {
-        const sl_parameter *mine = first ? sl_model_embedding(first) : sl_model_head(last);
+        const sl_parameter *mine = first ? &first->list[0] : last->tied;
         SL_TRY(sl_group_pass(b->groups->pipeline, from, to, gradient, mine->count * sizeof(float)));
     }
-    return first ? sl_model_add_head(first, gradient) : SL_OK;
+    return first ? sl_model_add_head(first->model, gradient) : SL_OK;
 }
 
 sl_status sl_binding_join(sl_binding *b) {
@@ -92,11 +89,10 @@ static sl_status copy_to_head(sl_binding *b) {
     if (!b->config.tied)
         return SL_OK;
     int from = sl_binding_rank_of(b, 0), to = sl_binding_rank_of(b, b->stages - 1);
-    sl_model_stage *first = sl_binding_model_of(b, 0), *last = sl_binding_model_of(b, b->stages - 1);
+    const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
     if (!first && !last)
         return SL_OK;
-    sl_parameter *source = first ? sl_model_embedding(first) : NULL,
-                 *copy = last ? sl_model_head(last) : NULL;
+    const sl_parameter *source = first ? &first->list[0] : NULL, *copy = last ? last->tied : NULL;
     if (from != to)
         return sl_group_pass(b->groups->pipeline, from, to, copy ? copy->weight : source->weight,
                              (copy ? copy : source)->count * sizeof(float));
@@ -121,9 +117,8 @@ static size_t own_squares(sl_binding *b) {
     const sl_seat *seat = &b->groups->seat;
     for (int h = 0; h < b->helds; h++) {
         const sl_plot *plot = &b->plot[b->held[h].stage * b->run->parallel.tensor + seat->tensor];
-        int count;
-        const sl_parameter *parameter = sl_model_parameters(b->held[h].model, &count);
-        for (int i = 0; i < count; i++) {
+        const sl_parameter *parameter = b->held[h].list;
+        for (int i = 0; i < b->held[h].parameters; i++) {
             size_t from, end = share_of(&plot->cut, i, seat->replica, &from), at, position;
             size_t piece = sl_shares_piece(&plot->cut, i, from, end, &at, &position);
             if (plot->place[i] == SL_NO_PLACE)
@@ -169,12 +164,10 @@ static sl_status global_norm(sl_binding *b, double *norm) {
 }
 
 static void step_stage(sl_binding *b, const sl_held *h, int iteration, float factor) {
-    int count;
-    const sl_parameter *parameter = sl_model_parameters(h->model, &count);
     size_t begin, end, at, position, done = 0;
     sl_binding_updated(b, h->stage, &begin, &end);
-    for (int i = 0; i < count; i++) {
-        const sl_parameter *p = &parameter[i];
+    for (int i = 0; i < h->parameters; i++) {
+        const sl_parameter *p = &h->list[i];
         size_t piece = sl_shares_piece(sl_binding_cut(b, h->stage), i, begin, end, &at, &position);
         float *moment1 = h->moment[0] ? h->moment[0] + done : p->moment1 + at;
         float *moment2 = h->moment[1] ? h->moment[1] + done : p->moment2 + at;
@@ -187,9 +180,8 @@ static void step_stage(sl_binding *b, const sl_held *h, int iteration, float fac
 
 /* ZeRO: each replica has updated its share; the weights of the others come back. */
 static sl_status gather_weights(sl_binding *b, const sl_held *h) {
-    int count;
-    const sl_parameter *list = sl_model_parameters(h->model, &count);
-    return b->run->parallel.zero ? sl_reduce_weights(&b->reduce, sl_binding_cut(b, h->stage), list) : SL_OK;
+    return b->run->parallel.zero ? sl_reduce_weights(&b->reduce, sl_binding_cut(b, h->stage), h->list)
+                                 : SL_OK;
 }
 
 sl_status sl_binding_update(sl_binding *b, int iteration) {
@@ -204,5 +196,8 @@ sl_status sl_binding_update(sl_binding *b, int iteration) {
         step_stage(b, &b->held[h], iteration, factor);
     for (int h = 0; h < b->helds; h++)
         SL_TRY(gather_weights(b, &b->held[h]));
-    return copy_to_head(b);
+    SL_TRY(copy_to_head(b));
+    for (int h = 0; h < b->helds; h++)
+        SL_TRY(sl_model_weights_changed(b->held[h].model));
+    return SL_OK;
 }

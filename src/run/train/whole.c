@@ -54,8 +54,7 @@ sl_status sl_binding_validate(sl_binding *b, double *loss) {
  * (of weights everybody has all). */
 static float *value_of(const sl_binding *b, const sl_held *h, int index, sl_binding_value value, size_t *at,
                        size_t *piece) {
-    int count;
-    const sl_parameter *p = &sl_model_parameters(h->model, &count)[index];
+    const sl_parameter *p = &h->list[index];
     size_t begin, end, position;
     *at = 0;
     *piece = p->count;
@@ -107,19 +106,17 @@ static sl_status join_slices(sl_binding *b, const sl_parameter *mine, float *sli
     return SL_OK;
 }
 
-static sl_held *held_of(const sl_binding *b, int stage) {
-    for (int i = 0; i < b->helds; i++)
-        if (b->held[i].stage == stage)
-            return &b->held[i];
-    return NULL;
-}
-
 sl_status sl_binding_collect(sl_binding *b, int stage, int index, sl_binding_value value, float *full) {
-    const sl_held *h = held_of(b, stage);
-    int count;
+    const sl_held *h = sl_binding_held_of(b, stage);
     if (!h || (b->groups->seat.replica > 0 && (!b->run->parallel.zero || value == SL_VALUE_WEIGHT)))
         return SL_OK;
-    const sl_parameter *p = &sl_model_parameters(h->model, &count)[index];
+    const sl_parameter *p = &h->list[index];
+    int shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
+    if (!shared && b->run->parallel.tensor == 1) { /* the whole tensor is here */
+        size_t at, piece;
+        memcpy(full, value_of(b, h, index, value, &at, &piece), p->count * sizeof *full);
+        return SL_OK;
+    }
     size_t room = sl_parameter_full_count(p); /* no slice is larger */
     float *slice;
     SL_TRY(sl_alloc(&slice, 2 * room, sizeof *slice));
@@ -143,22 +140,23 @@ static sl_status cut_slice(const sl_parameter *p, const float *full, const float
 }
 
 sl_status sl_binding_place(sl_binding *b, int stage, int index, sl_binding_value value, const float *full) {
-    const sl_held *h = held_of(b, stage);
-    int count;
+    const sl_held *h = sl_binding_held_of(b, stage);
     size_t at, piece;
     if (!h)
         return SL_OK;
     const float *slice;
     float *made, *mine = value_of(b, h, index, value, &at, &piece);
-    SL_TRY(cut_slice(&sl_model_parameters(h->model, &count)[index], full, &slice, &made));
+    SL_TRY(cut_slice(&h->list[index], full, &slice, &made));
     memcpy(mine, slice + at, piece * sizeof *mine);
     sl_free(made);
+    int count;
+    sl_model_parameters(h->model, &count); /* so that the next iteration packs the weights anew */
     return SL_OK;
 }
 
 sl_status sl_binding_place_head(sl_binding *b, const float *full) {
-    sl_model_stage *last = sl_binding_model_of(b, b->stages - 1);
-    const sl_parameter *head = last ? sl_model_head(last) : NULL;
+    const sl_held *last = sl_binding_held_of(b, b->stages - 1);
+    const sl_parameter *head = last ? last->tied : NULL;
     const float *slice;
     float *made;
     if (!head)
@@ -166,6 +164,7 @@ sl_status sl_binding_place_head(sl_binding *b, const float *full) {
     SL_TRY(cut_slice(head, full, &slice, &made));
     memcpy(head->weight, slice, head->count * sizeof *slice);
     sl_free(made);
+    sl_model_head(last->model); /* as above */
     return SL_OK;
 }
 

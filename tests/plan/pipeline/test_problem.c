@@ -56,6 +56,22 @@ static void memory_may_be_given_per_stage_and_per_rank(void **state) {
     sl_problem_free(&p);
 }
 
+/* What lies there all the time is part of the file's limit, and of no op's business. */
+static void fixed_memory_comes_off_the_limit(void **state) {
+    (void)state;
+    sl_problem p;
+    assert_ok(read_text(SHAPE TIMES "  memory: {limit: [7, 8, 9], fixed: [2, 0, 9]}\n", &p));
+    assert_true(p.limit[0] == 5 && p.limit[1] == 8 && p.limit[2] == 0);
+    assert_true(sl_problem_fixed(&p, 0) == 2 && sl_problem_fixed(&p, 2) == 9);
+    sl_problem_free(&p);
+    assert_ok(read_text(SHAPE TIMES "  memory: {fixed: 3}\n", &p));
+    assert_true(p.limit == NULL && p.fixed[1] == 3);
+    sl_problem_free(&p);
+    assert_ok(read_text(SHAPE TIMES, &p));
+    assert_true(p.fixed == NULL && sl_problem_fixed(&p, 1) == 0);
+    sl_problem_free(&p);
+}
+
 /* 25 MB over 10 Gb/s: 25e6 * 8 / 10e9 s = 20 ms. */
 static void links_replace_the_default_and_take_decimal_units(void **state) {
     (void)state;
@@ -136,6 +152,11 @@ static void every_mistake_is_named_with_its_place(void **state) {
          "p.yaml:5: 'bandwidth_gbps'", "one per link of the ring, got 3"},
         {SHAPE TIMES "  data_parallel: {replicas: 2, volume_mb: 1e9, bandwidth_gbps: 1e-5}\n",
          "p.yaml:5: 'data_parallel'", "at most 1e+06"},
+        {SHAPE TIMES "  memory: {limit: 7, fixed: [1, 7.5, 1]}\n", "p.yaml:5: 'fixed'",
+         "takes 7.5 on rank 1, over its limit of 7"},
+        {SHAPE TIMES "  memory: {fixed: -1}\n", "p.yaml:5: 'fixed'", "at least 0"},
+        {SHAPE TIMES "  memory: {delta: {I_start: -1}}\n", "p.yaml:5: 'I_start'", "at least 0"},
+        {SHAPE TIMES "  memory: {delta: {I_start: [1, 2]}}\n", "p.yaml:5: 'I_start'", "one per stage, got 2"},
         {SHAPE TIMES "  memory: {host_limit: 1.5}\n", "p.yaml:5: 'host_limit'", "whole number"},
         {SHAPE TIMES "  memory: {host_limit: -1}\n", "p.yaml:5: 'host_limit'", "at least 0"},
         {SHAPE TIMES "  memory: {host_limit: [1, 2]}\n", "p.yaml:5: 'host_limit'", "one per rank, got 2"},
@@ -276,10 +297,17 @@ static void draw_problem(sl_problem *p) {
             p->time[kind][s] = draw(scale[draw(5)]) * (kind == SL_B ? 2 : 1);
             p->delta[kind][s] = draw_real() / 10;
         }
+    for (int s = 0; s < ranks; s++)
+        p->start[s] = p->early[s] = draw(2) ? (double)draw(1000000) / 7 : 0;
+    if (draw(2)) {
+        assert_ok(sl_alloc(&p->fixed, (size_t)ranks, sizeof *p->fixed));
+        for (int r = 0; r < ranks; r++)
+            p->fixed[r] = (double)draw(1000);
+    }
     if (draw(2)) {
         assert_ok(sl_alloc(&p->limit, (size_t)ranks, sizeof *p->limit));
         for (int r = 0; r < ranks; r++)
-            p->limit[r] = (double)draw(1000000) / 3;
+            p->limit[r] = (double)draw(1000000) / 4; /* adds up with `fixed` exactly */
     }
     for (int i = 0; i < ranks * ranks; i++)
         if (i / ranks != i % ranks)
@@ -319,7 +347,10 @@ static void assert_same(const sl_problem *a, const sl_problem *b) {
     assert_memory_equal(a->reduce, b->reduce, times);
     assert_memory_equal(a->recompute, b->recompute, (size_t)a->stages);
     for (int s = 0; s < a->stages; s++)
-        assert_true(a->early[s] == b->early[s]);
+        assert_true(a->early[s] == b->early[s] && a->start[s] == b->start[s]);
+    assert_true(!a->fixed == !b->fixed);
+    for (int r = 0; a->fixed && r < a->ranks; r++)
+        assert_true(a->fixed[r] == b->fixed[r]);
     for (int i = 0; i < a->ranks * a->ranks; i++)
         for (int k = 0; k < i; k++)
             assert_int_equal(shares(a, i, k), shares(b, i, k));
@@ -502,6 +533,43 @@ static void recomputation_moves_time_and_memory_to_the_backward(void **state) {
         assert_true(sl_problem_start_memory(&p, &w) == 0 && sl_problem_end_memory(&p, &w) == -5);
     }
     sl_problem_free(&p);
+}
+
+/* Both take memory when the backward starts: what the file says it takes, and what F did not keep. */
+static void recomputed_memory_comes_on_top_of_what_the_backward_takes(void **state) {
+    (void)state;
+    sl_problem p;
+    assert_ok(read_text(SHAPE TIMES "  memory: {delta: {F: 6, I_start: [3, 3, 0], I: -1, W: -8, input: 2}}\n"
+                                    "  recompute: [true, false, true]\n",
+                        &p));
+    static const double kept[3] = {2, 6, 2}, early[3] = {7, 3, 4}, start[3] = {3, 3, 0};
+    for (int s = 0; s < 3; s++) {
+        sl_op i = {.stage = s, .kind = SL_I}, b = {.stage = s, .kind = SL_B};
+        assert_true(p.delta[SL_F][s] == kept[s] && p.early[s] == early[s] && p.start[s] == start[s]);
+        assert_true(sl_problem_start_memory(&p, &i) == early[s] &&
+                    sl_problem_start_memory(&p, &b) == early[s]);
+        assert_true(sl_problem_end_memory(&p, &i) == -1 && sl_problem_end_memory(&p, &b) == -9);
+        assert_true(sl_problem_kept(&p, s, 0) == kept[s] &&
+                    sl_problem_kept(&p, s, 1) == kept[s] + early[s] - 1);
+    }
+    sl_problem_free(&p);
+}
+
+/* A message's size stays known, so that its bandwidth can be told again: 0.25 MB at 0.1 Gbit/s take 20 ms. */
+static void a_link_told_by_its_bandwidth_is_written_with_it(void **state) {
+    (void)state;
+    sl_problem p, q;
+    assert_ok(read_text(SHAPE TIMES "  links: {list: [{between: [0, 1], latency_ms: 3, bandwidth_gbps: 0.1, "
+                                    "message_mb: 0.25}]}\n",
+                        &p));
+    assert_true(p.link[1].transfer == 20 * SL_MS && p.link[1].bytes == 250000 && p.link[5].bytes == 0);
+    char *text = write_text(&p);
+    assert_non_null(strstr(text, "message_mb: 0.25}"));
+    assert_ok(read_text(text, &q));
+    assert_same(&p, &q);
+    free(text);
+    sl_problem_free(&p);
+    sl_problem_free(&q);
 }
 
 /* Seven layers on three ranks, the second twice as fast, the third half: evenly 2, 2, 3, cut again 1, 4, 2.
@@ -757,6 +825,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_absent_has_the_documented_defaults),
         cmocka_unit_test(memory_may_be_given_per_stage_and_per_rank),
+        cmocka_unit_test(fixed_memory_comes_off_the_limit),
+        cmocka_unit_test(recomputed_memory_comes_on_top_of_what_the_backward_takes),
+        cmocka_unit_test(a_link_told_by_its_bandwidth_is_written_with_it),
         cmocka_unit_test(links_replace_the_default_and_take_decimal_units),
         cmocka_unit_test(neutral_values_change_nothing),
         cmocka_unit_test(host_memory_is_one_number_or_one_per_rank_and_its_time_one_per_stage),

@@ -2,6 +2,7 @@
  * parts, collectives or recomputation. Every example has its time table in a comment; times in ms. */
 #include "check.h"
 
+#include "plan/search/plan.h"
 #include "plan/timing/replay.h"
 
 #include <ctype.h>
@@ -491,8 +492,36 @@ static void recomputation_takes_time_and_memory_when_the_backward_starts(void **
     }
 }
 
+/* F keeps 2, I takes 3 more when it starts and gives 1 of it back when it ends, W the rest; B does both. 10
+ * units lie there all the time.
+ *
+ *   F0 0-10   F1 10-20   I0 20-30   W0 30-40   I1 40-50   W1 50-60
+ *   used  2          4          7 ..... 6   2          5 ..... 4  0 */
+static void a_backward_takes_memory_when_it_starts(void **state) {
+    (void)state;
+    static const char *const split[] = {"0F0 0F1 0I0 0W0 0I1 0W1"},
+                             *const late[] = {"0F0 0F1 0I0 0I1 0W0 0W1"}, *const full[] = {"0F0 0F1 0B0 0B1"};
+    static const char yaml[] = "pipeline: {ranks: 1, microbatches: 2, times_ms: {F: 10, I: 10, W: 10},"
+                               " memory: {delta: {F: 2, I_start: 3, I: -1, W: -4}, fixed: 10}}";
+    const char *const *orders[] = {split, late, full};
+    static const double by_hand[] = {7, 9, 7}; /* late: I1 starts at 6 and takes 3 */
+    for (int i = 0; i < 3; i++) {
+        example e;
+        double peak;
+        sl_plan plan;
+        run(&e, yaml, orders[i]);
+        assert_ok(sl_peak_memory(&e.problem, &e.timeline, &peak));
+        assert_true(peak == by_hand[i]);
+        assert_ok(sl_plan_of_order(&e.problem, &e.order, "by hand", &plan));
+        assert_true(plan.peak_memory[0] == by_hand[i] + 10);
+        sl_plan_free(&plan);
+        end(&e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_backward_takes_memory_when_it_starts),
         cmocka_unit_test(a_loop_goes_round_the_ranks_twice),
         cmocka_unit_test(nothing_is_sent_between_stages_of_one_rank),
         cmocka_unit_test(a_wave_turns_without_sending),

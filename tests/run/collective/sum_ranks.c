@@ -2,6 +2,7 @@
  */
 #include "run/collective/group.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +52,106 @@ static int check_gather(sl_group *group) {
     return wrong;
 }
 
+static float expected_sum(int size, size_t i) {
+    float expected = value(0, i);
+    for (int r = 1; r < size; r++)
+        expected += value(r, i);
+    return expected;
+}
+
+/* The two halves of a sum by themselves. */
+static int check_shares(sl_group *group, size_t count) {
+    int rank = sl_group_rank(group), wrong = 0;
+    size_t size = (size_t)sl_group_size(group);
+    float *values = calloc(size * count + 1, sizeof *values), *all = calloc(size * count + 1, sizeof *all);
+    float *mine = calloc(count + 1, sizeof *mine), *scratch = calloc(size * count + 1, sizeof *scratch);
+    for (size_t i = 0; i < size * count; i++)
+        values[i] = value(rank, i);
+    wrong |= sl_group_sum_shares(group, values, count, mine, scratch) != SL_OK;
+    for (size_t i = 0; i < count; i++) {
+        float expected = expected_sum((int)size, (size_t)rank * count + i);
+        wrong |= memcmp(&expected, &mine[i], sizeof expected) != 0;
+    }
+    wrong |= sl_group_gather_shares(group, mine, count, all) != SL_OK;
+    for (size_t i = 0; i < size * count; i++) {
+        float expected = expected_sum((int)size, i);
+        wrong |= memcmp(&expected, &all[i], sizeof expected) != 0;
+    }
+    free(values);
+    free(all);
+    free(mine);
+    free(scratch);
+    return wrong;
+}
+
+/* More than one piece: 2 * SL_GROUP_PIECE + 5 values with scratch for one. */
+static int check_pieces(sl_group *group) {
+    size_t count = 2 * SL_GROUP_PIECE + 5;
+    int wrong = 0, size = sl_group_size(group);
+    float *values = calloc(count, sizeof *values),
+          *scratch = calloc(sl_group_scratch(group, count) + 1, sizeof *scratch);
+    for (size_t i = 0; i < count; i++)
+        values[i] = value(sl_group_rank(group), i);
+    wrong |= sl_group_scratch(group, count) > 2 * (SL_GROUP_PIECE + (size_t)size);
+    wrong |= sl_group_sum(group, values, count, scratch) != SL_OK;
+    for (size_t i = 0; i < count; i += 4099) {
+        float expected = expected_sum(size, i);
+        wrong |= memcmp(&expected, &values[i], sizeof expected) != 0;
+    }
+    free(values);
+    free(scratch);
+    return wrong;
+}
+
+static int check_max(sl_group *group, size_t count) {
+    int size = sl_group_size(group), rank = sl_group_rank(group), wrong = 0;
+    float *values = calloc(count + 1, sizeof *values), *scratch = calloc(2 * (count + 8), sizeof *scratch);
+    for (size_t i = 0; i < count; i++)
+        values[i] = value(rank, i);
+    if (rank == size - 1)
+        values[0] = (float)NAN;
+    wrong |= sl_group_max(group, values, count, scratch) != SL_OK;
+    wrong |= !isnan(values[0]);
+    for (size_t i = 1; i < count; i++) {
+        float expected = value(0, i);
+        for (int r = 1; r < size; r++)
+            expected = value(r, i) > expected ? value(r, i) : expected;
+        wrong |= values[i] != expected;
+    }
+    free(values);
+    free(scratch);
+    return wrong;
+}
+
+/* Even and odd ranks apart, the highest first: a sum over each goes by the order of the keys. */
+static int check_split(sl_group *world) {
+    int size = sl_group_size(world), rank = sl_group_rank(world), wrong = 0;
+    sl_group *part = NULL;
+    if (sl_group_split(world, rank % 2, -rank, SL_WAIT_SHORT, &part) != SL_OK)
+        return 1;
+    int members = (size + 1 - rank % 2) / 2;
+    wrong |= sl_group_size(part) != members || sl_group_rank(part) != members - 1 - rank / 2;
+    float scratch[2 * (3 + 8)], values[3] = {value(rank, 0), value(rank, 1), value(rank, 2)};
+    wrong |= sl_group_sum(part, values, 3, scratch) != SL_OK;
+    for (size_t i = 0; i < 3; i++) {
+        int highest = rank % 2 + 2 * (members - 1);
+        float expected = value(highest, i);
+        for (int r = highest - 2; r >= 0; r -= 2)
+            expected += value(r, i);
+        wrong |= memcmp(&expected, &values[i], sizeof expected) != 0;
+    }
+    sl_group_close(part);
+    return wrong;
+}
+
 int main(int argc, char **argv) {
     sl_group *group;
     if (sl_group_open_world(&argc, &argv, &group) != SL_OK)
         return 1;
     static const size_t counts[] = {0, 1, 2, 3, 7, 64, 1000, 100003};
-    int wrong = check_gather(group);
+    int wrong = check_gather(group) | check_split(group) | check_pieces(group);
+    for (size_t count = 1; count < 5000; count = 3 * count + 1)
+        wrong |= check_shares(group, count) | check_max(group, count);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         wrong |= check_sum(group, counts[i]);
     if (wrong)

@@ -79,10 +79,40 @@ static void two_sizes_from_two_ends_never_fragment(void **state) {
     sl_arena_close(a);
 }
 
+/* Six of the low blocks or three of the high ones fill the limit; with room for both the one in use is what
+ * counts, wherever the others have lain before. */
+static void room_beyond_the_limit_keeps_gaps_from_mattering(void **state) {
+    (void)state;
+    enum { LOW = 6, HIGH = 3 };
+    sl_arena *a;
+    char *low[LOW], *high[HIGH], *more;
+    assert_ok(sl_arena_open_room(LOW * 640, LOW * 640 + HIGH * 1280, &a));
+    assert_int_equal(sl_arena_limit(a), LOW * 640);
+    for (int i = 0; i < LOW; i++)
+        assert_ok(sl_arena_take(a, 640, SL_ARENA_LOW, "low", &low[i]));
+    assert_fails(sl_arena_take(a, 64, SL_ARENA_HIGH, "one more", &more), SL_ENOMEM,
+                 "one more needs 64 bytes, 3840 of the limit of 3840");
+    for (int i = 0; i < LOW - 2; i++) /* two of them stay at the upper end */
+        sl_arena_give(a, low[i]);
+    for (int i = 0; i < 2; i++)
+        assert_ok(sl_arena_take(a, 1280, SL_ARENA_HIGH, "high", &high[i]));
+    assert_fails(sl_arena_take(a, 1280, SL_ARENA_HIGH, "a third", &high[2]), SL_ENOMEM, "a third");
+    sl_arena_give(a, low[4]);
+    sl_arena_give(a, low[5]);
+    assert_ok(sl_arena_take(a, 1280, SL_ARENA_HIGH, "a third", &high[2]));
+    assert_int_equal(sl_arena_in_use(a), LOW * 640);
+    assert_int_equal(sl_arena_peak(a), LOW * 640);
+    for (int i = 0; i < HIGH; i++)
+        sl_arena_give(a, high[i]);
+    sl_arena_close(a);
+    assert_fails(sl_arena_open_room(64, SIZE_MAX, &a), SL_ENOMEM, "arena");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned_apart_and_counted),
         cmocka_unit_test(the_limit_is_hard),
+        cmocka_unit_test(room_beyond_the_limit_keeps_gaps_from_mattering),
         cmocka_unit_test(two_sizes_from_two_ends_never_fragment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,9 +103,53 @@ static void a_measured_timeline_is_what_the_ranks_wrote(void **unused) {
     }
 }
 
+/* By hand: an op lasts from when the last tensor rank begins it to when the last ends it. */
+static void of_tensor_ranks_the_slowest_counts(void **unused) {
+    (void)unused;
+    const sl_record f = {
+        .kind = SL_RECORD_OP, .op = SL_F, .iteration = 3, .start = 10, .end = 20, .arrive = 20};
+    const sl_record w = {
+        .kind = SL_RECORD_OP, .op = SL_W, .iteration = 3, .start = 20, .end = 30, .arrive = 30};
+    const sl_record sent = {.kind = SL_RECORD_TRANSFER,
+                            .op = SL_F,
+                            .iteration = 3,
+                            .start = 20,
+                            .end = 21,
+                            .arrive = 25,
+                            .due = 24};
+    sl_record base[3] = {f, sent, w}, other[3] = {w, f, sent}; /* sends are noted when they have arrived */
+    other[1].start = 12, other[1].end = 19;
+    other[0].start = 25, other[0].end = 41;
+    other[2].arrive = 27, other[2].due = 26;
+    assert_ok(sl_measure_merge(base, 3, other, 3));
+    assert_true(base[0].start == 12 && base[0].end == 20);
+    assert_true(base[1].start == 20 && base[1].arrive == 27 && base[1].due == 26);
+    assert_true(base[2].start == 25 && base[2].end == 41);
+    other[1].stage = 1;
+    assert_fails(sl_measure_merge(base, 3, other, 3), SL_EPEER, "ran different ops");
+}
+
+/* By hand: replica 0 waits for replica 1 from 10 to 50, then both sum until 60 and 63. */
+static void a_reduction_begins_when_the_last_replica_comes(void **unused) {
+    (void)unused;
+    sl_span span[2] = {{.op = {.kind = SL_REDUCE, .stage = 0, .microbatch = -1}, .start = 10, .end = 60},
+                       {.op = {.kind = SL_REDUCE, .stage = 0, .microbatch = -1}, .start = 50, .end = 63}};
+    sl_timeline timeline[2] = {{.collective = &span[0], .collectives = 1},
+                               {.collective = &span[1], .collectives = 1}};
+    sl_problem measured[2];
+    for (int r = 0; r < 2; r++)
+        assert_ok(sl_problem_make(1, 1, 4 + r, &measured[r]));
+    sl_measure_reductions(timeline, 2, measured);
+    assert_true(measured[0].reduce[0] == 13 && measured[1].reduce[0] == 13);
+    for (int r = 0; r < 2; r++)
+        sl_problem_free(&measured[r]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_measured_timeline_is_what_the_ranks_wrote),
+        cmocka_unit_test(of_tensor_ranks_the_slowest_counts),
+        cmocka_unit_test(a_reduction_begins_when_the_last_replica_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,124 @@
+#include "launch/folder.h"
+#include "base/clock.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { LOCK_TRIES = 60, LOCK_PAUSE_MS = 50, TAIL = 1 << 16 };
+
+static sl_status lock(sl_launch_folder *folder, const char *directory) {
+    for (int i = 0; flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++) {
+        if (i == LOCK_TRIES)
+            return sl_error(SL_ENONE, "%s: another run is using this directory", directory);
+        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + LOCK_PAUSE_MS * SL_MS);
+    }
+    return SL_OK;
+}
+
+sl_status sl_launch_folder_open(const char *directory, sl_launch_folder *folder) {
+    folder->lock = -1;
+    folder->made = access(directory, F_OK) != 0;
+    SL_TRY(sl_directory_make(directory));
+    if (!realpath(directory, folder->path))
+        return sl_error_errno(SL_ESYS, "%s: cannot be used", directory);
+    folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->lock < 0 || access(folder->path, W_OK | X_OK) != 0)
+        return sl_error_errno(SL_ESYS, "%s: cannot be used", directory);
+    return lock(folder, directory);
+}
+
+void sl_launch_folder_close(sl_launch_folder *folder) {
+    if (folder->lock >= 0)
+        close(folder->lock);
+    folder->lock = -1;
+}
+
+static int open_file(const sl_launch_folder *folder, const char *name, int flags) {
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s", folder->path, name);
+    return open(path, flags | O_CLOEXEC, 0666);
+}
+
+/* The end of a file as text; *first: where it begins in the file. Empty when it cannot be read. */
+static size_t read_tail(int file, char text[TAIL + 1], off_t *first) {
+    struct stat status;
+    size_t used = 0;
+    *first = 0;
+    if (fstat(file, &status) == 0 && status.st_size > TAIL)
+        *first = status.st_size - TAIL;
+    for (ssize_t got; used < TAIL && (got = pread(file, text + used, TAIL - used, *first + (off_t)used)) > 0;)
+        used += (size_t)got;
+    text[used] = 0;
+    return used;
+}
+
+static int iteration_of(const char *line, size_t size) {
+    json_t *object = json_loadb(line, size, 0, NULL);
+    json_t *iteration = object ? json_object_get(object, "iteration") : NULL;
+    int value = json_is_integer(iteration) ? (int)json_integer_value(iteration) : -1;
+    json_decref(object);
+    return value;
+}
+
+sl_launch_reached sl_launch_folder_reached(const sl_launch_folder *folder) {
+    sl_launch_reached reached = {.iteration = -1};
+    static const char name[] = "metrics.jsonl";
+    int file = open_file(folder, name, O_RDONLY);
+    if (file < 0)
+        return reached;
+    fstat(file, &reached.file);
+    char *text = malloc(TAIL + 1);
+    off_t first;
+    size_t size = text ? read_tail(file, text, &first) : 0;
+    close(file);
+    while (size > 0 && text[size - 1] != '\n') /* somebody was killed within a line */
+        size--;
+    if (size > 0) {
+        size_t begin = size - 1;
+        while (begin > 0 && text[begin - 1] != '\n')
+            begin--;
+        reached.iteration = iteration_of(text + begin, size - 1 - begin);
+    }
+    free(text);
+    return reached;
+}
+
+int sl_launch_reached_differ(const sl_launch_reached *a, const sl_launch_reached *b) {
+    return a->file.st_ino != b->file.st_ino || a->file.st_size != b->file.st_size ||
+           a->file.st_mtim.tv_sec != b->file.st_mtim.tv_sec ||
+           a->file.st_mtim.tv_nsec != b->file.st_mtim.tv_nsec;
+}
+
+/* A rank that was killed within a line leaves half of it. */
+static void cut_to_whole_lines(int file) {
+    char *text = malloc(TAIL + 1);
+    off_t first;
+    size_t size = text ? read_tail(file, text, &first) : 0, whole = size;
+    while (whole > 0 && text[whole - 1] != '\n')
+        whole--;
+    if (whole < size && (whole > 0 || first == 0))
+        (void)!ftruncate(file, first + (off_t)whole);
+    free(text);
+}
+
+sl_status sl_launch_folder_event(const sl_launch_folder *folder, const sl_event *event) {
+    int file = open_file(folder, "events.jsonl", O_RDWR | O_CREAT);
+    if (file < 0)
+        return sl_error_errno(SL_ESYS, "%s/events.jsonl: cannot be written", folder->path);
+    cut_to_whole_lines(file);
+    lseek(file, 0, SEEK_END);
+    FILE *out = fdopen(file, "a");
+    if (!out) {
+        close(file);
+        return sl_error_errno(SL_ESYS, "%s/events.jsonl: cannot be written", folder->path);
+    }
+    sl_status status = sl_event_write(out, event);
+    fclose(out);
+    return status;
+}

@@ -1,0 +1,157 @@
+#include "base/clock.h"
+#include "base/memory.h"
+#include "launch/hosts.h"
+#include "launch/selftest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { AT_ONCE = 32 };
+
+/* The test of one host goes on in a process of its own; what it finds comes through a pipe: the words of the
+ * self-test, what ssh says, and behind a '!' why the attempt failed. */
+typedef struct one_test {
+    pid_t pid;
+    int words;
+} one_test;
+
+/* In the child: the attempt's output is the pipe. */
+static _Noreturn void test_host(const sl_launch_host *host, char *program, uint64_t seed,
+                                const sl_launch_folder *folder, const sl_launch_signals *signals,
+                                sl_time limit, int words) {
+    char number[32], where[sizeof host->name + 8], log[PATH_MAX + sizeof host->name + 16];
+    snprintf(number, sizeof number, "%" PRIu64, seed);
+    snprintf(where, sizeof where, "%s:1", host->name);
+    snprintf(log, sizeof log, "%s/mpirun.%s.log", folder->path, host->name);
+    char option[] = "--self-test";
+    char *const argv[] = {program, option, number, NULL};
+    sl_launch_config config = {
+        .directory = folder->path, .ranks = 1, .worker = argv, .hosts = where, .grace = SL_SECOND};
+    sl_attempt attempt = {.signals = signals, .log = log, .limit = limit};
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* its reaper then ends what runs */
+    dup2(words, STDOUT_FILENO);
+    dup2(words, STDERR_FILENO); /* what ssh says */
+    if (sl_launch_attempt(&config, folder, &attempt) != SL_OK)
+        dprintf(words, "!%s\n", sl_error_text());
+    _exit(0);
+}
+
+static sl_status start_test(const sl_launch_host *host, char *program, uint64_t seed,
+                            const sl_launch_folder *folder, const sl_launch_signals *signals, sl_time limit,
+                            one_test *test) {
+    int files[2];
+    fflush(NULL);
+    if (pipe2(files, O_CLOEXEC) != 0)
+        return sl_error_errno(SL_ESYS, "host %s cannot be tested", host->name);
+    test->pid = fork();
+    if (test->pid == 0) {
+        close(files[0]);
+        test_host(host, program, seed, folder, signals, limit, files[1]);
+    }
+    close(files[1]);
+    test->words = files[0];
+    if (test->pid > 0)
+        return SL_OK;
+    close(files[0]);
+    return sl_error_errno(SL_ESYS, "host %s cannot be tested", host->name);
+}
+
+/* Sleeps until that child has ended. A signal to this command goes on to the tests, which then end soon. */
+static int wait_for(const one_test *tests, int count, int which, const sl_launch_signals *signals) {
+    sigset_t awaited = signals->heard;
+    int heard = 0;
+    sigaddset(&awaited, SIGCHLD);
+    for (;;) {
+        pid_t ended = waitpid(tests[which].pid, NULL, WNOHANG);
+        if (ended == tests[which].pid || (ended < 0 && errno != EINTR))
+            return heard;
+        struct timespec turn = {.tv_nsec =
+                                    200000000}; /* a child's end may be told of together with another's */
+        int signal = sigtimedwait(&awaited, NULL, &turn);
+        if (signal <= 0 || signal == SIGCHLD)
+            continue;
+        heard = signal;
+        for (int i = which; i < count; i++)
+            kill(tests[i].pid, SIGTERM);
+    }
+}
+
+static void read_words(int file, char *words, size_t size) {
+    size_t used = 0;
+    for (ssize_t got; used + 1 < size && (got = read(file, words + used, size - 1 - used)) > 0;)
+        used += (size_t)got;
+    words[used] = 0;
+}
+
+/* Where the first line begins that starts with `start`; NULL: none does. */
+static const char *find_line(const char *words, const char *start) {
+    while (*words && strncmp(words, start, strlen(start)) != 0) {
+        words += strcspn(words, "\n");
+        words += *words == '\n';
+    }
+    return *words ? words : NULL;
+}
+
+/* Words of ssh tell more than mpirun's, whose banners are long: of those the first sentence. */
+static void keep_reason(sl_launch_host *host, const char *words) {
+    const char *reason = find_line(words, "!");
+    words += strspn(words, "\n");
+    size_t length = strcspn(words, "\n");
+    if (reason && reason == words) {
+        const char *sentence = strstr(++words, ". ");
+        length = strcspn(words, "\n");
+        if (sentence && (size_t)(sentence - words) < length)
+            length = (size_t)(sentence - words);
+    }
+    snprintf(host->why, sizeof host->why, "%.*s", length < 250 ? (int)length : 250, words);
+    if (length == 0)
+        snprintf(host->why, sizeof host->why, "it does not answer");
+}
+
+static void judge(sl_launch_host *host, const char *words, uint64_t seed) {
+    char expected[64];
+    sl_self_test_words(seed, sl_self_test(seed), expected, sizeof expected);
+    const char *answer = find_line(words, SL_SELF_TEST_WORDS);
+    host->why[0] = 0;
+    if (!answer)
+        keep_reason(host, words);
+    else if (strncmp(answer, expected, strlen(expected)) != 0)
+        snprintf(host->why, sizeof host->why, "its self-test says '%.*s', not '%.80s'",
+                 (int)(strcspn(answer, "\n") % 80), answer, expected);
+}
+
+sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, char *program, const sl_launch_folder *folder,
+                               const sl_launch_signals *signals, sl_time limit, int *signal) {
+    one_test tests[AT_ONCE];
+    uint64_t seed;
+    *signal = 0;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        return sl_error_errno(SL_ESYS, "no seed for the test of hosts");
+    for (int first = 0; first < hosts->count && !*signal; first += AT_ONCE) {
+        int count = 0;
+        sl_status status = SL_OK;
+        while (count < AT_ONCE && first + count < hosts->count && status == SL_OK) {
+            status =
+                start_test(&hosts->host[first + count], program, seed, folder, signals, limit, &tests[count]);
+            count += status == SL_OK;
+        }
+        for (int i = 0; i < count; i++) {
+            char words[2048];
+            int heard = wait_for(tests, count, i, signals);
+            *signal = heard ? heard : *signal;
+            read_words(tests[i].words, words, sizeof words);
+            close(tests[i].words);
+            if (!*signal)
+                judge(&hosts->host[first + i], words, seed);
+        }
+        SL_TRY(status);
+    }
+    return SL_OK;
+}

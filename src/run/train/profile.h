@@ -1,0 +1,52 @@
+/* What a run has measured of itself, as a problem that a planner takes (profile.yaml): medians over the last
+ * iterations that ran under the same conditions, because one iteration has late wake-ups in it and the first
+ * one a cold machine; and the links' latency and bandwidth, which one size of messages alone cannot tell
+ * apart, from the ping test. */
+#ifndef SL_RUN_TRAIN_PROFILE_H
+#define SL_RUN_TRAIN_PROFILE_H
+
+#include "plan/lower/program.h"
+#include "plan/timing/timeline.h"
+#include "run/train/ping.h"
+
+#define SL_PROFILE_WINDOW 9 /* iterations that count, the last ones */
+
+typedef struct sl_profiler sl_profiler;
+
+/** `ping[ranks * ranks]` (NULL: none) and the size of a message in bytes. Copied. */
+sl_status sl_profiler_open(const sl_ping_link *ping, int ranks, double message_bytes, sl_profiler **profiler);
+void sl_profiler_close(sl_profiler *profiler);
+
+/** An iteration as a problem (plan/timing/profile.h), what its ops took from the first to the last, and what
+ * came behind them (the optimizer). `conditions` is any number that is equal for iterations that may be
+ * compared; another one than before, or another shape, starts anew, and so does a link whose messages take 2
+ * ms and a quarter more or less than in those before, or a rank whose ops take 2 fifths more or less. The
+ * first iteration of a run, cold, is dropped as soon as there is another. */
+sl_status sl_profiler_add(sl_profiler *profiler, uint64_t conditions, const sl_problem *measured,
+                          sl_time makespan, sl_time update);
+
+/** Iterations that count now. */
+int sl_profiler_count(const sl_profiler *profiler);
+/** Medians of what was added with them. */
+sl_time sl_profiler_makespan(const sl_profiler *profiler);
+sl_time sl_profiler_update(const sl_profiler *profiler);
+
+/** The profile. A link takes as long as the iterations' messages did; of that its occupancy is what they
+ * showed, or where they showed none (nothing limits the bandwidth but the copying), what the ping test found
+ * for messages of this size. SL_EINVAL: nothing was added. Free with sl_problem_free. */
+sl_status sl_profiler_problem(const sl_profiler *profiler, sl_problem *problem);
+
+/** What a program takes on a profile: makespan and highest memory of each rank, with what lies there all the
+ * time. peak[ranks] may be NULL. */
+sl_status sl_profile_predict(const sl_problem *problem, const sl_program *program, sl_time *makespan,
+                             double *peak);
+
+/** One problem of the measurements of several replicas, measured[replicas]: the shape of the first of those
+ * with most microbatches, each op and link as slow as the slowest of them. Free with sl_problem_free. */
+sl_status sl_profile_combine(const sl_problem *measured, int replicas, sl_problem *problem);
+
+/** Where only full backwards ran, I and W have not been measured: they share B's time as they did in
+ * `before`. For op times that nothing prescribes. */
+void sl_profile_divide(const sl_timeline *measured, const sl_problem *before, sl_problem *problem);
+
+#endif

@@ -1,0 +1,124 @@
+"""What is damaged is refused with its reason and the checkpoint before is used; when all are, that is an error. What
+cannot be written is an event and a warning, leaves nothing behind and does not stop training.
+Usage: test_checkpoint_damage.py BUILD SOURCE"""
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checkpoints import break_off, kinds, run, step, steps, write_run  # noqa: E402
+from training import need  # noqa: E402
+
+build, source = sys.argv[1:3]
+need(build)
+
+
+def flip(path, where):
+    with open(path, "r+b") as file:
+        file.seek(*where)
+        byte = file.read(1)[0]
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ 4]))
+
+
+DAMAGE = {
+    "a flipped byte of a weight": (lambda at: flip(f"{at}/model-00002-of-00002.safetensors", (-100, 2)),
+                                   "model-00002-of-00002.safetensors was changed"),
+    "a flipped byte of a header": (lambda at: flip(f"{at}/optimizer-00001-of-00002.safetensors", (30, 0)),
+                                   "optimizer-00001-of-00002.safetensors was changed"),
+    "a flipped byte of the state": (lambda at: flip(f"{at}/state.json", (60, 0)), "state.json "),
+    "a flipped byte of the index": (lambda at: flip(f"{at}/model.safetensors.index.json", (99, 0)),
+                                    "model.safetensors.index.json was changed"),
+    "a truncated file": (lambda at: os.truncate(f"{at}/optimizer-00002-of-00002.safetensors", 4000),
+                         "optimizer-00002-of-00002.safetensors has 4000 bytes, not"),
+    "a missing file": (lambda at: os.remove(f"{at}/model-00001-of-00002.safetensors"), "is missing"),
+    "an unreadable state": (lambda at: open(f"{at}/state.json", "w").write("{"), "state.json "),
+    "no state": (lambda at: os.remove(f"{at}/state.json"), "state.json is missing"),
+    "an incomplete folder": (lambda at: os.rename(at, at + ".part"), "is incomplete"),
+}
+
+
+def damage(folder, file, whole):
+    broken = os.path.join(folder, "broken")
+    break_off(build, file, broken, at=9, enough=2)
+    newest, before = reversed(steps(broken))
+    for name, (harm, why) in DAMAGE.items():
+        out = os.path.join(folder, "harmed")
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(broken, out)
+        shutil.rmtree(step(out, newest) + ".part", ignore_errors=True)
+        harm(step(out, newest))
+        result = run(build, file, out)
+        refused, resumed = kinds(result, "checkpoint_refused"), kinds(result, "resumed")
+        refused = [event for event in refused if f"step-{newest:06d}" in event["seen"]]
+        assert len(refused) == 1 and why in refused[0]["why"], f"{name}: {refused}"
+        assert why in result.error, f"{name}: {result.error}"
+        assert resumed[0]["iteration"] == before and result.bits == whole.bits, f"{name}: {resumed}"
+        assert not steps(out, ".part")
+        print(f"{name}: {refused[0]['why']}; the one before is used")
+    shutil.rmtree(out)
+    shutil.copytree(broken, out)
+    for number in steps(out):
+        os.truncate(f"{step(out, number)}/model-00001-of-00002.safetensors", 100)
+    metrics = open(os.path.join(out, "metrics.jsonl")).read()
+    error = run(build, file, out, code=1)
+    assert "none of 2 checkpoints can be used" in error and "has 100 bytes" in error, error
+    assert open(os.path.join(out, "metrics.jsonl")).read() == metrics and steps(out) == [before, newest]
+    print("all damaged: an error, and nothing is touched")
+
+
+def limit():
+    """Room for what Open MPI shares between ranks, not for the optimizer's files of a wide model."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9 << 20, 9 << 20))
+
+
+def unwritable(folder, file, whole):
+    out = os.path.join(folder, "limited")
+    wide = run(build, file, os.path.join(folder, "wide"), "model.width=256", "iterations=10", resume=False)
+    result = run(build, file, out, "model.width=256", "iterations=10", resume=False, before=limit)
+    failed = kinds(result, "checkpoint_failed")
+    assert result.bits == wide.bits and failed and not kinds(result, "checkpoint_written")
+    assert len(kinds(wide, "checkpoint_written")) > 1
+    assert "safetensors" in failed[0]["why"] and "training goes on" in result.error, failed
+    assert not steps(out) and not steps(out, ".part")
+    print(f"a limit on files: {failed[0]['why']}")
+    out = os.path.join(folder, "blocked")
+    os.mkdir(out)
+    os.symlink(os.path.join(folder, "nowhere"), os.path.join(out, "checkpoints"))
+    result = run(build, file, out, resume=False)
+    failed = kinds(result, "checkpoint_failed")
+    assert result.bits == whole.bits and "checkpoints" in failed[0]["why"], failed
+    print(f"no folder can be made: {failed[0]['why']}")
+
+
+def full_disk(folder, file, whole):
+    """Room for one checkpoint and not for two: the first stays and is good."""
+    disk = os.path.join(folder, "disk")
+    os.mkdir(disk)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        print("a full disk: not tried, nothing can be mounted here")
+        return
+    try:
+        out = os.path.join(disk, "out")
+        result = run(build, file, out, resume=False)
+        failed, written = kinds(result, "checkpoint_failed"), kinds(result, "checkpoint_written")
+        assert result.bits == whole.bits and len(written) == 1 and failed, result.events
+        assert "No space left" in failed[0]["why"] and not steps(out, ".part"), failed
+        again = run(build, file, out, "checkpoint.every=0")
+        assert kinds(again, "resumed")[0]["seen"] == written[0]["decided"] and again.bits == whole.bits
+        print(f"a full disk: {failed[0]['why']}")
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+with tempfile.TemporaryDirectory(prefix="slackline-damage-") as work:
+    path = write_run(work, source)
+    undisturbed = run(build, path, os.path.join(work, "whole"), resume=False)
+    damage(work, path, undisturbed)
+    unwritable(work, path, undisturbed)
+    full_disk(work, path, undisturbed)

@@ -1,0 +1,86 @@
+"""A run that is broken off and goes on from its checkpoint ends with the bits of one that was not: the loss of every
+iteration, weights_hash and the validation loss; in the same layout and in any other pipeline, with swaps and injected trouble in
+between. What does not belong together is refused by the name of its key. Usage: test_resume.py BUILD SOURCE"""
+import os
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checkpoints import break_off, kinds, run, step, steps, write_run  # noqa: E402
+from training import need  # noqa: E402
+
+build, source = sys.argv[1:3]
+need(build)
+LAYOUTS = {  # name: before, after
+    "the same ranks": ((), ()),
+    "1 to 4 ranks": (("parallel.pipeline=1",), ("parallel.pipeline=4", "schedule=zb-h1")),
+    "4 to 2 ranks": (("parallel.pipeline=4",), ("parallel.pipeline=2", "schedule=gpipe")),
+    "loop to wave": (("parallel={pipeline: 2, placement: loop}", "schedule=interleaved-1f1b"),
+                     ("parallel={pipeline: 2, placement: wave}", "schedule=zb-v")),
+    "wave to one rank": (("parallel={pipeline: 2, placement: wave}", "schedule=zb-v"), ("parallel.pipeline=1",)),
+}
+TROUBLE = ("parallel.pipeline=4", "schedule=adaptra", "adapt=true", "iterations=30", "batch.microbatches=12",
+           "device.pace_ms={F: 6, I: 6, W: 6}", "adaptation={hold: 2, dwell: 5, gain: 0.01}",
+           "faults=[{iterations: [2, 22], link: [0, 1], latency_ms: 40}]")
+
+
+def layouts(folder, file):
+    whole = run(build, file, os.path.join(folder, "whole"), resume=False)
+    assert len(set(whole.bits[0])) > 1, "the loss does not move: nothing is trained"
+    for name, (before, after) in LAYOUTS.items():
+        out = os.path.join(folder, name.replace(" ", "-"))
+        break_off(build, file, out, *before, at=9)
+        result = run(build, file, out, *after)
+        resumed = kinds(result, "resumed")
+        assert result.bits == whole.bits, f"{name}: {result.bits} is not {whole.bits}"
+        assert len(resumed) == 1 and resumed[0]["iteration"] in range(4, 13), resumed
+        assert result.summary["iterations"] == 20 and steps(out)[-1] == 20 and len(steps(out)) == 2
+        print(f"{name}: goes on at iteration {resumed[0]['iteration']} with the same bits")
+    again = run(build, file, os.path.join(folder, "the-same-ranks"))
+    assert again.bits[1:] == whole.bits[1:], "a run that is over, resumed"
+    return whole
+
+
+def trouble(folder, file):
+    out = os.path.join(folder, "trouble")
+    whole = run(build, file, os.path.join(folder, "whole-30"), "iterations=30", "batch.microbatches=12", resume=False)
+    break_off(build, file, out, *TROUBLE, at=17, enough=2)
+    result = run(build, file, out, *TROUBLE)
+    assert result.bits == whole.bits, f"trouble: {result.bits} is not {whole.bits}"
+    swaps = result.kinds("start", "swap")
+    assert swaps.count("start") == 2 and swaps[1] == swaps[-1] == "swap", f"no swap in both attempts: {swaps}"
+    print("in the middle of a slow link, with swaps: the same bits")
+
+
+def refusals(folder, file):
+    out = os.path.join(folder, "the-same-ranks")
+    for setting, key in {"model.width=32": "model.width", "model.layers=5": "model.layers", "data.seed=4": "data.seed",
+                         "data.files=[\"%s/docs/formats.md\"]" % source: "data.files", "batch.size=1": "batch.size",
+                         "batch.microbatches=5": "batch.microbatches", "optimizer.lr=2e-3": "optimizer.lr",
+                         "optimizer.decay=0": "optimizer.decay", "iterations=10": "iterations"}.items():
+        error = run(build, file, out, setting, code=2)
+        assert f"'{key}'" in error and error.count("\n") == 1, f"{setting}: {error}"
+    more = run(build, file, out, "iterations=24")
+    assert len(more.metrics) == 24 and steps(out)[-1] == 24, "iterations may grow"
+    print("another model, text, batch or optimizer is refused by its key; iterations may grow")
+
+
+def anew(folder, file, whole):
+    out = os.path.join(folder, "anew")
+    result = run(build, file, out)
+    assert result.bits == whole.bits and "starts anew" in result.output and not result.error
+    assert kinds(result, "resumed")[0]["decided"] == "starts anew"
+    result = run(build, file, out, resume=False)
+    assert result.bits == whole.bits and "were moved to" in result.output
+    assert os.path.isdir(os.path.join(out, "checkpoints.before-1", "step-000020")), os.listdir(out)
+    assert os.path.isdir(step(out, 20))
+    print("without a checkpoint it starts anew and says so; without --resume nothing is lost")
+
+
+with tempfile.TemporaryDirectory(prefix="slackline-resume-") as work:
+    path = write_run(work, source)
+    undisturbed = layouts(work, path)
+    refusals(work, path)
+    anew(work, path, undisturbed)
+    trouble(work, path)
