@@ -150,7 +150,9 @@ static inline double trial_iterate(trial *t, trial_order order) {
         trial_weight_grad(t, i);
     for (int m = 0; m < n; m++)
         loss += sl_model_loss(t->stage[t->stages - 1], m);
-    if (sl_model_head(t->stage[t->stages - 1]))
+    if (sl_model_head(t->stage[t->stages - 1]) && t->stages == 1)
+        assert_ok(sl_model_add_own_head(t->stage[0]));
+    else if (sl_model_head(t->stage[t->stages - 1]))
         assert_ok(sl_model_add_head(t->stage[0], sl_model_head(t->stage[t->stages - 1])->gradient));
     return loss / n;
 }
