@@ -1,4 +1,4 @@
-"""docs/results/data-plane.md, a page that several benches write: each replaces its own section and leaves the others."""
+"""Pages of docs/results that benches write section by section: each replaces its own and leaves the others."""
 import os
 import sys
 
@@ -6,9 +6,16 @@ source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(source, "bench", "planner"))
 from command import machine, table  # noqa: E402,F401
 
-TITLE = "The data plane, measured"
-ORDER = ["Accuracy of emulated links", "Overhead of the runtime", "A slow link that does not block", "Two data centres",
-         "Interference", "Rails", "Faults"]
+# by the name of the file: title, what stands above the sections, their order
+PAGES = {
+    "data-plane.md": ("The data plane, measured",
+                      "Each section says the command that wrote it. Times of a machine with few cores and many ranks; ops are "
+                      "paced, so that a rank waits as a rank with a device of its own would.",
+                      ["Accuracy of emulated links", "Overhead of the runtime", "A slow link that does not block",
+                       "Two data centres", "Interference", "Rails", "Faults"]),
+    "training.md": ("Training, measured", "Each section says the command that wrote it.",
+                    ["Speed on the CPU", "Where the time of a step goes"]),
+}
 
 
 def parse(text):
@@ -25,16 +32,16 @@ def parse(text):
 
 def write(file, heading, body):
     """Puts a section into the page `file`, which is made when it is not there."""
-    assert heading in ORDER, heading
+    title, above, order = PAGES.get(os.path.basename(file), PAGES["data-plane.md"])
+    assert heading in order, heading
     sections = {}
     if os.path.exists(file):
         with open(file) as old:
             sections = parse(old.read())
     sections[heading] = body.strip("\n")
     with open(file + ".new", "w") as new:
-        new.write(f"# {TITLE}\n\nEach section says the command that wrote it. Times of a machine with few cores and many "
-                  "ranks; ops are paced, so that a rank waits as a rank with a device of its own would.\n")
-        for name in ORDER:
+        new.write(f"# {title}\n\n{above}\n")
+        for name in order:
             if name in sections:
                 new.write(f"\n## {name}\n\n{sections[name]}\n")
     os.replace(file + ".new", file)

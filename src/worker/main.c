@@ -7,6 +7,7 @@
 #include "launch/selftest.h"
 #include "launch/worker.h"
 #include "run/collective/group.h"
+#include "run/train/cores.h"
 #include "run/train/fired.h"
 #include "run/train/trainer.h"
 
@@ -84,6 +85,8 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
                           "were started",
                           sl_run_ranks(&run), run.parallel.pipeline, run.parallel.data, run.parallel.tensor,
                           sl_group_size(group));
+    if (status == SL_OK)
+        status = sl_cores_claim(group, &run);
     if (status == SL_OK && *rank == 0)
         status = sl_launch_worker_own(launch, request->folder);
     if (status == SL_OK && request->resume)

@@ -15,9 +15,14 @@ static size_t blocks(size_t n, size_t unit) {
     return (n + unit - 1) / unit;
 }
 
+/* Steps of 16 inner indices in a panel. */
+static size_t steps_of(const sl_packing *p) {
+    return p->bf16 ? 2 * blocks(p->inner, 2 * SL_PACK_INNER) : blocks(p->inner, SL_PACK_INNER);
+}
+
 size_t sl_packing_bytes(const sl_packing *p) {
-    return blocks(p->inner, SL_PACK_INNER) * SL_PACK_INNER * blocks(p->columns, SL_PACK_COLUMNS) *
-           SL_PACK_COLUMNS * (p->bf16 ? sizeof(uint16_t) : sizeof(float));
+    return steps_of(p) * SL_PACK_INNER * blocks(p->columns, SL_PACK_COLUMNS) * SL_PACK_COLUMNS *
+           (p->bf16 ? sizeof(uint16_t) : sizeof(float));
 }
 
 /* 16 x 64 elements of b, 0 beyond its ends. */
@@ -58,7 +63,9 @@ SL_INLINE void pack_pairs_across(const sl_packing *p, const float *restrict b, s
 }
 
 SL_INLINE void pack_block(const sl_packing *p, const float *b, size_t inner, size_t column, void *to) {
-    const size_t high = p->inner - inner < SL_PACK_INNER ? p->inner - inner : SL_PACK_INNER;
+    const size_t left = inner < p->inner ? p->inner - inner : 0,
+                 high = left < SL_PACK_INNER ? left : SL_PACK_INNER;
+
     const size_t wide = p->columns - column < SL_PACK_COLUMNS ? p->columns - column : SL_PACK_COLUMNS;
     if (!p->bf16)
         gather(p, b, inner, column, high, wide, to);
@@ -75,7 +82,7 @@ SL_INLINE void pack_block(const sl_packing *p, const float *b, size_t inner, siz
  * columns are. */
 SL_VECTORISED
 void sl_cpu_pack(const sl_packing *p, int thread, int threads, const float *b, void *packed) {
-    const size_t steps = blocks(p->inner, SL_PACK_INNER), panels = blocks(p->columns, SL_PACK_COLUMNS);
+    const size_t steps = steps_of(p), panels = blocks(p->columns, SL_PACK_COLUMNS);
     const size_t bytes = SL_PACK_INNER * SL_PACK_COLUMNS * (p->bf16 ? sizeof(uint16_t) : sizeof(float));
     size_t first, end;
     sl_threads_share(p->transpose ? panels : steps, 1, thread, threads, &first, &end);

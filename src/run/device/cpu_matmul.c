@@ -153,12 +153,12 @@ static sl_status make_primitive(const sl_cpu *cpu, sl_matmul *p, size_t rows, in
 static int is_own_form(const sl_matmul *p) {
     const dnnl_blocking_desc_t *b = &p->b_form.format_desc.blocking;
     const int bf16 = p->shape.type == SL_BF16;
-    const dnnl_dim_t steps = (p->shape.inner + 15) / 16, step = 16 * 64;
-    int fits = p->b_form.format_kind == dnnl_blocked && b->inner_nblks == (bf16 ? 3 : 2) &&
-               b->inner_idxs[0] == 0 && b->inner_idxs[1] == 1 && b->inner_blks[1] == 64 &&
-               b->inner_blks[0] * (bf16 ? b->inner_blks[2] : 1) == 16;
-    fits = fits && (!bf16 || (b->inner_idxs[2] == 0 && b->inner_blks[2] == 2));
-    return fits && b->strides[0] == step && b->strides[1] == step * steps && p->b_form.offset0 == 0 &&
+    const dnnl_dim_t step = bf16 ? 32 : 16, steps = (p->shape.inner + step - 1) / step, columns = 64;
+    return p->b_form.format_kind == dnnl_blocked && p->b_form.offset0 == 0 &&
+           b->inner_nblks == (bf16 ? 3 : 2) && b->inner_idxs[0] == 0 && b->inner_blks[0] == 16 &&
+           b->inner_idxs[1] == 1 && b->inner_blks[1] == columns &&
+           (!bf16 || (b->inner_idxs[2] == 0 && b->inner_blks[2] == 2)) && b->strides[0] == step * columns &&
+           b->strides[1] == step * columns * steps &&
            dnnl_memory_desc_get_size(&p->b_form) == sl_packing_bytes(&p->packing);
 }
 

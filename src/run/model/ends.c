@@ -31,6 +31,9 @@ void sl_stage_embed_weight_grad(sl_model_stage *s, const float *kept, const floa
     const uint16_t *tokens = (const uint16_t *)(kept + l->tokens);
     s->device->embed_weight_grad(s->device, l->rows, s->config.width, l->first_token, l->vocabulary, tokens,
                                  added + l->embedded, s->parameter[0].gradient);
+    for (int i = 0; i < l->rows && s->touched; i++)
+        if (tokens[i] >= l->first_token && tokens[i] < l->first_token + l->vocabulary)
+            s->touched[tokens[i] - l->first_token] = 1;
     if (s->form->position.name)
         s->device->positions_weight_grad(s->device, l->rows, s->config.width, s->config.context,
                                          added + l->embedded, s->parameter[1].gradient);

@@ -255,6 +255,8 @@ static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
     }
     if (!s->layout.is_last)
         return SL_OK;
+    if (s->config.tied && s->layout.is_first)
+        SL_TRY(sl_alloc(&s->touched, (size_t)s->layout.vocabulary, 1));
     if (s->config.tied) {
         describe(&s->config, &s->form->embedding, -1, &s->head);
         s->head.gradient = head_gradient;
@@ -327,6 +329,7 @@ void sl_model_stage_close(sl_model_stage *s) {
     sl_arena_give(s->arena, s->packed);
     sl_arena_give(s->arena, s->scratch);
     sl_arena_give(s->arena, s->memory);
+    sl_free(s->touched);
     sl_free(s->kept);
     sl_free(s->parameter);
     sl_free(s);
@@ -352,6 +355,32 @@ sl_parameter *sl_model_head(sl_model_stage *s) {
 sl_parameter *sl_model_embedding(sl_model_stage *s) {
     s->stale = 1;
     return s->layout.is_first ? &s->parameter[0] : NULL;
+}
+
+void sl_stage_swap_accumulators(sl_model_stage *s) {
+    float *embedding = s->parameter[0].gradient;
+    s->parameter[0].gradient = s->head.gradient;
+    s->head.gradient = embedding;
+    s->joined = !s->joined;
+}
+
+/* A microbatch holds few of the tokens, so few rows of the embedding's accumulator are not 0: they are added
+ * to the head's, which becomes the gradient, and cleared. */
+sl_status sl_model_add_own_head(sl_model_stage *s) {
+    const size_t width = (size_t)s->config.width;
+    if (!s->touched || s->joined)
+        return sl_error(SL_EINVAL,
+                        "the tied head's gradient is added once, on a stage that has head and embedding");
+    for (size_t token = 0; token < (size_t)s->layout.vocabulary; token++) {
+        float *row = s->parameter[0].gradient + token * width, *sum = s->head.gradient + token * width;
+        if (!s->touched[token])
+            continue;
+        for (size_t i = 0; i < width; i++)
+            sum[i] = row[i] + sum[i];
+        memset(row, 0, width * sizeof *row);
+    }
+    sl_stage_swap_accumulators(s);
+    return SL_OK;
 }
 
 sl_status sl_model_add_head(sl_model_stage *s, const float *head_gradient) {

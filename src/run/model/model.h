@@ -191,4 +191,9 @@ sl_parameter *sl_model_embedding(sl_model_stage *stage);
  * iteration, after all W. */
 sl_status sl_model_add_head(sl_model_stage *stage, const float *head_gradient);
 
+/** The same on a stage that is first and last and whose accumulators nobody else has added to (no replicas):
+ * touches only the rows of tokens that came. From here to the next sl_model_begin the embedding's gradient
+ * lies where the head's accumulator was, and the other way round. SL_EINVAL. */
+sl_status sl_model_add_own_head(sl_model_stage *stage);
+
 #endif

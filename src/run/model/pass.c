@@ -17,7 +17,12 @@ void sl_stage_drop(sl_model_stage *s, sl_kept *k) {
 /* W of the first microbatch writes the gradients of linear layers and of the head; all others are sums that
  * start from 0: vectors, embeddings, positions. */
 static void clear_sums(sl_model_stage *s) {
-    for (int i = 0; i < s->parameters; i++) {
+    const int clean = s->joined; /* the embedding's accumulator, once it is back in its place */
+    if (s->joined)
+        sl_stage_swap_accumulators(s);
+    if (s->touched)
+        memset(s->touched, 0, (size_t)s->layout.vocabulary);
+    for (int i = clean ? 1 : 0; i < s->parameters; i++) {
         const sl_parameter *p = &s->parameter[i];
         if (p->rows == 0 || i < s->block_base)
             memset(p->gradient, 0, p->count * sizeof *p->gradient);

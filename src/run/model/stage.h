@@ -28,6 +28,10 @@ struct sl_model_stage {
     int parameters, block_base; /* block_base: index of the first block's first parameter */
     sl_parameter head;          /* last stage: the tied head's own, or a copy of the parameter */
     float *memory;              /* weights, gradients, moments */
+    /* First stage that is also the last, tied: [tokens of this slice] 1 where a row of the embedding's
+     * accumulator is not 0; and whether the two accumulators have changed places (sl_model_add_own_head). */
+    unsigned char *touched;
+    int joined;
     float *scratch;
     void *product_scratch;
     unsigned char *packed; /* weights as the products read them; NULL: unpacked */
@@ -74,6 +78,9 @@ static inline sl_status sl_stage_sum(const sl_model_stage *s, float *values, siz
 
 /** Whether the config's cut fits. */
 sl_status sl_stage_check_cut(const sl_model_config *config, int stages);
+
+/** The embedding's and the tied head's accumulators change places (sl_model_add_own_head). */
+void sl_stage_swap_accumulators(sl_model_stage *s);
 
 /** Gives back what is held of a microbatch. */
 void sl_stage_drop(sl_model_stage *s, sl_kept *kept);

@@ -101,13 +101,18 @@ static sl_status measure(const sl_run *run, const sl_model_config *config, sl_de
     return SL_OK;
 }
 
+/* `auto` is a number by now, unless this process is alone and nobody has asked what it has. */
+static int threads_of(const sl_run *run) {
+    return run->device.threads > 0 ? run->device.threads : 1;
+}
+
 sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *sizes) {
     sl_model_config config;
     sl_model_bytes bytes;
     sl_device *device;
     shape_of(run, seat.tensor, NULL, &config);
     SL_TRY(sl_model_check(&config, run->parallel.stages));
-    SL_TRY(sl_device_open_cpu(run->device.threads, &device));
+    SL_TRY(sl_device_open_cpu(threads_of(run), &device));
     sl_status status = measure(run, &config, device, seat.pipeline, &bytes);
     device->close(device);
     SL_TRY(status);
@@ -172,8 +177,8 @@ static sl_status open_arena(sl_binding *b, const sl_model_bytes *bytes, int in_f
 static sl_status open_model(sl_binding *b, int in_flight, int hosted) {
     sl_model_bytes bytes;
     const sl_run *run = b->run;
-    SL_TRY(sl_device_open_cpu(run->device.threads, &b->device));
-    b->optimizer.threads = run->device.threads;
+    SL_TRY(sl_device_open_cpu(threads_of(run), &b->device));
+    b->optimizer.threads = b->device->threads;
     SL_TRY(measure(run, &b->config, b->device, b->rank, &bytes));
     SL_TRY(open_arena(b, &bytes, in_flight));
     if (hosted > 0)

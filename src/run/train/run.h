@@ -69,7 +69,9 @@ typedef struct sl_run {
         double gain;
     } adaptation;
     struct {
-        int kind, threads;
+        int kind;
+        int threads; /* 0: auto, until the ranks know each other (cores.h) */
+        int bind;    /* sl_bind */
         double memory_mb, host_memory_mb, offload_ms;
         int precision;                /* sl_type of matrix products */
         int *recompute;               /* [stages] 1: F keeps only the inputs of blocks; NULL: none */

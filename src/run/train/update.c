@@ -72,6 +72,8 @@ sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {
 static sl_status join_head(sl_binding *b) {
     int from = sl_binding_rank_of(b, b->stages - 1), to = sl_binding_rank_of(b, 0);
     const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
+    if (b->stages == 1 && b->run->parallel.data == 1)
+        return sl_model_add_own_head(first->model);
     float *gradient = last ? last->tied->gradient : b->head;
     if (from != to && (first || last)) {
         const sl_parameter *mine = first ? &first->list[0] : last->tied;

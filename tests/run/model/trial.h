@@ -11,6 +11,9 @@
 enum { TRIAL_STAGES = 8 };
 
 /* Orders of ops that keep W ascending. */
+/* Of the devices that trials open; a program may set it. */
+static int trial_threads = 1;
+
 typedef enum trial_order {
     TRIAL_PHASES,     /* all F, all I, all W */
     TRIAL_ONE_BY_ONE, /* F, I, W of each microbatch before the next */
@@ -67,7 +70,7 @@ static inline void trial_open(trial *t, const sl_model_config *config, int stage
                               uint64_t seed) {
     *t = (trial){.config = *config, .stages = stages, .microbatches = microbatches};
     sl_model_bytes bytes = {0};
-    assert_ok(sl_device_open_cpu(1, &t->device));
+    assert_ok(sl_device_open_cpu(trial_threads, &t->device));
     for (int s = 0; s < stages; s++) {
         assert_ok(sl_model_measure(config, t->device, s, stages, &bytes));
         /* exactly what the header promises to be enough */
@@ -147,7 +150,9 @@ static inline double trial_iterate(trial *t, trial_order order) {
         trial_weight_grad(t, i);
     for (int m = 0; m < n; m++)
         loss += sl_model_loss(t->stage[t->stages - 1], m);
-    if (sl_model_head(t->stage[t->stages - 1]))
+    if (sl_model_head(t->stage[t->stages - 1]) && t->stages == 1)
+        assert_ok(sl_model_add_own_head(t->stage[0]));
+    else if (sl_model_head(t->stage[t->stages - 1]))
         assert_ok(sl_model_add_head(t->stage[0], sl_model_head(t->stage[t->stages - 1])->gradient));
     return loss / n;
 }

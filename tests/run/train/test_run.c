@@ -33,7 +33,7 @@ static void keys_and_defaults_arrive(void **state) {
                        &run));
     assert_int_equal(run.data.files, 2);
     assert_string_equal(run.data.file[1], "b/*");
-    assert_true(run.adapt == 1 && run.batch.size == 1 && run.device.threads == 1 &&
+    assert_true(run.adapt == 1 && run.batch.size == 1 && run.device.threads == 0 &&
                 strcmp(run.schedule, "auto") == 0);
     assert_true(run.device.pace_ms[SL_B][3] == 12); /* I and W */
     assert_int_equal(run.faults, 5);                /* the first one in both directions */
