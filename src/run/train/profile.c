@@ -244,28 +244,3 @@ void sl_profile_average(const sl_timeline *measured, sl_problem *p) {
         }
     }
 }
-
-/* ---- several replicas ---- */
-
-static void take_slower(const sl_problem *other, sl_problem *p) {
-    for (int which = 0; which < STAGE_ARRAYS; which++)
-        for (int stage = 0; stage < p->stages; stage++) {
-            sl_time *mine = &stage_array(p, which)[stage], his = stage_array(other, which)[stage];
-            *mine = his > *mine ? his : *mine;
-        }
-    for (int at = 0; at < p->ranks * p->ranks; at++) {
-        const sl_link *his = &other->link[at];
-        if (his->latency + his->transfer > p->link[at].latency + p->link[at].transfer)
-            p->link[at] = *his;
-    }
-}
-
-sl_status sl_profile_combine(const sl_problem *measured, int replicas, sl_problem *problem) {
-    int most = 0;
-    for (int r = 1; r < replicas; r++)
-        most = measured[r].microbatches > measured[most].microbatches ? r : most;
-    SL_TRY(sl_problem_copy(&measured[most], problem));
-    for (int r = 0; r < replicas; r++)
-        take_slower(&measured[r], problem);
-    return SL_OK;
-}

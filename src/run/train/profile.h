@@ -43,10 +43,6 @@ sl_status sl_profiler_problem(const sl_profiler *profiler, sl_problem *problem);
 sl_status sl_profile_predict(const sl_problem *problem, const sl_program *program, sl_time *makespan,
                              double *peak);
 
-/** One problem of the measurements of several replicas, measured[replicas]: the shape of the first of those
- * with most microbatches, each op and link as slow as the slowest of them. Free with sl_problem_free. */
-sl_status sl_profile_combine(const sl_problem *measured, int replicas, sl_problem *problem);
-
 /** Op times of problem become the means of what ran, instead of the medians: where ranks share cores, an op
  * runs through or is held up for as long as others have the core, and only means add up to what the rank was
  * busy. For op times that nothing prescribes. Pairs are left out; I and W of full backwards keep their

@@ -401,8 +401,9 @@ static sl_status finish(sl_trainer *t) {
     SL_TRY(status);
     if (!sl_trainer_leads(t))
         return SL_OK;
-    s.program = sl_judge_profiled(t)->ran ? sl_judge_profiled(t)->program : NULL;
-    s.schedule = sl_judge_profiled(t)->schedule;
+    const sl_replica *slowest = &t->replica[sl_journal_slowest(t->journal)];
+    s.program = slowest->ran ? slowest->program : NULL;
+    s.schedule = slowest->schedule;
     s.path_cost = t->path_settled > 0 ? t->path_cost : -1;
     s.swap_cost = t->swaps ? median_time(t->swap_cost, t->swaps < 64 ? t->swaps : 64) : -1;
     s.seconds = (double)(sl_clock_now(t->clock) - t->started) / 1e9;

@@ -112,31 +112,6 @@ static void occupancy_comes_from_the_iterations_or_else_from_the_ping_test(void 
     sl_profiler_close(p);
 }
 
-/* Of two replicas the shape of the one with more microbatches, the first of them, and the slowest of each. */
-static void of_replicas_the_slowest_counts(void **state) {
-    (void)state;
-    sl_problem m[3], all;
-    for (int r = 0; r < 3; r++) {
-        make(&m[r], 10, 2);
-        m[r].microbatches = r == 0 ? 4 : 6;
-    }
-    m[0].time[SL_F][1] = 17 * SL_MS;
-    m[2].time[SL_W][0] = 12 * SL_MS;
-    m[0].link[1].transfer = 5 * SL_MS;
-    m[2].link[2].latency = 3 * SL_MS;
-    m[1].reduce[1] = 4 * SL_MS;
-    assert_ok(sl_profile_combine(m, 3, &all));
-    assert_true(all.microbatches == 6);
-    assert_true(all.time[SL_F][1] == 17 * SL_MS && all.time[SL_F][0] == 10 * SL_MS &&
-                all.time[SL_W][0] == 12 * SL_MS);
-    assert_true(all.link[1].latency == 2 * SL_MS && all.link[1].transfer == 5 * SL_MS);
-    assert_true(all.link[2].latency == 3 * SL_MS && all.link[2].transfer == 0);
-    assert_true(all.reduce[1] == 4 * SL_MS && all.reduce[0] == 0);
-    sl_problem_free(&all);
-    for (int r = 0; r < 3; r++)
-        sl_problem_free(&m[r]);
-}
-
 /* F 10, B 36 where the plan had I 10 and W 20: a third and two thirds. Where I and W ran they stay. */
 static void what_did_not_run_has_its_share_of_the_full_backward(void **state) {
     (void)state;
@@ -230,7 +205,6 @@ int main(void) {
         cmocka_unit_test(other_conditions_start_anew),
         cmocka_unit_test(ops_without_a_pace_may_vary),
         cmocka_unit_test(occupancy_comes_from_the_iterations_or_else_from_the_ping_test),
-        cmocka_unit_test(of_replicas_the_slowest_counts),
         cmocka_unit_test(what_did_not_run_has_its_share_of_the_full_backward),
         cmocka_unit_test(means_add_up_to_what_a_rank_was_busy),
         cmocka_unit_test(what_a_program_takes_is_foretold),
