@@ -156,6 +156,8 @@ static void write_log(sl_mpirun_report *report, const char *line) {
 }
 
 static void pass_line(const sl_mpirun_report *report, const char *line, size_t size) {
+    if (report->pass == STDERR_FILENO)
+        sl_terminal_clear_line(stderr);
     while (size > 0) {
         ssize_t done = write(report->pass, line, size);
         if (done <= 0)

@@ -103,11 +103,36 @@ static void ranks_without_a_supervisor_share_one_that_the_last_removes(void **st
     assert_false(exists(one.path));
 }
 
+static void ranks_on_another_host_share_one_and_leave_the_supervisors_alone(void **state) {
+    (void)state;
+    char path[] = "/tmp/slackline-enter-XXXXXX";
+    assert_non_null(mkdtemp(path));
+    sl_launch_directory first, second; /* mpirun's daemon has made it, no supervisor holds it */
+    assert_int_equal(sl_launch_directory_enter(path, &first), SL_OK);
+    assert_int_equal(sl_launch_directory_enter(path, &second), SL_OK);
+    assert_true(first.lock >= 0 && second.lock >= 0);
+    sl_launch_directory_leave(&first);
+    assert_int_equal(access(path, F_OK), 0);
+    sl_launch_directory_leave(&second);
+    assert_int_not_equal(access(path, F_OK), 0);
+    char durable[] = "/tmp/slackline-enter-XXXXXX";
+    assert_non_null(mkdtemp(durable));
+    sl_launch_directory own, rank;
+    assert_int_equal(sl_launch_directory_make(durable, &own), SL_OK);
+    assert_int_equal(sl_launch_directory_enter(own.path, &rank), SL_OK);
+    assert_int_equal(rank.lock, -1);
+    sl_launch_directory_leave(&rank);
+    assert_int_equal(access(own.path, F_OK), 0);
+    sl_launch_directory_remove(&own);
+    assert_int_equal(sl_path_remove(durable), SL_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_directory_of_a_living_run_is_left_alone),
         cmocka_unit_test(what_a_killed_run_left_is_cleared_with_its_processes),
         cmocka_unit_test(ranks_without_a_supervisor_share_one_that_the_last_removes),
+        cmocka_unit_test(ranks_on_another_host_share_one_and_leave_the_supervisors_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,22 @@ else
         [ "$(hash_of $name)" = "$expected" ] || { echo "FAILED: two rails, $transport: $(hash_of $name), not $expected"; exit 1; }
         echo "two hosts over two rails, $transport: the same weights"
     done
+    # sums across hosts: over two replicas, one on either host; then over tensor ranks, one on either
+    for sizes in "2 2 1" "1 2 2"; do
+        read -r pipeline data tensor <<<"$sizes"
+        name=product-$pipeline$data$tensor
+        sizes=(--set "parallel.pipeline=$pipeline" --set "parallel.data=$data" --set "parallel.tensor=$tensor" --set parallel.zero=1)
+        "${train[@]}" "$work/$name-alone" "${sizes[@]}" >"$work/$name-alone.log"
+        # tensor ranks number first: ranks 0 and 2 here, 1 and 3 there
+        inside $name --mca btl self,tcp -n 1 "${train[@]}" "$work/$name" "${sizes[@]}" : \
+            -n 1 unshare -u bash -c 'hostname other-host; exec "$@"' - "${train[@]}" "$work/$name" "${sizes[@]}" : \
+            -n 1 "${train[@]}" "$work/$name" "${sizes[@]}" : \
+            -n 1 unshare -u bash -c 'hostname other-host; exec "$@"' - "${train[@]}" "$work/$name" "${sizes[@]}"
+        expected=$(hash_of $name-alone)
+        [ ${#expected} = 16 ] && [ "$(hash_of $name)" = "$expected" ] ||
+            { echo "FAILED: $name on two hosts: $(hash_of $name), not $expected"; exit 1; }
+        echo "$pipeline x $data x $tensor on two hosts: the same weights"
+    done
 fi
 for path in /dev/shm/slackline-"$(id -u)"-* /dev/shm/vader_segment.*; do
     name=${path##*/}

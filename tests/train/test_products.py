@@ -116,6 +116,11 @@ def main():
             print(f"{name}: the same bits as two replicas", flush=True)
         zero = layouts.train(2, 2, 2, "parallel.zero=1")
         assert zero.bits == of[2, 2].bits, "zero with tensor ranks"
+        alone = layouts.train(2, 1, 1, "parallel.zero=1")
+        assert alone.bits == of[1, 1].bits, "zero with one replica"
+        odd = ["model.vocabulary=301"] # the last of two tensor ranks has a row more
+        assert layouts.train(1, 1, 1, *odd).bits != of[1, 1].bits
+        print(f"an odd vocabulary: {close('odd', layouts.train(2, 1, 2, *odd), layouts.train(1, 1, 1, *odd))}")
         three = layouts.train(1, 3, 1), layouts.train(2, 3, 1, "parallel.zero=1")
         assert three[0].bits == three[1].bits, "three replicas with and without zero"
         print(f"three replicas: {close('three', three[0], two)}")

@@ -148,4 +148,10 @@ with tempfile.TemporaryDirectory() as folder:
     code, text = under_terminal(words("killed", "faults=[{iteration: 3, kill: 1}]", "iterations=40"), 100)
     rows = screen(text, 100)
     assert code == 1 and any(row.startswith("slackline: rank 1") for row in rows), rows
+    # a restart is told above the line that goes on
+    code, text = under_terminal(words("again", "faults=[{iteration: 5, kill: 1}]", "checkpoint={every: 2, keep: 2}", "restarts=1"), 120)
+    rows = screen(text, 120)
+    told = [row for row in rows if "restart 1 of 1" in row]
+    assert code == 0 and len(told) == 1 and told[0].startswith("slackline: rank 1"), rows
+    assert rows.index(told[0]) < next(i for i, row in enumerate(rows) if row.startswith("14/14")), rows
 print("one line in its place on a terminal, plain lines elsewhere")

@@ -194,8 +194,10 @@ static void add_links(const sl_health *h, int slow, words *w) {
         add(w, piece);
         l = worst_link(h, l->excess, (int)(l - h->link));
     }
+    if (most == 1 && slow == 1)
+        return;
     if (most == 1)
-        snprintf(piece, sizeof piece, slow > 1 ? ", %d more slow" : "", slow - 1);
+        snprintf(piece, sizeof piece, ", %d more slow", slow - 1);
     else if (slow > most)
         snprintf(piece, sizeof piece, ", %d more slow, %d ok", slow - most, h->links - slow);
     else

@@ -39,8 +39,10 @@ struct sl_journal {
     sl_timeline sample[SL_PHASES]; /* a recent good iteration of each phase */
     sl_time sample_time[SL_PHASES];
     char schedule[SL_PHASES][64];
-    sl_profiler *profiler; /* profile.yaml */
-    sl_ping_link *ping;    /* [ranks * ranks]; NULL: none */
+    sl_profiler *
+        *profiler; /* [layout.data], NULL before the first iteration; the slowest one is profile.yaml */
+    int paced;
+    sl_ping_link *ping; /* [ranks * ranks]; NULL: none */
 };
 
 static sl_status open_file(sl_journal *j, const char *name, FILE **file) {
@@ -93,7 +95,9 @@ void sl_journal_close(sl_journal *j) {
     free(j->trace_text);
     for (int phase = 0; phase < SL_PHASES; phase++)
         sl_timeline_free(&j->sample[phase]);
-    sl_profiler_close(j->profiler);
+    for (int r = 0; r < j->layout.data && j->profiler; r++)
+        sl_profiler_close(j->profiler[r]);
+    sl_free(j->profiler);
     sl_free(j->ping);
     sl_free(j->rows);
     sl_free(j);
@@ -167,33 +171,50 @@ static sl_status copy_timeline(const sl_timeline *from, sl_timeline *to) {
     return SL_OK;
 }
 
-sl_status sl_journal_profile(sl_journal *j, const sl_ping_link *ping, double message_bytes) {
+sl_status sl_journal_profile(sl_journal *j, const sl_ping_link *ping, double message_bytes, int paced) {
+    j->paced = paced;
     size_t links = (size_t)j->layout.pipeline * (size_t)j->layout.pipeline;
     if (ping) {
         SL_TRY(sl_alloc(&j->ping, links, sizeof *ping));
         memcpy(j->ping, ping, links * sizeof *ping);
     }
-    return sl_profiler_open(ping, j->layout.pipeline, message_bytes, &j->profiler);
+    SL_TRY(sl_alloc(&j->profiler, (size_t)j->layout.data, sizeof(sl_profiler *)));
+    for (int r = 0; r < j->layout.data; r++)
+        SL_TRY(sl_profiler_open(ping, j->layout.pipeline, message_bytes, paced, &j->profiler[r]));
+    return SL_OK;
 }
 
-/* Iterations of one schedule and path can be compared. */
+static sl_status add_replica(sl_journal *j, const sl_iteration *it, int replica, uint64_t conditions) {
+    sl_problem measured;
+    const sl_time makespan = sl_timeline_makespan(&it->timeline[replica]);
+    SL_TRY(sl_problem_copy(&it->measured[replica], &measured));
+    if (!j->paced)
+        sl_profile_average(&it->timeline[replica], &measured);
+    if (it->delegates > 0) /* they never hold a rank */
+        measured.communication = SL_DECOUPLED;
+    sl_status status =
+        sl_profiler_add(j->profiler[replica], conditions, &measured, makespan, it->time - makespan);
+    sl_problem_free(&measured);
+    return status;
+}
+
 static sl_status add_to_profile(sl_journal *j, const sl_iteration *it) {
     uint64_t conditions = (uint64_t)it->delegates;
     if (!j->profiler)
-        SL_TRY(sl_journal_profile(j, NULL, 0));
+        SL_TRY(sl_journal_profile(j, NULL, 0, 1));
     for (const char *c = it->schedule; *c; c++)
         conditions = conditions * 31 + (unsigned char)*c;
-    sl_problem measured;
-    SL_TRY(sl_profile_combine(it->measured, it->replicas, &measured));
-    if (it->delegates > 0) /* they never hold a rank */
-        measured.communication = SL_DECOUPLED;
-    sl_time makespan = 0;
     for (int r = 0; r < it->replicas; r++)
-        if (sl_timeline_makespan(&it->timeline[r]) > makespan)
-            makespan = sl_timeline_makespan(&it->timeline[r]);
-    sl_status status = sl_profiler_add(j->profiler, conditions, &measured, makespan, it->time - makespan);
-    sl_problem_free(&measured);
-    return status;
+        SL_TRY(add_replica(j, it, r, conditions));
+    return SL_OK;
+}
+
+int sl_journal_slowest(const sl_journal *j) {
+    int slowest = 0;
+    for (int r = 1; r < j->layout.data && j->profiler; r++)
+        if (sl_profiler_makespan(j->profiler[r]) > sl_profiler_makespan(j->profiler[slowest]))
+            slowest = r;
+    return slowest;
 }
 
 sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
@@ -415,7 +436,7 @@ typedef sl_status (*stream_writer)(const sl_journal *j, FILE *out);
 
 static sl_status write_svg(const sl_journal *j, FILE *out) {
     const sl_timeline *timelines[SL_PHASES];
-    char title[SL_PHASES][96];
+    char title[SL_PHASES][192];
     const char *titles[SL_PHASES];
     int count = 0;
     for (int phase = 0; phase < SL_PHASES; phase++) {
@@ -432,7 +453,7 @@ static sl_status write_svg(const sl_journal *j, FILE *out) {
 
 static sl_status write_profile(const sl_journal *j, FILE *out) {
     sl_problem problem;
-    SL_TRY(sl_profiler_problem(j->profiler, &problem));
+    SL_TRY(sl_profiler_problem(j->profiler[sl_journal_slowest(j)], &problem));
     sl_status status = sl_problem_write(&problem, out);
     sl_problem_free(&problem);
     return status;
@@ -447,7 +468,7 @@ static sl_status write_order(const sl_journal *j, const sl_program *program) {
     int most = 0;
     for (int r = 0; r < program->ranks; r++)
         most = program->rank[r].steps > most ? program->rank[r].steps : most;
-    SL_TRY(sl_profiler_problem(j->profiler, &problem));
+    SL_TRY(sl_profiler_problem(j->profiler[sl_journal_slowest(j)], &problem));
     sl_status status = sl_order_make(program->ranks, most, &order);
     for (int r = 0; r < program->ranks && status == SL_OK; r++)
         for (int i = 0; i < program->rank[r].steps; i++)
@@ -506,7 +527,7 @@ static sl_status write_measured(sl_journal *j, const sl_summary *s, sl_forecast 
     SL_TRY(write_stream(j, "profile.yaml", write_profile));
     if (s->program && s->program->parts == 1)
         SL_TRY(write_order(j, s->program));
-    return sl_forecast_make(j->profiler, s->program, s->schedule, f);
+    return sl_forecast_make(j->profiler[sl_journal_slowest(j)], s->program, s->schedule, f);
 }
 
 sl_status sl_journal_finish(sl_journal *j, const sl_summary *s, FILE *out) {

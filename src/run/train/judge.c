@@ -197,13 +197,6 @@ static sl_status decide(sl_trainer *t, int iteration) {
 
 /* ---- what is told ---- */
 
-const sl_replica *sl_judge_profiled(const sl_trainer *t) {
-    int most = 0;
-    for (int r = 1; r < t->run->parallel.data; r++)
-        most = t->run->batch.split[r] > t->run->batch.split[most] ? r : most;
-    return &t->replica[most];
-}
-
 /* The memory of what ran, by what was measured: moves to host memory depend on times. */
 static sl_status foretell_memory(sl_trainer *t) {
     sl_time makespan;

@@ -12,7 +12,7 @@ typedef struct entry {
 
 struct sl_profiler {
     sl_ping_link *ping; /* [ranks * ranks]; NULL: none */
-    int ranks;
+    int ranks, paced;
     double message_bytes;
     entry window[SL_PROFILE_WINDOW]; /* a ring: window[next] is the oldest once it is full */
     int count, next;
@@ -20,7 +20,7 @@ struct sl_profiler {
     uint64_t conditions;
 };
 
-sl_status sl_profiler_open(const sl_ping_link *ping, int ranks, double message_bytes,
+sl_status sl_profiler_open(const sl_ping_link *ping, int ranks, double message_bytes, int paced,
                            sl_profiler **profiler) {
     sl_profiler *p;
     size_t links = (size_t)ranks * (size_t)ranks;
@@ -28,6 +28,7 @@ sl_status sl_profiler_open(const sl_ping_link *ping, int ranks, double message_b
     *profiler = p;
     p->ranks = ranks;
     p->message_bytes = message_bytes;
+    p->paced = paced;
     if (!ping)
         return SL_OK;
     SL_TRY(sl_alloc(&p->ping, links, sizeof *ping));
@@ -76,7 +77,7 @@ static int has_changed(const sl_profiler *p, const sl_problem *measured) {
         if (differs(now->latency + now->transfer, sl_median(delay, p->count), 0.25, 2 * SL_MS))
             return 1;
     }
-    for (int rank = 0; rank < measured->ranks; rank++) {
+    for (int rank = 0; rank < measured->ranks && p->paced; rank++) {
         for (int i = 0; i < p->count; i++)
             work[i] = rank_time(&p->window[i].problem, rank);
         if (differs(rank_time(measured, rank), sl_median(work, p->count), 0.4, 0))
@@ -207,27 +208,39 @@ void sl_profile_divide(const sl_timeline *measured, const sl_problem *before, sl
     }
 }
 
-/* ---- several replicas ---- */
-
-static void take_slower(const sl_problem *other, sl_problem *p) {
-    for (int which = 0; which < STAGE_ARRAYS; which++)
-        for (int stage = 0; stage < p->stages; stage++) {
-            sl_time *mine = &stage_array(p, which)[stage], his = stage_array(other, which)[stage];
-            *mine = his > *mine ? his : *mine;
-        }
-    for (int at = 0; at < p->ranks * p->ranks; at++) {
-        const sl_link *his = &other->link[at];
-        if (his->latency + his->transfer > p->link[at].latency + p->link[at].transfer)
-            p->link[at] = *his;
-    }
+static int in_pair(const sl_timeline *measured, int i) {
+    return measured->span[i].op.paired || (i > 0 && measured->span[i - 1].op.paired);
 }
 
-sl_status sl_profile_combine(const sl_problem *measured, int replicas, sl_problem *problem) {
-    int most = 0;
-    for (int r = 1; r < replicas; r++)
-        most = measured[r].microbatches > measured[most].microbatches ? r : most;
-    SL_TRY(sl_problem_copy(&measured[most], problem));
-    for (int r = 0; r < replicas; r++)
-        take_slower(&measured[r], problem);
-    return SL_OK;
+/* In all its parts; -1: it did not run by itself. */
+static sl_time mean_of(const sl_timeline *measured, int kind, int stage) {
+    sl_time sum = 0;
+    int count = 0;
+    for (int i = 0; i < measured->spans; i++) {
+        const sl_span *span = &measured->span[i];
+        if (span->op.kind != kind || span->op.stage != stage || in_pair(measured, i))
+            continue;
+        sum += span->end - span->start;
+        count += span->op.part == 0;
+    }
+    return count ? sum / count : -1;
+}
+
+void sl_profile_average(const sl_timeline *measured, sl_problem *p) {
+    for (int stage = 0; stage < p->stages; stage++) {
+        sl_time f = mean_of(measured, SL_F, stage), i = mean_of(measured, SL_I, stage),
+                w = mean_of(measured, SL_W, stage), b = mean_of(measured, SL_B, stage),
+                before = p->time[SL_B][stage];
+        p->time[SL_F][stage] = f >= 0 ? f : p->time[SL_F][stage];
+        if (i >= 0 && w >= 0) {
+            p->time[SL_I][stage] = i;
+            p->time[SL_W][stage] = w;
+            p->time[SL_B][stage] = b >= 0 ? b : i + w;
+        } else if (b >= 0) {
+            p->time[SL_B][stage] = b;
+            p->time[SL_I][stage] =
+                before > 0 ? (sl_time)((double)p->time[SL_I][stage] * (double)b / (double)before) : b / 2;
+            p->time[SL_W][stage] = b - p->time[SL_I][stage];
+        }
+    }
 }

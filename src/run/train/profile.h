@@ -13,15 +13,17 @@
 
 typedef struct sl_profiler sl_profiler;
 
-/** `ping[ranks * ranks]` (NULL: none) and the size of a message in bytes. Copied. */
-sl_status sl_profiler_open(const sl_ping_link *ping, int ranks, double message_bytes, sl_profiler **profiler);
+/** `ping[ranks * ranks]` (NULL: none), the size of a message in bytes, and whether op times are prescribed
+ * (then one that changes is news). Copied. */
+sl_status sl_profiler_open(const sl_ping_link *ping, int ranks, double message_bytes, int paced,
+                           sl_profiler **profiler);
 void sl_profiler_close(sl_profiler *profiler);
 
 /** An iteration as a problem (plan/timing/profile.h), what its ops took from the first to the last, and what
  * came behind them (the optimizer). `conditions` is any number that is equal for iterations that may be
  * compared; another one than before, or another shape, starts anew, and so does a link whose messages take 2
- * ms and a quarter more or less than in those before, or a rank whose ops take 2 fifths more or less. The
- * first iteration of a run, cold, is dropped as soon as there is another. */
+ * ms and a quarter more or less than in those before, or a paced rank whose ops take 2 fifths more or less.
+ * The first iteration of a run, cold, is dropped as soon as there is another. */
 sl_status sl_profiler_add(sl_profiler *profiler, uint64_t conditions, const sl_problem *measured,
                           sl_time makespan, sl_time update);
 
@@ -41,9 +43,11 @@ sl_status sl_profiler_problem(const sl_profiler *profiler, sl_problem *problem);
 sl_status sl_profile_predict(const sl_problem *problem, const sl_program *program, sl_time *makespan,
                              double *peak);
 
-/** One problem of the measurements of several replicas, measured[replicas]: the shape of the first of those
- * with most microbatches, each op and link as slow as the slowest of them. Free with sl_problem_free. */
-sl_status sl_profile_combine(const sl_problem *measured, int replicas, sl_problem *problem);
+/** Op times of problem become the means of what ran, instead of the medians: where ranks share cores, an op
+ * runs through or is held up for as long as others have the core, and only means add up to what the rank was
+ * busy. For op times that nothing prescribes. Pairs are left out; I and W of full backwards keep their
+ * proportion. */
+void sl_profile_average(const sl_timeline *measured, sl_problem *problem);
 
 /** Where only full backwards ran, I and W have not been measured: they share B's time as they did in
  * `before`. For op times that nothing prescribes. */

@@ -1,9 +1,14 @@
 #include "base/clock.h"
 #include "base/memory.h"
+#include "run/model/model.h"
 #include "run/train/saving_inside.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
+
+#define SPARE 1000000u /* bytes: headers, index, state, and what else the run writes meanwhile */
 
 /* ---- opening and closing ---- */
 
@@ -31,6 +36,7 @@ sl_status sl_saving_open(const sl_run *run, const char *folder, int first, sl_bi
     s->stages = run->parallel.stages;
     s->tried = first;
     s->model = sl_identity_model(binding);
+    snprintf(s->run_folder, sizeof s->run_folder, "%s", folder);
     if (snprintf(s->folder, sizeof s->folder, "%s/checkpoints", folder) >= (int)sizeof s->folder)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
     SL_TRY(sl_snapshot_make(binding, &s->snapshot));
@@ -94,20 +100,6 @@ typedef struct report {
     char why[240];
 } report;
 
-static sl_status begin(sl_saving *s, int done) {
-    s->due = 0;
-    s->why[0] = 0;
-    s->iteration = s->tried = done;
-    s->began = sl_clock_now(sl_clock_real());
-    SL_TRY(sl_snapshot_take(&s->snapshot, s->binding));
-    s->snapped = sl_clock_now(sl_clock_real()) - s->began;
-    s->files = 0;
-    s->phase = SL_SAVING_WRITE;
-    if (s->writes)
-        give_work(s, SL_SAVING_WRITE);
-    return SL_OK;
-}
-
 static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started) {
     sl_event event = {.kind = s->why[0] ? SL_EVENT_CHECKPOINT_FAILED : SL_EVENT_CHECKPOINT_WRITTEN,
                       .time = sl_clock_now(sl_clock_real()) - started,
@@ -140,6 +132,39 @@ static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started)
 static sl_status finish_phase(sl_saving *s, sl_journal *journal, sl_time started) {
     s->phase = SL_SAVING_NOTHING;
     return s->rank == 0 ? write_event(s, journal, started) : SL_OK;
+}
+
+/* Rank 0: whether all files of all ranks fit on the disk, asked before the first byte: a disk that is full
+ * for a moment would take the metrics' lines, too. */
+static void check_room(sl_saving *s) {
+    struct statvfs disk;
+    if (statvfs(s->run_folder, &disk) != 0)
+        return;
+    uint64_t needed = 3 * sizeof(float) * (uint64_t)sl_model_count(sl_binding_config(s->binding)) + SPARE,
+             there = (uint64_t)disk.f_bavail * disk.f_frsize;
+    if (there < needed)
+        snprintf(s->why, sizeof s->why, "%.90s: %llu bytes are needed and %llu are free: %s", s->run_folder,
+                 (unsigned long long)needed, (unsigned long long)there, strerror(ENOSPC));
+}
+
+static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time started) {
+    s->due = 0;
+    s->why[0] = 0;
+    s->iteration = s->tried = done;
+    s->began = sl_clock_now(sl_clock_real());
+    if (s->rank == 0)
+        check_room(s);
+    int fits = !s->why[0];
+    SL_TRY(sl_group_broadcast(s->group, 0, &fits, sizeof fits));
+    if (!fits)
+        return finish_phase(s, journal, started);
+    SL_TRY(sl_snapshot_take(&s->snapshot, s->binding));
+    s->snapped = sl_clock_now(sl_clock_real()) - s->began;
+    s->files = 0;
+    s->phase = SL_SAVING_WRITE;
+    if (s->writes)
+        give_work(s, SL_SAVING_WRITE);
+    return SL_OK;
 }
 
 /* Rank 0 gets what all have written; its thread goes on from there. */
@@ -203,7 +228,7 @@ sl_status sl_saving_step(sl_saving *s, int done, sl_journal *journal, sl_time st
     if (s->phase != SL_SAVING_NOTHING)
         SL_TRY(advance(s, 0, journal, started));
     s->due |= done % s->run->checkpoint.every == 0;
-    return s->due && s->phase == SL_SAVING_NOTHING ? begin(s, done) : SL_OK;
+    return s->due && s->phase == SL_SAVING_NOTHING ? begin(s, done, journal, started) : SL_OK;
 }
 
 sl_status sl_saving_finish(sl_saving *s, int done, sl_journal *journal, sl_time started) {
@@ -213,7 +238,7 @@ sl_status sl_saving_finish(sl_saving *s, int done, sl_journal *journal, sl_time 
         SL_TRY(advance(s, 1, journal, started));
     if (s->tried == done)
         return SL_OK;
-    SL_TRY(begin(s, done));
+    SL_TRY(begin(s, done, journal, started));
     while (s->phase != SL_SAVING_NOTHING)
         SL_TRY(advance(s, 1, journal, started));
     return SL_OK;

@@ -22,7 +22,8 @@ struct sl_saving {
     sl_binding *binding;
     sl_group *group;
     int rank, stages, writes; /* writes: this rank holds stages that it writes */
-    char folder[3584];        /* DIR/checkpoints */
+    char run_folder[3072];
+    char folder[3584]; /* DIR/checkpoints */
     sl_snapshot snapshot;
     sl_model_description model;
     /* Main thread, the same on all ranks. */

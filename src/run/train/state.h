@@ -131,8 +131,6 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin);
 int sl_judge_delegates(const sl_trainer *t);
 /** Writes the pending line; its period ends at `next_begin`. */
 sl_status sl_judge_flush(sl_trainer *t, sl_time next_begin);
-/** The replica that the profile is of: the first of those with most microbatches. */
-const sl_replica *sl_judge_profiled(const sl_trainer *t);
 /** The name of what runs: replica 0's schedule, or all where they differ. */
 void sl_judge_name_schedule(sl_trainer *t);
 

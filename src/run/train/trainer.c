@@ -335,7 +335,7 @@ static sl_status write_start(sl_trainer *t) {
     snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,
              sl_binding_isa(t->binding), t->transport ? sl_transport_scheduling(t->transport) : "none");
     describe_links(t, event.why, sizeof event.why);
-    SL_TRY(sl_journal_profile(t->journal, t->ping, t->message_bytes));
+    SL_TRY(sl_journal_profile(t->journal, t->ping, t->message_bytes, is_paced(t)));
     char more[160] = "";
     size_t at = 0;
     for (int i = 0; i < 2; i++)
@@ -401,8 +401,9 @@ static sl_status finish(sl_trainer *t) {
     SL_TRY(status);
     if (!sl_trainer_leads(t))
         return SL_OK;
-    s.program = sl_judge_profiled(t)->ran ? sl_judge_profiled(t)->program : NULL;
-    s.schedule = sl_judge_profiled(t)->schedule;
+    const sl_replica *slowest = &t->replica[sl_journal_slowest(t->journal)];
+    s.program = slowest->ran ? slowest->program : NULL;
+    s.schedule = slowest->schedule;
     s.path_cost = t->path_settled > 0 ? t->path_cost : -1;
     s.swap_cost = t->swaps ? median_time(t->swap_cost, t->swaps < 64 ? t->swaps : 64) : -1;
     s.seconds = (double)(sl_clock_now(t->clock) - t->started) / 1e9;
@@ -423,7 +424,7 @@ static sl_status finish(sl_trainer *t) {
 static sl_status leave(sl_trainer *t, int done) {
     *t->place->left = 1 + done;
     if (done > t->resume.first)
-        SL_TRY(sl_saving_finish(t->saving, done, t->journal, sl_clock_now(t->clock) - t->started));
+        SL_TRY(sl_saving_finish(t->saving, done, t->journal, t->started));
     if (!sl_trainer_leads(t))
         return SL_OK;
     sl_event event = {.kind = SL_EVENT_WARNED,
@@ -461,7 +462,7 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     if (status == SL_OK)
         status = sl_trainer_open(&t, place);
     if (status == SL_OK)
-        status = ping(&t, 0);
+        status = ping(&t, t.resume.first);
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);

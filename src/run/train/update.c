@@ -182,8 +182,9 @@ static void step_stage(sl_binding *b, const sl_held *h, int iteration, float fac
 
 /* ZeRO: each replica has updated its share; the weights of the others come back. */
 static sl_status gather_weights(sl_binding *b, const sl_held *h) {
-    return b->run->parallel.zero ? sl_reduce_weights(&b->reduce, sl_binding_cut(b, h->stage), h->list)
-                                 : SL_OK;
+    return b->run->parallel.zero && b->reducer
+               ? sl_reduce_weights(&b->reduce, sl_binding_cut(b, h->stage), h->list)
+               : SL_OK;
 }
 
 sl_status sl_binding_update(sl_binding *b, int iteration) {

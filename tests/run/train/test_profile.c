@@ -38,7 +38,7 @@ static void medians_of_the_last_iterations_without_the_first(void **state) {
     (void)state;
     sl_profiler *p;
     sl_problem problem;
-    assert_ok(sl_profiler_open(NULL, RANKS, 0, &p));
+    assert_ok(sl_profiler_open(NULL, RANKS, 0, 1, &p));
     assert_fails(sl_profiler_problem(p, &problem), SL_EINVAL, "no iteration has been measured");
     add(p, 0, 1, 50, 0);
     profile_is(p, 1, 50, 0); /* all that there is */
@@ -53,10 +53,22 @@ static void medians_of_the_last_iterations_without_the_first(void **state) {
     sl_profiler_close(p);
 }
 
+/* Without a pace only links do: ops that share cores vary. */
+static void ops_without_a_pace_may_vary(void **state) {
+    (void)state;
+    sl_profiler *p;
+    assert_ok(sl_profiler_open(NULL, RANKS, 0, 0, &p));
+    static const int ms[] = {90, 8, 30, 12, 19, 10};
+    for (int i = 0; i < 6; i++)
+        add(p, i, 1, ms[i], 0);
+    profile_is(p, 5, 12, 0); /* 8 10 12 19 30 */
+    sl_profiler_close(p);
+}
+
 static void other_conditions_start_anew(void **state) {
     (void)state;
     sl_profiler *p;
-    assert_ok(sl_profiler_open(NULL, RANKS, 0, &p));
+    assert_ok(sl_profiler_open(NULL, RANKS, 0, 1, &p));
     for (int i = 0; i < 6; i++)
         add(p, i, 1, 10, 1);
     profile_is(p, 5, 10, 1);
@@ -80,7 +92,7 @@ static void occupancy_comes_from_the_iterations_or_else_from_the_ping_test(void 
         [1] = {.rounds = 9, .latency = 5, .per_byte = 2}, [2] = {.rounds = 9, .latency = 5, .per_byte = 9}};
     sl_profiler *p;
     sl_problem measured, profile;
-    assert_ok(sl_profiler_open(ping, RANKS, 500000, &p));
+    assert_ok(sl_profiler_open(ping, RANKS, 500000, 1, &p));
     make(&measured, 10, 3);
     measured.link[2].transfer = 2 * SL_MS;
     assert_ok(sl_profiler_add(p, 0, &measured, 1, 0));
@@ -92,37 +104,12 @@ static void occupancy_comes_from_the_iterations_or_else_from_the_ping_test(void 
     sl_problem_free(&measured);
     sl_profiler_close(p);
     ping[1].per_byte = 100; /* slower then than the messages since: not more than they took */
-    assert_ok(sl_profiler_open(ping, RANKS, 500000, &p));
+    assert_ok(sl_profiler_open(ping, RANKS, 500000, 1, &p));
     add(p, 1, 0, 10, 3);
     assert_ok(sl_profiler_problem(p, &profile));
     assert_true(profile.link[1].latency == 0 && profile.link[1].transfer == 3 * SL_MS);
     sl_problem_free(&profile);
     sl_profiler_close(p);
-}
-
-/* Of two replicas the shape of the one with more microbatches, the first of them, and the slowest of each. */
-static void of_replicas_the_slowest_counts(void **state) {
-    (void)state;
-    sl_problem m[3], all;
-    for (int r = 0; r < 3; r++) {
-        make(&m[r], 10, 2);
-        m[r].microbatches = r == 0 ? 4 : 6;
-    }
-    m[0].time[SL_F][1] = 17 * SL_MS;
-    m[2].time[SL_W][0] = 12 * SL_MS;
-    m[0].link[1].transfer = 5 * SL_MS;
-    m[2].link[2].latency = 3 * SL_MS;
-    m[1].reduce[1] = 4 * SL_MS;
-    assert_ok(sl_profile_combine(m, 3, &all));
-    assert_true(all.microbatches == 6);
-    assert_true(all.time[SL_F][1] == 17 * SL_MS && all.time[SL_F][0] == 10 * SL_MS &&
-                all.time[SL_W][0] == 12 * SL_MS);
-    assert_true(all.link[1].latency == 2 * SL_MS && all.link[1].transfer == 5 * SL_MS);
-    assert_true(all.link[2].latency == 3 * SL_MS && all.link[2].transfer == 0);
-    assert_true(all.reduce[1] == 4 * SL_MS && all.reduce[0] == 0);
-    sl_problem_free(&all);
-    for (int r = 0; r < 3; r++)
-        sl_problem_free(&m[r]);
 }
 
 /* F 10, B 36 where the plan had I 10 and W 20: a third and two thirds. Where I and W ran they stay. */
@@ -147,6 +134,42 @@ static void what_did_not_run_has_its_share_of_the_full_backward(void **state) {
     sl_timeline_free(&timeline);
     sl_problem_free(&measured);
     sl_problem_free(&before);
+}
+
+/* Stage 0: F takes 2 and 10 in two parts each, so 6 on average, B 8 and 16: 12, of which I had a third. Stage
+ * 1: I 4, W 7 and 9; F ran in a pair only and stays. */
+static void means_add_up_to_what_a_rank_was_busy(void **state) {
+    (void)state;
+    static const struct {
+        int stage, kind, microbatch, part, paired, ms;
+    } spans[] = {{0, SL_F, 0, 0, 0, 1},  {0, SL_F, 0, 1, 0, 1},  {0, SL_F, 1, 0, 0, 3}, {0, SL_F, 1, 1, 0, 7},
+                 {0, SL_B, 0, 0, 0, 3},  {0, SL_B, 0, 1, 0, 5},  {0, SL_B, 1, 0, 0, 8}, {0, SL_B, 1, 1, 0, 8},
+                 {1, SL_F, 0, 0, 1, 99}, {1, SL_B, 0, 0, 0, 99}, {1, SL_I, 1, 0, 0, 4}, {1, SL_W, 1, 0, 0, 7},
+                 {1, SL_W, 2, 0, 0, 9}};
+    enum { SPANS = sizeof spans / sizeof spans[0] };
+    sl_problem p;
+    sl_timeline t;
+    make(&p, 10, 0);
+    p.time[SL_B][0] = 30 * SL_MS;
+    assert_ok(sl_timeline_make(RANKS, SPANS, 0, &t));
+    for (int i = 0; i < SPANS; i++)
+        t.span[i] = (sl_span){.rank = spans[i].stage,
+                              .op = {.stage = spans[i].stage,
+                                     .microbatch = spans[i].microbatch,
+                                     .kind = (int16_t)spans[i].kind,
+                                     .part = (int16_t)spans[i].part,
+                                     .paired = (int16_t)spans[i].paired},
+                              .start = 1000 * i,
+                              .end = 1000 * i + spans[i].ms * SL_MS};
+    sl_profile_average(&t, &p);
+    assert_int_equal(p.time[SL_F][0], 6 * SL_MS);
+    assert_int_equal(p.time[SL_B][0], 12 * SL_MS);
+    assert_int_equal(p.time[SL_I][0], 4 * SL_MS);
+    assert_int_equal(p.time[SL_W][0], 8 * SL_MS);
+    assert_true(p.time[SL_F][1] == 10 * SL_MS && p.time[SL_I][1] == 4 * SL_MS &&
+                p.time[SL_W][1] == 8 * SL_MS && p.time[SL_B][1] == 12 * SL_MS);
+    sl_timeline_free(&t);
+    sl_problem_free(&p);
 }
 
 /* 1F1B on two ranks, F 10, B 20, free links, 4 microbatches: 130 ms by hand,
@@ -180,9 +203,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(medians_of_the_last_iterations_without_the_first),
         cmocka_unit_test(other_conditions_start_anew),
+        cmocka_unit_test(ops_without_a_pace_may_vary),
         cmocka_unit_test(occupancy_comes_from_the_iterations_or_else_from_the_ping_test),
-        cmocka_unit_test(of_replicas_the_slowest_counts),
         cmocka_unit_test(what_did_not_run_has_its_share_of_the_full_backward),
+        cmocka_unit_test(means_add_up_to_what_a_rank_was_busy),
         cmocka_unit_test(what_a_program_takes_is_foretold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,7 @@ static void a_rank_without_a_pace_is_compared_with_its_first_iterations(void **s
     m.time[SL_F][1] = 30 * SL_MS; /* 30 before, 50 now */
     words_are(h, &m, 100, 1, "links ok; rank 1 x1.7");
     sl_health_close(h);
+    sl_problem_free(&m);
     make(1, &m);
     sl_health *alone;
     assert_ok(sl_health_open(&m, 1, &alone));
