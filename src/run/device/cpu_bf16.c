@@ -58,22 +58,40 @@ SL_INLINE void pack_pairs(square from, uint32_t *restrict to) {
             to[c] = sl_bf16(from[i][c]) | sl_bf16(from[i + 1][c]) << 16;
 }
 
-/* Where columns are stored rows: two steps at once, so that a row's 32 numbers are 16 words as they lie; 16
- * such rows are turned at a time. */
+typedef uint32_t words __attribute__((vector_size(SL_LANES * sizeof(uint32_t))));
+
+/* sl_bf16 of 16 numbers. */
+SL_INLINE void round_lanes(const sl_lanes *x, words *out) {
+    words bits;
+    memcpy(&bits, x, sizeof bits);
+    const words rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
+    const words nan = (words)((bits & 0x7fffffffu) > 0x7f800000u);
+    *out = (nan & quiet) | (~nan & rounded);
+}
+
+/* Where columns are stored rows: two steps at once, so that a row's 32 numbers are 16 words; 16 such rows are
+ * turned at a time. */
 SL_INLINE void pack_pairs_across(const sl_packing *p, const float *restrict b, size_t inner, size_t column,
                                  uint32_t *restrict to) {
     for (size_t c = 0; c < SL_PACK_COLUMNS; c += SL_LANES) {
-        uint16_t half[SL_LANES][2 * SL_LANES];
-        sl_lanes word[SL_LANES];
+        sl_lanes row[SL_LANES];
         for (size_t r = 0; r < SL_LANES; r++) {
-            const float *restrict x = b + (column + c + r) * p->stride + inner;
-            for (size_t i = 0; i < 2 * SL_LANES; i++)
-                half[r][i] = (uint16_t)sl_bf16(x[i]);
+            sl_lanes low, high, even, odd;
+            words w, v;
+            memcpy(&low, b + (column + c + r) * p->stride + inner, sizeof low);
+            memcpy(&high, b + (column + c + r) * p->stride + inner + SL_LANES, sizeof high);
+            even =
+                __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            odd =
+                __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+            round_lanes(&even, &w);
+            round_lanes(&odd, &v);
+            w |= v << 16;
+            memcpy(&row[r], &w, sizeof w);
         }
-        memcpy(word, half, sizeof word);
-        sl_lanes_turn(word);
+        sl_lanes_turn(row);
         for (size_t i = 0; i < SL_LANES; i++)
-            memcpy(to + i * SL_PACK_COLUMNS + c, &word[i], sizeof word[i]);
+            memcpy(to + i * SL_PACK_COLUMNS + c, &row[i], sizeof row[i]);
     }
 }
 
