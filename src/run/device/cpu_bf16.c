@@ -1,4 +1,5 @@
 #include "run/device/cpu_bf16.h"
+#include "run/device/cpu_lanes.h"
 #include "run/device/threads.h"
 
 SL_VECTORISED
@@ -35,10 +36,15 @@ SL_INLINE void gather(const sl_packing *p, const float *restrict b, size_t inner
     if (!p->transpose)
         for (size_t i = 0; i < high; i++)
             memcpy(out[i], b + (inner + i) * p->stride + column, wide * sizeof(float));
-    else if (high == SL_PACK_INNER)
-        for (size_t c = 0; c < wide; c++)
-            for (size_t i = 0; i < SL_PACK_INNER; i++)
-                out[i][c] = b[(column + c) * p->stride + inner + i];
+    else if (high == SL_PACK_INNER && wide == SL_PACK_COLUMNS)
+        for (size_t c = 0; c < SL_PACK_COLUMNS; c += SL_LANES) {
+            sl_lanes row[SL_LANES];
+            for (size_t r = 0; r < SL_LANES; r++)
+                memcpy(&row[r], b + (column + c + r) * p->stride + inner, sizeof row[r]);
+            sl_lanes_turn(row);
+            for (size_t i = 0; i < SL_LANES; i++)
+                memcpy(&out[i][c], &row[i], sizeof row[i]);
+        }
     else
         for (size_t c = 0; c < wide; c++)
             for (size_t i = 0; i < high; i++)
@@ -52,13 +58,50 @@ SL_INLINE void pack_pairs(square from, uint32_t *restrict to) {
             to[c] = sl_bf16(from[i][c]) | sl_bf16(from[i + 1][c]) << 16;
 }
 
-/* Without the detour over a square: 64 stored rows of b, 16 floats of each, as words of two. */
+typedef uint32_t words __attribute__((vector_size(SL_LANES * sizeof(uint32_t))));
+
+/* sl_bf16 of 16 numbers. */
+SL_INLINE void round_lanes(const sl_lanes *x, words *out) {
+    words bits;
+    memcpy(&bits, x, sizeof bits);
+    const words rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
+    const words nan = (words)((bits & 0x7fffffffu) > 0x7f800000u);
+    *out = (nan & quiet) | (~nan & rounded);
+}
+
+/* Where columns are stored rows: two steps at once, so that a row's 32 numbers are 16 words; 16 such rows are
+ * turned at a time. */
 SL_INLINE void pack_pairs_across(const sl_packing *p, const float *restrict b, size_t inner, size_t column,
                                  uint32_t *restrict to) {
-    for (size_t c = 0; c < SL_PACK_COLUMNS; c++) {
-        const float *restrict x = b + (column + c) * p->stride + inner;
-        for (size_t i = 0; i < SL_PACK_INNER / 2; i++)
-            to[i * SL_PACK_COLUMNS + c] = sl_bf16(x[2 * i]) | sl_bf16(x[2 * i + 1]) << 16;
+    for (size_t c = 0; c < SL_PACK_COLUMNS; c += SL_LANES) {
+        sl_lanes row[SL_LANES];
+        for (size_t r = 0; r < SL_LANES; r++) {
+            sl_lanes low, high, even, odd;
+            words w, v;
+            memcpy(&low, b + (column + c + r) * p->stride + inner, sizeof low);
+            memcpy(&high, b + (column + c + r) * p->stride + inner + SL_LANES, sizeof high);
+            even =
+                __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            odd =
+                __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+            round_lanes(&even, &w);
+            round_lanes(&odd, &v);
+            w |= v << 16;
+            memcpy(&row[r], &w, sizeof w);
+        }
+        sl_lanes_turn(row);
+        for (size_t i = 0; i < SL_LANES; i++)
+            memcpy(to + i * SL_PACK_COLUMNS + c, &row[i], sizeof row[i]);
+    }
+}
+
+/* Where inner indices are stored rows. */
+SL_INLINE void pack_pairs_along(const sl_packing *p, const float *restrict b, size_t inner, size_t column,
+                                uint32_t *restrict to) {
+    for (size_t i = 0; i < SL_PACK_INNER; i += 2, to += SL_PACK_COLUMNS) {
+        const float *restrict even = b + (inner + i) * p->stride + column, *restrict odd = even + p->stride;
+        for (size_t c = 0; c < SL_PACK_COLUMNS; c++)
+            to[c] = sl_bf16(even[c]) | sl_bf16(odd[c]) << 16;
     }
 }
 
@@ -69,8 +112,8 @@ SL_INLINE void pack_block(const sl_packing *p, const float *b, size_t inner, siz
     const size_t wide = p->columns - column < SL_PACK_COLUMNS ? p->columns - column : SL_PACK_COLUMNS;
     if (!p->bf16)
         gather(p, b, inner, column, high, wide, to);
-    else if (p->transpose && high == SL_PACK_INNER && wide == SL_PACK_COLUMNS)
-        pack_pairs_across(p, b, inner, column, to);
+    else if (!p->transpose && high == SL_PACK_INNER && wide == SL_PACK_COLUMNS)
+        pack_pairs_along(p, b, inner, column, to);
     else {
         square part;
         gather(p, b, inner, column, high, wide, part);
@@ -89,7 +132,14 @@ void sl_cpu_pack(const sl_packing *p, int thread, int threads, const float *b, v
     for (size_t outer = first; outer < end; outer++)
         for (size_t other = 0; other < (p->transpose ? steps : panels); other++) {
             const size_t step = p->transpose ? other : outer, panel = p->transpose ? outer : other;
-            pack_block(p, b, step * SL_PACK_INNER, panel * SL_PACK_COLUMNS,
-                       (char *)packed + (panel * steps + step) * bytes);
+            const size_t inner = step * SL_PACK_INNER, column = panel * SL_PACK_COLUMNS;
+            char *to = (char *)packed + (panel * steps + step) * bytes;
+            if (p->bf16 && p->transpose && inner + 2 * SL_PACK_INNER <= p->inner &&
+                column + SL_PACK_COLUMNS <= p->columns) {
+                pack_pairs_across(p, b, inner, column, (uint32_t *)(void *)to);
+                other++;
+            } else {
+                pack_block(p, b, inner, column, to);
+            }
         }
 }

@@ -68,6 +68,46 @@ SL_INLINE float sl_row_max(const float *x, int width) {
     return lane[0];
 }
 
+/** 16 rows of 16 become 16 columns, in four rounds of swapping halves, quarters, ... */
+SL_INLINE void sl_lanes_turn(sl_lanes *row) {
+#pragma GCC unroll 16
+    for (int r = 0; r < SL_LANES; r++)
+        if (!(r & 8)) {
+            const sl_lanes low = row[r], high = row[r + 8];
+            row[r] =
+                __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
+            row[r + 8] = __builtin_shufflevector(low, high, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28,
+                                                 29, 30, 31);
+        }
+#pragma GCC unroll 16
+    for (int r = 0; r < SL_LANES; r++)
+        if (!(r & 4)) {
+            const sl_lanes low = row[r], high = row[r + 4];
+            row[r] =
+                __builtin_shufflevector(low, high, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27);
+            row[r + 4] = __builtin_shufflevector(low, high, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28,
+                                                 29, 30, 31);
+        }
+#pragma GCC unroll 16
+    for (int r = 0; r < SL_LANES; r++)
+        if (!(r & 2)) {
+            const sl_lanes low = row[r], high = row[r + 2];
+            row[r] =
+                __builtin_shufflevector(low, high, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+            row[r + 2] = __builtin_shufflevector(low, high, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14,
+                                                 15, 30, 31);
+        }
+#pragma GCC unroll 16
+    for (int r = 0; r < SL_LANES; r++)
+        if (!(r & 1)) {
+            const sl_lanes low = row[r], high = row[r + 1];
+            row[r] =
+                __builtin_shufflevector(low, high, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30);
+            row[r + 1] =
+                __builtin_shufflevector(low, high, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
+        }
+}
+
 /** exp(x) with a relative error below 2e-7 for -87 <= x <= 88; beyond, the value at that end. NaN stays NaN.
  *  x = n log 2 + r with |r| <= log(2) / 2, a polynomial in r (Cephes, expf), times 2^n. */
 SL_INLINE float sl_exp(float x) {

@@ -76,9 +76,15 @@ SL_INLINE void sl_tile_pack(size_t rows, size_t padded, size_t size, size_t widt
 SL_INLINE void sl_tile_turn(size_t padded, size_t size, size_t width, const float *restrict x,
                             float *restrict out) {
     for (size_t block = 0; block < padded; block += SL_TILE, out += size * SL_TILE)
-        for (size_t i = 0; i < size; i++)
-            for (size_t r = 0; r < SL_TILE; r++)
-                out[i * SL_TILE + r] = x[(block + r) * width + i];
+        for (size_t r = 0; r < SL_TILE; r += SL_LANES)
+            for (size_t i = 0; i < size; i += SL_LANES) {
+                sl_lanes row[SL_LANES];
+                for (size_t l = 0; l < SL_LANES; l++)
+                    memcpy(&row[l], x + (block + r + l) * width + i, sizeof row[l]);
+                sl_lanes_turn(row);
+                for (size_t l = 0; l < SL_LANES && i + l < size; l++)
+                    memcpy(out + (i + l) * SL_TILE + r, &row[l], sizeof row[l]);
+            }
 }
 
 #endif
