@@ -69,30 +69,34 @@ SL_INLINE void round_lanes(const sl_lanes *x, words *out) {
     *out = (nan & quiet) | (~nan & rounded);
 }
 
-/* Where columns are stored rows: two steps at once, so that a row's 32 numbers are 16 words; 16 such rows are
- * turned at a time. */
-SL_INLINE void pack_pairs_across(const sl_packing *p, const float *restrict b, size_t inner, size_t column,
+/* A panel whose columns are stored rows: two steps at once, so that a row's 32 numbers are 16 words; 16 such
+ * rows are turned at a time, and followed to their end, because processors foresee that many streams and
+ * not 64. */
+SL_INLINE void pack_pairs_across(const sl_packing *p, const float *restrict b, size_t column, size_t pairs,
                                  uint32_t *restrict to) {
-    for (size_t c = 0; c < SL_PACK_COLUMNS; c += SL_LANES) {
-        sl_lanes row[SL_LANES];
-        for (size_t r = 0; r < SL_LANES; r++) {
-            sl_lanes low, high, even, odd;
-            words w, v;
-            memcpy(&low, b + (column + c + r) * p->stride + inner, sizeof low);
-            memcpy(&high, b + (column + c + r) * p->stride + inner + SL_LANES, sizeof high);
-            even =
-                __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-            odd =
-                __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-            round_lanes(&even, &w);
-            round_lanes(&odd, &v);
-            w |= v << 16;
-            memcpy(&row[r], &w, sizeof w);
+    for (size_t c = 0; c < SL_PACK_COLUMNS; c += SL_LANES)
+        for (size_t pair = 0; pair < pairs; pair++) {
+            sl_lanes row[SL_LANES];
+            uint32_t *out = to + pair * SL_LANES * SL_PACK_COLUMNS + c;
+            for (size_t r = 0; r < SL_LANES; r++) {
+                const float *at = b + (column + c + r) * p->stride + pair * 2 * SL_PACK_INNER;
+                sl_lanes low, high, even, odd;
+                words w, v;
+                memcpy(&low, at, sizeof low);
+                memcpy(&high, at + SL_LANES, sizeof high);
+                even = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
+                                               28, 30);
+                odd = __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
+                                              29, 31);
+                round_lanes(&even, &w);
+                round_lanes(&odd, &v);
+                w |= v << 16;
+                memcpy(&row[r], &w, sizeof w);
+            }
+            sl_lanes_turn(row);
+            for (size_t i = 0; i < SL_LANES; i++)
+                memcpy(out + i * SL_PACK_COLUMNS, &row[i], sizeof row[i]);
         }
-        sl_lanes_turn(row);
-        for (size_t i = 0; i < SL_LANES; i++)
-            memcpy(to + i * SL_PACK_COLUMNS + c, &row[i], sizeof row[i]);
-    }
 }
 
 /* Where inner indices are stored rows. */
@@ -129,17 +133,18 @@ void sl_cpu_pack(const sl_packing *p, int thread, int threads, const float *b, v
     const size_t bytes = SL_PACK_INNER * SL_PACK_COLUMNS * (p->bf16 ? sizeof(uint16_t) : sizeof(float));
     size_t first, end;
     sl_threads_share(p->transpose ? panels : steps, 1, thread, threads, &first, &end);
-    for (size_t outer = first; outer < end; outer++)
-        for (size_t other = 0; other < (p->transpose ? steps : panels); other++) {
-            const size_t step = p->transpose ? other : outer, panel = p->transpose ? outer : other;
-            const size_t inner = step * SL_PACK_INNER, column = panel * SL_PACK_COLUMNS;
-            char *to = (char *)packed + (panel * steps + step) * bytes;
-            if (p->bf16 && p->transpose && inner + 2 * SL_PACK_INNER <= p->inner &&
-                column + SL_PACK_COLUMNS <= p->columns) {
-                pack_pairs_across(p, b, inner, column, (uint32_t *)(void *)to);
-                other++;
-            } else {
-                pack_block(p, b, inner, column, to);
-            }
+    for (size_t outer = first; outer < end; outer++) {
+        size_t other = 0;
+        if (p->bf16 && p->transpose && (outer + 1) * SL_PACK_COLUMNS <= p->columns) {
+            const size_t pairs = p->inner / (2 * SL_PACK_INNER);
+            pack_pairs_across(p, b, outer * SL_PACK_COLUMNS, pairs,
+                              (uint32_t *)packed + outer * steps * bytes / 4);
+            other = 2 * pairs;
         }
+        for (; other < (p->transpose ? steps : panels); other++) {
+            const size_t step = p->transpose ? other : outer, panel = p->transpose ? outer : other;
+            pack_block(p, b, step * SL_PACK_INNER, panel * SL_PACK_COLUMNS,
+                       (char *)packed + (panel * steps + step) * bytes);
+        }
+    }
 }
