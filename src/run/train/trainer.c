@@ -1,7 +1,7 @@
 #include "base/median.h"
 #include "base/memory.h"
+#include "run/binding/gradients.h"
 #include "run/train/exchange.h"
-#include "run/train/gradients.h"
 #include "run/train/path.h"
 #include "run/train/state.h"
 
