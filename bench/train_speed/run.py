@@ -6,7 +6,7 @@ the machine's own rate of matrix products (2048 cubed, same type and threads, sa
 Usage: bench/train_speed/run.py [BUILD_DIR] [--cell CONTEXT,THREADS,TYPE]... [--rounds N] [--steps N] [--write FILE]
 PyTorch's side needs .venv (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt), compiled a working C++
 compiler; what is missing is left out, and said to be. The profile needs perf. Goal: 1.2 times PyTorch's best, and 75 % of the
-rate of products. About 12 minutes."""
+rate of products. About 15 minutes."""
 import argparse
 import json
 import os
@@ -30,7 +30,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--cell", action="append", metavar="CONTEXT,THREADS,TYPE", help="only these, e.g. 64,1,bf16")
 parser.add_argument("--rounds", type=int, default=2)
-parser.add_argument("--steps", type=int, default=3)
+parser.add_argument("--steps", type=int, default=3, help="of 64 tokens; one less of 256")
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
 build = os.path.abspath(arguments.build)
@@ -114,7 +114,7 @@ PARTS = [("matrix products (oneDNN)", ("[JIT]", "dnnl")), ("attention", ("sl_cpu
 
 def profile(where, context, threads, kind):
     data = os.path.join(where, "perf.data")
-    ours(where, context, threads, kind, 5, prefix=("perf", "record", "-q", "-F", "499", "-o", data))
+    ours(where, context, threads, kind, 3, prefix=("perf", "record", "-q", "-F", "499", "-o", data))
     done = subprocess.run(["perf", "report", "-q", "-i", data, "--no-children", "--sort", "dso,symbol", "--percent-limit", "0"],
                           capture_output=True, text=True)
     shares = dict.fromkeys([name for name, _ in PARTS], 0.0)
@@ -131,7 +131,7 @@ def profile(where, context, threads, kind):
 
 def measure(where, cell):
     context, threads, kind = cell
-    tokens = SEQUENCES * context
+    tokens, steps = SEQUENCES * context, arguments.steps if context <= 64 else max(1, arguments.steps - 1)
     sides = {mode: Torch(context, threads, kind, mode) for mode in ("eager", "compiled")} if os.path.exists(python) else {}
     rows = []
     for turn in range(arguments.rounds):
@@ -140,8 +140,8 @@ def measure(where, cell):
         for mode, side in sides.items():
             if not side.missing:
                 row["gemm"] = max(row["gemm"], side.ask("gemm")[0])
-                row[mode] = tokens / statistics.median(side.ask(arguments.steps))
-        row["ours"] = tokens / statistics.median(ours(where, context, threads, kind, arguments.steps))
+                row[mode] = tokens / statistics.median(side.ask(steps))
+        row["ours"] = tokens / statistics.median(ours(where, context, threads, kind, steps))
         rows.append(row)
     notes = {f"PyTorch {mode}, {kind}: {side.missing}" for mode, side in sides.items() if side.missing}
     version = [side.version for side in sides.values() if not side.missing]
@@ -180,7 +180,7 @@ command = f"bench/train_speed/run.py --rounds {arguments.rounds} --steps {argume
 finish(arguments.write, "Speed on the CPU", f"""\
 `{command}`, {machine()}. GPT-2 124M, vocabulary {VOCABULARY}, AdamW, norm clipped at 1, one microbatch of 4 sequences an iteration.
 Ours: `slackline train`, one rank, whole iterations (`time_ms`). PyTorch {versions[0] if versions else '(absent)'}: fused AdamW, scaled_dot_product_attention,
-bf16 by autocast, glibc trimming off, `torch.set_num_threads`. {arguments.rounds} rounds in turns, the median of {arguments.steps} steps each after one to warm up;
+bf16 by autocast, glibc trimming off, `torch.set_num_threads`. {arguments.rounds} rounds in turns, the median of {arguments.steps} steps each (one less of 256 tokens) after one to warm up;
 ratios are medians of the rounds' own. Work of a token: 6 operations a parameter and 12 x layers x context x width. GEMM: 2048
 cubed, same type and threads, measured in each round, the better of oneDNN's and PyTorch's. 1.2 times PyTorch's best in {sum(a for a, _ in reached)} of
 {len(reached)} cells, 75 % of the GEMM rate in {sum(b for _, b in reached)}.
@@ -190,6 +190,6 @@ cubed, same type and threads, measured in each round, the better of oneDNN's and
 if profiles:
     heads = [f"4 x {c}, {t}, {k}" for c, t, k in profiles]
     finish(arguments.write, "Where the time of a step goes", f"""\
-`{command}`: samples of `perf record` over six iterations, percent of what belongs to a step, all threads together; tokens, threads, type.
+`{command}`: samples of `perf record` over four iterations, percent of what belongs to a step, all threads together; tokens, threads, type.
 
 """ + table(("", *heads), [(name, *(f"{p.get(name, 0):.1f}" for p in profiles.values())) for name, _ in PARTS]))

@@ -67,6 +67,11 @@ sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporar
         command[used++] = "-x";
         command[used++] = SL_TERMINAL_VARIABLE;
     }
+    /* A thread of a product that is done waits for the others by spinning, which pays while they run; where
+     * another process has taken a core it only keeps them from going on. libgomp's own limit makes that 8
+     * times slower. */
+    command[used++] = "-x";
+    command[used++] = getenv("GOMP_SPINCOUNT") ? "GOMP_SPINCOUNT" : "GOMP_SPINCOUNT=5000";
     if (geteuid() == 0)
         command[used++] = "--allow-run-as-root";
     if (config->hosts) {

@@ -165,7 +165,7 @@ static sl_status global_norm(sl_binding *b, double *norm) {
     return SL_OK;
 }
 
-static void step_stage(sl_binding *b, const sl_held *h, int iteration, float factor) {
+static sl_status step_stage(sl_binding *b, const sl_held *h, int iteration, float factor) {
     size_t begin, end, at, position, done = 0;
     sl_binding_updated(b, h->stage, &begin, &end);
     for (int i = 0; i < h->parameters; i++) {
@@ -177,7 +177,10 @@ static void step_stage(sl_binding *b, const sl_held *h, int iteration, float fac
         if (piece)
             sl_optimizer_step(&b->optimizer, iteration, factor, p->rows > 0, piece, p->gradient + at,
                               p->weight + at, moment1, moment2);
+        if (!b->run->parallel.zero) /* else the rest of it is still to come */
+            SL_TRY(sl_model_weight_changed(h->model, i));
     }
+    return SL_OK;
 }
 
 /* ZeRO: each replica has updated its share; the weights of the others come back. */
@@ -196,7 +199,7 @@ sl_status sl_binding_update(sl_binding *b, int iteration) {
                         iteration);
     float factor = sl_norm_clip(norm, b->run->optimizer.clip);
     for (int h = 0; h < b->helds; h++)
-        step_stage(b, &b->held[h], iteration, factor);
+        SL_TRY(step_stage(b, &b->held[h], iteration, factor));
     for (int h = 0; h < b->helds; h++)
         SL_TRY(gather_weights(b, &b->held[h]));
     SL_TRY(copy_to_head(b));

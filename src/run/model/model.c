@@ -272,6 +272,7 @@ static sl_status open_memory(sl_model_stage *s, int stage, int stages) {
     SL_TRY(sl_alloc(&s->parameter, (size_t)sl_model_list(&s->config, stage, stages, NULL),
                     sizeof *s->parameter));
     s->parameters = sl_model_list(&s->config, stage, stages, s->parameter);
+    SL_TRY(sl_alloc(&s->packed_early, (size_t)s->parameters, 1));
     SL_TRY(place_parameters(s, stage, stages));
     SL_TRY(sl_arena_take(s->arena, s->layout.scratch * sizeof(float), SL_ARENA_LOW, "scratch", &s->scratch));
     if (!s->config.unpacked)
@@ -329,6 +330,7 @@ void sl_model_stage_close(sl_model_stage *s) {
     sl_arena_give(s->arena, s->packed);
     sl_arena_give(s->arena, s->scratch);
     sl_arena_give(s->arena, s->memory);
+    sl_free(s->packed_early);
     sl_free(s->touched);
     sl_free(s->kept);
     sl_free(s->parameter);

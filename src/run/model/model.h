@@ -175,6 +175,9 @@ double sl_model_loss(const sl_model_stage *stage, int microbatch);
  * for parameters, head or embedding below may have changed weights: the next sl_model_begin or
  * sl_model_evaluate packs too, unless this was called since. SL_ESYS. */
 sl_status sl_model_weights_changed(sl_model_stage *stage);
+/** Packs one of the stage's parameters at once, while it is still in the caches; it must not change any more
+ * before sl_model_weights_changed, which is still to be called and leaves it out. SL_ESYS. */
+sl_status sl_model_weight_changed(sl_model_stage *stage, int parameter);
 
 /** The stage's parameters in canonical order, without the head's copy. Owned by the stage. The canonical list
  * of the model is that of stage 0, then 1, ... */

@@ -34,8 +34,9 @@ struct sl_model_stage {
     int joined;
     float *scratch;
     void *product_scratch;
-    unsigned char *packed; /* weights as the products read them; NULL: unpacked */
-    int stale;             /* weights may have changed since they were packed */
+    unsigned char *packed;       /* weights as the products read them; NULL: unpacked */
+    int stale;                   /* weights may have changed since they were packed */
+    unsigned char *packed_early; /* [parameters] since the last sl_model_weights_changed */
     sl_products product;
     sl_attention_shape attention;
 
