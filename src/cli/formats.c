@@ -4,7 +4,7 @@
 
 #include "base/event.h"
 #include "plan/pipeline/problem.h"
-#include "run/train/run.h"
+#include "run/file/run.h"
 
 #include <stdio.h>
 #include <string.h>

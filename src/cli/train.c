@@ -7,7 +7,7 @@
 #include "launch/hosts.h"
 #include "launch/launch.h"
 #include "plan/family/family.h"
-#include "run/train/run.h"
+#include "run/file/run.h"
 
 #include <getopt.h>
 #include <stdio.h>

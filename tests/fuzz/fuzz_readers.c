@@ -14,7 +14,7 @@
 #include "plan/search/plan.h"
 #include "run/checkpoint/safetensors.h"
 #include "run/checkpoint/state.h"
-#include "run/train/run.h"
+#include "run/file/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 """Training over two rails while faults are thrown at it, for test_rails.py (a handful) and test_faults.py (a hundred and
 more): every loss and the final weights must be those of the undisturbed run, and nothing may stay behind."""
+import glob
 import json
 import os
 import random
@@ -225,6 +226,25 @@ class Faulted:
             time.sleep(0.01)
         assert watch.ends, f"the run does not train: {self.said()}"
         return process, watch
+
+    def wait_for_checkpoint(self, name, process):
+        until = time.monotonic() + 30
+        while not glob.glob(os.path.join(self.path(name), "checkpoints", "step-*[0-9]")) and time.monotonic() < until:
+            assert process.poll() is None, self.said()
+            time.sleep(0.01)
+
+    def resumed(self, name):
+        """What a run that was lost has left is whole: it goes on from there on one host and ends with the undisturbed bits."""
+        calm = self.path(name + "-on.yaml")
+        keys = {"checkpoint": {"every": 2, "keep": 2}}
+        done = subprocess.run([self.command, "train", write(calm, run_file(self.source, pace=False, **keys)), "--resume", "--out",
+                               self.path(name)], capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        said = [line for line in done.stdout.splitlines() if "goes on from step-" in line]
+        assert said, f"it did not go on from a checkpoint: {done.stdout}"
+        outcome = Outcome(self.path(name))
+        assert outcome == self.reference, outcome.difference(self.reference)
+        return said[0]
 
     def said(self):
         self.log.seek(0)

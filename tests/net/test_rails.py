@@ -24,7 +24,9 @@ def the_direct_path_survives_rails_too(faulted, lab):
 def rails_that_stay_down_end_the_run_and_name_the_link(faulted, lab):
     for transport in ("delegated", "direct"):
         process, watch = faulted.begin(lab, "lost", transport=transport,
-                                       network={"rails": ["rail0", "rail1"], "outage_s": 1})
+                                       network={"rails": ["rail0", "rail1"], "outage_s": 1},
+                                       checkpoint={"every": 2, "keep": 2})
+        faulted.wait_for_checkpoint("lost", process)
         for rail in range(lab.rails):
             lab.down(rail)
         begin = time.monotonic()
@@ -39,6 +41,7 @@ def rails_that_stay_down_end_the_run_and_name_the_link(faulted, lab):
         while lab.processes() and time.monotonic() < until:
             time.sleep(0.05)
         assert not lab.processes(), f"processes stay: {lab.processes()}"
+        print(f"  {transport}: {faulted.resumed('lost')}", flush=True)
 
 
 needs(sys.argv[1])

@@ -19,24 +19,27 @@ static sl_status write_json(const char *path, json_t *root, sl_file_seal *seal) 
     return status;
 }
 
+/* Ids of tokens that begin and end a text: ours have none, and the defaults lie outside a vocabulary of
+ * bytes. */
 static json_t *describe_gpt2(const sl_model_description *m) {
     return json_pack(
-        "{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:b, s:s}",
+        "{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:b, s:s, s:n, s:n}",
         "architectures", "GPT2LMHeadModel", "model_type", "gpt2", "n_layer", m->layers, "n_embd", m->width,
         "n_head", m->heads, "n_inner", m->hidden, "n_positions", m->context, "n_ctx", m->context,
         "vocab_size", m->vocabulary, "activation_function", "gelu_new", "layer_norm_epsilon", m->epsilon,
         "initializer_range", 0.02, "attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop", 0.0,
-        "tie_word_embeddings", m->tied, "torch_dtype", "float32");
+        "tie_word_embeddings", m->tied, "torch_dtype", "float32", "bos_token_id", "eos_token_id");
 }
 
 static json_t *describe_llama(const sl_model_description *m) {
     return json_pack(
-        "{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:b, s:b, s:b, s:s}",
+        "{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:b, s:b, s:b, s:s, s:n, s:n}",
         "architectures", "LlamaForCausalLM", "model_type", "llama", "num_hidden_layers", m->layers,
         "hidden_size", m->width, "num_attention_heads", m->heads, "num_key_value_heads", m->kv_heads,
         "intermediate_size", m->hidden, "max_position_embeddings", m->context, "vocab_size", m->vocabulary,
         "hidden_act", "silu", "rms_norm_eps", m->epsilon, "rope_theta", m->rope_base, "initializer_range",
-        0.02, "attention_bias", 0, "mlp_bias", 0, "tie_word_embeddings", m->tied, "torch_dtype", "float32");
+        0.02, "attention_bias", 0, "mlp_bias", 0, "tie_word_embeddings", m->tied, "torch_dtype", "float32",
+        "bos_token_id", "eos_token_id");
 }
 
 sl_status sl_describe_model(const char *path, const sl_model_description *m, sl_file_seal *seal) {

@@ -8,7 +8,7 @@
 #define SL_RUN_TRAIN_CORES_H
 
 #include "run/collective/group.h"
-#include "run/train/run.h"
+#include "run/file/run.h"
 
 typedef enum sl_bind { SL_BIND_AUTO, SL_BIND_NEVER, SL_BIND_ALWAYS } sl_bind;
 

@@ -4,7 +4,7 @@
 #define SL_RUN_TRAIN_FIRED_H
 
 #include "run/collective/group.h"
-#include "run/train/run.h"
+#include "run/file/run.h"
 
 /** Takes those faults out of `run`. Collective; rank 0 reads `folder`. What cannot be read has not happened.
  */

@@ -3,7 +3,7 @@
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/timing/profile.h"
-#include "run/train/profile.h"
+#include "run/journal/profile.h"
 #include "run/train/state.h"
 
 #include <math.h>

@@ -3,10 +3,10 @@
 #include "plan/lower/post.h"
 #include "plan/pipeline/csv.h"
 #include "plan/timing/replay.h"
+#include "run/binding/reduce.h"
+#include "run/journal/profile.h"
 #include "run/train/exchange.h"
 #include "run/train/path.h"
-#include "run/train/profile.h"
-#include "run/train/reduce.h"
 
 #include <errno.h>
 #include <string.h>

@@ -8,14 +8,14 @@
 #define SL_RUN_TRAIN_STATE_H
 
 #include "adapt/decision.h"
+#include "run/binding/binding.h"
 #include "run/engine/engine.h"
-#include "run/train/binding.h"
-#include "run/train/journal.h"
-#include "run/train/measure.h"
-#include "run/train/ping.h"
-#include "run/train/progress.h"
-#include "run/train/resume.h"
-#include "run/train/saving.h"
+#include "run/journal/journal.h"
+#include "run/journal/measure.h"
+#include "run/journal/ping.h"
+#include "run/journal/progress.h"
+#include "run/saving/resume.h"
+#include "run/saving/saving.h"
 #include "run/train/trainer.h"
 
 /* What rank 0 holds of each replica: replicas differ in microbatches and in what is slow, so each is planned,

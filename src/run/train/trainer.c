@@ -1,7 +1,7 @@
 #include "base/median.h"
 #include "base/memory.h"
+#include "run/binding/gradients.h"
 #include "run/train/exchange.h"
-#include "run/train/gradients.h"
 #include "run/train/path.h"
 #include "run/train/state.h"
 
@@ -329,7 +329,7 @@ static sl_status write_start(sl_trainer *t) {
     } parts[] = {{"replicas", t->run->parallel.data}, {"tensor ranks", t->run->parallel.tensor}};
     if (!sl_trainer_leads(t))
         return SL_OK;
-    sl_event event = {.kind = SL_EVENT_START, .from = -1, .to = -1, .rank = -1};
+    sl_event event = {.kind = SL_EVENT_START, .iteration = t->resume.first, .from = -1, .to = -1, .rank = -1};
     snprintf(event.decided, sizeof event.decided, "schedule %.60s, predicted %.2f ms of ops an iteration",
              t->schedule, sl_to_ms(longest_plan(t)));
     snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,

@@ -4,7 +4,7 @@
 #define SL_RUN_TRAIN_TRAINER_H
 
 #include "run/collective/group.h"
-#include "run/train/run.h"
+#include "run/file/run.h"
 #include "run/transport/starter.h"
 
 typedef struct sl_place {

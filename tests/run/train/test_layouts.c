@@ -3,9 +3,9 @@
 #include "run/model/trial.h"
 
 #include "base/memory.h"
-#include "run/train/hash.h"
-#include "run/train/norm.h"
-#include "run/train/optimizer.h"
+#include "run/binding/hash.h"
+#include "run/binding/norm.h"
+#include "run/binding/optimizer.h"
 
 enum { STEPS = 3 };
 

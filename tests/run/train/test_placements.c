@@ -6,8 +6,8 @@
 #include "plan/family/family.h"
 #include "plan/lower/program.h"
 #include "run/engine/engine.h"
-#include "run/train/hash.h"
-#include "run/train/norm.h"
+#include "run/binding/hash.h"
+#include "run/binding/norm.h"
 #include <pthread.h>
 
 enum { MOST_RANKS = 4, MOST_STAGES = 9, RECORDS = 4096, MICROBATCHES = 6 };

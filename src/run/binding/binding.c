@@ -1,0 +1,357 @@
+#include "base/memory.h"
+#include "run/binding/binding_inside.h"
+
+int sl_binding_rank_of(const sl_binding *b, int stage) {
+    return sl_problem_rank(&b->shape, stage);
+}
+
+sl_held *sl_binding_held_of(const sl_binding *b, int stage) {
+    for (int i = 0; i < b->helds; i++)
+        if (b->held[i].stage == stage)
+            return &b->held[i];
+    return NULL;
+}
+
+sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage) {
+    const sl_held *held = sl_binding_held_of(b, stage);
+    return held ? held->model : NULL;
+}
+
+/* What the model has its tensor ranks add and compare. Scratch grows in the first iteration and then stays.
+ */
+static sl_status tensor_scratch(sl_binding *b, size_t count, float **scratch) {
+    size_t floats = sl_group_scratch(b->groups->tensor, count);
+    SL_TRY(sl_grow(&b->tensor_scratch, &b->tensor_capacity, floats, sizeof *b->tensor_scratch));
+    *scratch = b->tensor_scratch;
+    return SL_OK;
+}
+
+static sl_status tensor_sum(void *object, float *values, size_t count) {
+    sl_binding *b = object;
+    float *scratch;
+    SL_TRY(tensor_scratch(b, count, &scratch));
+    return sl_group_sum(b->groups->tensor, values, count, scratch);
+}
+
+static sl_status tensor_max(void *object, float *values, size_t count) {
+    sl_binding *b = object;
+    float *scratch;
+    SL_TRY(tensor_scratch(b, count, &scratch));
+    return sl_group_max(b->groups->tensor, values, count, scratch);
+}
+
+/* As seen by a tensor rank; `binding` may be NULL where nothing is computed. */
+static void shape_of(const sl_run *run, int tensor, sl_binding *binding, sl_model_config *config) {
+    const sl_model_config given = {.kind = (sl_model_kind)run->model.kind,
+                                   .layers = run->model.layers,
+                                   .width = run->model.width,
+                                   .heads = run->model.heads,
+                                   .kv_heads = run->model.kv_heads,
+                                   .hidden = run->model.hidden,
+                                   .context = run->model.context,
+                                   .vocabulary = run->model.vocabulary,
+                                   .tied = run->model.tied,
+                                   .rope_base = run->model.rope_base,
+                                   .norm_epsilon = run->model.norm_epsilon,
+                                   .batch = run->batch.size,
+                                   .type = (sl_type)run->device.precision,
+                                   .cut = run->parallel.cut,
+                                   .recompute = run->device.recompute,
+                                   .without_moments = run->parallel.zero > 0,
+                                   .tensor = {.rank = tensor,
+                                              .size = run->parallel.tensor,
+                                              .object = binding,
+                                              .sum = tensor_sum,
+                                              .max = tensor_max}};
+    *config = sl_model_complete(&given);
+}
+
+/* ZeRO: the moments of the largest share, so that all replicas count alike. */
+static sl_status add_moments(const sl_run *run, const sl_model_config *config, int stage,
+                             sl_model_bytes *all) {
+    sl_shares cut;
+    SL_TRY(sl_binding_cut_stage(config, stage, run->parallel.stages, run->parallel.data, &cut));
+    size_t most = 0;
+    for (int replica = 0; replica < run->parallel.data; replica++) {
+        size_t elements = sl_shares_elements(&cut, replica);
+        most = elements > most ? elements : most;
+    }
+    all->fixed += 2 * sl_arena_round(most * sizeof(float));
+    sl_shares_free(&cut);
+    return SL_OK;
+}
+
+/* What the stages of a rank take together, and the blocks of memory that all of them use. */
+static sl_status measure(const sl_run *run, const sl_model_config *config, sl_device *device, int rank,
+                         sl_model_bytes *all) {
+    sl_problem shape = sl_run_shape(run);
+    *all = (sl_model_bytes){0};
+    for (int stage = 0; stage < shape.stages; stage++) {
+        sl_model_bytes one;
+        if (sl_problem_rank(&shape, stage) != rank)
+            continue;
+        SL_TRY(sl_model_measure(config, device, stage, shape.stages, &one));
+        all->fixed += one.fixed;
+        if (run->parallel.zero > 0)
+            SL_TRY(add_moments(run, config, stage, all));
+        all->forward = one.forward > all->forward ? one.forward : all->forward;
+        all->backward = one.backward > all->backward ? one.backward : all->backward;
+        all->message = one.message;
+    }
+    return SL_OK;
+}
+
+/* `auto` is a number by now, unless this process is alone and nobody has asked what it has. */
+static int threads_of(const sl_run *run) {
+    return run->device.threads > 0 ? run->device.threads : 1;
+}
+
+sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *sizes) {
+    sl_model_config config;
+    sl_model_bytes bytes;
+    sl_device *device;
+    shape_of(run, seat.tensor, NULL, &config);
+    SL_TRY(sl_model_check(&config, run->parallel.stages));
+    SL_TRY(sl_device_open_cpu(threads_of(run), &device));
+    sl_status status = measure(run, &config, device, seat.pipeline, &bytes);
+    device->close(device);
+    SL_TRY(status);
+    *sizes = (sl_binding_sizes){.forward_bytes = (double)bytes.forward,
+                                .backward_bytes = (double)bytes.backward,
+                                .fixed_bytes = (double)bytes.fixed,
+                                .message_bytes = bytes.message};
+    return SL_OK;
+}
+
+size_t sl_binding_elements(const sl_run *run, int stage) {
+    sl_model_config config;
+    sl_parameter *list;
+    size_t elements = 0;
+    shape_of(run, 0, NULL, &config);
+    int count = sl_model_list(&config, stage, run->parallel.stages, NULL);
+    if (sl_alloc(&list, (size_t)count, sizeof *list) != SL_OK)
+        return 0; /* an estimate of 0 */
+    sl_model_list(&config, stage, run->parallel.stages, list);
+    for (int i = 0; i < count; i++)
+        elements += list[i].count;
+    sl_free(list);
+    return elements;
+}
+
+static sl_status open_stages(sl_binding *b, const sl_model_bytes *bytes) {
+    SL_TRY(sl_alloc(&b->held, (size_t)b->stages, sizeof *b->held));
+    for (int stage = 0; stage < b->stages; stage++) {
+        if (sl_binding_rank_of(b, stage) != b->rank)
+            continue;
+        sl_held *h = &b->held[b->helds];
+        *h = (sl_held){.binding = b, .stage = stage, .index = b->helds};
+        SL_TRY(sl_model_stage_open(&b->config, b->device, b->arena, stage, b->stages,
+                                   (uint64_t)b->run->data.seed, &h->model));
+        sl_model_stage_pad(h->model, bytes->forward, bytes->backward);
+        sl_model_set_host(h->model, b->host);
+        h->list = sl_model_parameters(h->model, &h->parameters);
+        h->tied = b->config.tied ? sl_model_head(h->model) : NULL;
+        SL_TRY(sl_binding_open_moments(b, h));
+        b->helds++;
+    }
+    return SL_OK;
+}
+
+/* With a limit, F's blocks and I's come and go as the limit allows: at most as many of each as fit alone.
+ * Their two ends of the arena must not meet, so its addresses reach further than what may be in use
+ * (arena.h). */
+static sl_status open_arena(sl_binding *b, const sl_model_bytes *bytes, int in_flight) {
+    size_t both = bytes->forward + bytes->backward, count = (size_t)(in_flight > 1 ? in_flight : 1),
+           all = bytes->fixed + count * both, most = (size_t)(b->run->device.memory_mb * 1e6);
+    if (most == 0 || all <= most)
+        return sl_arena_open(all, &b->arena);
+    if (most < bytes->fixed + both)
+        return sl_arena_open(most, &b->arena); /* the plan was refused before */
+    size_t forwards = (most - bytes->fixed) / bytes->forward, backwards = (most - bytes->fixed) / both;
+    forwards = forwards < count ? forwards : count;
+    backwards = backwards < count ? backwards : count;
+    return sl_arena_open_room(most, bytes->fixed + forwards * bytes->forward + backwards * bytes->backward,
+                              &b->arena);
+}
+
+static sl_status open_model(sl_binding *b, int in_flight, int hosted) {
+    sl_model_bytes bytes;
+    const sl_run *run = b->run;
+    SL_TRY(sl_device_open_cpu(threads_of(run), &b->device));
+    b->optimizer.threads = b->device->threads;
+    SL_TRY(measure(run, &b->config, b->device, b->rank, &bytes));
+    SL_TRY(open_arena(b, &bytes, in_flight));
+    if (hosted > 0)
+        SL_TRY(sl_arena_open((size_t)hosted * (bytes.forward + bytes.backward), &b->host));
+    return open_stages(b, &bytes);
+}
+
+static sl_status open_buffers(sl_binding *b) {
+    size_t tokens = (size_t)b->config.batch * (size_t)b->config.context;
+    SL_TRY(sl_alloc(&b->tokens, tokens, sizeof *b->tokens));
+    SL_TRY(sl_alloc(&b->targets, tokens, sizeof *b->tokens));
+    SL_TRY(sl_alloc(&b->activation[0], tokens * (size_t)b->config.width, sizeof(float)));
+    SL_TRY(sl_alloc(&b->activation[1], tokens * (size_t)b->config.width, sizeof(float)));
+    return sl_binding_open_update(b);
+}
+
+sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
+                          sl_binding **binding) {
+    sl_binding *b;
+    SL_TRY(sl_alloc(&b, 1, sizeof *b));
+    *binding = b;
+    b->run = run;
+    b->groups = groups;
+    b->shape = sl_run_replica_shape(run, groups->seat.replica);
+    b->rank = groups->seat.pipeline;
+    b->first = sl_run_first_microbatch(run, groups->seat.replica);
+    b->stages = b->shape.stages;
+    shape_of(run, groups->seat.tensor, b, &b->config);
+    SL_TRY(sl_model_check(&b->config, b->stages));
+    SL_TRY(sl_binding_plot(b));
+    sl_data_config data = {.patterns = run->data.file,
+                           .pattern_count = run->data.files,
+                           .seed = (uint64_t)run->data.seed,
+                           .held_out = run->data.held_out,
+                           .tokens = (sl_data_tokens)run->data.tokens,
+                           .vocabulary = run->model.vocabulary,
+                           .context = run->model.context,
+                           .batch = run->batch.size,
+                           .microbatches = run->batch.microbatches};
+    SL_TRY(sl_data_open(&data, &b->data));
+    b->optimizer = sl_optimizer_standard(run->optimizer.lr, run->iterations);
+    b->optimizer.warmup = run->optimizer.warmup < run->iterations ? run->optimizer.warmup : run->iterations;
+    b->optimizer.decay = run->optimizer.decay;
+    SL_TRY(sl_optimizer_check(&b->optimizer));
+    SL_TRY(open_model(b, in_flight, hosted));
+    return open_buffers(b);
+}
+
+void sl_binding_close(sl_binding *b) {
+    if (!b || !sl_reducer_close(b->reducer))
+        return; /* its thread still works on what would go */
+    sl_binding_close_update(b);
+    for (int i = 0; i < b->helds; i++)
+        for (int m = 0; m < 2; m++)
+            sl_arena_give(b->arena, b->held[i].moment[m]);
+    sl_free(b->tensor_scratch);
+    for (int i = 0; i < b->helds; i++)
+        sl_model_stage_close(b->held[i].model);
+    sl_free(b->held);
+    sl_arena_close(b->arena);
+    sl_arena_close(b->host);
+    if (b->device)
+        b->device->close(b->device);
+    sl_data_close(b->data);
+    sl_free(b->tokens);
+    sl_free(b->targets);
+    sl_free(b->activation[0]);
+    sl_free(b->activation[1]);
+    sl_free(b);
+}
+
+/* ---- the engine's tables ---- */
+
+static sl_part part_of(const sl_op *op, int parts) {
+    return (sl_part){.index = op->part, .count = parts};
+}
+
+/* The last part reads the targets, the first one the tokens. */
+static sl_status forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
+    const sl_held *h = object;
+    sl_binding *b = h->binding;
+    uint16_t *tokens = h->stage == 0 ? b->tokens : NULL,
+             *targets = h->stage == b->stages - 1 ? b->targets : NULL;
+    if (tokens || targets)
+        sl_data_batch(b->data, b->iteration, b->first + op->microbatch, tokens, targets);
+    return sl_model_forward_part(h->model, op->microbatch, part_of(op, parts), tokens, targets, input,
+                                 output);
+}
+
+static sl_status input_grad(void *object, const sl_op *op, int parts, const void *output_grad, void *grad) {
+    return sl_model_input_grad_part(((const sl_held *)object)->model, op->microbatch, part_of(op, parts),
+                                    output_grad, grad);
+}
+
+static sl_status weight_grad(void *object, const sl_op *op, int parts) {
+    return sl_model_weight_grad_part(((const sl_held *)object)->model, op->microbatch, part_of(op, parts));
+}
+
+/* After the last of them the stage's gradients are those of the replica. */
+static void weights_added(void *object, const sl_op *op, int parts, sl_time end) {
+    sl_held *h = object;
+    (void)op;
+    (void)parts;
+    if (--h->left == 0 && h->binding->reducer)
+        sl_reducer_ready(h->binding->reducer, h->index, end);
+}
+
+static sl_status offload(void *object, int microbatch) {
+    return sl_model_offload(((const sl_held *)object)->model, microbatch);
+}
+
+static sl_status fetch(void *object, int microbatch) {
+    return sl_model_fetch(((const sl_held *)object)->model, microbatch);
+}
+
+void sl_binding_stages(sl_binding *b, sl_stage *table) {
+    size_t bytes =
+        (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
+    for (int i = 0; i < b->helds; i++) {
+        int stage = b->held[i].stage;
+        table[stage] = (sl_stage){.object = &b->held[i],
+                                  .forward = forward,
+                                  .input_grad = input_grad,
+                                  .weight_grad = weight_grad,
+                                  .weights_added = weights_added,
+                                  .offload = b->host ? offload : NULL,
+                                  .fetch = b->host ? fetch : NULL,
+                                  .input_bytes = stage > 0 ? bytes : 0,
+                                  .output_bytes = stage + 1 < b->stages ? bytes : 0};
+    }
+}
+
+sl_status sl_binding_begin(sl_binding *b, int iteration) {
+    b->iteration = iteration;
+    if (b->reducer)
+        sl_reducer_begin(b->reducer);
+    for (int i = 0; i < b->helds; i++) {
+        b->held[i].left = b->shape.microbatches * b->shape.parts;
+        SL_TRY(sl_model_begin_part(b->held[i].model, b->shape.microbatches, b->run->batch.microbatches));
+    }
+    return SL_OK;
+}
+
+int sl_binding_losses(const sl_binding *b, double *losses) {
+    const sl_model_stage *last = sl_binding_model_of(b, b->stages - 1);
+    if (!last || b->groups->seat.tensor > 0)
+        return 0;
+    for (int m = 0; m < b->shape.microbatches; m++)
+        losses[m] = sl_model_loss(last, m);
+    return b->shape.microbatches;
+}
+
+const sl_model_config *sl_binding_config(const sl_binding *b) {
+    return &b->config;
+}
+
+void sl_binding_data(const sl_binding *b, uint64_t *tokens, uint64_t *checksum) {
+    *tokens = sl_data_all_tokens(b->data);
+    *checksum = sl_data_checksum(b->data);
+}
+
+double sl_binding_entropy(const sl_binding *b) {
+    return sl_data_entropy(b->data);
+}
+
+size_t sl_binding_peak(const sl_binding *b) {
+    return sl_arena_peak(b->arena);
+}
+
+size_t sl_binding_host_peak(const sl_binding *b) {
+    return b->host ? sl_arena_peak(b->host) : 0;
+}
+
+const char *sl_binding_isa(const sl_binding *b) {
+    return b->device->isa;
+}

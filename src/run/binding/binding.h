@@ -1,0 +1,115 @@
+/* One rank's share of the training: its stages of the model, the data that feeds them and the optimizer,
+ * bound to the engine's tables of functions. The trainer knows no more of the model than this.
+ *
+ * Which stages a rank holds changes no bit: whatever is summed, hashed or compared over the model goes stage
+ * by stage, which is the canonical order of its parameters. */
+#ifndef SL_RUN_BINDING_BINDING_H
+#define SL_RUN_BINDING_BINDING_H
+
+#include "run/binding/groups.h"
+#include "run/binding/reducer.h"
+#include "run/engine/stage.h"
+
+typedef struct sl_binding sl_binding;
+struct sl_parameter;
+
+typedef struct sl_binding_sizes {
+    /* of one microbatch, each of this rank's stages: kept from F to W, and from I to W; what the largest of
+     * them takes, for they share an arena (run/model/model.h, padding) */
+    double forward_bytes, backward_bytes;
+    double fixed_bytes;   /* weights, gradients, optimizer state and scratch of all stages */
+    size_t message_bytes; /* largest message */
+} sl_binding_sizes;
+
+/** What the stages of the rank of that seat take, without making them. */
+sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *sizes);
+
+/** Scalar parameters of a stage, of those of them that one rank holds. */
+size_t sl_binding_elements(const sl_run *run, int stage);
+
+/** Makes the stages with their initial weights and reads the data. `in_flight`: most microbatches between F
+ * and W at once, counted once for each stage that holds one, which sizes the arena together with
+ * device.memory_mb; `hosted`: most in host memory, which gets an arena of its own (0: none). `groups` must
+ * outlive the binding. SL_EINVAL: data missing or too short; SL_ENOMEM: over device.memory_mb. */
+sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
+                          sl_binding **binding);
+void sl_binding_close(sl_binding *binding);
+
+/** The engine's tables: fills those of table[stages] that this rank holds. They live as long as the binding.
+ */
+void sl_binding_stages(sl_binding *binding, sl_stage *table);
+
+/** Chooses the data of an iteration and clears gradients and losses. */
+sl_status sl_binding_begin(sl_binding *binding, int iteration);
+
+/** Mean losses of this replica's microbatches, nats a token, into losses[microbatches of the replica] on the
+ * rank that holds the last stage (of tensor ranks, the first); returns how many: 0 on others. */
+int sl_binding_losses(const sl_binding *binding, double *losses);
+
+/** Stage number `index` of those that this rank holds, ascending; -1: there are no more. */
+int sl_binding_stage_at(const sl_binding *binding, int index);
+
+/** After the last op: sleeps until the gradients of all stages held here are summed over the replicas, which
+ * goes on beside the ops; times[stages held]: when each was (0: one replica). Collective over the data group.
+ */
+sl_status sl_binding_reduce(sl_binding *binding, sl_reduction *times);
+
+/** Collective, after sl_binding_reduce: the two accumulators of a tied embedding become one, on the first
+ * stage. Then gradients are those of the whole batch (with ZeRO: each replica's share of them). */
+sl_status sl_binding_join(sl_binding *binding);
+
+/** Collective, after sl_binding_join: norm, clipping and AdamW. SL_ENONE when the gradient norm is not
+ * finite.
+ */
+sl_status sl_binding_update(sl_binding *binding, int iteration);
+
+/** Collective: mean loss over the held-out text, by forward passes that keep nothing; NaN on other ranks than
+ * 0. */
+sl_status sl_binding_validate(sl_binding *binding, double *loss);
+
+/** Collective: xxh64 over all parameters in canonical order, on rank 0. */
+sl_status sl_binding_hash(sl_binding *binding, uint64_t *hash);
+
+/* ---- full tensors, as checkpoints and other programs see them ---- */
+
+typedef enum sl_binding_value {
+    SL_VALUE_WEIGHT,
+    SL_VALUE_GRADIENT,
+    SL_VALUE_MOMENT1,
+    SL_VALUE_MOMENT2
+} sl_binding_value;
+
+/** Collective over the ranks that hold `stage` (others may call it too: nothing happens): the full tensor of
+ * parameter `index` of its canonical list, from the slices of its tensor ranks and, with ZeRO, the shares of
+ * its replicas, into full[sl_parameter_full_count] at replica 0, tensor rank 0; NULL is fine elsewhere.
+ * Between two iterations; gradients after sl_binding_join. */
+sl_status sl_binding_collect(sl_binding *binding, int stage, int index, sl_binding_value value, float *full);
+
+/** Collective: every tensor in canonical order, whole, visited at rank 0 of the world. */
+sl_status sl_binding_each(sl_binding *binding, sl_binding_value value,
+                          sl_status (*visit)(void *object, const struct sl_parameter *tensor,
+                                             const float *full),
+                          void *object);
+
+/** The way back, for each rank by itself: what this rank holds of parameter `index` of `stage` out of the
+ * full tensor; nothing where another holds the stage. SL_ENOMEM. */
+sl_status sl_binding_place(sl_binding *binding, int stage, int index, sl_binding_value value,
+                           const float *full);
+/** The same for the tied head's copy of the embedding on the last stage; nothing where there is none. */
+sl_status sl_binding_place_head(sl_binding *binding, const float *full);
+
+/** The model's shape. */
+const struct sl_model_config *sl_binding_config(const sl_binding *binding);
+/** The text: how many tokens, and their xxh64. */
+void sl_binding_data(const sl_binding *binding, uint64_t *tokens, uint64_t *checksum);
+
+/** Entropy of single tokens of the text, nats a token. */
+double sl_binding_entropy(const sl_binding *binding);
+/** Highest use of the device arena so far, bytes. */
+size_t sl_binding_peak(const sl_binding *binding);
+/** The same of host memory; 0 where there is none. */
+size_t sl_binding_host_peak(const sl_binding *binding);
+/** Name of the instruction set that the kernels use. */
+const char *sl_binding_isa(const sl_binding *binding);
+
+#endif

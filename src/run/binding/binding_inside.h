@@ -1,0 +1,91 @@
+/* The binding from inside: what its files share.
+ *
+ *   binding  opening, the engine's tables, losses
+ *   update   what happens between the last W and the next iteration: sums over replicas, norm, AdamW
+ *   plot     where the blocks of all stages are: shares over replicas, slices over tensor ranks
+ *   whole    what concerns the whole model: validation, hash; full tensors from their slices and back */
+#ifndef SL_RUN_BINDING_BINDING_INSIDE_H
+#define SL_RUN_BINDING_BINDING_INSIDE_H
+
+#include "run/binding/binding.h"
+#include "run/binding/data.h"
+#include "run/binding/norm.h"
+#include "run/binding/optimizer.h"
+#include "run/binding/reduce.h"
+#include "run/model/model.h"
+
+/* A stage that this rank holds: the object of the engine's table. */
+typedef struct sl_held {
+    struct sl_binding *binding;
+    int stage, index; /* index: among those that this rank holds */
+    sl_model_stage *model;
+    /* The model's, asked for once: it packs weights anew for each time that somebody asks. `tied`: the head's
+     * accumulator and copy on the last stage, else NULL. */
+    sl_parameter *list, *tied;
+    int parameters;
+    float *moment[2]; /* ZeRO: AdamW's of this replica's share, piece by piece; else NULL */
+    int left;         /* parts of W that are still to come in this iteration */
+    sl_shares head;   /* last stage: of the head's accumulator; else empty */
+} sl_held;
+
+/* Where the blocks of a stage are, seen from one tensor rank. */
+typedef struct sl_plot {
+    sl_shares cut; /* of its slices, over the replicas */
+    /* [parameters] place of each one's first block in the canonical order of all blocks: by stage, parameter,
+     * tensor rank; SL_NO_PLACE: what every tensor rank holds whole counts at the first one */
+    size_t *place;
+} sl_plot;
+
+#define SL_NO_PLACE SIZE_MAX
+
+struct sl_binding {
+    const sl_run *run;
+    const sl_groups *groups; /* NULL: this rank is alone */
+    sl_problem shape;        /* of its replica: which rank holds which stage */
+    int rank, stages, iteration;
+    int first; /* global number of the replica's first microbatch */
+    sl_model_config config;
+    sl_device *device;
+    sl_arena *arena, *host; /* host: NULL without host memory */
+    sl_held *held;          /* [helds] ascending stages */
+    int helds;
+    sl_data *data;
+    sl_optimizer optimizer;
+    uint16_t *tokens, *targets; /* [batch][context] of the microbatch at hand */
+    sl_reduce reduce;
+    sl_reducer *reducer; /* NULL: one replica */
+    /* Sums of squares of blocks: those of this rank's shares; those of all ranks as they are gathered; the
+     * latter in canonical order. */
+    double *squares, *gathered, *all_squares;
+    sl_plot *plot; /* [stages * tensor ranks] of every stage of the model */
+    size_t all_blocks;
+    float *tensor_scratch;
+    size_t tensor_capacity;
+    float *head;          /* first of several stages: the head's gradient as it arrives from another rank */
+    float *activation[2]; /* validation: in and out of a stage */
+};
+
+int sl_binding_rank_of(const sl_binding *b, int stage);
+/** NULL: another rank holds it. */
+sl_held *sl_binding_held_of(const sl_binding *b, int stage);
+sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage);
+
+/** The cut of a stage's slices of this tensor rank over the replicas. */
+const sl_shares *sl_binding_cut(const sl_binding *b, int stage);
+/** Blocks [*begin, *end) of a stage whose moments this rank holds: all, or with ZeRO its replica's share. */
+void sl_binding_updated(const sl_binding *b, int stage, size_t *begin, size_t *end);
+/** The cut of a stage as config's tensor rank sees it. Free with sl_shares_free. */
+sl_status sl_binding_cut_stage(const sl_model_config *config, int stage, int stages, int replicas,
+                               sl_shares *cut);
+/** Cuts of all stages: before the stages are opened. */
+sl_status sl_binding_plot(sl_binding *b);
+/** The moments of a held stage from the arena, where ZeRO divides them. */
+sl_status sl_binding_open_moments(sl_binding *b, sl_held *held);
+
+/** The sums over replicas of held stage `index`, for the reducer. */
+sl_status sl_binding_sum_stage(void *binding, int index);
+/** What norm and sums need; after the stages. */
+sl_status sl_binding_open_update(sl_binding *b);
+void sl_binding_close_update(sl_binding *b);
+
+#endif

@@ -1,0 +1,20 @@
+#include "run/binding/groups.h"
+
+sl_status sl_groups_open(const sl_run *run, sl_group *world, sl_groups *groups) {
+    int rank = sl_group_rank(world);
+    sl_seat seat = sl_run_seat(run, rank);
+    int replicas = run->parallel.data, tensors = run->parallel.tensor;
+    *groups = (sl_groups){.seat = seat, .world = world};
+    SL_TRY(
+        sl_group_split(world, seat.replica * tensors + seat.tensor, rank, SL_WAIT_LONG, &groups->pipeline));
+    SL_TRY(sl_group_split(world, seat.pipeline * tensors + seat.tensor, rank, SL_WAIT_SHORT, &groups->data));
+    return sl_group_split(world, seat.pipeline * replicas + seat.replica, rank, SL_WAIT_SHORT,
+                          &groups->tensor);
+}
+
+void sl_groups_close(sl_groups *groups) {
+    sl_group_close(groups->tensor);
+    sl_group_close(groups->data);
+    sl_group_close(groups->pipeline);
+    *groups = (sl_groups){0};
+}

@@ -1,0 +1,26 @@
+/* The groups that a rank of a run belongs to (run.h, The world):
+ *
+ *   world     all ranks, in world order; rank 0 plans, measures, decides and writes
+ *   pipeline  the ranks of this (replica, tensor) pair, by pipeline rank
+ *   data      the ranks that hold the same stages and shards, by replica
+ *   tensor    the ranks that share this one's layers, by tensor rank
+ *
+ * Data is used beside the ops by a thread of its own (reducer.h), tensor inside of them. */
+#ifndef SL_RUN_BINDING_GROUPS_H
+#define SL_RUN_BINDING_GROUPS_H
+
+#include "run/collective/group.h"
+#include "run/file/run.h"
+
+typedef struct sl_groups {
+    sl_seat seat;    /* of this rank */
+    sl_group *world; /* the caller's */
+    sl_group *pipeline, *data, *tensor;
+} sl_groups;
+
+/** Collective over `world`, which stays the caller's and must outlive them. Close with sl_groups_close, also
+ * on error. SL_EPEER, SL_ENOMEM. */
+sl_status sl_groups_open(const sl_run *run, sl_group *world, sl_groups *groups);
+void sl_groups_close(sl_groups *groups);
+
+#endif

@@ -1,0 +1,187 @@
+#include "run/binding/load.h"
+#include "base/memory.h"
+#include "run/binding/binding_inside.h"
+#include "run/checkpoint/weights.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Where a tensor is read to when this rank holds columns or a share of it. */
+typedef struct scratch {
+    float *full;
+    size_t capacity;
+} scratch;
+
+static sl_status read_full(const sl_weights *w, const sl_parameter *p, const char *ending, float *out) {
+    char name[128];
+    snprintf(name, sizeof name, "%s%s", p->name, ending);
+    return sl_weights_read(w, name, p->rows ? p->full_rows : 0, p->full_columns, 0,
+                           sl_parameter_full_count(p), out);
+}
+
+/* Rows of a matrix lie together in the file: a rank that holds some of them reads no others. */
+static int holds_rows(const sl_parameter *p) {
+    return p->axis == SL_AXIS_ROWS && p->pieces <= 1 && p->rows > 0;
+}
+
+static sl_status read_rows(const sl_weights *w, const sl_parameter *p, const char *ending, float *out) {
+    char name[128];
+    int first, end;
+    sl_slice_range(p->full_rows, p->tensor_rank, p->tensor_ranks, &first, &end);
+    snprintf(name, sizeof name, "%s%s", p->name, ending);
+    return sl_weights_read(w, name, p->full_rows, p->full_columns, (size_t)first * (size_t)p->full_columns,
+                           p->count, out);
+}
+
+/* `mine`: where the values of this rank's slice lie; NULL: with ZeRO it holds a share of them. */
+static sl_status load_value(const sl_weights *w, sl_binding *b, int stage, int index, const sl_parameter *p,
+                            sl_binding_value value, float *mine, scratch *s) {
+    static const char *const endings[] = {
+        [SL_VALUE_WEIGHT] = "", [SL_VALUE_MOMENT1] = ".moment1", [SL_VALUE_MOMENT2] = ".moment2"};
+    if (mine && p->count == sl_parameter_full_count(p))
+        return read_full(w, p, endings[value], mine);
+    if (mine && holds_rows(p))
+        return read_rows(w, p, endings[value], mine);
+    SL_TRY(sl_grow(&s->full, &s->capacity, sl_parameter_full_count(p), sizeof *s->full));
+    SL_TRY(read_full(w, p, endings[value], s->full));
+    return sl_binding_place(b, stage, index, value, s->full);
+}
+
+/* The copy of the embedding that a tied head has, by the embedding's name. */
+static sl_status load_head(const sl_weights *w, sl_binding *b, sl_model_stage *model, scratch *s) {
+    const sl_parameter *head = sl_model_head(model), *embedding = sl_model_embedding(model);
+    if (!head || (embedding && embedding->weight == head->weight))
+        return SL_OK;
+    SL_TRY(sl_grow(&s->full, &s->capacity, sl_parameter_full_count(head), sizeof *s->full));
+    SL_TRY(read_full(w, head, "", s->full));
+    return sl_binding_place_head(b, s->full);
+}
+
+static sl_status load_stage(const sl_weights *w, sl_binding *b, int stage, int moments, scratch *s) {
+    sl_model_stage *model = sl_binding_model_of(b, stage);
+    int count;
+    const sl_parameter *list = sl_model_parameters(model, &count);
+    for (int i = 0; i < count; i++) {
+        const sl_parameter *p = &list[i];
+        SL_TRY(load_value(w, b, stage, i, p, SL_VALUE_WEIGHT, p->weight, s));
+        if (moments) {
+            SL_TRY(load_value(w, b, stage, i, p, SL_VALUE_MOMENT1, p->moment1, s));
+            SL_TRY(load_value(w, b, stage, i, p, SL_VALUE_MOMENT2, p->moment2, s));
+        }
+    }
+    return load_head(w, b, model, s);
+}
+
+static sl_status load_stages(const sl_weights *w, int stages, sl_binding *binding, int moments) {
+    scratch s = {0};
+    sl_status status = SL_OK;
+    for (int stage = 0; stage < stages && status == SL_OK; stage++)
+        if (sl_binding_model_of(binding, stage))
+            status = load_stage(w, binding, stage, moments, &s);
+    sl_free(s.full);
+    return status;
+}
+
+sl_status sl_load_checkpoint(const char *path, int stages, sl_binding *binding) {
+    char file[4096];
+    sl_checkpoint_state state;
+    sl_weights *weights = NULL;
+    if (snprintf(file, sizeof file, "%s/state.json", path) >= (int)sizeof file)
+        return sl_error(SL_EINVAL, "%s: the path is too long", path);
+    SL_TRY(sl_checkpoint_state_read(file, &state));
+    sl_status status = sl_weights_open_checkpoint(path, &state, &weights);
+    if (status == SL_OK)
+        status = load_stages(weights, stages, binding, 1);
+    sl_weights_close(weights);
+    sl_checkpoint_state_free(&state);
+    return status;
+}
+
+/* ---- weights from elsewhere ---- */
+
+static int ends_in(const char *name, const char *ending) {
+    size_t length = strlen(name), tail = strlen(ending);
+    return length >= tail && strcmp(name + length - tail, ending) == 0;
+}
+
+#define HEAD "lm_head.weight"
+
+static int is_buffer(const char *name) {
+    return ends_in(name, ".attn.bias") || ends_in(name, ".attn.masked_bias") ||
+           ends_in(name, ".rotary_emb.inv_freq");
+}
+
+static int is_buffer_or_head(const char *name) {
+    return is_buffer(name) || strcmp(name, HEAD) == 0;
+}
+
+/* The whole model's list, so that all ranks say the same. */
+static sl_status list_all(const sl_model_config *shape, int stages, sl_parameter **list, int *count) {
+    sl_model_config config = *shape;
+    int all = 0;
+    config.tensor = (sl_tensor_ranks){0};
+    for (int stage = 0; stage < stages; stage++)
+        all += sl_model_list(&config, stage, stages, NULL);
+    SL_TRY(sl_alloc(list, (size_t)all, sizeof **list));
+    *count = 0;
+    for (int stage = 0; stage < stages; stage++)
+        *count += sl_model_list(&config, stage, stages, *list + *count);
+    return SL_OK;
+}
+
+/* A head that the files hold beside an embedding it is tied to must be that embedding: else another model was
+ * meant. */
+static sl_status check_head(const sl_weights *w, const sl_parameter *embedding) {
+    size_t columns = (size_t)embedding->columns;
+    float *row[2] = {NULL, NULL};
+    if (!sl_weights_has(w, HEAD))
+        return SL_OK;
+    sl_status status = sl_alloc(&row[0], columns, sizeof(float));
+    if (status == SL_OK)
+        status = sl_alloc(&row[1], columns, sizeof(float));
+    for (int i = 0; i < embedding->rows && status == SL_OK; i++) {
+        const char *const name[2] = {embedding->name, HEAD};
+        for (int k = 0; k < 2 && status == SL_OK; k++)
+            status = sl_weights_read(w, name[k], embedding->rows, embedding->columns, (size_t)i * columns,
+                                     columns, row[k]);
+        if (status == SL_OK && memcmp(row[0], row[1], columns * sizeof(float)) != 0)
+            status = sl_error(SL_EINVAL, "tensor '%s' differs from '%s', to which the model ties it", HEAD,
+                              embedding->name);
+    }
+    sl_free(row[0]);
+    sl_free(row[1]);
+    return status;
+}
+
+static sl_status check_weights(sl_weights *w, const sl_model_config *config, int stages) {
+    const sl_weight_rules rules = {.prefix = "transformer.", .passed_over = is_buffer_or_head};
+    sl_parameter *list;
+    sl_weight_need *needs = NULL;
+    int count;
+    SL_TRY(list_all(config, stages, &list, &count));
+    sl_status status = sl_alloc(&needs, (size_t)count, sizeof *needs);
+    for (int i = 0; i < count && status == SL_OK; i++)
+        needs[i] = (sl_weight_need){.name = list[i].name, .rows = list[i].rows, .columns = list[i].columns};
+    if (status == SL_OK)
+        status = sl_weights_check(w, needs, count, &rules);
+    if (status == SL_OK && config->tied)
+        status = check_head(w, &list[0]); /* the embedding comes first */
+    sl_free(needs);
+    sl_free(list);
+    return status;
+}
+
+sl_status sl_load_weights(const char *path, int stages, sl_binding *binding) {
+    sl_weights *weights;
+    sl_status status = sl_weights_open(path, &weights);
+    if (status == SL_OK)
+        status = check_weights(weights, sl_binding_config(binding), stages);
+    if (status == SL_OK)
+        status = load_stages(weights, stages, binding, 0);
+    sl_weights_close(weights);
+    if (status != SL_EINVAL)
+        return status;
+    char why[1024];
+    snprintf(why, sizeof why, "%s", sl_error_text());
+    return sl_error(SL_EINVAL, "'model.weights': %s", why);
+}

@@ -1,0 +1,19 @@
+/* Fills the stages that a rank holds from files: a checkpoint of this project, or weights by Hugging Face's
+ * names. Each rank reads what it holds (of matrices that tensor ranks cut by columns, all rows); the layout
+ * that wrote the files does not matter. */
+#ifndef SL_RUN_BINDING_LOAD_H
+#define SL_RUN_BINDING_LOAD_H
+
+#include "run/binding/binding.h"
+
+/** Weights and moments from the checkpoint folder `path`, whose bytes were checked already; `stages` of this
+ * run. */
+sl_status sl_load_checkpoint(const char *path, int stages, sl_binding *binding);
+
+/** Weights from a folder (or file) of somebody else's; moments stay 0. SL_EINVAL, beginning with the key
+ * 'model.weights', names a tensor that is missing, unknown or of another shape. Buffers that Hugging Face's
+ * GPT-2 keeps beside its weights (attn.bias, attn.masked_bias) are passed over, and a head that is tied to
+ * the embedding. */
+sl_status sl_load_weights(const char *path, int stages, sl_binding *binding);
+
+#endif

@@ -1,0 +1,26 @@
+/* The global gradient norm, the same bits on every layout: each parameter is cut into blocks of 1,024
+ * elements in index order, the squares of a block are summed in f64 by whoever holds it, and the block sums,
+ * gathered in canonical order of parameters, are added one after the other. ZeRO may cut parameters at block
+ * boundaries only. */
+#ifndef SL_RUN_BINDING_NORM_H
+#define SL_RUN_BINDING_NORM_H
+
+#include <stddef.h>
+
+#define SL_NORM_BLOCK ((size_t)1024)
+
+/** Blocks of a parameter of `count` elements. */
+size_t sl_norm_blocks(size_t count);
+
+/** Sums of squares of its blocks into out[sl_norm_blocks(count)]; a NaN or infinity stays one. */
+void sl_norm_squares(const float *gradient, size_t count, double *out);
+/** The same, blocks divided among threads; same bits. */
+void sl_norm_squares_divided(int threads, const float *gradient, size_t count, double *out);
+
+/** The norm: square root of the block sums of all parameters in order. */
+double sl_norm_total(const double *squares, size_t blocks);
+
+/** What gradients are multiplied by so that their norm is at most `limit` (0: no limit): 1 when it is. */
+float sl_norm_clip(double norm, double limit);
+
+#endif

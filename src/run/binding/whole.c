@@ -1,0 +1,213 @@
+/* What concerns the whole model: validation by forward passes, the hash of all weights, both handed from rank
+ * to rank within replica 0. */
+#include "base/memory.h"
+#include "run/binding/binding_inside.h"
+#include "run/binding/hash.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_VALIDATED 32 /* microbatches of held-out text in a validation loss */
+
+/* Stage by stage; the activation that a stage gives lies where the next one of the same rank takes it. */
+static sl_status evaluate(sl_binding *b, int index, double *loss) {
+    size_t bytes =
+        (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
+    sl_data_validation_batch(b->data, index, b->tokens, b->targets);
+    for (int stage = 0; stage < b->stages; stage++) {
+        int first = stage == 0, last = stage == b->stages - 1, rank = sl_binding_rank_of(b, stage);
+        float *in = b->activation[stage % 2], *out = b->activation[(stage + 1) % 2];
+        sl_model_stage *model = sl_binding_model_of(b, stage);
+        if (model)
+            SL_TRY(sl_model_evaluate(model, first ? b->tokens : NULL, last ? b->targets : NULL,
+                                     first ? NULL : in, last ? NULL : out, loss));
+        if (!last && sl_binding_rank_of(b, stage + 1) != rank)
+            SL_TRY(sl_group_pass(b->groups->pipeline, rank, sl_binding_rank_of(b, stage + 1), out, bytes));
+    }
+    return SL_OK;
+}
+
+sl_status sl_binding_validate(sl_binding *b, double *loss) {
+    int batches = sl_data_validation_batches(b->data), last = sl_binding_rank_of(b, b->stages - 1);
+    double sum = 0;
+    *loss = (double)NAN;
+    if (b->groups->seat.replica > 0)
+        return SL_OK;
+    batches = batches < MOST_VALIDATED ? batches : MOST_VALIDATED;
+    for (int h = 0; h < b->helds; h++)
+        SL_TRY(sl_model_begin(b->held[h].model, 1));
+    for (int i = 0; i < batches; i++) {
+        double one = 0;
+        SL_TRY(evaluate(b, i, &one));
+        sum += one;
+    }
+    if (last != 0)
+        SL_TRY(sl_group_pass(b->groups->pipeline, last, 0, &sum, sizeof sum));
+    if (b->rank == 0)
+        *loss = sum / batches;
+    return SL_OK;
+}
+
+/* ---- full tensors ---- */
+
+/* What this rank has of a parameter, of its slice: all of it, or with ZeRO the share that the replica updates
+ * (of weights everybody has all). */
+static float *value_of(const sl_binding *b, const sl_held *h, int index, sl_binding_value value, size_t *at,
+                       size_t *piece) {
+    const sl_parameter *p = &h->list[index];
+    size_t begin, end, position;
+    *at = 0;
+    *piece = p->count;
+    if (value == SL_VALUE_WEIGHT)
+        return p->weight;
+    sl_binding_updated(b, h->stage, &begin, &end);
+    *piece = sl_shares_piece(sl_binding_cut(b, h->stage), index, begin, end, at, &position);
+    if (value == SL_VALUE_GRADIENT)
+        return p->gradient + *at;
+    if (h->moment[0])
+        return h->moment[value - SL_VALUE_MOMENT1] +
+               sl_shares_before(sl_binding_cut(b, h->stage), index, begin, end);
+    return value == SL_VALUE_MOMENT1 ? p->moment1 : p->moment2;
+}
+
+/* The slice at replica 0, into slice[count]. */
+static sl_status collect_slice(sl_binding *b, const sl_held *h, int index, sl_binding_value value,
+                               float *slice) {
+    size_t at, piece, position;
+    const sl_shares *cut = sl_binding_cut(b, h->stage);
+    float *mine = value_of(b, h, index, value, &at, &piece);
+    int me = b->groups->seat.replica, shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
+    if (me == 0)
+        memcpy(slice + at, mine, piece * sizeof *slice);
+    for (int r = 1; r < b->run->parallel.data && shared; r++) {
+        piece =
+            sl_shares_piece(cut, index, sl_shares_begin(cut, r), sl_shares_begin(cut, r + 1), &at, &position);
+        SL_TRY(sl_group_pass(b->groups->data, r, 0, me == r ? mine : slice + at, piece * sizeof *slice));
+    }
+    return SL_OK;
+}
+
+/* slice: of this rank, at replica 0; `other` has room for any tensor rank's. */
+static sl_status join_slices(sl_binding *b, const sl_parameter *mine, float *slice, float *other,
+                             float *full) {
+    int me = b->groups->seat.tensor, ranks = b->run->parallel.tensor;
+    if (mine->axis == SL_AXIS_NONE || ranks == 1) {
+        if (me == 0)
+            memcpy(full, slice, mine->count * sizeof *full);
+        return SL_OK;
+    }
+    for (int r = 0; r < ranks; r++) {
+        const sl_parameter theirs = sl_parameter_slice(mine, r, ranks);
+        float *values = me == r ? slice : other;
+        SL_TRY(sl_group_pass(b->groups->tensor, r, 0, values, theirs.count * sizeof *values));
+        if (me == 0)
+            sl_parameter_paste(&theirs, values, full);
+    }
+    return SL_OK;
+}
+
+sl_status sl_binding_collect(sl_binding *b, int stage, int index, sl_binding_value value, float *full) {
+    const sl_held *h = sl_binding_held_of(b, stage);
+    if (!h || (b->groups->seat.replica > 0 && (!b->run->parallel.zero || value == SL_VALUE_WEIGHT)))
+        return SL_OK;
+    const sl_parameter *p = &h->list[index];
+    int shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
+    if (!shared && b->run->parallel.tensor == 1) { /* the whole tensor is here */
+        size_t at, piece;
+        memcpy(full, value_of(b, h, index, value, &at, &piece), p->count * sizeof *full);
+        return SL_OK;
+    }
+    size_t room = sl_parameter_full_count(p); /* no slice is larger */
+    float *slice;
+    SL_TRY(sl_alloc(&slice, 2 * room, sizeof *slice));
+    sl_status status = collect_slice(b, h, index, value, slice);
+    if (status == SL_OK && b->groups->seat.replica == 0)
+        status = join_slices(b, p, slice, slice + room, full);
+    sl_free(slice);
+    return status;
+}
+
+/* The slice of this rank; *made is to be freed (NULL: it is the full tensor itself). */
+static sl_status cut_slice(const sl_parameter *p, const float *full, const float **slice, float **made) {
+    *slice = full;
+    *made = NULL;
+    if (p->axis == SL_AXIS_NONE || p->tensor_ranks <= 1)
+        return SL_OK;
+    SL_TRY(sl_alloc(made, p->count, sizeof **made));
+    sl_parameter_cut(p, full, *made);
+    *slice = *made;
+    return SL_OK;
+}
+
+sl_status sl_binding_place(sl_binding *b, int stage, int index, sl_binding_value value, const float *full) {
+    const sl_held *h = sl_binding_held_of(b, stage);
+    size_t at, piece;
+    if (!h)
+        return SL_OK;
+    const float *slice;
+    float *made, *mine = value_of(b, h, index, value, &at, &piece);
+    SL_TRY(cut_slice(&h->list[index], full, &slice, &made));
+    memcpy(mine, slice + at, piece * sizeof *mine);
+    sl_free(made);
+    int count;
+    sl_model_parameters(h->model, &count); /* so that the next iteration packs the weights anew */
+    return SL_OK;
+}
+
+sl_status sl_binding_place_head(sl_binding *b, const float *full) {
+    const sl_held *last = sl_binding_held_of(b, b->stages - 1);
+    const sl_parameter *head = last ? last->tied : NULL;
+    const float *slice;
+    float *made;
+    if (!head)
+        return SL_OK;
+    SL_TRY(cut_slice(head, full, &slice, &made));
+    memcpy(head->weight, slice, head->count * sizeof *slice);
+    sl_free(made);
+    sl_model_head(last->model); /* as above */
+    return SL_OK;
+}
+
+/* ---- every tensor in canonical order, at rank 0 of the world ---- */
+
+sl_status sl_binding_each(sl_binding *b, sl_binding_value value,
+                          sl_status (*visit)(void *object, const sl_parameter *tensor, const float *full),
+                          void *object) {
+    sl_model_config whole = b->config;
+    const sl_seat *seat = &b->groups->seat;
+    sl_status status = SL_OK;
+    whole.tensor = (sl_tensor_ranks){0};
+    for (int stage = 0; stage < b->stages && status == SL_OK; stage++) {
+        int count = sl_model_list(&whole, stage, b->stages, NULL), from = sl_binding_rank_of(b, stage);
+        sl_parameter *list;
+        SL_TRY(sl_alloc(&list, (size_t)count, sizeof *list));
+        sl_model_list(&whole, stage, b->stages, list);
+        for (int i = 0; i < count && status == SL_OK; i++) {
+            float *full;
+            status = sl_alloc(&full, list[i].count, sizeof *full);
+            if (status == SL_OK)
+                status = sl_binding_collect(b, stage, i, value, full);
+            if (status == SL_OK && seat->replica == 0 && seat->tensor == 0)
+                status = sl_group_pass(b->groups->pipeline, from, 0, full, list[i].count * sizeof *full);
+            if (status == SL_OK && sl_group_rank(b->groups->world) == 0)
+                status = visit(object, &list[i], full);
+            sl_free(full);
+        }
+        sl_free(list);
+    }
+    return status;
+}
+
+static sl_status add_to_hash(void *hash, const sl_parameter *tensor, const float *full) {
+    sl_hash_add(hash, full, tensor->count);
+    return SL_OK;
+}
+
+sl_status sl_binding_hash(sl_binding *b, uint64_t *hash) {
+    sl_hash *h = NULL;
+    SL_TRY(sl_hash_open(&h));
+    sl_status status = sl_binding_each(b, SL_VALUE_WEIGHT, add_to_hash, h);
+    *hash = sl_hash_value(h);
+    sl_hash_close(h);
+    return status;
+}

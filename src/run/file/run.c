@@ -1,0 +1,427 @@
+#include "base/memory.h"
+#include "plan/pipeline/problem_read.h"
+#include "run/file/run_shape.h"
+
+#include <string.h>
+
+#define AT(field) offsetof(sl_run, field)
+#define FAULT(field) offsetof(sl_fault, field)
+
+static const char *const model_kinds[] = {"gpt2", "llama", NULL};
+static const char *const binds[] = {"auto", "never", "always", NULL};
+static const char *const precisions[] = {"f32", "bf16", NULL};
+static const char *const token_kinds[] = {"bytes", "uint16", NULL};
+static const char *const optimizer_kinds[] = {"adamw", NULL};
+static const char *const transports[] = {"direct", "delegated", "auto", NULL};
+static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
+static const char *const devices[] = {"cpu", NULL};
+static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
+
+static sl_status parse_files(const sl_node *node, void *object);
+static sl_status parse_rails(const sl_node *node, void *object);
+static sl_status parse_hosts(const sl_node *node, void *object);
+static sl_status leave_for_later(const sl_node *node, void *object);
+static sl_status parse_threads(const sl_node *node, void *object);
+static sl_status parse_faults(const sl_node *node, void *object);
+static sl_status parse_split(const sl_node *node, void *object);
+
+/* A key is a line. */
+/* clang-format off */
+static const sl_key model_keys[] = {
+    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "gpt2", .offset = AT(model.kind), .choices = model_kinds, .help = "architecture: gpt2 (learned positions, LayerNorm, GELU, tied embedding), llama (rotary positions, RMSNorm, SwiGLU, grouped queries)"},
+    {.name = "layers", .type = SL_KEY_INT, .required = 1, .offset = AT(model.layers), .minimum = 1, .maximum = 1000, .help = "transformer blocks"},
+    {.name = "width", .type = SL_KEY_INT, .required = 1, .offset = AT(model.width), .minimum = 1, .maximum = 65536, .help = "size of the residual stream"},
+    {.name = "heads", .type = SL_KEY_INT, .required = 1, .offset = AT(model.heads), .minimum = 1, .maximum = 1024, .help = "attention heads; divides width"},
+    {.name = "kv_heads", .type = SL_KEY_INT, .standard = "0", .offset = AT(model.kv_heads), .minimum = 0, .maximum = 1024, .help = "heads of keys and values, each shared by heads / kv_heads queries; 0: heads; llama only"},
+    {.name = "hidden", .type = SL_KEY_INT, .standard = "0", .offset = AT(model.hidden), .minimum = 0, .maximum = 1048576, .help = "inner width of the MLP; 0: 4 * width (gpt2), 8/3 * width rounded up to a multiple of 64 (llama)"},
+    {.name = "vocabulary", .type = SL_KEY_INT, .standard = "256", .offset = AT(model.vocabulary), .minimum = 2, .maximum = 65536, .help = "number of token ids"},
+    {.name = "tied", .type = SL_KEY_BOOL, .offset = AT(model.tied), .help = "the head is the embedding; gpt2: always true, llama: default false"},
+    {.name = "rope_base", .type = SL_KEY_REAL, .standard = "10000", .offset = AT(model.rope_base), .minimum = 1, .maximum = 1e12, .help = "llama: base of the rotary angles"},
+    {.name = "norm_eps", .type = SL_KEY_REAL, .standard = "1e-5", .offset = AT(model.norm_epsilon), .minimum = 1e-12, .maximum = 1, .help = "llama: added to the mean square in RMSNorm; LayerNorm has 1e-5"},
+    {.name = "context", .type = SL_KEY_INT, .required = 1, .offset = AT(model.context), .minimum = 1, .maximum = 65536, .help = "tokens of a sequence"},
+    {.name = "weights", .type = SL_KEY_TEXT, .offset = AT(model.weights), .help = "folder of safetensors by Hugging Face's names to start from, as docs/checkpoints.md says; absent: weights by data.seed"},
+    {0}};
+static const sl_key data_keys[] = {
+    {.name = "files", .type = SL_KEY_CUSTOM, .required = 1, .parse = parse_files, .help = "list of files or patterns, read in sorted order, cyclically"},
+    {.name = "tokens", .type = SL_KEY_CHOICE, .standard = "bytes", .offset = AT(data.tokens), .choices = token_kinds, .help = "what the files hold: a token in each byte, or a tokenizer's ids as little-endian uint16"},
+    {.name = "seed", .type = SL_KEY_INT64, .standard = "1", .offset = AT(data.seed), .minimum = 0, .maximum = 9e18, .help = "of data order and initial weights"},
+    {.name = "held_out", .type = SL_KEY_REAL, .standard = "0.05", .offset = AT(data.held_out), .minimum = 0.001, .maximum = 0.5, .help = "share of the text at its end kept for the validation loss"},
+    {0}};
+static const sl_key parallel_keys[] = {
+    {.name = "pipeline", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.pipeline), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "pipeline ranks"},
+    {.name = "placement", .type = SL_KEY_CHOICE, .standard = "linear", .offset = AT(parallel.placement), .choices = placements, .help = "which rank holds which stage; absent: what the schedule needs, else linear; bidirectional (two copies of the weights) is not trained"},
+    {.name = "stages", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.stages), .minimum = 0, .maximum = SL_MAX_STAGES, .help = "model chunks, at most the layers; absent: pipeline (linear), 2 * pipeline (loop, wave)"},
+    {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op is cut into, by halves of transformer blocks; for cross-ud-sub"},
+    {.name = "cut", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of blocks of each stage, at least 1 each, that sums to layers; absent: the largest stage costs least, embedding and head counted as layers by their arithmetic"},
+    {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.data), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "replicas of the pipeline; each takes its share of the microbatches, gradients are summed over them"},
+    {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(parallel.tensor), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "ranks that share each layer: heads, the MLP's inner width and the vocabulary are divided among them"},
+    {.name = "zero", .type = SL_KEY_INT, .standard = "0", .offset = AT(parallel.zero), .minimum = 0, .maximum = 1, .help = "ZeRO stage; 1: each replica holds the optimizer state of its share of the parameters only"},
+    {0}};
+static const sl_key batch_keys[] = {
+    {.name = "microbatches", .type = SL_KEY_INT, .required = 1, .offset = AT(batch.microbatches), .minimum = 1, .maximum = SL_MAX_MICROBATCHES, .help = "microbatches of an iteration, of all replicas together"},
+    {.name = "split", .type = SL_KEY_CUSTOM, .parse = parse_split, .help = "list: microbatches of each replica, microbatches in sum; absent: as even as can be, the first replicas one more"},
+    {.name = "size", .type = SL_KEY_INT, .standard = "1", .offset = AT(batch.size), .minimum = 1, .maximum = 65536, .help = "sequences of a microbatch"},
+    {0}};
+static const sl_key optimizer_keys[] = {
+    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "adamw", .offset = AT(optimizer.kind), .choices = optimizer_kinds, .help = "update rule"},
+    {.name = "lr", .type = SL_KEY_REAL, .standard = "1e-3", .offset = AT(optimizer.lr), .minimum = 0, .maximum = 100, .help = "peak learning rate; cosine to a tenth of it"},
+    {.name = "warmup", .type = SL_KEY_INT, .standard = "10", .offset = AT(optimizer.warmup), .minimum = 0, .maximum = 1e9, .help = "iterations of linear warm-up of the learning rate"},
+    {.name = "clip", .type = SL_KEY_REAL, .standard = "1.0", .offset = AT(optimizer.clip), .minimum = 0, .maximum = 1e30, .help = "largest global gradient norm; 0: no clipping"},
+    {.name = "decay", .type = SL_KEY_REAL, .standard = "0.1", .offset = AT(optimizer.decay), .minimum = 0, .maximum = 100, .help = "weight decay of matrices"},
+    {0}};
+static const sl_key adaptation_keys[] = {
+    {.name = "hold", .type = SL_KEY_INT, .standard = "5", .offset = AT(adaptation.hold), .minimum = 1, .maximum = 1000, .help = "iterations that a change must last before it is acted upon; the old schedule runs on and is measured"},
+    {.name = "dwell", .type = SL_KEY_INT, .standard = "20", .offset = AT(adaptation.dwell), .minimum = 1, .maximum = 100000, .help = "least iterations between two swaps"},
+    {.name = "gain", .type = SL_KEY_REAL, .standard = "0.02", .offset = AT(adaptation.gain), .minimum = 0, .maximum = 1, .help = "least share of the iteration time that a swap must gain"},
+    {0}};
+static const sl_key device_keys[] = {
+    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "cpu", .offset = AT(device.kind), .choices = devices, .help = "where a rank computes"},
+    {.name = "threads", .type = SL_KEY_CUSTOM, .parse = parse_threads, .help = "threads of a rank, or auto (default): the cores that the process may run on, divided by the ranks of its host that share them, at least 1; changes no result"},
+    {.name = "bind", .type = SL_KEY_CHOICE, .standard = "auto", .offset = AT(device.bind), .choices = binds, .help = "whether a rank keeps to cores of its own: auto where the host has several memory nodes and all its ranks' threads fit, never, or always where they fit"},
+    {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},
+    {.name = "host_memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.host_memory_mb), .minimum = 0, .maximum = 1e9, .help = "memory of a rank's host that activations may be moved to where memory_mb is too small, 1e6 bytes; 0: none"},
+    {.name = "offload_ms", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.offload_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "time to move one microbatch's activations of a stage there or back: what plans count on, and what moves are held to; 0: as long as the copy takes, planned as nothing until it is measured"},
+    {.name = "precision", .type = SL_KEY_CHOICE, .standard = "f32", .offset = AT(device.precision), .choices = precisions, .help = "of the operands of matrix products: f32, or bf16 where the processor has it (AVX512_BF16; else refused); sums, weights, gradients and the optimizer are f32 either way; with bf16 the first 50 losses are within 1 % of f32's"},
+    {.name = "recompute", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "true, false (default) or a list of that for each stage: F keeps only the input of each transformer block, and I first computes the rest again; same bits"},
+    {.name = "pace_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "real arithmetic, then held to this time"},
+    {0}};
+static const sl_key network_keys[] = {
+    {.name = "rails", .type = SL_KEY_CUSTOM, .parse = parse_rails, .help = "interfaces (or addresses) that pipeline messages between hosts take, side by side: TCP, or UCX where the name is `ucx:` and one of these and slackline was built with it; default: one, the host's first address that others reach"},
+    {.name = "queues", .type = SL_KEY_INT, .standard = "0", .offset = AT(network.queues), .minimum = 0, .maximum = 8, .help = "delegates per link and direction; 0: as many as carry messages as fast as they are made"},
+    {.name = "beat_ms", .type = SL_KEY_REAL, .standard = "50", .offset = AT(network.beat_ms), .minimum = 1, .maximum = 60000, .help = "each side of a rail says something this often"},
+    {.name = "silence_ms", .type = SL_KEY_REAL, .standard = "200", .offset = AT(network.silence_ms), .minimum = 2, .maximum = 600000, .help = "a rail on which nothing was heard for so long is dead"},
+    {.name = "outage_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(network.outage_s), .minimum = 0.1, .maximum = 86400, .help = "a link without any live rail for so long ends the run"},
+    {0}};
+static const sl_key checkpoint_keys[] = {
+    {.name = "every", .type = SL_KEY_INT, .standard = "0", .offset = AT(checkpoint.every), .minimum = 0, .maximum = 1e9, .help = "iterations between two checkpoints, and one at the end (docs/checkpoints.md); 0: none are written"},
+    {.name = "keep", .type = SL_KEY_INT, .standard = "2", .offset = AT(checkpoint.keep), .minimum = 1, .maximum = 1e6, .help = "newest checkpoints that stay"},
+    {0}};
+static const sl_key run_keys[] = {
+    {.name = "model", .type = SL_KEY_SECTION, .required = 1, .section = model_keys},
+    {.name = "data", .type = SL_KEY_SECTION, .required = 1, .section = data_keys},
+    {.name = "parallel", .type = SL_KEY_SECTION, .section = parallel_keys},
+    {.name = "batch", .type = SL_KEY_SECTION, .required = 1, .section = batch_keys},
+    {.name = "optimizer", .type = SL_KEY_SECTION, .section = optimizer_keys},
+    {.name = "iterations", .type = SL_KEY_INT, .required = 1, .offset = AT(iterations), .minimum = 1, .maximum = 1e9, .help = "iterations to train"},
+    {.name = "schedule", .type = SL_KEY_TEXT, .standard = "auto", .offset = AT(schedule), .help = "auto, a family's name, or the path of an order (CSV)"},
+    {.name = "adapt", .type = SL_KEY_BOOL, .standard = "true", .offset = AT(adapt), .help = "adapt the schedule to slow links and return to it on relief"},
+    {.name = "adaptation", .type = SL_KEY_SECTION, .section = adaptation_keys},
+    {.name = "transport", .type = SL_KEY_CHOICE, .standard = "direct", .offset = AT(transport), .choices = transports, .help = "who carries pipeline messages: the ranks, delegate processes, or delegates while a link is slower than the schedule tolerates"},
+    {.name = "network", .type = SL_KEY_SECTION, .section = network_keys},
+    {.name = "communication", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = regimes, .help = "what holds a rank while it carries its messages itself (formats.md, Problem); delegates never do"},
+    {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
+    {.name = "device", .type = SL_KEY_SECTION, .section = device_keys},
+    {.name = "validate_every", .type = SL_KEY_INT, .standard = "0", .offset = AT(validate_every), .minimum = 0, .maximum = 1e9, .help = "iterations between validation losses; 0: only at the end"},
+    {.name = "checkpoint", .type = SL_KEY_SECTION, .section = checkpoint_keys},
+    {.name = "dump_gradients", .type = SL_KEY_INT, .standard = "0", .offset = AT(dump_gradients), .minimum = 0, .maximum = 1e9, .help = "first iterations whose gradients are written to gradients/ in the run's folder: of the whole batch, full tensors, before clipping; to compare layouts and programs"},
+    {.name = "restarts", .type = SL_KEY_INT, .standard = "-1", .offset = AT(restarts), .minimum = -1, .maximum = 1000000, .help = "how often the ranks are started again from the newest checkpoint after a failure; absent: 3 with checkpoint, else 0"},
+    {.name = "hosts", .type = SL_KEY_CUSTOM, .parse = parse_hosts, .help = "where ranks run, in this order: list of name:slots, or the path of a hostfile; tested after a failure, and left out when they fail while enough slots are left; absent: this host, or what the allocation gives"},
+    {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
+    {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
+    {0}};
+/* clang-format on */
+
+/* What can be understood only when the number of ranks is known (check_run). */
+static sl_status leave_for_later(const sl_node *node, void *object) {
+    (void)node;
+    (void)object;
+    return SL_OK;
+}
+
+/* One text or a list of texts; `what` is the list's noun. */
+static sl_status parse_texts(const sl_node *node, const char *what, char ***texts, int *texts_count) {
+    const sl_node *one = node;
+    int count = 1;
+    if (node->kind == SL_NODE_LIST)
+        count = node->children;
+    if (count == 0 || node->kind == SL_NODE_MAP)
+        return sl_node_error(node, "must be a list of %s", what);
+    SL_TRY(sl_alloc(texts, (size_t)count, sizeof **texts));
+    for (int i = 0; i < count; i++) {
+        if (node->kind == SL_NODE_LIST)
+            one = node->child[i];
+        const char *text;
+        SL_TRY(sl_node_text(one, &text));
+        if (!*text)
+            return sl_node_error(node, "holds an empty name");
+        SL_TRY(sl_copy_text(&(*texts)[i], text));
+        *texts_count = i + 1;
+    }
+    return SL_OK;
+}
+
+static sl_status parse_files(const sl_node *node, void *object) {
+    sl_run *run = object;
+    return parse_texts(node, "files", &run->data.file, &run->data.files);
+}
+
+static sl_status parse_hosts(const sl_node *node, void *object) {
+    sl_run *run = object;
+    return parse_texts(node, "hosts", &run->host, &run->hosts);
+}
+
+int sl_run_saves(const sl_run *run) {
+    return run->checkpoint.every > 0;
+}
+
+int sl_run_restarts(const sl_run *run) {
+    return run->restarts >= 0 ? run->restarts : sl_run_saves(run) ? 3 : 0;
+}
+
+static sl_status check_rail(const sl_node *node, const char *name) {
+    if (strncmp(name, "ucx:", 4) != 0)
+        return SL_OK;
+    if (!name[4])
+        return sl_node_error(node, "holds 'ucx:' without an interface");
+#ifndef SL_UCX
+    return sl_node_error(
+        node, "names %s, but this slackline was built without UCX (it needs libucx-dev when it is built)",
+        name);
+#else
+    return SL_OK;
+#endif
+}
+
+static sl_status parse_rails(const sl_node *node, void *object) {
+    sl_run *run = object;
+    SL_TRY(parse_texts(node, "interfaces", &run->network.rail, &run->network.rails));
+    if (run->network.rails > SL_RUN_RAILS_MOST)
+        return sl_node_error(node, "has %d rails; at most %d", run->network.rails, SL_RUN_RAILS_MOST);
+    for (int i = 0; i < run->network.rails; i++) {
+        SL_TRY(check_rail(node, run->network.rail[i]));
+        for (int k = 0; k < i; k++)
+            if (strcmp(run->network.rail[i], run->network.rail[k]) == 0)
+                return sl_node_error(node, "names %s twice", run->network.rail[i]);
+    }
+    return SL_OK;
+}
+
+/* Whether it fits the replicas and the sum is known only at the end (run_shape). */
+static sl_status parse_threads(const sl_node *node, void *object) {
+    sl_run *run = object;
+    int64_t value;
+    run->device.threads = 0;
+    if (node->kind == SL_NODE_SCALAR && strcmp(node->text, "auto") == 0)
+        return SL_OK;
+    if (sl_node_int(node, 1, 1024, &value) != SL_OK)
+        return sl_node_error(node, "must be auto or a whole number from 1 to 1024");
+    run->device.threads = (int)value;
+    return SL_OK;
+}
+
+static sl_status parse_split(const sl_node *node, void *object) {
+    sl_run *run = object;
+    if (node->kind != SL_NODE_LIST || node->children == 0)
+        return sl_node_error(node, "must be a list of whole numbers, one for each replica");
+    SL_TRY(sl_alloc(&run->batch.split, (size_t)node->children, sizeof *run->batch.split));
+    for (int i = 0; i < node->children; i++) {
+        int64_t value;
+        if (sl_node_int(node->child[i], 1, SL_MAX_MICROBATCHES, &value) != SL_OK)
+            return sl_node_error(node, "must hold whole numbers of at least 1, got '%s'",
+                                 node->child[i]->text ? node->child[i]->text : "?");
+        run->batch.split[i] = (int)value;
+    }
+    return SL_OK;
+}
+
+/* ---- faults ---- */
+
+typedef struct fault_item {
+    sl_fault fault;
+    int one_way, iteration;
+    int link[2];
+} fault_item;
+
+static sl_status parse_pair(const sl_node *node, int least, int *pair) {
+    if (node->kind != SL_NODE_LIST || node->children != 2)
+        return sl_node_error(node, "must be a list of two numbers");
+    for (int i = 0; i < 2; i++) {
+        int64_t value;
+        if (sl_node_int(node->child[i], least, INT32_MAX, &value) != SL_OK)
+            return sl_node_error(node, "must hold whole numbers of at least %d, got '%s'", least,
+                                 node->child[i]->text ? node->child[i]->text : "?");
+        pair[i] = (int)value;
+    }
+    return SL_OK;
+}
+
+static sl_status parse_iterations(const sl_node *node, void *object) {
+    fault_item *item = object;
+    int pair[2] = {0, 0};
+    SL_TRY(parse_pair(node, 0, pair));
+    if (pair[1] <= pair[0])
+        return sl_node_error(node, "must be [first, end) with first < end");
+    item->fault.first = pair[0];
+    item->fault.end = pair[1];
+    return SL_OK;
+}
+
+static sl_status parse_link(const sl_node *node, void *object) {
+    return parse_pair(node, 0, ((fault_item *)object)->link);
+}
+
+/* A key is a line. */
+/* clang-format off */
+static const sl_key fault_keys[] = {
+    {.name = "iterations", .type = SL_KEY_CUSTOM, .parse = parse_iterations, .help = "[first, end)"},
+    {.name = "iteration", .type = SL_KEY_INT, .standard = "-1", .offset = offsetof(fault_item, iteration), .minimum = -1, .maximum = 1e9, .help = "with kill: when"},
+    {.name = "link", .type = SL_KEY_CUSTOM, .parse = parse_link, .help = "[rank, rank] of the pipeline, both directions unless one_way"},
+    {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = offsetof(fault_item, one_way), .help = "only from the first to the second"},
+    {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(latency_ms), .minimum = 0, .maximum = 60000, .help = "added to the link, ms"},
+    {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(bandwidth_gbps), .minimum = 0, .maximum = 1e6, .help = "replaces the link's, 1e9 bit/s"},
+    {.name = "per_queue", .type = SL_KEY_BOOL, .standard = "false", .offset = FAULT(per_queue), .help = "that bandwidth is of each delegate's queue, as where every flow is limited, not of the link"},
+    {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow pipeline rank"},
+    {.name = "slowdown", .type = SL_KEY_REAL, .standard = "1", .offset = FAULT(slowdown), .minimum = 1, .maximum = 1000, .help = "its ops take this many times their pace"},
+    {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this pipeline rank dies (SIGKILL), once: not again when the run continues"},
+    {.name = "replica", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(replica), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "only in this replica; absent: in every replica, with kill in replica 0"},
+    {.name = "tensor", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(tensor), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "only at this tensor rank; absent: at every one, with kill at 0"},
+    {0}};
+/* clang-format on */
+
+static sl_status check_fault(const sl_node *node, const fault_item *item) {
+    const sl_fault *fault = &item->fault;
+    int link = item->link[0] >= 0, slow = fault->rank >= 0, dies = fault->kill >= 0;
+    if (link + slow + dies != 1)
+        return sl_node_error(node, "must name one of link, rank and kill");
+    if (dies && item->iteration < 0)
+        return sl_node_error(node, "needs 'iteration' with kill");
+    if (!dies && (fault->end == 0 || item->iteration >= 0))
+        return sl_node_error(node, "needs 'iterations: [first, end]'");
+    if (link && fault->latency_ms <= 0 && fault->bandwidth_gbps <= 0)
+        return sl_node_error(node, "needs latency_ms or bandwidth_gbps with link");
+    if (slow && fault->slowdown <= 1)
+        return sl_node_error(node, "needs a slowdown above 1 with rank");
+    return SL_OK;
+}
+
+static sl_status parse_fault(const sl_node *node, sl_run *run) {
+    fault_item item = {.link = {-1, -1}};
+    SL_TRY(sl_config_read(node, "faults", fault_keys, &item));
+    SL_TRY(check_fault(node, &item));
+    if (item.fault.kill >= 0) {
+        item.fault.first = item.iteration;
+        item.fault.end = item.iteration + 1;
+        item.fault.replica = item.fault.replica < 0 ? 0 : item.fault.replica;
+        item.fault.tensor = item.fault.tensor < 0 ? 0 : item.fault.tensor;
+    }
+    item.fault.from = item.link[0];
+    item.fault.to = item.link[1];
+    run->fault[run->faults++] = item.fault;
+    if (item.fault.from >= 0 && !item.one_way) {
+        item.fault.from = item.link[1];
+        item.fault.to = item.link[0];
+        run->fault[run->faults++] = item.fault;
+    }
+    return SL_OK;
+}
+
+static sl_status parse_faults(const sl_node *node, void *object) {
+    sl_run *run = object;
+    if (node->kind != SL_NODE_LIST)
+        return sl_node_error(node, "must be a list");
+    SL_TRY(sl_alloc(&run->fault, 2 * (size_t)node->children, sizeof *run->fault));
+    for (int i = 0; i < node->children; i++) {
+        if (node->child[i]->kind != SL_NODE_MAP)
+            return sl_node_error(node->child[i], "a fault must be a map of keys");
+        SL_TRY(parse_fault(node->child[i], run));
+    }
+    return SL_OK;
+}
+
+/* ---- the whole ---- */
+
+/* A key of `model` that is there and should not be so. */
+static sl_status refuse_model(const sl_document *document, const char *key, const char *why) {
+    return sl_run_refuse(document, "model", key, why);
+}
+
+static sl_status check_divided(const sl_document *document, const char *key, int value, int ranks) {
+    char why[192];
+    snprintf(why, sizeof why, "of %d cannot be divided evenly over parallel.tensor of %d", value, ranks);
+    return value % ranks == 0 ? SL_OK : refuse_model(document, key, why);
+}
+
+/* Tensor ranks share heads and the MLP evenly, the vocabulary as it comes. */
+static sl_status check_tensor(const sl_document *document, const sl_run *run, int kv_heads) {
+    const int ranks = run->parallel.tensor;
+    SL_TRY(check_divided(document, "heads", run->model.heads, ranks));
+    SL_TRY(check_divided(document, "kv_heads", kv_heads, ranks));
+    if (run->model.hidden)
+        SL_TRY(check_divided(document, "hidden", run->model.hidden, ranks));
+    return run->model.vocabulary >= ranks
+               ? SL_OK
+               : check_divided(document, "vocabulary", run->model.vocabulary, ranks);
+}
+
+static sl_status check_model(const sl_document *document, sl_run *run) {
+    char why[192];
+    const sl_node *model = sl_node_find(document->root, "model");
+    const int llama = run->model.kind == 1, heads = run->model.heads,
+              kv_heads = run->model.kv_heads ? run->model.kv_heads : heads;
+    if (run->model.width % heads != 0) {
+        snprintf(why, sizeof why, "of %d does not divide the width of %d", heads, run->model.width);
+        return refuse_model(document, "heads", why);
+    }
+    snprintf(why, sizeof why, "of %d does not divide the %d heads", kv_heads, heads);
+    if (heads % kv_heads != 0)
+        return refuse_model(document, "kv_heads", why);
+    if (!llama && kv_heads != heads)
+        return refuse_model(document, "kv_heads", "needs kind llama; gpt2 has as many as heads");
+    if (!llama && sl_node_find(model, "tied") && !run->model.tied)
+        return refuse_model(document, "tied", "of false needs kind llama; gpt2's head is its embedding");
+    if (!llama && (sl_node_find(model, "rope_base") || sl_node_find(model, "norm_eps")))
+        return refuse_model(document, sl_node_find(model, "rope_base") ? "rope_base" : "norm_eps",
+                            "belongs to kind llama");
+    snprintf(why, sizeof why, "makes heads of %d; rotary positions need an even size",
+             run->model.width / heads);
+    if (llama && run->model.width / heads % 2)
+        return refuse_model(document, "heads", why);
+    return check_tensor(document, run, kv_heads);
+}
+
+static sl_status check_run(const sl_document *document, sl_run *run) {
+    SL_TRY(check_model(document, run));
+    SL_TRY(sl_run_check_shape(document, run));
+    SL_TRY(sl_run_read_cut(document, run));
+    SL_TRY(sl_run_read_recompute(document, run));
+    if (run->network.silence_ms < 2 * run->network.beat_ms)
+        return sl_run_refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
+    const sl_node *shared = sl_node_find(document->root, "shared");
+    if (shared)
+        SL_TRY(sl_read_shared(shared, run->parallel.pipeline, &run->wire));
+    return sl_run_read_pace(document, run);
+}
+
+sl_status sl_run_read(const sl_document *document, sl_run *run) {
+    *run = (sl_run){0};
+    SL_TRY(sl_config_read(document->root, document->file, run_keys, run));
+    return check_run(document, run);
+}
+
+void sl_run_free(sl_run *run) {
+    for (int i = 0; i < run->data.files; i++)
+        sl_free(run->data.file[i]);
+    sl_free(run->data.file);
+    for (int i = 0; i < run->network.rails; i++)
+        sl_free(run->network.rail[i]);
+    sl_free(run->network.rail);
+    for (int i = 0; i < run->hosts; i++)
+        sl_free(run->host[i]);
+    sl_free(run->host);
+    sl_free(run->wire);
+    sl_free(run->model.weights);
+    sl_free(run->parallel.cut);
+    sl_free(run->device.recompute);
+    sl_free(run->batch.split);
+    sl_free(run->schedule);
+    sl_free(run->fault);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        sl_free(run->device.pace_ms[kind]);
+    sl_free(run->device.pair_ms);
+    *run = (sl_run){0};
+}
+
+void sl_run_document(FILE *out) {
+    sl_config_document(run_keys, "", out);
+    sl_config_document(fault_keys, "faults[].", out);
+}

@@ -1,0 +1,150 @@
+/* The run file: what `train` is given (design.md, Files). Read and checked before any process starts, so that
+ * a wrong request costs nothing. Part of the command, too: it knows neither MPI nor the model. */
+#ifndef SL_RUN_FILE_RUN_H
+#define SL_RUN_FILE_RUN_H
+
+#include "base/config.h"
+#include "plan/pipeline/problem.h"
+
+/* Reproducible trouble for iterations [first, end). */
+typedef struct sl_fault {
+    int first, end;
+    int from, to;          /* directed link; from -1: none */
+    double latency_ms;     /* added; 0: none */
+    double bandwidth_gbps; /* replaces; 0: none */
+    int per_queue;         /* that bandwidth is each queue's of the link */
+    int rank;              /* -1: none */
+    double slowdown;       /* of that rank's ops; 1: none */
+    int kill;              /* rank that dies at `first`; -1: none */
+    int replica, tensor;   /* only there; -1: everywhere. Ranks above are pipeline ranks */
+} sl_fault;
+
+#define SL_RUN_RAILS_MOST 8 /* network.rails */
+
+/* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
+typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;
+
+typedef struct sl_run {
+    struct {
+        int kind, layers, width, heads, context; /* kind: sl_model_kind */
+        int kv_heads, hidden, vocabulary, tied;  /* 0: the kind's default */
+        double rope_base, norm_epsilon;
+        char *weights; /* directory of the weights to start from; NULL: initial ones */
+    } model;
+    struct {
+        char **file; /* patterns */
+        int files;
+        int tokens; /* sl_data_tokens */
+        int64_t seed;
+        double held_out;
+    } data;
+    struct {
+        int pipeline, data, tensor, zero;
+        int placement, stages,
+            parts; /* sl_placement; as the schedule needs them where the file says nothing */
+        int *cut;  /* [stages] blocks of each; NULL: by cost */
+    } parallel;
+    struct {
+        int microbatches, size; /* microbatches: of all replicas together */
+        int *split;             /* [parallel.data] microbatches of each replica */
+    } batch;
+    struct {
+        int kind, warmup;
+        double lr, clip, decay;
+    } optimizer;
+    int iterations;
+    char *schedule;
+    int adapt;
+    int transport; /* sl_run_transport */
+    int communication, queue;
+    struct {
+        char **rail; /* interfaces or addresses; none: one rail on the address that others reach */
+        int rails;
+        int queues; /* delegates per link and direction; 0: by production and consumption */
+        double beat_ms, silence_ms, outage_s;
+    } network;
+    int *wire; /* [from * ranks + to] emulated links of one number occupy one wire; NULL: each its own */
+    struct {
+        int hold, dwell;
+        double gain;
+    } adaptation;
+    struct {
+        int kind;
+        int threads; /* 0: auto, until the ranks know each other (cores.h) */
+        int bind;    /* sl_bind */
+        double memory_mb, host_memory_mb, offload_ms;
+        int precision;                /* sl_type of matrix products */
+        int *recompute;               /* [stages] 1: F keeps only the inputs of blocks; NULL: none */
+        double *pace_ms[SL_OP_KINDS]; /* F, I, W, B of every stage; NULL: no pace */
+        double *pair_ms;              /* F and B overlapped, of every stage; NULL: no pace */
+    } device;
+    struct {
+        int every, keep; /* iterations, 0: none are written; how many stay */
+    } checkpoint;
+    sl_fault *fault;
+    int faults;
+    int validate_every;
+    int dump_gradients; /* of so many first iterations */
+    int restarts;       /* attempts after the first; -1: as sl_run_restarts says */
+    char **host; /* where ranks may run: entries name:slots, or the path of a hostfile; none: not said */
+    int hosts;
+} sl_run;
+
+/** Reads and checks a run document. SL_EINVAL names file, line and key. Free with sl_run_free, also on error.
+ */
+sl_status sl_run_read(const sl_document *document, sl_run *run);
+void sl_run_free(sl_run *run);
+
+/* ---- the world: every process of the run ----
+ *
+ * Each (replica, tensor) pair is a pipeline of its own. World ranks number tensor ranks first, then replicas,
+ * then pipeline ranks, so that tensor ranks, which talk most, lie beside each other (Megatron's order); with
+ * one replica and one tensor rank a world rank is its pipeline rank. */
+
+typedef struct sl_seat {
+    int pipeline, replica, tensor;
+} sl_seat;
+
+/** Processes of the run: pipeline * data * tensor. */
+int sl_run_ranks(const sl_run *run);
+sl_seat sl_run_seat(const sl_run *run, int world_rank);
+int sl_run_world_rank(const sl_run *run, sl_seat seat);
+
+/** The first global microbatch of a replica: its microbatches follow those of the replicas before it. */
+int sl_run_first_microbatch(const sl_run *run, int replica);
+
+/** Ranks, stages, placement and parts of this run and the microbatches of a replica, no arrays: for
+ * sl_problem_rank and its like. Nothing to free. */
+sl_problem sl_run_replica_shape(const sl_run *run, int replica);
+/** That of replica 0. */
+sl_problem sl_run_shape(const sl_run *run);
+
+/** Whether ranks `from` and `to` exchange messages in some schedule of this run. */
+int sl_run_has_link(const sl_run *run, int from, int to);
+
+/** Whether this run starts delegates, or may: `transport` asks for them and there is somebody to send to. */
+int sl_run_may_delegate(const sl_run *run);
+
+/** How often the run is started again after a failure: `restarts`, or 3 where checkpoints are written, else
+ * 0. */
+int sl_run_restarts(const sl_run *run);
+
+/** Whether checkpoints are written, so that a warned run can save itself. */
+int sl_run_saves(const sl_run *run);
+
+/** The planner's question for a replica of this run: shape and regime from the file, op times from the pace
+ * (10 ms each without one: only their ratio matters until they are measured), links free. Of a
+ * microbatch F keeps `forward_bytes[stages]`, I adds `backward_bytes[stages]`, W frees both;
+ * `fixed_bytes[ranks]` lie there all the time, a part of device.memory_mb; host memory for as many as fit
+ * into device.host_memory_mb. SL_ENONE: not even one microbatch fits. Free with sl_problem_free, also on
+ * error. */
+sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *forward_bytes,
+                                 const double *backward_bytes, const double *fixed_bytes,
+                                 sl_problem *problem);
+/** That of replica 0. */
+sl_status sl_run_problem(const sl_run *run, const double *forward_bytes, const double *backward_bytes,
+                         const double *fixed_bytes, sl_problem *problem);
+
+void sl_run_document(FILE *out);
+
+#endif

@@ -1,0 +1,384 @@
+#include "run/file/run_shape.h"
+#include "base/memory.h"
+#include "plan/family/family.h"
+#include "plan/pipeline/problem_read.h"
+
+#include <string.h>
+
+sl_status sl_run_refuse(const sl_document *document, const char *section, const char *key, const char *why) {
+    const sl_node *map = section ? sl_node_find(document->root, section) : document->root;
+    const sl_node *node = key ? sl_node_find(map, key) : map;
+    if (!node)
+        node = map ? map : document->root;
+    return sl_node_error(node, "%s", why);
+}
+
+/* ---- shape ---- */
+
+int sl_run_ranks(const sl_run *run) {
+    return run->parallel.pipeline * run->parallel.data * run->parallel.tensor;
+}
+
+sl_seat sl_run_seat(const sl_run *run, int world_rank) {
+    int replicas = run->parallel.data, tensors = run->parallel.tensor;
+    return (sl_seat){.pipeline = world_rank / tensors / replicas,
+                     .replica = world_rank / tensors % replicas,
+                     .tensor = world_rank % tensors};
+}
+
+int sl_run_world_rank(const sl_run *run, sl_seat seat) {
+    return (seat.pipeline * run->parallel.data + seat.replica) * run->parallel.tensor + seat.tensor;
+}
+
+int sl_run_first_microbatch(const sl_run *run, int replica) {
+    int first = 0;
+    for (int r = 0; r < replica; r++)
+        first += run->batch.split[r];
+    return first;
+}
+
+sl_problem sl_run_replica_shape(const sl_run *run, int replica) {
+    return (sl_problem){.ranks = run->parallel.pipeline,
+                        .stages = run->parallel.stages,
+                        .microbatches = run->batch.split[replica],
+                        .placement = (sl_placement)run->parallel.placement,
+                        .parts = run->parallel.parts};
+}
+
+sl_problem sl_run_shape(const sl_run *run) {
+    return sl_run_replica_shape(run, 0);
+}
+
+int sl_run_may_delegate(const sl_run *run) {
+    return run->transport != SL_RUN_DIRECT && run->parallel.pipeline > 1;
+}
+
+int sl_run_has_link(const sl_run *run, int from, int to) {
+    sl_problem shape = sl_run_shape(run);
+    for (int stage = 0; stage + 1 < shape.stages && from != to; stage++) {
+        int a = sl_problem_rank(&shape, stage), b = sl_problem_rank(&shape, stage + 1);
+        if ((a == from && b == to) || (a == to && b == from))
+            return 1;
+    }
+    return 0;
+}
+
+static int is_file(const sl_run *run) {
+    return strcmp(run->schedule, "auto") != 0 && !sl_family_find(run->schedule);
+}
+
+static const sl_node *parallel_key(const sl_document *document, const char *key) {
+    const sl_node *parallel = sl_node_find(document->root, "parallel");
+    return parallel ? sl_node_find(parallel, key) : NULL;
+}
+
+/* The first placement that the schedule's family is defined for; linear for those that take any. */
+static void choose_placement(const sl_document *document, sl_run *run) {
+    const sl_family *family = sl_family_find(run->schedule);
+    if (parallel_key(document, "placement") || !family)
+        return;
+    for (int placement = SL_PLACEMENTS - 1; placement >= 0; placement--)
+        if (family->placements & 1u << placement)
+            run->parallel.placement = placement;
+}
+
+static sl_status check_placement(const sl_document *document, sl_run *run) {
+    choose_placement(document, run);
+    if (run->parallel.placement != SL_BIDIRECTIONAL)
+        return SL_OK;
+    if (parallel_key(document, "placement"))
+        return sl_run_refuse(
+            document, "parallel", "placement",
+            "of bidirectional keeps two copies of the weights, which training does not have; use "
+            "linear, loop or wave");
+    char why[192];
+    snprintf(
+        why, sizeof why,
+        "%s needs placement bidirectional, which keeps two copies of the weights; training does not have "
+        "them",
+        run->schedule);
+    return sl_run_refuse(document, "schedule", NULL, why);
+}
+
+static sl_status check_stages(const sl_document *document, sl_run *run) {
+    char why[192];
+    int ranks = run->parallel.pipeline, linear = run->parallel.placement == SL_LINEAR;
+    const char *placement = sl_placement_name((sl_placement)run->parallel.placement);
+    int stated = parallel_key(document, "stages") != NULL;
+    if (!stated)
+        run->parallel.stages = linear ? ranks : 2 * ranks;
+    int stages = run->parallel.stages;
+    snprintf(why, sizeof why, "must be %s (%d) with placement %s, got %d",
+             linear ? "as many as ranks" : "a multiple of the ranks", ranks, placement, stages);
+    if (stages < 1 || (linear ? stages != ranks : stages % ranks != 0))
+        return sl_run_refuse(document, "parallel", "stages", why);
+    if (stated || !linear)
+        snprintf(why, sizeof why, "of %d (placement %s) is more than the model's %d layers", stages,
+                 placement, run->model.layers);
+    else
+        snprintf(why, sizeof why, "of %d ranks is more stages than the model's %d layers", ranks,
+                 run->model.layers);
+    if (stages > run->model.layers && !stated && !linear)
+        return sl_node_error(parallel_key(document, "pipeline") ? parallel_key(document, "pipeline")
+                                                                : sl_node_find(document->root, "schedule"),
+                             "makes %d stages with placement %s, more than the model's %d layers", stages,
+                             placement, run->model.layers);
+    return stages > run->model.layers
+               ? sl_run_refuse(document, "parallel", stated ? "stages" : "pipeline", why)
+               : SL_OK;
+}
+
+/* As even as can be where the file says nothing. */
+static sl_status choose_split(const sl_document *document, sl_run *run) {
+    char why[192];
+    const sl_node *batch = sl_node_find(document->root, "batch"), *split = sl_node_find(batch, "split");
+    int replicas = run->parallel.data, all = run->batch.microbatches, sum = 0;
+    if (split && split->children != replicas) {
+        snprintf(why, sizeof why, "must have a number for each of %d replicas, has %d", replicas,
+                 split->children);
+        return sl_run_refuse(document, "batch", "split", why);
+    }
+    if (!split && all < replicas) {
+        snprintf(why, sizeof why, "of %d is less than one for each of %d replicas", all, replicas);
+        return sl_run_refuse(document, "batch", "microbatches", why);
+    }
+    if (!split)
+        SL_TRY(sl_alloc(&run->batch.split, (size_t)replicas, sizeof *run->batch.split));
+    for (int r = 0; r < replicas && !split; r++)
+        run->batch.split[r] = all / replicas + (r < all % replicas);
+    for (int r = 0; r < replicas; r++)
+        sum += run->batch.split[r] <= all ? run->batch.split[r] : all;
+    snprintf(why, sizeof why, "must be batch.microbatches (%d) in sum", all);
+    return sum == all ? SL_OK : sl_run_refuse(document, "batch", "split", why);
+}
+
+static sl_status check_schedule(const sl_document *document, const sl_run *run, int replica) {
+    const sl_family *family = sl_family_find(run->schedule);
+    sl_problem shape = sl_run_replica_shape(run, replica);
+    if (run->parallel.parts > 1 && is_file(run))
+        return sl_run_refuse(document, "parallel", "parts",
+                             "needs a planned schedule; the ops of a file are whole");
+    if ((int64_t)shape.stages * shape.microbatches * 3 * shape.parts > SL_MAX_OPS)
+        return sl_run_refuse(document, "batch", "microbatches",
+                             "times the stages and parts is more than the planner takes");
+    if (!family || sl_family_check(family, &shape) == SL_OK)
+        return SL_OK;
+    char why[256];
+    snprintf(why, sizeof why, "%s", sl_error_text());
+    if (run->parallel.data > 1)
+        snprintf(why, sizeof why, "in replica %d: %.200s", replica, sl_error_text());
+    return sl_run_refuse(document, "schedule", NULL, why);
+}
+
+/* The places that a fault is narrowed down to. */
+static sl_status check_fault_place(const sl_document *document, const sl_run *run, const sl_fault *f) {
+    char why[192];
+    snprintf(why, sizeof why, "names replica %d, but the run has replicas 0 to %d", f->replica,
+             run->parallel.data - 1);
+    if (f->replica >= run->parallel.data)
+        return sl_run_refuse(document, "faults", NULL, why);
+    snprintf(why, sizeof why, "names tensor rank %d, but the run has tensor ranks 0 to %d", f->tensor,
+             run->parallel.tensor - 1);
+    return f->tensor >= run->parallel.tensor ? sl_run_refuse(document, "faults", NULL, why) : SL_OK;
+}
+
+static sl_status check_faults(const sl_document *document, const sl_run *run) {
+    char why[192];
+    int ranks = run->parallel.pipeline;
+    for (int i = 0; i < run->faults; i++) {
+        const sl_fault *f = &run->fault[i];
+        int worst = f->from > f->to ? f->from : f->to;
+        worst = f->rank > worst ? f->rank : worst;
+        worst = f->kill > worst ? f->kill : worst;
+        SL_TRY(check_fault_place(document, run, f));
+        snprintf(why, sizeof why, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
+        if (worst >= ranks)
+            return sl_run_refuse(document, "faults", NULL, why);
+        snprintf(why, sizeof why,
+                 "names a link of ranks that are not neighbours: with placement %s nothing is sent between "
+                 "ranks %d and %d",
+                 sl_placement_name((sl_placement)run->parallel.placement), f->from, f->to);
+        if (f->from >= 0 && !sl_run_has_link(run, f->from, f->to))
+            return sl_run_refuse(document, "faults", NULL, why);
+    }
+    return SL_OK;
+}
+
+sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
+    SL_TRY(check_placement(document, run));
+    SL_TRY(check_stages(document, run));
+    SL_TRY(choose_split(document, run));
+    for (int replica = 0; replica < run->parallel.data; replica++)
+        SL_TRY(check_schedule(document, run, replica));
+    return check_faults(document, run);
+}
+
+/* ---- lists of a value for each stage ---- */
+
+static const sl_node *find_in(const sl_document *document, const char *section, const char *key) {
+    const sl_node *map = sl_node_find(document->root, section);
+    return map ? sl_node_find(map, key) : NULL;
+}
+
+static sl_status check_length(const sl_node *node, int stages) {
+    if (node->kind != SL_NODE_LIST || node->children != stages)
+        return sl_node_error(node, "must be a list of one value for each of the %d stages", stages);
+    return SL_OK;
+}
+
+sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
+    const sl_node *node = find_in(document, "parallel", "cut");
+    int64_t blocks, sum = 0;
+    if (!node)
+        return SL_OK;
+    SL_TRY(check_length(node, run->parallel.stages));
+    SL_TRY(sl_alloc(&run->parallel.cut, (size_t)run->parallel.stages, sizeof *run->parallel.cut));
+    for (int stage = 0; stage < run->parallel.stages; stage++) {
+        if (sl_node_int(node->child[stage], 1, run->model.layers, &blocks) != SL_OK)
+            return sl_node_error(node, "must hold whole numbers of at least 1 (stage %d)", stage);
+        run->parallel.cut[stage] = (int)blocks;
+        sum += blocks;
+    }
+    if (sum != run->model.layers)
+        return sl_node_error(node, "has %lld blocks in all, the model has %d layers", (long long)sum,
+                             run->model.layers);
+    return SL_OK;
+}
+
+sl_status sl_run_read_recompute(const sl_document *document, sl_run *run) {
+    const sl_node *node = find_in(document, "device", "recompute");
+    int list = node && node->kind == SL_NODE_LIST;
+    if (!node)
+        return SL_OK;
+    if (list)
+        SL_TRY(check_length(node, run->parallel.stages));
+    SL_TRY(sl_alloc(&run->device.recompute, (size_t)run->parallel.stages, sizeof *run->device.recompute));
+    for (int stage = 0; stage < run->parallel.stages; stage++)
+        SL_TRY(sl_node_bool(list ? node->child[stage] : node, &run->device.recompute[stage]));
+    return SL_OK;
+}
+
+/* ---- pace ---- */
+
+static sl_status read_pace_list(const sl_node *map, const char *key, int stages, double *values) {
+    static const sl_number_range ms = {.least = 1e-3, .most = SL_MAX_OP_MS};
+    const sl_node *node = sl_node_find(map, key);
+    return sl_read_numbers(node, stages, "stage", &ms, values);
+}
+
+/* As times_ms of a problem, but no time may be 0: that would mean as long as the arithmetic takes. */
+sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
+    const sl_node *device = sl_node_find(document->root, "device"),
+                  *map = device ? sl_node_find(device, "pace_ms") : NULL;
+    int stages = run->parallel.stages;
+    if (!map)
+        return SL_OK;
+    SL_TRY(sl_check_keys(map, sl_time_keys));
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        SL_TRY(sl_alloc(&run->device.pace_ms[kind], (size_t)stages, sizeof(double)));
+    SL_TRY(sl_alloc(&run->device.pair_ms, (size_t)stages, sizeof(double)));
+    double *const *pace = run->device.pace_ms;
+    for (int kind = SL_F; kind <= SL_W; kind++)
+        SL_TRY(read_pace_list(map, sl_op_name(kind), stages, pace[kind]));
+    for (int stage = 0; stage < stages; stage++)
+        pace[SL_B][stage] = pace[SL_I][stage] + pace[SL_W][stage];
+    if (sl_node_find(map, "B"))
+        SL_TRY(read_pace_list(map, "B", stages, pace[SL_B]));
+    for (int stage = 0; stage < stages; stage++)
+        run->device.pair_ms[stage] = pace[SL_F][stage] + pace[SL_B][stage];
+    return sl_node_find(map, "FB") ? read_pace_list(map, "FB", stages, run->device.pair_ms) : SL_OK;
+}
+
+/* ---- the planner's question ---- */
+
+/* As the model has it: F takes what it keeps when it starts, I what it adds when it starts, W gives both back
+ * when it ends. */
+static void fill_stage(const sl_run *run, int stage, double forward, double backward, sl_problem *problem) {
+    problem->delta[SL_F][stage] = forward;
+    problem->start[stage] = problem->early[stage] = backward;
+    problem->delta[SL_I][stage] = 0;
+    problem->delta[SL_W][stage] = problem->delta[SL_B][stage] = -(forward + backward);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+        double ms = run->device.pace_ms[kind] ? run->device.pace_ms[kind][stage] : kind == SL_B ? 20 : 10;
+        if (!run->device.pace_ms[kind] && run->device.recompute && run->device.recompute[stage] &&
+            (kind == SL_I || kind == SL_B))
+            ms += 10;
+        problem->time[kind][stage] = sl_from_ms(ms);
+    }
+    problem->offload[stage] = sl_from_ms(run->device.offload_ms);
+    if (run->device.pair_ms)
+        problem->saved[stage] =
+            problem->time[SL_F][stage] + problem->time[SL_B][stage] - sl_from_ms(run->device.pair_ms[stage]);
+}
+
+/* A microbatch lies on all stages of the rank when the first I of them starts. */
+static double least_memory(const sl_problem *problem, int rank) {
+    double kept = 0, added = 0;
+    for (int stage = 0; stage < problem->stages; stage++) {
+        if (sl_problem_rank(problem, stage) != rank)
+            continue;
+        kept += problem->delta[SL_F][stage];
+        added = problem->early[stage] > added ? problem->early[stage] : added;
+    }
+    return kept + added;
+}
+
+static sl_status fill_limits(const sl_run *run, const double *fixed_bytes, sl_problem *problem) {
+    SL_TRY(sl_alloc(&problem->limit, (size_t)problem->ranks, sizeof *problem->limit));
+    for (int rank = 0; rank < problem->ranks; rank++) {
+        double least = least_memory(problem, rank);
+        problem->limit[rank] = run->device.memory_mb * 1e6 - fixed_bytes[rank];
+        if (problem->limit[rank] < least)
+            return sl_error(
+                SL_ENONE,
+                "no schedule fits into device.memory_mb of %g: weights and optimizer take %g MB and one "
+                "microbatch %g MB on rank %d",
+                run->device.memory_mb, fixed_bytes[rank] / 1e6, least / 1e6, rank);
+    }
+    return SL_OK;
+}
+
+/* As many of a rank's largest activations as fit: each of its stages may need that much. */
+static sl_status fill_host(const sl_run *run, sl_problem *problem) {
+    SL_TRY(sl_alloc(&problem->host_limit, (size_t)problem->ranks, sizeof *problem->host_limit));
+    double all = (double)problem->microbatches * (problem->stages / problem->ranks);
+    for (int rank = 0; rank < problem->ranks; rank++) {
+        double most = 1;
+        for (int stage = 0; stage < problem->stages; stage++)
+            if (sl_problem_rank(problem, stage) == rank && sl_problem_kept(problem, stage, 1) > most)
+                most = sl_problem_kept(problem, stage, 1);
+        double fit = run->device.host_memory_mb * 1e6 / most;
+        problem->host_limit[rank] = (int32_t)(fit < all ? fit : all);
+    }
+    return SL_OK;
+}
+
+sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *forward_bytes,
+                                 const double *backward_bytes, const double *fixed_bytes,
+                                 sl_problem *problem) {
+    sl_problem shape = sl_run_replica_shape(run, replica);
+    SL_TRY(sl_problem_make(shape.ranks, shape.stages, shape.microbatches, problem));
+    problem->placement = shape.placement;
+    problem->parts = shape.parts;
+    problem->communication =
+        run->transport == SL_RUN_DELEGATED ? SL_DECOUPLED : (sl_regime)run->communication;
+    problem->queue = run->queue;
+    if (run->wire) {
+        size_t links = (size_t)shape.ranks * (size_t)shape.ranks;
+        SL_TRY(sl_alloc(&problem->wire, links, sizeof *problem->wire));
+        memcpy(problem->wire, run->wire, links * sizeof *problem->wire);
+    }
+    for (int stage = 0; stage < shape.stages; stage++)
+        fill_stage(run, stage, forward_bytes[stage], backward_bytes[stage], problem);
+    SL_TRY(sl_alloc(&problem->fixed, (size_t)shape.ranks, sizeof *problem->fixed));
+    memcpy(problem->fixed, fixed_bytes, (size_t)shape.ranks * sizeof *problem->fixed);
+    if (run->device.memory_mb <= 0)
+        return SL_OK;
+    SL_TRY(fill_limits(run, fixed_bytes, problem));
+    return run->device.host_memory_mb > 0 ? fill_host(run, problem) : SL_OK;
+}
+
+sl_status sl_run_problem(const sl_run *run, const double *forward_bytes, const double *backward_bytes,
+                         const double *fixed_bytes, sl_problem *problem) {
+    return sl_run_replica_problem(run, 0, forward_bytes, backward_bytes, fixed_bytes, problem);
+}

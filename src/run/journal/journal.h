@@ -1,0 +1,93 @@
+/* What a run leaves behind, written by rank 0: metrics.jsonl and events.jsonl as it goes (whole lines,
+ * flushed), and at its end timeline.json, iterations.svg, profile.yaml and summary.json (each complete or
+ * absent), and the table that says what adapting was worth. Fields: docs/formats.md. */
+#ifndef SL_RUN_JOURNAL_JOURNAL_H
+#define SL_RUN_JOURNAL_JOURNAL_H
+
+#include "base/event.h"
+#include "plan/pipeline/problem.h"
+#include "plan/timing/timeline.h"
+#include "run/journal/measure.h"
+#include "run/journal/profile.h"
+
+/* What an iteration tells about adapting. */
+typedef enum sl_phase {
+    SL_PHASE_HEALTHY,   /* first schedule, no trouble yet */
+    SL_PHASE_SLOW,      /* trouble, first schedule still */
+    SL_PHASE_DELEGATED, /* trouble, first schedule still, but delegates carry the messages by now */
+    SL_PHASE_ADAPTED,   /* trouble, another schedule */
+    SL_PHASE_BETWEEN,   /* another schedule, no trouble: relief was not yet acted upon */
+    SL_PHASE_RELIEVED,  /* first schedule, after trouble */
+    SL_PHASES
+} sl_phase;
+
+typedef struct sl_iteration {
+    int iteration;
+    double loss, validation; /* validation: NaN when not measured */
+    sl_time time;            /* first op to the end of the optimizer, over all ranks */
+    sl_time period;          /* to the next iteration's begin, bookkeeping and swaps included */
+    sl_time predicted;       /* of `time`, made before the iteration; -1: nothing was known yet */
+    const char *schedule;
+    int delegates; /* per link and direction; 0: the ranks carry the messages */
+    sl_phase phase;
+    int late;      /* an arrival was over 1 ms late: left out of medians of prediction */
+    sl_time begin; /* since the run's start */
+    int replicas;
+    const sl_problem *measured;  /* [replicas] */
+    const sl_timeline *timeline; /* [replicas] */
+} sl_iteration;
+
+typedef struct sl_journal sl_journal;
+
+/* How the run is divided. */
+typedef struct sl_journal_layout {
+    int pipeline, data, tensor, zero;
+} sl_journal_layout;
+
+/** Makes the folder and opens the files. `first` >= 0: of an earlier attempt, which is continued at that
+ * iteration (its events stay, its metrics from there on go); -1: anew. `tokens`: of one iteration. `keep`:
+ * iterations whose timelines are kept for timeline.json. */
+sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layout, double tokens,
+                          int iterations, int keep, sl_journal **journal);
+sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteration);
+/** Before the first iteration: what the links were in the ping test ([ranks * ranks]; NULL: none was made),
+ * the size of a message, and whether op times are prescribed. */
+sl_status sl_journal_profile(sl_journal *journal, const sl_ping_link *ping, double message_bytes, int paced);
+
+/** The replica whose ops took longest from the first to the last, by the medians that count now: the profile
+ * is of it, its shape, its ops and its links, for those of several together are nobody's. */
+int sl_journal_slowest(const sl_journal *journal);
+sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
+
+/* Highest use of a rank's device memory, bytes. */
+typedef struct sl_peak {
+    int pipeline, replica, tensor;
+    long measured;
+    double predicted; /* for the programs that ran */
+} sl_peak;
+
+typedef struct sl_summary {
+    uint64_t weights_hash;
+    double validation;      /* NaN: none */
+    double byte_entropy;    /* nats a byte, of the same text */
+    const char *scheduling; /* class of the communication threads */
+    const char *isa, *regime;
+    sl_arrivals *arrivals;
+    long ops, overruns;
+    int swaps;
+    sl_time swap_cost; /* median; -1: none */
+    sl_time path_cost; /* of the last change between ranks and delegates; -1: none */
+    double seconds;
+    long memory_peak, host_peak, moves; /* largest over ranks, bytes */
+    sl_peak *peak;                      /* [peaks] of all ranks */
+    int peaks;
+    const sl_program *program; /* that ran last, on the replica that the profile is of; NULL: it never ran */
+    const char *schedule;      /* its name */
+} sl_summary;
+
+/** Writes the files of the end and prints the table to `out`. */
+sl_status sl_journal_finish(sl_journal *journal, const sl_summary *summary, FILE *out);
+/** Closes; without finish what was written so far stays (whole lines) and nothing else. */
+void sl_journal_close(sl_journal *journal);
+
+#endif

@@ -1,0 +1,257 @@
+#include "run/journal/ping.h"
+#include "base/median.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+#define SMALL 64                   /* bytes of the smaller messages */
+#define BUDGET (SL_SECOND / 4)     /* of a link; slow ones get by with fewer rounds */
+#define LEAST 4                    /* rounds, half of them of either size */
+#define PATIENCE (120 * SL_SECOND) /* a slow link is slow here, too */
+#define ITERATION UINT32_MAX       /* that messages of the test carry: no iteration of a run */
+
+/* ---- exchanging ---- */
+
+typedef struct pinger {
+    sl_transport *transport;
+    sl_clock *clock;
+    sl_time patience;
+    char *out, *in;
+    size_t small, large;
+} pinger;
+
+static size_t size_of(const pinger *p, int round) {
+    return round % 2 ? p->large : p->small;
+}
+
+static sl_status hear(pinger *p, int peer, int round, sl_time *heard) {
+    SL_TRY(sl_transport_receive(p->transport, peer, ITERATION, (uint32_t)round, p->in, size_of(p, round)));
+    return sl_transport_wait(p->transport, peer, ITERATION, (uint32_t)round,
+                             sl_clock_now(p->clock) + p->patience, heard);
+}
+
+static sl_status say(pinger *p, int peer, int round, int last, sl_time *sent) {
+    sl_sent done;
+    p->out[0] = (char)last;
+    *sent = sl_clock_now(p->clock);
+    SL_TRY(
+        sl_transport_send(p->transport, peer, ITERATION, (uint32_t)round, p->out, size_of(p, round), *sent));
+    return sl_transport_wait_sent(p->transport, peer, ITERATION, (uint32_t)round, *sent + p->patience, &done);
+}
+
+/* The first of the two decides how many rounds there are: it knows how long they take. */
+static sl_status lead(pinger *p, int peer, sl_ping_half *half, int *rounds) {
+    sl_time begin = sl_clock_now(p->clock);
+    for (int round = 0, last = 0; !last; round++) {
+        sl_time now = sl_clock_now(p->clock);
+        last = round + 1 == SL_PING_MOST || (round + 1 >= LEAST && round % 2 && now - begin > BUDGET);
+        half[round] = (sl_ping_half){.round = round, .last = last, .bytes = (int64_t)size_of(p, round)};
+        SL_TRY(say(p, peer, round, last, &half[round].sent));
+        SL_TRY(hear(p, peer, round, &half[round].heard));
+        ++*rounds;
+    }
+    return SL_OK;
+}
+
+static sl_status follow(pinger *p, int peer, sl_ping_half *half, int *rounds) {
+    for (int round = 0, last = 0; !last && round < SL_PING_MOST; round++) {
+        half[round] = (sl_ping_half){.round = round, .bytes = (int64_t)size_of(p, round)};
+        SL_TRY(hear(p, peer, round, &half[round].heard));
+        last = half[round].last = p->in[0];
+        SL_TRY(say(p, peer, round, last, &half[round].sent));
+        ++*rounds;
+    }
+    return SL_OK;
+}
+
+sl_status sl_ping(sl_transport *transport, sl_clock *clock, int rank, const sl_ping_pair *pairs, int count,
+                  size_t bytes, sl_time patience, sl_ping_half *half, int *halves) {
+    pinger p = {.transport = transport,
+                .clock = clock,
+                .patience = patience,
+                .small = bytes < SMALL ? (bytes + 1) / 2 : SMALL,
+                .large = bytes > 1 ? bytes : 1};
+    *halves = 0;
+    SL_TRY(sl_alloc(&p.out, 2 * p.large, 1));
+    p.in = p.out + p.large;
+    memset(p.out, 1, 2 * p.large); /* pages are there before anything is measured */
+    sl_status status = SL_OK;
+    for (int i = 0; i < count && status == SL_OK; i++) {
+        int rounds = 0;
+        sl_ping_half *mine = half + *halves;
+        if (pairs[i].a == rank)
+            status = lead(&p, pairs[i].b, mine, &rounds);
+        else if (pairs[i].b == rank)
+            status = follow(&p, pairs[i].a, mine, &rounds);
+        for (int k = 0; k < rounds; k++) {
+            mine[k].pair = i;
+            mine[k].rank = rank;
+        }
+        *halves += rounds;
+    }
+    sl_free(p.out);
+    return status;
+}
+
+/* ---- fitting ---- */
+
+/* One-way times of a direction. */
+typedef struct sample {
+    double bytes;
+    sl_time time;
+} sample;
+
+static void fit(const sample *s, int count, sl_ping_link *link) {
+    sl_time slope[SL_PING_MOST * SL_PING_MOST], rest[SL_PING_MOST];
+    int slopes = 0;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++)
+            if (s[k].bytes > s[i].bytes) /* in 1e-6 ns a byte, so that the median of times serves */
+                slope[slopes++] =
+                    (sl_time)((double)(s[k].time - s[i].time) * 1e6 / (s[k].bytes - s[i].bytes));
+    double per_byte = slopes ? (double)sl_median(slope, slopes) / 1e6 : 0;
+    *link = (sl_ping_link){.rounds = count, .per_byte = per_byte > 0 ? per_byte : 0};
+    for (int i = 0; i < count; i++)
+        rest[i] = s[i].time - (sl_time)(link->per_byte * s[i].bytes);
+    sl_time latency = sl_median(rest, count);
+    link->latency = latency > 0 ? latency : 0;
+}
+
+/* Both halves of a round, in rank 0's time. */
+static int one_way(const sl_ping_half *a, const sl_ping_half *b, const sl_offset *clock, sl_time *there,
+                   sl_time *back) {
+    if (!a || !b || a->bytes != b->bytes)
+        return 0;
+    int64_t shift = clock[b->rank].offset - clock[a->rank].offset,
+            error = clock[a->rank].error + clock[b->rank].error;
+    *there = b->heard - a->sent - shift;
+    *back = a->heard - b->sent + shift;
+    if (error > 0 && !sl_offset_direction_certain(*there, *back, error))
+        *there = *back = (*there + *back) / 2;
+    return 1;
+}
+
+static void fit_pair(const sl_ping_half *const (*round)[2], const sl_ping_pair *pair, const sl_offset *clock,
+                     int ranks, sl_ping_link *link) {
+    sample there[SL_PING_MOST], back[SL_PING_MOST];
+    int count = 0;
+    for (int i = 2; i < SL_PING_MOST; i++) /* round 0 and 1 warm the path up */
+        if (one_way(round[i][0], round[i][1], clock, &there[count].time, &back[count].time)) {
+            there[count].bytes = back[count].bytes = (double)round[i][0]->bytes;
+            count++;
+        }
+    if (count == 0)
+        return;
+    fit(there, count, &link[pair->a * ranks + pair->b]);
+    fit(back, count, &link[pair->b * ranks + pair->a]);
+}
+
+sl_status sl_ping_fit(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
+                      const sl_offset *clock, int ranks, sl_ping_link *link) {
+    const sl_ping_half *(*round)[2]; /* [pair][SL_PING_MOST]: of a, of b */
+    SL_TRY(sl_alloc(&round, (size_t)count * SL_PING_MOST, sizeof *round));
+    for (int i = 0; i < halves; i++) {
+        const sl_ping_half *h = &half[i];
+        if (h->pair < 0 || h->pair >= count || h->round < 0 || h->round >= SL_PING_MOST)
+            continue;
+        const sl_ping_pair *pair = &pairs[h->pair];
+        if (h->rank == pair->a || h->rank == pair->b)
+            round[h->pair * SL_PING_MOST + h->round][h->rank == pair->b] = h;
+    }
+    for (int i = 0; i < count; i++)
+        fit_pair((const sl_ping_half *const(*)[2])(round + i * SL_PING_MOST), &pairs[i], clock, ranks, link);
+    sl_free(round);
+    return SL_OK;
+}
+
+/* ---- all ranks together ---- */
+
+/* Each pair of ranks with neighbouring stages once. pairs[stages] */
+static int list_pairs(const sl_problem *p, sl_ping_pair *pairs) {
+    int count = 0;
+    for (int stage = 0; stage < p->stages; stage++) {
+        int next = sl_problem_next(p, stage);
+        if (next < 0 || sl_problem_rank(p, next) == sl_problem_rank(p, stage))
+            continue;
+        int x = sl_problem_rank(p, stage), y = sl_problem_rank(p, next), known = 0;
+        sl_ping_pair pair = {.a = x < y ? x : y, .b = x < y ? y : x};
+        for (int i = 0; i < count; i++)
+            known |= pairs[i].a == pair.a && pairs[i].b == pair.b;
+        if (!known)
+            pairs[count++] = pair;
+    }
+    return count;
+}
+
+typedef struct pinging {
+    const sl_run *run;
+    const sl_groups *groups;
+    sl_ping_pair *pairs;
+    int count;
+    sl_ping_half *half, *all; /* this rank's; on rank 0 everybody's */
+    size_t *sizes;
+    sl_offset *clock; /* [ranks] of the pipeline at hand */
+} pinging;
+
+/* Each link of one pipeline into link[ranks * ranks] where it is slower than what is there. */
+static sl_status fit_pipeline(const pinging *p, int pipeline, int halves, const sl_offset *offsets,
+                              double bytes, sl_ping_link *link) {
+    int tensors = p->run->parallel.tensor, ranks = p->run->parallel.pipeline, mine = 0;
+    sl_ping_half *own;
+    sl_ping_link *found;
+    SL_TRY(sl_alloc(&own, (size_t)halves + 1, sizeof *own));
+    for (int i = 0; i < halves; i++)
+        if (p->all[i].pipeline == pipeline)
+            own[mine++] = p->all[i];
+    for (int rank = 0; rank < ranks; rank++)
+        p->clock[rank] =
+            offsets[sl_run_world_rank(p->run, (sl_seat){rank, pipeline / tensors, pipeline % tensors})];
+    sl_status status = sl_alloc(&found, (size_t)ranks * (size_t)ranks, sizeof *found);
+    if (status == SL_OK)
+        status = sl_ping_fit(own, mine, p->pairs, p->count, p->clock, ranks, found);
+    for (int at = 0; at < ranks * ranks && status == SL_OK; at++)
+        if (found[at].rounds > 0 &&
+            (link[at].rounds == 0 || sl_ping_time(&found[at], bytes) > sl_ping_time(&link[at], bytes)))
+            link[at] = found[at];
+    sl_free(found);
+    sl_free(own);
+    return status;
+}
+
+static sl_status ping_all(pinging *p, sl_transport *transport, sl_clock *clock, double bytes,
+                          const sl_offset *offsets, sl_ping_link *link) {
+    const sl_seat *seat = &p->groups->seat;
+    int halves = 0, tensors = p->run->parallel.tensor, pipelines = p->run->parallel.data * tensors;
+    size_t sum = 0, most = 2 * (size_t)p->count * SL_PING_MOST * (size_t)pipelines;
+    int leads = sl_group_rank(p->groups->world) == 0, world = sl_group_size(p->groups->world);
+    SL_TRY(sl_alloc(&p->half, (size_t)p->count * SL_PING_MOST, sizeof *p->half));
+    SL_TRY(sl_alloc(&p->all, leads ? most : 1, sizeof *p->all));
+    SL_TRY(sl_alloc(&p->sizes, (size_t)world, sizeof *p->sizes));
+    SL_TRY(sl_alloc(&p->clock, (size_t)p->run->parallel.pipeline, sizeof *p->clock));
+    SL_TRY(sl_ping(transport, clock, seat->pipeline, p->pairs, p->count, (size_t)bytes, PATIENCE, p->half,
+                   &halves));
+    for (int i = 0; i < halves; i++)
+        p->half[i].pipeline = seat->replica * tensors + seat->tensor;
+    SL_TRY(sl_group_gather(p->groups->world, 0, p->half, (size_t)halves * sizeof *p->half, p->all,
+                           most * sizeof *p->all, p->sizes));
+    for (int w = 0; w < world; w++)
+        sum += p->sizes[w];
+    for (int pipeline = 0; pipeline < pipelines && leads; pipeline++)
+        SL_TRY(fit_pipeline(p, pipeline, (int)(sum / sizeof *p->all), offsets, bytes, link));
+    return SL_OK;
+}
+
+sl_status sl_ping_all(const sl_run *run, const sl_groups *groups, sl_transport *transport, sl_clock *clock,
+                      double bytes, const sl_offset *offsets, sl_ping_link *link) {
+    pinging p = {.run = run, .groups = groups};
+    sl_problem shape = sl_run_shape(run);
+    SL_TRY(sl_alloc(&p.pairs, (size_t)shape.stages, sizeof *p.pairs));
+    p.count = list_pairs(&shape, p.pairs);
+    sl_status status = ping_all(&p, transport, clock, bytes, offsets, link);
+    sl_free(p.clock);
+    sl_free(p.sizes);
+    sl_free(p.all);
+    sl_free(p.half);
+    sl_free(p.pairs);
+    return status;
+}

@@ -1,0 +1,232 @@
+#include "run/journal/progress.h"
+#include "base/median.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PERIODS = 9, TEXT = 1024, WIDEST = 400, USED = 70 }; /* USED: what stands beside the health */
+
+struct sl_progress {
+    FILE *out;
+    sl_terminal terminal;
+    sl_clock *clock;
+    sl_health *health;
+    double tokens;
+    int iterations;
+    sl_time last; /* when the last iteration ended; 0: none has */
+    sl_time period[PERIODS];
+    int periods;
+    int drawn;       /* a live line stands where the cursor is */
+    char line[TEXT]; /* that line */
+};
+
+/* ---- the line ---- */
+
+typedef enum tone { PLAIN, BOLD, GOOD, BAD } tone;
+
+typedef struct piece {
+    char text[256];
+    tone tone;
+    int rank; /* of what there is room for, the lowest stay */
+} piece;
+
+enum { PIECES = 8 };
+
+/* "0:42", "1:03:20" */
+static void put_left(sl_time left, char *text, size_t size) {
+    long s = (long)((left + SL_SECOND / 2) / SL_SECOND);
+    if (s >= 3600)
+        snprintf(text, size, "%ld:%02ld:%02ld left", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(text, size, "%ld:%02ld left", s / 60, s % 60);
+}
+
+static void put_rate(double rate, char *text, size_t size) {
+    if (rate >= 1e5)
+        snprintf(text, size, "%.0fk tok/s", rate / 1e3);
+    else if (rate >= 1e4)
+        snprintf(text, size, "%.1fk tok/s", rate / 1e3);
+    else
+        snprintf(text, size, "%.0f tok/s", rate);
+}
+
+static int digits_of(double ms) {
+    return ms < 100 ? 1 : 0;
+}
+
+/* In the order in which they are shown. */
+static int fill(const sl_progress_view *v, piece *p) {
+    int n = 0;
+    double ms = sl_to_ms(v->time), predicted = sl_to_ms(v->predicted);
+    p[n] = (piece){.tone = BOLD, .rank = 0};
+    snprintf(p[n++].text, sizeof p->text, "%d/%d", v->iteration + 1, v->iterations);
+    p[n] = (piece){.rank = 1};
+    snprintf(p[n++].text, sizeof p->text, "loss %.4f", v->loss);
+    if (v->tokens_per_s > 0) {
+        p[n] = (piece){.rank = 3};
+        put_rate(v->tokens_per_s, p[n++].text, sizeof p->text);
+    }
+    p[n] = (piece){.rank = 2};
+    snprintf(p[n++].text, sizeof p->text, "%.*f ms", digits_of(ms), ms);
+    if (v->predicted >= 0) {
+        p[n] = (piece){.rank = 6};
+        snprintf(p[n++].text, sizeof p->text, "(plan %.*f)", digits_of(predicted), predicted);
+    }
+    p[n] = (piece){.rank = 5};
+    snprintf(p[n++].text, sizeof p->text, "%.60s", v->schedule);
+    if (v->health && v->health[0]) {
+        p[n] = (piece){.tone = v->troubled ? BAD : GOOD, .rank = 4};
+        snprintf(p[n++].text, sizeof p->text, "%.250s", v->health);
+    }
+    if (v->left >= 0) {
+        p[n] = (piece){.rank = 7};
+        put_left(v->left, p[n++].text, sizeof p->text);
+    }
+    return n;
+}
+
+/* Lets go of the highest ranks until the rest fits; `gap` becomes 1 where 2 would not do. */
+static void choose(piece *p, int count, int width, int *gap) {
+    for (;;) {
+        int length = 0, shown = 0, last = -1;
+        for (int i = 0; i < count; i++) {
+            if (p[i].rank < 0)
+                continue;
+            length += (int)strlen(p[i].text) + (shown++ ? *gap : 0);
+            last = last < 0 || p[i].rank > p[last].rank ? i : last;
+        }
+        if (length <= width || shown <= 1)
+            return;
+        if (*gap == 1)
+            p[last].rank = -1;
+        *gap = 1;
+    }
+}
+
+int sl_progress_line(const sl_progress_view *view, int width, int colour, char *text, size_t size) {
+    static const char *const start[] = {"", "\033[1m", "\033[32m", "\033[33m"};
+    piece p[PIECES];
+    int count = fill(view, p), length = 0, between = 2;
+    size_t used = 0;
+    choose(p, count, width, &between);
+    text[0] = 0;
+    for (int i = 0; i < count; i++) {
+        if (p[i].rank < 0)
+            continue;
+        const char *gap = length == 0 ? "" : between == 2 ? "  " : " ";
+        int room = width - length - (int)strlen(gap), own = (int)strlen(p[i].text);
+        own = own < room ? own : room > 0 ? room : 0;
+        int coloured = colour && p[i].tone != PLAIN;
+        used += (size_t)snprintf(text + used, size - used, "%s%s%.*s%s", gap,
+                                 coloured ? start[p[i].tone] : "", own, p[i].text, coloured ? "\033[0m" : "");
+        length += (int)strlen(gap) + own;
+    }
+    return length;
+}
+
+/* ---- a run ---- */
+
+sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clock, const sl_problem *planned,
+                           int paced, int iterations, double tokens, sl_progress **progress) {
+    sl_progress *p;
+    SL_TRY(sl_alloc(&p, 1, sizeof *p));
+    *progress = p;
+    p->out = out;
+    p->clock = clock;
+    p->iterations = iterations;
+    p->tokens = tokens;
+    if (terminal)
+        p->terminal = *terminal;
+    return sl_health_open(planned, paced, &p->health);
+}
+
+static void undraw(sl_progress *p) {
+    if (p->drawn)
+        fputs("\r\033[K", p->out);
+    p->drawn = 0;
+}
+
+static void draw(sl_progress *p) {
+    fprintf(p->out, "\r%s\033[K", p->line);
+    p->drawn = 1;
+}
+
+void sl_progress_say(sl_progress *p, const char *format, ...) {
+    va_list arguments;
+    int was = p->drawn;
+    undraw(p);
+    va_start(arguments, format);
+    vfprintf(p->out, format, arguments);
+    va_end(arguments);
+    fputc('\n', p->out);
+    if (was)
+        draw(p);
+    fflush(p->out);
+}
+
+void sl_progress_observe(sl_progress *p, int iteration, const sl_problem *measured) {
+    sl_health_observe(p->health, iteration, measured);
+}
+
+static sl_time usual_period(const sl_progress *p) {
+    sl_time sorted[PERIODS];
+    int count = p->periods < PERIODS ? p->periods : PERIODS;
+    memcpy(sorted, p->period, sizeof sorted);
+    return sl_median(sorted, count);
+}
+
+static void plain(sl_progress *p, const sl_progress_view *v, int changed) {
+    if (v->iteration % 10 != 0 && v->iteration + 1 != v->iterations && !changed)
+        return;
+    fprintf(p->out, "iteration %4d  loss %.4f  %7.1f ms", v->iteration, v->loss, sl_to_ms(v->time));
+    if (v->predicted >= 0)
+        fprintf(p->out, " (predicted %.1f)", sl_to_ms(v->predicted));
+    fprintf(p->out, "  %s", v->schedule);
+    if (v->troubled)
+        fprintf(p->out, "  %s", v->health);
+    fputc('\n', p->out);
+}
+
+void sl_progress_iteration(sl_progress *p, const sl_progress_view *given, int changed) {
+    sl_progress_view v = *given;
+    char health[256];
+    sl_time now = sl_clock_now(p->clock);
+    if (p->last > 0)
+        p->period[p->periods++ % PERIODS] = now - p->last;
+    p->last = now;
+    sl_time period = usual_period(p);
+    v.iterations = p->iterations;
+    v.tokens_per_s = period > 0 ? p->tokens / ((double)period / 1e9) : 0;
+    v.left = period > 0 ? period * (p->iterations - v.iteration - 1) : -1;
+    v.health = health;
+    if (p->terminal.columns == 0) {
+        v.troubled = sl_health_words(p->health, 120, health, sizeof health);
+        plain(p, &v, changed);
+    } else {
+        /* the last column stays free: some terminals wrap when it is written */
+        int columns = sl_terminal_columns(&p->terminal), width = columns < WIDEST ? columns - 1 : WIDEST;
+        int room = width < 2 * USED ? width / 2 : width - USED;
+        v.troubled = sl_health_words(p->health, room, health, sizeof health);
+        sl_progress_line(&v, width, p->terminal.colour, p->line, sizeof p->line);
+        draw(p);
+    }
+    fflush(p->out);
+}
+
+void sl_progress_end(sl_progress *p) {
+    if (p && p->drawn)
+        fputc('\n', p->out);
+    if (p)
+        p->drawn = 0;
+    if (p)
+        fflush(p->out);
+}
+
+void sl_progress_close(sl_progress *p) {
+    if (!p)
+        return;
+    sl_progress_end(p);
+    sl_health_close(p->health);
+    sl_free(p);
+}

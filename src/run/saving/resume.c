@@ -1,0 +1,105 @@
+#include "run/saving/resume.h"
+#include "base/memory.h"
+#include "run/binding/load.h"
+#include "run/model/model.h"
+#include "run/saving/identity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void sl_resume_close(sl_resume *resume) {
+    sl_checkpoint_found_free(&resume->found);
+}
+
+/* What rank 0 has found, for all. */
+typedef struct start {
+    int32_t found, first;
+    char path[4096];
+} start;
+
+static void say_refusals(const sl_checkpoint_found *found) {
+    for (int i = 0; i < found->refusals; i++)
+        fprintf(stderr, "slackline: warning: checkpoint %s is not used: %s\n", found->refused[i].name,
+                found->refused[i].why);
+}
+
+static sl_status check_found(const sl_run *run, const sl_binding *binding, const sl_checkpoint_found *found) {
+    sl_checkpoint_key key[SL_CHECKPOINT_KEYS];
+    int keys = sl_identity_keys(run, binding, key);
+    SL_TRY(sl_checkpoint_compare(found->name, &found->state, key, keys));
+    if (found->state.iteration > run->iterations)
+        return sl_error(SL_EINVAL, "'iterations' is %d, but %s has done %d: the run cannot go on from there",
+                        run->iterations, found->name, found->state.iteration);
+    return SL_OK;
+}
+
+/* Rank 0. */
+static sl_status look(const sl_run *run, const char *folder, const sl_binding *binding, sl_resume *resume,
+                      start *found) {
+    char path[3584];
+    if (snprintf(path, sizeof path, "%s/checkpoints", folder) >= (int)sizeof path)
+        return sl_error(SL_EINVAL, "%s: the path is too long", folder);
+    if (!resume->asked)
+        return sl_checkpoint_set_aside(path, resume->moved);
+    sl_status status = sl_checkpoint_find(path, &resume->found);
+    say_refusals(&resume->found);
+    if (status == SL_ENONE) {
+        char why[1024];
+        snprintf(why, sizeof why, "%s", sl_error_text());
+        return sl_error(SL_ENONE, "%s; without --resume the run starts anew", why);
+    }
+    SL_TRY(status);
+    SL_TRY(sl_checkpoint_clear(path));
+    if (!resume->found.found)
+        return SL_OK;
+    SL_TRY(check_found(run, binding, &resume->found));
+    *found = (start){.found = 1, .first = resume->found.state.iteration};
+    snprintf(found->path, sizeof found->path, "%s", resume->found.path);
+    return SL_OK;
+}
+
+sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_binding *binding,
+                         sl_group *group, sl_resume *resume) {
+    start found = {0};
+    *resume = (sl_resume){.asked = asked};
+    if (sl_group_rank(group) == 0)
+        SL_TRY(look(run, folder, binding, resume, &found));
+    SL_TRY(sl_group_broadcast(group, 0, &found, sizeof found));
+    resume->first = found.first;
+    if (found.found)
+        return sl_load_checkpoint(found.path, run->parallel.stages, binding);
+    return run->model.weights ? sl_load_weights(run->model.weights, run->parallel.stages, binding) : SL_OK;
+}
+
+/* ---- saying it ---- */
+
+static sl_status write_event(sl_journal *journal, sl_event_kind kind, int iteration, const char *seen,
+                             const char *decided, const char *why) {
+    sl_event event = {.kind = kind, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
+    snprintf(event.seen, sizeof event.seen, "%s", seen);
+    snprintf(event.decided, sizeof event.decided, "%s", decided);
+    snprintf(event.why, sizeof event.why, "%s", why);
+    return sl_journal_event(journal, &event);
+}
+
+sl_status sl_resume_report(const sl_resume *resume, sl_journal *journal) {
+    const sl_checkpoint_found *found = &resume->found;
+    if (resume->moved[0]) {
+        printf("slackline: checkpoints of an earlier run were moved to %s; --resume goes on from them\n",
+               resume->moved);
+        fflush(stdout);
+    }
+    for (int i = 0; i < found->refusals; i++)
+        SL_TRY(write_event(journal, SL_EVENT_CHECKPOINT_REFUSED, resume->first, found->refused[i].name,
+                           "not used", found->refused[i].why));
+    if (!resume->asked)
+        return SL_OK;
+    if (!found->found) {
+        printf("slackline: there is no checkpoint to go on from: the run starts anew\n");
+        fflush(stdout);
+        return write_event(journal, SL_EVENT_RESUMED, 0, "no checkpoint", "starts anew", "");
+    }
+    printf("slackline: goes on from %s: %d of the iterations are done\n", found->name, resume->first);
+    fflush(stdout);
+    return write_event(journal, SL_EVENT_RESUMED, resume->first, found->name, "goes on from there", "");
+}

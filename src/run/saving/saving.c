@@ -1,0 +1,245 @@
+#include "base/clock.h"
+#include "base/memory.h"
+#include "run/model/model.h"
+#include "run/saving/saving_inside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#define SPARE 1000000u /* bytes: headers, index, state, and what else the run writes meanwhile */
+
+/* ---- opening and closing ---- */
+
+static sl_status start_thread(sl_saving *s) {
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    if (pthread_create(&s->thread, NULL, sl_saving_thread, s) != 0)
+        return sl_error(SL_ESYS, "no thread for checkpoints can be started");
+    s->started = 1;
+    return SL_OK;
+}
+
+sl_status sl_saving_open(const sl_run *run, const char *folder, int first, sl_binding *binding,
+                         sl_group *group, sl_saving **saving) {
+    sl_saving *s;
+    *saving = NULL;
+    if (run->checkpoint.every == 0)
+        return SL_OK;
+    SL_TRY(sl_alloc(&s, 1, sizeof *s));
+    *saving = s;
+    s->run = run;
+    s->binding = binding;
+    s->group = group;
+    s->rank = sl_group_rank(group);
+    s->stages = run->parallel.stages;
+    s->tried = first;
+    s->model = sl_identity_model(binding);
+    snprintf(s->run_folder, sizeof s->run_folder, "%s", folder);
+    if (snprintf(s->folder, sizeof s->folder, "%s/checkpoints", folder) >= (int)sizeof s->folder)
+        return sl_error(SL_EINVAL, "%s: the path is too long", folder);
+    SL_TRY(sl_snapshot_make(binding, &s->snapshot));
+    s->writes = s->snapshot.stages > 0;
+    SL_TRY(sl_alloc(&s->file, 2 * (size_t)s->stages, sizeof *s->file));
+    if (s->rank == 0) { /* all files of all ranks, index and config */
+        s->state.stages = s->stages;
+        s->state.keys = sl_identity_keys(run, binding, s->state.key);
+        SL_TRY(sl_alloc(&s->state.file, 2 * (size_t)s->stages + 2, sizeof *s->state.file));
+    }
+    return start_thread(s);
+}
+
+void sl_saving_close(sl_saving *s) {
+    if (!s)
+        return;
+    if (s->started) {
+        atomic_store_explicit(&s->stop, 1, memory_order_relaxed);
+        pthread_mutex_lock(&s->lock);
+        while (s->busy)
+            pthread_cond_wait(&s->changed, &s->lock);
+        s->work = SL_SAVING_END;
+        s->busy = 1;
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->lock);
+        pthread_join(s->thread, NULL);
+        pthread_mutex_destroy(&s->lock);
+        pthread_cond_destroy(&s->changed);
+    }
+    sl_snapshot_free(&s->snapshot);
+    sl_checkpoint_state_free(&s->state);
+    sl_free(s->file);
+    sl_free(s);
+}
+
+/* ---- the thread's task ---- */
+
+static void give_work(sl_saving *s, sl_saving_work work) {
+    pthread_mutex_lock(&s->lock);
+    s->work = work;
+    s->status = SL_OK;
+    s->busy = 1;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int is_busy(sl_saving *s, int wait) {
+    pthread_mutex_lock(&s->lock);
+    while (wait && s->busy)
+        pthread_cond_wait(&s->changed, &s->lock);
+    int busy = s->busy;
+    pthread_mutex_unlock(&s->lock);
+    return busy;
+}
+
+/* ---- the steps, on every rank ---- */
+
+typedef struct report {
+    int32_t busy, failed;
+    int64_t bytes; /* of the copy */
+    char why[240];
+} report;
+
+static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started) {
+    sl_event event = {.kind = s->why[0] ? SL_EVENT_CHECKPOINT_FAILED : SL_EVENT_CHECKPOINT_WRITTEN,
+                      .time = sl_clock_now(sl_clock_real()) - started,
+                      .iteration = s->iteration,
+                      .from = -1,
+                      .to = -1,
+                      .rank = -1};
+    char name[SL_CHECKPOINT_NAME];
+    uint64_t bytes = 0;
+    sl_checkpoint_name(s->iteration, name);
+    for (int i = 0; i < s->state.files; i++)
+        bytes += s->state.file[i].size;
+    if (s->why[0]) {
+        snprintf(event.decided, sizeof event.decided, "%s was given up, training goes on", name);
+        snprintf(event.why, sizeof event.why, "%s", s->why);
+        fprintf(stderr, "slackline: warning: checkpoint %s could not be written, training goes on: %s\n",
+                name, s->why);
+    } else {
+        snprintf(event.decided, sizeof event.decided, "%s", name);
+        snprintf(event.seen, sizeof event.seen,
+                 "%.3f MB in %.1f ms beside training, %.1f ms of it between iterations; the copy takes up to "
+                 "%.3f MB of "
+                 "a rank",
+                 (double)bytes / 1e6, sl_to_ms(sl_clock_now(sl_clock_real()) - s->began),
+                 sl_to_ms(s->snapped), (double)s->largest / 1e6);
+    }
+    return sl_journal_event(journal, &event);
+}
+
+static sl_status finish_phase(sl_saving *s, sl_journal *journal, sl_time started) {
+    s->phase = SL_SAVING_NOTHING;
+    return s->rank == 0 ? write_event(s, journal, started) : SL_OK;
+}
+
+/* Rank 0: whether all files of all ranks fit on the disk, asked before the first byte: a disk that is full
+ * for a moment would take the metrics' lines, too. */
+static void check_room(sl_saving *s) {
+    struct statvfs disk;
+    if (statvfs(s->run_folder, &disk) != 0)
+        return;
+    uint64_t needed = 3 * sizeof(float) * (uint64_t)sl_model_count(sl_binding_config(s->binding)) + SPARE,
+             there = (uint64_t)disk.f_bavail * disk.f_frsize;
+    if (there < needed)
+        snprintf(s->why, sizeof s->why, "%.90s: %llu bytes are needed and %llu are free: %s", s->run_folder,
+                 (unsigned long long)needed, (unsigned long long)there, strerror(ENOSPC));
+}
+
+static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time started) {
+    s->due = 0;
+    s->why[0] = 0;
+    s->iteration = s->tried = done;
+    s->began = sl_clock_now(sl_clock_real());
+    if (s->rank == 0)
+        check_room(s);
+    int fits = !s->why[0];
+    SL_TRY(sl_group_broadcast(s->group, 0, &fits, sizeof fits));
+    if (!fits)
+        return finish_phase(s, journal, started);
+    SL_TRY(sl_snapshot_take(&s->snapshot, s->binding));
+    s->snapped = sl_clock_now(sl_clock_real()) - s->began;
+    s->files = 0;
+    s->phase = SL_SAVING_WRITE;
+    if (s->writes)
+        give_work(s, SL_SAVING_WRITE);
+    return SL_OK;
+}
+
+/* Rank 0 gets what all have written; its thread goes on from there. */
+static sl_status begin_publish(sl_saving *s) {
+    size_t *sizes, all = 0, capacity = 2 * (size_t)s->stages * sizeof *s->file;
+    SL_TRY(sl_alloc(&sizes, (size_t)sl_group_size(s->group), sizeof *sizes));
+    sl_status status = sl_group_gather(s->group, 0, s->file, (size_t)s->files * sizeof *s->file,
+                                       s->state.file, capacity, sizes);
+    for (int r = 0; r < sl_group_size(s->group); r++)
+        all += sizes[r];
+    sl_free(sizes);
+    SL_TRY(status);
+    s->phase = SL_SAVING_PUBLISH;
+    if (s->rank != 0)
+        return SL_OK;
+    s->state.files = (int)(all / sizeof *s->file);
+    s->state.iteration = s->iteration;
+    give_work(s, SL_SAVING_PUBLISH);
+    return SL_OK;
+}
+
+static void begin_remove(sl_saving *s, const char *why) {
+    s->phase = SL_SAVING_REMOVE;
+    if (s->rank != 0)
+        return;
+    snprintf(s->why, sizeof s->why, "%s", why);
+    give_work(s, SL_SAVING_REMOVE);
+}
+
+/* All ranks see the same reports and so take the same step. `wait`: until this rank's thread is done. */
+static sl_status advance(sl_saving *s, int wait, sl_journal *journal, sl_time started) {
+    int ranks = sl_group_size(s->group), busy = 0, failed = -1;
+    report mine = {.busy = is_busy(s, wait), .bytes = (int64_t)s->snapshot.bytes}, *all;
+    mine.failed = !mine.busy && s->status != SL_OK;
+    if (mine.failed)
+        snprintf(mine.why, sizeof mine.why, "%.239s", s->text);
+    SL_TRY(sl_alloc(&all, (size_t)ranks, sizeof *all));
+    sl_status status =
+        sl_group_gather_all(s->group, &mine, sizeof mine, all, (size_t)ranks * sizeof *all, NULL);
+    for (int r = 0; r < ranks && status == SL_OK; r++) {
+        busy |= all[r].busy;
+        s->largest = all[r].bytes > s->largest ? all[r].bytes : s->largest;
+        failed = failed < 0 && all[r].failed ? r : failed;
+    }
+    if (status == SL_OK && !busy) {
+        s->status = SL_OK;
+        if (s->phase == SL_SAVING_WRITE && failed < 0)
+            status = begin_publish(s);
+        else if (failed >= 0 && s->phase != SL_SAVING_REMOVE)
+            begin_remove(s, all[failed].why);
+        else
+            status = finish_phase(s, journal, started);
+    }
+    sl_free(all);
+    return status;
+}
+
+sl_status sl_saving_step(sl_saving *s, int done, sl_journal *journal, sl_time started) {
+    if (!s)
+        return SL_OK;
+    if (s->phase != SL_SAVING_NOTHING)
+        SL_TRY(advance(s, 0, journal, started));
+    s->due |= done % s->run->checkpoint.every == 0;
+    return s->due && s->phase == SL_SAVING_NOTHING ? begin(s, done, journal, started) : SL_OK;
+}
+
+sl_status sl_saving_finish(sl_saving *s, int done, sl_journal *journal, sl_time started) {
+    if (!s)
+        return SL_OK;
+    while (s->phase != SL_SAVING_NOTHING)
+        SL_TRY(advance(s, 1, journal, started));
+    if (s->tried == done)
+        return SL_OK;
+    SL_TRY(begin(s, done, journal, started));
+    while (s->phase != SL_SAVING_NOTHING)
+        SL_TRY(advance(s, 1, journal, started));
+    return SL_OK;
+}
