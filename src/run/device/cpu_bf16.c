@@ -12,6 +12,55 @@ void sl_cpu_to_bf16(size_t first, size_t end, size_t columns, size_t stride, con
     }
 }
 
+typedef uint32_t words __attribute__((vector_size(SL_LANES * sizeof(uint32_t))));
+
+/* sl_bf16 of 16 numbers. */
+SL_INLINE void round_lanes(const sl_lanes *x, words *out) {
+    words bits;
+    memcpy(&bits, x, sizeof bits);
+    const words rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
+    const words nan = (words)((bits & 0x7fffffffu) > 0x7f800000u);
+    *out = (nan & quiet) | (~nan & rounded);
+}
+
+/* Rows of two inner indices become words; 16 such vectors, turned, are 32 inner indices of 16 rows of the
+ * result. */
+SL_INLINE void turn_block(size_t column, size_t at, size_t inner, size_t stride, const float *restrict x,
+                          uint16_t *restrict out) {
+    sl_lanes row[SL_LANES];
+    for (size_t r = 0; r < SL_LANES; r++) {
+        const float *from = x + (at + 2 * r) * stride + column;
+        sl_lanes even, odd;
+        words w, v;
+        memcpy(&even, from, sizeof even);
+        memcpy(&odd, from + stride, sizeof odd);
+        round_lanes(&even, &w);
+        round_lanes(&odd, &v);
+        w |= v << 16;
+        memcpy(&row[r], &w, sizeof w);
+    }
+    sl_lanes_turn(row);
+    for (size_t r = 0; r < SL_LANES; r++)
+        memcpy(out + (column + r) * inner + at, &row[r], sizeof row[r]);
+}
+
+SL_VECTORISED
+void sl_cpu_to_bf16_turned(size_t first, size_t end, size_t inner, size_t stride, const float *x,
+                           uint16_t *out) {
+    const size_t whole = inner / (2 * SL_LANES) * (2 * SL_LANES);
+    size_t column = first;
+    for (; column + SL_LANES <= end; column += SL_LANES) {
+        for (size_t at = 0; at < whole; at += 2 * SL_LANES)
+            turn_block(column, at, inner, stride, x, out);
+        for (size_t at = whole; at < inner; at++)
+            for (size_t r = column; r < column + SL_LANES; r++)
+                out[r * inner + at] = (uint16_t)sl_bf16(x[at * stride + r]);
+    }
+    for (; column < end; column++)
+        for (size_t at = 0; at < inner; at++)
+            out[column * inner + at] = (uint16_t)sl_bf16(x[at * stride + column]);
+}
+
 static size_t blocks(size_t n, size_t unit) {
     return (n + unit - 1) / unit;
 }
@@ -56,17 +105,6 @@ SL_INLINE void pack_pairs(square from, uint32_t *restrict to) {
     for (size_t i = 0; i < SL_PACK_INNER; i += 2, to += SL_PACK_COLUMNS)
         for (size_t c = 0; c < SL_PACK_COLUMNS; c++)
             to[c] = sl_bf16(from[i][c]) | sl_bf16(from[i + 1][c]) << 16;
-}
-
-typedef uint32_t words __attribute__((vector_size(SL_LANES * sizeof(uint32_t))));
-
-/* sl_bf16 of 16 numbers. */
-SL_INLINE void round_lanes(const sl_lanes *x, words *out) {
-    words bits;
-    memcpy(&bits, x, sizeof bits);
-    const words rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
-    const words nan = (words)((bits & 0x7fffffffu) > 0x7f800000u);
-    *out = (nan & quiet) | (~nan & rounded);
 }
 
 /* A panel whose columns are stored rows: two steps at once, so that a row's 32 numbers are 16 words; 16 such

@@ -17,6 +17,10 @@ SL_INLINE uint32_t sl_bf16(float x) {
 /** Rows [first, end) of x[.][columns] with `stride` floats between rows, as bf16 without gaps. */
 void sl_cpu_to_bf16(size_t first, size_t end, size_t columns, size_t stride, const float *x, uint16_t *out);
 
+/** Columns [first, end) of x[inner][.], `stride` floats between rows, as rows of out[.][inner]. */
+void sl_cpu_to_bf16_turned(size_t first, size_t end, size_t inner, size_t stride, const float *x,
+                           uint16_t *out);
+
 /* A packed b[inner][columns]: panels of 64 columns; in a panel the inner index ascends, bf16 in pairs that
  * lie together. A panel has a multiple of 16 inner indices (bf16: 32); 0 beyond either end. */
 #define SL_PACK_COLUMNS ((size_t)64)

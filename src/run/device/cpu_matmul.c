@@ -61,20 +61,26 @@ static dnnl_data_type_t type_of(const sl_matmul_shape *s) {
     return s->type == SL_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-/* bf16 copies have no gaps between rows. */
+/* bf16 copies have no gaps between rows, and lie as they are multiplied: a turned back where it is stored
+ * transposed, b packed. */
 static int a_stride(const sl_matmul_shape *s) {
-    return s->type == SL_F32 ? s->a_stride : s->transpose_a ? s->rows : s->inner;
+    return s->type == SL_F32 ? s->a_stride : s->inner;
 }
 
-static int b_stride(const sl_matmul_shape *s) {
-    return s->type == SL_F32 ? s->b_stride : s->transpose_b ? s->inner : s->columns;
+static int a_is_transposed(const sl_matmul_shape *s) {
+    return s->type == SL_F32 && s->transpose_a;
+}
+
+/* b is packed by whoever makes the product, or by each run of it. */
+static int b_is_packed(const sl_matmul_shape *s) {
+    return s->packed || s->type == SL_BF16;
 }
 
 static sl_status describe_b(const sl_matmul *p, dnnl_memory_desc_t *out) {
     const sl_matmul_shape *s = &p->shape;
     const dnnl_dims_t dims = {s->inner, s->columns};
-    if (!s->packed)
-        return describe((size_t)s->inner, (size_t)s->columns, b_stride(s), s->transpose_b, type_of(s), out);
+    if (!b_is_packed(s))
+        return describe((size_t)s->inner, (size_t)s->columns, s->b_stride, s->transpose_b, dnnl_f32, out);
     if (p->b_form.ndims) { /* the first primitive has chosen */
         *out = p->b_form;
         return SL_OK;
@@ -104,7 +110,7 @@ static sl_status choose(const sl_cpu *cpu, sl_matmul *p, size_t rows, dnnl_primi
     dnnl_memory_desc_t a, b, c, bias;
     dnnl_matmul_desc_t wanted;
     dnnl_primitive_attr_t attributes;
-    SL_TRY(describe(rows, (size_t)s->inner, a_stride(s), s->transpose_a, type_of(s), &a));
+    SL_TRY(describe(rows, (size_t)s->inner, a_stride(s), a_is_transposed(s), type_of(s), &a));
     SL_TRY(describe_b(p, &b));
     SL_TRY(describe(rows, (size_t)s->columns, s->c_stride, 0, dnnl_f32, &c));
     SL_TRY(describe(1, (size_t)s->columns, s->columns, 0, dnnl_f32, &bias));
@@ -205,11 +211,11 @@ static sl_status fill_product(const sl_cpu *cpu, sl_matmul *p) {
         SL_TRY(make_primitive(cpu, p, p->chunk, 0, (int)whole, &p->primitive[0]));
     if (rest)
         SL_TRY(make_primitive(cpu, p, rest, (int)whole, p->shares, &p->primitive[1]));
-    if (s->packed)
+    if (b_is_packed(s))
         SL_TRY(make_packing(cpu, p));
     if (s->type == SL_BF16) {
         p->a_bytes = aligned((size_t)s->rows * (size_t)s->inner * sizeof(uint16_t));
-        p->b_bytes = s->packed ? 0 : aligned((size_t)s->inner * (size_t)s->columns * sizeof(uint16_t));
+        p->b_bytes = s->packed ? 0 : aligned(dnnl_memory_desc_get_size(&p->b_form));
     }
     p->each = aligned(p->each);
     p->scratch_bytes = p->a_bytes + p->b_bytes + (size_t)p->shares * p->each;
@@ -302,9 +308,7 @@ size_t sl_cpu_matmul_packed_bytes(const sl_matmul *p) {
     return p->shape.packed ? aligned(dnnl_memory_desc_get_size(&p->b_form)) : 0;
 }
 
-sl_status sl_cpu_matmul_pack(sl_device *device, sl_matmul *p, const float *b, void *packed) {
-    if (!p->shape.packed)
-        return sl_error(SL_EINVAL, "a product whose weights are not packed");
+static sl_status pack(const sl_device *device, sl_matmul *p, const float *b, void *packed) {
     if (!p->reorder) {
         sl_threads_run(device->threads, pack_share, &(pack_work){p, b, packed});
         return SL_OK;
@@ -315,6 +319,12 @@ sl_status sl_cpu_matmul_pack(sl_device *device, sl_matmul *p, const float *b, vo
     const dnnl_exec_arg_t list[] = {{DNNL_ARG_FROM, p->reorder_from}, {DNNL_ARG_TO, p->reorder_to}};
     SL_TRY(check(dnnl_primitive_execute(p->reorder, p->share[0].stream, 2, list), "packing weights"));
     return check(dnnl_stream_wait(p->share[0].stream), "waiting for packed weights");
+}
+
+sl_status sl_cpu_matmul_pack(sl_device *device, sl_matmul *p, const float *b, void *packed) {
+    if (!p->shape.packed)
+        return sl_error(SL_EINVAL, "a product whose weights are not packed");
+    return pack(device, p, b, packed);
 }
 
 /* ---- running ---- */
@@ -328,22 +338,14 @@ typedef struct run_work {
     int failed; /* written by any thread, only to 1, and read when all have ended */
 } run_work;
 
-/* bf16 copies, rows divided among threads. */
+/* A bf16 copy of a, its rows divided among threads. */
 static void convert_share(void *object, int thread, int threads) {
     const run_work *w = object;
-    const sl_matmul *p = w->product;
-    const sl_matmul_shape *s = &p->shape;
-    const size_t a_rows = (size_t)(s->transpose_a ? s->inner : s->rows),
-                 a_columns = (size_t)(s->transpose_a ? s->rows : s->inner);
+    const sl_matmul_shape *s = &w->product->shape;
     size_t first, end;
-    sl_threads_share(a_rows, 1, thread, threads, &first, &end);
-    sl_cpu_to_bf16(first, end, a_columns, (size_t)s->a_stride, w->a, (uint16_t *)w->scratch);
-    if (s->packed)
-        return;
-    const size_t b_rows = (size_t)(s->transpose_b ? s->columns : s->inner),
-                 b_columns = (size_t)(s->transpose_b ? s->inner : s->columns);
-    sl_threads_share(b_rows, 1, thread, threads, &first, &end);
-    sl_cpu_to_bf16(first, end, b_columns, (size_t)s->b_stride, w->b, (uint16_t *)(w->scratch + p->a_bytes));
+    sl_threads_share((size_t)s->rows, ROW_UNIT, thread, threads, &first, &end);
+    (s->transpose_a ? sl_cpu_to_bf16_turned : sl_cpu_to_bf16)(
+        first, end, (size_t)s->inner, (size_t)s->a_stride, w->a, (uint16_t *)(void *)w->scratch);
 }
 
 static void bind(dnnl_memory_t memory, const void *address, int argument, dnnl_exec_arg_t *list, int *count) {
@@ -355,7 +357,7 @@ static dnnl_status_t run_share(const run_work *w, int index) {
     const sl_matmul *p = w->product;
     const sl_matmul_shape *s = &p->shape;
     const share *one = &p->share[index];
-    const size_t row = (size_t)index * p->chunk, step = s->transpose_a ? 1 : (size_t)a_stride(s);
+    const size_t row = (size_t)index * p->chunk, step = a_is_transposed(s) ? 1 : (size_t)a_stride(s);
     const int copied = s->type == SL_BF16;
     const void *a = copied ? (const void *)((const uint16_t *)w->scratch + row * step) : w->a + row * step;
     const void *b = copied && !s->packed ? (const void *)(w->scratch + p->a_bytes) : w->b;
@@ -387,6 +389,8 @@ sl_status sl_cpu_matmul(sl_device *device, sl_matmul *p, const float *a, const v
     set_threads();
     if (p->shape.type == SL_BF16)
         sl_threads_run(device->threads, convert_share, &w);
+    if (p->shape.type == SL_BF16 && !p->shape.packed)
+        SL_TRY(pack(device, p, b, w.scratch + p->a_bytes));
     sl_threads_run(p->shares, run_shares, &w);
     return w.failed ? sl_error(SL_ESYS, "oneDNN: a product failed") : SL_OK;
 }
