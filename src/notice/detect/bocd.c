@@ -36,7 +36,7 @@ static sl_status segment(const double *sample, size_t samples, int64_t *previous
     for (size_t i = 0; status == SL_OK && i < samples; i++)
         previous[i] = sl_run_lengths_add(&lengths, (sample[i] - mean) / deviation);
     if (status == SL_OK)
-        *last = sl_run_lengths_best(&lengths);
+        *last = lengths.best;
     sl_run_lengths_close(&lengths);
     return status;
 }

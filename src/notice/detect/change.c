@@ -25,6 +25,8 @@ struct sl_detector {
     int64_t level;        /* first sample of the confirmed level */
     int64_t origin;       /* first sample that the recursion knows */
     int reported;         /* changes so far */
+    double known;         /* the level as it was confirmed; 0: the first one */
+    double healthy;       /* the level before the last onset, as long as that has not gone; else 0 */
     double centre, scale; /* ln of the level; relative noise */
     double sample[RING], log_sample[RING];
     sl_run_lengths lengths;
@@ -32,7 +34,7 @@ struct sl_detector {
 
 sl_status sl_detector_open(sl_change_algorithm algorithm, sl_detector **detector) {
     sl_run_prior prior = {
-        .mean = 0, .strength = 0.03, .shape = 1, .rate = 1, .hazard = 0.01, .spacing = 1.0 / 6};
+        .mean = 0, .strength = 0.03, .shape = 1, .rate = 1, .hazard = 0.01, .spacing = 0.25};
     *detector = NULL;
     SL_TRY(sl_alloc(detector, 1, sizeof **detector));
     (*detector)->algorithm = algorithm;
@@ -136,23 +138,37 @@ static double error_of(const sl_detector *d, int64_t start, double after) {
     return 1.25 * fmax(spread, d->scale) / sqrt((double)count);
 }
 
-/* Where two levels part with the smallest sum of distances, near the start of the run. */
+/* How ill `sample` suits `level`; nothing counts for more than the distance between the two levels, so that a
+ * spike suits both equally ill. */
+static double misfit(double sample, double level, double most) {
+    return fmin(fabs(sample - level), most);
+}
+
+/* Where two levels part with the smallest sum of misfits, near the start of the run. */
 static int64_t place(const sl_detector *d, int64_t start, double before, double after) {
-    int64_t from = start - NEAR, to = start + NEAR + 1;
+    int64_t from = start - NEAR, to = start + DECIDED;
     from = from < d->level + 1 ? d->level + 1 : from;
     to = to > d->samples ? d->samples : to;
-    double least = INFINITY, a = log(before), b = log(after), sum = 0;
+    double a = log(before), b = log(after), most = fabs(a - b), sum = 0, least = INFINITY;
     int64_t best = start;
-    for (int64_t i = from; i < to; i++)
-        sum += fabs(log_at(d, i) - b);
     for (int64_t i = from; i < to; i++) {
         if (sum < least - 1e-12) {
             least = sum;
             best = i;
         }
-        sum += fabs(log_at(d, i) - a) - fabs(log_at(d, i) - b);
+        sum += misfit(log_at(d, i), a, most) - misfit(log_at(d, i), b, most);
     }
     return best;
+}
+
+/* Whether most samples from `start` on, and as many as a level must last, are near their median: a median
+ * between spikes is no level. */
+static int agree(const sl_detector *d, int64_t start, double after) {
+    double centre = log(fmax(after, 1e-300)), width = 0.05 + fmin(2 * d->scale, 0.05);
+    int64_t count = 0;
+    for (int64_t i = start; i < d->samples; i++)
+        count += fabs(log_at(d, i) - centre) <= width;
+    return count >= SUSTAINED && 2 * count > d->samples - start;
 }
 
 /* No news: what settles down after a start, and the second half of a change that took two steps. */
@@ -161,9 +177,12 @@ static int is_settling(const sl_detector *d, int64_t index, int onset) {
     return index - d->level < least;
 }
 
-/* The levels are known to differ: the change is placed, and told unless it is part of another. */
+/* The levels are known to differ: the change is placed, which takes as many samples behind it, and told
+ * unless it is part of another. */
 static int confirm(sl_detector *d, int64_t start, double before, double after, sl_change *change) {
     int64_t index = place(d, start, before, after);
+    if (d->samples - index < SUSTAINED)
+        return 0;
     int onset = after > before, told = !is_settling(d, index, onset);
     *change = (sl_change){.index = index,
                           .seen = d->samples - 1,
@@ -171,14 +190,23 @@ static int confirm(sl_detector *d, int64_t start, double before, double after, s
                           .before = before,
                           .after = after};
     d->level = index;
+    d->known = after;
     d->reported += told;
+    d->healthy = !onset || !told ? 0 : d->healthy > 0 ? d->healthy : before;
     settle(d, index, after);
     return told;
 }
 
+/* The relief of a told onset may fall a little short of what the onset was, by drift: the way back counts
+ * from two thirds of 10 % on, when it ends at the level before the onset. */
+static double least_of(const sl_detector *d, double before, double after) {
+    int back = d->healthy > 0 && after < before && fabs(log(after / d->healthy)) < 0.03;
+    return back ? log1p(SL_CHANGE_LEAST * 2 / 3) : log1p(SL_CHANGE_LEAST);
+}
+
 /* The 10 % check, with more than that asked of few samples: `needed` standard errors on top. */
 static int verify(sl_detector *d, sl_change *change) {
-    int64_t start = d->origin + sl_run_lengths_best(&d->lengths), count = d->samples - start;
+    int64_t start = d->origin + d->lengths.best, count = d->samples - start;
     if (start <= d->origin || count < SUSTAINED)
         return 0;
     int64_t first = start - BEFORE > d->level ? start - BEFORE : d->level;
@@ -187,11 +215,13 @@ static int verify(sl_detector *d, sl_change *change) {
         return 0;
     }
     int64_t until = count > DECIDED ? start + DECIDED : d->samples;
-    double before = median(d, first, start), after = median(d, start, until);
+    double before = start - d->level < WARM * 2 && d->known > 0 ? d->known : median(d, first, start);
+    double after = median(d, start, until);
     double needed = count < 8 ? 3 : count < 16 ? 2 : count < DECIDED ? 1 : 0;
     double ratio = before > 0 && after > 0 ? fabs(log(after / before)) : 0;
     double error = needed > 0 ? error_of(d, start, after) : 0;
-    if (ratio >= log1p(SL_CHANGE_LEAST) + needed * error)
+    if (ratio > 0 && ratio >= least_of(d, before, after) + needed * error &&
+        (count >= DECIDED || agree(d, start, after)))
         return confirm(d, start, before, after, change);
     if (count >= DECIDED)
         settle(d, start, after);

@@ -7,7 +7,7 @@
  * Beside each run's probability stands the score of the best segmentation whose last segment is that run:
  * the collapse of the most probable run is what tells of a change.
  *
- * Exact, the recursion keeps every run, n for n samples. With `spacing` s > 0 runs that are older than 16
+ * Exact, the recursion keeps every run, n for n samples. With `spacing` s > 0 runs that are older than 8
  * samples and whose ages differ by less than s relative are merged: their probabilities add up, the better
  * one stays. So an old run length is known to s relative, and 1 / s * log(n) runs are left of n. */
 #ifndef SL_NOTICE_DETECT_RUN_LENGTH_H
@@ -38,12 +38,13 @@ typedef struct sl_run_lengths {
     sl_run_prior prior;
     double log_hazard, log_stay;
     int64_t samples;
-    sl_run *run; /* [runs] by start; the last is the empty run that begins with the next sample */
+    int64_t best; /* first sample of the last segment of the best segmentation of all samples; 0 for none */
+    sl_run *run;  /* [runs] by start; the last is the empty run that begins with the next sample */
     size_t runs, capacity;
     double *normaliser; /* [SL_RUN_NORMALISERS] of the predictive density, by run length */
 } sl_run_lengths;
 
-#define SL_RUN_NORMALISERS 1024
+#define SL_RUN_NORMALISERS 4096
 
 /** Room for `runs` runs at once; exact needs samples + 1, 0: as many as merging leaves of any number of
  * samples. SL_ENOMEM. Close with sl_run_lengths_close, also on error. */
@@ -56,9 +57,6 @@ void sl_run_lengths_reset(sl_run_lengths *lengths);
 /** One sample, finite. Never fails, never allocates. Returns where the last segment began in the best
  * segmentation of the samples before this one, -1 for the first sample. */
 int64_t sl_run_lengths_add(sl_run_lengths *lengths, double sample);
-
-/** First sample of the last segment of the best segmentation of all samples so far; 0 for none. */
-int64_t sl_run_lengths_best(const sl_run_lengths *lengths);
 
 /** Log density of the next sample in a run of `length` samples with posterior `mean` and `rate`. */
 double sl_run_lengths_density(const sl_run_lengths *lengths, int64_t length, double mean, double rate,
