@@ -24,7 +24,7 @@ from traces import call_log, trace  # noqa: E402
 parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--traces", type=int, default=1000)
-parser.add_argument("--seed", type=int, default=1)
+parser.add_argument("--seed", type=int, default=2026)
 parser.add_argument("--misses", action="store_true", help="say each miss and false alarm")
 parser.add_argument("--write")
 arguments = parser.parse_args()
