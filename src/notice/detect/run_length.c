@@ -9,17 +9,15 @@
 #define NEGLIGIBLE -36.0 /* log: a merged recursion forgets runs of less than 2.4e-16 in weight and score */
 #define LN_2PI 1.8378770664093454836
 
-/* ln Gamma(x + 1/2) - ln Gamma(x). The series' next term is below 1e-17 from x = 512 on; below, the table was
- * filled from lgamma. */
-static double gamma_step(double x) {
-    return 0.5 * log(x) - 1 / (8 * x) + 1 / (192 * x * x * x);
-}
-
+/* Of the predictive density of a run of `length` samples: what depends on the length alone. Long runs have it
+ * by the series of ln Gamma(x + 1/2) - ln Gamma(x) and of log1p, whose next terms are below 1e-15 there. */
 static double normaliser(const sl_run_lengths *lengths, int64_t length) {
     if (length < SL_RUN_NORMALISERS)
         return lengths->normaliser[length];
-    double strength = lengths->prior.strength + (double)length;
-    return gamma_step(lengths->prior.shape + 0.5 * (double)length) - 0.5 * log1p(1 / strength) - 0.5 * LN_2PI;
+    double u = 1 / (lengths->prior.strength + (double)length),
+           x = lengths->prior.shape + 0.5 * (double)length;
+    double gamma_step = 0.5 * log(x) - 1 / (8 * x) + 1 / (192 * x * x * x);
+    return gamma_step - 0.5 * u * (1 - u * (1.0 / 2 - u * (1.0 / 3))) - 0.5 * LN_2PI;
 }
 
 static void fill_normalisers(sl_run_lengths *lengths) {
