@@ -7,9 +7,10 @@
 #define HISTORY 65536
 #define FIRST_SEARCH 8 /* calls before the first search */
 #define POOR 6         /* a loop of at most so many different calls may be inside an iteration */
-#define ROUNDS_POOR 64
+#define ROUNDS_POOR 128
 #define ROUNDS_RICH 4
 #define VISITS 6
+#define LOOP_MOST 32
 
 struct sl_period {
     sl_symbols symbols;
@@ -24,9 +25,10 @@ struct sl_period {
     int period, state;
     uint64_t whole_end; /* position behind the last whole period; 0: none */
     uint64_t whole, in_step_calls;
+    uint64_t searched, whole_then; /* calls and whole periods at the last search */
     int lost, turned;
-    uint32_t *reversed; /* room for a search: [history] each */
-    uint32_t *match, *mark;
+    uint32_t *reversed; /* for a search: [history] each */
+    uint32_t *match, *room, *mark;
     size_t marks;
     sl_iteration *queue;
     size_t queued, taken, queue_capacity;
@@ -49,6 +51,8 @@ sl_status sl_period_open(size_t history, sl_period **period) {
     if (status == SL_OK)
         status = sl_alloc(&p->match, size, sizeof *p->match);
     if (status == SL_OK)
+        status = sl_alloc(&p->room, size, sizeof *p->room);
+    if (status == SL_OK)
         status = sl_alloc(&p->template, size, sizeof *p->template);
     if (status == SL_OK)
         status = sl_alloc(&p->fail, size + 1, sizeof *p->fail);
@@ -68,6 +72,7 @@ void sl_period_close(sl_period *p) {
     sl_free(p->start);
     sl_free(p->reversed);
     sl_free(p->match);
+    sl_free(p->room);
     sl_free(p->mark);
     sl_free(p->template);
     sl_free(p->fail);
@@ -107,7 +112,7 @@ static sl_status finish(sl_period *p, uint64_t first, uint64_t next) {
 
 /* Where iterations end in something else, there they begin. */
 static void turn(sl_period *p, int by) {
-    uint32_t *room = p->reversed;
+    uint32_t *room = p->room;
     for (int i = 0; i < p->period; i++)
         room[i] = p->template[(i + by) % p->period];
     memcpy(p->template, room, (size_t)p->period * sizeof *room);
@@ -145,7 +150,7 @@ static sl_status follow(sl_period *p, uint64_t position) {
 static sl_status begin_template(sl_period *p, int period, size_t matched) {
     p->period = period;
     p->state = 0;
-    p->whole_end = p->whole = p->in_step_calls = 0;
+    p->whole_end = p->whole = p->whole_then = p->in_step_calls = 0;
     p->lost = p->turned = 0;
     uint64_t first = p->calls - matched;
     for (int i = 0; i < period; i++)
@@ -178,15 +183,40 @@ static void correlate(sl_period *p, size_t length) {
     }
 }
 
-/* Marks the symbols of the last `lag` calls with `lag`; how many different ones. */
-static size_t mark_loop(sl_period *p, size_t lag) {
+/* Marks the symbols of a body of `lag` calls with `lag`; how many different ones. */
+static size_t mark_loop(sl_period *p, const uint32_t *body, size_t lag) {
     size_t different = 0;
     for (size_t i = 0; i < lag; i++)
-        if (p->mark[p->reversed[i]] != lag) {
-            p->mark[p->reversed[i]] = (uint32_t)lag;
+        if (p->mark[body[i]] != lag) {
+            p->mark[body[i]] = (uint32_t)lag;
             different++;
         }
     return different;
+}
+
+/* The next call of the body, which goes round, that differs from the one at `i`. */
+static size_t next_other(const uint32_t *body, size_t lag, size_t i) {
+    size_t at = i;
+    do
+        at++;
+    while (at < i + lag && body[at % lag] == body[i % lag]);
+    return at;
+}
+
+/* Whether three rounds of a loop of 2 to 32 different calls in a row are inside the body; the same call
+ * several times in a row counts as one. */
+static int holds_loop(sl_period *p, const uint32_t *body, size_t lag) {
+    size_t count = 0;
+    uint32_t *rest = p->room;
+    for (size_t i = 0; i < lag && count < p->history; i = next_other(body, lag, i))
+        rest[count++] = body[i];
+    for (size_t step = 2; step <= LOOP_MOST && 3 * step < count; step++)
+        for (size_t i = 0, same = 0; i < 2 * count && same < count; i++) {
+            same = rest[i % count] == rest[(i + step) % count] ? same + 1 : 0;
+            if (same == 2 * step)
+                return 1;
+        }
+    return 0;
 }
 
 /* How often the program went to calls of `symbol` and stayed away for more than a round of the loop. */
@@ -201,9 +231,10 @@ static int visits(const sl_period *p, uint32_t symbol, size_t lag, size_t length
     return count;
 }
 
-/* Whether a symbol outside the loop keeps recurring, so that the loop is not the whole iteration. */
-static int spans(sl_period *p, size_t lag, size_t length, int patient) {
-    size_t rounds = mark_loop(p, lag) <= POOR ? ROUNDS_POOR : ROUNDS_RICH;
+/* Whether no symbol outside the body keeps recurring: else it is not the whole iteration. */
+static int spans(sl_period *p, const uint32_t *body, size_t lag, size_t length, int patient) {
+    int rich = mark_loop(p, body, lag) > POOR || holds_loop(p, body, lag);
+    size_t rounds = rich ? ROUNDS_RICH : ROUNDS_POOR;
     for (size_t s = 0; s < p->symbols.symbols; s++) {
         const sl_seen *seen = &p->symbols.seen[s];
         uint64_t away = p->calls - 1 - seen->last;
@@ -220,7 +251,7 @@ static int spans(sl_period *p, size_t lag, size_t length, int patient) {
 static int may_replace(sl_period *p, size_t lag, size_t matched) {
     if (!p->period || matched > p->in_step_calls / 2)
         return 1;
-    mark_loop(p, lag);
+    mark_loop(p, p->reversed, lag);
     for (int i = 0; i < p->period; i++)
         if (p->mark[p->template[i]] != lag)
             return 0;
@@ -240,11 +271,18 @@ static size_t find_lag(sl_period *p, size_t length, int patient) {
     for (size_t lag = 1; 3 * lag <= length; lag++) {
         if (lag <= reach || p->match[lag] < 2 * lag)
             continue;
-        if (spans(p, lag, length, patient))
+        if (spans(p, p->reversed, lag, length, patient))
             return lag;
         reach = p->match[lag] + lag > reach ? p->match[lag] + lag : reach;
     }
     return 0;
+}
+
+/* Whether most calls since the last search were whole periods, and no longer period is to be looked for. */
+static int keeps_template(sl_period *p, size_t length) {
+    uint64_t whole = (p->whole - p->whole_then) * (uint64_t)p->period;
+    return p->period && 2 * whole >= p->calls - p->searched &&
+           spans(p, p->template, (size_t)p->period, length, 1);
 }
 
 static sl_status search(sl_period *p) {
@@ -252,7 +290,10 @@ static sl_status search(sl_period *p) {
     size_t length = known < p->history ? (size_t)known : p->history;
     SL_TRY(make_marks(p));
     correlate(p, length);
-    size_t lag = find_lag(p, length, 1);
+    int kept = keeps_template(p, length);
+    p->searched = p->calls;
+    p->whole_then = p->whole;
+    size_t lag = kept ? (size_t)p->period : find_lag(p, length, 1);
     if (!lag && !p->period)
         lag = find_lag(p, length, 0);
     p->search = p->calls + (length / 4 > FIRST_SEARCH ? length / 4 : FIRST_SEARCH);

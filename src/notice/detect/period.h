@@ -12,10 +12,12 @@
  * turned to begin there. An iteration's time is from its first call to the first call of the one that follows
  * at once; what is interrupted has none.
  *
- * What recurs, but rarely: a sequence cannot tell 30 microbatches and a reduction from 30 iterations and a
- * checkpoint. A symbol outside a loop counts as part of a longer iteration when it comes back within 64
- * rounds of a loop of at most 6 different calls, or 4 rounds of a richer one, unless after 6 such visits
- * still no longer period shows. */
+ * What recurs, but rarely: a sequence alone cannot tell 30 microbatches and a reduction from 30 iterations
+ * and a checkpoint. A symbol outside a repeating body makes a longer iteration when it comes back within 64
+ * rounds of a body of at most 6 different calls without a loop inside, or within 4 rounds of a richer one,
+ * which looks like an iteration itself. After 6 such visits without a longer period it counts as a phase in
+ * between.
+ */
 #ifndef SL_NOTICE_DETECT_PERIOD_H
 #define SL_NOTICE_DETECT_PERIOD_H
 

@@ -116,6 +116,50 @@ static void phases_in_between_are_stepped_over(void **state) {
     sl_period_close(p.period);
 }
 
+/* 1F1B of an inner rank: warm-up, a loop of one forward and one backward, cool-down, the reduction. */
+static int one_f_one_b(program *p, int microbatches) {
+    for (int i = 0; i < microbatches; i++) {
+        calls(p, 1, 2);
+        if (i >= 3)
+            calls(p, 5, 2);
+    }
+    for (int i = 0; i < 3; i++)
+        calls(p, 5, 2);
+    calls(p, 50, 1);
+    return 4 * microbatches + 1;
+}
+
+static void an_iteration_of_a_pipeline_is_found(void **state) {
+    (void)state;
+    for (int microbatches = 4; microbatches <= 64; microbatches *= 2) {
+        program p;
+        int period = 0;
+        open_program(&p, 0);
+        for (int i = 0; i < 12; i++)
+            period = one_f_one_b(&p, microbatches);
+        assert_int_equal(sl_period_calls(p.period), period);
+        sl_period_close(p.period);
+    }
+}
+
+static void regular_checkpoints_are_not_taken_for_the_iteration(void **state) {
+    (void)state;
+    for (int every = 5; every <= 50; every += 5) {
+        program p;
+        open_program(&p, 0);
+        for (int i = 1; i <= 8 * every; i++) {
+            one_f_one_b(&p, 8);
+            if (i % every == 0)
+                calls(&p, 300, 4);
+        }
+        assert_int_equal(sl_period_calls(p.period), 33);
+        assert_true(p.iterations >= 6 * every);
+        for (int i = 0; i < p.iterations; i++)
+            assert_int_equal(p.times[i], 33000);
+        sl_period_close(p.period);
+    }
+}
+
 static void lost_records_and_long_phases_resynchronise(void **state) {
     (void)state;
     uint64_t seed = getenv("SL_SEED") ? strtoull(getenv("SL_SEED"), NULL, 10) : 5;
@@ -181,7 +225,7 @@ static void a_short_log_is_searched_at_its_end(void **state) {
 
 static void no_memory_is_an_error_and_nothing_leaks(void **state) {
     (void)state;
-    for (int n = 0; n < 7; n++) {
+    for (int n = 0; n < 8; n++) {
         sl_period *period;
         sl_alloc_fail_at(n);
         assert_int_equal(sl_period_open(64, &period), SL_ENOMEM);
@@ -196,6 +240,8 @@ int main(void) {
         cmocka_unit_test(a_loop_inside_is_not_taken_for_the_iteration),
         cmocka_unit_test(bytes_and_peers_tell_calls_apart),
         cmocka_unit_test(phases_in_between_are_stepped_over),
+        cmocka_unit_test(an_iteration_of_a_pipeline_is_found),
+        cmocka_unit_test(regular_checkpoints_are_not_taken_for_the_iteration),
         cmocka_unit_test(lost_records_and_long_phases_resynchronise),
         cmocka_unit_test(a_program_that_goes_over_to_another_loop_is_followed),
         cmocka_unit_test(what_never_repeats_has_no_period),
