@@ -15,6 +15,7 @@ static const struct subcommand {
     {"simulate", sl_command_simulate, "time anybody's order on a problem file"},
     {"compare", sl_command_compare, "compare schedules, also over the values of a key"},
     {"train", sl_command_train, "train a model on pipeline ranks, adapting to slow links"},
+    {"detect", sl_command_detect, "change points of a series, or of a recorded call log"},
     {"formats", sl_command_formats, NULL},
 };
 
