@@ -192,13 +192,17 @@ static void need(channel *c, int r, uint64_t number, int steady) {
         raise_to(&c->due_destination, number);
 }
 
+/* A thread in a forbidden region cannot park, so a Test loop there is as good as blocked, and never steady. */
 static void needs_of_blocked(sl_cut *cut, int r, const sl_gate_view *view) {
-    for (uint32_t i = 0; i < view->threads; i++)
-        for (uint32_t j = 0; view->thread[i].state == SL_GATE_INSIDE && j < view->thread[i].entries; j++) {
-            channel *c = channel_at(cut, r, view->thread[i].entry[j].channel);
+    for (uint32_t i = 0; i < view->threads; i++) {
+        const sl_gate_view_thread *thread = &view->thread[i];
+        int loops = thread->state == SL_GATE_OUTSIDE && thread->forbidden;
+        for (uint32_t j = 0; (thread->state == SL_GATE_INSIDE || loops) && j < thread->entries; j++) {
+            channel *c = channel_at(cut, r, thread->entry[j].channel);
             if (c)
-                need(c, r, view->thread[i].entry[j].number, cut->rank[r].steady[i]);
+                need(c, r, thread->entry[j].number, cut->rank[r].steady[i] || loops);
         }
+    }
 }
 
 /* A thread parked at a Wait or Test holds up nobody until its rank owes something that comes after. */
@@ -274,7 +278,8 @@ static int parked_at_match(sl_cut *cut, int s, const sl_gate_view *view, const s
 static const channel *waits_in_wildcard(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->threads; i++) {
         const sl_gate_view_thread *thread = &view->thread[i];
-        if ((thread->state != SL_GATE_INSIDE && thread->state != SL_GATE_PARKED) || !cut->rank[r].steady[i])
+        int loops = thread->state == SL_GATE_OUTSIDE && thread->forbidden;
+        if (!loops && ((thread->state != SL_GATE_INSIDE && thread->state != SL_GATE_PARKED) || !cut->rank[r].steady[i]))
             continue;
         for (uint32_t j = 0; j < thread->entries; j++) {
             const channel *c = channel_at(cut, r, thread->entry[j].channel);
@@ -305,13 +310,15 @@ static void choose_sender(sl_cut *cut, int r, const sl_gate_view *const *views, 
     }
 }
 
-/* Only a parked thread polls its rank's device. A rank that is blocked in a wildcard with work enqueued must get on to
- * where it parks, or nobody would ever see the device idle. */
-static int cannot_poll(sl_cut *cut, int r, const sl_gate_view *view) {
-    int parked = 0;
-    for (uint32_t i = 0; i < view->threads; i++)
+/* A rank that may not stay blocked in a wildcard: it must leave a forbidden region; or it has work enqueued, and only
+ * a parked thread polls the device, so that nobody would ever see it idle. */
+static int must_get_on(sl_cut *cut, int r, const sl_gate_view *view) {
+    int parked = 0, forbidden = 0;
+    for (uint32_t i = 0; i < view->threads; i++) {
         parked |= view->thread[i].state == SL_GATE_PARKED;
-    return !view->drained && !parked && waits_in_wildcard(cut, r, view) != NULL;
+        forbidden |= view->thread[i].state != SL_GATE_FREE && view->thread[i].forbidden;
+    }
+    return (forbidden || (!view->drained && !parked)) && waits_in_wildcard(cut, r, view) != NULL;
 }
 
 /* ---- the step ---- */
@@ -324,7 +331,7 @@ static void find_debtors(sl_cut *cut, const sl_gate_view *const *views) {
         owe_unseen(cut, &changed);
         for (int r = 0; r < cut->ranks; r++)
             if (!views[r]->finished && !cut->rank[r].owes &&
-                (rank_is_behind(cut, r, views[r]) || cannot_poll(cut, r, views[r])))
+                (rank_is_behind(cut, r, views[r]) || must_get_on(cut, r, views[r])))
                 owe(cut, r, &changed);
         for (int r = 0; r < cut->ranks; r++) {
             if (!cut->rank[r].owes || cut->rank[r].chosen)

@@ -6,13 +6,14 @@ static void look_at_thread(const sl_gate_thread *thread, uint32_t channels, sl_g
     view->serial = word >> 8;
     view->forbidden = (int)atomic_load(&thread->forbidden);
     view->entries = 0;
-    if (view->state != SL_GATE_INSIDE && view->state != SL_GATE_PARKED)
+    int loops = view->state == SL_GATE_OUTSIDE && view->forbidden; /* perhaps on Test, which may not park there */
+    if (view->state != SL_GATE_INSIDE && view->state != SL_GATE_PARKED && !loops)
         return;
     uint32_t count = atomic_load_explicit(&thread->count, memory_order_acquire);
     for (uint32_t i = 0; i < count && i < SL_GATE_ENTRIES; i++) {
         uint64_t number = atomic_load_explicit(&thread->entry[i].number, memory_order_acquire);
         uint32_t channel = atomic_load_explicit(&thread->entry[i].channel, memory_order_acquire);
-        if (channel < channels)
+        if (channel < channels && (!loops || (number & SL_GATE_NEED)))
             view->entry[view->entries++] = (sl_gate_view_entry){
                 .channel = channel, .need = (number & SL_GATE_NEED) != 0, .number = number & ~SL_GATE_NEED};
     }

@@ -16,7 +16,7 @@ typedef struct sl_gate_view_thread {
     sl_gate_state state;
     int forbidden;
     uint64_t serial; /* changes with every change of state */
-    uint32_t entries;
+    uint32_t entries; /* inside, parked; outside in a forbidden region: what its last Test still needed */
     sl_gate_view_entry entry[SL_GATE_ENTRIES];
 } sl_gate_view_thread;
 

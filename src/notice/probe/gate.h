@@ -78,7 +78,7 @@ typedef struct sl_gate_thread {
     /* serial << 8 | state. Written by the thread alone with release, after the entries; a reader loads it
      * before and after (acquire) and drops what changed in between. */
     _Atomic uint64_t word;
-    _Atomic uint32_t count;     /* entries in use */
+    _Atomic uint32_t count;     /* entries of the call, or of the last one while outside */
     _Atomic uint32_t forbidden; /* inside a region where it must not park */
     uint8_t pad[48];
     sl_gate_entry entry[SL_GATE_ENTRIES];

@@ -50,7 +50,7 @@ typedef struct {
     sl_gate_caller caller;
     uint64_t hash, wild_sum;
     uint64_t made;
-    op_kind making;
+    int computing; /* was in its own code when the cut closed */
 } proc;
 
 typedef struct {
@@ -419,7 +419,8 @@ static inline sl_gate_mode announce_op(job *j, int p, const op *o) {
 static inline void make_call(job *j, int p, const op *o) {
     proc *own = &j->proc[p];
     own->made++;
-    if (j->frozen && !own->caller.forbidden)
+    /* A second thread that was computing may make a call within the cut, which its partners have made already. */
+    if (j->frozen && !own->computing)
         fail_job(j, "a call was made after the cut had closed");
     if (o->kind == COLLECTIVE || o->kind == ICOLLECTIVE || o->kind == ENQUEUE) {
         communicator *comm = &j->comm[o->communicator];
@@ -609,7 +610,8 @@ static inline void end_hold(job *j, controller *c) {
 /* What a closed cut promises, looked up in the model rather than in the views. */
 static inline void check_closed(job *j) {
     for (int p = 0; p < j->procs; p++) {
-        const proc *own = &j->proc[p];
+        proc *own = &j->proc[p];
+        own->computing = own->state == RUN && !own->announced && j->procs > j->ranks;
         if (own->state != BLOCKED)
             continue;
         const op *o = &own->list[own->at];
@@ -685,8 +687,10 @@ static inline void step_controller(job *j, controller *c, const plan *how) {
         for (int p = 0; p < j->procs; p++)
             if (j->proc[p].state == PARKED && j->proc[p].rank == raise->rank)
                 j->proc[p].next = j->now + below(j, (int)(5 * US));
-    } else
+    } else {
+        check_closed(j);
         end_hold(j, c);
+    }
     if (how->kill && c->active && below(j, 60) == 0) {
         c->dead = 1;
         j->out.killed++;
