@@ -20,6 +20,7 @@ typedef struct rank {
     uint64_t first_calls;
     uint64_t serial[SL_GATE_THREADS];     /* of the last step */
     int steady[SL_GATE_THREADS];          /* thread: as in the last step */
+    int turn;                             /* whose turn it is among the possible senders of its wildcard */
     int moving, owes, chosen;             /* this step; chosen: what it waits for has been followed */
 } rank;
 
@@ -35,7 +36,6 @@ struct sl_cut {
     size_t slots;
     sl_cut_raise *raise;
     size_t raises, raise_size;
-    int turn; /* whose turn it is among possible senders */
     char reason[160];
 };
 
@@ -192,6 +192,13 @@ static void need(channel *c, int r, uint64_t number, int steady) {
         raise_to(&c->due_destination, number);
 }
 
+/* The number that a blocked call waits for. Two threads of a rank in one channel are matched in whatever order the
+ * library likes, so a call of its own waits for all that the rank has made there. */
+static uint64_t needed_number(const sl_gate_view *view, const sl_gate_view_entry *entry) {
+    uint64_t entered = view->channel[entry->channel].entered;
+    return !entry->need && entry->number < entered ? entered : entry->number;
+}
+
 /* A thread in a forbidden region cannot park, so a Test loop there is as good as blocked, and never steady. */
 static void needs_of_blocked(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->threads; i++) {
@@ -200,7 +207,7 @@ static void needs_of_blocked(sl_cut *cut, int r, const sl_gate_view *view) {
         for (uint32_t j = 0; (thread->state == SL_GATE_INSIDE || loops) && j < thread->entries; j++) {
             channel *c = channel_at(cut, r, thread->entry[j].channel);
             if (c)
-                need(c, r, thread->entry[j].number, cut->rank[r].steady[i] || loops);
+                need(c, r, needed_number(view, &thread->entry[j]), cut->rank[r].steady[i] || loops);
         }
     }
 }
@@ -273,26 +280,26 @@ static int parked_at_match(sl_cut *cut, int s, const sl_gate_view *view, const s
     return 0;
 }
 
-/* The wildcard that a thread of the rank waits in, for which it needs a message to go on; NULL: none. A receive of a
- * known sender counts too while wildcards are posted, which may have taken the message that it was numbered for. */
-static const channel *waits_in_wildcard(sl_cut *cut, int r, const sl_gate_view *view) {
-    for (uint32_t i = 0; i < view->threads; i++) {
-        const sl_gate_view_thread *thread = &view->thread[i];
-        int loops = thread->state == SL_GATE_OUTSIDE && thread->forbidden;
-        if (!loops && ((thread->state != SL_GATE_INSIDE && thread->state != SL_GATE_PARKED) || !cut->rank[r].steady[i]))
-            continue;
-        for (uint32_t j = 0; j < thread->entries; j++) {
-            const channel *c = channel_at(cut, r, thread->entry[j].channel);
-            if (!c || (thread->state == SL_GATE_PARKED && !thread->entry[j].need))
-                continue;
-            if (c->key.kind == SL_CHANNEL_WILD || (view->wild && c->key.kind == SL_CHANNEL_POINT && c->key.destination == r))
-                return c;
-        }
-    }
+/* Whether the thread may be waiting for a message: its rank needs that to go on. */
+static int waits(const sl_cut *cut, int r, const sl_gate_view_thread *thread, int place) {
+    if (thread->state == SL_GATE_OUTSIDE && thread->forbidden)
+        return 1;
+    return (thread->state == SL_GATE_INSIDE || thread->state == SL_GATE_PARKED) && cut->rank[r].steady[place];
+}
+
+/* The channel of an entry whose message may come from where no number tells; else NULL. A receive of a known sender
+ * is such too while wildcards are posted, which may have taken the message that it was numbered for. */
+static const channel *wildcard_of(sl_cut *cut, int r, const sl_gate_view *view, const sl_gate_view_thread *thread,
+                                  uint32_t entry) {
+    const channel *c = channel_at(cut, r, thread->entry[entry].channel);
+    if (!c || (thread->state == SL_GATE_PARKED && !thread->entry[entry].need))
+        return NULL;
+    if (c->key.kind == SL_CHANNEL_WILD || (view->wild && c->key.kind == SL_CHANNEL_POINT && c->key.destination == r))
+        return c;
     return NULL;
 }
 
-/* Picks one possible sender: one that is parked at the very send, else the next in turn, one call at a time. */
+/* Picks one possible sender: one that is parked at the very send, else the one whose turn it is. */
 static void choose_sender(sl_cut *cut, int r, const sl_gate_view *const *views, const channel *w, int *changed) {
     for (int s = 0; s < cut->ranks; s++)
         if (s != r && parked_at_match(cut, s, views[s], &w->key, r)) {
@@ -300,25 +307,44 @@ static void choose_sender(sl_cut *cut, int r, const sl_gate_view *const *views, 
             return;
         }
     for (int i = 0; i < cut->ranks; i++) {
-        int s = (cut->turn + i) % cut->ranks;
+        int s = (cut->rank[r].turn + i) % cut->ranks;
         if (s == r || views[s]->finished || cut->rank[s].moving || (w->key.source >= 0 && w->key.source != s) ||
             !is_member(cut, s, views[s], w->key.communicator))
             continue;
-        cut->turn = s + 1;
         owe(cut, s, changed);
         return;
     }
 }
 
+/* A rank that owes and waits in wildcards has their possible senders released, one call at a look. Returns how many
+ * wildcards it waits in; `changed` NULL only counts. */
+static int follow_wildcards(sl_cut *cut, int r, const sl_gate_view *const *views, int *changed) {
+    const sl_gate_view *view = views[r];
+    int found = 0;
+    for (uint32_t i = 0; i < view->threads; i++)
+        for (uint32_t j = 0; waits(cut, r, &view->thread[i], (int)i) && j < view->thread[i].entries; j++) {
+            const channel *c = wildcard_of(cut, r, view, &view->thread[i], j);
+            if (!c)
+                continue;
+            found++;
+            if (changed)
+                choose_sender(cut, r, views, c, changed);
+        }
+    if (changed && found)
+        cut->rank[r].turn = (cut->rank[r].turn + 1) % cut->ranks;
+    return found;
+}
+
 /* A rank that may not stay blocked in a wildcard: it must leave a forbidden region; or it has work enqueued, and only
  * a parked thread polls the device, so that nobody would ever see it idle. */
-static int must_get_on(sl_cut *cut, int r, const sl_gate_view *view) {
+static int must_get_on(sl_cut *cut, int r, const sl_gate_view *const *views) {
+    const sl_gate_view *view = views[r];
     int parked = 0, forbidden = 0;
     for (uint32_t i = 0; i < view->threads; i++) {
         parked |= view->thread[i].state == SL_GATE_PARKED;
         forbidden |= view->thread[i].state != SL_GATE_FREE && view->thread[i].forbidden;
     }
-    return (forbidden || (!view->drained && !parked)) && waits_in_wildcard(cut, r, view) != NULL;
+    return (forbidden || (!view->drained && !parked)) && follow_wildcards(cut, r, views, NULL) > 0;
 }
 
 /* ---- the step ---- */
@@ -331,16 +357,14 @@ static void find_debtors(sl_cut *cut, const sl_gate_view *const *views) {
         owe_unseen(cut, &changed);
         for (int r = 0; r < cut->ranks; r++)
             if (!views[r]->finished && !cut->rank[r].owes &&
-                (rank_is_behind(cut, r, views[r]) || must_get_on(cut, r, views[r])))
+                (rank_is_behind(cut, r, views[r]) || must_get_on(cut, r, views)))
                 owe(cut, r, &changed);
         for (int r = 0; r < cut->ranks; r++) {
             if (!cut->rank[r].owes || cut->rank[r].chosen)
                 continue;
             cut->rank[r].chosen = changed = 1;
             needs_of_parked(cut, r, views[r]);
-            const channel *wildcard = waits_in_wildcard(cut, r, views[r]);
-            if (wildcard)
-                choose_sender(cut, r, views, wildcard, &changed);
+            follow_wildcards(cut, r, views, &changed);
         }
     }
 }
