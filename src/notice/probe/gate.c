@@ -20,7 +20,7 @@ void sl_gate_init(sl_gate *gate, int rank) {
     gate->version = SL_GATE_VERSION;
     gate->size = sizeof *gate;
     gate->rank = rank;
-    gate->magic = SL_GATE_MAGIC;
+    __atomic_store_n(&gate->magic, SL_GATE_MAGIC, __ATOMIC_RELEASE); /* last: who maps it early waits for it */
 }
 
 int sl_gate_valid(const sl_gate *gate, size_t bytes) {
