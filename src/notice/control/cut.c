@@ -212,13 +212,14 @@ static void needs_of_blocked(sl_cut *cut, int r, const sl_gate_view *view) {
     }
 }
 
-/* A thread parked at a Wait or Test holds up nobody until its rank owes something that comes after. */
+/* A thread parked at a Wait or Test holds up nobody until its rank owes something that comes after. Then it is believed
+ * at once: its request was looked at, and a Test loop is never seen twice in the same call. */
 static void needs_of_parked(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->threads; i++)
         for (uint32_t j = 0; view->thread[i].state == SL_GATE_PARKED && j < view->thread[i].entries; j++) {
             channel *c = channel_at(cut, r, view->thread[i].entry[j].channel);
             if (c && view->thread[i].entry[j].need)
-                need(c, r, view->thread[i].entry[j].number, cut->rank[r].steady[i]);
+                need(c, r, view->thread[i].entry[j].number, 1);
         }
 }
 
@@ -282,9 +283,9 @@ static int parked_at_match(sl_cut *cut, int s, const sl_gate_view *view, const s
 
 /* Whether the thread may be waiting for a message: its rank needs that to go on. */
 static int waits(const sl_cut *cut, int r, const sl_gate_view_thread *thread, int place) {
-    if (thread->state == SL_GATE_OUTSIDE && thread->forbidden)
+    if (thread->state == SL_GATE_PARKED || (thread->state == SL_GATE_OUTSIDE && thread->forbidden))
         return 1;
-    return (thread->state == SL_GATE_INSIDE || thread->state == SL_GATE_PARKED) && cut->rank[r].steady[place];
+    return thread->state == SL_GATE_INSIDE && cut->rank[r].steady[place];
 }
 
 /* The channel of an entry whose message may come from where no number tells; else NULL. A receive of a known sender

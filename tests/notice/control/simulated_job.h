@@ -611,10 +611,11 @@ static inline void end_hold(job *j, controller *c) {
 static inline void check_closed(job *j) {
     for (int p = 0; p < j->procs; p++) {
         proc *own = &j->proc[p];
-        own->computing = own->state == RUN && !own->announced && j->procs > j->ranks;
-        if (own->state != BLOCKED)
-            continue;
+        if (!j->frozen)
+            own->computing = own->state == RUN && j->procs > j->ranks;
         const op *o = &own->list[own->at];
+        if (own->state != BLOCKED || (own->computing && o->request >= 0 && j->request[o->request].complete))
+            continue;
         if (o->kind == COLLECTIVE || o->kind == SENDRECV || o->kind == SYNC || o->kind == SEND)
             fail_job(j, "closed, and a thread is in a call that others owe");
         if ((o->kind == RECV || o->kind == WAIT) && !j->request[o->request].wild && !atomic_load(&j->gate[own->rank].wild))
@@ -667,7 +668,7 @@ static inline void step_controller(job *j, controller *c, const plan *how) {
             if (j->now - c->began > j->out.longest)
                 j->out.longest = j->now - c->began;
             check_closed(j);
-            j->frozen = 1;
+            j->frozen = 1; /* until the release, when it is looked at again */
             c->phase = 4;
             c->next = j->now + below(j, (int)MS);
         } else if (verdict == SL_CUT_RELEASE) {
@@ -718,6 +719,7 @@ static inline void reset_job(job *j, uint64_t seed) {
         proc *own = &j->proc[p];
         own->at = own->announced = 0;
         own->hash = own->wild_sum = own->made = 0;
+        own->computing = 0;
         own->next = below(j, 1000);
         own->state = RUN;
         sl_gate_join(&own->caller, &j->gate[own->rank], NULL);
