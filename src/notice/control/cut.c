@@ -443,6 +443,9 @@ static sl_cut_verdict give_up(sl_cut *cut, const sl_gate_view *const *views, int
             snprintf(cut->reason, sizeof cut->reason, "rank %d uses more channels or threads than its gate holds", r);
             return SL_CUT_RELEASE;
         }
+    }
+    for (int r = 0; r < cut->ranks; r++) {
+        const sl_gate_view *view = views[r];
         if (!view->held && !view->finished) {
             snprintf(cut->reason, sizeof cut->reason, "rank %d has gone on: its deadline is past", r);
             return SL_CUT_RELEASE;

@@ -614,7 +614,8 @@ static inline void check_closed(job *j) {
         if (!j->frozen)
             own->computing = own->state == RUN && j->procs > j->ranks;
         const op *o = &own->list[own->at];
-        if (own->state != BLOCKED || (own->computing && o->request >= 0 && j->request[o->request].complete))
+        /* Such a call may have been made since the last look, and has only to return. */
+        if (own->state != BLOCKED || (j->procs > j->ranks && o->request >= 0 && j->request[o->request].complete))
             continue;
         if (o->kind == COLLECTIVE || o->kind == SENDRECV || o->kind == SYNC || o->kind == SEND)
             fail_job(j, "closed, and a thread is in a call that others owe");

@@ -22,6 +22,7 @@ static int64_t free_time(uint64_t seed, uint64_t *hash) {
     return alone.time;
 }
 
+/* SL_SHOW=1 names every program with a hold that was released. */
 static void each_seed(plan how, outcome *sum) {
     uint64_t first = number_of("SL_SEED", 1), seeds = number_of("SL_SEEDS", getenv("SL_SEED") ? 1 : SEEDS);
     printf("seeds %llu to %llu\n", (unsigned long long)first, (unsigned long long)(first + seeds - 1));
@@ -34,8 +35,6 @@ static void each_seed(plan how, outcome *sum) {
             fail_msg("seed %llu: %s", (unsigned long long)seed, one.why);
         if (one.hash != hash)
             fail_msg("seed %llu: the result has changed", (unsigned long long)seed);
-        if (one.released && getenv("SL_SEED"))
-            printf("released: %s\n", one.why);
         if (one.released && getenv("SL_SHOW"))
             printf("seed %llu released: %s\n", (unsigned long long)seed, one.why);
         sum->holds += one.holds;
@@ -61,7 +60,8 @@ static void a_killed_controller_stops_nobody(void **state) {
     (void)state;
     outcome sum = {0};
     each_seed((plan){.holds = 3, .kill = 1}, &sum);
-    assert_true(sum.killed > 0);
+    if (!getenv("SL_SEED"))
+        assert_true(sum.killed > 0);
 }
 
 /* The maximum of the counters alone, kept for ever, is not a cut. */
@@ -69,7 +69,8 @@ static void the_maximum_of_the_counters_alone_does_not_close(void **state) {
     (void)state;
     outcome sum = {0};
     each_seed((plan){.holds = 1, .naive = 1, .limit = 20 * MS}, &sum);
-    assert_true(sum.released > sum.holds / 10);
+    if (!getenv("SL_SEED")) /* of one program nothing is promised */
+        assert_true(sum.released > sum.holds / 10);
 }
 
 int main(void) {
