@@ -9,19 +9,19 @@
 typedef struct channel {
     sl_channel_key key;
     uint64_t target;
-    uint64_t due;                           /* all members owe their calls up to here */
-    uint64_t due_source, due_destination;   /* POINT: owed by that end */
-    int seen_source, seen_destination;      /* the gate of that end has it */
+    uint64_t due;                         /* all members owe their calls up to here */
+    uint64_t due_source, due_destination; /* POINT: owed by that end */
+    int seen_source, seen_destination;    /* the gate of that end has it */
 } channel;
 
 typedef struct rank {
     uint32_t *map; /* place in the view -> place in channels */
     size_t map_size, mapped;
     uint64_t first_calls;
-    uint64_t serial[SL_GATE_THREADS];     /* of the last step */
-    int steady[SL_GATE_THREADS];          /* thread: as in the last step */
-    int turn;                             /* whose turn it is among the possible senders of its wildcard */
-    int moving, owes, chosen;             /* this step; chosen: what it waits for has been followed */
+    uint64_t serial[SL_GATE_THREADS]; /* of the last step */
+    int steady[SL_GATE_THREADS];      /* thread: as in the last step */
+    int turn;                         /* whose turn it is among the possible senders of its wildcard */
+    int moving, owes, chosen;         /* this step; chosen: what it waits for has been followed */
 } rank;
 
 struct sl_cut {
@@ -126,8 +126,8 @@ static sl_status channel_named(sl_cut *cut, const sl_channel_key *key, uint32_t 
     return SL_OK;
 }
 
-/* A gate's channels keep their places, so each is looked up once in a hold. A place that had no channel yet stays
- * UINT32_MAX until it has. */
+/* A gate's channels keep their places, so each is looked up once in a hold. A place that had no channel yet
+ * stays UINT32_MAX until it has. */
 static sl_status map_channels(sl_cut *cut, int r, const sl_gate_view *view) {
     rank *own = &cut->rank[r];
     SL_TRY(sl_grow(&own->map, &own->map_size, view->channels, sizeof *own->map));
@@ -178,9 +178,9 @@ static void read_counters(sl_cut *cut, int r, const sl_gate_view *view) {
     }
 }
 
-/* A thread waits for call `number` of `c`: the others must make theirs. A sender is believed only when it is still in
- * the same call at a second look: most sends return without their receiver, and a job that always has one
- * message under way would be chased for ever. */
+/* A thread waits for call `number` of `c`: the others must make theirs. A sender is believed only when it is
+ * still in the same call at a second look: most sends return without their receiver, and a job that always
+ * has one message under way would be chased for ever. */
 static void need(channel *c, int r, uint64_t number, int steady) {
     if (c->key.kind == SL_CHANNEL_COLLECTIVE)
         raise_to(&c->due, number);
@@ -192,14 +192,15 @@ static void need(channel *c, int r, uint64_t number, int steady) {
         raise_to(&c->due_destination, number);
 }
 
-/* The number that a blocked call waits for. Two threads of a rank in one channel are matched in whatever order the
- * library likes, so a call of its own waits for all that the rank has made there. */
+/* The number that a blocked call waits for. Two threads of a rank in one channel are matched in whatever
+ * order the library likes, so a call of its own waits for all that the rank has made there. */
 static uint64_t needed_number(const sl_gate_view *view, const sl_gate_view_entry *entry) {
     uint64_t entered = view->channel[entry->channel].entered;
     return !entry->need && entry->number < entered ? entered : entry->number;
 }
 
-/* A thread in a forbidden region cannot park, so a Test loop there is as good as blocked, and never steady. */
+/* A thread in a forbidden region cannot park, so a Test loop there is as good as blocked, and never steady.
+ */
 static void needs_of_blocked(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->threads; i++) {
         const sl_gate_view_thread *thread = &view->thread[i];
@@ -212,8 +213,8 @@ static void needs_of_blocked(sl_cut *cut, int r, const sl_gate_view *view) {
     }
 }
 
-/* A thread parked at a Wait or Test holds up nobody until its rank owes something that comes after. Then it is believed
- * at once: its request was looked at, and a Test loop is never seen twice in the same call. */
+/* A thread parked at a Wait or Test holds up nobody until its rank owes something that comes after. Then it
+ * is believed at once: its request was looked at, and a Test loop is never seen twice in the same call. */
 static void needs_of_parked(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->threads; i++)
         for (uint32_t j = 0; view->thread[i].state == SL_GATE_PARKED && j < view->thread[i].entries; j++) {
@@ -288,20 +289,23 @@ static int waits(const sl_cut *cut, int r, const sl_gate_view_thread *thread, in
     return thread->state == SL_GATE_INSIDE && cut->rank[r].steady[place];
 }
 
-/* The channel of an entry whose message may come from where no number tells; else NULL. A receive of a known sender
- * is such too while wildcards are posted, which may have taken the message that it was numbered for. */
-static const channel *wildcard_of(sl_cut *cut, int r, const sl_gate_view *view, const sl_gate_view_thread *thread,
-                                  uint32_t entry) {
+/* The channel of an entry whose message may come from where no number tells; else NULL. A receive of a known
+ * sender is such too while wildcards are posted, which may have taken the message that it was numbered for.
+ */
+static const channel *wildcard_of(sl_cut *cut, int r, const sl_gate_view *view,
+                                  const sl_gate_view_thread *thread, uint32_t entry) {
     const channel *c = channel_at(cut, r, thread->entry[entry].channel);
     if (!c || (thread->state == SL_GATE_PARKED && !thread->entry[entry].need))
         return NULL;
-    if (c->key.kind == SL_CHANNEL_WILD || (view->wild && c->key.kind == SL_CHANNEL_POINT && c->key.destination == r))
+    if (c->key.kind == SL_CHANNEL_WILD ||
+        (view->wild && c->key.kind == SL_CHANNEL_POINT && c->key.destination == r))
         return c;
     return NULL;
 }
 
 /* Picks one possible sender: one that is parked at the very send, else the one whose turn it is. */
-static void choose_sender(sl_cut *cut, int r, const sl_gate_view *const *views, const channel *w, int *changed) {
+static void choose_sender(sl_cut *cut, int r, const sl_gate_view *const *views, const channel *w,
+                          int *changed) {
     for (int s = 0; s < cut->ranks; s++)
         if (s != r && parked_at_match(cut, s, views[s], &w->key, r)) {
             owe(cut, s, changed);
@@ -309,16 +313,16 @@ static void choose_sender(sl_cut *cut, int r, const sl_gate_view *const *views, 
         }
     for (int i = 0; i < cut->ranks; i++) {
         int s = (cut->rank[r].turn + i) % cut->ranks;
-        if (s == r || views[s]->finished || cut->rank[s].moving || (w->key.source >= 0 && w->key.source != s) ||
-            !is_member(cut, s, views[s], w->key.communicator))
+        if (s == r || views[s]->finished || cut->rank[s].moving ||
+            (w->key.source >= 0 && w->key.source != s) || !is_member(cut, s, views[s], w->key.communicator))
             continue;
         owe(cut, s, changed);
         return;
     }
 }
 
-/* A rank that owes and waits in wildcards has their possible senders released, one call at a look. Returns how many
- * wildcards it waits in; `changed` NULL only counts. */
+/* A rank that owes and waits in wildcards has their possible senders released, one call at a look. Returns
+ * how many wildcards it waits in; `changed` NULL only counts. */
 static int follow_wildcards(sl_cut *cut, int r, const sl_gate_view *const *views, int *changed) {
     const sl_gate_view *view = views[r];
     int found = 0;
@@ -336,8 +340,8 @@ static int follow_wildcards(sl_cut *cut, int r, const sl_gate_view *const *views
     return found;
 }
 
-/* A rank that may not stay blocked in a wildcard: it must leave a forbidden region; or it has work enqueued, and only
- * a parked thread polls the device, so that nobody would ever see it idle. */
+/* A rank that may not stay blocked in a wildcard: it must leave a forbidden region; or it has work enqueued,
+ * and only a parked thread polls the device, so that nobody would ever see it idle. */
 static int must_get_on(sl_cut *cut, int r, const sl_gate_view *const *views) {
     const sl_gate_view *view = views[r];
     int parked = 0, forbidden = 0;
@@ -440,7 +444,8 @@ static sl_cut_verdict give_up(sl_cut *cut, const sl_gate_view *const *views, int
     for (int r = 0; r < cut->ranks; r++) {
         const sl_gate_view *view = views[r];
         if (view->overflow) {
-            snprintf(cut->reason, sizeof cut->reason, "rank %d uses more channels or threads than its gate holds", r);
+            snprintf(cut->reason, sizeof cut->reason,
+                     "rank %d uses more channels or threads than its gate holds", r);
             return SL_CUT_RELEASE;
         }
     }
@@ -451,7 +456,8 @@ static sl_cut_verdict give_up(sl_cut *cut, const sl_gate_view *const *views, int
             return SL_CUT_RELEASE;
         }
         if (cut->limits.calls && view->calls - cut->rank[r].first_calls > cut->limits.calls) {
-            snprintf(cut->reason, sizeof cut->reason, "no closure within 3 iterations (rank %d has made %llu calls)", r,
+            snprintf(cut->reason, sizeof cut->reason,
+                     "no closure within 3 iterations (rank %d has made %llu calls)", r,
                      (unsigned long long)(view->calls - cut->rank[r].first_calls));
             return SL_CUT_RELEASE;
         }
@@ -513,6 +519,7 @@ sl_status sl_cut_step(sl_cut *cut, const sl_gate_view *const *views, int64_t now
     if (cut->agreed >= 2)
         *verdict = SL_CUT_CLOSED;
     else
-        snprintf(cut->reason, sizeof cut->reason, "rank %d %s", who, who >= 0 && cut->rank[who].owes ? "owes a call" : "moves");
+        snprintf(cut->reason, sizeof cut->reason, "rank %d %s", who,
+                 who >= 0 && cut->rank[who].owes ? "owes a call" : "moves");
     return SL_OK;
 }

@@ -6,7 +6,8 @@ static void look_at_thread(const sl_gate_thread *thread, uint32_t channels, sl_g
     view->serial = word >> 8;
     view->forbidden = (int)atomic_load(&thread->forbidden);
     view->entries = 0;
-    int loops = view->state == SL_GATE_OUTSIDE && view->forbidden; /* perhaps on Test, which may not park there */
+    int loops =
+        view->state == SL_GATE_OUTSIDE && view->forbidden; /* perhaps on Test, which may not park there */
     if (view->state != SL_GATE_INSIDE && view->state != SL_GATE_PARKED && !loops)
         return;
     uint32_t count = atomic_load_explicit(&thread->count, memory_order_acquire);

@@ -1,5 +1,5 @@
-/* A look at a gate (notice/probe/gate.h) in plain values, as the controller gets it from each rank's agent. It is
- * taken while the rank runs on: a thread that moved during the look is reported as moving. */
+/* A look at a gate (notice/probe/gate.h) in plain values, as the controller gets it from each rank's agent.
+ * It is taken while the rank runs on: a thread that moved during the look is reported as moving. */
 #ifndef SL_NOTICE_CONTROL_GATE_VIEW_H
 #define SL_NOTICE_CONTROL_GATE_VIEW_H
 
@@ -15,7 +15,7 @@ typedef struct sl_gate_view_entry {
 typedef struct sl_gate_view_thread {
     sl_gate_state state;
     int forbidden;
-    uint64_t serial; /* changes with every change of state */
+    uint64_t serial;  /* changes with every change of state */
     uint32_t entries; /* inside, parked; outside in a forbidden region: what its last Test still needed */
     sl_gate_view_entry entry[SL_GATE_ENTRIES];
 } sl_gate_view_thread;

@@ -20,13 +20,16 @@ void sl_gate_init(sl_gate *gate, int rank) {
     gate->version = SL_GATE_VERSION;
     gate->size = sizeof *gate;
     gate->rank = rank;
-    __atomic_store_n(&gate->magic, SL_GATE_MAGIC, __ATOMIC_RELEASE); /* last: who maps it early waits for it */
+    __atomic_store_n(&gate->magic, SL_GATE_MAGIC,
+                     __ATOMIC_RELEASE); /* last: who maps it early waits for it */
 }
 
 int sl_gate_valid(const sl_gate *gate, size_t bytes) {
     if (bytes < sizeof *gate)
         return -1;
-    return gate->magic == SL_GATE_MAGIC && gate->version == SL_GATE_VERSION && gate->size == sizeof *gate ? 0 : -1;
+    return gate->magic == SL_GATE_MAGIC && gate->version == SL_GATE_VERSION && gate->size == sizeof *gate
+               ? 0
+               : -1;
 }
 
 /* ---- channels ---- */
@@ -45,7 +48,8 @@ static int key_same(const sl_channel_key *a, const sl_channel_key *b) {
            a->tag == b->tag && a->kind == b->kind;
 }
 
-/* Takes a place of channel[] and fills its key; the place becomes the channel only when the hash index says so. */
+/* Takes a place of channel[] and fills its key; the place becomes the channel only when the hash index says
+ * so. */
 static uint32_t channel_new(sl_gate *gate, const sl_channel_key *key) {
     uint32_t place = atomic_load(&gate->channels);
     do {
@@ -57,7 +61,8 @@ static uint32_t channel_new(sl_gate *gate, const sl_channel_key *key) {
 }
 
 sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
-    uint32_t place = UINT32_MAX; /* ours, once the search has failed; unused for good when another was faster */
+    uint32_t place =
+        UINT32_MAX; /* ours, once the search has failed; unused for good when another was faster */
     uint32_t at = key_hash(key) & (SL_GATE_SLOTS - 1);
     for (uint32_t probe = 0; probe < SL_GATE_SLOTS; probe++, at = (at + 1) & (SL_GATE_SLOTS - 1)) {
         uint32_t found = atomic_load_explicit(&gate->slot[at], memory_order_acquire);
@@ -79,7 +84,8 @@ sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
 /* ---- threads ---- */
 
 static void publish(sl_gate_caller *caller, sl_gate_state state) {
-    atomic_store_explicit(&caller->thread->word, ++caller->serial << 8 | (uint64_t)state, memory_order_release);
+    atomic_store_explicit(&caller->thread->word, ++caller->serial << 8 | (uint64_t)state,
+                          memory_order_release);
 }
 
 void sl_gate_join(sl_gate_caller *caller, sl_gate *gate, const sl_gate_shim *shim) {
@@ -123,8 +129,8 @@ static void list(sl_gate_caller *caller, const sl_gate_channel *channel, uint64_
     atomic_store_explicit(&caller->thread->count, caller->count, memory_order_release);
 }
 
-/* MOVING comes before the add and the entries (which are release stores): who sees one of them knows that this
- * call is undecided. */
+/* MOVING comes before the add and the entries (which are release stores): who sees one of them knows that
+ * this call is undecided. */
 static void begin(sl_gate_caller *caller) {
     if (caller->count == 0)
         publish(caller, SL_GATE_MOVING);
@@ -175,9 +181,11 @@ static void admit(sl_gate_caller *caller, sl_gate_mode mode) {
         uint64_t number = atomic_load_explicit(&entry->number, memory_order_relaxed);
         sl_gate_channel *channel =
             &caller->gate->channel[atomic_load_explicit(&entry->channel, memory_order_relaxed)];
-        /* A blocking send or receive is owed only while its thread is in it, which its entry says; a collective
-         * that this rank has left, or a call that a device will block in, is owed until all have made it. */
-        if (!(number & SL_GATE_NEED) && (mode == SL_GATE_ENQUEUE || channel->key.kind == SL_CHANNEL_COLLECTIVE))
+        /* A blocking send or receive is owed only while its thread is in it, which its entry says; a
+         * collective that this rank has left, or a call that a device will block in, is owed until all have
+         * made it. */
+        if (!(number & SL_GATE_NEED) &&
+            (mode == SL_GATE_ENQUEUE || channel->key.kind == SL_CHANNEL_COLLECTIVE))
             raise_to(&channel->due, number);
     }
     publish(caller, mode == SL_GATE_BLOCK ? SL_GATE_INSIDE : SL_GATE_MOVING);
@@ -215,7 +223,8 @@ static void poll_device(const sl_gate_caller *caller) {
 static void park(sl_gate_caller *caller, sl_gate_mode mode) {
     int64_t pause = POLL_SHORTEST;
     for (;;) {
-        uint32_t wake = atomic_load(&caller->gate->wake); /* before the look, or a change could be slept over */
+        uint32_t wake =
+            atomic_load(&caller->gate->wake); /* before the look, or a change could be slept over */
         int64_t now = monotonic();
         if (sl_gate_try(caller, mode, now))
             return;

@@ -1,11 +1,13 @@
 /* The gate: the part inside the held program. A wrapper announces a call before it makes it, then reads the
  * hold word; while the job is held it makes the call only if its number is at most its channel's target, and
- * otherwise it parks until the target rises, the hold ends or the deadline is past. Which targets make the job
- * stand still at a consistent cut is worked out elsewhere (notice/control/cut.h), from views of the gates.
+ * otherwise it parks until the target rises, the hold ends or the deadline is past. Which targets make the
+ * job stand still at a consistent cut is worked out elsewhere (notice/control/cut.h), from views of the
+ * gates.
  *
  * One gate a rank, in shared memory. A channel is what numbers calls alike on all its members. A list of the
- * invariants and why nothing here can deadlock: README.md beside this file. libc only; atomics and a futex, no
- * lock. Idle, a call costs one locked add, a few stores to a line of its own thread and a load of the hold word. */
+ * invariants and why nothing here can deadlock: README.gate.md beside this file. libc only; atomics and a
+ * futex, no lock. Idle, a call costs one locked add, a few stores to a line of its own thread and a load of
+ * the hold word. */
 #ifndef SL_NOTICE_PROBE_GATE_H
 #define SL_NOTICE_PROBE_GATE_H
 
@@ -18,12 +20,12 @@
 #define SL_GATE_CHANNELS 4096 /* of one rank; beyond, `overflow` is set and the rank cannot be held */
 #define SL_GATE_SLOTS 8192    /* places of the hash index, a power of two */
 #define SL_GATE_THREADS 64
-#define SL_GATE_ENTRIES 64               /* calls and needs of one thread at a time */
+#define SL_GATE_ENTRIES 64                   /* calls and needs of one thread at a time */
 #define SL_GATE_DEADLINE INT64_C(5000000000) /* default length of a hold, ns */
 
 typedef enum sl_channel_kind {
-    /* A communicator's collectives, blocking or not; its entry in a gate says that the rank is a member, so it
-     * is made when the communicator is. */
+    /* A communicator's collectives, blocking or not; its entry in a gate says that the rank is a member, so
+     * it is made when the communicator is. */
     SL_CHANNEL_COLLECTIVE = 1,
     /* Messages (communicator, source, destination, tag), numbered by the sender as it sends and by the
      * receiver as it posts; source and destination are world ranks and differ. */
@@ -46,12 +48,12 @@ typedef struct sl_channel_key {
 } sl_channel_key;
 
 typedef struct sl_gate_channel {
-    sl_channel_key key; /* written once, before `ready` */
+    sl_channel_key key;     /* written once, before `ready` */
     _Atomic uint32_t ready; /* 1: key may be read (release, acquire) */
     uint32_t pad;
     _Atomic uint64_t announced; /* calls announced. Rank: sequentially consistent add */
     _Atomic uint64_t due;       /* calls that all other members must make too. Rank: raised once entered */
-    _Atomic uint64_t target;    /* calls that may be made while held. Controller: only ever raised in a hold */
+    _Atomic uint64_t target; /* calls that may be made while held. Controller: only ever raised in a hold */
     uint64_t pad2;
 } sl_gate_channel;
 _Static_assert(sizeof(sl_gate_channel) == 64, "the layout is part of the version");
@@ -87,7 +89,7 @@ typedef struct sl_gate_thread {
 typedef struct sl_gate {
     uint32_t magic, version;
     uint64_t size;
-    int32_t rank; /* in the program's world */
+    int32_t rank;              /* in the program's world */
     _Atomic uint32_t finished; /* rank: it will make no further call */
     _Atomic uint32_t overflow; /* rank: more channels, threads or entries than fit: not to be held */
     _Atomic uint32_t wild;     /* rank: wildcard receives posted whose message is not yet known */
@@ -112,8 +114,8 @@ typedef struct sl_gate_shim {
     /** Keeps the library's messages moving (MPI_Iprobe, say), so that a peer inside a call can leave it. Must
      *  not block. NULL: nothing to move. */
     void (*progress)(void *context);
-    /** 1 when everything enqueued on this rank's devices so far is done, by polling an event recorded after the
-     *  last enqueued call; never waits. NULL: no device. */
+    /** 1 when everything enqueued on this rank's devices so far is done, by polling an event recorded after
+     * the last enqueued call; never waits. NULL: no device. */
     int (*drained)(void *context);
     void *context;
 } sl_gate_shim;
@@ -121,7 +123,8 @@ typedef struct sl_gate_shim {
 /* A thread's private handle. One a thread, never shared. */
 typedef struct sl_gate_caller {
     sl_gate *gate;
-    sl_gate_thread *thread; /* NULL: no place was left; calls pass unguarded and the rank counts as overflowed */
+    sl_gate_thread
+        *thread; /* NULL: no place was left; calls pass unguarded and the rank counts as overflowed */
     const sl_gate_shim *shim;
     uint64_t serial;
     uint32_t count;
@@ -131,7 +134,8 @@ typedef struct sl_gate_caller {
 typedef enum sl_gate_mode {
     SL_GATE_BLOCK,  /* may block until others do their part */
     SL_GATE_POST,   /* counts when posted, returns at once, may straddle the cut */
-    SL_GATE_ENQUEUE /* returns at once, but a device will block in it (NCCL): the others must enqueue theirs */
+    SL_GATE_ENQUEUE /* returns at once, but a device will block in it (NCCL): the others must enqueue theirs
+                     */
 } sl_gate_mode;
 
 /** Makes the gate of `rank` in zeroed memory of sizeof(sl_gate) bytes. */
@@ -160,8 +164,8 @@ void sl_gate_need(sl_gate_caller *caller, const sl_gate_channel *channel, uint64
  *  sl_gate_leave. Never fails, and never waits beyond the deadline. */
 void sl_gate_pass(sl_gate_caller *caller, sl_gate_mode mode);
 
-/** One look, without waiting: 1 when the calls may be made (the state says so from then on), 0 when the thread
- *  is parked. `now` is CLOCK_MONOTONIC ns. sl_gate_pass repeats it; a simulation calls it itself. */
+/** One look, without waiting: 1 when the calls may be made (the state says so from then on), 0 when the
+ * thread is parked. `now` is CLOCK_MONOTONIC ns. sl_gate_pass repeats it; a simulation calls it itself. */
 int sl_gate_try(sl_gate_caller *caller, sl_gate_mode mode, int64_t now);
 
 /** The library call has returned. */
@@ -174,8 +178,8 @@ static inline uint64_t sl_gate_enter(sl_gate_caller *caller, sl_gate_channel *ch
     return number;
 }
 
-/** A wildcard receive was posted; and later: it has got a message of `channel`, which counts there. A blocking
- *  one does both. A cancelled one passes NULL. */
+/** A wildcard receive was posted; and later: it has got a message of `channel`, which counts there. A
+ * blocking one does both. A cancelled one passes NULL. */
 void sl_gate_wild_posted(sl_gate *gate);
 void sl_gate_wild_matched(sl_gate *gate, sl_gate_channel *channel);
 
@@ -190,11 +194,12 @@ void sl_gate_finish(sl_gate *gate);
 
 /* ---- the agent's side ---- */
 
-/** Holds the rank until sl_gate_release or `deadline` (CLOCK_MONOTONIC ns of its host); all targets become 0. */
+/** Holds the rank until sl_gate_release or `deadline` (CLOCK_MONOTONIC ns of its host); all targets become 0.
+ */
 void sl_gate_hold(sl_gate *gate, uint32_t hold, int64_t deadline);
 
-/** Raises a channel's target, never lowers it. A channel that the rank has not used yet is made. 0, or -1 when
- *  the table is full. */
+/** Raises a channel's target, never lowers it. A channel that the rank has not used yet is made. 0, or -1
+ * when the table is full. */
 int sl_gate_raise(sl_gate *gate, const sl_channel_key *key, uint64_t target);
 
 /** Wakes parked threads to look at their targets again; sl_gate_hold and sl_gate_release do it themselves. */

@@ -1,9 +1,11 @@
-/* An MPI program and, beside it in one file, wrappers of the calls that it makes: what a preloaded shim does with a
- * gate. Started under mpirun by test_gate_ranks.c, with a folder for the gates in SL_GATES. Arguments: seed, events.
+/* An MPI program and, beside it in one file, wrappers of the calls that it makes: what a preloaded shim does
+ * with a gate. Started under mpirun by test_gate_ranks.c, with a folder for the gates in SL_GATES. Arguments:
+ * seed, events.
  *
- * The program draws one sequence of events that all ranks know and each does its part of: collectives on overlapping
- * communicators, messages that wait and that do not, Sendrecv, nonblocking calls with Waitall and Test loops, and
- * receives from anybody. Every rank writes a hash of all that it received to <folder>/result.<rank>. */
+ * The program draws one sequence of events that all ranks know and each does its part of: collectives on
+ * overlapping communicators, messages that wait and that do not, Sendrecv, nonblocking calls with Waitall and
+ * Test loops, and receives from anybody. Every rank writes a hash of all that it received to
+ * <folder>/result.<rank>. */
 #include "base/random.h"
 #include "notice/probe/gate.h"
 #include <fcntl.h>
@@ -84,11 +86,13 @@ static sl_gate_channel *send_channel(const known *comm, int to, int tag) {
 static sl_gate_channel *receive_channel(const known *comm, int from, int tag) {
     int source = from == MPI_ANY_SOURCE ? -1 : comm->world[from];
     int wild = source < 0 || tag == MPI_ANY_TAG;
-    return channel(comm->name, source, gate->rank, tag == MPI_ANY_TAG ? -1 : tag, wild ? SL_CHANNEL_WILD : SL_CHANNEL_POINT);
+    return channel(comm->name, source, gate->rank, tag == MPI_ANY_TAG ? -1 : tag,
+                   wild ? SL_CHANNEL_WILD : SL_CHANNEL_POINT);
 }
 
 static void matched(const known *comm, const MPI_Status *status) {
-    sl_gate_wild_matched(gate, channel(comm->name, comm->world[status->MPI_SOURCE], gate->rank, status->MPI_TAG, SL_CHANNEL_POINT));
+    sl_gate_wild_matched(gate, channel(comm->name, comm->world[status->MPI_SOURCE], gate->rank,
+                                       status->MPI_TAG, SL_CHANNEL_POINT));
 }
 
 int MPI_Init(int *argc, char ***argv) {
@@ -122,7 +126,8 @@ int MPI_Comm_split(MPI_Comm parent, int color, int key, MPI_Comm *made) {
     known *from = comm_of(parent);
     collective(parent);
     int result = PMPI_Comm_split(parent, color, key, made);
-    uint64_t name = sl_random_mix(from->name ^ sl_random_mix(++from->children * 1000 + (uint64_t)(color + 1)));
+    uint64_t name =
+        sl_random_mix(from->name ^ sl_random_mix(++from->children * 1000 + (uint64_t)(color + 1)));
     if (*made != MPI_COMM_NULL)
         learn(*made, name);
     sl_gate_leave(&caller);
@@ -152,7 +157,8 @@ static void remember(MPI_Request handle, sl_gate_channel *c, uint64_t number, co
     abort();
 }
 
-int MPI_Iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
+int MPI_Iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                   MPI_Request *request) {
     uint64_t number = sl_gate_enter(&caller, comm_of(comm)->collective, SL_GATE_POST);
     int result = PMPI_Iallreduce(in, out, count, type, op, comm, request);
     remember(*request, comm_of(comm)->collective, number, NULL);
@@ -189,17 +195,20 @@ int MPI_Recv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Co
     return result;
 }
 
-int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, int out_tag, void *in, int in_count,
-                 MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm, MPI_Status *status) {
+int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, int out_tag, void *in,
+                 int in_count, MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm,
+                 MPI_Status *status) {
     sl_gate_announce(&caller, send_channel(comm_of(comm), to, out_tag));
     sl_gate_announce(&caller, receive_channel(comm_of(comm), from, in_tag));
     sl_gate_pass(&caller, SL_GATE_BLOCK);
-    int result = PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag, comm, status);
+    int result = PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag,
+                               comm, status);
     sl_gate_leave(&caller);
     return result;
 }
 
-int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request) {
+int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *request) {
     sl_gate_channel *c = send_channel(comm_of(comm), to, tag);
     uint64_t number = sl_gate_enter(&caller, c, SL_GATE_POST);
     int result = PMPI_Isend(data, count, type, to, tag, comm, request);
@@ -208,7 +217,8 @@ int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, M
     return result;
 }
 
-int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request *request) {
+int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request *request) {
     sl_gate_channel *c = receive_channel(comm_of(comm), from, tag);
     int wild = from == MPI_ANY_SOURCE || tag == MPI_ANY_TAG;
     uint64_t number = sl_gate_enter(&caller, c, SL_GATE_POST);
@@ -301,7 +311,8 @@ static void message_event(int large) {
     data[0] = payload ^ (uint64_t)rank;
     int peer = rank == a ? b : a;
     if (kind == 2) {
-        MPI_Sendrecv(data, count, MPI_UINT64_T, peer, tag, answer, count, MPI_UINT64_T, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(data, count, MPI_UINT64_T, peer, tag, answer, count, MPI_UINT64_T, peer, tag,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         take(answer[0]);
     } else if (rank == a)
         (kind ? MPI_Send : MPI_Ssend)(data, count, MPI_UINT64_T, b, tag, MPI_COMM_WORLD);

@@ -1,9 +1,10 @@
-/* A simulated job under the gate: virtual time, one seed. The gate's and the cut's own code run; the communication
- * library and the program are small models written here. The program is a projection of one global sequence of
- * events, so it cannot deadlock by itself, and mixes collectives on overlapping communicators, messages with any
- * tags (sends that wait for their receiver and sends that do not), nonblocking calls with Wait and Test loops,
- * wildcard receives, threads, forbidden regions and collectives that only a device waits in. What each thread
- * received is hashed; a held run must give the hash of the free run. */
+/* A simulated job under the gate: virtual time, one seed. The gate's and the cut's own code run; the
+ * communication library and the program are small models written here. The program is a projection of one
+ * global sequence of events, so it cannot deadlock by itself, and mixes collectives on overlapping
+ * communicators, messages with any tags (sends that wait for their receiver and sends that do not),
+ * nonblocking calls with Wait and Test loops, wildcard receives, threads, forbidden regions and collectives
+ * that only a device waits in. What each thread received is hashed; a held run must give the hash of the free
+ * run. */
 #ifndef SL_TESTS_SIMULATED_JOB_H
 #define SL_TESTS_SIMULATED_JOB_H
 
@@ -25,7 +26,20 @@
 #define S INT64_C(1000000000)
 
 typedef enum {
-    COMPUTE, COLLECTIVE, ICOLLECTIVE, SEND, ISEND, RECV, IRECV, SENDRECV, WAIT, TEST, FORBID, ALLOW, ENQUEUE, SYNC
+    COMPUTE,
+    COLLECTIVE,
+    ICOLLECTIVE,
+    SEND,
+    ISEND,
+    RECV,
+    IRECV,
+    SENDRECV,
+    WAIT,
+    TEST,
+    FORBID,
+    ALLOW,
+    ENQUEUE,
+    SYNC
 } op_kind;
 
 typedef struct {
@@ -148,7 +162,8 @@ typedef struct {
 } offsets;
 
 static inline op message(int comm, int source, int destination, int tag, int payload) {
-    return (op){.communicator = comm, .source = source, .destination = destination, .tag = tag, .payload = payload};
+    return (op){
+        .communicator = comm, .source = source, .destination = destination, .tag = tag, .payload = payload};
 }
 
 static inline op *add_message(job *j, int p, op_kind kind, int position, int sub, op m) {
@@ -207,7 +222,8 @@ static inline void wild_event(job *j, int e, offsets by) {
     int r = below(j, j->procs), to = j->proc[r].rank, later = below(j, 2), senders = 0;
     for (int p = 0; p < j->procs; p++)
         if (j->proc[p].rank != to && below(j, 2)) {
-            add_message(j, p, SEND, e, 0, message(100, j->proc[p].rank, to, 1000 + e, 10 * e + p))->sync = below(j, 2);
+            add_message(j, p, SEND, e, 0, message(100, j->proc[p].rank, to, 1000 + e, 10 * e + p))->sync =
+                below(j, 2);
             senders++;
         }
     for (int i = 0; i < senders; i++) {
@@ -222,7 +238,8 @@ static inline void wild_event(job *j, int e, offsets by) {
             s = below(j, j->procs);
         while (j->proc[s].rank == to);
         int own = 2000 + e;
-        add_message(j, s, SEND, e, 30, message(own, j->proc[s].rank, to, below(j, 100), 7 * e))->sync = below(j, 2);
+        add_message(j, s, SEND, e, 30, message(own, j->proc[s].rank, to, below(j, 100), 7 * e))->sync =
+            below(j, 2);
         add_message(j, r, RECV, e, 30, message(own, j->proc[s].rank, to, -1, 0));
     }
 }
@@ -333,7 +350,8 @@ static inline int finished_request(job *j, int id) {
     request *own = &j->request[id];
     if (own->collective) {
         communicator *comm = &j->comm[own->communicator];
-        own->complete = comm->arrived[own->instance] == comm->members || (own->match_tag && comm->root_here[own->instance]);
+        own->complete = comm->arrived[own->instance] == comm->members ||
+                        (own->match_tag && comm->root_here[own->instance]);
         return own->complete;
     }
     return own->complete && own->at <= j->now;
@@ -341,8 +359,13 @@ static inline int finished_request(job *j, int id) {
 
 /* ---- what the shim does: names, numbers, the gate ---- */
 
-static inline sl_gate_channel *channel_of(job *j, int rank, uint32_t kind, int comm, int source, int destination, int tag) {
-    sl_channel_key key = {.communicator = (uint64_t)comm + 1, .source = source, .destination = destination, .tag = tag, .kind = kind};
+static inline sl_gate_channel *channel_of(job *j, int rank, uint32_t kind, int comm, int source,
+                                          int destination, int tag) {
+    sl_channel_key key = {.communicator = (uint64_t)comm + 1,
+                          .source = source,
+                          .destination = destination,
+                          .tag = tag,
+                          .kind = kind};
     sl_gate_channel *c = sl_gate_channel_of(&j->gate[rank], &key);
     if (!c)
         fail_job(j, "a channel table is full");
@@ -354,7 +377,8 @@ static inline sl_gate_channel *local_of(job *j, int p) {
     return channel_of(j, rank, SL_CHANNEL_LOCAL, 0, -1, rank, p);
 }
 
-static inline sl_gate_channel *message_channel(job *j, int rank, int comm, int source, int destination, int tag) {
+static inline sl_gate_channel *message_channel(job *j, int rank, int comm, int source, int destination,
+                                               int tag) {
     int wild = source < 0 || tag < 0;
     return channel_of(j, rank, wild ? SL_CHANNEL_WILD : SL_CHANNEL_POINT, comm, source, destination, tag);
 }
@@ -369,11 +393,21 @@ static inline uint64_t announce(job *j, int p, sl_gate_channel *channel) {
     return number;
 }
 
-static inline void set_message(job *j, int id, int receive, const op *o, sl_gate_channel *channel, uint64_t number) {
+static inline void set_message(job *j, int id, int receive, const op *o, sl_gate_channel *channel,
+                               uint64_t number) {
     request *own = &j->request[id];
-    *own = (request){.used = 1, .receive = receive, .communicator = o->communicator, .destination = o->destination,
-                     .source = o->source, .tag = o->tag, .match_source = o->source, .match_tag = o->tag,
-                     .payload = o->payload, .sync = o->sync, .channel = channel, .number = number,
+    *own = (request){.used = 1,
+                     .receive = receive,
+                     .communicator = o->communicator,
+                     .destination = o->destination,
+                     .source = o->source,
+                     .tag = o->tag,
+                     .match_source = o->source,
+                     .match_tag = o->tag,
+                     .payload = o->payload,
+                     .sync = o->sync,
+                     .channel = channel,
+                     .number = number,
                      .wild = receive && (o->source < 0 || o->tag < 0)};
 }
 
@@ -382,12 +416,23 @@ static inline sl_gate_mode announce_op(job *j, int p, const op *o) {
     proc *own = &j->proc[p];
     sl_gate_channel *c;
     switch (o->kind) {
-    case COLLECTIVE: case ICOLLECTIVE: case ENQUEUE:
+    case COLLECTIVE:
+    case ICOLLECTIVE:
+    case ENQUEUE:
         c = channel_of(j, own->rank, SL_CHANNEL_COLLECTIVE, o->communicator, -1, -1, -1);
-        j->request[o->request] = (request){.used = 1, .collective = 1, .communicator = o->communicator, .channel = c,
-                                           .number = announce(j, p, c), .match_tag = o->rooted};
-        return o->kind == COLLECTIVE ? SL_GATE_BLOCK : o->kind == ICOLLECTIVE ? SL_GATE_POST : SL_GATE_ENQUEUE;
-    case SEND: case ISEND: case RECV: case IRECV: {
+        j->request[o->request] = (request){.used = 1,
+                                           .collective = 1,
+                                           .communicator = o->communicator,
+                                           .channel = c,
+                                           .number = announce(j, p, c),
+                                           .match_tag = o->rooted};
+        return o->kind == COLLECTIVE    ? SL_GATE_BLOCK
+               : o->kind == ICOLLECTIVE ? SL_GATE_POST
+                                        : SL_GATE_ENQUEUE;
+    case SEND:
+    case ISEND:
+    case RECV:
+    case IRECV: {
         int receive = o->kind == RECV || o->kind == IRECV;
         c = message_channel(j, own->rank, o->communicator, o->source, o->destination, o->tag);
         set_message(j, o->request, receive, o, c, announce(j, p, c));
@@ -402,7 +447,8 @@ static inline sl_gate_mode announce_op(job *j, int p, const op *o) {
         set_message(j, o->request, 1, o, c, announce(j, p, c));
         return SL_GATE_BLOCK;
     }
-    case WAIT: case TEST:
+    case WAIT:
+    case TEST:
         announce(j, p, local_of(j, p));
         if (!finished_request(j, o->request))
             sl_gate_need(&own->caller, j->request[o->request].channel, j->request[o->request].number);
@@ -419,7 +465,8 @@ static inline sl_gate_mode announce_op(job *j, int p, const op *o) {
 static inline void make_call(job *j, int p, const op *o) {
     proc *own = &j->proc[p];
     own->made++;
-    /* A second thread that was computing may make a call within the cut, which its partners have made already. */
+    /* A second thread that was computing may make a call within the cut, which its partners have made
+     * already. */
     if (j->frozen && !own->computing)
         fail_job(j, "a call was made after the cut had closed");
     if (o->kind == COLLECTIVE || o->kind == ICOLLECTIVE || o->kind == ENQUEUE) {
@@ -439,7 +486,10 @@ static inline void make_call(job *j, int p, const op *o) {
 
 static inline int call_returned(job *j, const op *o) {
     switch (o->kind) {
-    case COLLECTIVE: case SEND: case RECV: case WAIT:
+    case COLLECTIVE:
+    case SEND:
+    case RECV:
+    case WAIT:
         return finished_request(j, o->request);
     case SENDRECV:
         return finished_request(j, o->request) && finished_request(j, o->request2);
@@ -455,9 +505,11 @@ static inline void take(job *j, int p, const op *o) {
         return;
     r->counted = 1;
     if (r->wild)
-        sl_gate_wild_matched(&j->gate[own->rank], message_channel(j, own->rank, r->communicator, r->source, r->destination, r->tag));
+        sl_gate_wild_matched(&j->gate[own->rank], message_channel(j, own->rank, r->communicator, r->source,
+                                                                  r->destination, r->tag));
     if (r->wild) { /* the wildcard's message counts on its channel; keep the check of the order in step */
-        sl_gate_channel *c = message_channel(j, own->rank, r->communicator, r->source, r->destination, r->tag);
+        sl_gate_channel *c =
+            message_channel(j, own->rank, r->communicator, r->source, r->destination, r->tag);
         j->last_number[own->rank][c - j->gate[own->rank].channel]++;
     }
     if (r->wild && r->match_source < 0)
@@ -585,7 +637,8 @@ static inline int64_t next_arrival(const job *j) {
     return next;
 }
 
-/* The controller: every action is an event of its own, so ranks are held, seen and raised at different times. */
+/* The controller: every action is an event of its own, so ranks are held, seen and raised at different times.
+ */
 typedef struct {
     int active, phase, rank, closed, steps, dead;
     size_t raise, raises;
@@ -615,11 +668,13 @@ static inline void check_closed(job *j) {
             own->computing = own->state == RUN && j->procs > j->ranks;
         const op *o = &own->list[own->at];
         /* Such a call may have been made since the last look, and has only to return. */
-        if (own->state != BLOCKED || (j->procs > j->ranks && o->request >= 0 && j->request[o->request].complete))
+        if (own->state != BLOCKED ||
+            (j->procs > j->ranks && o->request >= 0 && j->request[o->request].complete))
             continue;
         if (o->kind == COLLECTIVE || o->kind == SENDRECV || o->kind == SYNC || o->kind == SEND)
             fail_job(j, "closed, and a thread is in a call that others owe");
-        if ((o->kind == RECV || o->kind == WAIT) && !j->request[o->request].wild && !atomic_load(&j->gate[own->rank].wild))
+        if ((o->kind == RECV || o->kind == WAIT) && !j->request[o->request].wild &&
+            !atomic_load(&j->gate[own->rank].wild))
             fail_job(j, "closed, and a thread waits for a known sender");
     }
     for (int c = 0; c < j->comms; c++)

@@ -1,5 +1,5 @@
-/* The cut and the gate on simulated programs: every hold closes or is released, no deadlock, no changed order, and
- * the naive rule as the counter-example. SL_SEED gives one program, SL_SEEDS how many. */
+/* The cut and the gate on simulated programs: every hold closes or is released, no deadlock, no changed
+ * order, and the naive rule as the counter-example. SL_SEED gives one program, SL_SEEDS how many. */
 #include "check.h"
 #include "simulated_job.h"
 
@@ -44,8 +44,8 @@ static void each_seed(plan how, outcome *sum) {
         sum->ended += one.ended;
         sum->longest = one.longest > sum->longest ? one.longest : sum->longest;
     }
-    printf("%d holds: %d closed (longest after %.3f ms), %d released, %d killed, %d at the program's end\n", sum->holds, sum->closed,
-           (double)sum->longest / 1e6, sum->released, sum->killed, sum->ended);
+    printf("%d holds: %d closed (longest after %.3f ms), %d released, %d killed, %d at the program's end\n",
+           sum->holds, sum->closed, (double)sum->longest / 1e6, sum->released, sum->killed, sum->ended);
 }
 
 static void every_hold_closes_and_changes_nothing(void **state) {

@@ -144,8 +144,8 @@ static void memory_that_is_no_gate_is_refused(void **state) {
     assert_int_equal(sl_gate_valid(gates[0], sizeof(sl_gate)), -1);
 }
 
-/* Rank 0 has made collective 1 of A and parks at message 1; rank 1 is parked at collective 1 of B, which comes
- * before its collective 1 of A. So B's target must rise to 1, and only B's. */
+/* Rank 0 has made collective 1 of A and parks at message 1; rank 1 is parked at collective 1 of B, which
+ * comes before its collective 1 of A. So B's target must rise to 1, and only B's. */
 static void a_rank_that_owes_is_led_over_another_channel(void **state) {
     (void)state;
     sl_gate_caller zero, one;
@@ -184,7 +184,8 @@ static void a_rank_that_owes_is_led_over_another_channel(void **state) {
     sl_gate_part(&one);
 }
 
-/* An enqueued collective is owed though its host thread has gone on, and the hold begins when the device is idle. */
+/* An enqueued collective is owed though its host thread has gone on, and the hold begins when the device is
+ * idle. */
 static void what_a_device_waits_in_is_owed_and_must_be_done(void **state) {
     (void)state;
     sl_gate_caller caller[RANKS];
@@ -221,6 +222,29 @@ static void what_a_device_waits_in_is_owed_and_must_be_done(void **state) {
         atomic_store(&gates[r]->drained, 1);
     step(cut, &count);
     assert_int_equal(step(cut, &count), SL_CUT_CLOSED);
+    sl_cut_destroy(cut);
+    for (int r = 0; r < RANKS; r++)
+        sl_gate_part(&caller[r]);
+}
+
+/* A grouped send on a device: its receiver owes it, though no thread of the sender is in it. */
+static void an_enqueued_message_is_owed_by_its_receiver(void **state) {
+    (void)state;
+    sl_gate_caller caller[RANKS];
+    sl_cut *cut;
+    size_t count;
+    for (int r = 0; r < RANKS; r++)
+        sl_gate_join(&caller[r], gates[r], NULL);
+    sl_gate_enter(&caller[0], from_0_to_1(0), SL_GATE_ENQUEUE);
+    sl_gate_leave(&caller[0]);
+    assert_ok(sl_cut_create(&cut, RANKS, (sl_cut_limits){0}));
+    for (int r = 0; r < RANKS; r++)
+        sl_gate_hold(gates[r], 1, INT64_MAX);
+    step(cut, &count);
+    sl_gate_announce(&caller[1], collective(1, 66)); /* what rank 1 does before it receives */
+    assert_int_equal(sl_gate_try(&caller[1], SL_GATE_POST, 0), 0);
+    step(cut, &count);
+    assert_int_equal(atomic_load(&collective(1, 66)->target), 1);
     sl_cut_destroy(cut);
     for (int r = 0; r < RANKS; r++)
         sl_gate_part(&caller[r]);
@@ -278,6 +302,7 @@ int main(void) {
         TEST(memory_that_is_no_gate_is_refused),
         TEST(a_rank_that_owes_is_led_over_another_channel),
         TEST(what_a_device_waits_in_is_owed_and_must_be_done),
+        TEST(an_enqueued_message_is_owed_by_its_receiver),
         TEST(a_parked_thread_moves_messages_and_polls_its_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

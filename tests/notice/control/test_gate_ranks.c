@@ -56,9 +56,10 @@ static pid_t start_program(void) {
     pid_t child = fork();
     if (child == 0) {
         setenv("SL_GATES", folder, 1);
-        execlp("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
-               "--mca", "plm", "isolated", "--mca", "btl", "self,vader", "--mca", "orte_tmpdir_base", folder, "--mca",
-               "btl_vader_backing_directory", folder, "-x", "SL_GATES", "-n", "4", SL_GATE_RANKS, seed_text, EVENTS, (char *)NULL);
+        execlp("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
+               "mpi_yield_when_idle", "1", "--mca", "plm", "isolated", "--mca", "btl", "self,vader", "--mca",
+               "orte_tmpdir_base", folder, "--mca", "btl_vader_backing_directory", folder, "-x", "SL_GATES",
+               "-n", "4", SL_GATE_RANKS, seed_text, EVENTS, (char *)NULL);
         _exit(127);
     }
     return child;
@@ -71,7 +72,8 @@ static int map_gates(pid_t child) {
         struct stat about;
         snprintf(path, sizeof path, "%s/gate.%d", folder, r);
         int file;
-        while ((file = open(path, O_RDWR)) < 0 || fstat(file, &about) != 0 || about.st_size < (off_t)sizeof(sl_gate)) {
+        while ((file = open(path, O_RDWR)) < 0 || fstat(file, &about) != 0 ||
+               about.st_size < (off_t)sizeof(sl_gate)) {
             if (file >= 0)
                 close(file);
             if (waitpid(child, NULL, WNOHANG | WNOWAIT) == child)
@@ -201,8 +203,8 @@ static void every_hold_closes_and_no_result_changes(void **unused) {
             assert_string_equal(got[r], expected[r]);
     }
     qsort(closure, (size_t)closed, sizeof *closure, ascending);
-    printf("%d holds in %d runs, %d closed: median %.2f ms, 99 %% %.2f ms, longest %.2f ms\n", holds, runs, closed,
-           closure[closed / 2], closure[closed * 99 / 100], closure[closed - 1]);
+    printf("%d holds in %d runs, %d closed: median %.2f ms, 99 %% %.2f ms, longest %.2f ms\n", holds, runs,
+           closed, closure[closed / 2], closure[closed * 99 / 100], closure[closed - 1]);
     assert_int_equal(closed, holds);
 }
 
