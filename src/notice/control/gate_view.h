@@ -1,0 +1,45 @@
+/* A look at a gate (notice/probe/gate.h) in plain values, as the controller gets it from each rank's agent.
+ * It is taken while the rank runs on: a thread that moved during the look is reported as moving. */
+#ifndef SL_NOTICE_CONTROL_GATE_VIEW_H
+#define SL_NOTICE_CONTROL_GATE_VIEW_H
+
+#include "base/status.h"
+#include "notice/probe/gate.h"
+
+typedef struct sl_gate_view_entry {
+    uint32_t channel; /* place in channel[] */
+    uint32_t need;    /* waited for, announced earlier; else a call */
+    uint64_t number;
+} sl_gate_view_entry;
+
+typedef struct sl_gate_view_thread {
+    sl_gate_state state;
+    int forbidden;
+    uint64_t serial;  /* changes with every change of state */
+    uint32_t entries; /* inside, parked; outside in a forbidden region: what its last Test still needed */
+    sl_gate_view_entry entry[SL_GATE_ENTRIES];
+} sl_gate_view_thread;
+
+typedef struct sl_gate_view_channel {
+    sl_channel_key key;
+    int ready; /* 0: a place without a channel */
+    uint64_t announced;
+    uint64_t entered; /* announced, less the calls that parked threads have not made */
+    uint64_t due, target;
+} sl_gate_view_channel;
+
+typedef struct sl_gate_view {
+    int rank;
+    int held, finished, overflow;
+    int wild;    /* a wildcard receive is posted whose message is not known, so numbers of receives may lag */
+    int drained; /* everything enqueued on a device was seen to be done */
+    uint64_t calls; /* announced in all */
+    uint32_t threads, channels;
+    sl_gate_view_thread thread[SL_GATE_THREADS];
+    sl_gate_view_channel channel[SL_GATE_CHANNELS];
+} sl_gate_view;
+
+/** Fills `view` from `gate`; the gate may be in use. Values from outside are clamped to the view's limits. */
+void sl_gate_look(const sl_gate *gate, sl_gate_view *view);
+
+#endif

@@ -1,0 +1,211 @@
+/* The gate: the part inside the held program. A wrapper announces a call before it makes it, then reads the
+ * hold word; while the job is held it makes the call only if its number is at most its channel's target, and
+ * otherwise it parks until the target rises, the hold ends or the deadline is past. Which targets make the
+ * job stand still at a consistent cut is worked out elsewhere (notice/control/cut.h), from views of the
+ * gates.
+ *
+ * One gate a rank, in shared memory. A channel is what numbers calls alike on all its members. A list of the
+ * invariants and why nothing here can deadlock: README.gate.md beside this file. libc only; atomics and a
+ * futex, no lock. Idle, a call costs one locked add, a few stores to a line of its own thread and a load of
+ * the hold word. */
+#ifndef SL_NOTICE_PROBE_GATE_H
+#define SL_NOTICE_PROBE_GATE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SL_GATE_MAGIC 0x736c6761u /* "slga" */
+#define SL_GATE_VERSION 1
+#define SL_GATE_CHANNELS 4096 /* of one rank; beyond, `overflow` is set and the rank cannot be held */
+#define SL_GATE_SLOTS 8192    /* places of the hash index, a power of two */
+#define SL_GATE_THREADS 64
+#define SL_GATE_ENTRIES 64                   /* calls and needs of one thread at a time */
+#define SL_GATE_DEADLINE INT64_C(5000000000) /* default length of a hold, ns */
+
+typedef enum sl_channel_kind {
+    /* A communicator's collectives, blocking or not; its entry in a gate says that the rank is a member, so
+     * it is made when the communicator is. */
+    SL_CHANNEL_COLLECTIVE = 1,
+    /* Messages (communicator, source, destination, tag), numbered by the sender as it sends and by the
+     * receiver as it posts; source and destination are world ranks and differ. */
+    SL_CHANNEL_POINT = 2,
+    /* Receives and probes with MPI_ANY_SOURCE (source -1) or MPI_ANY_TAG (tag -1), which match unknown
+     * channels: calls of one rank, with nobody who has a number for them. */
+    SL_CHANNEL_WILD = 3,
+    /* Calls of one rank that nobody else has a part in: the Wait and Test families, probes, the entrance of a
+     * forbidden region, messages to oneself. */
+    SL_CHANNEL_LOCAL = 4
+} sl_channel_kind;
+
+/* The name of a channel: alike on all members, so it never holds a handle. `communicator` comes from parent,
+ * creation number and color, or NCCL's unique id. Unused ranks and tags are -1; WILD and LOCAL have their own
+ * rank as destination. */
+typedef struct sl_channel_key {
+    uint64_t communicator;
+    int32_t source, destination, tag;
+    uint32_t kind; /* sl_channel_kind */
+} sl_channel_key;
+
+typedef struct sl_gate_channel {
+    sl_channel_key key;     /* written once, before `ready` */
+    _Atomic uint32_t ready; /* 1: key may be read (release, acquire) */
+    uint32_t pad;
+    _Atomic uint64_t announced; /* calls announced. Rank: sequentially consistent add */
+    _Atomic uint64_t due;       /* calls that all other members must make too. Rank: raised once entered */
+    _Atomic uint64_t target; /* calls that may be made while held. Controller: only ever raised in a hold */
+    uint64_t pad2;
+} sl_gate_channel;
+_Static_assert(sizeof(sl_gate_channel) == 64, "the layout is part of the version");
+
+/* What a thread is doing. */
+typedef enum sl_gate_state {
+    SL_GATE_FREE = 0,    /* the slot belongs to nobody */
+    SL_GATE_OUTSIDE = 1, /* in the program's own code */
+    SL_GATE_MOVING = 2,  /* announcing, or posting a call that does not block */
+    SL_GATE_INSIDE = 3,  /* in a call that may block until others do their part */
+    SL_GATE_PARKED = 4   /* waiting here; none of its listed calls has been made */
+} sl_gate_state;
+
+#define SL_GATE_NEED (UINT64_C(1) << 63) /* set in an entry's number: waited for, announced earlier */
+
+/* A call that the thread makes, or a need: a call announced earlier that it waits for. */
+typedef struct sl_gate_entry {
+    _Atomic uint64_t number; /* or-ed with SL_GATE_NEED */
+    _Atomic uint32_t channel;
+    uint32_t pad;
+} sl_gate_entry;
+
+typedef struct sl_gate_thread {
+    /* serial << 8 | state. Written by the thread alone with release, after the entries; a reader loads it
+     * before and after (acquire) and drops what changed in between. */
+    _Atomic uint64_t word;
+    _Atomic uint32_t count;     /* entries of the call, or of the last one while outside */
+    _Atomic uint32_t forbidden; /* inside a region where it must not park */
+    uint8_t pad[48];
+    sl_gate_entry entry[SL_GATE_ENTRIES];
+} sl_gate_thread;
+
+typedef struct sl_gate {
+    uint32_t magic, version;
+    uint64_t size;
+    int32_t rank;              /* in the program's world */
+    _Atomic uint32_t finished; /* rank: it will make no further call */
+    _Atomic uint32_t overflow; /* rank: more channels, threads or entries than fit: not to be held */
+    _Atomic uint32_t wild;     /* rank: wildcard receives posted whose message is not yet known */
+    _Atomic uint32_t hold;     /* controller: number of the hold, 0 none (sequentially consistent); a rank
+                                  clears it when the deadline is past */
+    _Atomic uint32_t wake;     /* controller: futex that parked threads sleep on, one more at each change */
+    _Atomic int64_t deadline;  /* controller: CLOCK_MONOTONIC ns, stored before `hold` */
+    _Atomic uint64_t enqueued; /* rank: calls enqueued on a device */
+    _Atomic uint64_t drained;  /* rank: how many of them were seen to be done, by a parked thread */
+    _Atomic uint32_t channels; /* places of channel[] given out */
+    _Atomic uint32_t threads;  /* places of thread[] given out */
+    uint8_t pad[40];
+    _Atomic uint32_t slot[SL_GATE_SLOTS]; /* hash index: 1 + place in channel[], 0 empty; only ever set */
+    sl_gate_channel channel[SL_GATE_CHANNELS];
+    sl_gate_thread thread[SL_GATE_THREADS];
+} sl_gate;
+
+/* ---- the rank's side ---- */
+
+/* What the gate asks of the shim while a thread is parked; private to the process. */
+typedef struct sl_gate_shim {
+    /** Keeps the library's messages moving (MPI_Iprobe, say), so that a peer inside a call can leave it. Must
+     *  not block. NULL: nothing to move. */
+    void (*progress)(void *context);
+    /** 1 when everything enqueued on this rank's devices so far is done, by polling an event recorded after
+     * the last enqueued call; never waits. NULL: no device. */
+    int (*drained)(void *context);
+    void *context;
+} sl_gate_shim;
+
+/* A thread's private handle. One a thread, never shared. */
+typedef struct sl_gate_caller {
+    sl_gate *gate;
+    sl_gate_thread
+        *thread; /* NULL: no place was left; calls pass unguarded and the rank counts as overflowed */
+    const sl_gate_shim *shim;
+    uint64_t serial;
+    uint32_t count;
+    int forbidden;
+} sl_gate_caller;
+
+typedef enum sl_gate_mode {
+    SL_GATE_BLOCK,  /* may block until others do their part */
+    SL_GATE_POST,   /* counts when posted, returns at once, may straddle the cut */
+    SL_GATE_ENQUEUE /* returns at once, but a device will block in it (NCCL): the others must enqueue theirs
+                     */
+} sl_gate_mode;
+
+/** Makes the gate of `rank` in zeroed memory of sizeof(sl_gate) bytes. */
+void sl_gate_init(sl_gate *gate, int rank);
+
+/** Whether memory of `bytes` bytes from outside holds a gate of this version; 0 or -1. */
+int sl_gate_valid(const sl_gate *gate, size_t bytes);
+
+/** The channel of that name, made if new. NULL when the table is full (the rank then counts as overflowed and
+ *  will not be held). Any thread, and the agent, at any time; the pointer stays good. */
+sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key);
+
+/** Takes a place for the calling thread, and gives it back. */
+void sl_gate_join(sl_gate_caller *caller, sl_gate *gate, const sl_gate_shim *shim);
+void sl_gate_part(sl_gate_caller *caller);
+
+/** Announces the next call on `channel` (NULL: none) and returns its number, from 1. Several may be announced
+ *  for one library call (Sendrecv, Startall); they pass together. */
+uint64_t sl_gate_announce(sl_gate_caller *caller, sl_gate_channel *channel);
+
+/** Says that what follows waits for call `number` of `channel`, posted before (Wait and Test families: the
+ *  requests that MPI_Request_get_status shows incomplete; a probe: the next number of its channel). */
+void sl_gate_need(sl_gate_caller *caller, const sl_gate_channel *channel, uint64_t number);
+
+/** Lets the announced calls pass: at once, or after having been parked. The library call follows, then
+ *  sl_gate_leave. Never fails, and never waits beyond the deadline. */
+void sl_gate_pass(sl_gate_caller *caller, sl_gate_mode mode);
+
+/** One look, without waiting: 1 when the calls may be made (the state says so from then on), 0 when the
+ * thread is parked. `now` is CLOCK_MONOTONIC ns. sl_gate_pass repeats it; a simulation calls it itself. */
+int sl_gate_try(sl_gate_caller *caller, sl_gate_mode mode, int64_t now);
+
+/** The library call has returned. */
+void sl_gate_leave(sl_gate_caller *caller);
+
+/** announce and pass in one: the ordinary blocking or nonblocking call. Returns the call's number. */
+static inline uint64_t sl_gate_enter(sl_gate_caller *caller, sl_gate_channel *channel, sl_gate_mode mode) {
+    uint64_t number = sl_gate_announce(caller, channel);
+    sl_gate_pass(caller, mode);
+    return number;
+}
+
+/** A wildcard receive was posted; and later: it has got a message of `channel`, which counts there. A
+ * blocking one does both. A cancelled one passes NULL. */
+void sl_gate_wild_posted(sl_gate *gate);
+void sl_gate_wild_matched(sl_gate *gate, sl_gate_channel *channel);
+
+/** Brackets a region without parking: MPI_Win_lock..unlock, ncclGroupStart..End, a stream capture. `local` is
+ *  the rank's LOCAL channel, where a held thread parks before the region; NULL: it has just passed
+ *  there. Regions nest. */
+void sl_gate_forbid(sl_gate_caller *caller, sl_gate_channel *local);
+void sl_gate_allow(sl_gate_caller *caller);
+
+/** No further call will come (after MPI_Finalize). */
+void sl_gate_finish(sl_gate *gate);
+
+/* ---- the agent's side ---- */
+
+/** Holds the rank until sl_gate_release or `deadline` (CLOCK_MONOTONIC ns of its host); all targets become 0.
+ */
+void sl_gate_hold(sl_gate *gate, uint32_t hold, int64_t deadline);
+
+/** Raises a channel's target, never lowers it. A channel that the rank has not used yet is made. 0, or -1
+ * when the table is full. */
+int sl_gate_raise(sl_gate *gate, const sl_channel_key *key, uint64_t target);
+
+/** Wakes parked threads to look at their targets again; sl_gate_hold and sl_gate_release do it themselves. */
+void sl_gate_wake(sl_gate *gate);
+
+/** Ends the hold. */
+void sl_gate_release(sl_gate *gate);
+
+#endif
