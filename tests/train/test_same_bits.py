@@ -1,5 +1,6 @@
 """The loss of every iteration and weights_hash are the same bits whatever the number of pipeline ranks, the schedule,
-the regime and the swaps in between; at a width of 768 too, where products of different shapes take different paths."""
+the regime, the swaps in between and the threads of a rank, in f32 and bf16; at a width of 768 too, where products of
+different shapes take different paths."""
 import json
 import os
 import subprocess
@@ -67,7 +68,18 @@ with tempfile.TemporaryDirectory() as folder:
     compare(folder, "wide", WIDE, {
         "2-ranks-zb-h1": ["parallel.pipeline=2", "schedule=zb-h1"],
         "4-ranks-adaptra": ["parallel.pipeline=4", "schedule=adaptra"],
+        "1-thread": ["device.threads=1"],  # the reference has as many as the machine gives
+        "3-threads": ["device.threads=3"],
+        "bound": ["device.threads=1", "device.bind=always"],
     })
+    if " avx512_bf16" in open("/proc/cpuinfo").read():
+        compare(folder, "wide-bf16", WIDE.replace("adapt: false", "adapt: false\ndevice: {precision: bf16}"), {
+            "2-ranks-zb-h1": ["parallel.pipeline=2", "schedule=zb-h1"],
+            "4-ranks-2-threads": ["parallel.pipeline=4", "schedule=adaptra", "device.threads=2"],
+            "1-thread": ["device.threads=1"],
+        })
+    else:
+        print("bf16 is left out: this processor has no avx512_bf16")
     # a swap and a return in the middle: paced ops, a link that is slow for iterations 2 to 9
     many = SMALL.replace("iterations: 5", "iterations: 16").replace("microbatches: 6", "microbatches: 12")
     compare(folder, "paced", many, {
