@@ -24,7 +24,7 @@ from traces import call_log, trace  # noqa: E402
 parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--traces", type=int, default=1000)
-parser.add_argument("--seed", type=int, default=2026)
+parser.add_argument("--seed", type=int, default=4242)
 parser.add_argument("--misses", action="store_true", help="say each miss and false alarm")
 parser.add_argument("--write")
 arguments = parser.parse_args()
@@ -113,7 +113,7 @@ text = ["# Noticing fail-slows, measured", "",
         "Generated traces (`bench/detection/traces.py`): 300 to 900 iterations; jitter of 0.2 to 3 %, single spikes, drift of up to",
         "6 % with a wave of up to 3 %, checkpoints, up to 8 slow iterations at the start, restarts of up to 60 times an iteration;",
         "fail-slows of 12 to 400 % for 20 to 120 iterations, some compounded, a third of the changes within an iteration. A hit has",
-        "the right kind and lies within 5 iterations. The algorithm was tuned on seeds 1 to 5, not on this one.", "", "## Fail-slows of 12 to 400 %", ""]
+        "the right kind and lies within 5 iterations. The algorithm was tuned on seeds 1 to 5 and 2026, not on this one.", "", "## Fail-slows of 12 to 400 %", ""]
 text.append(table(HEAD, [judge(a, False, arguments.traces) for a in ("bocd-v", "bocd", "window")]))
 text += ["", "Falcon's tables 4 and 5 count jobs of its own traces, labelled by people:", "",
          table(["algorithm", "computation: accuracy, FPR, FNR %", "communication: accuracy, FPR, FNR %"],

@@ -15,7 +15,7 @@
 #define NOISE 64     /* differences that make the scale */
 #define FINEST 0.01  /* relative noise is never taken for less */
 #define CLIP 10.0    /* a sample speaks for at most so many times the scale */
-#define NEAR 6       /* samples around the collapse among which the change is placed */
+#define NEAR 16      /* samples around the collapse among which the change is placed */
 #define WINDOW 10    /* samples of the sliding window */
 #define REFERENCE 50 /* samples that its median is compared with */
 
