@@ -432,8 +432,9 @@ static uint64_t under_way(const sl_cut *cut, int r, const sl_channel_key *w) {
  * somebody owes or the call is about to return too. */
 static int may_stay_blocked(sl_cut *cut, int r, const sl_gate_view *view, const sl_gate_view_thread *thread) {
     for (uint32_t j = 0; j < thread->entries; j++) {
+        const sl_gate_view_channel *seen = &view->channel[thread->entry[j].channel];
         const channel *c = wildcard_of(cut, r, view, thread, j);
-        if (c && (c->key.kind == SL_CHANNEL_POINT || under_way(cut, r, &c->key) < view->wild))
+        if (c && (c->key.kind == SL_CHANNEL_POINT || under_way(cut, r, &c->key) < seen->entered - seen->due))
             return 1;
     }
     return 0;

@@ -505,8 +505,9 @@ static inline void take(job *j, int p, const op *o) {
         return;
     r->counted = 1;
     if (r->wild)
-        sl_gate_wild_matched(&j->gate[own->rank], message_channel(j, own->rank, r->communicator, r->source,
-                                                                  r->destination, r->tag));
+        sl_gate_wild_matched(
+            &j->gate[own->rank], r->channel,
+            message_channel(j, own->rank, r->communicator, r->source, r->destination, r->tag));
     if (r->wild) { /* the wildcard's message counts on its channel; keep the check of the order in step */
         sl_gate_channel *c =
             message_channel(j, own->rank, r->communicator, r->source, r->destination, r->tag);
