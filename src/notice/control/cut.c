@@ -345,16 +345,22 @@ static int follow_wildcards(sl_cut *cut, int r, const sl_gate_view *const *views
     return found;
 }
 
-/* A rank that may not stay blocked in a wildcard: it must leave a forbidden region; or it has work enqueued,
- * and only a parked thread polls the device, so that nobody would ever see it idle. */
+/* A rank that may not stay blocked: it waits for a known sender, whose number is in doubt while wildcards are
+ * posted; it must leave a forbidden region; or it has work enqueued, and only a parked thread polls the
+ * device, so that nobody would ever see it idle. */
 static int must_get_on(sl_cut *cut, int r, const sl_gate_view *const *views) {
     const sl_gate_view *view = views[r];
-    int parked = 0, forbidden = 0;
+    int parked = 0, forbidden = 0, known = 0;
     for (uint32_t i = 0; i < view->threads; i++) {
+        const sl_gate_view_thread *thread = &view->thread[i];
+        for (uint32_t j = 0; thread->state == SL_GATE_INSIDE && j < thread->entries; j++) {
+            const channel *c = wildcard_of(cut, r, view, thread, j);
+            known |= c && c->key.kind == SL_CHANNEL_POINT;
+        }
         parked |= view->thread[i].state == SL_GATE_PARKED;
         forbidden |= view->thread[i].state != SL_GATE_FREE && view->thread[i].forbidden;
     }
-    return (forbidden || (!view->drained && !parked)) && follow_wildcards(cut, r, views, NULL) > 0;
+    return (forbidden || known || (!view->drained && !parked)) && follow_wildcards(cut, r, views, NULL) > 0;
 }
 
 /* ---- the step ---- */
@@ -434,7 +440,7 @@ static int may_stay_blocked(sl_cut *cut, int r, const sl_gate_view *view, const 
     for (uint32_t j = 0; j < thread->entries; j++) {
         const sl_gate_view_channel *seen = &view->channel[thread->entry[j].channel];
         const channel *c = wildcard_of(cut, r, view, thread, j);
-        if (c && (c->key.kind == SL_CHANNEL_POINT || under_way(cut, r, &c->key) < seen->entered - seen->due))
+        if (c && c->key.kind == SL_CHANNEL_WILD && under_way(cut, r, &c->key) < seen->entered - seen->due)
             return 1;
     }
     return 0;
