@@ -9,9 +9,10 @@
 typedef struct channel {
     sl_channel_key key;
     uint64_t target;
-    uint64_t due;                         /* all members owe their calls up to here */
-    uint64_t due_source, due_destination; /* POINT: owed by that end */
-    int seen_source, seen_destination;    /* the gate of that end has it */
+    uint64_t due;                           /* all members owe their calls up to here */
+    uint64_t due_source, due_destination;   /* POINT: owed by that end */
+    uint64_t made_source, made_destination; /* calls that each end has made */
+    int seen_source, seen_destination;      /* the gate of that end has it */
 } channel;
 
 typedef struct rank {
@@ -170,6 +171,10 @@ static void read_counters(sl_cut *cut, int r, const sl_gate_view *view) {
         const sl_gate_view_channel *seen = &view->channel[i];
         c->seen_source |= c->key.source == r;
         c->seen_destination |= c->key.destination == r;
+        if (c->key.source == r)
+            c->made_source = seen->entered;
+        if (c->key.destination == r)
+            c->made_destination = seen->entered;
         if (cut->steps == 0)
             raise_to(&c->target, seen->announced);
         else if (!cut->rank[r].moving)
@@ -340,16 +345,22 @@ static int follow_wildcards(sl_cut *cut, int r, const sl_gate_view *const *views
     return found;
 }
 
-/* A rank that may not stay blocked in a wildcard: it must leave a forbidden region; or it has work enqueued,
- * and only a parked thread polls the device, so that nobody would ever see it idle. */
+/* A rank that may not stay blocked: it waits for a known sender, whose number is in doubt while wildcards are
+ * posted; it must leave a forbidden region; or it has work enqueued, and only a parked thread polls the
+ * device, so that nobody would ever see it idle. */
 static int must_get_on(sl_cut *cut, int r, const sl_gate_view *const *views) {
     const sl_gate_view *view = views[r];
-    int parked = 0, forbidden = 0;
+    int parked = 0, forbidden = 0, known = 0;
     for (uint32_t i = 0; i < view->threads; i++) {
+        const sl_gate_view_thread *thread = &view->thread[i];
+        for (uint32_t j = 0; thread->state == SL_GATE_INSIDE && j < thread->entries; j++) {
+            const channel *c = wildcard_of(cut, r, view, thread, j);
+            known |= c && c->key.kind == SL_CHANNEL_POINT;
+        }
         parked |= view->thread[i].state == SL_GATE_PARKED;
         forbidden |= view->thread[i].state != SL_GATE_FREE && view->thread[i].forbidden;
     }
-    return (forbidden || (!view->drained && !parked)) && follow_wildcards(cut, r, views, NULL) > 0;
+    return (forbidden || known || (!view->drained && !parked)) && follow_wildcards(cut, r, views, NULL) > 0;
 }
 
 /* ---- the step ---- */
@@ -409,13 +420,27 @@ static sl_status emit_raises(sl_cut *cut, const sl_gate_view *const *views) {
     return SL_OK;
 }
 
-/* Whether a blocked thread may stay where it is: in a wildcard, which nobody in particular owes. In any other
- * call either somebody owes or the call is about to return. */
+/* Messages to rank r that were sent, that the wildcard would take, and that no receive of r has counted. */
+static uint64_t under_way(const sl_cut *cut, int r, const sl_channel_key *w) {
+    uint64_t sum = 0;
+    for (size_t g = 0; g < cut->channels; g++) {
+        const channel *c = &cut->channel[g];
+        if (c->key.kind == SL_CHANNEL_POINT && c->key.destination == r &&
+            c->key.communicator == w->communicator && (w->source < 0 || w->source == c->key.source) &&
+            (w->tag < 0 || w->tag == c->key.tag) && c->made_source > c->made_destination)
+            sum += c->made_source - c->made_destination;
+    }
+    return sum;
+}
+
+/* Whether a blocked thread may stay where it is: in a wildcard, which nobody in particular owes, unless there
+ * are messages for all wildcards that are posted, so that it is about to return. In any other call either
+ * somebody owes or the call is about to return too. */
 static int may_stay_blocked(sl_cut *cut, int r, const sl_gate_view *view, const sl_gate_view_thread *thread) {
     for (uint32_t j = 0; j < thread->entries; j++) {
-        const channel *c = channel_at(cut, r, thread->entry[j].channel);
-        if (c && (c->key.kind == SL_CHANNEL_WILD ||
-                  (view->wild && c->key.kind == SL_CHANNEL_POINT && c->key.destination == r)))
+        const sl_gate_view_channel *seen = &view->channel[thread->entry[j].channel];
+        const channel *c = wildcard_of(cut, r, view, thread, j);
+        if (c && c->key.kind == SL_CHANNEL_WILD && under_way(cut, r, &c->key) < seen->entered - seen->due)
             return 1;
     }
     return 0;
@@ -483,6 +508,7 @@ static sl_status read_views(sl_cut *cut, const sl_gate_view *const *views) {
         channel *c = &cut->channel[g];
         c->due = c->due_source = c->due_destination = 0;
         c->seen_source = c->seen_destination = 0;
+        c->made_source = c->made_destination = 0;
     }
     for (int r = 0; r < cut->ranks; r++)
         read_counters(cut, r, views[r]);

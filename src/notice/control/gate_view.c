@@ -71,7 +71,7 @@ void sl_gate_look(const sl_gate *gate, sl_gate_view *view) {
         view->calls += seen->announced;
     }
     view->overflow = (int)atomic_load(&gate->overflow);
-    view->wild = atomic_load(&gate->wild) > 0;
+    view->wild = atomic_load(&gate->wild);
     uint64_t drained = atomic_load(&gate->drained); /* before enqueued, which may only make it look busier */
     view->drained = drained == atomic_load(&gate->enqueued);
     drop_what_moved(gate, view);

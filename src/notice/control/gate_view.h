@@ -31,8 +31,8 @@ typedef struct sl_gate_view_channel {
 typedef struct sl_gate_view {
     int rank;
     int held, finished, overflow;
-    int wild;    /* a wildcard receive is posted whose message is not known, so numbers of receives may lag */
-    int drained; /* everything enqueued on a device was seen to be done */
+    uint32_t wild;  /* wildcard receives posted whose message is not known: numbers of receives may lag */
+    int drained;    /* everything enqueued on a device was seen to be done */
     uint64_t calls; /* announced in all */
     uint32_t threads, channels;
     sl_gate_view_thread thread[SL_GATE_THREADS];

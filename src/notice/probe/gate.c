@@ -264,7 +264,9 @@ void sl_gate_wild_posted(sl_gate *gate) {
     atomic_fetch_add(&gate->wild, 1);
 }
 
-void sl_gate_wild_matched(sl_gate *gate, sl_gate_channel *channel) {
+void sl_gate_wild_matched(sl_gate *gate, sl_gate_channel *wild, sl_gate_channel *channel) {
+    if (wild)
+        atomic_fetch_add(&wild->due, 1);
     if (channel)
         atomic_fetch_add(&channel->announced, 1);
     atomic_fetch_sub(&gate->wild, 1);

@@ -52,7 +52,8 @@ typedef struct sl_gate_channel {
     _Atomic uint32_t ready; /* 1: key may be read (release, acquire) */
     uint32_t pad;
     _Atomic uint64_t announced; /* calls announced. Rank: sequentially consistent add */
-    _Atomic uint64_t due;       /* calls that all other members must make too. Rank: raised once entered */
+    _Atomic uint64_t
+        due; /* calls that all other members must make too (WILD: that are matched). Rank alone */
     _Atomic uint64_t target; /* calls that may be made while held. Controller: only ever raised in a hold */
     uint64_t pad2;
 } sl_gate_channel;
@@ -181,7 +182,7 @@ static inline uint64_t sl_gate_enter(sl_gate_caller *caller, sl_gate_channel *ch
 /** A wildcard receive was posted; and later: it has got a message of `channel`, which counts there. A
  * blocking one does both. A cancelled one passes NULL. */
 void sl_gate_wild_posted(sl_gate *gate);
-void sl_gate_wild_matched(sl_gate *gate, sl_gate_channel *channel);
+void sl_gate_wild_matched(sl_gate *gate, sl_gate_channel *wild, sl_gate_channel *channel);
 
 /** Brackets a region without parking: MPI_Win_lock..unlock, ncclGroupStart..End, a stream capture. `local` is
  *  the rank's LOCAL channel, where a held thread parks before the region; NULL: it has just passed

@@ -90,9 +90,10 @@ static sl_gate_channel *receive_channel(const known *comm, int from, int tag) {
                    wild ? SL_CHANNEL_WILD : SL_CHANNEL_POINT);
 }
 
-static void matched(const known *comm, const MPI_Status *status) {
-    sl_gate_wild_matched(gate, channel(comm->name, comm->world[status->MPI_SOURCE], gate->rank,
-                                       status->MPI_TAG, SL_CHANNEL_POINT));
+static void matched(const known *comm, sl_gate_channel *wild, const MPI_Status *status) {
+    sl_gate_wild_matched(
+        gate, wild,
+        channel(comm->name, comm->world[status->MPI_SOURCE], gate->rank, status->MPI_TAG, SL_CHANNEL_POINT));
 }
 
 int MPI_Init(int *argc, char ***argv) {
@@ -188,7 +189,7 @@ int MPI_Recv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Co
     sl_gate_enter(&caller, receive_channel(comm_of(comm), from, tag), SL_GATE_BLOCK);
     int result = PMPI_Recv(data, count, type, from, tag, comm, &own);
     if (wild)
-        matched(comm_of(comm), &own);
+        matched(comm_of(comm), receive_channel(comm_of(comm), from, tag), &own);
     sl_gate_leave(&caller);
     if (status != MPI_STATUS_IGNORE)
         *status = own;
@@ -250,7 +251,7 @@ static void need_incomplete(MPI_Request handle) {
 static void forget(MPI_Request handle, const MPI_Status *status) {
     pending *own = pending_of(handle);
     if (own && own->wild)
-        matched(own->wild, status);
+        matched(own->wild, own->channel, status);
     if (own)
         own->channel = NULL;
 }

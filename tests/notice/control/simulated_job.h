@@ -317,7 +317,7 @@ static inline void deliver(job *j, request *send, request *recv) {
     recv->payload = send->payload;
     recv->source = send->source;
     recv->tag = send->tag;
-    recv->at = j->now + 1 + below(j, 10000);
+    recv->at = j->now + 1 + below(j, below(j, 20) ? 10000 : 2 * (int)MS); /* now and then a slow one */
     recv->complete = 1;
     if (!send->complete) {
         send->complete = 1;
@@ -505,8 +505,9 @@ static inline void take(job *j, int p, const op *o) {
         return;
     r->counted = 1;
     if (r->wild)
-        sl_gate_wild_matched(&j->gate[own->rank], message_channel(j, own->rank, r->communicator, r->source,
-                                                                  r->destination, r->tag));
+        sl_gate_wild_matched(
+            &j->gate[own->rank], r->channel,
+            message_channel(j, own->rank, r->communicator, r->source, r->destination, r->tag));
     if (r->wild) { /* the wildcard's message counts on its channel; keep the check of the order in step */
         sl_gate_channel *c =
             message_channel(j, own->rank, r->communicator, r->source, r->destination, r->tag);
@@ -671,6 +672,8 @@ static inline void check_closed(job *j) {
         if (own->state != BLOCKED ||
             (j->procs > j->ranks && o->request >= 0 && j->request[o->request].complete))
             continue;
+        if (o->kind == RECV && j->request[o->request].wild && j->request[o->request].complete)
+            fail_job(j, "closed, and a message for a wildcard is under way");
         if (o->kind == COLLECTIVE || o->kind == SENDRECV || o->kind == SYNC || o->kind == SEND)
             fail_job(j, "closed, and a thread is in a call that others owe");
         if ((o->kind == RECV || o->kind == WAIT) && !j->request[o->request].wild &&

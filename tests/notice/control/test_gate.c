@@ -227,6 +227,39 @@ static void what_a_device_waits_in_is_owed_and_must_be_done(void **state) {
         sl_gate_part(&caller[r]);
 }
 
+/* Rank 0 has posted a nonblocking collective and sent a message, rank 1 neither: both straddle the cut, which
+ * closes where the ranks are parked. */
+static void posts_and_returned_sends_straddle_the_cut(void **state) {
+    (void)state;
+    sl_gate_caller caller[RANKS];
+    sl_cut *cut;
+    size_t count;
+    for (int r = 0; r < RANKS; r++) {
+        sl_gate_join(&caller[r], gates[r], NULL);
+        collective(r, 65);
+        collective(r, 66);
+    }
+    sl_gate_enter(&caller[0], collective(0, 65), SL_GATE_POST);
+    sl_gate_leave(&caller[0]);
+    sl_gate_enter(&caller[0], from_0_to_1(0), SL_GATE_BLOCK);
+    sl_gate_leave(&caller[0]);
+    assert_ok(sl_cut_create(&cut, RANKS, (sl_cut_limits){0}));
+    for (int r = 0; r < RANKS; r++)
+        sl_gate_hold(gates[r], 1, INT64_MAX);
+    step(cut, &count);
+    for (int r = 0; r < RANKS; r++) {
+        sl_gate_announce(&caller[r], collective(r, 66));
+        assert_int_equal(sl_gate_try(&caller[r], SL_GATE_BLOCK, 0), 0);
+    }
+    step(cut, &count);
+    step(cut, &count);
+    assert_int_equal(step(cut, &count), SL_CUT_CLOSED);
+    assert_int_equal(atomic_load(&collective(1, 66)->target), 0);
+    sl_cut_destroy(cut);
+    for (int r = 0; r < RANKS; r++)
+        sl_gate_part(&caller[r]);
+}
+
 /* A grouped send on a device: its receiver owes it, though no thread of the sender is in it. */
 static void an_enqueued_message_is_owed_by_its_receiver(void **state) {
     (void)state;
@@ -302,6 +335,7 @@ int main(void) {
         TEST(memory_that_is_no_gate_is_refused),
         TEST(a_rank_that_owes_is_led_over_another_channel),
         TEST(what_a_device_waits_in_is_owed_and_must_be_done),
+        TEST(posts_and_returned_sends_straddle_the_cut),
         TEST(an_enqueued_message_is_owed_by_its_receiver),
         TEST(a_parked_thread_moves_messages_and_polls_its_device),
     };
