@@ -10,11 +10,16 @@
 #include <string.h>
 
 #include "notice/probe/choose.h"
+#include "notice/probe/narrow.h"
 #include "notice/probe/place.h"
 #include "notice/probe/probe.h"
 #include "notice/probe/request.h"
 
 typedef SL_HANDLE SL_COMM, SL_TYPE, SL_REQUEST, SL_OP, SL_INFO, SL_MPI_GROUP, SL_MESSAGE;
+
+typedef void SL_STATUS; /* never looked at */
+typedef long SL_AINT;
+typedef long long SL_LARGE_COUNT;
 
 #define SL_NO_RANK INT_MIN
 #define SL_NUMBERED INT_MIN
@@ -216,6 +221,7 @@ static inline void after(sl_call *call, uint64_t bytes) {
 
 /* A posted call is complete. */
 static void complete(sl_request *request, int64_t end) {
+    sl_narrowed_free(request->owned);
     if (request->created) {
         SL_COMM created = *(SL_COMM *)request->created;
         if (created != library.null)
@@ -230,13 +236,67 @@ static void complete(sl_request *request, int64_t end) {
 static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persistent, void *created,
                    uint64_t name) {
     after(call, bytes);
-    sl_request request = {.call = *call, .persistent = persistent, .created = created, .new_name = name};
+    sl_request request = {.call = *call,
+                          .persistent = persistent,
+                          .created = created,
+                          .new_name = name,
+                          .owned = persistent ? NULL : sl_narrowed_take()};
     int entered = handle == library.no_request ? 0 : sl_request_add(SL_KEY(handle), &request);
     if (entered < 0)
         sl_probe_untracked();
     else if (entered == 0 && !persistent)
         complete(&request, call->end);
 }
+
+/* ---- large counts where the library has none ----
+ *
+ * A program may ask by a weak symbol whether there is an MPI_Send_c, and finds the probe's. In a library without it the
+ * call goes to MPI_Send: a count that does not fit becomes negative, which the library refuses as it sees fit. */
+
+static inline int narrow(intptr_t count) {
+    return count >= 0 && count <= INT_MAX ? (int)count : -1;
+}
+
+static const int *narrow_all(const void *counts, SL_COMM comm) {
+    const sl_place *place = place_of(comm);
+    int count = place->peers > place->size ? place->peers : place->size;
+    return sl_narrowed(counts, count);
+}
+
+/* One argument: counts are long long, arrays of counts and displacements their pointers, all else stays. */
+#define SL_NARROW(comm, x)                                                                                   \
+    _Generic((x),                                                                                            \
+        long long: narrow((intptr_t)(x)),                                                                    \
+        const long long *: narrow_all((const void *)(uintptr_t)(x), comm),                                   \
+        const long *: narrow_all((const void *)(uintptr_t)(x), comm),                                        \
+        default: (x))
+#define SL_MAP1(c, x) SL_NARROW(c, x)
+#define SL_MAP2(c, x, ...) SL_NARROW(c, x), SL_MAP1(c, __VA_ARGS__)
+#define SL_MAP3(c, x, ...) SL_NARROW(c, x), SL_MAP2(c, __VA_ARGS__)
+#define SL_MAP4(c, x, ...) SL_NARROW(c, x), SL_MAP3(c, __VA_ARGS__)
+#define SL_MAP5(c, x, ...) SL_NARROW(c, x), SL_MAP4(c, __VA_ARGS__)
+#define SL_MAP6(c, x, ...) SL_NARROW(c, x), SL_MAP5(c, __VA_ARGS__)
+#define SL_MAP7(c, x, ...) SL_NARROW(c, x), SL_MAP6(c, __VA_ARGS__)
+#define SL_MAP8(c, x, ...) SL_NARROW(c, x), SL_MAP7(c, __VA_ARGS__)
+#define SL_MAP9(c, x, ...) SL_NARROW(c, x), SL_MAP8(c, __VA_ARGS__)
+#define SL_MAP10(c, x, ...) SL_NARROW(c, x), SL_MAP9(c, __VA_ARGS__)
+#define SL_MAP11(c, x, ...) SL_NARROW(c, x), SL_MAP10(c, __VA_ARGS__)
+#define SL_MAP12(c, x, ...) SL_NARROW(c, x), SL_MAP11(c, __VA_ARGS__)
+#define SL_MAP13(c, x, ...) SL_NARROW(c, x), SL_MAP12(c, __VA_ARGS__)
+#define SL_PICK(a, b, c, d, e, f, g, h, i, j, k, l, m, name, ...) name
+#define SL_NARROW_ALL(c, ...)                                                                                \
+    SL_PICK(__VA_ARGS__, SL_MAP13, SL_MAP12, SL_MAP11, SL_MAP10, SL_MAP9, SL_MAP8, SL_MAP7, SL_MAP6, SL_MAP5, SL_MAP4, SL_MAP3, \
+            SL_MAP2, SL_MAP1, )                                                                              \
+    (c, __VA_ARGS__)
+
+/* Set before the table is read with large counts. */
+#define SL_NO_FALL_BACK(prefix, name, args, comm)
+#define SL_FALL_BACK_NARROW(prefix, name, args, comm)                                                        \
+    if (sl_probe_is_error(address)) {                                                                        \
+        int narrowed = SL_CAT(SL_WRAPPER_, SL_CAT(prefix, name))(SL_NARROW_ALL(comm, SL_LIST args));         \
+        sl_narrowed_free(sl_narrowed_take());                                                                \
+        return narrowed;                                                                                     \
+    }
 
 /* ---- the Wait and Test families: what they complete is known only by the handles they are given ---- */
 
@@ -497,6 +557,7 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
 #define SL_CALL_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
     static int SL_FUNCTION(prefix, name) params {                                                            \
         SL_REAL(prefix, name, params)                                                                        \
+        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
         sl_place *place = place_of(comm_);                                                                   \
@@ -513,6 +574,7 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
 #define SL_POST_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, persistent)                      \
     static int SL_FUNCTION(prefix, name) params {                                                            \
         SL_REAL(prefix, name, params)                                                                        \
+        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
         sl_place *place = place_of(comm_);                                                                   \
@@ -566,9 +628,12 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
     SL_POST(iname, (SL_LIST params, SL_REQUEST * request), (SL_LIST args, request), comm, peer_, SL_NO_TAG,  \
             bytes_)
 
+#define SL_FALL_BACK SL_NO_FALL_BACK
 #define SL_S(name) name
 #include "notice/probe/mpi_table.h"
 #undef SL_S
+#undef SL_FALL_BACK
+#define SL_FALL_BACK SL_FALL_BACK_NARROW
 #define SL_S(name) name##_c
 #define SL_LARGE
 #include "notice/probe/mpi_table.h"

@@ -10,8 +10,8 @@
  * the place's peers. */
 /* clang-format off */
 #ifdef SL_LARGE
-#define SL_COUNT long long
-#define SL_DISPLACEMENT long
+#define SL_COUNT SL_LARGE_COUNT
+#define SL_DISPLACEMENT SL_AINT
 #else
 #define SL_COUNT int
 #define SL_DISPLACEMENT int
@@ -27,12 +27,12 @@ SL_CALL(Send, SL_SENDS, SL_ARGS, comm, peer, tag, b(count, type))
 SL_CALL(Bsend, SL_SENDS, SL_ARGS, comm, peer, tag, b(count, type))
 SL_CALL(Ssend, SL_SENDS, SL_ARGS, comm, peer, tag, b(count, type))
 SL_CALL(Rsend, SL_SENDS, SL_ARGS, comm, peer, tag, b(count, type))
-SL_CALL(Recv, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, SL_COMM comm, void *status),
+SL_CALL(Recv, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, SL_COMM comm, SL_STATUS *status),
         (buffer, count, type, peer, tag, comm, status), comm, peer, tag, b(count, type))
 SL_CALL(Sendrecv, (const void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, void *receive, SL_COUNT receives,
-                   SL_TYPE receive_type, int source, int receive_tag, SL_COMM comm, void *status),
+                   SL_TYPE receive_type, int source, int receive_tag, SL_COMM comm, SL_STATUS *status),
         (buffer, count, type, peer, tag, receive, receives, receive_type, source, receive_tag, comm, status), comm, peer, tag, b(count, type))
-SL_CALL(Sendrecv_replace, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, int source, int receive_tag, SL_COMM comm, void *status),
+SL_CALL(Sendrecv_replace, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, int source, int receive_tag, SL_COMM comm, SL_STATUS *status),
         (buffer, count, type, peer, tag, source, receive_tag, comm, status), comm, peer, tag, b(count, type))
 SL_POST(Isend, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))
 SL_POST(Ibsend, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))
@@ -44,7 +44,7 @@ SL_INIT(Bsend_init, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count,
 SL_INIT(Ssend_init, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))
 SL_INIT(Rsend_init, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))
 SL_INIT(Recv_init, SL_RECEIVES_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))
-SL_CALL(Mrecv, (void *buffer, SL_COUNT count, SL_TYPE type, SL_MESSAGE *message, void *status), (buffer, count, type, message, status),
+SL_CALL(Mrecv, (void *buffer, SL_COUNT count, SL_TYPE type, SL_MESSAGE *message, SL_STATUS *status), (buffer, count, type, message, status),
         SL_COMM_NULL, SL_NO_RANK, SL_NO_TAG, b(count, type))
 SL_POST(Imrecv, (void *buffer, SL_COUNT count, SL_TYPE type, SL_MESSAGE *message, SL_REQUEST *request), (buffer, count, type, message, request),
         SL_COMM_NULL, SL_NO_RANK, SL_NO_TAG, b(count, type))
@@ -92,30 +92,30 @@ SL_GROUP(Scan, Iscan, (const void *send, void *receive, SL_COUNT count, SL_TYPE 
 SL_GROUP(Exscan, Iexscan, (const void *send, void *receive, SL_COUNT count, SL_TYPE type, SL_OP op, SL_COMM comm), (send, receive, count, type, op, comm),
          SL_NO_RANK, b(count, type))
 SL_GROUP(Neighbor_allgather, Ineighbor_allgather, (SL_TWO, SL_COMM comm), (send, sends, send_type, receive, receives, receive_type, comm), SL_NO_RANK, b(sends, send_type))
+SL_GROUP(Neighbor_alltoall, Ineighbor_alltoall, (SL_TWO, SL_COMM comm), (send, sends, send_type, receive, receives, receive_type, comm), SL_NO_RANK, b(sends, send_type))
+
+#ifndef SL_LARGE /* calls without a count, and (see README.md) with one for each neighbour */
 SL_GROUP(Neighbor_allgatherv, Ineighbor_allgatherv, (SL_GATHER_VECTORS, SL_COMM comm), (send, sends, send_type, receive, receives, at, receive_type, comm),
          SL_NO_RANK, b(sends, send_type))
-SL_GROUP(Neighbor_alltoall, Ineighbor_alltoall, (SL_TWO, SL_COMM comm), (send, sends, send_type, receive, receives, receive_type, comm), SL_NO_RANK, b(sends, send_type))
 SL_GROUP(Neighbor_alltoallv, Ineighbor_alltoallv, SL_ALL_VECTORS, SL_ALL_VECTORS_ARGS, SL_NO_RANK, 0)
-SL_GROUP(Neighbor_alltoallw, Ineighbor_alltoallw, (const void *send, const SL_COUNT *sends, const long *send_at, const SL_TYPE *send_types, void *receive,
-                     const SL_COUNT *receives, const long *receive_at, const SL_TYPE *receive_types, SL_COMM comm),
+SL_GROUP(Neighbor_alltoallw, Ineighbor_alltoallw, (const void *send, const SL_COUNT *sends, const SL_AINT *send_at, const SL_TYPE *send_types, void *receive,
+                     const SL_COUNT *receives, const SL_AINT *receive_at, const SL_TYPE *receive_types, SL_COMM comm),
          (send, sends, send_at, send_types, receive, receives, receive_at, receive_types, comm), SL_NO_RANK, 0)
-
-#ifndef SL_LARGE /* calls without a count */
 SL_GROUP(Barrier, Ibarrier, (SL_COMM comm), (comm), SL_NO_RANK, 0)
-SL_CALL(Probe, (int peer, int tag, SL_COMM comm, void *status), (peer, tag, comm, status), comm, peer, tag, 0)
-SL_CALL(Mprobe, (int peer, int tag, SL_COMM comm, SL_MESSAGE *message, void *status), (peer, tag, comm, message, status), comm, peer, tag, 0)
-SL_HAND(Iprobe, (int peer, int tag, SL_COMM comm, int *flag, void *status), (peer, tag, comm, flag, status), probe_now)
-SL_HAND(Improbe, (int peer, int tag, SL_COMM comm, int *flag, SL_MESSAGE *message, void *status), (peer, tag, comm, flag, message, status), probe_message_now)
+SL_CALL(Probe, (int peer, int tag, SL_COMM comm, SL_STATUS *status), (peer, tag, comm, status), comm, peer, tag, 0)
+SL_CALL(Mprobe, (int peer, int tag, SL_COMM comm, SL_MESSAGE *message, SL_STATUS *status), (peer, tag, comm, message, status), comm, peer, tag, 0)
+SL_HAND(Iprobe, (int peer, int tag, SL_COMM comm, int *flag, SL_STATUS *status), (peer, tag, comm, flag, status), probe_now)
+SL_HAND(Improbe, (int peer, int tag, SL_COMM comm, int *flag, SL_MESSAGE *message, SL_STATUS *status), (peer, tag, comm, flag, message, status), probe_message_now)
 SL_HAND(Start, (SL_REQUEST *request), (request), start_one)
 SL_HAND(Startall, (int count, SL_REQUEST *requests), (count, requests), start_all)
-SL_HAND(Wait, (SL_REQUEST *request, void *status), (request, status), wait_one)
-SL_HAND(Waitall, (int count, SL_REQUEST *requests, void *statuses), (count, requests, statuses), wait_all)
-SL_HAND(Waitany, (int count, SL_REQUEST *requests, int *index, void *status), (count, requests, index, status), wait_any)
-SL_HAND(Waitsome, (int count, SL_REQUEST *requests, int *done, int *indices, void *statuses), (count, requests, done, indices, statuses), wait_some)
-SL_HAND(Test, (SL_REQUEST *request, int *flag, void *status), (request, flag, status), test_one)
-SL_HAND(Testall, (int count, SL_REQUEST *requests, int *flag, void *statuses), (count, requests, flag, statuses), test_all)
-SL_HAND(Testany, (int count, SL_REQUEST *requests, int *index, int *flag, void *status), (count, requests, index, flag, status), test_any)
-SL_HAND(Testsome, (int count, SL_REQUEST *requests, int *done, int *indices, void *statuses), (count, requests, done, indices, statuses), test_some)
+SL_HAND(Wait, (SL_REQUEST *request, SL_STATUS *status), (request, status), wait_one)
+SL_HAND(Waitall, (int count, SL_REQUEST *requests, SL_STATUS *statuses), (count, requests, statuses), wait_all)
+SL_HAND(Waitany, (int count, SL_REQUEST *requests, int *index, SL_STATUS *status), (count, requests, index, status), wait_any)
+SL_HAND(Waitsome, (int count, SL_REQUEST *requests, int *done, int *indices, SL_STATUS *statuses), (count, requests, done, indices, statuses), wait_some)
+SL_HAND(Test, (SL_REQUEST *request, int *flag, SL_STATUS *status), (request, flag, status), test_one)
+SL_HAND(Testall, (int count, SL_REQUEST *requests, int *flag, SL_STATUS *statuses), (count, requests, flag, statuses), test_all)
+SL_HAND(Testany, (int count, SL_REQUEST *requests, int *index, int *flag, SL_STATUS *status), (count, requests, index, flag, status), test_any)
+SL_HAND(Testsome, (int count, SL_REQUEST *requests, int *done, int *indices, SL_STATUS *statuses), (count, requests, done, indices, statuses), test_some)
 SL_HAND(Request_free, (SL_REQUEST *request), (request), free_request)
 SL_HAND(Comm_free, (SL_COMM *comm), (comm), free_communicator)
 SL_HAND(Comm_disconnect, (SL_COMM *comm), (comm), free_communicator)

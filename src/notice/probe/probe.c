@@ -22,7 +22,8 @@ static struct {
     pthread_mutex_t lock;
     pthread_once_t once;
     pthread_key_t key;
-    int usable, threads, root; /* root: first process in this folder */
+    int usable, threads;
+    pid_t root; /* this process, when it was the first in this folder; a child of fork is another */
     int rank, size, family;
     struct ring_list {
         struct ring_list *next;
@@ -70,21 +71,33 @@ static void *map_file(const char *name, size_t bytes, int flags) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Every process that comes writes the same bytes, so it does not matter who was first. */
+/* The control word of the folder: made complete under a name of this process's own, then given its name by whoever is
+ * first, so nobody ever sees it half made. */
 static sl_control *open_control(void) {
-    sl_control *control = map_file("control", sizeof(sl_control), O_CREAT | O_EXCL);
-    if (control) {
-        const char *timing = getenv("SLACKLINE_PROBE_TIMING");
-        atomic_store_explicit(&control->timing,
-                              timing && strcmp(timing, "off") == 0      ? SL_TIMING_OFF
-                              : timing && strcmp(timing, "device") == 0 ? SL_TIMING_DEVICE
-                                                                        : SL_TIMING_ON,
-                              memory_order_relaxed);
-    } else if (errno != EEXIST || !(control = map_file("control", sizeof(sl_control), 0)))
+    sl_control *control = map_file("control", sizeof(sl_control), 0);
+    if (control || errno != ENOENT)
+        return control;
+    char name[64], from[4096], to[4096];
+    snprintf(name, sizeof name, "control.%d", (int)getpid());
+    if (!(control = map_file(name, sizeof(sl_control), O_CREAT | O_TRUNC)))
         return NULL;
+    const char *timing = getenv("SLACKLINE_PROBE_TIMING");
+    atomic_store_explicit(&control->timing,
+                          timing && strcmp(timing, "off") == 0      ? SL_TIMING_OFF
+                          : timing && strcmp(timing, "device") == 0 ? SL_TIMING_DEVICE
+                                                                    : SL_TIMING_ON,
+                          memory_order_relaxed);
     control->magic = SL_CONTROL_MAGIC;
     control->version = SL_PROBE_VERSION;
-    return control;
+    snprintf(from, sizeof from, "%s/%s", folder(), name);
+    snprintf(to, sizeof to, "%s/control", folder());
+    int linked = link(from, to), error = errno;
+    unlink(from);
+    if (linked == 0)
+        return control;
+    munmap(control, sizeof *control);
+    errno = error;
+    return error == EEXIST ? map_file("control", sizeof(sl_control), 0) : NULL;
 }
 
 static uint32_t ring_records(void) {
@@ -144,7 +157,6 @@ static void parent_forked(void) {
 static void child_forked(void) {
     process.rings = NULL;
     process.threads = 0;
-    process.root = 0;
     sl_probe_self = (sl_probe_thread){.ring = NULL};
     pthread_mutex_unlock(&process.lock);
 }
@@ -245,13 +257,13 @@ static int claim_root(void) {
 __attribute__((constructor)) static void loaded(void) {
     int kept = errno;
     if (folder())
-        process.root = claim_root();
+        process.root = claim_root() ? getpid() : 0;
     errno = kept;
 }
 
 /* At the end of the command, when no process of it has made a ring: say so, once. */
 __attribute__((destructor)) static void unloaded(void) {
-    DIR *directory = process.root && folder() ? opendir(folder()) : NULL;
+    DIR *directory = process.root == getpid() && folder() ? opendir(folder()) : NULL;
     if (!directory)
         return;
     int rings = 0;

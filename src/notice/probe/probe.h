@@ -79,6 +79,9 @@ void *sl_probe_variable(const char *name);
 /** The function again; where there is none a function that returns an error and does nothing else. */
 void *sl_probe_real_or_error(const char *name);
 
+/** Whether an address is that function. */
+int sl_probe_is_error(const void *function);
+
 /** Whether the folder is named and can be used: otherwise wrappers step aside for good. */
 int sl_probe_on(void);
 

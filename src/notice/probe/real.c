@@ -74,3 +74,7 @@ void *sl_probe_real_or_error(const char *name) {
     void *function = sl_probe_real(name);
     return function ? function : (void *)(uintptr_t)&no_such_function;
 }
+
+int sl_probe_is_error(const void *function) {
+    return function == (void *)(uintptr_t)&no_such_function;
+}

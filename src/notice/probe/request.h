@@ -16,6 +16,7 @@ typedef struct sl_request {
     int active;        /* persistent: started and not yet complete */
     void *created;     /* MPI_Comm_idup: where the handle of the communicator will stand */
     uint64_t new_name; /* and what the communicator will be called */
+    void *owned;       /* to be freed when it is complete */
 } sl_request;
 
 /** Enters a request. 1 done; 0 this handle is in the table already: nothing is entered; -1 no place. */
