@@ -250,8 +250,9 @@ static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persist
 
 /* ---- large counts where the library has none ----
  *
- * A program may ask by a weak symbol whether there is an MPI_Send_c, and finds the probe's. In a library without it the
- * call goes to MPI_Send: a count that does not fit becomes negative, which the library refuses as it sees fit. */
+ * A program may ask by a weak symbol whether there is an MPI_Send_c, and finds the probe's. In a library
+ * without it the call goes to MPI_Send: a count that does not fit becomes negative, which the library refuses
+ * as it sees fit. */
 
 static inline int narrow(intptr_t count) {
     return count >= 0 && count <= INT_MAX ? (int)count : -1;
@@ -285,8 +286,8 @@ static const int *narrow_all(const void *counts, SL_COMM comm) {
 #define SL_MAP13(c, x, ...) SL_NARROW(c, x), SL_MAP12(c, __VA_ARGS__)
 #define SL_PICK(a, b, c, d, e, f, g, h, i, j, k, l, m, name, ...) name
 #define SL_NARROW_ALL(c, ...)                                                                                \
-    SL_PICK(__VA_ARGS__, SL_MAP13, SL_MAP12, SL_MAP11, SL_MAP10, SL_MAP9, SL_MAP8, SL_MAP7, SL_MAP6, SL_MAP5, SL_MAP4, SL_MAP3, \
-            SL_MAP2, SL_MAP1, )                                                                              \
+    SL_PICK(__VA_ARGS__, SL_MAP13, SL_MAP12, SL_MAP11, SL_MAP10, SL_MAP9, SL_MAP8, SL_MAP7, SL_MAP6,         \
+            SL_MAP5, SL_MAP4, SL_MAP3, SL_MAP2, SL_MAP1, )                                                   \
     (c, __VA_ARGS__)
 
 /* Set before the table is read with large counts. */

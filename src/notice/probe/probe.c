@@ -71,8 +71,8 @@ static void *map_file(const char *name, size_t bytes, int flags) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* The control word of the folder: made complete under a name of this process's own, then given its name by whoever is
- * first, so nobody ever sees it half made. */
+/* The control word of the folder: made complete under a name of this process's own, then given its name by
+ * whoever is first, so nobody ever sees it half made. */
 static sl_control *open_control(void) {
     sl_control *control = map_file("control", sizeof(sl_control), 0);
     if (control || errno != ENOENT)

@@ -12,14 +12,15 @@
 #define SL_NOTICE_PROBE_PROBE_H
 
 #include <stdint.h>
-#include <time.h>
 
+#include "notice/probe/clock.h"
 #include "notice/record/call.h"
 
 typedef struct sl_probe_thread {
     sl_record_ring *ring; /* NULL: none yet */
     sl_ring_file *file;
     int entered; /* inside a wrapper */
+    sl_probe_clock clock;
 } sl_probe_thread;
 
 /* One library, one process: hidden from others, and reached without a call because it is loaded at the start.
@@ -48,9 +49,7 @@ static inline void sl_probe_leave(void) {
 static inline int64_t sl_probe_now(void) {
     if (atomic_load_explicit(&sl_probe_control->timing, memory_order_relaxed) == SL_TIMING_OFF)
         return 0;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return sl_probe_clock_now(&sl_probe_self.clock);
 }
 
 /** Writes a record of this thread; only between enter and leave. Its thread is filled in. */

@@ -1,5 +1,6 @@
-/* Compiled, never run: the probe's table against a real header, which must be found first. A row that differs from the
- * library's own declaration is an error of the compiler. -DSL_CHECK_NCCL: nccl.h, otherwise mpi.h. */
+/* Compiled, never run: the probe's table against a real header, which must be found first. A row that differs
+ * from the library's own declaration is an error of the compiler. -DSL_CHECK_NCCL: nccl.h, otherwise mpi.h.
+ */
 #include <limits.h>
 #include <stddef.h>
 
@@ -20,8 +21,9 @@ _Static_assert(sizeof(ncclComm_t) == sizeof(void *) && sizeof(cudaStream_t) == s
 _Static_assert(sizeof(ncclDataType_t) == sizeof(int) && sizeof(ncclRedOp_t) == sizeof(int), "enumerations");
 _Static_assert(sizeof(ncclResult_t) == sizeof(int) && sizeof(ncclUniqueId) == 128, "results and ids");
 _Static_assert(ncclSuccess == 0 && ncclInProgress == 7 && ncclInvalidUsage == 5, "results");
-_Static_assert(ncclInt8 == 0 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 && ncclInt64 == 4 && ncclUint64 == 5 &&
-                   ncclFloat16 == 6 && ncclFloat32 == 7 && ncclFloat64 == 8 && ncclBfloat16 == 9,
+_Static_assert(ncclInt8 == 0 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 && ncclInt64 == 4 &&
+                   ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 && ncclFloat64 == 8 &&
+                   ncclBfloat16 == 9,
                "types, whose sizes the probe knows by number");
 _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 #define SL_NCCL(name, as, params, ...) extern ncclResult_t name params;
@@ -44,7 +46,8 @@ _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 #define SL_LIST(...) __VA_ARGS__
 #define SL_JOIN(a, b) a##b
 #define SL_CAT(a, b) SL_JOIN(a, b)
-#define SL_CALL(name, params, ...) extern int SL_CAT(MPI_, SL_S(name)) params, SL_CAT(PMPI_, SL_S(name)) params;
+#define SL_CALL(name, params, ...)                                                                           \
+    extern int SL_CAT(MPI_, SL_S(name)) params, SL_CAT(PMPI_, SL_S(name)) params;
 #define SL_POST(name, params, ...) SL_CALL(name, params)
 #define SL_INIT(name, params, ...) SL_CALL(name, params)
 #define SL_CREATE(name, params, ...) SL_CALL(name, params)
@@ -63,16 +66,22 @@ _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 _Static_assert(MPI_SUCCESS == 0 && MPI_ANY_TAG == -1, "both families");
 _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == sizeof(long long), "widths");
 #ifdef OPEN_MPI
-_Static_assert(sizeof(MPI_Comm) == sizeof(void *) && sizeof(MPI_Request) == sizeof(void *) && sizeof(MPI_Message) == sizeof(void *), "handles");
+_Static_assert(sizeof(MPI_Comm) == sizeof(void *) && sizeof(MPI_Request) == sizeof(void *) &&
+                   sizeof(MPI_Message) == sizeof(void *),
+               "handles");
 _Static_assert(MPI_ANY_SOURCE == -1 && MPI_PROC_NULL == -2 && MPI_ROOT == -4, "constants");
 _Static_assert((long)MPI_IN_PLACE == 1, "constants");
 /* the variables whose addresses are the constant handles */
-const void *const handles[] = {&ompi_mpi_comm_world, &ompi_mpi_comm_self, &ompi_mpi_comm_null, &ompi_request_null, &ompi_mpi_datatype_null};
+const void *const handles[] = {&ompi_mpi_comm_world, &ompi_mpi_comm_self, &ompi_mpi_comm_null,
+                               &ompi_request_null, &ompi_mpi_datatype_null};
 #else
-_Static_assert(sizeof(MPI_Comm) == sizeof(int) && sizeof(MPI_Request) == sizeof(int) && sizeof(MPI_Message) == sizeof(int), "handles");
+_Static_assert(sizeof(MPI_Comm) == sizeof(int) && sizeof(MPI_Request) == sizeof(int) &&
+                   sizeof(MPI_Message) == sizeof(int),
+               "handles");
 _Static_assert(MPI_ANY_SOURCE == -2 && MPI_PROC_NULL == -1 && MPI_ROOT == -3, "constants");
 _Static_assert((long)MPI_IN_PLACE == -1, "constants");
-_Static_assert(MPI_COMM_WORLD == 0x44000000 && MPI_COMM_SELF == 0x44000001 && MPI_COMM_NULL == 0x04000000, "handles");
+_Static_assert(MPI_COMM_WORLD == 0x44000000 && MPI_COMM_SELF == 0x44000001 && MPI_COMM_NULL == 0x04000000,
+               "handles");
 _Static_assert(MPI_REQUEST_NULL == 0x2c000000 && MPI_DATATYPE_NULL == 0x0c000000, "handles");
 #endif
 #endif

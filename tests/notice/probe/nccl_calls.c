@@ -1,4 +1,5 @@
-/* A program that uses NCCL and knows nothing of slackline: rank ARGV[1] of 2. Prints how many calls its library saw. */
+/* A program that uses NCCL and knows nothing of slackline: rank ARGV[1] of 2. Prints how many calls its
+ * library saw. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +8,19 @@ typedef struct id {
     char internal[128];
 } id;
 typedef void *comm;
-int ncclCommInitRank(comm *, int, id, int), ncclCommInitRankConfig(comm *, int, id, int, void *), ncclCommInitAll(comm *, int, const int *);
-int ncclCommSplit(comm, int, int, comm *, void *), ncclCommFinalize(comm), ncclCommDestroy(comm), ncclCommAbort(comm);
+int ncclCommInitRank(comm *, int, id, int), ncclCommInitRankConfig(comm *, int, id, int, void *),
+    ncclCommInitAll(comm *, int, const int *);
+int ncclCommSplit(comm, int, int, comm *, void *), ncclCommFinalize(comm), ncclCommDestroy(comm),
+    ncclCommAbort(comm);
 int ncclSend(const void *, size_t, int, int, comm, void *), ncclRecv(void *, size_t, int, int, comm, void *);
-int ncclBcast(void *, size_t, int, int, comm, void *), ncclBroadcast(const void *, void *, size_t, int, int, comm, void *);
-int ncclAllReduce(const void *, void *, size_t, int, int, comm, void *), ncclReduce(const void *, void *, size_t, int, int, int, comm, void *);
-int ncclAllGather(const void *, void *, size_t, int, comm, void *), ncclReduceScatter(const void *, void *, size_t, int, int, comm, void *);
-int ncclAlltoAll(const void *, void *, size_t, int, comm, void *), ncclGather(const void *, void *, size_t, int, int, comm, void *);
+int ncclBcast(void *, size_t, int, int, comm, void *),
+    ncclBroadcast(const void *, void *, size_t, int, int, comm, void *);
+int ncclAllReduce(const void *, void *, size_t, int, int, comm, void *),
+    ncclReduce(const void *, void *, size_t, int, int, int, comm, void *);
+int ncclAllGather(const void *, void *, size_t, int, comm, void *),
+    ncclReduceScatter(const void *, void *, size_t, int, int, comm, void *);
+int ncclAlltoAll(const void *, void *, size_t, int, comm, void *),
+    ncclGather(const void *, void *, size_t, int, int, comm, void *);
 int ncclScatter(const void *, void *, size_t, int, int, comm, void *);
 int ncclAllReduceConfig(const void *, void *, size_t, int, int, comm, void *, const void *);
 int ncclGroupStart(void), ncclGroupEnd(void);

@@ -1,5 +1,5 @@
-/* What a program may do that a probe must survive: threads that call at the same time, children of fork, an errno that
- * is watched. Usage: odd threads|fork|errno */
+/* What a program may do that a probe must survive: threads that call at the same time, children of fork, an
+ * errno that is watched. Usage: odd threads|fork|errno */
 #include <errno.h>
 #include <mpi.h>
 #include <pthread.h>

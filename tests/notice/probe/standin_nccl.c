@@ -1,5 +1,6 @@
-/* Stands in for libnccl.so.2 and libcudart where there is no GPU: every call succeeds and counts, communicators are
- * small structs, an event takes 1.5 ms per call between its start and its end. Not the thing itself: only its surface. */
+/* Stands in for libnccl.so.2 and libcudart where there is no GPU: every call succeeds and counts,
+ * communicators are small structs, an event takes 1.5 ms per call between its start and its end. Not the
+ * thing itself: only its surface. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -10,8 +11,8 @@ typedef struct id {
     char internal[128];
 } id;
 
-long standin_calls; /* of the library, not of CUDA */
-static int work;    /* on the one stream */
+long standin_calls;          /* of the library, not of CUDA */
+static int work;             /* on the one stream */
 static int grouped, waiting; /* depth of groups; their calls reach the stream when the last one ends */
 
 #define COLLECTIVE(name, ...)                                                                                \
@@ -30,7 +31,8 @@ COLLECTIVE(ncclReduceScatter, const void *a, void *b, size_t n, int t, int o, co
 COLLECTIVE(ncclAlltoAll, const void *a, void *b, size_t n, int t, comm *c, void *s)
 COLLECTIVE(ncclGather, const void *a, void *b, size_t n, int t, int r, comm *c, void *s)
 COLLECTIVE(ncclScatter, const void *a, void *b, size_t n, int t, int r, comm *c, void *s)
-COLLECTIVE(ncclAllReduceConfig, const void *a, void *b, size_t n, int t, int o, comm *c, void *s, const void *f)
+COLLECTIVE(ncclAllReduceConfig, const void *a, void *b, size_t n, int t, int o, comm *c, void *s,
+           const void *f)
 
 /* calls that the library makes of itself must not be recorded */
 int ncclGroupStart(void) {
