@@ -2,7 +2,7 @@
 """What the probe costs: ns a call, recording (goal under 100) and with timing off (goal under 30); and a real program's run:
 calls x cost over run time (goal under 0.1 %) beside the 95 % interval of paired runs (upper end under 1 %).
 
-Usage: bench/probe/run.py [BUILD_DIR] [--pairs N] [--ranks N] [--size N] [--write FILE]
+Usage: bench/probe/run.py [BUILD_DIR] [--pairs N] [--ranks N] [--size N] [--no-program] [--write FILE]
 The real program is hpcc (Debian's, Open MPI), unchanged; left out, and said to be, where it is not installed."""
 import argparse
 import math
@@ -24,6 +24,7 @@ parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--pairs", type=int, default=10)
 parser.add_argument("--ranks", type=int, default=2)
 parser.add_argument("--size", type=int, default=1200, help="order of hpcc's linear system")
+parser.add_argument("--no-program", action="store_true", help="only the cost of a call")
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
 
@@ -106,4 +107,6 @@ def student(freedom):
 
 
 with Probe(arguments.build) as opened:
-    program_cost(opened, calls(opened))
+    cost = calls(opened)
+    if not arguments.no_program:
+        program_cost(opened, cost)
