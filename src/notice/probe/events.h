@@ -1,0 +1,21 @@
+/* Device time of NCCL calls: an event before and one after on the call's stream, looked at later, when they
+ * are done; nothing ever waits for a device. The functions come from the CUDA runtime that the program has
+ * loaded. Not while a stream is captured, where an event would become part of the program's graph. */
+#ifndef SL_NOTICE_PROBE_EVENTS_H
+#define SL_NOTICE_PROBE_EVENTS_H
+
+#include "notice/record/call.h"
+
+#define SL_EVENTS 64 /* calls of one thread under way; more are not timed */
+
+/** Before a call on `stream`: a place for it, or -1 (device timing is not asked for, no runtime, a capture,
+ * no room). */
+int sl_events_before(void *stream);
+
+/** After it: `call` is what the completion will say, with the device's time. */
+void sl_events_after(int place, void *stream, const sl_call *call);
+
+/** Writes completions of calls that are done by now, without waiting. */
+void sl_events_collect(void);
+
+#endif

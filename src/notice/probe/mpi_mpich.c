@@ -1,0 +1,11 @@
+/* MPICH and what shares its binary interface (MVAPICH, Intel MPI, Cray MPICH): handles are integers. */
+#define SL_FAMILY SL_FAMILY_MPICH
+#define SL_WRAPPERS sl_wrappers_mpich
+#define SL_HANDLE int
+#define SL_KEY(handle) ((uint64_t)(uint32_t)(handle))
+#define SL_CONSTANT(variable, value) (value)
+#define SL_IN_PLACE ((void *)-1)
+#define SL_PROC_NULL (-1)
+#define SL_ANY_SOURCE (-2)
+#define SL_ROOT (-3)
+#include "notice/probe/mpi_shim.h"

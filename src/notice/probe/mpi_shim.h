@@ -1,0 +1,667 @@
+/* The wrappers of MPI's calls, for one family of libraries: included once by mpi_openmpi.c and once by
+ * mpi_mpich.c, which say what a handle is. Nothing of a library's layout is used beyond what its mpi.h makes
+ * part of every compiled program: the width of handles and the values of constants (tests hold them against
+ * the real mpi.h).
+ *
+ * Defined before: SL_FAMILY, SL_WRAPPERS, SL_HANDLE, SL_KEY(handle), SL_IN_PLACE, SL_PROC_NULL,
+ * SL_ANY_SOURCE, SL_ROOT, and SL_CONSTANT(openmpi name, mpich value) for handles that are constants. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "notice/probe/choose.h"
+#include "notice/probe/narrow.h"
+#include "notice/probe/place.h"
+#include "notice/probe/probe.h"
+#include "notice/probe/request.h"
+
+typedef SL_HANDLE SL_COMM, SL_TYPE, SL_REQUEST, SL_OP, SL_INFO, SL_MPI_GROUP, SL_MESSAGE;
+
+typedef void SL_STATUS; /* never looked at */
+typedef long SL_AINT;
+typedef long long SL_LARGE_COUNT;
+
+#define SL_NO_RANK INT_MIN
+#define SL_NUMBERED INT_MIN
+#define SL_NO_TAG INT_MIN
+#define SL_ANY_TAG (-1)
+#define SL_FEW 32 /* requests that are kept on the stack */
+
+/* What is asked of the library itself, by its profiling names. */
+static struct {
+    _Atomic int ready;
+    int rank;
+    SL_COMM world, null, self;
+    SL_REQUEST no_request;
+    SL_TYPE no_type;
+    int (*type_size)(SL_TYPE, long long *);
+    int (*comm_rank)(SL_COMM, int *);
+    int (*comm_size)(SL_COMM, int *);
+    int (*comm_group)(SL_COMM, SL_MPI_GROUP *);
+    int (*comm_remote_group)(SL_COMM, SL_MPI_GROUP *);
+    int (*comm_test_inter)(SL_COMM, int *);
+    int (*group_size)(SL_MPI_GROUP, int *);
+    int (*group_translate)(SL_MPI_GROUP, int, const int *, SL_MPI_GROUP, int *);
+    int (*group_free)(SL_MPI_GROUP *);
+} library = {.rank = -1};
+
+#define SL_COMM_NULL library.null
+
+static void *named(const char *name) {
+    return sl_probe_real_or_error(name);
+}
+
+/* The world, once MPI is up; every thread that comes here does the same. */
+static void prepare(void) {
+    library.type_size = (int (*)(SL_TYPE, long long *))(uintptr_t)named("PMPI_Type_size_x");
+    library.comm_rank = (int (*)(SL_COMM, int *))(uintptr_t)named("PMPI_Comm_rank");
+    library.comm_size = (int (*)(SL_COMM, int *))(uintptr_t)named("PMPI_Comm_size");
+    library.comm_group = (int (*)(SL_COMM, SL_MPI_GROUP *))(uintptr_t)named("PMPI_Comm_group");
+    library.comm_remote_group = (int (*)(SL_COMM, SL_MPI_GROUP *))(uintptr_t)named("PMPI_Comm_remote_group");
+    library.comm_test_inter = (int (*)(SL_COMM, int *))(uintptr_t)named("PMPI_Comm_test_inter");
+    library.group_size = (int (*)(SL_MPI_GROUP, int *))(uintptr_t)named("PMPI_Group_size");
+    library.group_translate = (int (*)(SL_MPI_GROUP, int, const int *, SL_MPI_GROUP, int *))(uintptr_t)named(
+        "PMPI_Group_translate_ranks");
+    library.group_free = (int (*)(SL_MPI_GROUP *))(uintptr_t)named("PMPI_Group_free");
+    library.world = SL_CONSTANT("ompi_mpi_comm_world", 0x44000000);
+    library.self = SL_CONSTANT("ompi_mpi_comm_self", 0x44000001);
+    library.null = SL_CONSTANT("ompi_mpi_comm_null", 0x04000000);
+    library.no_request = SL_CONSTANT("ompi_request_null", 0x2c000000);
+    library.no_type = SL_CONSTANT("ompi_mpi_datatype_null", 0x0c000000);
+    int size = -1;
+    library.comm_rank(library.world, &library.rank);
+    library.comm_size(library.world, &size);
+    sl_probe_world(library.rank, size, SL_FAMILY);
+    atomic_store_explicit(&library.ready, 1, memory_order_release);
+}
+
+/* ---- communicators ---- */
+
+/* World ranks of one side of a communicator, malloc'ed, and a name mixed from them. */
+static int *members_of(SL_COMM comm, int remote, int *count, uint64_t *name) {
+    SL_MPI_GROUP group, world;
+    if ((remote ? library.comm_remote_group(comm, &group) : library.comm_group(comm, &group)) != 0)
+        return NULL;
+    int *ranks = NULL, *theirs = NULL;
+    if (library.group_size(group, count) == 0 && library.comm_group(library.world, &world) == 0) {
+        ranks = malloc(((size_t)*count + 1) * sizeof *ranks);
+        theirs = malloc(((size_t)*count + 1) * sizeof *theirs);
+        for (int i = 0; ranks && i < *count; i++)
+            ranks[i] = i;
+        if (ranks && theirs)
+            library.group_translate(group, *count, ranks, world, theirs);
+        library.group_free(&world);
+    }
+    library.group_free(&group);
+    free(ranks);
+    *name = sl_name_text("members");
+    for (int i = 0; theirs && i < *count; i++) {
+        if (theirs[i] < 0)
+            theirs[i] = SL_PEER_UNKNOWN;
+        *name = sl_name_mix(*name, (uint64_t)theirs[i]);
+    }
+    return theirs;
+}
+
+/* Enters a communicator whose name is `base` mixed with its members, and, when no parent counts it, with how
+ * often there was one of that name before. */
+static sl_place *enter_communicator(SL_COMM comm, uint64_t base, int counted, int fresh) {
+    sl_place *place = calloc(1, sizeof *place);
+    int inter = 0, count = 0;
+    if (!place)
+        return &sl_nowhere;
+    library.comm_test_inter(comm, &inter);
+    uint64_t own = 0, other = 0;
+    int *local = members_of(comm, 0, &place->size, &own);
+    place->peers = place->size;
+    place->world = local;
+    if (inter) {
+        place->world = members_of(comm, 1, &count, &other);
+        place->peers = count;
+        free(local);
+    }
+    if (!place->world)
+        place->peers = 0;
+    place->rank = library.rank;
+    /* both sides of an intercommunicator say the same name */
+    place->name = sl_name_mix(sl_name_mix(base, own < other ? own : other), own < other ? other : own);
+    if (!counted)
+        place->name = sl_name_mix(place->name, sl_name_repeat(place->name));
+    return sl_place_add(SL_KEY(comm), place, fresh);
+}
+
+/* Met for the first time: the world, itself, or one that was made by a call that is not wrapped. */
+__attribute__((noinline)) static sl_place *discover(SL_COMM comm) {
+    if (!atomic_load_explicit(&library.ready, memory_order_acquire))
+        prepare();
+    if (comm == library.null)
+        return &sl_nowhere;
+    const char *name = comm == library.world ? "world" : comm == library.self ? "self" : "unknown";
+    return enter_communicator(comm, sl_name_text(name), *name != 'u', 0);
+}
+
+static inline sl_place *place_of(SL_COMM comm) {
+    sl_place *place = sl_place_find(SL_KEY(comm));
+    return place ? place : discover(comm);
+}
+
+static inline int world_rank(const sl_place *place, int peer) {
+    if (peer >= 0)
+        return peer < place->peers ? place->world[peer] : SL_PEER_UNKNOWN;
+    return peer == SL_NO_RANK      ? SL_PEER_NONE
+           : peer == SL_ANY_SOURCE ? SL_PEER_ANY
+           : peer == SL_PROC_NULL  ? SL_PEER_NULL
+           : peer == SL_ROOT       ? library.rank
+                                   : SL_PEER_UNKNOWN;
+}
+
+static int own_rank(SL_COMM comm) {
+    int rank = 0;
+    library.comm_rank(comm, &rank);
+    return rank;
+}
+
+/* ---- bytes ---- */
+
+static inline uint64_t b(long long count, SL_TYPE type) {
+    long long size = 0;
+    if (count <= 0 || type == library.no_type || library.type_size(type, &size) != 0 || size < 0)
+        return 0;
+    return (uint64_t)count * (uint64_t)size;
+}
+
+static long long sum_int(const int *counts, uint64_t members) {
+    long long sum = 0;
+    for (uint64_t i = 0; i < members; i++)
+        sum += counts[i];
+    return sum;
+}
+
+static long long sum_large(const long long *counts, uint64_t members) {
+    long long sum = 0;
+    for (uint64_t i = 0; i < members; i++)
+        sum += counts[i];
+    return sum;
+}
+
+#define SL_SUM(counts, members)                                                                              \
+    _Generic(*(counts), int : sum_int, default : sum_large)((const void *)(counts), members)
+
+static uint64_t sum_types(const void *counts, int large, const SL_TYPE *types, uint64_t members) {
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < members; i++)
+        sum += b(large ? ((const long long *)counts)[i] : ((const int *)counts)[i], types[i]);
+    return sum;
+}
+
+#define SL_SUM_TYPES(counts, types, members) sum_types(counts, sizeof *(counts) > sizeof(int), types, members)
+
+/* ---- one call ---- */
+
+/* Before a call: here, and only here, a gate that holds the job would look at the call's channel. */
+static inline void before(sl_call *call, int number, const sl_place *place, int peer, int tag) {
+    *call = (sl_call){.kind = SL_RECORD_CALL,
+                      .call = (uint8_t)number,
+                      .tag = tag == SL_NO_TAG    ? SL_TAG_NONE
+                             : tag == SL_ANY_TAG ? SL_TAG_ANY
+                                                 : tag,
+                      .rank = library.rank,
+                      .peer = world_rank(place, peer),
+                      .communicator = place->name,
+                      .device = -1};
+    call->start = sl_probe_now();
+}
+
+/* After it. */
+static inline void after(sl_call *call, uint64_t bytes) {
+    call->end = call->start ? sl_probe_now() : 0;
+    call->bytes = bytes;
+    sl_probe_write(call);
+}
+
+/* A posted call is complete. */
+static void complete(sl_request *request, int64_t end) {
+    sl_narrowed_free(request->owned);
+    if (request->created) {
+        SL_COMM created = *(SL_COMM *)request->created;
+        if (created != library.null)
+            enter_communicator(created, request->new_name, 1, 1);
+    }
+    request->call.kind = SL_RECORD_COMPLETION;
+    request->call.end = request->call.start ? end : 0;
+    sl_probe_write(&request->call);
+}
+
+/* After a call that posted: keeps it until it is complete. */
+static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persistent, void *created,
+                   uint64_t name) {
+    after(call, bytes);
+    sl_request request = {.call = *call,
+                          .persistent = persistent,
+                          .created = created,
+                          .new_name = name,
+                          .owned = persistent ? NULL : sl_narrowed_take()};
+    int entered = handle == library.no_request ? 0 : sl_request_add(SL_KEY(handle), &request);
+    if (entered < 0)
+        sl_probe_untracked();
+    else if (entered == 0 && !persistent)
+        complete(&request, call->end);
+}
+
+/* ---- large counts where the library has none ----
+ *
+ * A program may ask by a weak symbol whether there is an MPI_Send_c, and finds the probe's. In a library
+ * without it the call goes to MPI_Send: a count that does not fit becomes negative, which the library refuses
+ * as it sees fit. */
+
+static inline int narrow(intptr_t count) {
+    return count >= 0 && count <= INT_MAX ? (int)count : -1;
+}
+
+static const int *narrow_all(const void *counts, SL_COMM comm) {
+    const sl_place *place = place_of(comm);
+    int count = place->peers > place->size ? place->peers : place->size;
+    return sl_narrowed(counts, count);
+}
+
+/* One argument: counts are long long, arrays of counts and displacements their pointers, all else stays. */
+#define SL_NARROW(comm, x)                                                                                   \
+    _Generic((x),                                                                                            \
+        long long: narrow((intptr_t)(x)),                                                                    \
+        const long long *: narrow_all((const void *)(uintptr_t)(x), comm),                                   \
+        const long *: narrow_all((const void *)(uintptr_t)(x), comm),                                        \
+        default: (x))
+#define SL_MAP1(c, x) SL_NARROW(c, x)
+#define SL_MAP2(c, x, ...) SL_NARROW(c, x), SL_MAP1(c, __VA_ARGS__)
+#define SL_MAP3(c, x, ...) SL_NARROW(c, x), SL_MAP2(c, __VA_ARGS__)
+#define SL_MAP4(c, x, ...) SL_NARROW(c, x), SL_MAP3(c, __VA_ARGS__)
+#define SL_MAP5(c, x, ...) SL_NARROW(c, x), SL_MAP4(c, __VA_ARGS__)
+#define SL_MAP6(c, x, ...) SL_NARROW(c, x), SL_MAP5(c, __VA_ARGS__)
+#define SL_MAP7(c, x, ...) SL_NARROW(c, x), SL_MAP6(c, __VA_ARGS__)
+#define SL_MAP8(c, x, ...) SL_NARROW(c, x), SL_MAP7(c, __VA_ARGS__)
+#define SL_MAP9(c, x, ...) SL_NARROW(c, x), SL_MAP8(c, __VA_ARGS__)
+#define SL_MAP10(c, x, ...) SL_NARROW(c, x), SL_MAP9(c, __VA_ARGS__)
+#define SL_MAP11(c, x, ...) SL_NARROW(c, x), SL_MAP10(c, __VA_ARGS__)
+#define SL_MAP12(c, x, ...) SL_NARROW(c, x), SL_MAP11(c, __VA_ARGS__)
+#define SL_MAP13(c, x, ...) SL_NARROW(c, x), SL_MAP12(c, __VA_ARGS__)
+#define SL_PICK(a, b, c, d, e, f, g, h, i, j, k, l, m, name, ...) name
+#define SL_NARROW_ALL(c, ...)                                                                                \
+    SL_PICK(__VA_ARGS__, SL_MAP13, SL_MAP12, SL_MAP11, SL_MAP10, SL_MAP9, SL_MAP8, SL_MAP7, SL_MAP6,         \
+            SL_MAP5, SL_MAP4, SL_MAP3, SL_MAP2, SL_MAP1, )                                                   \
+    (c, __VA_ARGS__)
+
+/* Set before the table is read with large counts. */
+#define SL_NO_FALL_BACK(prefix, name, args, comm)
+#define SL_FALL_BACK_NARROW(prefix, name, args, comm)                                                        \
+    if (sl_probe_is_error(address)) {                                                                        \
+        int narrowed = SL_CAT(SL_WRAPPER_, SL_CAT(prefix, name))(SL_NARROW_ALL(comm, SL_LIST args));         \
+        sl_narrowed_free(sl_narrowed_take());                                                                \
+        return narrowed;                                                                                     \
+    }
+
+/* ---- the Wait and Test families: what they complete is known only by the handles they are given ---- */
+
+/* The call itself: nobody's peer, and as its tag the number of requests that it completed. */
+static void waited(sl_call *call, int completed) {
+    call->tag = completed;
+    after(call, 0);
+}
+
+static int start_one(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    int64_t start = sl_probe_now();
+    sl_call call;
+    if (!sl_request_start(SL_KEY(*request), start, &call))
+        before(&call, 0, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    call.kind = SL_RECORD_CALL;
+    call.call = SL_CALL_MPI_Start;
+    call.start = start;
+    int result = real(request);
+    after(&call, call.bytes);
+    return result;
+}
+
+static int start_all(int (*real)(int, SL_REQUEST *), int count, SL_REQUEST *requests) {
+    int64_t start = sl_probe_now();
+    int result = real(count, requests);
+    for (int i = 0; i < count; i++) {
+        sl_call call;
+        if (!sl_request_start(SL_KEY(requests[i]), start, &call))
+            before(&call, 0, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+        call.kind = SL_RECORD_CALL;
+        call.call = SL_CALL_MPI_Startall;
+        call.start = start;
+        after(&call, call.bytes);
+    }
+    return result;
+}
+
+/* Taken out before the library can give the handle to another thread. */
+static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void *status) {
+    sl_call call;
+    sl_request done;
+    before(&call, SL_CALL_MPI_Wait, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    int nothing = *request == library.no_request;
+    int known = !nothing && sl_request_complete(SL_KEY(*request), &done);
+    int result = real(request, status);
+    waited(&call, !nothing);
+    if (known)
+        complete(&done, call.end);
+    return result;
+}
+
+static int wait_all(int (*real)(int, SL_REQUEST *, void *), int count, SL_REQUEST *requests, void *statuses) {
+    sl_call call;
+    sl_request few[SL_FEW], *done = few;
+    before(&call, SL_CALL_MPI_Waitall, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    int known = 0, completed = 0;
+    if (count > SL_FEW && !(done = malloc((size_t)count * sizeof *done)))
+        return real(count, requests, statuses);
+    for (int i = 0; i < count; i++)
+        if (requests[i] != library.no_request) {
+            completed++;
+            known += sl_request_complete(SL_KEY(requests[i]), &done[known]);
+        }
+    int result = real(count, requests, statuses);
+    waited(&call, completed);
+    for (int i = 0; i < known; i++)
+        complete(&done[i], call.end);
+    if (done != few)
+        free(done);
+    return result;
+}
+
+static void complete_handle(uint64_t handle, int64_t end) {
+    sl_request done;
+    if (sl_request_complete(handle, &done))
+        complete(&done, end);
+}
+
+/* The handles as they were, for a call that may set them to null; `few` has room for SL_FEW. NULL: no memory.
+ */
+static SL_REQUEST *kept_handles(int count, const SL_REQUEST *requests, SL_REQUEST *few) {
+    SL_REQUEST *kept = count <= SL_FEW ? few : malloc((size_t)count * sizeof *kept);
+    if (kept && count > 0)
+        memcpy(kept, requests, (size_t)count * sizeof *kept);
+    return kept;
+}
+
+/* indices[0..done) of `kept` have completed in this call. */
+static void completed_some(sl_call *call, const SL_REQUEST *kept, const SL_REQUEST *few, int done,
+                           const int *indices) {
+    if (done > 0) {
+        waited(call, done);
+        for (int i = 0; i < done; i++)
+            complete_handle(SL_KEY(kept[indices[i]]), call->end);
+    }
+    if (kept != few)
+        free((void *)(uintptr_t)kept);
+}
+
+static int wait_any(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests,
+                    int *index, void *status) {
+    sl_call call;
+    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
+    before(&call, SL_CALL_MPI_Waitany, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    int result = real(count, requests, index, status);
+    if (kept)
+        completed_some(&call, kept, few, *index >= 0 && *index < count, index);
+    return result;
+}
+
+static int wait_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
+                     int *done, int *indices, void *statuses) {
+    sl_call call;
+    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
+    before(&call, SL_CALL_MPI_Waitsome, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    int result = real(count, requests, done, indices, statuses);
+    if (kept)
+        completed_some(&call, kept, few, *done, indices);
+    return result;
+}
+
+static int test_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
+                     int *done, int *indices, void *statuses) {
+    sl_call call;
+    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
+    before(&call, SL_CALL_MPI_Testsome, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    int result = real(count, requests, done, indices, statuses);
+    if (kept)
+        completed_some(&call, kept, few, *done, indices);
+    return result;
+}
+
+static int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
+                    int *index, int *flag, void *status) {
+    sl_call call;
+    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
+    before(&call, SL_CALL_MPI_Testany, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    int result = real(count, requests, index, flag, status);
+    if (kept)
+        completed_some(&call, kept, few, *flag && *index >= 0 && *index < count, index);
+    return result;
+}
+
+static int test_one(int (*real)(SL_REQUEST *, int *, void *), SL_REQUEST *request, int *flag, void *status) {
+    sl_call call;
+    SL_REQUEST kept = *request;
+    before(&call, SL_CALL_MPI_Test, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    int result = real(request, flag, status);
+    if (*flag && kept != library.no_request) {
+        waited(&call, 1);
+        complete_handle(SL_KEY(kept), call.end);
+    }
+    return result;
+}
+
+static int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests, int *flag,
+                    void *statuses) {
+    sl_call call;
+    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
+    before(&call, SL_CALL_MPI_Testall, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    int result = real(count, requests, flag, statuses);
+    if (kept && *flag) {
+        int completed = 0;
+        for (int i = 0; i < count; i++)
+            completed += kept[i] != library.no_request;
+        waited(&call, completed);
+        for (int i = 0; i < count; i++)
+            if (kept[i] != library.no_request)
+                complete_handle(SL_KEY(kept[i]), call.end);
+    }
+    if (kept != few)
+        free(kept);
+    return result;
+}
+
+static int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, int tag, SL_COMM comm,
+                     int *flag, void *status) {
+    sl_call call;
+    before(&call, SL_CALL_MPI_Iprobe, place_of(comm), peer, tag);
+    int result = real(peer, tag, comm, flag, status);
+    if (result == 0 && *flag)
+        after(&call, 0);
+    return result;
+}
+
+static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *, void *), int peer, int tag,
+                             SL_COMM comm, int *flag, SL_MESSAGE *message, void *status) {
+    sl_call call;
+    before(&call, SL_CALL_MPI_Improbe, place_of(comm), peer, tag);
+    int result = real(peer, tag, comm, flag, message, status);
+    if (result == 0 && *flag)
+        after(&call, 0);
+    return result;
+}
+
+static int free_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    sl_request_remove(SL_KEY(*request));
+    return real(request);
+}
+
+/* ---- communicators come and go ---- */
+
+static int free_communicator(int (*real)(SL_COMM *), SL_COMM *comm) {
+    sl_place_remove(SL_KEY(*comm));
+    return real(comm);
+}
+
+static uint64_t next_child(sl_place *parent) {
+    return sl_name_mix(parent->name,
+                       1 + atomic_fetch_add_explicit(&parent->children, 1, memory_order_relaxed));
+}
+
+static int post_duplicate(int (*real)(SL_COMM, SL_COMM *, SL_REQUEST *), SL_COMM comm, SL_COMM *created,
+                          SL_REQUEST *request) {
+    sl_call call;
+    sl_place *place = place_of(comm);
+    uint64_t name = next_child(place);
+    before(&call, SL_CALL_MPI_Comm_idup, place, SL_NO_RANK, SL_NO_TAG);
+    int result = real(comm, created, request);
+    if (result == 0)
+        posted(&call, 0, *request, 0, created, name);
+    else
+        after(&call, 0);
+    return result;
+}
+
+/* After a creation succeeded: `key` is SL_NUMBERED when all members of the parent take part, and `numbered`
+ * its name; otherwise only the members of the new communicator do, and the name is made of them and the tag.
+ */
+static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
+    if (created != library.null)
+        enter_communicator(created,
+                           key == SL_NUMBERED ? numbered : sl_name_mix(sl_name_text("tagged"), (uint64_t)key),
+                           key == SL_NUMBERED, 1);
+}
+
+/* ---- the wrappers, from the table ---- */
+
+#define SL_LIST(...) __VA_ARGS__
+#define SL_JOIN(a, b) a##b
+#define SL_CAT(a, b) SL_JOIN(a, b)
+
+#define SL_EXPORTED(prefix, name) SL_CAT(prefix, SL_S(name))
+#define SL_FUNCTION(prefix, name) SL_CAT(SL_WRAPPER_, SL_EXPORTED(prefix, name))
+#define SL_NAMED(x) SL_NAMED_(x)
+#define SL_NAMED_(x) #x
+
+/* `real`: found once; whoever finds it finds the same. */
+#define SL_REAL(prefix, name, params)                                                                        \
+    static _Atomic(void *) found;                                                                            \
+    void *address = atomic_load_explicit(&found, memory_order_relaxed);                                      \
+    if (!address) {                                                                                          \
+        address = sl_probe_real_or_error(SL_NAMED(SL_EXPORTED(prefix, name)));                               \
+        atomic_store_explicit(&found, address, memory_order_relaxed);                                        \
+    }                                                                                                        \
+    int(*real) params = (int(*) params)(uintptr_t)address;
+
+#define SL_CALL_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        sl_place *place = place_of(comm_);                                                                   \
+        uint64_t members = (uint64_t)place->peers;                                                           \
+        sl_call call;                                                                                        \
+        before(&call, SL_CALL_MPI_##name, place, peer_, tag_);                                               \
+        int result = real args;                                                                              \
+        after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
+        (void)members;                                                                                       \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_POST_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, persistent)                      \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        sl_place *place = place_of(comm_);                                                                   \
+        uint64_t members = (uint64_t)place->peers;                                                           \
+        sl_call call;                                                                                        \
+        before(&call, SL_CALL_MPI_##name, place, peer_, tag_);                                               \
+        int result = real args;                                                                              \
+        if (result == 0)                                                                                     \
+            posted(&call, (uint64_t)(bytes_), *request, persistent, NULL, 0);                                \
+        else                                                                                                 \
+            after(&call, 0);                                                                                 \
+        (void)members;                                                                                       \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_CREATE_ONE(prefix, name, params, args, parent_, created_, key_)                                   \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        sl_place *place = place_of(parent_);                                                                 \
+        uint64_t numbered = (key_) == SL_NUMBERED ? next_child(place) : 0;                                   \
+        sl_call call;                                                                                        \
+        before(&call, SL_CALL_MPI_##name, place, SL_NO_RANK, SL_NO_TAG);                                     \
+        int result = real args;                                                                              \
+        after(&call, 0);                                                                                     \
+        if (result == 0)                                                                                     \
+            created_communicator(*(created_), key_, numbered);                                               \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_HAND_ONE(prefix, name, params, args, body)                                                        \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        int result = body(real, SL_LIST args);                                                               \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_CALL(...) SL_CALL_ONE(MPI_, __VA_ARGS__) SL_CALL_ONE(PMPI_, __VA_ARGS__)
+#define SL_POST(...) SL_POST_ONE(MPI_, __VA_ARGS__, 0) SL_POST_ONE(PMPI_, __VA_ARGS__, 0)
+#define SL_INIT(...) SL_POST_ONE(MPI_, __VA_ARGS__, 1) SL_POST_ONE(PMPI_, __VA_ARGS__, 1)
+#define SL_CREATE(...) SL_CREATE_ONE(MPI_, __VA_ARGS__) SL_CREATE_ONE(PMPI_, __VA_ARGS__)
+#define SL_HAND(...) SL_HAND_ONE(MPI_, __VA_ARGS__) SL_HAND_ONE(PMPI_, __VA_ARGS__)
+#define SL_GROUP(name, iname, params, args, peer_, bytes_)                                                   \
+    SL_CALL(name, params, args, comm, peer_, SL_NO_TAG, bytes_)                                              \
+    SL_POST(iname, (SL_LIST params, SL_REQUEST * request), (SL_LIST args, request), comm, peer_, SL_NO_TAG,  \
+            bytes_)
+
+#define SL_FALL_BACK SL_NO_FALL_BACK
+#define SL_S(name) name
+#include "notice/probe/mpi_table.h"
+#undef SL_S
+#undef SL_FALL_BACK
+#define SL_FALL_BACK SL_FALL_BACK_NARROW
+#define SL_S(name) name##_c
+#define SL_LARGE
+#include "notice/probe/mpi_table.h"
+#undef SL_LARGE
+#undef SL_S
+
+/* clang-format off */
+#undef SL_CALL
+#undef SL_POST
+#undef SL_INIT
+#undef SL_CREATE
+#undef SL_HAND
+#undef SL_GROUP
+#define SL_BOTH(name) (void *)(uintptr_t)&SL_FUNCTION(MPI_, name), (void *)(uintptr_t)&SL_FUNCTION(PMPI_, name),
+#define SL_CALL(name, ...) SL_BOTH(name)
+#define SL_POST(name, ...) SL_BOTH(name)
+#define SL_INIT(name, ...) SL_BOTH(name)
+#define SL_CREATE(name, ...) SL_BOTH(name)
+#define SL_HAND(name, ...) SL_BOTH(name)
+#define SL_GROUP(name, iname, ...) SL_BOTH(name) SL_BOTH(iname)
+void *const SL_WRAPPERS[] __attribute__((visibility("hidden"))) = {
+#define SL_S(name) name
+#include "notice/probe/mpi_table.h"
+#undef SL_S
+#define SL_S(name) name##_c
+#define SL_LARGE
+#include "notice/probe/mpi_table.h"
+#undef SL_LARGE
+};
+/* clang-format on */

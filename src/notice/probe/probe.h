@@ -1,0 +1,87 @@
+/* What a process keeps to record its calls: the folder, the control word, and one ring for each thread.
+ *
+ * Everything here is made at the first recorded call of a process or thread; afterwards a record costs no
+ * lock and no system call. State at file scope is that of the process, which a preloaded library has no other
+ * place for. A wrapper of a call looks like this: if (!sl_probe_enter()) return real(...);      nested in
+ * another wrapper, or nothing is recorded
+ *   ... sl_probe_now() ... real(...) ... sl_probe_write(&call) ...
+ *   sl_probe_leave();
+ * Calls that a library makes of itself while a wrapper is entered are not recorded: they are part of that
+ * call. */
+#ifndef SL_NOTICE_PROBE_PROBE_H
+#define SL_NOTICE_PROBE_PROBE_H
+
+#include <stdint.h>
+
+#include "notice/probe/clock.h"
+#include "notice/record/call.h"
+
+typedef struct sl_probe_thread {
+    sl_record_ring *ring; /* NULL: none yet */
+    sl_ring_file *file;
+    int entered; /* inside a wrapper */
+    sl_probe_clock clock;
+} sl_probe_thread;
+
+/* One library, one process: hidden from others, and reached without a call because it is loaded at the start.
+ */
+extern __thread sl_probe_thread sl_probe_self
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern sl_control *sl_probe_control __attribute__((visibility("hidden"))); /* NULL: nothing is recorded */
+
+/** Gives this thread its ring; 0 when nothing is recorded. errno stays as it was. */
+int sl_probe_attach(void);
+
+/** Whether this call shall be recorded; then sl_probe_leave must follow. */
+static inline int sl_probe_enter(void) {
+    sl_probe_thread *self = &sl_probe_self;
+    if (self->entered || (!self->ring && !sl_probe_attach()))
+        return 0;
+    self->entered = 1;
+    return 1;
+}
+
+static inline void sl_probe_leave(void) {
+    sl_probe_self.entered = 0;
+}
+
+/** ns, or 0 when timing is off. */
+static inline int64_t sl_probe_now(void) {
+    if (atomic_load_explicit(&sl_probe_control->timing, memory_order_relaxed) == SL_TIMING_OFF)
+        return 0;
+    return sl_probe_clock_now(&sl_probe_self.clock);
+}
+
+/** Writes a record of this thread; only between enter and leave. Its thread is filled in. */
+static inline void sl_probe_write(sl_call *call) {
+    call->thread = (uint16_t)sl_probe_self.file->thread;
+    sl_call_write(sl_probe_self.ring, call);
+}
+
+/** Rank and size in MPI_COMM_WORLD, for the heads of all rings of this process. */
+void sl_probe_world(int rank, int size, int family);
+
+/** One more request or communicator that found no place. */
+void sl_probe_untracked(void);
+
+/** Prints "slackline: ..." to standard error. */
+void sl_probe_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** The function `name` that the program would have reached without the probe, by name alone: the next one in
+ * the order of search, else that of any library the program has loaded for itself. NULL: there is none. */
+void *sl_probe_real(const char *name);
+
+/** A variable of the library, which may lie in the program itself (a copy relocation). NULL: there is none.
+ */
+void *sl_probe_variable(const char *name);
+
+/** The function again; where there is none a function that returns an error and does nothing else. */
+void *sl_probe_real_or_error(const char *name);
+
+/** Whether an address is that function. */
+int sl_probe_is_error(const void *function);
+
+/** Whether the folder is named and can be used: otherwise wrappers step aside for good. */
+int sl_probe_on(void);
+
+#endif

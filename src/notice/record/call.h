@@ -1,0 +1,113 @@
+/* Recorded calls: one call of a communication library, in the same 64 bytes and the same ring as every
+ * record.
+ *
+ * Two kinds share the layout. SL_RECORD_CALL is written when a call returns; the calls of one thread in order
+ * are the series in which the period is looked for. SL_RECORD_COMPLETION is written when a call of the Wait
+ * or Test family (or the device's event) completes something posted earlier: `call`, communicator, peer, tag
+ * and bytes are those of the posting, start is when it was posted and end when it was seen complete.
+ *
+ * A ring lies in a file of its own after an sl_ring_file; `control` in the same folder is asked by every
+ * writer on the node. libc only. */
+#ifndef SL_NOTICE_RECORD_CALL_H
+#define SL_NOTICE_RECORD_CALL_H
+
+#include "notice/record/record.h"
+
+#define SL_RECORD_CALL 6
+#define SL_RECORD_COMPLETION 7
+
+#define SL_PEER_NONE (-1)    /* the call has none (a collective without a root, a wait) */
+#define SL_PEER_ANY (-2)     /* MPI_ANY_SOURCE */
+#define SL_PEER_UNKNOWN (-3) /* outside MPI_COMM_WORLD (spawned, connected) */
+#define SL_PEER_NULL (-4)    /* MPI_PROC_NULL */
+#define SL_TAG_NONE (-1)     /* the call has none; */
+#define SL_TAG_ANY (-2)      /* MPI_ANY_TAG */
+
+typedef struct sl_call {
+    uint8_t kind, call; /* SL_RECORD_CALL or _COMPLETION; sl_call_name */
+    uint16_t thread;    /* of the process, from 0: the number of its ring */
+    int32_t tag;        /* SL_TAG_...; Wait and Test: how many requests they completed */
+    int32_t rank,
+        peer; /* MPI: in MPI_COMM_WORLD, a collective's peer is its root; NCCL: in the communicator */
+    uint64_t communicator; /* its name, alike on all members; 0: none */
+    uint64_t bytes;        /* see src/notice/probe/README.md for what each call counts */
+    int64_t start, end;    /* ns, CLOCK_MONOTONIC; 0 when timing is off */
+    int64_t device;        /* ns between device events, -1: none */
+    uint64_t sequence;     /* filled by the ring */
+} sl_call;
+_Static_assert(sizeof(sl_call) == sizeof(sl_record), "calls go through the ring of records");
+_Static_assert(offsetof(sl_call, sequence) == offsetof(sl_record, sequence), "the ring fills the sequence");
+
+/* Every call that can be recorded. The number of a call is its place here, from 1: append, never insert.
+ * Calls with large counts (MPI_Send_c) are recorded as those without. */
+/* clang-format off */
+#define SL_CALLS(X) \
+    X(MPI_Send) X(MPI_Bsend) X(MPI_Ssend) X(MPI_Rsend) X(MPI_Recv) X(MPI_Sendrecv) X(MPI_Sendrecv_replace) \
+    X(MPI_Isend) X(MPI_Ibsend) X(MPI_Issend) X(MPI_Irsend) X(MPI_Irecv) \
+    X(MPI_Send_init) X(MPI_Bsend_init) X(MPI_Ssend_init) X(MPI_Rsend_init) X(MPI_Recv_init) \
+    X(MPI_Start) X(MPI_Startall) X(MPI_Probe) X(MPI_Iprobe) X(MPI_Mprobe) X(MPI_Improbe) X(MPI_Mrecv) X(MPI_Imrecv) \
+    X(MPI_Wait) X(MPI_Waitall) X(MPI_Waitany) X(MPI_Waitsome) X(MPI_Test) X(MPI_Testall) X(MPI_Testany) X(MPI_Testsome) \
+    X(MPI_Barrier) X(MPI_Bcast) X(MPI_Gather) X(MPI_Gatherv) X(MPI_Scatter) X(MPI_Scatterv) X(MPI_Allgather) \
+    X(MPI_Allgatherv) X(MPI_Alltoall) X(MPI_Alltoallv) X(MPI_Alltoallw) X(MPI_Reduce) X(MPI_Allreduce) \
+    X(MPI_Reduce_scatter) X(MPI_Reduce_scatter_block) X(MPI_Scan) X(MPI_Exscan) \
+    X(MPI_Ibarrier) X(MPI_Ibcast) X(MPI_Igather) X(MPI_Igatherv) X(MPI_Iscatter) X(MPI_Iscatterv) X(MPI_Iallgather) \
+    X(MPI_Iallgatherv) X(MPI_Ialltoall) X(MPI_Ialltoallv) X(MPI_Ialltoallw) X(MPI_Ireduce) X(MPI_Iallreduce) \
+    X(MPI_Ireduce_scatter) X(MPI_Ireduce_scatter_block) X(MPI_Iscan) X(MPI_Iexscan) \
+    X(MPI_Neighbor_allgather) X(MPI_Neighbor_allgatherv) X(MPI_Neighbor_alltoall) X(MPI_Neighbor_alltoallv) \
+    X(MPI_Neighbor_alltoallw) X(MPI_Ineighbor_allgather) X(MPI_Ineighbor_allgatherv) X(MPI_Ineighbor_alltoall) \
+    X(MPI_Ineighbor_alltoallv) X(MPI_Ineighbor_alltoallw) \
+    X(MPI_Comm_dup) X(MPI_Comm_idup) X(MPI_Comm_dup_with_info) X(MPI_Comm_split) X(MPI_Comm_split_type) \
+    X(MPI_Comm_create) X(MPI_Comm_create_group) X(MPI_Cart_create) X(MPI_Cart_sub) X(MPI_Graph_create) \
+    X(MPI_Dist_graph_create) X(MPI_Dist_graph_create_adjacent) X(MPI_Intercomm_create) X(MPI_Intercomm_merge) \
+    X(ncclSend) X(ncclRecv) X(ncclAllReduce) X(ncclBroadcast) X(ncclBcast) X(ncclReduce) X(ncclAllGather) \
+    X(ncclReduceScatter) X(ncclAlltoAll) X(ncclGather) X(ncclScatter) X(ncclGroupStart) X(ncclGroupEnd) \
+    X(ncclCommInitRank) X(ncclCommInitAll) X(ncclCommInitRankConfig) X(ncclCommInitRankScalable) X(ncclCommSplit) \
+    X(ncclCommFinalize) X(ncclCommDestroy) X(ncclCommAbort)
+#define SL_CALL_ENUM(name) SL_CALL_##name,
+typedef enum sl_call_kind { SL_CALL_NOTHING = 0, SL_CALLS(SL_CALL_ENUM) SL_CALL_COUNT } sl_call_kind;
+/* clang-format on */
+_Static_assert(SL_CALL_COUNT <= 256, "a call is a byte");
+
+/** "MPI_Send" of its number; "?" for a number that is none. */
+const char *sl_call_name(int call);
+
+/** The number of a name, SL_CALL_NOTHING for a name that is none. */
+int sl_call_of(const char *name);
+
+/** sl_record_write and sl_record_read for a call; what is read may be any record: look at `kind`. */
+void sl_call_write(sl_record_ring *ring, const sl_call *call);
+
+typedef enum sl_timing { SL_TIMING_OFF = 0, SL_TIMING_ON = 1, SL_TIMING_DEVICE = 2 } sl_timing;
+
+#define SL_CONTROL_MAGIC 0x736c6374u   /* "slct" */
+#define SL_RING_FILE_MAGIC 0x736c7266u /* "slrf" */
+#define SL_PROBE_VERSION 1
+
+/* The file `control` of the folder. The first process that comes makes it; an agent may have made it before.
+ */
+typedef struct sl_control {
+    uint32_t magic, version;
+    /* sl_timing. Written by the agent, read by every wrapper; relaxed: a call more or less does not matter.
+     */
+    _Atomic uint32_t timing;
+    uint8_t pad[52];
+} sl_control;
+_Static_assert(sizeof(sl_control) == 64, "the layout is part of the version");
+
+typedef enum sl_family { SL_FAMILY_NONE = 0, SL_FAMILY_OPENMPI = 1, SL_FAMILY_MPICH = 2 } sl_family;
+
+/* Head of a file PID.THREAD.ring, followed by its sl_record_ring. Written by the process, read by the agent;
+ * words that change later are atomic and relaxed: each stands alone. */
+typedef struct sl_ring_file {
+    uint32_t magic, version;
+    int32_t pid, thread;
+    _Atomic int32_t rank, size; /* in MPI_COMM_WORLD; -1 before the first MPI call that is recorded */
+    _Atomic uint32_t family;    /* sl_family */
+    _Atomic uint32_t closed;    /* 1: its thread has ended, another may take it up */
+    _Atomic uint64_t untracked; /* requests and communicators that found no place in a table */
+    char program[64];           /* last part of its path */
+    uint8_t pad[24];
+} sl_ring_file;
+_Static_assert(sizeof(sl_ring_file) == 128, "the layout is part of the version");
+
+#endif
