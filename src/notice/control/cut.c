@@ -446,6 +446,16 @@ static int may_stay_blocked(sl_cut *cut, int r, const sl_gate_view *view, const 
     return 0;
 }
 
+/* Whether a parked thread stays: one whose calls all lie within the cut has only not woken yet. */
+static int stays_parked(sl_cut *cut, int r, const sl_gate_view_thread *thread) {
+    for (uint32_t j = 0; j < thread->entries; j++) {
+        const channel *c = channel_at(cut, r, thread->entry[j].channel);
+        if (c && !thread->entry[j].need && thread->entry[j].number > c->target)
+            return 1;
+    }
+    return 0;
+}
+
 static int stands(sl_cut *cut, int r, const sl_gate_view *view) {
     if (view->finished)
         return 1;
@@ -457,6 +467,8 @@ static int stands(sl_cut *cut, int r, const sl_gate_view *view) {
         if (thread->state == SL_GATE_FREE)
             continue;
         if (thread->state == SL_GATE_MOVING || thread->forbidden || !cut->rank[r].steady[i])
+            return 0;
+        if (thread->state == SL_GATE_PARKED && !stays_parked(cut, r, thread))
             return 0;
         if (thread->state == SL_GATE_INSIDE && !may_stay_blocked(cut, r, view, thread))
             return 0;

@@ -746,7 +746,7 @@ static inline void step_controller(job *j, controller *c, const plan *how) {
         c->next = j->now + 1 + below(j, 500);
         for (int p = 0; p < j->procs; p++)
             if (j->proc[p].state == PARKED && j->proc[p].rank == raise->rank)
-                j->proc[p].next = j->now + below(j, (int)(5 * US));
+                j->proc[p].next = j->now + below(j, (int)((below(j, 10) ? 5 : 500) * US));
     } else {
         check_closed(j);
         end_hold(j, c);
