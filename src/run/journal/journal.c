@@ -192,8 +192,8 @@ static sl_status add_replica(sl_journal *j, const sl_iteration *it, int replica,
         sl_profile_average(&it->timeline[replica], &measured);
     if (it->delegates > 0) /* they never hold a rank */
         measured.communication = SL_DECOUPLED;
-    sl_status status =
-        sl_profiler_add(j->profiler[replica], conditions, &measured, makespan, it->time - makespan);
+    sl_status status = sl_profiler_add(j->profiler[replica], conditions, &measured, makespan,
+                                       sl_timeline_span(&it->timeline[replica]), it->time - makespan);
     sl_problem_free(&measured);
     return status;
 }
@@ -212,7 +212,7 @@ static sl_status add_to_profile(sl_journal *j, const sl_iteration *it) {
 int sl_journal_slowest(const sl_journal *j) {
     int slowest = 0;
     for (int r = 1; r < j->layout.data && j->profiler; r++)
-        if (sl_profiler_makespan(j->profiler[r]) > sl_profiler_makespan(j->profiler[slowest]))
+        if (sl_profiler_span(j->profiler[r]) > sl_profiler_span(j->profiler[slowest]))
             slowest = r;
     return slowest;
 }

@@ -54,8 +54,8 @@ sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteratio
  * the size of a message, and whether op times are prescribed. */
 sl_status sl_journal_profile(sl_journal *journal, const sl_ping_link *ping, double message_bytes, int paced);
 
-/** The replica whose ops took longest from the first to the last, by the medians that count now: the profile
- * is of it, its shape, its ops and its links, for those of several together are nobody's. */
+/** The replica whose ops took longest, reductions aside, in which each waits for the others: the profile is
+ * of it, its shape, its ops and its links, for those of several together are nobody's. */
 int sl_journal_slowest(const sl_journal *journal);
 sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
 

@@ -7,7 +7,7 @@
 
 typedef struct entry {
     sl_problem problem;
-    sl_time makespan, update;
+    sl_time makespan, span, update;
 } entry;
 
 struct sl_profiler {
@@ -87,7 +87,7 @@ static int has_changed(const sl_profiler *p, const sl_problem *measured) {
 }
 
 sl_status sl_profiler_add(sl_profiler *p, uint64_t conditions, const sl_problem *measured, sl_time makespan,
-                          sl_time update) {
+                          sl_time span, sl_time update) {
     if (p->count > 0 && (p->cold || conditions != p->conditions ||
                          !same_shape(&p->window[0].problem, measured) || has_changed(p, measured)))
         forget(p);
@@ -96,7 +96,7 @@ sl_status sl_profiler_add(sl_profiler *p, uint64_t conditions, const sl_problem 
     sl_problem copy;
     SL_TRY(sl_problem_copy(measured, &copy));
     sl_problem_free(&e->problem);
-    *e = (entry){.problem = copy, .makespan = makespan, .update = update};
+    *e = (entry){.problem = copy, .makespan = makespan, .span = span, .update = update};
     p->next = (p->next + 1) % SL_PROFILE_WINDOW;
     p->count = p->count < SL_PROFILE_WINDOW ? p->count + 1 : p->count;
     p->cold = !p->warm;
@@ -112,6 +112,13 @@ sl_time sl_profiler_makespan(const sl_profiler *p) {
     sl_time values[SL_PROFILE_WINDOW];
     for (int i = 0; i < p->count; i++)
         values[i] = p->window[i].makespan;
+    return sl_median(values, p->count);
+}
+
+sl_time sl_profiler_span(const sl_profiler *p) {
+    sl_time values[SL_PROFILE_WINDOW];
+    for (int i = 0; i < p->count; i++)
+        values[i] = p->window[i].span;
     return sl_median(values, p->count);
 }
 

@@ -19,18 +19,20 @@ sl_status sl_profiler_open(const sl_ping_link *ping, int ranks, double message_b
                            sl_profiler **profiler);
 void sl_profiler_close(sl_profiler *profiler);
 
-/** An iteration as a problem (plan/timing/profile.h), what its ops took from the first to the last, and what
- * came behind them (the optimizer). `conditions` is any number that is equal for iterations that may be
- * compared; another one than before, or another shape, starts anew, and so does a link whose messages take 2
- * ms and a quarter more or less than in those before, or a paced rank whose ops take 2 fifths more or less.
- * The first iteration of a run, cold, is dropped as soon as there is another. */
+/** An iteration as a problem (plan/timing/profile.h), what its ops and reductions took from the first to the
+ * last, its ops alone on the rank that took longest, and what came behind them (the optimizer). `conditions`
+ * is any number that is equal for iterations that may be compared; another one than before, or another shape,
+ * starts anew, and so does a link whose messages take 2 ms and a quarter more or less than in those before,
+ * or a paced rank whose ops take 2 fifths more or less. The first iteration of a run, cold, is dropped as
+ * soon as there is another. */
 sl_status sl_profiler_add(sl_profiler *profiler, uint64_t conditions, const sl_problem *measured,
-                          sl_time makespan, sl_time update);
+                          sl_time makespan, sl_time span, sl_time update);
 
 /** Iterations that count now. */
 int sl_profiler_count(const sl_profiler *profiler);
 /** Medians of what was added with them. */
 sl_time sl_profiler_makespan(const sl_profiler *profiler);
+sl_time sl_profiler_span(const sl_profiler *profiler);
 sl_time sl_profiler_update(const sl_profiler *profiler);
 
 /** The profile. A link takes as long as the iterations' messages did; of that its occupancy is what they

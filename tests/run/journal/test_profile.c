@@ -19,7 +19,8 @@ static void make(sl_problem *p, int op_ms, int link_ms) {
 static void add(sl_profiler *profiler, int iteration, uint64_t conditions, int op_ms, int link_ms) {
     sl_problem p;
     make(&p, op_ms, link_ms);
-    assert_ok(sl_profiler_add(profiler, conditions, &p, op_ms * 12 * SL_MS, iteration * SL_MS));
+    assert_ok(
+        sl_profiler_add(profiler, conditions, &p, op_ms * 12 * SL_MS, op_ms * 12 * SL_MS, iteration * SL_MS));
     sl_problem_free(&p);
 }
 
@@ -95,7 +96,7 @@ static void occupancy_comes_from_the_iterations_or_else_from_the_ping_test(void 
     assert_ok(sl_profiler_open(ping, RANKS, 500000, 1, &p));
     make(&measured, 10, 3);
     measured.link[2].transfer = 2 * SL_MS;
-    assert_ok(sl_profiler_add(p, 0, &measured, 1, 0));
+    assert_ok(sl_profiler_add(p, 0, &measured, 1, 1, 0));
     assert_ok(sl_profiler_problem(p, &profile));
     assert_true(profile.link[1].latency == 2 * SL_MS && profile.link[1].transfer == SL_MS);
     assert_true(profile.link[2].latency == 3 * SL_MS && profile.link[2].transfer == 2 * SL_MS);
