@@ -65,14 +65,6 @@ void sl_run_lengths_reset(sl_run_lengths *lengths) {
     begin_run(lengths, 0, 0);
 }
 
-double sl_run_lengths_density(const sl_run_lengths *lengths, int64_t length, double mean, double rate,
-                              double sample) {
-    double strength = lengths->prior.strength + (double)length,
-           shape = lengths->prior.shape + 0.5 * (double)length;
-    double after = rate + strength * (sample - mean) * (sample - mean) / (2 * (strength + 1));
-    return normaliser(lengths, length) + shape * log(rate) - (shape + 0.5) * log(after);
-}
-
 /* log1p; the series, where it is exact, costs a third. */
 static double log1p_of(double d) {
     if (d > SMALL)

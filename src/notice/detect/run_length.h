@@ -58,8 +58,4 @@ void sl_run_lengths_reset(sl_run_lengths *lengths);
  * segmentation of the samples before this one, -1 for the first sample. */
 int64_t sl_run_lengths_add(sl_run_lengths *lengths, double sample);
 
-/** Log density of the next sample in a run of `length` samples with posterior `mean` and `rate`. */
-double sl_run_lengths_density(const sl_run_lengths *lengths, int64_t length, double mean, double rate,
-                              double sample);
-
 #endif

@@ -408,26 +408,25 @@ static int wait_any(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL
     return result;
 }
 
-static int wait_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
-                     int *done, int *indices, void *statuses) {
+static int complete_some(uint8_t kind, int (*real)(int, SL_REQUEST *, int *, int *, void *), int count,
+                         SL_REQUEST *requests, int *done, int *indices, void *statuses) {
     sl_call call;
     SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, SL_CALL_MPI_Waitsome, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    before(&call, kind, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
     int result = real(count, requests, done, indices, statuses);
     if (kept)
         completed_some(&call, kept, few, *done, indices);
     return result;
 }
 
+static int wait_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
+                     int *done, int *indices, void *statuses) {
+    return complete_some(SL_CALL_MPI_Waitsome, real, count, requests, done, indices, statuses);
+}
+
 static int test_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
                      int *done, int *indices, void *statuses) {
-    sl_call call;
-    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, SL_CALL_MPI_Testsome, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(count, requests, done, indices, statuses);
-    if (kept)
-        completed_some(&call, kept, few, *done, indices);
-    return result;
+    return complete_some(SL_CALL_MPI_Testsome, real, count, requests, done, indices, statuses);
 }
 
 static int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,

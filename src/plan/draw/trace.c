@@ -22,7 +22,7 @@ static void name_rank(FILE *out, int ranks, int rank, int process) {
             name_track(out, process, 1 + to, "thread_name", "link to rank ", to);
 }
 
-sl_status sl_trace_begin_replicas(FILE *out, int ranks, int replicas) {
+sl_status sl_trace_begin(FILE *out, int ranks, int replicas) {
     fprintf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
                  "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_labels\",\"args\":{\"labels\":\"slackline\"}}");
     for (int process = 0; process < ranks * replicas; process++) {
@@ -34,10 +34,6 @@ sl_status sl_trace_begin_replicas(FILE *out, int ranks, int replicas) {
             name_track(out, process, REDUCTIONS, "thread_name", "reductions of rank ", process % ranks);
     }
     return check(out);
-}
-
-sl_status sl_trace_begin(FILE *out, int ranks) {
-    return sl_trace_begin_replicas(out, ranks, 1);
 }
 
 /* Microseconds with ns digits: Chrome's unit. */
@@ -103,8 +99,7 @@ static sl_status add_transfers(FILE *out, const sl_timeline *timeline, int first
     return status;
 }
 
-sl_status sl_trace_add_replica(FILE *out, const sl_timeline *timeline, int replica, sl_time offset,
-                               int iteration) {
+sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, int replica, sl_time offset, int iteration) {
     int first = replica * timeline->ranks;
     for (int i = 0; i < timeline->spans; i++) {
         const sl_span *span = &timeline->span[i];
@@ -119,10 +114,6 @@ sl_status sl_trace_add_replica(FILE *out, const sl_timeline *timeline, int repli
     }
     SL_TRY(add_transfers(out, timeline, first, offset, iteration));
     return check(out);
-}
-
-sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, sl_time offset, int iteration) {
-    return sl_trace_add_replica(out, timeline, 0, offset, iteration);
 }
 
 sl_status sl_trace_end(FILE *out) {

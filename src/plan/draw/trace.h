@@ -12,17 +12,12 @@
 #include "plan/draw/highlight.h"
 #include <stdio.h>
 
-/** Begins the file and names the tracks of `ranks` ranks. */
-sl_status sl_trace_begin(FILE *out, int ranks);
+/** Begins the file and names the tracks: a process for each rank of each replica, where there are several
+ * with a thread for its reductions. */
+sl_status sl_trace_begin(FILE *out, int ranks, int replicas);
 /** Adds a timeline shifted by `offset` ns; `iteration` goes into the arguments of each event. */
-sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, sl_time offset, int iteration);
+sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, int replica, sl_time offset, int iteration);
 sl_status sl_trace_end(FILE *out);
-
-/** The same for several replicas of `ranks` ranks each: a process for each rank of each, with a thread for
- * its reductions. One replica: as above. */
-sl_status sl_trace_begin_replicas(FILE *out, int ranks, int replicas);
-sl_status sl_trace_add_replica(FILE *out, const sl_timeline *timeline, int replica, sl_time offset,
-                               int iteration);
 
 /** The whole file for one predicted timeline, from its begin. SL_ENOMEM; SL_ESYS when `out` cannot be
  * written. */

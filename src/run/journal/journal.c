@@ -80,7 +80,7 @@ sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layou
     j->trace = open_memstream(&j->trace_text, &j->trace_size);
     if (!j->trace)
         return sl_error(SL_ENOMEM, "out of memory for the timeline");
-    return sl_trace_begin_replicas(j->trace, layout.pipeline, layout.data);
+    return sl_trace_begin(j->trace, layout.pipeline, layout.data);
 }
 
 void sl_journal_close(sl_journal *j) {
@@ -228,7 +228,7 @@ sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
     if (j->trace_left > 0) {
         j->trace_left--;
         for (int replica = 0; replica < it->replicas; replica++)
-            SL_TRY(sl_trace_add_replica(j->trace, &it->timeline[replica], replica, it->begin, it->iteration));
+            SL_TRY(sl_trace_add(j->trace, &it->timeline[replica], replica, it->begin, it->iteration));
     }
     if (!it->late || !j->sample[it->phase].span) {
         SL_TRY(copy_timeline(it->timeline, &j->sample[it->phase]));
