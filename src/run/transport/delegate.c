@@ -13,9 +13,12 @@
 #include <unistd.h>
 
 #define CHUNK_MOST (1u << 30)
-/* Death signal. Not SIGKILL: an orphan still removes the names of its sockets. Not SIGTERM, which asks for
+/* How the launcher ends us (launch/delegate.h): SIGTERM and SIGUSR1 are warnings, which go to all processes
+ * of a rank and are the trainer's to answer. */
+#define LEAVE SIGHUP
+/* Death signal. Not SIGKILL: an orphan still removes the names of its sockets. Not LEAVE, which asks for
  * a successor: while the trainer's threads die one after the other, getppid does not tell the two apart. */
-#define ORPHANED SIGUSR1
+#define ORPHANED SIGUSR2
 
 static int ends(const char *text, size_t room) {
     return memchr(text, 0, room) != NULL;
@@ -125,7 +128,7 @@ static sl_status on_signal(void *object, const siginfo_t *signal) {
     life *l = object;
     if (signal->si_signo == ORPHANED)
         l->orphan = 1;
-    if (signal->si_signo == ORPHANED || signal->si_signo == SIGTERM)
+    if (signal->si_signo == ORPHANED || signal->si_signo == LEAVE)
         sl_loop_stop(l->loop); /* the others are for the trainer, which then ends us */
     return SL_OK;
 }
@@ -170,10 +173,11 @@ static sl_status watch_parent(life *l) {
 static sl_status watch_signals(life *l) {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
+    sigaddset(&set, LEAVE);
     sigaddset(&set, ORPHANED);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
     signal(SIGPIPE, SIG_IGN);
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return sl_error_errno(SL_ESYS, "a delegate cannot block its signals");

@@ -7,7 +7,7 @@
  *   file 5    a page with the trainer's bell (futex word): moved after a message has been finished
  *   file 6..  sockets that listen on the order's rails (a receiving delegate)
  *
- * It ends when its trainer does (death signal and pidfd), on SIGTERM, or when its courier fails; a new one
+ * It ends when its trainer does (death signal and pidfd), on SIGHUP, or when its courier fails; a new one
  * with the same files goes on where it stopped, by the counts of the queue. It says nothing on stderr: its
  * news go through a ring in the order. */
 #ifndef SL_RUN_TRANSPORT_DELEGATE_H
