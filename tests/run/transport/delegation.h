@@ -241,7 +241,8 @@ static inline void *kill_delegates(void *object) {
 /* ---- ranks ---- */
 
 static inline void run_rank(const trial *w, int rank) {
-    sl_launch_delegates launch = {.program = (char *)(uintptr_t)SL_DELEGATE};
+    /* who does not leave when told to keeps the test until it is timed out */
+    sl_launch_delegates launch = {.program = (char *)(uintptr_t)SL_DELEGATE, .grace = 1000 * SL_SECOND};
     sl_transport_starter starter = sl_launch_delegate_starter(&launch);
     size_t bytes = (size_t)w->ranks * (size_t)w->messages * w->largest;
     uint8_t *in = malloc(bytes), *out = malloc(bytes);
