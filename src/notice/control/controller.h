@@ -1,0 +1,42 @@
+/* The controller of a job: moves all nodes through tracking, profiling and validation.
+ *
+ * It reads what the agents put into the store, runs the change-point detector on the job's iteration times,
+ * and at an onset asks for a profile, names suspects, holds the job at a consistent cut (cut.h), has the
+ * suspects validated, releases, and says its verdict. Where no cut closes, the verdict rests on the profile.
+ * Stepped by its caller like the agent. */
+#ifndef SL_NOTICE_CONTROL_CONTROLLER_H
+#define SL_NOTICE_CONTROL_CONTROLLER_H
+
+#include "base/event.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "notice/control/status.h"
+#include "notice/store/store.h"
+
+typedef struct sl_controller sl_controller;
+
+typedef struct sl_controller_config {
+    sl_store *store; /* the caller's; used by the controller alone from now on */
+    const char *job;
+    sl_time deadline; /* of a hold; 0: SL_GATE_DEADLINE */
+    int hold;         /* 0: the job is never held: verdicts rest on profiles */
+    /* every event, in order: the caller writes events.jsonl and shows it. `time` is since the controller's
+     * start */
+    void (*event)(void *context, const sl_event *event);
+    void *context;
+} sl_controller_config;
+
+/** SL_EINVAL, SL_ENOMEM. */
+sl_status sl_controller_open(const sl_controller_config *config, sl_controller **controller);
+void sl_controller_close(sl_controller *controller);
+
+/** Does what is due; *next is when it wants to be called again. SL_ENOMEM. */
+sl_status sl_controller_step(sl_controller *controller, sl_time now, sl_time *next);
+
+/** What is known now; the controller's, good until the next step. */
+const sl_status_view *sl_controller_status(const sl_controller *controller);
+
+/** The program has ended: reads what is left in the store, says the last events. */
+void sl_controller_finish(sl_controller *controller);
+
+#endif

@@ -1,0 +1,27 @@
+/* A suspect: a component of the job that the evidence points at. Named by ranks of the program's world (or of
+ * the run). The words of every part that names one: localisation, validation, events, the live view. */
+#ifndef SL_NOTICE_DETECT_SUSPECT_H
+#define SL_NOTICE_DETECT_SUSPECT_H
+
+#include <stdint.h>
+
+typedef enum sl_component {
+    SL_COMPONENT_UNKNOWN, /* cannot tell */
+    SL_COMPONENT_DEVICE,  /* rank */
+    SL_COMPONENT_LINK,    /* from -> to; both 0/1 says whether the other direction too */
+    SL_COMPONENT_HOST,    /* every rank of the host of `rank` */
+    SL_COMPONENT_GROUP    /* a communication group that no single link of could be singled out in; `group` */
+} sl_component;
+
+typedef struct sl_suspect {
+    sl_component component;
+    int rank;           /* device, host; otherwise -1 */
+    int from, to, both; /* link; otherwise -1, -1, 0 */
+    uint64_t group;     /* name of the communicator; otherwise 0 */
+    double measured,
+        expected;   /* ms of what was compared (or GFLOP/s, GB/s in verdicts: `why` says the unit) */
+    char cause[96]; /* "" when not known: "cgroup quota", "co-located load", "clock", ... */
+    char why[256];  /* one line: the evidence, or why nothing can be told */
+} sl_suspect;
+
+#endif

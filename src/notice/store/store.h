@@ -1,0 +1,55 @@
+/* The store: what agents, the controller and validating processes tell each other, through Redis.
+ *
+ * Values under keys, and logs (Redis streams) that are appended to and read from a position on. Every name is
+ * kept under slackline:JOB:, so that jobs share a server. Each call is one request and waits at most the
+ * patience of the store; a server that is lost makes calls fail with SL_EPEER until it is back, each
+ * call tries anew (at most once in a second), and nobody needs to reopen. Losing what was stored is survived
+ * too: positions in logs are times, so readers go on. One store belongs to one thread. */
+#ifndef SL_NOTICE_STORE_STORE_H
+#define SL_NOTICE_STORE_STORE_H
+
+#include "base/status.h"
+#include "base/time.h"
+#include <stddef.h>
+
+typedef struct sl_store sl_store;
+
+/** `url`: unix:PATH, redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// where the client library
+ * has TLS (otherwise SL_EINVAL, which says so). Does not connect yet. `patience`: longest wait for an answer,
+ * 0: 1 s. SL_EINVAL, SL_ENOMEM. */
+sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_store **store);
+void sl_store_close(sl_store *store);
+
+/** Whether the last call got its answer. */
+int sl_store_connected(const sl_store *store);
+
+/** Sets a key; `lasts` > 0: it goes after that time. SL_EPEER. */
+sl_status sl_store_set(sl_store *store, const char *key, const void *bytes, size_t size, sl_time lasts);
+
+/** Sets a key that nobody has set; *won is 0 when somebody has (an election). SL_EPEER. */
+sl_status sl_store_claim(sl_store *store, const char *key, const void *bytes, size_t size, sl_time lasts,
+                         int *won);
+
+/** The value of a key, ended by an additional zero, free with sl_free; *bytes NULL when there is none.
+ * SL_EPEER. */
+sl_status sl_store_get(sl_store *store, const char *key, void **bytes, size_t *size);
+sl_status sl_store_remove(sl_store *store, const char *key);
+
+/** Appends to a log, which keeps about the newest `keep` entries. SL_EPEER. */
+sl_status sl_store_append(sl_store *store, const char *log, const void *bytes, size_t size, size_t keep);
+
+typedef struct sl_store_position {
+    char id[48]; /* "": from the beginning of what is kept */
+} sl_store_position;
+
+typedef struct sl_store_entry {
+    const void *bytes; /* ended by an additional zero */
+    size_t size;
+} sl_store_entry;
+
+/** Up to `most` entries behind `position`, which moves past them; waits for the first one up to `wait` (0:
+ * not at all). *entries is the store's, until the next call. SL_EPEER. */
+sl_status sl_store_read(sl_store *store, const char *log, sl_store_position *position, size_t most,
+                        sl_time wait, const sl_store_entry **entries, size_t *count);
+
+#endif
