@@ -23,14 +23,22 @@ static int wants_colour(void) {
     return !(without && *without);
 }
 
+void sl_terminal_of(int file, sl_terminal *t) {
+    *t = (sl_terminal){0};
+    if (!is_capable(file))
+        return;
+    int width = width_of(file);
+    t->columns = width ? width : USUAL;
+    t->colour = wants_colour();
+    if (ttyname_r(file, t->device, sizeof t->device) != 0)
+        t->device[0] = 0;
+}
+
 void sl_terminal_offer(void) {
-    char text[128] = "0,0,", device[64] = "";
-    if (is_capable(STDOUT_FILENO)) {
-        int width = width_of(STDOUT_FILENO);
-        if (ttyname_r(STDOUT_FILENO, device, sizeof device) != 0)
-            device[0] = 0;
-        snprintf(text, sizeof text, "%d,%d,%s", width ? width : USUAL, wants_colour(), device);
-    }
+    sl_terminal t;
+    char text[128];
+    sl_terminal_of(STDOUT_FILENO, &t);
+    snprintf(text, sizeof text, "%d,%d,%s", t.columns, t.colour, t.device);
     setenv(SL_TERMINAL_VARIABLE, text, 1);
 }
 

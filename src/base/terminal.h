@@ -18,6 +18,9 @@ typedef struct sl_terminal {
     char device[64]; /* empty: unknown */
 } sl_terminal;
 
+/** The terminal that is open as `file`; columns 0: it is none, or a dumb one (TERM). Never fails. */
+void sl_terminal_of(int file, sl_terminal *terminal);
+
 /** Puts the terminal on standard output into the environment; or none, where standard output is not a
  * terminal, or a dumb one (TERM). Colour unless NO_COLOR is set. Not for threads: it changes the environment.
  */

@@ -1,6 +1,7 @@
 #include "run/journal/progress.h"
 #include "base/median.h"
 #include "base/memory.h"
+#include "base/pieces.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +23,6 @@ struct sl_progress {
 };
 
 /* ---- the line ---- */
-
-typedef enum tone { PLAIN, BOLD, GOOD, BAD } tone;
-
-typedef struct piece {
-    char text[256];
-    tone tone;
-    int rank; /* of what there is room for, the lowest stay */
-} piece;
 
 enum { PIECES = 8 };
 
@@ -56,73 +49,39 @@ static int digits_of(double ms) {
 }
 
 /* In the order in which they are shown. */
-static int fill(const sl_progress_view *v, piece *p) {
+static int fill(const sl_progress_view *v, sl_piece *p) {
     int n = 0;
     double ms = sl_to_ms(v->time), predicted = sl_to_ms(v->predicted);
-    p[n] = (piece){.tone = BOLD, .rank = 0};
+    p[n] = (sl_piece){.tone = SL_TONE_BOLD, .rank = 0};
     snprintf(p[n++].text, sizeof p->text, "%d/%d", v->iteration + 1, v->iterations);
-    p[n] = (piece){.rank = 1};
+    p[n] = (sl_piece){.rank = 1};
     snprintf(p[n++].text, sizeof p->text, "loss %.4f", v->loss);
     if (v->tokens_per_s > 0) {
-        p[n] = (piece){.rank = 3};
+        p[n] = (sl_piece){.rank = 3};
         put_rate(v->tokens_per_s, p[n++].text, sizeof p->text);
     }
-    p[n] = (piece){.rank = 2};
+    p[n] = (sl_piece){.rank = 2};
     snprintf(p[n++].text, sizeof p->text, "%.*f ms", digits_of(ms), ms);
     if (v->predicted >= 0) {
-        p[n] = (piece){.rank = 6};
+        p[n] = (sl_piece){.rank = 6};
         snprintf(p[n++].text, sizeof p->text, "(plan %.*f)", digits_of(predicted), predicted);
     }
-    p[n] = (piece){.rank = 5};
+    p[n] = (sl_piece){.rank = 5};
     snprintf(p[n++].text, sizeof p->text, "%.60s", v->schedule);
     if (v->health && v->health[0]) {
-        p[n] = (piece){.tone = v->troubled ? BAD : GOOD, .rank = 4};
+        p[n] = (sl_piece){.tone = v->troubled ? SL_TONE_BAD : SL_TONE_GOOD, .rank = 4};
         snprintf(p[n++].text, sizeof p->text, "%.250s", v->health);
     }
     if (v->left >= 0) {
-        p[n] = (piece){.rank = 7};
+        p[n] = (sl_piece){.rank = 7};
         put_left(v->left, p[n++].text, sizeof p->text);
     }
     return n;
 }
 
-/* Lets go of the highest ranks until the rest fits; `gap` becomes 1 where 2 would not do. */
-static void choose(piece *p, int count, int width, int *gap) {
-    for (;;) {
-        int length = 0, shown = 0, last = -1;
-        for (int i = 0; i < count; i++) {
-            if (p[i].rank < 0)
-                continue;
-            length += (int)strlen(p[i].text) + (shown++ ? *gap : 0);
-            last = last < 0 || p[i].rank > p[last].rank ? i : last;
-        }
-        if (length <= width || shown <= 1)
-            return;
-        if (*gap == 1)
-            p[last].rank = -1;
-        *gap = 1;
-    }
-}
-
 int sl_progress_line(const sl_progress_view *view, int width, int colour, char *text, size_t size) {
-    static const char *const start[] = {"", "\033[1m", "\033[32m", "\033[33m"};
-    piece p[PIECES];
-    int count = fill(view, p), length = 0, between = 2;
-    size_t used = 0;
-    choose(p, count, width, &between);
-    text[0] = 0;
-    for (int i = 0; i < count; i++) {
-        if (p[i].rank < 0)
-            continue;
-        const char *gap = length == 0 ? "" : between == 2 ? "  " : " ";
-        int room = width - length - (int)strlen(gap), own = (int)strlen(p[i].text);
-        own = own < room ? own : room > 0 ? room : 0;
-        int coloured = colour && p[i].tone != PLAIN;
-        used += (size_t)snprintf(text + used, size - used, "%s%s%.*s%s", gap,
-                                 coloured ? start[p[i].tone] : "", own, p[i].text, coloured ? "\033[0m" : "");
-        length += (int)strlen(gap) + own;
-    }
-    return length;
+    sl_piece p[PIECES];
+    return sl_pieces_line(p, fill(view, p), width, colour, text, size);
 }
 
 /* ---- a run ---- */

@@ -1,0 +1,20 @@
+/* A line made of pieces that is drawn again and again in its place: where it does not fit the terminal, what
+ * matters less goes first. */
+#ifndef SL_BASE_PIECES_H
+#define SL_BASE_PIECES_H
+
+#include <stddef.h>
+
+typedef enum sl_tone { SL_TONE_PLAIN, SL_TONE_BOLD, SL_TONE_GOOD, SL_TONE_BAD } sl_tone;
+
+typedef struct sl_piece {
+    char text[256];
+    sl_tone tone;
+    int rank; /* of what there is room for, the lowest stay */
+} sl_piece;
+
+/** The pieces in their order in at most `width` characters, escapes not counted, without the end of a line;
+ * colour 0: no escapes. Changes the pieces. Returns its characters without escapes. */
+int sl_pieces_line(sl_piece *piece, int count, int width, int colour, char *text, size_t size);
+
+#endif

@@ -1,0 +1,223 @@
+#include "launch/redis.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "launch/directory.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char program[] = "redis-server";
+
+enum { TEXT = 1024 }; /* of its configuration: two paths of a folder and little else */
+
+sl_status sl_redis_find(void) {
+    const char *path = getenv("PATH");
+    char file[4096];
+    for (const char *at = path; at && *at; at += *at == ':') {
+        size_t length = strcspn(at, ":");
+        int used = snprintf(file, sizeof file, "%.*s/%s", (int)length, at, program);
+        struct stat found;
+        if (used > 0 && (size_t)used < sizeof file && access(file, X_OK) == 0 && stat(file, &found) == 0 &&
+            S_ISREG(found.st_mode))
+            return SL_OK;
+        at += length;
+    }
+    return sl_error(SL_ENONE,
+                    "%s is not installed (Debian: apt install redis-server); install it, or give "
+                    "the URL of a server with --redis",
+                    program);
+}
+
+/* A port that is free now. Somebody may take it before the server does, which is then seen by its end. */
+static sl_status find_port(int *port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    socklen_t size = sizeof address;
+    int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int failed = file < 0 || bind(file, (struct sockaddr *)&address, size) != 0 ||
+                 getsockname(file, (struct sockaddr *)&address, &size) != 0;
+    if (file >= 0)
+        close(file);
+    *port = ntohs(address.sin_port);
+    return failed ? sl_error_errno(SL_ESYS, "no port can be had for %s", program) : SL_OK;
+}
+
+static sl_status make_password(char *text, size_t size) {
+    unsigned char random[16];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return sl_error_errno(SL_ESYS, "no random password can be had");
+    for (size_t i = 0; i < sizeof random && 2 * i + 3 <= size; i++)
+        snprintf(text + 2 * i, 3, "%02x", random[i]);
+    return SL_OK;
+}
+
+/* Where the server will be. */
+static sl_status choose_address(int tcp, sl_redis *redis) {
+    if (tcp) {
+        SL_TRY(find_port(&redis->port));
+        return make_password(redis->password, sizeof redis->password);
+    }
+    int used = snprintf(redis->path, sizeof redis->path, "%s/redis.sock", redis->folder);
+    return used < 0 || (size_t)used >= sizeof redis->path
+               ? sl_error(SL_EINVAL, "%s: the path is too long for a socket", redis->folder)
+               : SL_OK;
+}
+
+static void configure(const sl_redis *redis, char text[TEXT]) {
+    int used =
+        redis->path[0]
+            ? snprintf(text, TEXT, "port 0\nunixsocket \"%s\"\nunixsocketperm 700\n", redis->path)
+            : snprintf(text, TEXT, "bind * -::*\nport %d\nrequirepass %s\n", redis->port, redis->password);
+    snprintf(text + used, TEXT - (size_t)used,
+             "save \"\"\nappendonly no\ndaemonize no\ndir \"%s\"\nlogfile \"%s/redis.log\"\n", redis->folder,
+             redis->folder);
+}
+
+/* In the child: only calls that are safe after fork of a process with threads. */
+_Noreturn static void become_server(int input, pid_t parent, char *const *environment) {
+    sigset_t none;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    int silent = open("/dev/null", O_RDWR);
+    setpgid(0,
+            0); /* an interrupt from the terminal is the program's: what it says last is still to be stored */
+    if (getppid() != parent || silent < 0 || dup2(input, 0) < 0 || dup2(silent, 1) < 0 || dup2(silent, 2) < 0)
+        _exit(126);
+    char *const argv[] = {(char *)program, (char *)"-", NULL};
+    execvpe(program, argv, environment);
+    _exit(127);
+}
+
+/* This environment, with SLACKLINE_RUN naming `folder`, so that the next start finds a server that was left,
+ * and without what is preloaded. */
+static sl_status environment_for(const char *folder, char *named, size_t size, char ***result) {
+    size_t count = 0, kept = 0;
+    while (environ[count])
+        count++;
+    char **all;
+    SL_TRY(sl_alloc(&all, count + 2, sizeof *all));
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
+            strncmp(environ[i], SL_LAUNCH_VARIABLE "=", sizeof SL_LAUNCH_VARIABLE) != 0)
+            all[kept++] = environ[i];
+    snprintf(named, size, "%s=%s", SL_LAUNCH_VARIABLE, folder);
+    all[kept] = named;
+    *result = all;
+    return SL_OK;
+}
+
+sl_status sl_redis_restart(sl_redis *redis) {
+    char text[TEXT], named[512], **environment;
+    int input[2];
+    sl_redis_stop(redis);
+    configure(redis, text);
+    SL_TRY(environment_for(redis->folder, named, sizeof named, &environment));
+    if (pipe2(input, O_CLOEXEC) != 0) {
+        sl_free(environment);
+        return sl_error_errno(SL_ESYS, "%s cannot be started", program);
+    }
+    (void)!write(input[1], text, strlen(text)); /* a pipe holds more than that */
+    close(input[1]);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become_server(input[0], parent, environment);
+    int error = errno;
+    close(input[0]);
+    sl_free(environment);
+    errno = error;
+    if (pid < 0)
+        return sl_error_errno(SL_ESYS, "%s cannot be started", program);
+    redis->pid = pid;
+    return SL_OK;
+}
+
+sl_status sl_redis_start(const char *folder, int tcp, sl_redis *redis) {
+    memset(redis, 0, sizeof *redis);
+    SL_TRY(sl_redis_find());
+    if (strlen(folder) >= sizeof redis->folder)
+        return sl_error(SL_EINVAL, "%s: the path is too long for redis-server", folder);
+    snprintf(redis->folder, sizeof redis->folder, "%s", folder);
+    SL_TRY(choose_address(tcp, redis));
+    return sl_redis_restart(redis);
+}
+
+/* Whether somebody accepts a connection there. */
+static int answers(const sl_redis *redis) {
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    struct sockaddr_in net = {.sin_family = AF_INET, .sin_port = htons((uint16_t)redis->port)};
+    net.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    memcpy(local.sun_path, redis->path, sizeof redis->path);
+    int is_local = redis->path[0] != 0;
+    int file = socket(is_local ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int well = file >= 0 && connect(file, is_local ? (struct sockaddr *)&local : (struct sockaddr *)&net,
+                                    is_local ? sizeof local : sizeof net) == 0;
+    if (file >= 0)
+        close(file);
+    return well;
+}
+
+static int has_ended(pid_t pid) {
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
+}
+
+static sl_status explain(const sl_redis *redis, const char *what) {
+    char *content = NULL, why[300] = "", path[sizeof redis->folder + 16];
+    size_t size;
+    snprintf(path, sizeof path, "%s/redis.log", redis->folder);
+    if (sl_file_read(path, &content, &size) == SL_OK) {
+        while (size > 0 && content[size - 1] == '\n')
+            content[--size] = 0;
+        const char *line = strrchr(content, '\n');
+        snprintf(why, sizeof why, ": %.290s", line ? line + 1 : content);
+    }
+    sl_free(content);
+    return sl_error(SL_ESYS, "%s %s%s", program, what, why);
+}
+
+sl_status sl_redis_wait(const sl_redis *redis, sl_time limit) {
+    sl_clock *clock = sl_clock_real();
+    sl_time deadline = sl_clock_now(clock) + limit;
+    for (sl_time pause = SL_MS;; pause += pause < 20 * SL_MS ? SL_MS : 0) {
+        if (has_ended(redis->pid))
+            return explain(redis, "ended at its start");
+        if (answers(redis))
+            return SL_OK;
+        sl_time now = sl_clock_now(clock);
+        if (now >= deadline)
+            return explain(redis, "does not answer");
+        sl_clock_sleep_until(clock, now + pause);
+    }
+}
+
+void sl_redis_url(const sl_redis *redis, const char *host, char *text, size_t size) {
+    if (redis->path[0])
+        snprintf(text, size, "unix:%s", redis->path);
+    else
+        snprintf(text, size, strchr(host, ':') ? "redis://:%s@[%s]:%d" : "redis://:%s@%s:%d", redis->password,
+                 host, redis->port);
+}
+
+void sl_redis_stop(sl_redis *redis) {
+    if (redis->pid <= 0)
+        return;
+    kill(redis->pid, SIGKILL); /* it has nothing to save */
+    while (waitpid(redis->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    redis->pid = 0;
+}

@@ -1,0 +1,41 @@
+/* A Redis server of a run's own: a child of the process that starts it, without persistence, which ends by
+ * its process id or, whatever happens, with the thread that started it (PR_SET_PDEATHSIG). Its configuration,
+ * with the password, goes through its standard input, so that no list of processes shows it. */
+#ifndef SL_LAUNCH_REDIS_H
+#define SL_LAUNCH_REDIS_H
+
+#include "base/status.h"
+#include "base/time.h"
+#include <stddef.h>
+#include <sys/types.h>
+
+typedef struct sl_redis {
+    pid_t pid;      /* 0: none */
+    char path[108]; /* of its unix socket; "": TCP */
+    int port;       /* TCP on all interfaces; 0: unix socket */
+    char password[48];
+    char folder[256];
+} sl_redis;
+
+/** Whether there is a redis-server in PATH: SL_ENONE says how to get one. */
+sl_status sl_redis_find(void);
+
+/** Starts one in `folder`: listening on `folder`/redis.sock, or with `tcp` on a free port of all interfaces
+ * with a random password. Returns at once. SL_ENONE when it is not installed, SL_ESYS, SL_EINVAL when the
+ * path is too long. From a thread that lives as long as the server should. */
+sl_status sl_redis_start(const char *folder, int tcp, sl_redis *redis);
+
+/** Starts one that has ended again, at the same address and with the same password; what it knew is gone. */
+sl_status sl_redis_restart(sl_redis *redis);
+
+/** Waits until it answers, at most `limit`: SL_ESYS with the last line of its log when it has ended, or does
+ * not answer. May be called from another thread than the one that started it. */
+sl_status sl_redis_wait(const sl_redis *redis, sl_time limit);
+
+/** Its URL for clients on `host` ("127.0.0.1", or this host's name), in text[size]. */
+void sl_redis_url(const sl_redis *redis, const char *host, char *text, size_t size);
+
+/** Ends and reaps it; what lies in its folder is the caller's. Never fails; pid 0 is fine. */
+void sl_redis_stop(sl_redis *redis);
+
+#endif

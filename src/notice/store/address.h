@@ -1,0 +1,26 @@
+/* Where a Redis server is, as its URL says: unix:PATH, redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], and
+ * rediss:// for the same over TLS. User and password may hold %XX; HOST may be [IPv6]. */
+#ifndef SL_NOTICE_STORE_ADDRESS_H
+#define SL_NOTICE_STORE_ADDRESS_H
+
+#include "base/status.h"
+#include <stddef.h>
+
+typedef struct sl_store_address {
+    char path[108]; /* of a unix socket; "": TCP */
+    char host[256];
+    int port;
+    int secure;     /* TLS */
+    char user[128]; /* "": the default one */
+    char password[256];
+    int has_password;
+    int database;
+} sl_store_address;
+
+/** SL_EINVAL says what is wrong with `url`, and never its password. */
+sl_status sl_store_address_read(const char *url, sl_store_address *address);
+
+/** The address as a person may read it (without the password), in text[size]. */
+void sl_store_address_show(const sl_store_address *address, char *text, size_t size);
+
+#endif
