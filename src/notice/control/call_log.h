@@ -1,0 +1,23 @@
+/* The call logs of `watch --record`: one CSV a thread of a rank, which `slackline detect` reads. */
+#ifndef SL_NOTICE_CONTROL_CALL_LOG_H
+#define SL_NOTICE_CONTROL_CALL_LOG_H
+
+#include "base/status.h"
+#include "notice/control/rings.h"
+
+typedef struct sl_call_log sl_call_log;
+
+/** Makes the folder. SL_ESYS, SL_ENOMEM. */
+sl_status sl_call_log_open(const char *folder, sl_call_log **log);
+/** Writes what is left and closes. NULL is fine. */
+void sl_call_log_close(sl_call_log *log);
+
+/** Calls of one ring; other kinds of records are left out. Trouble with a file is told once and ends it.
+ * SL_ENOMEM. */
+sl_status sl_call_log_add(sl_call_log *log, const sl_ring_source *source, int rank, const sl_call *calls,
+                          size_t count);
+
+/** Files are whole up to now. */
+void sl_call_log_flush(sl_call_log *log);
+
+#endif

@@ -1,0 +1,106 @@
+#include "notice/control/holds.h"
+
+#include "base/memory.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static sl_gate *map(const char *folder, int pid) {
+    char path[4200];
+    struct stat about;
+    void *memory = MAP_FAILED;
+    snprintf(path, sizeof path, "%s/%d.gate", folder, pid);
+    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0)
+        return NULL;
+    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size >= (off_t)sizeof(sl_gate))
+        memory = mmap(NULL, sizeof(sl_gate), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (memory == MAP_FAILED)
+        return NULL;
+    if (sl_gate_valid(memory, (size_t)about.st_size) == 0)
+        return memory;
+    munmap(memory, sizeof(sl_gate));
+    return NULL;
+}
+
+sl_status sl_holds_begin(sl_holds *h, int64_t round, const int *pid, size_t pids, sl_time deadline,
+                         char *trouble, size_t trouble_size) {
+    sl_holds_end(h);
+    trouble[0] = 0;
+    if (!h->view)
+        SL_TRY(sl_alloc(&h->view, 1, sizeof *h->view));
+    SL_TRY(sl_grow(&h->gate, &h->capacity, pids, sizeof *h->gate));
+    for (size_t i = 0; i < pids && !trouble[0]; i++) {
+        sl_gate *gate = map(h->folder, pid[i]);
+        if (gate)
+            h->gate[h->gates++] = (struct sl_held_gate){.gate = gate, .pid = pid[i]};
+        else
+            snprintf(trouble, trouble_size, "process %d has no gate", pid[i]);
+    }
+    h->round = round;
+    for (size_t i = 0; i < h->gates && !trouble[0]; i++)
+        sl_gate_hold(h->gate[i].gate, (uint32_t)round, deadline);
+    if (trouble[0])
+        sl_holds_end(h);
+    return SL_OK;
+}
+
+static int64_t cell(const json_t *row, size_t place) {
+    return (int64_t)json_integer_value(json_array_get(row, place));
+}
+
+void sl_holds_raise(sl_holds *h, const json_t *raises) {
+    size_t i;
+    const json_t *row;
+    json_array_foreach(raises, i, row) {
+        sl_channel_key key = {.communicator = (uint64_t)cell(row, 1),
+                              .source = (int32_t)cell(row, 2),
+                              .destination = (int32_t)cell(row, 3),
+                              .tag = (int32_t)cell(row, 4),
+                              .kind = (uint32_t)cell(row, 5)};
+        for (size_t g = 0; g < h->gates; g++)
+            if (h->gate[g].gate->rank == (int32_t)cell(row, 0))
+                sl_gate_raise(h->gate[g].gate, &key, (uint64_t)cell(row, 6));
+    }
+    for (size_t g = 0; json_array_size(raises) > 0 && g < h->gates; g++)
+        sl_gate_wake(h->gate[g].gate);
+}
+
+sl_status sl_holds_look(sl_holds *h, sl_store *store, const char *node, int look) {
+    for (size_t g = 0; g < h->gates; g++) {
+        size_t size;
+        sl_gate_look(h->gate[g].gate, h->view);
+        SL_TRY(sl_view_pack(h->view, &h->bytes, &h->bytes_capacity, &size));
+        sl_message_head head = {.kind = SL_MESSAGE_VIEW,
+                                .count = (uint32_t)size,
+                                .round = h->round,
+                                .rank = h->view->rank,
+                                .look = look};
+        SL_TRY(sl_message_append(store, SL_LOG_VIEWS, &head, node, h->bytes, size, SL_KEEP_VIEWS));
+    }
+    return SL_OK;
+}
+
+void sl_holds_end(sl_holds *h) {
+    for (size_t g = 0; g < h->gates; g++) {
+        /* a later hold of somebody else is not ours to end */
+        if (atomic_load(&h->gate[g].gate->hold) == (uint32_t)h->round)
+            sl_gate_release(h->gate[g].gate);
+        munmap(h->gate[g].gate, sizeof(sl_gate));
+    }
+    h->gates = 0;
+    h->round = 0;
+}
+
+void sl_holds_close(sl_holds *h) {
+    sl_holds_end(h);
+    sl_free(h->gate);
+    sl_free(h->view);
+    sl_free(h->bytes);
+    *h = (sl_holds){.folder = h->folder};
+}

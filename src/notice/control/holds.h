@@ -1,0 +1,45 @@
+/* The agent's side of a hold: the gates of its node's processes, held, raised, looked at and released.
+ *
+ * The deadline is in the gates: whatever becomes of agent, controller and store, each rank goes on at it by
+ * its own clock. A gate is a file PID.gate that the probe makes with the first call of a process. */
+#ifndef SL_NOTICE_CONTROL_HOLDS_H
+#define SL_NOTICE_CONTROL_HOLDS_H
+
+#include "base/status.h"
+#include "notice/control/messages.h"
+
+/* No deadline beyond this is believed: it would be a clock that is not understood. */
+#define SL_HOLD_LONGEST (60 * SL_SECOND)
+
+typedef struct sl_holds {
+    const char *folder;
+    struct sl_held_gate {
+        sl_gate *gate;
+        int pid;
+    } * gate; /* [gates] of the hold under way */
+    size_t gates, capacity;
+    int64_t round; /* 0: no hold */
+    sl_gate_view *view;
+    char *bytes;
+    size_t bytes_capacity;
+} sl_holds;
+
+/** Maps the gates of these processes and holds them until `deadline` (this node's CLOCK_MONOTONIC). *trouble
+ * is "" or says why one of them cannot be held (then none is). SL_ENOMEM. */
+sl_status sl_holds_begin(sl_holds *holds, int64_t round, const int *pid, size_t pids, sl_time deadline,
+                         char *trouble, size_t trouble_size);
+
+/** Raises targets: an array of [rank, communicator, source, destination, tag, kind, target]; those of other
+ * nodes' ranks are passed over. Parked threads look again. */
+void sl_holds_raise(sl_holds *holds, const json_t *raises);
+
+/** One look at each gate, appended to the log of views. SL_EPEER, SL_ENOMEM. */
+sl_status sl_holds_look(sl_holds *holds, sl_store *store, const char *node, int look);
+
+/** Ends the hold, if there is one. */
+void sl_holds_end(sl_holds *holds);
+
+/** Ends it and frees what it used. */
+void sl_holds_close(sl_holds *holds);
+
+#endif

@@ -1,0 +1,104 @@
+#include "notice/control/members.h"
+
+#include "base/memory.h"
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* The program's own environment, less what would put a probe into a validating process. */
+static sl_status environment(char ***variables) {
+    size_t count = 0, kept = 0;
+    while (environ[count])
+        count++;
+    SL_TRY(sl_alloc(variables, count + 1, sizeof **variables));
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && strncmp(environ[i], "SLACKLINE_PROBE", 15) != 0)
+            (*variables)[kept++] = environ[i];
+    return SL_OK;
+}
+
+/* This program, which is slackline: `validate` is one of its commands. */
+static pid_t spawn(const sl_member *m, char **variables) {
+    char round[24], member[16], members[16], rank[16], pid[16];
+    snprintf(round, sizeof round, "%lld", (long long)m->round);
+    snprintf(member, sizeof member, "%d", m->member);
+    snprintf(members, sizeof members, "%d", m->members);
+    snprintf(rank, sizeof rank, "%d", m->rank);
+    snprintf(pid, sizeof pid, "%d", m->pid);
+    const char *words[] = {"slackline", "validate", "--join",  m->store_url, "--job", m->job, "--round",
+                           round,       "--member", member,    "--members",  members, "--rank", rank,
+                           "--pid",     pid,        m->gemm ? "--gemm" : NULL, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    pid_t child = -1;
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", 0, 0);
+    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", 1, 0);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    int error = posix_spawn(&child, "/proc/self/exe", &files, &attributes, (char *const *)(uintptr_t)words,
+                            variables);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    if (error) {
+        fprintf(stderr, "slackline: no validation of rank %d: %s\n", m->rank, strerror(error));
+        return -1;
+    }
+    return child;
+}
+
+sl_status sl_members_start(sl_members *m, const sl_member *member, sl_time until) {
+    char **variables;
+    SL_TRY(sl_grow(&m->child, &m->capacity, m->children + 1, sizeof *m->child));
+    SL_TRY(environment(&variables));
+    pid_t child = spawn(member, variables);
+    sl_free(variables);
+    if (child > 0)
+        m->child[m->children++] = child;
+    m->round = member->round;
+    m->until = until;
+    return SL_OK;
+}
+
+static void bury(sl_members *m, int options) {
+    size_t kept = 0;
+    for (size_t i = 0; i < m->children; i++) {
+        pid_t ended;
+        while ((ended = waitpid(m->child[i], NULL, options)) < 0 && errno == EINTR)
+            ;
+        if (ended == 0)
+            m->child[kept++] = m->child[i];
+    }
+    m->children = kept;
+}
+
+void sl_members_look(sl_members *m, sl_time now) {
+    if (m->children == 0)
+        return;
+    bury(m, WNOHANG);
+    if (m->children > 0 && now >= m->until)
+        sl_members_end(m);
+}
+
+void sl_members_end(sl_members *m) {
+    for (size_t i = 0; i < m->children; i++)
+        kill(m->child[i], SIGKILL); /* ours and not waited for yet: the number is still theirs */
+    bury(m, 0);
+    m->children = 0;
+}
+
+void sl_members_close(sl_members *m) {
+    sl_members_end(m);
+    sl_free(m->child);
+    *m = (sl_members){0};
+}

@@ -1,0 +1,38 @@
+/* The validation processes that an agent has started: `slackline validate --join ...`, one for each rank of
+ * its node that takes part in a round. They are this process's children and end with their round, or with it.
+ */
+#ifndef SL_NOTICE_CONTROL_MEMBERS_H
+#define SL_NOTICE_CONTROL_MEMBERS_H
+
+#include "base/status.h"
+#include "base/time.h"
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct sl_members {
+    pid_t *child; /* [children] */
+    size_t children, capacity;
+    int64_t round;
+    sl_time until; /* then they are ended */
+} sl_members;
+
+typedef struct sl_member {
+    int64_t round;
+    int member, members; /* this one of all */
+    int rank, pid;       /* the process that it stands beside */
+    int gemm;            /* its device is tested */
+    const char *store_url, *job;
+} sl_member;
+
+/** Starts one. A failure is told on the log and is no error: the round then ends by its own limits. SL_ENOMEM.
+ */
+sl_status sl_members_start(sl_members *members, const sl_member *member, sl_time until);
+
+/** Buries those that have ended; ends those that are late. */
+void sl_members_look(sl_members *members, sl_time now);
+
+/** Ends all of them. */
+void sl_members_end(sl_members *members);
+void sl_members_close(sl_members *members);
+
+#endif

@@ -1,0 +1,94 @@
+/* The phases of a job under watch: waiting, searching, tracking, profiling, holding, validating, and back to
+ * tracking. Pure: what happened goes in, what is to be done comes out; no clock, no process, no store. Times
+ * are those that the caller gives, of any one clock.
+ *
+ * What may go wrong is an input like any other: a profile or a closure that never comes (a tick beyond the
+ * limit), a node that is lost, a store that is lost, an onset during validation, a program that ends. Two
+ * promises hold whatever comes in: a job that was held is told to go on before the phase is tracking or
+ * ended, and each onset that is not relieved or replaced by another ends in one verdict. */
+#ifndef SL_NOTICE_CONTROL_PHASES_H
+#define SL_NOTICE_CONTROL_PHASES_H
+
+#include "base/time.h"
+#include "notice/control/status.h"
+
+typedef enum sl_phase_input {
+    SL_IN_TICK,           /* time has passed */
+    SL_IN_CALLS,          /* the first call was seen */
+    SL_IN_PERIOD,         /* the iteration was found */
+    SL_IN_PERIOD_CHANGED, /* what was taken for the iteration was not: levels start anew */
+    SL_IN_STABLE,         /* tens of iterations at one level, none of them slow: fit for a reference */
+    SL_IN_ONSET,          /* iterations became slow, or slower */
+    SL_IN_RELIEF,         /* the healthy level is back */
+    SL_IN_EASED,          /* faster than before, and still slow */
+    SL_IN_PROFILE,        /* the profile that was asked for is here */
+    SL_IN_SUSPECTS,       /* it was compared; `count` suspects */
+    SL_IN_CLOSED,         /* the cut is closed; `until`: deadline of the hold */
+    SL_IN_OPEN,           /* the cut does not close, or somebody cannot be held */
+    SL_IN_VERDICT,        /* the validation has ended */
+    SL_IN_NODE_LOST,
+    SL_IN_STORE_LOST,
+    SL_IN_STORE_BACK,
+    SL_IN_ENDED, /* the program has ended */
+    SL_IN_KINDS
+} sl_phase_input;
+
+typedef enum sl_phase_action {
+    SL_DO_REFERENCE,       /* ask for a profile of healthy iterations */
+    SL_DO_PROFILE,         /* ask for a profile of slow ones */
+    SL_DO_CANCEL_PROFILE,  /* whatever comes of it is not wanted any more */
+    SL_DO_KEEP_REFERENCE,  /* the profile that came is the reference */
+    SL_DO_DROP_REFERENCE,
+    SL_DO_COMPARE,         /* the profile that came against the reference; SL_IN_SUSPECTS follows */
+    SL_DO_HOLD,
+    SL_DO_RELEASE,
+    SL_DO_VALIDATE,
+    SL_DO_CANCEL_VALIDATION,
+    SL_DO_VERDICT_PROFILE, /* the verdict rests on the profile */
+    SL_DO_VERDICT,         /* the validation's verdict is the verdict */
+    SL_DO_CLEAR_VERDICT,
+} sl_phase_action;
+
+#define SL_PHASE_ACTIONS 8 /* at most, of one input */
+
+typedef struct sl_phase_limits {
+    int hold;            /* 0: the job is never held */
+    sl_time profile;     /* longest wait for a profile */
+    sl_time closure;     /* longest wait for closure; beyond the cut's own limit */
+    sl_time before;      /* a hold is released so long before its deadline */
+    sl_time validation;  /* longest wait for a validation, held or not */
+    sl_time again;       /* before a reference is tried once more */
+} sl_phase_limits;
+
+typedef struct sl_phases {
+    sl_phase phase;
+    sl_phase_limits limits;
+    int slow;      /* between an onset and its relief */
+    int reference; /* there is one */
+    int healthy;   /* the profile that is asked for is to be the reference */
+    int again;     /* a profile is due as soon as nothing else goes on */
+    int held;      /* the job was told to hold, and not yet to go on */
+    int offline;   /* the store is lost */
+    int suspects;
+    sl_time until;      /* of what is waited for; SL_TIME_NEVER: nothing */
+    sl_time release_by; /* of a closed hold */
+    sl_time not_before; /* of the next try of a reference */
+} sl_phases;
+
+typedef struct sl_phase_actions {
+    int count;
+    sl_phase_action action[SL_PHASE_ACTIONS];
+} sl_phase_actions;
+
+void sl_phases_open(sl_phases *phases, sl_phase_limits limits);
+
+/** Something happened at `now`. `number`: suspects of SL_IN_SUSPECTS; deadline of SL_IN_CLOSED; otherwise
+ * not looked at. *actions in the order in which they are to be done. An input that means nothing in the
+ * phase that it comes in (an answer that is late) does nothing. Never fails. */
+void sl_phases_step(sl_phases *phases, sl_phase_input input, int64_t number, sl_time now,
+                    sl_phase_actions *actions);
+
+/** When a tick is wanted; SL_TIME_NEVER: not at all. */
+sl_time sl_phases_next(const sl_phases *phases);
+
+#endif

@@ -1,0 +1,38 @@
+/* The rings of a node: finds the files PID.THREAD.ring that the probe makes in the folder, maps them, and
+ * reads what is new in each. Bytes from outside: a file that is not a ring of this version is left alone. A
+ * ring whose process is gone is unmapped once it has been read to its end. */
+#ifndef SL_NOTICE_CONTROL_RINGS_H
+#define SL_NOTICE_CONTROL_RINGS_H
+
+#include "base/status.h"
+#include "notice/record/call.h"
+
+typedef struct sl_rings sl_rings;
+
+typedef struct sl_ring_source {
+    int pid, thread;
+    int rank, size; /* in the program's world; -1: not known yet */
+} sl_ring_source;
+
+/** `folder` is copied, and need not exist yet. SL_ENOMEM. */
+sl_status sl_rings_open(const char *folder, sl_rings **rings);
+void sl_rings_close(sl_rings *rings);
+
+/** Looks for new files and for processes that have ended. SL_ENOMEM. */
+sl_status sl_rings_look(sl_rings *rings);
+
+/** Up to `most` new calls of one ring, in order; rings take turns. 0: nothing is new anywhere. *calls is the
+ * rings', until the next call. */
+size_t sl_rings_read(sl_rings *rings, size_t most, sl_ring_source *source, const sl_call **calls);
+
+/** Whether every ring of the process has been read to its end and the process is gone. */
+int sl_rings_ended(const sl_rings *rings, int pid);
+
+/** Records read, and overwritten before they were read. */
+void sl_rings_counts(const sl_rings *rings, uint64_t *calls, uint64_t *lost);
+
+/** The fullest that a ring was when it was read last, as a share of its room: how urgent the next reading is.
+ */
+double sl_rings_fullest(sl_rings *rings);
+
+#endif
