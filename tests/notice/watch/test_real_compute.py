@@ -1,0 +1,87 @@
+"""LAMMPS on 4 ranks, unchanged, under watch: when one rank gets less of a processor than before, the onset, the rank and the
+cause are named, and the relief when it has it back; what LAMMPS computes and its exit code are those of a run by itself.
+
+Usage: test_real_compute.py BUILD_DIR SOURCE_DIR"""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from real import Watched, lammps, mpirun, need, thermodynamics
+from trouble import Forbidden, Load, Quota, ranks_of
+
+BUILD = os.path.abspath(sys.argv[1])
+ENDLESS = 1_000_000
+
+
+def skip(why):
+    print("skipped:", why)
+    sys.exit(77)
+
+
+def noticed(run, kinds):
+    """The events of these kinds, each behind the one before."""
+    found, after = [], len(run.events())
+    for kind in kinds:
+        event, after = run.wait_for(kind, after)
+        found.append(event)
+    return found
+
+
+def bound(ranks, core_of):
+    """mpirun with each rank bound to a core."""
+    return lambda words: mpirun(1, ["taskset", "-c", str(core_of[0]), *words]) + sum(
+        ([":", "-np", "1", "taskset", "-c", str(core_of[rank]), *words] for rank in range(1, ranks)), [])
+
+
+def output_and_exit_code_are_the_programs_own(folder):
+    words = mpirun(4, lammps(folder, 6, 300))
+    alone = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    with Watched(BUILD, folder, words, ["--http", "off"]) as run:
+        code, text = run.result()
+    assert code == 0, run.words()
+    assert thermodynamics(text) == thermodynamics(alone.stdout) and len(thermodynamics(text)) == 4, text
+    with Watched(BUILD, folder, mpirun(4, ["lmp", "-in", "/nonexistent"]), ["--http", "off"]) as run:
+        code, _ = run.result()
+    alone = subprocess.run(mpirun(4, ["lmp", "-in", "/nonexistent"]), cwd=folder, capture_output=True, check=False)
+    assert code == alone.returncode != 0, (code, alone.returncode)
+
+
+def a_rank_under_a_quota_is_named_with_the_cause(folder):
+    with Watched(BUILD, folder, mpirun(4, lammps(folder, 16, ENDLESS)), ["--http", "off"]) as run:
+        run.wait_for("profiled")  # the reference
+        with Quota(ranks_of(run.process.pid)[2], 0.15):
+            onset, verdict = noticed(run, ["onset", "verdict"])
+        assert verdict.get("rank") == 2 and "link" not in verdict, run.told()
+        assert "quota" in verdict["seen"], run.told()
+        noticed(run, ["relief"])
+
+
+def load_beside_a_rank_is_named_as_such(folder):
+    """Ranks 0, 1 and 2 share a core; rank 3 has one for itself until others come."""
+    with Watched(BUILD, folder, bound(4, [0, 0, 0, 1])(lammps(folder, 16, ENDLESS)), ["--http", "off"]) as run:
+        run.wait_for("profiled")
+        with Load(core=1, processes=7):
+            onset, verdict = noticed(run, ["onset", "verdict"])
+        assert verdict.get("rank") == 3 and "link" not in verdict, run.told()
+        assert "load" in verdict["seen"], run.told()
+        noticed(run, ["relief"])
+
+
+def main():
+    if why := need("mpirun", "lmp", "redis-server", "taskset"):
+        skip(why)
+    if len(os.sched_getaffinity(0)) < 2:
+        skip("one core")
+    for test in (output_and_exit_code_are_the_programs_own, a_rank_under_a_quota_is_named_with_the_cause,
+                 load_beside_a_rank_is_named_as_such):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                test(folder)
+                print("passed:", test.__name__, flush=True)
+            except Forbidden as error:
+                print(f"not tried: {test.__name__}: {error}", flush=True)
+
+
+main()
