@@ -1,0 +1,662 @@
+/* From two profiles to suspects. First what is slow: ranks, by their computing, and groups, by their
+ * transfers. Then whom that speaks against: a rank that computes longer explains its own slow transfers (what
+ * takes its processor away does so inside calls as well); what is left must have one link, one rank or one
+ * group in common, or is told apart. */
+#include "base/memory.h"
+#include "notice/detect/call_profile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RELEVANT 0.02   /* of the window */
+#define CERTAIN 2.0     /* standard errors */
+#define COMPARABLE 0.35 /* of the worst: what is less may be its shadow, and is not named */
+#define MS 1e6
+enum { FEW = 3 }; /* occurrences, or groups of a kind, that say nothing */
+
+/* A rank or a group, against what was expected. */
+typedef struct measure {
+    double now, expected; /* ns: groups of one transfer, ranks of the window's computing */
+    double excess;        /* ns over the window */
+    double ratio;
+    int slow, known; /* known: there was something to compare with */
+} measure;
+
+typedef struct comparison {
+    const sl_call_profile *now, *healthy;
+    double clock_error, span; /* span: of the longest window */
+    measure *rank;            /* [ranks] */
+    measure *group;           /* [groups] */
+    int blurred;              /* the rank that polls and looks slow; -1: none */
+    int unmatched;            /* the rank that seems slow, but has nobody to compare with; -1: none */
+} comparison;
+
+static int stands_out(const measure *m, double error2, double span) {
+    return m->ratio > SL_SUSPECT_LEAST && m->excess > RELEVANT * span && m->excess > CERTAIN * sqrt(error2);
+}
+
+/* ---- computing ---- */
+
+/* What the gap took when healthy, at these bytes: between those that were seen by a straight line, beyond
+ * them in proportion. Returns its standard error squared, -1 when that gap was never seen. */
+static double expected_gap(const sl_call_rank *healthy, const sl_call_gap *gap, double *expected) {
+    const sl_call_gap *below = NULL, *above = NULL;
+    size_t low = 0, high = healthy->gaps;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const sl_call_gap *g = &healthy->gap[middle];
+        int before = g->before < gap->before || (g->before == gap->before && g->after < gap->after);
+        low = before ? middle + 1 : low;
+        high = before ? high : middle;
+    }
+    for (size_t i = low; i < healthy->gaps; i++) {
+        const sl_call_gap *g = &healthy->gap[i];
+        if (g->before != gap->before || g->after != gap->after)
+            break;
+        if (g->bytes <= gap->bytes)
+            below = g;
+        if (g->bytes >= gap->bytes && !above)
+            above = g;
+    }
+    if (!below && !above)
+        return -1;
+    double x = (double)gap->bytes, share = 0;
+    const sl_call_gap *near = below ? below : above;
+    *expected = sl_spread_mean(&near->time);
+    if (below && above && above->bytes > below->bytes) {
+        share = (x - (double)below->bytes) / ((double)above->bytes - (double)below->bytes);
+        *expected += share * (sl_spread_mean(&above->time) - *expected);
+    } else if (!above && below->bytes > 0) {
+        *expected *= x / (double)below->bytes;
+    }
+    return sl_spread_error2(&near->time);
+}
+
+/* How much more the calls of a rank carry than when healthy; at least 1. */
+static double growth(const sl_call_rank *now, const sl_call_rank *healthy) {
+    double most = 1;
+    for (size_t i = 0, j = 0; i < now->volumes && j < healthy->volumes;) {
+        const sl_call_volume *x = &now->volume[i], *y = &healthy->volume[j];
+        if (x->call == y->call) {
+            double ratio = x->bytes / x->count / (y->bytes / y->count);
+            most = ratio > most ? ratio : most;
+        }
+        i += x->call <= y->call;
+        j += y->call <= x->call;
+    }
+    return most;
+}
+
+static void compare_rank(comparison *c, int r) {
+    const sl_call_rank *now = &c->now->rank[r], *healthy = &c->healthy->rank[r];
+    measure *m = &c->rank[r];
+    double error2 = 0, same = 1;
+    for (size_t i = 0; i < now->gaps; i++) {
+        const sl_call_gap *gap = &now->gap[i];
+        double expected, n = (double)gap->time.count;
+        double healthy_error2 = expected_gap(healthy, gap, &expected);
+        if (healthy_error2 < 0 || gap->time.count < FEW)
+            continue;
+        m->known = 1;
+        m->now += n * sl_spread_mean(&gap->time);
+        m->expected += n * expected;
+        error2 += n * n * (sl_spread_error2(&gap->time) + healthy_error2);
+    }
+    same = growth(now, healthy);
+    m->expected *= same > 1.05 ? same : 1;
+    m->excess = m->now - m->expected;
+    m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
+    m->slow = stands_out(m, error2, c->span);
+}
+
+static int order_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, order_doubles);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* Whether two ranks do the same work: the same calls with the same bytes, a collective together, and no
+ * message of the program that could make one the stage behind the other. */
+static int same_work(const sl_call_profile *p, int a, int b) {
+    if (p->rank[a].kind != p->rank[b].kind)
+        return 0;
+    int together = 0;
+    for (size_t g = 0; g < p->groups; g++)
+        together |= !p->group[g].message && p->group[g].size < p->ranks &&
+                    sl_call_group_has(&p->group[g], a) && sl_call_group_has(&p->group[g], b);
+    if (p->rank[a].messages || p->rank[b].messages)
+        return together;
+    for (size_t g = 0; g < p->groups && !together; g++)
+        together = sl_call_group_has(&p->group[g], a) && sl_call_group_has(&p->group[g], b);
+    return together;
+}
+
+/* Without a healthy profile: with those that do the same work. Who comes last all the time, but has nobody
+ * like it, may as well have more to do. */
+static sl_status compare_peers(comparison *c) {
+    const sl_call_profile *p = c->now;
+    double *share;
+    SL_TRY(sl_alloc(&share, (size_t)p->ranks, sizeof *share));
+    for (int r = 0; r < p->ranks; r++) {
+        const sl_call_rank *mine = &p->rank[r];
+        measure *m = &c->rank[r];
+        int peers = 0;
+        for (int o = 0; o < p->ranks; o++)
+            if (o != r && p->rank[o].span > 0 && same_work(p, r, o))
+                share[peers++] = p->rank[o].computing / p->rank[o].span;
+        if (mine->span <= 0)
+            continue;
+        m->known = peers > 0;
+        m->now = mine->computing;
+        if (peers == 0) { /* against all: only to say what cannot be told */
+            for (int o = 0; o < p->ranks; o++)
+                if (o != r && p->rank[o].span > 0)
+                    share[peers++] = p->rank[o].computing / p->rank[o].span;
+        }
+        m->expected = peers ? median(share, peers) * mine->span : m->now;
+        m->excess = m->now - m->expected;
+        m->ratio = m->expected > 0 ? m->now / m->expected : 1;
+        m->slow = stands_out(m, 0, c->span);
+        if (m->slow && (!m->known || peers < 2)) { /* of two that differ, neither is the measure */
+            c->unmatched = c->unmatched < 0 || m->excess > c->rank[c->unmatched].excess ? r : c->unmatched;
+            m->slow = 0;
+        }
+    }
+    sl_free(share);
+    return SL_OK;
+}
+
+/* ---- transfers ---- */
+
+static int same_kind(const sl_call_group *a, const sl_call_group *b) {
+    return a->call == b->call && a->bytes == b->bytes && a->size == b->size;
+}
+
+/* The groups of a kind lie together but for their roots. */
+static sl_status kind_median(const comparison *c, size_t of, double *middle, int *count) {
+    const sl_call_profile *p = c->now;
+    double *value;
+    SL_TRY(sl_alloc(&value, p->groups, sizeof *value));
+    *count = 0;
+    for (size_t g = 0; g < p->groups; g++)
+        if (same_kind(&p->group[g], &p->group[of]) && p->group[g].transfer.count >= FEW)
+            value[(*count)++] = sl_spread_mean(&p->group[g].transfer);
+    *middle = *count ? median(value, *count) : 0;
+    sl_free(value);
+    return SL_OK;
+}
+
+static sl_status compare_group(comparison *c, size_t at) {
+    const sl_call_group *g = &c->now->group[at];
+    const sl_call_group *before = c->healthy ? sl_call_group_find(c->healthy, g) : NULL;
+    measure *m = &c->group[at];
+    double n = (double)g->transfer.count, error2 = n * n * sl_spread_error2(&g->transfer);
+    int kind;
+    if (g->transfer.count < FEW || g->size < 2)
+        return SL_OK;
+    m->now = sl_spread_mean(&g->transfer);
+    if (before && before->transfer.count >= FEW) {
+        m->expected = sl_spread_mean(&before->transfer);
+        error2 += n * n * sl_spread_error2(&before->transfer);
+        m->known = 1;
+    } else {
+        SL_TRY(kind_median(c, at, &m->expected, &kind));
+        m->known = kind >= FEW;
+    }
+    m->excess = n * (m->now - m->expected);
+    m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
+    m->slow = m->known && m->now - m->expected > 2 * c->clock_error && stands_out(m, error2, c->span);
+    return SL_OK;
+}
+
+static sl_status compare_all(comparison *c) {
+    SL_TRY(sl_alloc(&c->rank, (size_t)c->now->ranks, sizeof *c->rank));
+    SL_TRY(sl_alloc(&c->group, c->now->groups, sizeof *c->group));
+    for (int r = 0; r < c->now->ranks; r++)
+        c->span = c->now->rank[r].span > c->span ? c->now->rank[r].span : c->span;
+    if (!c->healthy)
+        SL_TRY(compare_peers(c));
+    for (int r = 0; r < c->now->ranks; r++) {
+        if (c->healthy)
+            compare_rank(c, r);
+        if (c->rank[r].slow && c->now->rank[r].polls) {
+            c->blurred = r;
+            c->rank[r].slow = 0;
+        }
+    }
+    for (size_t g = 0; g < c->now->groups; g++)
+        SL_TRY(compare_group(c, g));
+    return SL_OK;
+}
+
+/* ---- whom it speaks against ---- */
+
+typedef struct verdict {
+    sl_suspect *suspect; /* [ranks + pairs + groups] */
+    double *excess;      /* of each */
+    size_t count, capacity, excess_capacity;
+} verdict;
+
+/* Of an undirected pair of ranks, what its messages and its collectives of two say. */
+typedef struct pair {
+    int a, b;
+    double there, back; /* excess from a to b, from b to a */
+    measure worst;
+    int measured[2], slow[2]; /* there, back */
+    int taken;                /* explained by something worse */
+} pair;
+
+typedef struct pairs {
+    pair *at;
+    size_t count;
+} pairs;
+
+static sl_status say(verdict *v, sl_suspect s, double excess) {
+    SL_TRY(sl_grow(&v->suspect, &v->capacity, v->count + 1, sizeof *v->suspect));
+    SL_TRY(sl_grow(&v->excess, &v->excess_capacity, v->count + 1, sizeof *v->excess));
+    v->suspect[v->count] = s;
+    v->excess[v->count++] = excess;
+    return SL_OK;
+}
+
+static pair *pair_of(pairs *all, int a, int b) {
+    int low = a < b ? a : b, high = a < b ? b : a;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->at[i].a == low && all->at[i].b == high)
+            return &all->at[i];
+    all->at[all->count] = (pair){.a = low, .b = high};
+    return &all->at[all->count++];
+}
+
+static void find_pairs(const comparison *c, pairs *all) {
+    for (size_t g = 0; g < c->now->groups; g++) {
+        const sl_call_group *group = &c->now->group[g];
+        const measure *m = &c->group[g];
+        if (group->size != 2 || !m->known || group->member[0] == group->member[1])
+            continue;
+        pair *p = pair_of(all, group->member[0], group->member[1]);
+        int there = !group->message || group->member[0] == p->a,
+            back = !group->message || group->member[0] == p->b;
+        p->measured[0] |= there;
+        p->measured[1] |= back;
+        if (!m->slow)
+            continue;
+        p->slow[0] |= there;
+        p->slow[1] |= back;
+        p->there += there ? m->excess : 0;
+        p->back += back ? m->excess : 0;
+        if (m->excess > p->worst.excess)
+            p->worst = *m;
+    }
+}
+
+static int is_slow(const pair *p) {
+    return (p->slow[0] || p->slow[1]) && !p->taken;
+}
+
+static double excess_of(const pair *p) {
+    return p->there > p->back ? p->there : p->back;
+}
+
+/* The slow transfers that a rank takes part in, and those that it does not, in larger groups and pairs. */
+static void around(const comparison *c, int rank, double *with, double *without, int *healthy) {
+    *with = *without = 0;
+    *healthy = 0;
+    for (size_t g = 0; g < c->now->groups; g++) {
+        const measure *m = &c->group[g];
+        int mine = sl_call_group_has(&c->now->group[g], rank);
+        if (m->slow && mine)
+            *with += m->excess;
+        else if (m->slow)
+            *without += m->excess;
+        else if (m->known && mine && c->now->group[g].size == 2)
+            ++*healthy; /* a link of this rank that is as ever */
+    }
+}
+
+static double worst_rank(const comparison *c, int *slow, int *known) {
+    double worst = 0;
+    *slow = *known = 0;
+    for (int r = 0; r < c->now->ranks; r++) {
+        *known += c->rank[r].known;
+        *slow += c->rank[r].slow;
+        if (c->rank[r].slow && c->rank[r].excess > worst)
+            worst = c->rank[r].excess;
+    }
+    return worst;
+}
+
+static sl_status say_device(const comparison *c, int r, verdict *v) {
+    const measure *m = &c->rank[r];
+    sl_suspect s = {.component = SL_COMPONENT_DEVICE,
+                    .rank = r,
+                    .from = -1,
+                    .to = -1,
+                    .measured = m->now / MS,
+                    .expected = m->expected / MS};
+    snprintf(s.why, sizeof s.why, "computes %.2f times as long between its calls as %s", m->ratio,
+             c->healthy ? "when healthy" : "those that do the same work");
+    return say(v, s, m->excess);
+}
+
+/* A slow rank's own links and groups are slow with it, unless only some are: then those links are worse. */
+static sl_status find_devices(const comparison *c, pairs *all, int *explained, verdict *v) {
+    int slow, known;
+    double worst = worst_rank(c, &slow, &known);
+    for (int r = 0; r < c->now->ranks && slow > 0; r++) {
+        double with, without;
+        int healthy;
+        const measure *m = &c->rank[r];
+        if (!m->slow || m->excess < COMPARABLE * worst)
+            continue;
+        around(c, r, &with, &without, &healthy);
+        if (with > 4 * m->excess && healthy > 0)
+            continue; /* one of its links is slow, and costs the rank some computing */
+        SL_TRY(say_device(c, r, v));
+        for (size_t g = 0; g < c->now->groups; g++)
+            explained[g] |= sl_call_group_has(&c->now->group[g], r) &&
+                            (healthy == 0 || c->group[g].excess < 2 * m->excess);
+        for (size_t i = 0; i < all->count; i++)
+            if (all->at[i].a == r || all->at[i].b == r)
+                all->at[i].taken |= healthy == 0 || excess_of(&all->at[i]) < 2 * m->excess;
+    }
+    return SL_OK;
+}
+
+static sl_status say_link(const pair *p, verdict *v) {
+    int there = p->slow[0] && (!p->slow[1] || p->there >= p->back);
+    int both = p->slow[0] && p->slow[1];
+    sl_suspect s = {.component = SL_COMPONENT_LINK,
+                    .rank = -1,
+                    .from = there ? p->a : p->b,
+                    .to = there ? p->b : p->a,
+                    .both = both,
+                    .measured = p->worst.now / MS,
+                    .expected = p->worst.expected / MS};
+    snprintf(s.why, sizeof s.why, "a transfer takes %.3g ms, expected %.3g ms%s", s.measured, s.expected,
+             both                         ? ", in both directions"
+             : p->measured[there ? 1 : 0] ? "; the other direction is as ever"
+                                          : "; nothing was sent the other way");
+    return say(v, s, excess_of(p));
+}
+
+static sl_status say_host(const comparison *c, int rank, const pairs *all, int links, verdict *v) {
+    const pair *worst = NULL;
+    double excess = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const pair *p = &all->at[i];
+        if (!is_slow(p) || (p->a != rank && p->b != rank))
+            continue;
+        excess += excess_of(p);
+        worst = !worst || excess_of(p) > excess_of(worst) ? p : worst;
+    }
+    (void)c;
+    sl_suspect s = {.component = SL_COMPONENT_HOST,
+                    .rank = rank,
+                    .from = -1,
+                    .to = -1,
+                    .measured = worst->worst.now / MS,
+                    .expected = worst->worst.expected / MS};
+    snprintf(s.why, sizeof s.why,
+             "all %d links of this rank are slow and no other: its host or its network card", links);
+    return say(v, s, excess);
+}
+
+/* A rank all of whose links (two or more) are slow, and without which no link is. */
+static int common_rank(const comparison *c, const pairs *all, int *links) {
+    for (int r = 0; r < c->now->ranks; r++) {
+        int mine = 0, slow = 0, others = 0;
+        for (size_t i = 0; i < all->count; i++) {
+            const pair *p = &all->at[i];
+            int has = p->a == r || p->b == r;
+            mine += has;
+            slow += has && is_slow(p);
+            others += !has && is_slow(p);
+        }
+        *links = mine;
+        if (mine >= 2 && slow == mine && others == 0)
+            return r;
+    }
+    return -1;
+}
+
+static sl_status find_links(const comparison *c, pairs *all, verdict *v) {
+    double worst = 0;
+    int links, slow = 0, rank;
+    for (size_t i = 0; i < all->count; i++) {
+        slow += is_slow(&all->at[i]);
+        worst = is_slow(&all->at[i]) && excess_of(&all->at[i]) > worst ? excess_of(&all->at[i]) : worst;
+    }
+    if (slow == 0)
+        return SL_OK;
+    if (slow >= 2 && (rank = common_rank(c, all, &links)) >= 0)
+        return say_host(c, rank, all, links, v);
+    for (size_t i = 0; i < all->count; i++)
+        if (is_slow(&all->at[i]) && excess_of(&all->at[i]) >= COMPARABLE * worst)
+            SL_TRY(say_link(&all->at[i], v));
+    return SL_OK;
+}
+
+/* Whether a larger group is slow because of what is suspected already. */
+static int holds_suspect(const sl_call_group *g, const verdict *v) {
+    for (size_t i = 0; i < v->count; i++) {
+        const sl_suspect *s = &v->suspect[i];
+        if (s->component == SL_COMPONENT_LINK && sl_call_group_has(g, s->from) && sl_call_group_has(g, s->to))
+            return 1;
+        if (s->rank >= 0 && sl_call_group_has(g, s->rank))
+            return 1;
+    }
+    return 0;
+}
+
+static sl_status say_group(const comparison *c, size_t at, verdict *v) {
+    const sl_call_group *g = &c->now->group[at];
+    const measure *m = &c->group[at];
+    sl_suspect s = {.component = SL_COMPONENT_GROUP,
+                    .rank = -1,
+                    .from = -1,
+                    .to = -1,
+                    .group = g->communicator,
+                    .measured = m->now / MS,
+                    .expected = m->expected / MS};
+    size_t used = (size_t)snprintf(s.why, sizeof s.why, "%s of %.3g ms takes %.3g ms among ranks",
+                                   sl_call_name(g->call), s.expected, s.measured);
+    for (int i = 0; i < g->size && i < 16 && used < sizeof s.why; i++)
+        used += (size_t)snprintf(s.why + used, sizeof s.why - used, " %d", g->member[i]);
+    return say(v, s, m->excess);
+}
+
+/* The members that all slow groups have in common; how many. */
+static int in_common(const comparison *c, const int *left, int *members) {
+    int count = 0;
+    for (int r = 0; r < c->now->ranks; r++) {
+        int in = 1;
+        for (size_t g = 0; g < c->now->groups; g++)
+            in &= !left[g] || sl_call_group_has(&c->now->group[g], r);
+        if (in)
+            members[count++] = r;
+    }
+    return count;
+}
+
+static int same_members(const sl_call_group *a, const sl_call_group *b) {
+    return a->size == b->size && memcmp(a->member, b->member, (size_t)a->size * sizeof *a->member) == 0;
+}
+
+/* Larger groups that nothing named so far explains: what differing ones have in common, else the groups. */
+static sl_status find_groups(const comparison *c, int *explained, verdict *v) {
+    size_t worst = 0, many = 0;
+    int *left, *members = NULL, different = 0;
+    SL_TRY(sl_alloc(&left, c->now->groups, sizeof *left));
+    sl_status status = sl_alloc(&members, (size_t)c->now->ranks, sizeof *members);
+    for (size_t g = 0; g < c->now->groups && status == SL_OK; g++) {
+        const sl_call_group *group = &c->now->group[g];
+        left[g] = c->group[g].slow && group->size > 2 && !explained[g] && !holds_suspect(group, v);
+        if (!left[g])
+            continue;
+        different |= many > 0 && !same_members(group, &c->now->group[worst]);
+        worst = many++ == 0 || c->group[g].excess > c->group[worst].excess ? g : worst;
+    }
+    double excess = many ? c->group[worst].excess : 0;
+    int common = many && different && status == SL_OK ? in_common(c, left, members) : 0;
+    if (status == SL_OK && common == 1) {
+        sl_suspect s = {.component = SL_COMPONENT_HOST,
+                        .rank = members[0],
+                        .from = -1,
+                        .to = -1,
+                        .measured = c->group[worst].now / MS,
+                        .expected = c->group[worst].expected / MS};
+        snprintf(s.why, sizeof s.why, "it is what %zu slow groups have in common, and computes as ever",
+                 many);
+        status = say(v, s, excess);
+    } else if (status == SL_OK && common == 2) {
+        sl_suspect s = {.component = SL_COMPONENT_LINK,
+                        .rank = -1,
+                        .from = members[0],
+                        .to = members[1],
+                        .both = 1,
+                        .measured = c->group[worst].now / MS,
+                        .expected = c->group[worst].expected / MS};
+        snprintf(s.why, sizeof s.why, "it is what %zu slow groups have in common", many);
+        status = say(v, s, excess);
+    } else {
+        for (size_t g = 0; g < c->now->groups && status == SL_OK; g++) {
+            int again = 0; /* the same members, slow in another call that costs more */
+            for (size_t h = 0; h < c->now->groups && left[g]; h++)
+                again |= h != g && left[h] && same_members(&c->now->group[g], &c->now->group[h]) &&
+                         (c->group[h].excess > c->group[g].excess ||
+                          (c->group[h].excess == c->group[g].excess && h < g));
+            if (left[g] && !again && c->group[g].excess >= COMPARABLE * excess)
+                status = say_group(c, g, v);
+        }
+    }
+    sl_free(left);
+    sl_free(members);
+    return status;
+}
+
+/* ---- the answer ---- */
+
+/* How many ranks take part in every slow transfer. */
+static int slow_in_common(const comparison *c) {
+    int common = 0;
+    for (int r = 0; r < c->now->ranks; r++) {
+        int in = 1;
+        for (size_t g = 0; g < c->now->groups; g++)
+            in &= !c->group[g].slow || sl_call_group_has(&c->now->group[g], r);
+        common += in;
+    }
+    return common;
+}
+
+static int all_alike(const comparison *c, char *reason, size_t size) {
+    int slow, known, transfers = 0, slow_transfers = 0;
+    worst_rank(c, &slow, &known);
+    for (size_t g = 0; g < c->now->groups; g++) {
+        transfers += c->group[g].known;
+        slow_transfers += c->group[g].slow;
+    }
+    if (known > 1 && slow > 1 && 2 * slow > known) {
+        snprintf(reason, size, "%d of %d ranks compute longer: the work grew, or they share what became slow",
+                 slow, known);
+        return 1;
+    }
+    if (slow == 0 && slow_transfers > 1 && slow_transfers == transfers && slow_in_common(c) == 0) {
+        snprintf(reason, size, "all %d transfers that can be compared became slow: what they share is slow",
+                 transfers);
+        return 1;
+    }
+    return 0;
+}
+
+static int order_suspects(const verdict *v, size_t a, size_t b) {
+    return v->excess[a] > v->excess[b];
+}
+
+static void sort_verdict(verdict *v) {
+    for (size_t i = 1; i < v->count; i++)
+        for (size_t j = i; j > 0 && order_suspects(v, j, j - 1); j--) {
+            sl_suspect s = v->suspect[j];
+            double e = v->excess[j];
+            v->suspect[j] = v->suspect[j - 1];
+            v->excess[j] = v->excess[j - 1];
+            v->suspect[j - 1] = s;
+            v->excess[j - 1] = e;
+        }
+}
+
+static sl_suspect unknown(const char *why) {
+    sl_suspect s = {.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    snprintf(s.why, sizeof s.why, "%s", why);
+    return s;
+}
+
+static sl_status judge(comparison *c, verdict *v, char *reason, size_t size) {
+    int *explained = NULL;
+    pairs all = {0};
+    if (all_alike(c, reason, size))
+        return say(v, unknown(reason), 0);
+    SL_TRY(sl_alloc(&explained, c->now->groups, sizeof *explained));
+    sl_status status = sl_alloc(&all.at, c->now->groups, sizeof *all.at);
+    if (status == SL_OK) {
+        find_pairs(c, &all);
+        status = find_devices(c, &all, explained, v);
+    }
+    if (status == SL_OK)
+        status = find_links(c, &all, v);
+    if (status == SL_OK)
+        status = find_groups(c, explained, v);
+    sl_free(all.at);
+    sl_free(explained);
+    SL_TRY(status);
+    if (v->count == 0 && c->blurred >= 0)
+        snprintf(
+            reason, size,
+            "rank %d takes longer between its calls, but waits by MPI_Test: computing and waiting cannot "
+            "be told apart",
+            c->blurred);
+    else if (v->count == 0 && c->unmatched >= 0)
+        snprintf(reason, size,
+                 "rank %d computes %.2f times as long as others, but without a healthy profile more work "
+                 "cannot be told from a slow device",
+                 c->unmatched, c->rank[c->unmatched].ratio);
+    if (v->count == 0 && reason[0])
+        return say(v, unknown(reason), 0);
+    sort_verdict(v);
+    return SL_OK;
+}
+
+sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_profile *healthy,
+                                  int64_t clock_error, sl_suspect *suspect, size_t most, size_t *count,
+                                  char *reason, size_t reason_size) {
+    comparison c = {
+        .now = now, .healthy = healthy, .clock_error = (double)clock_error, .blurred = -1, .unmatched = -1};
+    verdict v = {0};
+    char text[256] = "";
+    *count = 0;
+    if (healthy && healthy->ranks != now->ranks)
+        return sl_error(SL_EINVAL, "a profile of %d ranks is compared with one of %d", now->ranks,
+                        healthy->ranks);
+    sl_status status = compare_all(&c);
+    if (status == SL_OK)
+        status = judge(&c, &v, text, sizeof text);
+    for (; status == SL_OK && *count < v.count && *count < most; ++*count)
+        suspect[*count] = v.suspect[*count];
+    if (status == SL_OK && v.count == 0)
+        snprintf(text, sizeof text, "no rank computes and no transfer takes more than %.1f times what is %s",
+                 SL_SUSPECT_LEAST, healthy ? "healthy" : "usual of its kind");
+    else if (status == SL_OK && text[0] == 0)
+        sl_suspect_text(&v.suspect[0], text, sizeof text);
+    snprintf(reason, reason_size, "%s", text);
+    sl_free(c.rank);
+    sl_free(c.group);
+    sl_free(v.suspect);
+    sl_free(v.excess);
+    return status;
+}
