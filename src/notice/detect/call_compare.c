@@ -192,15 +192,18 @@ static sl_status kind_median(const comparison *c, size_t of, double *middle, int
     return SL_OK;
 }
 
+/* Whole transfers are compared with whole ones: how much of the others was still to be waited for depends on
+ * who came when. Where there are none any more, what was waited for at least is compared. */
 static sl_status compare_group(comparison *c, size_t at) {
     const sl_call_group *g = &c->now->group[at];
     const sl_call_group *before = c->healthy ? sl_call_group_find(c->healthy, g) : NULL;
     measure *m = &c->group[at];
-    double n = (double)g->transfer.count, error2 = n * n * sl_spread_error2(&g->transfer);
-    int kind;
-    if (g->transfer.count < FEW || g->size < 2)
+    int whole = g->transfer.count >= FEW, kind;
+    const sl_spread *now = whole ? &g->transfer : &g->exposed;
+    double n = (double)now->count, error2 = n * n * sl_spread_error2(now);
+    if (now->count < FEW || g->size < 2)
         return SL_OK;
-    m->now = sl_spread_mean(&g->transfer);
+    m->now = sl_spread_mean(now);
     if (before && before->transfer.count >= FEW) {
         m->expected = sl_spread_mean(&before->transfer);
         error2 += n * n * sl_spread_error2(&before->transfer);
@@ -210,6 +213,9 @@ static sl_status compare_group(comparison *c, size_t at) {
         m->known = kind >= FEW;
     }
     m->excess = n * (m->now - m->expected);
+    double rest = sl_spread_mean(&g->exposed) - m->expected;
+    if (whole && rest > 0)
+        m->excess += (double)g->exposed.count * rest;
     m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
     m->slow = m->known && m->now - m->expected > 2 * c->clock_error && stands_out(m, error2, c->span);
     return SL_OK;

@@ -86,14 +86,19 @@ static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call
         latest = part[i].start > part[latest].start ? i : latest;
     }
     group->last[latest] = 1;
-    sl_spread_add(&group->transfer, (double)sl_meeting_transfer(all, m));
+    int whole;
+    double time = (double)sl_meeting_transfer(all, m, &whole);
+    sl_spread_add(whole ? &group->transfer : &group->exposed, time);
     return SL_OK;
 }
 
 static void merge_group(sl_call_group *into, sl_call_group *from) {
     for (int i = 0; i < into->size; i++)
         into->last[i] += from->last[i];
-    sl_spread_add(&into->transfer, from->transfer.sum);
+    if (from->transfer.count)
+        sl_spread_add(&into->transfer, from->transfer.sum);
+    else
+        sl_spread_add(&into->exposed, from->exposed.sum);
     sl_free(from->member);
     from->member = NULL;
 }

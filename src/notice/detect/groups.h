@@ -28,7 +28,8 @@ typedef struct sl_call_group {
     int32_t call, root, message, size;
     int32_t *member;    /* [size] ascending; of a message the source, then the destination */
     int32_t *last;      /* [size] how often each came last */
-    sl_spread transfer; /* ns */
+    sl_spread transfer; /* ns, of those that all waited for from the beginning */
+    sl_spread exposed;  /* ns, of those that somebody came to late: they took at least that long */
 } sl_call_group;
 
 /* Computing between two calls of a rank; `before` and `after` are call, communicator and peer as one number.

@@ -380,26 +380,21 @@ void sl_meetings_close(sl_meetings *meetings) {
     *meetings = (sl_meetings){0};
 }
 
-int64_t sl_meeting_begin(const sl_meetings *all, const sl_meeting *meeting) {
+int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, int *whole) {
     const sl_part *part = &all->part[meeting->part];
-    int64_t latest = part[0].start;
-    for (int m = 1; m < meeting->size; m++) {
-        int64_t came = meeting->message ? part[m].waiting : part[m].start;
-        latest = came > latest ? came : latest;
-    }
-    return latest;
-}
-
-int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting) {
-    const sl_part *part = &all->part[meeting->part];
-    int64_t latest = sl_meeting_begin(all, meeting), most = 0, device = -1;
-    for (int m = 0; m < meeting->size; m++)
+    int64_t latest = part[0].start, most = 0, device = -1;
+    *whole = 1;
+    for (int m = 0; m < meeting->size; m++) {
         if (part[m].device >= 0 && (device < 0 || part[m].device < device))
             device = part[m].device;
+        if (part[m].start > latest && !meeting->message)
+            latest = part[m].start;
+    }
     if (device >= 0)
         return device;
     for (int m = meeting->message ? 1 : 0; m < meeting->size; m++) { /* a sender waits for nothing */
         int64_t from = part[m].waiting > latest ? part[m].waiting : latest;
+        *whole &= part[m].waiting <= latest && !part[m].polled;
         most = part[m].end - from > most ? part[m].end - from : most;
     }
     return most;

@@ -45,12 +45,10 @@ typedef struct sl_meetings {
 sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, sl_meetings *meetings);
 void sl_meetings_close(sl_meetings *meetings);
 
-/** When the last of the members came. */
-int64_t sl_meeting_begin(const sl_meetings *all, const sl_meeting *meeting);
-
 /** ns that the transfer itself took: from when the last member came, or if later from when the one that waits
  * longest began to wait, to its end. With device times: the shortest of the members', who waited for nobody.
- * What nobody waited for (a message that had come before the wait) counts as 0 and more. */
-int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting);
+ * *whole: everybody waited when it began. Else part of it may have happened before (an eager message, a
+ * nonblocking call), and it took at least that long. */
+int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, int *whole);
 
 #endif
