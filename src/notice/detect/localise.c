@@ -7,12 +7,12 @@
 #include <string.h>
 
 enum {
-    ROWS = 48,      /* remembered */
-    HEALTHY = 32,   /* of them, that are compared with */
-    LATEST = 3,     /* that tell whether something is still slow */
-    VERDICT = 8,    /* slow iterations after which it is told again */
-    AFTER = 12,     /* iterations in which a change of schedule may be what the detector sees */
-    COLD = 1        /* first iterations that are no measure */
+    ROWS = 48,    /* remembered */
+    HEALTHY = 32, /* of them, that are compared with */
+    LATEST = 3,   /* that tell whether something is still slow */
+    VERDICT = 8,  /* slow iterations after which it is told again */
+    AFTER = 12,   /* iterations in which a change of schedule may be what the detector sees */
+    COLD = 1      /* first iterations that are no measure */
 };
 
 typedef enum state { FINE, SLOW, TOLD } state; /* SLOW: an onset was told; TOLD: its verdict, too */
@@ -23,10 +23,10 @@ struct sl_localiser {
     sl_row row[ROWS]; /* by number modulo ROWS */
     int rows;         /* finished, all; the next one is at hand */
     state state;
-    int since;        /* row of the onset */
-    int quiet;        /* iterations in which nothing was slow any more */
-    int changed;      /* row of the last change of schedule; -1 */
-    double before;    /* ms of the healthy iterations before the onset */
+    int since;     /* row of the onset */
+    int quiet;     /* iterations in which nothing was slow any more */
+    int changed;   /* row of the last change of schedule; -1 */
+    double before; /* ms of the healthy iterations before the onset */
 };
 
 static void free_row(sl_row *row) {
@@ -115,8 +115,8 @@ static sl_level op_level(const sample *s, int count) {
 }
 
 static sl_level link_level(const sample *s, int count) {
-    double middle =
-        count % 2 ? (double)s[count / 2].time : ((double)s[count / 2 - 1].time + (double)s[count / 2].time) / 2;
+    double middle = count % 2 ? (double)s[count / 2].time
+                              : ((double)s[count / 2 - 1].time + (double)s[count / 2].time) / 2;
     return (sl_level){(float)middle, count};
 }
 
@@ -177,8 +177,8 @@ sl_status sl_localiser_add(sl_localiser *l, int replica, const sl_record *record
 
 /* ---- windows ---- */
 
-/* Rows `first` to `last`, exclusive, that are remembered; at most the last `most`, and healthy ones when asked
- * for. */
+/* Rows `first` to `last`, exclusive, that are remembered; at most the last `most`, and healthy ones when
+ * asked for. */
 static int collect(const sl_localiser *l, int first, int last, int most, int healthy, const sl_row **row) {
     int n = 0, oldest = l->rows >= ROWS ? l->rows - ROWS + 1 : 0;
     first = first > oldest ? first : oldest;
@@ -211,8 +211,8 @@ static double median_ms(const sl_row *const *row, int rows) {
 }
 
 /* Rows first to the last one against the healthy ones before `before`. */
-static sl_status compare(sl_localiser *l, int first, int before, double clock_error, sl_news *news,
-                         char *why, size_t size) {
+static sl_status compare(sl_localiser *l, int first, int before, double clock_error, sl_news *news, char *why,
+                         size_t size) {
     const sl_row *now[ROWS], *healthy[ROWS];
     int nows = collect(l, first, l->rows + 1, ROWS, 0, now);
     int healthies = collect(l, 0, before, HEALTHY, 1, healthy);
@@ -225,8 +225,7 @@ static sl_status compare(sl_localiser *l, int first, int before, double clock_er
 static void say_unknown(sl_news *news, const char *why) {
     news->count = 1;
     news->located[0] = (sl_located){
-        .replica = -1,
-        .suspect = {.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1}};
+        .replica = -1, .suspect = {.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1}};
     snprintf(news->located[0].suspect.why, sizeof news->located[0].suspect.why, "%s", why);
 }
 
@@ -304,7 +303,7 @@ static sl_status follow(sl_localiser *l, double clock_error, sl_news *news) {
     mark_slow(l, l->rows);
     SL_TRY(is_over(l, clock_error, &over));
     if (l->state == SLOW && (over || l->rows + 1 - l->since >= VERDICT))
-        SL_TRY(tell_verdict(l, over ? LATEST : 0, clock_error, news));
+        SL_TRY(tell_verdict(l, over && l->rows + 1 - LATEST > l->since ? LATEST : 0, clock_error, news));
     if (over) {
         l->state = FINE;
         for (int i = l->rows + 1 - LATEST; i <= l->rows; i++)
@@ -341,7 +340,7 @@ sl_status sl_localiser_end(sl_localiser *l, int iteration, sl_time time, sl_time
     l->changed = changed ? l->rows : l->changed;
     int onset = sl_detector_add(l->detector, sl_to_ms(time), &change) && change.kind == SL_CHANGE_ONSET;
     int first = (int)change.index, rising = l->state == FINE && trouble ? rising_since(l) : l->rows + 1;
-    if (!onset && rising <= l->rows) {
+    if (!onset && rising < l->rows) { /* two at least: one is a spike */
         onset = 1;
         first = rising;
     }

@@ -5,12 +5,12 @@
  * detector of `watch` (bocd-v) looks at the iteration times; at an onset the rows since are compared with the
  * healthy ones before, everything with itself. So uneven stages and shares of the batch are no fault, and a
  * rank that waits is none: an op begins when its input is there, and counts alone. A device is suspect when
- * its ops take over 1.1 times as long; a link when its messages are later by a tenth of a typical op, which is
- * the least that can cost a pipeline a tenth of its time, and by more than clocks may be apart.
+ * its ops take over 1.1 times as long; a link when its messages are later by a tenth of a typical op, which
+ * is the least that can cost a pipeline a tenth of its time, and by more than clocks may be apart.
  *
- * The iteration time returns to its old level when an adaptation takes trouble away, and rises when a schedule
- * is changed. So what is over is told by the components, not by the time; and an onset in which nothing is
- * slow is told as "cannot tell", unless a schedule was changed just then.
+ * The iteration time returns to its old level when an adaptation takes trouble away, and rises when a
+ * schedule is changed. So what is over is told by the components, not by the time; and an onset in which
+ * nothing is slow is told as "cannot tell", unless a schedule was changed just then.
  *
  * Pure: records in, news out. Times in ns on one clock, ranks are pipeline ranks, of one replica each. */
 #ifndef SL_NOTICE_DETECT_LOCALISE_H
@@ -25,7 +25,7 @@ typedef struct sl_localiser sl_localiser;
 #define SL_LOCATED_MOST 8
 
 typedef struct sl_located {
-    int replica; /* of the suspect; -1: of all, or not known */
+    int replica; /* of the suspect; -1: of all, or not known. A group is a stage's, over the replicas */
     sl_suspect suspect;
 } sl_located;
 
@@ -48,13 +48,13 @@ sl_status sl_localiser_open(int ranks, int stages, int replicas, sl_localiser **
 /** NULL is fine. */
 void sl_localiser_close(sl_localiser *localiser);
 
-/** The records of all ranks of a replica, of the iteration at hand; other kinds and wrong numbers are skipped.
- * SL_ENOMEM. */
+/** The records of all ranks of a replica, of the iteration at hand; other kinds and wrong numbers are
+ * skipped. SL_ENOMEM. */
 sl_status sl_localiser_add(sl_localiser *localiser, int replica, const sl_record *record, size_t records);
 
 /** The iteration at hand has ended and took `time`. `clock_error`: bound of the difference of any two ranks'
  * clocks. `changed`: a schedule or path was changed before it. `trouble`: somebody else found its links or
- * devices slow; then a rise of the time by a tenth is believed at once. SL_ENOMEM. */
+ * devices slow; then two iterations that took a tenth longer are believed at once. SL_ENOMEM. */
 sl_status sl_localiser_end(sl_localiser *localiser, int iteration, sl_time time, sl_time clock_error,
                            int changed, int trouble, sl_news *news);
 

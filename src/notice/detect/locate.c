@@ -1,5 +1,5 @@
-/* From slow rows and healthy ones to suspects. Every level is the median over the rows, so that a few that are
- * neither do no harm. */
+/* From slow rows and healthy ones to suspects. Every level is the median over the rows, so that a few that
+ * are neither do no harm. */
 #include "base/memory.h"
 #include "notice/detect/call_profile.h"
 #include "notice/detect/row.h"
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OP_SHARE 0.1          /* of a typical op: the least delay of a link that counts */
-#define LEAST (0.2 * SL_MS)   /* what threads that wake late add to a message */
-#define ALIKE 0.25            /* delays that may have one cause */
-enum { ROWS_HEALTHY = 3 };    /* fewer tell nothing */
+#define OP_SHARE 0.1        /* of a typical op: the least delay of a link that counts */
+#define LEAST (0.2 * SL_MS) /* what threads that wake late add to a message */
+#define ALIKE 0.25          /* delays that may have one cause */
+enum { ROWS_HEALTHY = 3 };  /* fewer tell nothing */
 
 typedef struct device {
     int replica, rank, known, slow;
@@ -93,8 +93,7 @@ static void measure_devices(finding *f) {
             d->replica = replica;
             d->rank = rank;
             for (int key = 0; key < SL_ROW_KEYS; key++) {
-                double healthy =
-                    op_level(f, f->healthy, f->healthies, at * SL_ROW_KEYS + key, ROWS_HEALTHY);
+                double healthy = op_level(f, f->healthy, f->healthies, at * SL_ROW_KEYS + key, ROWS_HEALTHY);
                 double now = op_level(f, f->now, f->nows, at * SL_ROW_KEYS + key, 1);
                 if (healthy < 0 || now < 0)
                     continue;
@@ -226,8 +225,8 @@ static void say_unknown(finding *f, int replica, const char *why) {
         snprintf(suspect->why, sizeof suspect->why, "%s", why);
 }
 
-/* The rank that two or more slow links of a replica have in common, all of its own and about as slow: one card
- * or each link, nobody can tell. Three are no chance any more: its host. -1: there is none. */
+/* The rank that two or more slow links of a replica have in common, all of its own and about as slow: one
+ * card or each link, nobody can tell. Three are no chance any more: its host. -1: there is none. */
 static int common_rank(const finding *f, int replica, int pairs) {
     for (int rank = 0; rank < f->shape->ranks; rank++) {
         around a = look_around(f, replica, rank);
