@@ -137,6 +137,14 @@ static int same_work(const sl_call_profile *p, int a, int b) {
     return together;
 }
 
+/* Of all computing in the window: its standard error squared. Who has more to do now and then varies. */
+static double computing_error2(const sl_call_rank *r) {
+    double error2 = 0;
+    for (size_t i = 0; i < r->gaps; i++)
+        error2 += (double)(r->gap[i].time.count * r->gap[i].time.count) * sl_spread_error2(&r->gap[i].time);
+    return error2;
+}
+
 /* Without a healthy profile: with those that do the same work. Who comes last all the time, but has nobody
  * like it, may as well have more to do. */
 static sl_status compare_peers(comparison *c) {
@@ -162,7 +170,7 @@ static sl_status compare_peers(comparison *c) {
         m->expected = peers ? median(share, peers) * mine->span : m->now;
         m->excess = m->now - m->expected;
         m->ratio = m->expected > 0 ? m->now / m->expected : 1;
-        m->slow = stands_out(m, 0, c->span);
+        m->slow = stands_out(m, 2 * computing_error2(mine), c->span);
         if (m->slow && (!m->known || peers < 2)) { /* of two that differ, neither is the measure */
             c->unmatched = c->unmatched < 0 || m->excess > c->rank[c->unmatched].excess ? r : c->unmatched;
             m->slow = 0;
@@ -392,7 +400,7 @@ static sl_status say_link(const pair *p, verdict *v) {
     return say(v, s, excess_of(p));
 }
 
-static sl_status say_host(const comparison *c, int rank, const pairs *all, int links, verdict *v) {
+static sl_status say_host(int rank, const pairs *all, int links, verdict *v) {
     const pair *worst = NULL;
     double excess = 0;
     for (size_t i = 0; i < all->count; i++) {
@@ -402,7 +410,6 @@ static sl_status say_host(const comparison *c, int rank, const pairs *all, int l
         excess += excess_of(p);
         worst = !worst || excess_of(p) > excess_of(worst) ? p : worst;
     }
-    (void)c;
     sl_suspect s = {.component = SL_COMPONENT_HOST,
                     .rank = rank,
                     .from = -1,
@@ -410,29 +417,47 @@ static sl_status say_host(const comparison *c, int rank, const pairs *all, int l
                     .measured = worst->worst.now / MS,
                     .expected = worst->worst.expected / MS};
     snprintf(s.why, sizeof s.why,
-             "all %d links of this rank are slow and no other: its host or its network card", links);
+             "%s of this rank are slow, and nothing without it is: its host or its network card",
+             links == 1 ? "the link and the groups" : "all links");
     return say(v, s, excess);
 }
 
-/* A rank all of whose links (two or more) are slow, and without which no link is. */
-static int common_rank(const comparison *c, const pairs *all, int *links) {
-    for (int r = 0; r < c->now->ranks; r++) {
-        int mine = 0, slow = 0, others = 0;
-        for (size_t i = 0; i < all->count; i++) {
-            const pair *p = &all->at[i];
-            int has = p->a == r || p->b == r;
-            mine += has;
-            slow += has && is_slow(p);
-            others += !has && is_slow(p);
-        }
-        *links = mine;
-        if (mine >= 2 && slow == mine && others == 0)
-            return r;
+/* Whether all links of a rank are slow and nothing that it takes no part in is, and more than one thing speaks
+ * for it: two links, or a link and a larger group. */
+static int is_common(const comparison *c, const pairs *all, const int *explained, int rank, int *links) {
+    int mine = 0, slow = 0, others = 0, groups = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const pair *p = &all->at[i];
+        int has = p->a == rank || p->b == rank;
+        mine += has;
+        slow += has && is_slow(p);
+        others += !has && is_slow(p);
     }
-    return -1;
+    for (size_t g = 0; g < c->now->groups; g++) {
+        int counts = c->group[g].slow && c->now->group[g].size > 2 && !explained[g];
+        int has = sl_call_group_has(&c->now->group[g], rank);
+        groups += counts && has;
+        others += counts && !has;
+    }
+    *links = mine;
+    return mine >= 1 && slow == mine && others == 0 && mine + (groups > 0) >= 2;
 }
 
-static sl_status find_links(const comparison *c, pairs *all, verdict *v) {
+/* The one rank of which that is true; -1: none, or two, between which the link is. */
+static int common_rank(const comparison *c, const pairs *all, const int *explained, int *links) {
+    int found = -1, mine;
+    for (int r = 0; r < c->now->ranks; r++) {
+        if (!is_common(c, all, explained, r, &mine))
+            continue;
+        if (found >= 0)
+            return -1;
+        found = r;
+        *links = mine;
+    }
+    return found;
+}
+
+static sl_status find_links(const comparison *c, pairs *all, const int *explained, verdict *v) {
     double worst = 0;
     int links, slow = 0, rank;
     for (size_t i = 0; i < all->count; i++) {
@@ -441,8 +466,8 @@ static sl_status find_links(const comparison *c, pairs *all, verdict *v) {
     }
     if (slow == 0)
         return SL_OK;
-    if (slow >= 2 && (rank = common_rank(c, all, &links)) >= 0)
-        return say_host(c, rank, all, links, v);
+    if ((rank = common_rank(c, all, explained, &links)) >= 0)
+        return say_host(rank, all, links, v);
     for (size_t i = 0; i < all->count; i++)
         if (is_slow(&all->at[i]) && excess_of(&all->at[i]) >= COMPARABLE * worst)
             SL_TRY(say_link(&all->at[i], v));
@@ -615,7 +640,7 @@ static sl_status judge(comparison *c, verdict *v, char *reason, size_t size) {
         status = find_devices(c, &all, explained, v);
     }
     if (status == SL_OK)
-        status = find_links(c, &all, v);
+        status = find_links(c, &all, explained, v);
     if (status == SL_OK)
         status = find_groups(c, explained, v);
     sl_free(all.at);

@@ -289,6 +289,19 @@ static void a_rank_all_of_whose_links_are_slow_is_named_as_a_host(void **state) 
     assert_int_equal(a.suspect[0].rank, 1);
 }
 
+static void the_last_of_a_pipeline_and_its_group_point_at_its_host(void **state) {
+    (void)state;
+    program before, now;
+    program_pipelines(&before, 2, 4, 0, seed());
+    program_pipelines(&now, 2, 4, 0, seed() + 1);
+    now.link[2][3] = now.link[3][2] = 6000 * US;
+    now.group_time[1] = 12000 * US; /* ranks 1, 3, 5, 7 */
+    answer a = ask(&before, &now);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(a.suspect[0].component, SL_COMPONENT_HOST);
+    assert_int_equal(a.suspect[0].rank, 3);
+}
+
 static void a_slow_group_is_named_and_one_that_only_waits_is_not(void **state) {
     (void)state;
     program before, now;
@@ -491,6 +504,7 @@ int main(void) {
         cmocka_unit_test(a_slow_link_is_named_in_its_direction),
         cmocka_unit_test(a_link_that_was_always_slow_is_no_suspect),
         cmocka_unit_test(a_rank_all_of_whose_links_are_slow_is_named_as_a_host),
+        cmocka_unit_test(the_last_of_a_pipeline_and_its_group_point_at_its_host),
         cmocka_unit_test(a_slow_group_is_named_and_one_that_only_waits_is_not),
         cmocka_unit_test(clocks_that_may_be_that_far_apart_blame_no_link),
         cmocka_unit_test(two_faults_are_both_named),
