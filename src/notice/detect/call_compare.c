@@ -1,255 +1,14 @@
-/* From two profiles to suspects. First what is slow: ranks, by their computing, and groups, by their
- * transfers. Then whom that speaks against: a rank that computes longer explains its own slow transfers (what
- * takes its processor away does so inside calls as well); what is left must have one link, one rank or one
- * group in common, or is told apart. */
+/* From what is slow to whom it speaks against. A rank that computes longer explains its own slow transfers
+ * (what takes its processor away does so inside calls as well); what is left must have one link, one rank or
+ * one group in common, or is told apart. */
 #include "base/memory.h"
-#include "notice/detect/call_profile.h"
+#include "notice/detect/call_measure.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define RELEVANT 0.02   /* of the window */
-#define CERTAIN 2.0     /* standard errors */
 #define COMPARABLE 0.35 /* of the worst: what is less may be its shadow, and is not named */
 #define MS 1e6
-enum { FEW = 3 }; /* occurrences, or groups of a kind, that say nothing */
-
-/* A rank or a group, against what was expected. */
-typedef struct measure {
-    double now, expected; /* ns: groups of one transfer, ranks of the window's computing */
-    double excess;        /* ns over the window */
-    double ratio;
-    int slow, known; /* known: there was something to compare with */
-} measure;
-
-typedef struct comparison {
-    const sl_call_profile *now, *healthy;
-    double clock_error, span; /* span: of the longest window */
-    measure *rank;            /* [ranks] */
-    measure *group;           /* [groups] */
-    int blurred;              /* the rank that polls and looks slow; -1: none */
-    int unmatched;            /* the rank that seems slow, but has nobody to compare with; -1: none */
-} comparison;
-
-static int stands_out(const measure *m, double error2, double span) {
-    return m->ratio > SL_SUSPECT_LEAST && m->excess > RELEVANT * span && m->excess > CERTAIN * sqrt(error2);
-}
-
-/* ---- computing ---- */
-
-/* What the gap took when healthy, at these bytes: between those that were seen by a straight line, beyond
- * them in proportion. Returns its standard error squared, -1 when that gap was never seen. */
-static double expected_gap(const sl_call_rank *healthy, const sl_call_gap *gap, double *expected) {
-    const sl_call_gap *below = NULL, *above = NULL;
-    size_t low = 0, high = healthy->gaps;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const sl_call_gap *g = &healthy->gap[middle];
-        int before = g->before < gap->before || (g->before == gap->before && g->after < gap->after);
-        low = before ? middle + 1 : low;
-        high = before ? high : middle;
-    }
-    for (size_t i = low; i < healthy->gaps; i++) {
-        const sl_call_gap *g = &healthy->gap[i];
-        if (g->before != gap->before || g->after != gap->after)
-            break;
-        if (g->bytes <= gap->bytes)
-            below = g;
-        if (g->bytes >= gap->bytes && !above)
-            above = g;
-    }
-    if (!below && !above)
-        return -1;
-    double x = (double)gap->bytes, share = 0;
-    const sl_call_gap *near = below ? below : above;
-    *expected = sl_spread_mean(&near->time);
-    if (below && above && above->bytes > below->bytes) {
-        share = (x - (double)below->bytes) / ((double)above->bytes - (double)below->bytes);
-        *expected += share * (sl_spread_mean(&above->time) - *expected);
-    } else if (!above && below->bytes > 0) {
-        *expected *= x / (double)below->bytes;
-    }
-    return sl_spread_error2(&near->time);
-}
-
-/* How much more the calls of a rank carry than when healthy; at least 1. */
-static double growth(const sl_call_rank *now, const sl_call_rank *healthy) {
-    double most = 1;
-    for (size_t i = 0, j = 0; i < now->volumes && j < healthy->volumes;) {
-        const sl_call_volume *x = &now->volume[i], *y = &healthy->volume[j];
-        if (x->call == y->call) {
-            double ratio = x->bytes / x->count / (y->bytes / y->count);
-            most = ratio > most ? ratio : most;
-        }
-        i += x->call <= y->call;
-        j += y->call <= x->call;
-    }
-    return most;
-}
-
-static void compare_rank(comparison *c, int r) {
-    const sl_call_rank *now = &c->now->rank[r], *healthy = &c->healthy->rank[r];
-    measure *m = &c->rank[r];
-    double error2 = 0, same = 1;
-    for (size_t i = 0; i < now->gaps; i++) {
-        const sl_call_gap *gap = &now->gap[i];
-        double expected, n = (double)gap->time.count;
-        double healthy_error2 = expected_gap(healthy, gap, &expected);
-        if (healthy_error2 < 0 || gap->time.count < FEW)
-            continue;
-        m->known = 1;
-        m->now += n * sl_spread_mean(&gap->time);
-        m->expected += n * expected;
-        error2 += n * n * (sl_spread_error2(&gap->time) + healthy_error2);
-    }
-    same = growth(now, healthy);
-    m->expected *= same > 1.05 ? same : 1;
-    m->excess = m->now - m->expected;
-    m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
-    m->slow = stands_out(m, error2, c->span);
-}
-
-static int order_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, order_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
-/* Whether two ranks do the same work: the same calls with the same bytes, a collective together, and no
- * message of the program that could make one the stage behind the other. */
-static int same_work(const sl_call_profile *p, int a, int b) {
-    if (p->rank[a].kind != p->rank[b].kind)
-        return 0;
-    int together = 0;
-    for (size_t g = 0; g < p->groups; g++)
-        together |= !p->group[g].message && p->group[g].size < p->ranks &&
-                    sl_call_group_has(&p->group[g], a) && sl_call_group_has(&p->group[g], b);
-    if (p->rank[a].messages || p->rank[b].messages)
-        return together;
-    for (size_t g = 0; g < p->groups && !together; g++)
-        together = sl_call_group_has(&p->group[g], a) && sl_call_group_has(&p->group[g], b);
-    return together;
-}
-
-/* Of all computing in the window: its standard error squared. Who has more to do now and then varies. */
-static double computing_error2(const sl_call_rank *r) {
-    double error2 = 0;
-    for (size_t i = 0; i < r->gaps; i++)
-        error2 += (double)(r->gap[i].time.count * r->gap[i].time.count) * sl_spread_error2(&r->gap[i].time);
-    return error2;
-}
-
-/* Without a healthy profile: with those that do the same work. Who comes last all the time, but has nobody
- * like it, may as well have more to do. */
-static sl_status compare_peers(comparison *c) {
-    const sl_call_profile *p = c->now;
-    double *share;
-    SL_TRY(sl_alloc(&share, (size_t)p->ranks, sizeof *share));
-    for (int r = 0; r < p->ranks; r++) {
-        const sl_call_rank *mine = &p->rank[r];
-        measure *m = &c->rank[r];
-        int peers = 0;
-        for (int o = 0; o < p->ranks; o++)
-            if (o != r && p->rank[o].span > 0 && same_work(p, r, o))
-                share[peers++] = p->rank[o].computing / p->rank[o].span;
-        if (mine->span <= 0)
-            continue;
-        m->known = peers > 0;
-        m->now = mine->computing;
-        if (peers == 0) { /* against all: only to say what cannot be told */
-            for (int o = 0; o < p->ranks; o++)
-                if (o != r && p->rank[o].span > 0)
-                    share[peers++] = p->rank[o].computing / p->rank[o].span;
-        }
-        m->expected = peers ? median(share, peers) * mine->span : m->now;
-        m->excess = m->now - m->expected;
-        m->ratio = m->expected > 0 ? m->now / m->expected : 1;
-        m->slow = stands_out(m, 2 * computing_error2(mine), c->span);
-        if (m->slow && (!m->known || peers < 2)) { /* of two that differ, neither is the measure */
-            c->unmatched = c->unmatched < 0 || m->excess > c->rank[c->unmatched].excess ? r : c->unmatched;
-            m->slow = 0;
-        }
-    }
-    sl_free(share);
-    return SL_OK;
-}
-
-/* ---- transfers ---- */
-
-static int same_kind(const sl_call_group *a, const sl_call_group *b) {
-    return a->call == b->call && a->bytes == b->bytes && a->size == b->size;
-}
-
-/* The groups of a kind lie together but for their roots. */
-static sl_status kind_median(const comparison *c, size_t of, double *middle, int *count) {
-    const sl_call_profile *p = c->now;
-    double *value;
-    SL_TRY(sl_alloc(&value, p->groups, sizeof *value));
-    *count = 0;
-    for (size_t g = 0; g < p->groups; g++)
-        if (same_kind(&p->group[g], &p->group[of]) && p->group[g].transfer.count >= FEW)
-            value[(*count)++] = sl_spread_mean(&p->group[g].transfer);
-    *middle = *count ? median(value, *count) : 0;
-    sl_free(value);
-    return SL_OK;
-}
-
-/* Whole transfers are compared with whole ones: how much of the others was still to be waited for depends on
- * who came when. Where there are none any more, what was waited for at least is compared. */
-static sl_status compare_group(comparison *c, size_t at) {
-    const sl_call_group *g = &c->now->group[at];
-    const sl_call_group *before = c->healthy ? sl_call_group_find(c->healthy, g) : NULL;
-    measure *m = &c->group[at];
-    int whole = g->transfer.count >= FEW, kind;
-    const sl_spread *now = whole ? &g->transfer : &g->exposed;
-    double n = (double)now->count, error2 = n * n * sl_spread_error2(now);
-    if (now->count < FEW || g->size < 2)
-        return SL_OK;
-    m->now = sl_spread_mean(now);
-    if (before && before->transfer.count >= FEW) {
-        m->expected = sl_spread_mean(&before->transfer);
-        error2 += n * n * sl_spread_error2(&before->transfer);
-        m->known = 1;
-    } else {
-        SL_TRY(kind_median(c, at, &m->expected, &kind));
-        m->known = kind >= FEW;
-    }
-    m->excess = n * (m->now - m->expected);
-    double rest = sl_spread_mean(&g->exposed) - m->expected;
-    if (whole && rest > 0)
-        m->excess += (double)g->exposed.count * rest;
-    m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
-    m->slow = m->known && m->now - m->expected > 2 * c->clock_error && stands_out(m, error2, c->span);
-    return SL_OK;
-}
-
-static sl_status compare_all(comparison *c) {
-    SL_TRY(sl_alloc(&c->rank, (size_t)c->now->ranks, sizeof *c->rank));
-    SL_TRY(sl_alloc(&c->group, c->now->groups, sizeof *c->group));
-    for (int r = 0; r < c->now->ranks; r++)
-        c->span = c->now->rank[r].span > c->span ? c->now->rank[r].span : c->span;
-    if (!c->healthy)
-        SL_TRY(compare_peers(c));
-    for (int r = 0; r < c->now->ranks; r++) {
-        if (c->healthy)
-            compare_rank(c, r);
-        if (c->rank[r].slow && c->now->rank[r].polls) {
-            c->blurred = r;
-            c->rank[r].slow = 0;
-        }
-    }
-    for (size_t g = 0; g < c->now->groups; g++)
-        SL_TRY(compare_group(c, g));
-    return SL_OK;
-}
-
-/* ---- whom it speaks against ---- */
 
 typedef struct verdict {
     sl_suspect *suspect; /* [ranks + pairs + groups] */
@@ -261,7 +20,7 @@ typedef struct verdict {
 typedef struct pair {
     int a, b;
     double there, back; /* excess from a to b, from b to a */
-    measure worst;
+    sl_call_measure worst;
     int measured[2], slow[2]; /* there, back */
     int taken;                /* explained by something worse */
 } pair;
@@ -288,10 +47,10 @@ static pair *pair_of(pairs *all, int a, int b) {
     return &all->at[all->count++];
 }
 
-static void find_pairs(const comparison *c, pairs *all) {
+static void find_pairs(const sl_call_comparison *c, pairs *all) {
     for (size_t g = 0; g < c->now->groups; g++) {
         const sl_call_group *group = &c->now->group[g];
-        const measure *m = &c->group[g];
+        const sl_call_measure *m = &c->group[g];
         if (group->size != 2 || !m->known || group->member[0] == group->member[1])
             continue;
         pair *p = pair_of(all, group->member[0], group->member[1]);
@@ -319,11 +78,11 @@ static double excess_of(const pair *p) {
 }
 
 /* The slow transfers that a rank takes part in, and those that it does not, in larger groups and pairs. */
-static void around(const comparison *c, int rank, double *with, double *without, int *healthy) {
+static void around(const sl_call_comparison *c, int rank, double *with, double *without, int *healthy) {
     *with = *without = 0;
     *healthy = 0;
     for (size_t g = 0; g < c->now->groups; g++) {
-        const measure *m = &c->group[g];
+        const sl_call_measure *m = &c->group[g];
         int mine = sl_call_group_has(&c->now->group[g], rank);
         if (m->slow && mine)
             *with += m->excess;
@@ -334,7 +93,7 @@ static void around(const comparison *c, int rank, double *with, double *without,
     }
 }
 
-static double worst_rank(const comparison *c, int *slow, int *known) {
+static double worst_rank(const sl_call_comparison *c, int *slow, int *known) {
     double worst = 0;
     *slow = *known = 0;
     for (int r = 0; r < c->now->ranks; r++) {
@@ -346,27 +105,43 @@ static double worst_rank(const comparison *c, int *slow, int *known) {
     return worst;
 }
 
-static sl_status say_device(const comparison *c, int r, verdict *v) {
-    const measure *m = &c->rank[r];
+/* The share of its collectives that a rank came last to; -1: it has none. */
+static double last_share(const sl_call_profile *p, int rank) {
+    double all = 0, last = 0;
+    for (size_t g = 0; g < p->groups; g++)
+        for (int i = 0; i < p->group[g].size && !p->group[g].message; i++)
+            if (p->group[g].member[i] == rank) {
+                all += (double)(p->group[g].transfer.count + p->group[g].exposed.count);
+                last += p->group[g].last[i];
+            }
+    return all > 0 ? last / all : -1;
+}
+
+static sl_status say_device(const sl_call_comparison *c, int r, verdict *v) {
+    double last = last_share(c->now, r);
+    const sl_call_measure *m = &c->rank[r];
     sl_suspect s = {.component = SL_COMPONENT_DEVICE,
                     .rank = r,
                     .from = -1,
                     .to = -1,
                     .measured = m->now / MS,
                     .expected = m->expected / MS};
-    snprintf(s.why, sizeof s.why, "computes %.2f times as long between its calls as %s", m->ratio,
-             c->healthy ? "when healthy" : "those that do the same work");
+    int used = snprintf(s.why, sizeof s.why, "computes %.2f times as long between its calls as %s", m->ratio,
+                        c->healthy ? "when healthy" : "those that do the same work");
+    if (last >= 0)
+        snprintf(s.why + used, sizeof s.why - (size_t)used,
+                 ", and is the last to come to %.0f %% of its collectives", 100 * last);
     return say(v, s, m->excess);
 }
 
 /* A slow rank's own links and groups are slow with it, unless only some are: then those links are worse. */
-static sl_status find_devices(const comparison *c, pairs *all, int *explained, verdict *v) {
+static sl_status find_devices(const sl_call_comparison *c, pairs *all, int *explained, verdict *v) {
     int slow, known;
     double worst = worst_rank(c, &slow, &known);
     for (int r = 0; r < c->now->ranks && slow > 0; r++) {
         double with, without;
         int healthy;
-        const measure *m = &c->rank[r];
+        const sl_call_measure *m = &c->rank[r];
         if (!m->slow || m->excess < COMPARABLE * worst)
             continue;
         around(c, r, &with, &without, &healthy);
@@ -422,9 +197,10 @@ static sl_status say_host(int rank, const pairs *all, int links, verdict *v) {
     return say(v, s, excess);
 }
 
-/* Whether all links of a rank are slow and nothing that it takes no part in is, and more than one thing speaks
- * for it: two links, or a link and a larger group. */
-static int is_common(const comparison *c, const pairs *all, const int *explained, int rank, int *links) {
+/* Whether all links of a rank are slow and nothing that it takes no part in is, and more than one thing
+ * speaks for it: two links, or a link and a larger group. */
+static int is_common(const sl_call_comparison *c, const pairs *all, const int *explained, int rank,
+                     int *links) {
     int mine = 0, slow = 0, others = 0, groups = 0;
     for (size_t i = 0; i < all->count; i++) {
         const pair *p = &all->at[i];
@@ -444,7 +220,7 @@ static int is_common(const comparison *c, const pairs *all, const int *explained
 }
 
 /* The one rank of which that is true; -1: none, or two, between which the link is. */
-static int common_rank(const comparison *c, const pairs *all, const int *explained, int *links) {
+static int common_rank(const sl_call_comparison *c, const pairs *all, const int *explained, int *links) {
     int found = -1, mine;
     for (int r = 0; r < c->now->ranks; r++) {
         if (!is_common(c, all, explained, r, &mine))
@@ -457,7 +233,7 @@ static int common_rank(const comparison *c, const pairs *all, const int *explain
     return found;
 }
 
-static sl_status find_links(const comparison *c, pairs *all, const int *explained, verdict *v) {
+static sl_status find_links(const sl_call_comparison *c, pairs *all, const int *explained, verdict *v) {
     double worst = 0;
     int links, slow = 0, rank;
     for (size_t i = 0; i < all->count; i++) {
@@ -486,9 +262,9 @@ static int holds_suspect(const sl_call_group *g, const verdict *v) {
     return 0;
 }
 
-static sl_status say_group(const comparison *c, size_t at, verdict *v) {
+static sl_status say_group(const sl_call_comparison *c, size_t at, verdict *v) {
     const sl_call_group *g = &c->now->group[at];
-    const measure *m = &c->group[at];
+    const sl_call_measure *m = &c->group[at];
     sl_suspect s = {.component = SL_COMPONENT_GROUP,
                     .rank = -1,
                     .from = -1,
@@ -504,7 +280,7 @@ static sl_status say_group(const comparison *c, size_t at, verdict *v) {
 }
 
 /* The members that all slow groups have in common; how many. */
-static int in_common(const comparison *c, const int *left, int *members) {
+static int in_common(const sl_call_comparison *c, const int *left, int *members) {
     int count = 0;
     for (int r = 0; r < c->now->ranks; r++) {
         int in = 1;
@@ -521,7 +297,7 @@ static int same_members(const sl_call_group *a, const sl_call_group *b) {
 }
 
 /* Larger groups that nothing named so far explains: what differing ones have in common, else the groups. */
-static sl_status find_groups(const comparison *c, int *explained, verdict *v) {
+static sl_status find_groups(const sl_call_comparison *c, int *explained, verdict *v) {
     size_t worst = 0, many = 0;
     int *left, *members = NULL, different = 0;
     SL_TRY(sl_alloc(&left, c->now->groups, sizeof *left));
@@ -575,7 +351,7 @@ static sl_status find_groups(const comparison *c, int *explained, verdict *v) {
 /* ---- the answer ---- */
 
 /* How many ranks take part in every slow transfer. */
-static int slow_in_common(const comparison *c) {
+static int slow_in_common(const sl_call_comparison *c) {
     int common = 0;
     for (int r = 0; r < c->now->ranks; r++) {
         int in = 1;
@@ -586,7 +362,7 @@ static int slow_in_common(const comparison *c) {
     return common;
 }
 
-static int all_alike(const comparison *c, char *reason, size_t size) {
+static int all_alike(const sl_call_comparison *c, char *reason, size_t size) {
     int slow, known, transfers = 0, slow_transfers = 0;
     worst_rank(c, &slow, &known);
     for (size_t g = 0; g < c->now->groups; g++) {
@@ -628,7 +404,7 @@ static sl_suspect unknown(const char *why) {
     return s;
 }
 
-static sl_status judge(comparison *c, verdict *v, char *reason, size_t size) {
+static sl_status judge(sl_call_comparison *c, verdict *v, char *reason, size_t size) {
     int *explained = NULL;
     pairs all = {0};
     if (all_alike(c, reason, size))
@@ -666,7 +442,7 @@ static sl_status judge(comparison *c, verdict *v, char *reason, size_t size) {
 sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_profile *healthy,
                                   int64_t clock_error, sl_suspect *suspect, size_t most, size_t *count,
                                   char *reason, size_t reason_size) {
-    comparison c = {
+    sl_call_comparison c = {
         .now = now, .healthy = healthy, .clock_error = (double)clock_error, .blurred = -1, .unmatched = -1};
     verdict v = {0};
     char text[256] = "";
@@ -674,7 +450,7 @@ sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_prof
     if (healthy && healthy->ranks != now->ranks)
         return sl_error(SL_EINVAL, "a profile of %d ranks is compared with one of %d", now->ranks,
                         healthy->ranks);
-    sl_status status = compare_all(&c);
+    sl_status status = sl_call_measure_all(&c);
     if (status == SL_OK)
         status = judge(&c, &v, text, sizeof text);
     for (; status == SL_OK && *count < v.count && *count < most; ++*count)
