@@ -27,6 +27,8 @@ typedef enum sl_event_kind {
     SL_EVENT_WARNED,
     SL_EVENT_RESTART,
     SL_EVENT_HOST,
+    SL_EVENT_SUSPECT,
+    SL_EVENT_VERDICT,
     SL_EVENT_END,
     SL_EVENT_KINDS
 } sl_event_kind;

@@ -72,6 +72,7 @@ static sl_status measure_replica(sl_trainer *t, int replica, int iteration, sl_t
     sl_timeline_free(timeline);
     sl_problem_free(measured);
     SL_TRY(collect_records(t, replica, &count));
+    SL_TRY(sl_noticed_add(t, replica, t->gathered.replica, count));
     SL_TRY(make_clocks(t, replica, &clock));
     sl_status status =
         sl_measure_timeline(&r->problem, t->gathered.replica, count, iteration, begin, clock, timeline);
@@ -156,15 +157,15 @@ static int is_path_event(const sl_event *event) {
     return event->kind == SL_EVENT_DELEGATE || event->kind == SL_EVENT_DIRECT;
 }
 
-static sl_status write_event(sl_trainer *t, sl_event *event, int replica) {
+sl_status sl_judge_event(sl_trainer *t, sl_event *event, int replica) {
     event->time = sl_clock_now(t->clock) - t->started;
-    if (t->run->parallel.data > 1) {
+    if (t->run->parallel.data > 1 && replica >= 0) {
         event->has_replica = 1;
         event->replica = replica;
     }
     SL_TRY(sl_journal_event(t->journal, event));
     char where[32] = "";
-    if (t->run->parallel.data > 1)
+    if (event->has_replica)
         snprintf(where, sizeof where, " (replica %d)", replica);
     sl_progress_say(t->progress, "iteration %4d  %s%s%s%s%s%s%s%s", event->iteration,
                     sl_event_names[event->kind].name, where, event->seen[0] ? ": " : "", event->seen,
@@ -180,7 +181,7 @@ static sl_status write_events(sl_trainer *t) {
         for (int i = 0; i < t->replica[r].decision.events; i++) {
             sl_event *event = &t->replica[r].decision.event[i];
             if (changes || !is_path_event(event))
-                SL_TRY(write_event(t, event, r));
+                SL_TRY(sl_judge_event(t, event, r));
         }
     return SL_OK;
 }
@@ -294,5 +295,6 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
     memcpy(t->pending_schedule, t->schedule, sizeof t->schedule);
     t->pending.schedule = t->pending_schedule;
     t->last_begin = begin;
-    return write_events(t);
+    SL_TRY(write_events(t));
+    return sl_noticed_end(t, iteration, it.time);
 }

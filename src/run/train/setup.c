@@ -298,6 +298,7 @@ static sl_status open_rank0(sl_trainer *t, const sl_place *place) {
                            t->run->iterations, TRACED, &t->journal));
     SL_TRY(sl_resume_report(&t->resume, t->journal));
     SL_TRY(sl_alloc(&t->pending_problem, replicas, sizeof *t->pending_problem));
+    SL_TRY(sl_localiser_open(t->ranks, t->problem.stages, (int)replicas, &t->localiser));
     SL_TRY(sl_alloc(&t->pending_timeline, replicas, sizeof *t->pending_timeline));
     for (size_t r = 0; r < replicas; r++)
         SL_TRY(open_replica(t, &t->replica[r]));
@@ -464,6 +465,7 @@ static void close_rank0(sl_trainer *t) {
     sl_progress_close(t->progress);
     sl_free(t->ping);
     sl_arrivals_free(&t->arrivals);
+    sl_localiser_close(t->localiser);
     sl_free(t->replica);
     sl_free(t->pending_problem);
     sl_free(t->pending_timeline);

@@ -3,11 +3,13 @@
  *   setup    planning, opening, the programs of all ranks
  *   trainer  the loop, on every rank
  *   judge    rank 0: from records to measurements, decisions and the journal's lines
+ *   noticed  rank 0: which device or link is slow, as events
  *   path     who carries the messages */
 #ifndef SL_RUN_TRAIN_STATE_H
 #define SL_RUN_TRAIN_STATE_H
 
 #include "adapt/decision.h"
+#include "notice/detect/localise.h"
 #include "run/binding/binding.h"
 #include "run/engine/engine.h"
 #include "run/journal/journal.h"
@@ -94,6 +96,8 @@ typedef struct sl_trainer {
     sl_gathered gathered;
     sl_offset *clocks; /* [world] */
     sl_arrivals arrivals;
+    sl_localiser *localiser;
+    int noticed_swaps, noticed_delegates; /* when it last looked */
     sl_time started;
     sl_time tail[9]; /* last op to the end of the optimizer, of the last iterations */
     int tails;
@@ -131,7 +135,16 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin);
 int sl_judge_delegates(const sl_trainer *t);
 /** Writes the pending line; its period ends at `next_begin`. */
 sl_status sl_judge_flush(sl_trainer *t, sl_time next_begin);
+/** Writes an event, of a replica where there are several (-1: of none), and says it. */
+sl_status sl_judge_event(sl_trainer *t, sl_event *event, int replica);
 /** The name of what runs: replica 0's schedule, or all where they differ. */
 void sl_judge_name_schedule(sl_trainer *t);
+
+/* ---- noticed.c, rank 0 only */
+
+/** The records of all ranks of a replica, in rank 0's clock. */
+sl_status sl_noticed_add(sl_trainer *t, int replica, const sl_record *records, int count);
+/** After the decisions on an iteration: events `suspect` and `verdict`, where there is news. */
+sl_status sl_noticed_end(sl_trainer *t, int iteration, sl_time time);
 
 #endif

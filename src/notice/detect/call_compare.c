@@ -1,0 +1,469 @@
+/* From what is slow to whom it speaks against. A rank that computes longer explains its own slow transfers
+ * (what takes its processor away does so inside calls as well); what is left must have one link, one rank or
+ * one group in common, or is told apart. */
+#include "base/memory.h"
+#include "notice/detect/call_measure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COMPARABLE 0.35 /* of the worst: what is less may be its shadow, and is not named */
+#define MS 1e6
+
+typedef struct verdict {
+    sl_suspect *suspect; /* [ranks + pairs + groups] */
+    double *excess;      /* of each */
+    size_t count, capacity, excess_capacity;
+} verdict;
+
+/* Of an undirected pair of ranks, what its messages and its collectives of two say. */
+typedef struct pair {
+    int a, b;
+    double there, back; /* excess from a to b, from b to a */
+    sl_call_measure worst;
+    int measured[2], slow[2]; /* there, back */
+    int taken;                /* explained by something worse */
+} pair;
+
+typedef struct pairs {
+    pair *at;
+    size_t count;
+} pairs;
+
+static sl_status say(verdict *v, sl_suspect s, double excess) {
+    SL_TRY(sl_grow(&v->suspect, &v->capacity, v->count + 1, sizeof *v->suspect));
+    SL_TRY(sl_grow(&v->excess, &v->excess_capacity, v->count + 1, sizeof *v->excess));
+    v->suspect[v->count] = s;
+    v->excess[v->count++] = excess;
+    return SL_OK;
+}
+
+static pair *pair_of(pairs *all, int a, int b) {
+    int low = a < b ? a : b, high = a < b ? b : a;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->at[i].a == low && all->at[i].b == high)
+            return &all->at[i];
+    all->at[all->count] = (pair){.a = low, .b = high};
+    return &all->at[all->count++];
+}
+
+static void find_pairs(const sl_call_comparison *c, pairs *all) {
+    for (size_t g = 0; g < c->now->groups; g++) {
+        const sl_call_group *group = &c->now->group[g];
+        const sl_call_measure *m = &c->group[g];
+        if (group->size != 2 || !m->known || group->member[0] == group->member[1])
+            continue;
+        pair *p = pair_of(all, group->member[0], group->member[1]);
+        int there = !group->message || group->member[0] == p->a,
+            back = !group->message || group->member[0] == p->b;
+        p->measured[0] |= there;
+        p->measured[1] |= back;
+        if (!m->slow)
+            continue;
+        p->slow[0] |= there;
+        p->slow[1] |= back;
+        p->there += there ? m->excess : 0;
+        p->back += back ? m->excess : 0;
+        if (m->excess > p->worst.excess)
+            p->worst = *m;
+    }
+}
+
+static int is_slow(const pair *p) {
+    return (p->slow[0] || p->slow[1]) && !p->taken;
+}
+
+static double excess_of(const pair *p) {
+    return p->there > p->back ? p->there : p->back;
+}
+
+/* The slow transfers that a rank takes part in, and those that it does not, in larger groups and pairs. */
+static void around(const sl_call_comparison *c, int rank, double *with, double *without, int *healthy) {
+    *with = *without = 0;
+    *healthy = 0;
+    for (size_t g = 0; g < c->now->groups; g++) {
+        const sl_call_measure *m = &c->group[g];
+        int mine = sl_call_group_has(&c->now->group[g], rank);
+        if (m->slow && mine)
+            *with += m->excess;
+        else if (m->slow)
+            *without += m->excess;
+        else if (m->known && mine && c->now->group[g].size == 2)
+            ++*healthy; /* a link of this rank that is as ever */
+    }
+}
+
+static double worst_rank(const sl_call_comparison *c, int *slow, int *known) {
+    double worst = 0;
+    *slow = *known = 0;
+    for (int r = 0; r < c->now->ranks; r++) {
+        *known += c->rank[r].known;
+        *slow += c->rank[r].slow;
+        if (c->rank[r].slow && c->rank[r].excess > worst)
+            worst = c->rank[r].excess;
+    }
+    return worst;
+}
+
+/* The share of its collectives that a rank came last to; -1: it has none. */
+static double last_share(const sl_call_profile *p, int rank) {
+    double all = 0, last = 0;
+    for (size_t g = 0; g < p->groups; g++)
+        for (int i = 0; i < p->group[g].size && !p->group[g].message; i++)
+            if (p->group[g].member[i] == rank) {
+                all += (double)(p->group[g].transfer.count + p->group[g].exposed.count);
+                last += p->group[g].last[i];
+            }
+    return all > 0 ? last / all : -1;
+}
+
+static sl_status say_device(const sl_call_comparison *c, int r, verdict *v) {
+    double last = last_share(c->now, r);
+    const sl_call_measure *m = &c->rank[r];
+    sl_suspect s = {.component = SL_COMPONENT_DEVICE,
+                    .rank = r,
+                    .from = -1,
+                    .to = -1,
+                    .measured = m->now / MS,
+                    .expected = m->expected / MS};
+    int used = snprintf(s.why, sizeof s.why, "computes %.2f times as long between its calls as %s", m->ratio,
+                        c->healthy ? "when healthy" : "those that do the same work");
+    if (last >= 0)
+        snprintf(s.why + used, sizeof s.why - (size_t)used,
+                 ", and is the last to come to %.0f %% of its collectives", 100 * last);
+    return say(v, s, m->excess);
+}
+
+/* A slow rank's own links and groups are slow with it, unless only some are: then those links are worse. */
+static sl_status find_devices(const sl_call_comparison *c, pairs *all, int *explained, verdict *v) {
+    int slow, known;
+    double worst = worst_rank(c, &slow, &known);
+    for (int r = 0; r < c->now->ranks && slow > 0; r++) {
+        double with, without;
+        int healthy;
+        const sl_call_measure *m = &c->rank[r];
+        if (!m->slow || m->excess < COMPARABLE * worst)
+            continue;
+        around(c, r, &with, &without, &healthy);
+        if (with > 4 * m->excess && healthy > 0)
+            continue; /* one of its links is slow, and costs the rank some computing */
+        SL_TRY(say_device(c, r, v));
+        for (size_t g = 0; g < c->now->groups; g++)
+            explained[g] |= sl_call_group_has(&c->now->group[g], r) &&
+                            (healthy == 0 || c->group[g].excess < 2 * m->excess);
+        for (size_t i = 0; i < all->count; i++)
+            if (all->at[i].a == r || all->at[i].b == r)
+                all->at[i].taken |= healthy == 0 || excess_of(&all->at[i]) < 2 * m->excess;
+    }
+    return SL_OK;
+}
+
+static sl_status say_link(const pair *p, verdict *v) {
+    int there = p->slow[0] && (!p->slow[1] || p->there >= p->back);
+    int both = p->slow[0] && p->slow[1];
+    sl_suspect s = {.component = SL_COMPONENT_LINK,
+                    .rank = -1,
+                    .from = there ? p->a : p->b,
+                    .to = there ? p->b : p->a,
+                    .both = both,
+                    .measured = p->worst.now / MS,
+                    .expected = p->worst.expected / MS};
+    snprintf(s.why, sizeof s.why, "a transfer takes %.3g ms, expected %.3g ms%s", s.measured, s.expected,
+             both                         ? ", in both directions"
+             : p->measured[there ? 1 : 0] ? "; the other direction is as ever"
+                                          : "; nothing was sent the other way");
+    return say(v, s, excess_of(p));
+}
+
+static sl_status say_host(int rank, const pairs *all, int links, verdict *v) {
+    const pair *worst = NULL;
+    double excess = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const pair *p = &all->at[i];
+        if (!is_slow(p) || (p->a != rank && p->b != rank))
+            continue;
+        excess += excess_of(p);
+        worst = !worst || excess_of(p) > excess_of(worst) ? p : worst;
+    }
+    sl_suspect s = {.component = SL_COMPONENT_HOST,
+                    .rank = rank,
+                    .from = -1,
+                    .to = -1,
+                    .measured = worst->worst.now / MS,
+                    .expected = worst->worst.expected / MS};
+    snprintf(s.why, sizeof s.why,
+             "%s of this rank are slow, and nothing without it is: its host or its network card",
+             links == 1 ? "the link and the groups" : "all links");
+    return say(v, s, excess);
+}
+
+/* Whether all links of a rank are slow and nothing that it takes no part in is, and more than one thing
+ * speaks for it: two links, or a link and a larger group. */
+static int is_common(const sl_call_comparison *c, const pairs *all, const int *explained, int rank,
+                     int *links) {
+    int mine = 0, slow = 0, others = 0, groups = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const pair *p = &all->at[i];
+        int has = p->a == rank || p->b == rank;
+        mine += has;
+        slow += has && is_slow(p);
+        others += !has && is_slow(p);
+    }
+    for (size_t g = 0; g < c->now->groups; g++) {
+        int counts = c->group[g].slow && c->now->group[g].size > 2 && !explained[g];
+        int has = sl_call_group_has(&c->now->group[g], rank);
+        groups += counts && has;
+        others += counts && !has;
+    }
+    *links = mine;
+    return mine >= 1 && slow == mine && others == 0 && mine + (groups > 0) >= 2;
+}
+
+/* The one rank of which that is true; -1: none, or two, between which the link is. */
+static int common_rank(const sl_call_comparison *c, const pairs *all, const int *explained, int *links) {
+    int found = -1, mine;
+    for (int r = 0; r < c->now->ranks; r++) {
+        if (!is_common(c, all, explained, r, &mine))
+            continue;
+        if (found >= 0)
+            return -1;
+        found = r;
+        *links = mine;
+    }
+    return found;
+}
+
+static sl_status find_links(const sl_call_comparison *c, pairs *all, const int *explained, verdict *v) {
+    double worst = 0;
+    int links, slow = 0, rank;
+    for (size_t i = 0; i < all->count; i++) {
+        slow += is_slow(&all->at[i]);
+        worst = is_slow(&all->at[i]) && excess_of(&all->at[i]) > worst ? excess_of(&all->at[i]) : worst;
+    }
+    if (slow == 0)
+        return SL_OK;
+    if ((rank = common_rank(c, all, explained, &links)) >= 0)
+        return say_host(rank, all, links, v);
+    for (size_t i = 0; i < all->count; i++)
+        if (is_slow(&all->at[i]) && excess_of(&all->at[i]) >= COMPARABLE * worst)
+            SL_TRY(say_link(&all->at[i], v));
+    return SL_OK;
+}
+
+/* Whether a larger group is slow because of what is suspected already. */
+static int holds_suspect(const sl_call_group *g, const verdict *v) {
+    for (size_t i = 0; i < v->count; i++) {
+        const sl_suspect *s = &v->suspect[i];
+        if (s->component == SL_COMPONENT_LINK && sl_call_group_has(g, s->from) && sl_call_group_has(g, s->to))
+            return 1;
+        if (s->rank >= 0 && sl_call_group_has(g, s->rank))
+            return 1;
+    }
+    return 0;
+}
+
+static sl_status say_group(const sl_call_comparison *c, size_t at, verdict *v) {
+    const sl_call_group *g = &c->now->group[at];
+    const sl_call_measure *m = &c->group[at];
+    sl_suspect s = {.component = SL_COMPONENT_GROUP,
+                    .rank = -1,
+                    .from = -1,
+                    .to = -1,
+                    .group = g->communicator,
+                    .measured = m->now / MS,
+                    .expected = m->expected / MS};
+    size_t used = (size_t)snprintf(s.why, sizeof s.why, "%s of %.3g ms takes %.3g ms among ranks",
+                                   sl_call_name(g->call), s.expected, s.measured);
+    for (int i = 0; i < g->size && i < 16 && used < sizeof s.why; i++)
+        used += (size_t)snprintf(s.why + used, sizeof s.why - used, " %d", g->member[i]);
+    return say(v, s, m->excess);
+}
+
+/* The members that all slow groups have in common; how many. */
+static int in_common(const sl_call_comparison *c, const int *left, int *members) {
+    int count = 0;
+    for (int r = 0; r < c->now->ranks; r++) {
+        int in = 1;
+        for (size_t g = 0; g < c->now->groups; g++)
+            in &= !left[g] || sl_call_group_has(&c->now->group[g], r);
+        if (in)
+            members[count++] = r;
+    }
+    return count;
+}
+
+static int same_members(const sl_call_group *a, const sl_call_group *b) {
+    return a->size == b->size && memcmp(a->member, b->member, (size_t)a->size * sizeof *a->member) == 0;
+}
+
+/* Larger groups that nothing named so far explains: what differing ones have in common, else the groups. */
+static sl_status find_groups(const sl_call_comparison *c, int *explained, verdict *v) {
+    size_t worst = 0, many = 0;
+    int *left, *members = NULL, different = 0;
+    SL_TRY(sl_alloc(&left, c->now->groups, sizeof *left));
+    sl_status status = sl_alloc(&members, (size_t)c->now->ranks, sizeof *members);
+    for (size_t g = 0; g < c->now->groups && status == SL_OK; g++) {
+        const sl_call_group *group = &c->now->group[g];
+        left[g] = c->group[g].slow && group->size > 2 && !explained[g] && !holds_suspect(group, v);
+        if (!left[g])
+            continue;
+        different |= many > 0 && !same_members(group, &c->now->group[worst]);
+        worst = many++ == 0 || c->group[g].excess > c->group[worst].excess ? g : worst;
+    }
+    double excess = many ? c->group[worst].excess : 0;
+    int common = many && different && status == SL_OK ? in_common(c, left, members) : 0;
+    if (status == SL_OK && common == 1) {
+        sl_suspect s = {.component = SL_COMPONENT_HOST,
+                        .rank = members[0],
+                        .from = -1,
+                        .to = -1,
+                        .measured = c->group[worst].now / MS,
+                        .expected = c->group[worst].expected / MS};
+        snprintf(s.why, sizeof s.why, "it is what %zu slow groups have in common, and computes as ever",
+                 many);
+        status = say(v, s, excess);
+    } else if (status == SL_OK && common == 2) {
+        sl_suspect s = {.component = SL_COMPONENT_LINK,
+                        .rank = -1,
+                        .from = members[0],
+                        .to = members[1],
+                        .both = 1,
+                        .measured = c->group[worst].now / MS,
+                        .expected = c->group[worst].expected / MS};
+        snprintf(s.why, sizeof s.why, "it is what %zu slow groups have in common", many);
+        status = say(v, s, excess);
+    } else {
+        for (size_t g = 0; g < c->now->groups && status == SL_OK; g++) {
+            int again = 0; /* the same members, slow in another call that costs more */
+            for (size_t h = 0; h < c->now->groups && left[g]; h++)
+                again |= h != g && left[h] && same_members(&c->now->group[g], &c->now->group[h]) &&
+                         (c->group[h].excess > c->group[g].excess ||
+                          (c->group[h].excess == c->group[g].excess && h < g));
+            if (left[g] && !again && c->group[g].excess >= COMPARABLE * excess)
+                status = say_group(c, g, v);
+        }
+    }
+    sl_free(left);
+    sl_free(members);
+    return status;
+}
+
+/* ---- the answer ---- */
+
+/* How many ranks take part in every slow transfer. */
+static int slow_in_common(const sl_call_comparison *c) {
+    int common = 0;
+    for (int r = 0; r < c->now->ranks; r++) {
+        int in = 1;
+        for (size_t g = 0; g < c->now->groups; g++)
+            in &= !c->group[g].slow || sl_call_group_has(&c->now->group[g], r);
+        common += in;
+    }
+    return common;
+}
+
+static int all_alike(const sl_call_comparison *c, char *reason, size_t size) {
+    int slow, known, transfers = 0, slow_transfers = 0;
+    worst_rank(c, &slow, &known);
+    for (size_t g = 0; g < c->now->groups; g++) {
+        transfers += c->group[g].known;
+        slow_transfers += c->group[g].slow;
+    }
+    if (known > 1 && slow > 1 && 2 * slow > known) {
+        snprintf(reason, size, "%d of %d ranks compute longer: the work grew, or they share what became slow",
+                 slow, known);
+        return 1;
+    }
+    if (slow == 0 && slow_transfers > 1 && slow_transfers == transfers && slow_in_common(c) == 0) {
+        snprintf(reason, size, "all %d transfers that can be compared became slow: what they share is slow",
+                 transfers);
+        return 1;
+    }
+    return 0;
+}
+
+static int order_suspects(const verdict *v, size_t a, size_t b) {
+    return v->excess[a] > v->excess[b];
+}
+
+static void sort_verdict(verdict *v) {
+    for (size_t i = 1; i < v->count; i++)
+        for (size_t j = i; j > 0 && order_suspects(v, j, j - 1); j--) {
+            sl_suspect s = v->suspect[j];
+            double e = v->excess[j];
+            v->suspect[j] = v->suspect[j - 1];
+            v->excess[j] = v->excess[j - 1];
+            v->suspect[j - 1] = s;
+            v->excess[j - 1] = e;
+        }
+}
+
+static sl_suspect unknown(const char *why) {
+    sl_suspect s = {.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    snprintf(s.why, sizeof s.why, "%s", why);
+    return s;
+}
+
+static sl_status judge(sl_call_comparison *c, verdict *v, char *reason, size_t size) {
+    int *explained = NULL;
+    pairs all = {0};
+    if (all_alike(c, reason, size))
+        return say(v, unknown(reason), 0);
+    SL_TRY(sl_alloc(&explained, c->now->groups, sizeof *explained));
+    sl_status status = sl_alloc(&all.at, c->now->groups, sizeof *all.at);
+    if (status == SL_OK) {
+        find_pairs(c, &all);
+        status = find_devices(c, &all, explained, v);
+    }
+    if (status == SL_OK)
+        status = find_links(c, &all, explained, v);
+    if (status == SL_OK)
+        status = find_groups(c, explained, v);
+    sl_free(all.at);
+    sl_free(explained);
+    SL_TRY(status);
+    if (v->count == 0 && c->blurred >= 0)
+        snprintf(
+            reason, size,
+            "rank %d takes longer between its calls, but waits by MPI_Test: computing and waiting cannot "
+            "be told apart",
+            c->blurred);
+    else if (v->count == 0 && c->unmatched >= 0)
+        snprintf(reason, size,
+                 "rank %d computes %.2f times as long as others, but without a healthy profile more work "
+                 "cannot be told from a slow device",
+                 c->unmatched, c->rank[c->unmatched].ratio);
+    if (v->count == 0 && reason[0])
+        return say(v, unknown(reason), 0);
+    sort_verdict(v);
+    return SL_OK;
+}
+
+sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_profile *healthy,
+                                  int64_t clock_error, sl_suspect *suspect, size_t most, size_t *count,
+                                  char *reason, size_t reason_size) {
+    sl_call_comparison c = {
+        .now = now, .healthy = healthy, .clock_error = (double)clock_error, .blurred = -1, .unmatched = -1};
+    verdict v = {0};
+    char text[256] = "";
+    *count = 0;
+    if (healthy && healthy->ranks != now->ranks)
+        return sl_error(SL_EINVAL, "a profile of %d ranks is compared with one of %d", now->ranks,
+                        healthy->ranks);
+    sl_status status = sl_call_measure_all(&c);
+    if (status == SL_OK)
+        status = judge(&c, &v, text, sizeof text);
+    for (; status == SL_OK && *count < v.count && *count < most; ++*count)
+        suspect[*count] = v.suspect[*count];
+    if (status == SL_OK && v.count == 0)
+        snprintf(text, sizeof text, "no rank computes and no transfer takes more than %.1f times what is %s",
+                 SL_SUSPECT_LEAST, healthy ? "healthy" : "usual of its kind");
+    else if (status == SL_OK && text[0] == 0)
+        sl_suspect_text(&v.suspect[0], text, sizeof text);
+    snprintf(reason, reason_size, "%s", text);
+    sl_free(c.rank);
+    sl_free(c.group);
+    sl_free(v.suspect);
+    sl_free(v.excess);
+    return status;
+}

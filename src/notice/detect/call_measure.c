@@ -1,0 +1,225 @@
+#include "notice/detect/call_measure.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define RELEVANT 0.02 /* of the window */
+#define CERTAIN 2.0   /* standard errors */
+enum { FEW = 3 };     /* occurrences, or groups of a kind, that say nothing */
+
+static int stands_out(const sl_call_measure *m, double error2, double span) {
+    return m->ratio > SL_SUSPECT_LEAST && m->excess > RELEVANT * span && m->excess > CERTAIN * sqrt(error2);
+}
+
+/* ---- computing ---- */
+
+/* What the gap took when healthy, at these bytes: between those that were seen by a straight line, beyond
+ * them in proportion. Returns its standard error squared, -1 when that gap was never seen. */
+static double expected_gap(const sl_call_rank *healthy, const sl_call_gap *gap, double *expected) {
+    const sl_call_gap *below = NULL, *above = NULL;
+    size_t low = 0, high = healthy->gaps;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const sl_call_gap *g = &healthy->gap[middle];
+        int before = g->before < gap->before || (g->before == gap->before && g->after < gap->after);
+        low = before ? middle + 1 : low;
+        high = before ? high : middle;
+    }
+    for (size_t i = low; i < healthy->gaps; i++) {
+        const sl_call_gap *g = &healthy->gap[i];
+        if (g->before != gap->before || g->after != gap->after)
+            break;
+        if (g->bytes <= gap->bytes)
+            below = g;
+        if (g->bytes >= gap->bytes && !above)
+            above = g;
+    }
+    if (!below && !above)
+        return -1;
+    double x = (double)gap->bytes, share = 0;
+    const sl_call_gap *near = below ? below : above;
+    *expected = sl_spread_mean(&near->time);
+    if (below && above && above->bytes > below->bytes) {
+        share = (x - (double)below->bytes) / ((double)above->bytes - (double)below->bytes);
+        *expected += share * (sl_spread_mean(&above->time) - *expected);
+    } else if (!above && below->bytes > 0) {
+        *expected *= x / (double)below->bytes;
+    }
+    return sl_spread_error2(&near->time);
+}
+
+/* How much more the calls of a rank carry than when healthy; at least 1. */
+static double growth(const sl_call_rank *now, const sl_call_rank *healthy) {
+    double most = 1;
+    for (size_t i = 0, j = 0; i < now->volumes && j < healthy->volumes;) {
+        const sl_call_volume *x = &now->volume[i], *y = &healthy->volume[j];
+        if (x->call == y->call) {
+            double ratio = x->bytes / x->count / (y->bytes / y->count);
+            most = ratio > most ? ratio : most;
+        }
+        i += x->call <= y->call;
+        j += y->call <= x->call;
+    }
+    return most;
+}
+
+static void compare_rank(sl_call_comparison *c, int r) {
+    const sl_call_rank *now = &c->now->rank[r], *healthy = &c->healthy->rank[r];
+    sl_call_measure *m = &c->rank[r];
+    double error2 = 0, same = 1;
+    for (size_t i = 0; i < now->gaps; i++) {
+        const sl_call_gap *gap = &now->gap[i];
+        double expected, n = (double)gap->time.count;
+        double healthy_error2 = expected_gap(healthy, gap, &expected);
+        if (healthy_error2 < 0 || gap->time.count < FEW)
+            continue;
+        m->known = 1;
+        m->now += n * sl_spread_mean(&gap->time);
+        m->expected += n * expected;
+        error2 += n * n * (sl_spread_error2(&gap->time) + healthy_error2);
+    }
+    same = growth(now, healthy);
+    m->expected *= same > 1.05 ? same : 1;
+    m->excess = m->now - m->expected;
+    m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
+    m->slow = stands_out(m, error2, c->span);
+}
+
+static int order_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, order_doubles);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* Whether two ranks do the same work: the same calls with the same bytes, a collective together, and no
+ * message of the program that could make one the stage behind the other. */
+static int same_work(const sl_call_profile *p, int a, int b) {
+    if (p->rank[a].kind != p->rank[b].kind)
+        return 0;
+    int together = 0;
+    for (size_t g = 0; g < p->groups; g++)
+        together |= !p->group[g].message && p->group[g].size < p->ranks &&
+                    sl_call_group_has(&p->group[g], a) && sl_call_group_has(&p->group[g], b);
+    if (p->rank[a].messages || p->rank[b].messages)
+        return together;
+    for (size_t g = 0; g < p->groups && !together; g++)
+        together = sl_call_group_has(&p->group[g], a) && sl_call_group_has(&p->group[g], b);
+    return together;
+}
+
+/* Of all computing in the window: its standard error squared. Who has more to do now and then varies. */
+static double computing_error2(const sl_call_rank *r) {
+    double error2 = 0;
+    for (size_t i = 0; i < r->gaps; i++)
+        error2 += (double)(r->gap[i].time.count * r->gap[i].time.count) * sl_spread_error2(&r->gap[i].time);
+    return error2;
+}
+
+/* Without a healthy profile: with those that do the same work. Who comes last all the time, but has nobody
+ * like it, may as well have more to do. */
+static sl_status compare_peers(sl_call_comparison *c) {
+    const sl_call_profile *p = c->now;
+    double *share;
+    SL_TRY(sl_alloc(&share, (size_t)p->ranks, sizeof *share));
+    for (int r = 0; r < p->ranks; r++) {
+        const sl_call_rank *mine = &p->rank[r];
+        sl_call_measure *m = &c->rank[r];
+        int peers = 0;
+        for (int o = 0; o < p->ranks; o++)
+            if (o != r && p->rank[o].span > 0 && same_work(p, r, o))
+                share[peers++] = p->rank[o].computing / p->rank[o].span;
+        if (mine->span <= 0)
+            continue;
+        m->known = peers > 0;
+        m->now = mine->computing;
+        if (peers == 0) { /* against all: only to say what cannot be told */
+            for (int o = 0; o < p->ranks; o++)
+                if (o != r && p->rank[o].span > 0)
+                    share[peers++] = p->rank[o].computing / p->rank[o].span;
+        }
+        m->expected = peers ? median(share, peers) * mine->span : m->now;
+        m->excess = m->now - m->expected;
+        m->ratio = m->expected > 0 ? m->now / m->expected : 1;
+        m->slow = stands_out(m, 2 * computing_error2(mine), c->span);
+        if (m->slow && (!m->known || peers < 2)) { /* of two that differ, neither is the sl_call_measure */
+            c->unmatched = c->unmatched < 0 || m->excess > c->rank[c->unmatched].excess ? r : c->unmatched;
+            m->slow = 0;
+        }
+    }
+    sl_free(share);
+    return SL_OK;
+}
+
+/* ---- transfers ---- */
+
+static int same_kind(const sl_call_group *a, const sl_call_group *b) {
+    return a->call == b->call && a->bytes == b->bytes && a->size == b->size;
+}
+
+/* The groups of a kind lie together but for their roots. */
+static sl_status kind_median(const sl_call_comparison *c, size_t of, double *middle, int *count) {
+    const sl_call_profile *p = c->now;
+    double *value;
+    SL_TRY(sl_alloc(&value, p->groups, sizeof *value));
+    *count = 0;
+    for (size_t g = 0; g < p->groups; g++)
+        if (same_kind(&p->group[g], &p->group[of]) && p->group[g].transfer.count >= FEW)
+            value[(*count)++] = sl_spread_mean(&p->group[g].transfer);
+    *middle = *count ? median(value, *count) : 0;
+    sl_free(value);
+    return SL_OK;
+}
+
+/* Whole transfers are compared with whole ones: how much of the others was still to be waited for depends on
+ * who came when. Where there are none any more, what was waited for at least is compared. */
+static sl_status compare_group(sl_call_comparison *c, size_t at) {
+    const sl_call_group *g = &c->now->group[at];
+    const sl_call_group *before = c->healthy ? sl_call_group_find(c->healthy, g) : NULL;
+    sl_call_measure *m = &c->group[at];
+    int whole = g->transfer.count >= FEW, kind;
+    const sl_spread *now = whole ? &g->transfer : &g->exposed;
+    double n = (double)now->count, error2 = n * n * sl_spread_error2(now);
+    if (now->count < FEW || g->size < 2)
+        return SL_OK;
+    m->now = sl_spread_mean(now);
+    if (before && before->transfer.count >= FEW) {
+        m->expected = sl_spread_mean(&before->transfer);
+        error2 += n * n * sl_spread_error2(&before->transfer);
+        m->known = 1;
+    } else {
+        SL_TRY(kind_median(c, at, &m->expected, &kind));
+        m->known = kind >= (c->healthy ? FEW : 2);
+    }
+    m->excess = n * (m->now - m->expected);
+    double rest = sl_spread_mean(&g->exposed) - m->expected;
+    if (whole && rest > 0)
+        m->excess += (double)g->exposed.count * rest;
+    m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
+    m->slow = m->known && m->now - m->expected > 2 * c->clock_error && stands_out(m, error2, c->span);
+    return SL_OK;
+}
+
+sl_status sl_call_measure_all(sl_call_comparison *c) {
+    SL_TRY(sl_alloc(&c->rank, (size_t)c->now->ranks, sizeof *c->rank));
+    SL_TRY(sl_alloc(&c->group, c->now->groups, sizeof *c->group));
+    for (int r = 0; r < c->now->ranks; r++)
+        c->span = c->now->rank[r].span > c->span ? c->now->rank[r].span : c->span;
+    if (!c->healthy)
+        SL_TRY(compare_peers(c));
+    for (int r = 0; r < c->now->ranks; r++) {
+        if (c->healthy)
+            compare_rank(c, r);
+        if (c->rank[r].slow && c->now->rank[r].polls) {
+            c->blurred = r;
+            c->rank[r].slow = 0;
+        }
+    }
+    for (size_t g = 0; g < c->now->groups; g++)
+        SL_TRY(compare_group(c, g));
+    return SL_OK;
+}

@@ -1,0 +1,88 @@
+#include "notice/detect/call_role.h"
+
+#define ONE(name, role) [SL_CALL_##name] = role
+
+static const uint8_t roles[SL_CALL_COUNT] = {
+    ONE(MPI_Send, SL_ROLE_SEND),
+    ONE(MPI_Bsend, SL_ROLE_SEND),
+    ONE(MPI_Ssend, SL_ROLE_SEND),
+    ONE(MPI_Rsend, SL_ROLE_SEND),
+    ONE(MPI_Isend, SL_ROLE_SEND),
+    ONE(MPI_Ibsend, SL_ROLE_SEND),
+    ONE(MPI_Issend, SL_ROLE_SEND),
+    ONE(MPI_Irsend, SL_ROLE_SEND),
+    ONE(MPI_Send_init, SL_ROLE_SEND),
+    ONE(MPI_Bsend_init, SL_ROLE_SEND),
+    ONE(MPI_Ssend_init, SL_ROLE_SEND),
+    ONE(MPI_Rsend_init, SL_ROLE_SEND),
+    ONE(ncclSend, SL_ROLE_SEND),
+    ONE(MPI_Recv, SL_ROLE_RECEIVE),
+    ONE(MPI_Mrecv, SL_ROLE_RECEIVE),
+    ONE(MPI_Irecv, SL_ROLE_RECEIVE),
+    ONE(MPI_Imrecv, SL_ROLE_RECEIVE),
+    ONE(MPI_Recv_init, SL_ROLE_RECEIVE),
+    ONE(ncclRecv, SL_ROLE_RECEIVE),
+    ONE(MPI_Sendrecv, SL_ROLE_EXCHANGE),
+    ONE(MPI_Sendrecv_replace, SL_ROLE_EXCHANGE),
+    ONE(MPI_Wait, SL_ROLE_WAIT),
+    ONE(MPI_Waitall, SL_ROLE_WAIT),
+    ONE(MPI_Waitany, SL_ROLE_WAIT),
+    ONE(MPI_Waitsome, SL_ROLE_WAIT),
+    ONE(MPI_Test, SL_ROLE_TEST),
+    ONE(MPI_Testall, SL_ROLE_TEST),
+    ONE(MPI_Testany, SL_ROLE_TEST),
+    ONE(MPI_Testsome, SL_ROLE_TEST),
+    ONE(MPI_Barrier, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Allgather, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Allgatherv, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Alltoall, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Alltoallv, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Alltoallw, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Allreduce, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Reduce_scatter, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Reduce_scatter_block, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Ibarrier, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Iallgather, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Iallgatherv, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Ialltoall, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Ialltoallv, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Ialltoallw, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Iallreduce, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Ireduce_scatter, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Ireduce_scatter_block, SL_ROLE_COLLECTIVE),
+    ONE(ncclAllReduce, SL_ROLE_COLLECTIVE),
+    ONE(ncclAllGather, SL_ROLE_COLLECTIVE),
+    ONE(ncclReduceScatter, SL_ROLE_COLLECTIVE),
+    ONE(ncclAlltoAll, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Bcast, SL_ROLE_ROOTED),
+    ONE(MPI_Gather, SL_ROLE_ROOTED),
+    ONE(MPI_Gatherv, SL_ROLE_ROOTED),
+    ONE(MPI_Scatter, SL_ROLE_ROOTED),
+    ONE(MPI_Scatterv, SL_ROLE_ROOTED),
+    ONE(MPI_Reduce, SL_ROLE_ROOTED),
+    ONE(MPI_Scan, SL_ROLE_ROOTED),
+    ONE(MPI_Exscan, SL_ROLE_ROOTED),
+    ONE(MPI_Ibcast, SL_ROLE_ROOTED),
+    ONE(MPI_Igather, SL_ROLE_ROOTED),
+    ONE(MPI_Igatherv, SL_ROLE_ROOTED),
+    ONE(MPI_Iscatter, SL_ROLE_ROOTED),
+    ONE(MPI_Iscatterv, SL_ROLE_ROOTED),
+    ONE(MPI_Ireduce, SL_ROLE_ROOTED),
+    ONE(MPI_Iscan, SL_ROLE_ROOTED),
+    ONE(MPI_Iexscan, SL_ROLE_ROOTED),
+    ONE(ncclBroadcast, SL_ROLE_ROOTED),
+    ONE(ncclBcast, SL_ROLE_ROOTED),
+    ONE(ncclReduce, SL_ROLE_ROOTED),
+    ONE(ncclGather, SL_ROLE_ROOTED),
+    ONE(ncclScatter, SL_ROLE_ROOTED),
+};
+
+sl_call_role sl_call_role_of(int call) {
+    return call > 0 && call < SL_CALL_COUNT ? (sl_call_role)roles[call] : SL_ROLE_OTHER;
+}
+
+int sl_call_only_posts(int call) {
+    return (call >= SL_CALL_MPI_Isend && call <= SL_CALL_MPI_Startall) || call == SL_CALL_MPI_Imrecv ||
+           (call >= SL_CALL_MPI_Ibarrier && call <= SL_CALL_MPI_Iexscan) ||
+           (call >= SL_CALL_MPI_Ineighbor_allgather && call <= SL_CALL_MPI_Ineighbor_alltoallw);
+}

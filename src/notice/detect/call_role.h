@@ -1,0 +1,24 @@
+/* What the calls of a communication library do, as far as matching them between ranks needs it. */
+#ifndef SL_NOTICE_DETECT_CALL_ROLE_H
+#define SL_NOTICE_DETECT_CALL_ROLE_H
+
+#include "notice/record/call.h"
+
+typedef enum sl_call_role {
+    SL_ROLE_OTHER,      /* nothing that ranks can be compared in: probes, starts, communicators */
+    SL_ROLE_SEND,       /* to its peer */
+    SL_ROLE_RECEIVE,    /* from its peer */
+    SL_ROLE_EXCHANGE,   /* sends to its peer and receives from a rank that is not recorded */
+    SL_ROLE_COLLECTIVE, /* nobody leaves before the last has come */
+    SL_ROLE_ROOTED,     /* some may leave before others come: broadcasts, gathers, scans */
+    SL_ROLE_WAIT,
+    SL_ROLE_TEST
+} sl_call_role;
+
+/** Of a call, by its number. */
+sl_call_role sl_call_role_of(int call);
+
+/** Whether it only posts: what it does is told by a record of kind completion. */
+int sl_call_only_posts(int call);
+
+#endif

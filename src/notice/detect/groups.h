@@ -1,0 +1,78 @@
+/* What meetings and the time between calls say about groups and ranks, summed up over a window of records:
+ * the data that profiles are compared by.
+ *
+ * A group is a set of members that do the same call with the same bytes (within 6 %: four leading bits), in
+ * whatever communicator; for messages a directed pair. Its transfer time counts from when its last member
+ * came, so a group that only waited for somebody is as fast as ever. A rank's computing is the time outside
+ * of calls, by the two calls it lies between, so that two windows compare like with like. */
+#ifndef SL_NOTICE_DETECT_GROUPS_H
+#define SL_NOTICE_DETECT_GROUPS_H
+
+#include "notice/detect/meeting.h"
+
+/* Of a number of durations, ns. */
+typedef struct sl_spread {
+    int64_t count;
+    double sum, squares, most;
+} sl_spread;
+
+void sl_spread_add(sl_spread *spread, double value);
+/** Mean without the largest, from four on: a single interruption says nothing about the rest. */
+double sl_spread_mean(const sl_spread *spread);
+/** Of that mean: its standard error squared. */
+double sl_spread_error2(const sl_spread *spread);
+
+typedef struct sl_call_group {
+    uint64_t communicator; /* the first that it was seen in */
+    uint64_t bytes;        /* of its class */
+    int32_t call, root, message, size;
+    int32_t *member;    /* [size] ascending; of a message the source, then the destination */
+    int32_t *last;      /* [size] how often each came last */
+    sl_spread transfer; /* ns, of those that all waited for from the beginning */
+    sl_spread exposed;  /* ns, of those that somebody came to late: they took at least that long */
+} sl_call_group;
+
+/* Computing between two calls of a rank; `before` and `after` are call, communicator and peer as one number.
+ */
+typedef struct sl_call_gap {
+    uint64_t before, after;
+    uint64_t bytes; /* of the call after it, or where that has none before it, as a class */
+    sl_spread time;
+} sl_call_gap;
+
+/* What one kind of call carries; calls of one kind differ in bytes when the work of iterations differs. */
+typedef struct sl_call_volume {
+    uint64_t call;
+    double bytes, count;
+} sl_call_volume;
+
+typedef struct sl_call_rank {
+    sl_call_gap *gap; /* [gaps] by before, after, bytes */
+    size_t gaps;
+    sl_call_volume *volume; /* [volumes] by call */
+    size_t volumes;
+    double span, computing; /* ns: of the window, and outside of calls in it */
+    uint64_t kind;          /* ranks of one kind make the same calls with the same bytes */
+    int polls;              /* it waits by MPI_Test: then computing and waiting cannot be told apart */
+    int messages;           /* it sends or receives any */
+} sl_call_rank;
+
+typedef struct sl_call_profile {
+    int ranks;
+    sl_call_rank *rank;
+    sl_call_group *group; /* [groups] by call, bytes, message, root, size, members */
+    size_t groups;
+} sl_call_profile;
+
+/** The four leading bits of a number of bytes. */
+uint64_t sl_bytes_class(uint64_t bytes);
+
+/** The order in which groups are sorted; 0: the same group. */
+int sl_call_group_order(const sl_call_group *a, const sl_call_group *b);
+
+/** The same group in another profile; NULL: it is not there. */
+const sl_call_group *sl_call_group_find(const sl_call_profile *in, const sl_call_group *group);
+
+int sl_call_group_has(const sl_call_group *group, int rank);
+
+#endif

@@ -1,0 +1,401 @@
+#include "notice/detect/meeting.h"
+#include "base/memory.h"
+#include "notice/detect/call_role.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE = 128, REACH = 128 }; /* pairs that judge a shift; shifts to each side of the guess */
+#define NEVER 1e300
+
+/* A call that takes part in something, ready to be matched. */
+typedef struct piece {
+    uint64_t communicator, bytes;
+    int32_t call, role, peer, tag;
+    sl_part part;
+} piece;
+
+typedef struct pieces {
+    piece *at;
+    size_t count, capacity;
+} pieces;
+
+/* ---- from records to pieces ---- */
+
+static int order_calls(const void *a, const void *b) {
+    const sl_call *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1;
+    return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : 0; /* the Wait before what it completed */
+}
+
+/* The Wait or Test that saw a completion: among the rank's calls, which are sorted by end, the one around it
+ * that is nearest. */
+static const sl_call *seen_by(const sl_call *call, size_t first, size_t last, size_t at) {
+    const int64_t slack = 2000;
+    const sl_call *best = NULL;
+    for (size_t i = at; i-- > first && call[i].end >= call[at].end - slack;)
+        if (call[i].kind == SL_RECORD_CALL && call[i].thread == call[at].thread &&
+            sl_call_role_of(call[i].call) >= SL_ROLE_WAIT) {
+            best = &call[i];
+            break;
+        }
+    for (size_t i = at + 1; i < last && call[i].start <= call[at].end && !best; i++)
+        if (call[i].kind == SL_RECORD_CALL && call[i].thread == call[at].thread &&
+            sl_call_role_of(call[i].call) >= SL_ROLE_WAIT)
+            best = &call[i];
+    return best;
+}
+
+static piece make_piece(const sl_call *call, size_t first, size_t last, size_t at) {
+    const sl_call *c = &call[at];
+    piece p = {.communicator = c->communicator,
+               .bytes = c->bytes,
+               .call = c->call,
+               .role = (int32_t)sl_call_role_of(c->call),
+               .peer = c->peer,
+               .tag = c->tag,
+               .part = {.rank = c->rank,
+                        .start = c->start,
+                        .waiting = c->start,
+                        .end = c->end,
+                        .device = c->kind == SL_RECORD_COMPLETION ? c->device : -1}};
+    if (c->kind == SL_RECORD_COMPLETION && c->call < SL_CALL_ncclSend) {
+        const sl_call *wait = seen_by(call, first, last, at);
+        p.part.polled = !wait || sl_call_role_of(wait->call) == SL_ROLE_TEST;
+        p.part.waiting = p.part.polled ? c->end : wait->start > c->start ? wait->start : c->start;
+    }
+    return p;
+}
+
+/* Whether a record is the one that tells what its call did. A host's times of NCCL's calls tell only when
+ * something was enqueued; they stand in where no device times are. */
+static int tells(const sl_call *c, int device_times) {
+    sl_call_role role = sl_call_role_of(c->call);
+    if (c->end <= 0 || c->end < c->start || role == SL_ROLE_OTHER || role >= SL_ROLE_WAIT ||
+        c->communicator == 0)
+        return 0;
+    if (c->call >= SL_CALL_ncclSend)
+        return device_times ? c->kind == SL_RECORD_COMPLETION && c->device >= 0 : c->kind == SL_RECORD_CALL;
+    return c->kind == (sl_call_only_posts(c->call) ? SL_RECORD_COMPLETION : SL_RECORD_CALL);
+}
+
+static sl_status collect(const sl_call *sorted, size_t calls, pieces *all) {
+    int device_times = 0;
+    for (size_t i = 0; i < calls && !device_times; i++)
+        device_times = sorted[i].kind == SL_RECORD_COMPLETION && sorted[i].device >= 0 &&
+                       sorted[i].call >= SL_CALL_ncclSend && sl_call_role_of(sorted[i].call) != SL_ROLE_OTHER;
+    for (size_t first = 0, last; first < calls; first = last) {
+        for (last = first; last < calls && sorted[last].rank == sorted[first].rank; last++)
+            ;
+        for (size_t i = first; i < last; i++) {
+            if (!tells(&sorted[i], device_times))
+                continue;
+            SL_TRY(sl_grow(&all->at, &all->capacity, all->count + 1, sizeof *all->at));
+            all->at[all->count++] = make_piece(sorted, first, last, i);
+        }
+    }
+    return SL_OK;
+}
+
+/* ---- laying two sequences over each other ---- */
+
+static int order_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* How far a pair contradicts itself: somebody left before the other came. */
+static double contradiction(const piece *a, const piece *b) {
+    double c = 0;
+    if (a->role == SL_ROLE_SEND || a->role == SL_ROLE_COLLECTIVE || a->role == SL_ROLE_EXCHANGE)
+        c += b->part.end < a->part.start ? (double)(a->part.start - b->part.end) : 0;
+    if (a->role == SL_ROLE_COLLECTIVE)
+        c += a->part.end < b->part.start ? (double)(b->part.start - a->part.end) : 0;
+    return c;
+}
+
+/* Of laying b[i + shift] over a[i]; NEVER when they cannot belong together. */
+static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long shift) {
+    long first = shift < 0 ? -shift : 0;
+    long last = (long)bs - shift < (long)as ? (long)bs - shift : (long)as;
+    long pairs = last - first, least = (long)(as < bs ? as : bs);
+    if (pairs <= 0 || 2 * pairs < least)
+        return NEVER;
+    long step = pairs > SAMPLE ? pairs / SAMPLE : 1;
+    double distance[2 * SAMPLE + 1], sum = 0, against = 0;
+    int count = 0, unlike = 0;
+    for (long i = first; i < last && count < 2 * SAMPLE; i += step) {
+        const piece *x = &a[i], *y = &b[i + shift];
+        unlike += x->role != SL_ROLE_SEND && x->call != y->call;
+        against += contradiction(x, y);
+        int64_t from = x->role == SL_ROLE_SEND ? x->part.start : x->part.end;
+        distance[count++] = (double)(y->part.end - from);
+    }
+    if (10 * unlike > count)
+        return NEVER;
+    qsort(distance, (size_t)count, sizeof *distance, order_doubles);
+    double middle = distance[count / 2];
+    for (int i = 0; i < count; i++)
+        sum += distance[i] < middle ? middle - distance[i] : distance[i] - middle;
+    double missing = 1 - (double)pairs / (double)least;
+    double window = (double)(a[as - 1].part.end - a[0].part.start) / (double)as;
+    return sum / count + 0.1 * (middle < 0 ? -middle : middle) + 10 * against / count +
+           missing * window * 0.1;
+}
+
+static int lay_over(const piece *a, size_t as, const piece *b, size_t bs, long *shift) {
+    long from = -(long)as, to = (long)bs;
+    if (as + bs > 4 * REACH) {
+        size_t low = 0, high = bs;
+        while (low < high) {
+            size_t middle = (low + high) / 2;
+            if (b[middle].part.end < a[as / 2].part.end)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        from = (long)low - (long)(as / 2) - REACH;
+        to = from + 2 * REACH;
+    }
+    double best = NEVER;
+    for (long s = from; s <= to; s++) {
+        double cost = cost_of(a, as, b, bs, s);
+        if (cost < best) {
+            best = cost;
+            *shift = s;
+        }
+    }
+    return best < NEVER;
+}
+
+/* ---- meetings ---- */
+
+static sl_status add_meeting(sl_meetings *all, const piece *of, int size, int message, sl_part **part) {
+    SL_TRY(sl_grow(&all->meeting, &all->meetings_capacity, all->meetings + 1, sizeof *all->meeting));
+    SL_TRY(sl_grow(&all->part, &all->parts_capacity, all->parts + (size_t)size, sizeof *all->part));
+    all->meeting[all->meetings++] = (sl_meeting){.communicator = of->communicator,
+                                                 .bytes = of->bytes,
+                                                 .call = of->call,
+                                                 .root = message ? SL_PEER_NONE : of->peer,
+                                                 .message = message,
+                                                 .size = size,
+                                                 .part = all->parts};
+    *part = &all->part[all->parts];
+    all->parts += (size_t)size;
+    return SL_OK;
+}
+
+static sl_status add_message(sl_meetings *all, const piece *send, const piece *receive) {
+    sl_part *part;
+    SL_TRY(add_meeting(all, send, 2, 1, &part));
+    part[0] = send->part;
+    part[1] = receive->part;
+    return SL_OK;
+}
+
+/* Collectives first, then exchanges, then messages by channel with the sends before the receives; in each by
+ * rank and when it was begun. */
+static int group_of(const piece *p) {
+    return p->role == SL_ROLE_COLLECTIVE || p->role == SL_ROLE_ROOTED ? 0
+           : p->role == SL_ROLE_EXCHANGE                              ? 1
+                                                                      : 2;
+}
+
+#define BY(x, y)                                                                                             \
+    do {                                                                                                     \
+        if ((x) != (y))                                                                                      \
+            return (x) < (y) ? -1 : 1;                                                                       \
+    } while (0)
+
+static int source_of(const piece *p) {
+    return p->role == SL_ROLE_SEND ? p->part.rank : p->peer;
+}
+
+static int destination_of(const piece *p) {
+    return p->role == SL_ROLE_SEND ? p->peer : p->part.rank;
+}
+
+static int order_channels(const piece *x, const piece *y) {
+    BY(group_of(x), group_of(y));
+    BY(x->communicator, y->communicator);
+    if (group_of(x) == 2) {
+        BY(source_of(x), source_of(y));
+        BY(destination_of(x), destination_of(y));
+        BY(x->tag, y->tag);
+    }
+    return 0;
+}
+
+static int order_pieces(const void *a, const void *b) {
+    const piece *x = a, *y = b;
+    int channel = order_channels(x, y);
+    if (channel)
+        return channel;
+    if (group_of(x) == 2)
+        BY(x->role, y->role);
+    BY(x->part.rank, y->part.rank);
+    BY(x->part.start, y->part.start);
+    BY(x->part.end, y->part.end);
+    return 0;
+}
+
+static sl_status match_messages(const piece *p, size_t count, sl_meetings *all) {
+    size_t sends = 0;
+    long shift;
+    while (sends < count && p[sends].role == SL_ROLE_SEND)
+        sends++;
+    const piece *receive = p + sends;
+    size_t receives = count - sends;
+    if (sends == 0 || receives == 0 || !lay_over(p, sends, receive, receives, &shift))
+        return SL_OK;
+    for (size_t i = 0; i < sends; i++) {
+        long j = (long)i + shift;
+        if (j >= 0 && j < (long)receives && receive[j].part.end >= p[i].part.start)
+            SL_TRY(add_message(all, &p[i], &receive[j]));
+    }
+    return SL_OK;
+}
+
+/* The ranks of a channel whose pieces lie together: first[k] to first[k + 1]. */
+static sl_status find_members(const piece *p, size_t count, int ranks, size_t **first, int *members) {
+    SL_TRY(sl_alloc(first, (size_t)ranks + 1, sizeof **first));
+    *members = 0;
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || p[i].part.rank != p[i - 1].part.rank)
+            (*first)[(*members)++] = i;
+    (*first)[*members] = count;
+    return SL_OK;
+}
+
+static sl_status match_exchanges(const piece *p, size_t count, int ranks, sl_meetings *all) {
+    size_t *first;
+    int members;
+    SL_TRY(find_members(p, count, ranks, &first, &members));
+    sl_status status = SL_OK;
+    for (int m = 0; m < members; m++)
+        for (int o = 0; o < members && status == SL_OK; o++) {
+            const piece *a = p + first[m], *b = p + first[o];
+            size_t as = first[m + 1] - first[m], bs = first[o + 1] - first[o];
+            int to = b[0].part.rank, sends = 0;
+            long shift;
+            for (size_t i = 0; i < as && !sends; i++)
+                sends = a[i].peer == to;
+            if (m == o || !sends || !lay_over(a, as, b, bs, &shift))
+                continue;
+            for (size_t i = 0; i < as && status == SL_OK; i++) {
+                long j = (long)i + shift;
+                if (a[i].peer == to && j >= 0 && j < (long)bs && b[j].part.end >= a[i].part.start)
+                    status = add_message(all, &a[i], &b[j]);
+            }
+        }
+    sl_free(first);
+    return status;
+}
+
+/* Position i of the longest member, with those of the others that were laid over it. */
+static sl_status meet_at(const piece *p, const size_t *first, const long *shift, int members, int longest,
+                         size_t i, sl_meetings *all) {
+    const piece *of = &p[first[longest] + i];
+    sl_part *part;
+    for (int m = 0; m < members; m++) {
+        long j = (long)i + shift[m];
+        if (j < 0 || j >= (long)(first[m + 1] - first[m]) || p[first[m] + (size_t)j].call != of->call)
+            return SL_OK;
+    }
+    SL_TRY(add_meeting(all, of, members, 0, &part));
+    for (int m = 0; m < members; m++) {
+        const piece *mine = &p[first[m] + (size_t)((long)i + shift[m])];
+        sl_meeting *meeting = &all->meeting[all->meetings - 1];
+        part[m] = mine->part;
+        meeting->bytes = mine->bytes > meeting->bytes ? mine->bytes : meeting->bytes;
+    }
+    return SL_OK;
+}
+
+static sl_status match_collectives(const piece *p, size_t count, int ranks, sl_meetings *all) {
+    size_t *first;
+    long *shift = NULL;
+    int members, longest = 0, kept = 1;
+    SL_TRY(find_members(p, count, ranks, &first, &members));
+    sl_status status = sl_alloc(&shift, (size_t)members, sizeof *shift);
+    for (int m = 1; m < members; m++)
+        if (first[m + 1] - first[m] > first[longest + 1] - first[longest])
+            longest = m;
+    size_t most = first[longest + 1] - first[longest];
+    for (int m = 0; m < members && status == SL_OK; m++)
+        if (m != longest)
+            kept &= lay_over(p + first[longest], most, p + first[m], first[m + 1] - first[m], &shift[m]);
+    if (members > 1 && kept)
+        for (size_t i = 0; i < most && status == SL_OK; i++)
+            status = meet_at(p, first, shift, members, longest, i, all);
+    sl_free(shift);
+    sl_free(first);
+    return status;
+}
+
+static sl_status match(const pieces *all, int ranks, sl_meetings *meetings) {
+    sl_status status = SL_OK;
+    for (size_t first = 0, last; first < all->count && status == SL_OK; first = last) {
+        const piece *p = &all->at[first];
+        for (last = first + 1; last < all->count && order_channels(p, &all->at[last]) == 0; last++)
+            ;
+        int group = group_of(p);
+        if (group == 0)
+            status = match_collectives(p, last - first, ranks, meetings);
+        else if (group == 1)
+            status = match_exchanges(p, last - first, ranks, meetings);
+        else if (source_of(p) >= 0 && destination_of(p) >= 0)
+            status = match_messages(p, last - first, meetings);
+    }
+    return status;
+}
+
+sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, sl_meetings *meetings) {
+    sl_call *sorted;
+    pieces all = {0};
+    size_t kept = 0;
+    *meetings = (sl_meetings){0};
+    SL_TRY(sl_alloc(&sorted, calls, sizeof *sorted));
+    for (size_t i = 0; i < calls; i++)
+        if ((call[i].kind == SL_RECORD_CALL || call[i].kind == SL_RECORD_COMPLETION) && call[i].rank >= 0 &&
+            call[i].rank < ranks && call[i].peer < ranks)
+            sorted[kept++] = call[i];
+    qsort(sorted, kept, sizeof *sorted, order_calls);
+    sl_status status = collect(sorted, kept, &all);
+    sl_free(sorted);
+    if (status == SL_OK && all.count > 0) {
+        qsort(all.at, all.count, sizeof *all.at, order_pieces);
+        status = match(&all, ranks, meetings);
+    }
+    sl_free(all.at);
+    return status;
+}
+
+void sl_meetings_close(sl_meetings *meetings) {
+    sl_free(meetings->meeting);
+    sl_free(meetings->part);
+    *meetings = (sl_meetings){0};
+}
+
+int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, int *whole) {
+    const sl_part *part = &all->part[meeting->part];
+    int64_t latest = part[0].start, most = 0, device = -1;
+    *whole = 1;
+    for (int m = 0; m < meeting->size; m++) {
+        if (part[m].device >= 0 && (device < 0 || part[m].device < device))
+            device = part[m].device;
+        if (part[m].start > latest && !meeting->message)
+            latest = part[m].start;
+    }
+    if (device >= 0)
+        return device;
+    for (int m = meeting->message ? 1 : 0; m < meeting->size; m++) { /* a sender waits for nothing */
+        int64_t from = part[m].waiting > latest ? part[m].waiting : latest;
+        *whole &= part[m].waiting <= latest && !part[m].polled;
+        most = part[m].end - from > most ? part[m].end - from : most;
+    }
+    return most;
+}

@@ -1,0 +1,290 @@
+/* A program of several ranks on a virtual clock, for tests: each rank computes, sends, receives and meets in
+ * collectives; what comes out are the calls that a probe would have recorded. A message is on its way for its
+ * link's time, a collective ends its group's time after its last member has come. */
+#ifndef SL_TESTS_CALL_PROGRAM_H
+#define SL_TESTS_CALL_PROGRAM_H
+
+#include "check.h"
+
+#include "base/random.h"
+#include "notice/record/call.h"
+
+enum { PROGRAM_RANKS = 16, PROGRAM_STEPS = 64, PROGRAM_GROUPS = 16 };
+#define US 1000ll
+
+typedef enum step_kind { COMPUTE, SEND, RECEIVE, MEET, POST, WAIT } step_kind;
+
+typedef struct step {
+    step_kind kind;
+    int64_t time; /* COMPUTE */
+    int with;     /* peer; of MEET the group; WAIT: for what was posted last */
+    uint64_t bytes;
+} step;
+
+typedef struct program {
+    int ranks;
+    step step[PROGRAM_RANKS][PROGRAM_STEPS];
+    int steps[PROGRAM_RANKS];
+    int member[PROGRAM_GROUPS][PROGRAM_RANKS]; /* 1: takes part */
+    int64_t group_time[PROGRAM_GROUPS];
+    int64_t link[PROGRAM_RANKS][PROGRAM_RANKS]; /* of a message of `usual` bytes */
+    double slowdown[PROGRAM_RANKS];
+    double jitter;               /* of everything, relative */
+    double uneven;               /* of computing, by iteration and rank, at random */
+    double stall[PROGRAM_RANKS]; /* chance of a step of computing to be held up for 3 times itself */
+    uint64_t random;
+    int scale_bytes; /* iterations carry 1 to 3 times the bytes, and compute as much longer */
+    double length;   /* of all iterations: bytes and computing are multiplied by it; 0: 1 */
+    int skip_most;   /* calls lost at the beginning of a rank's window: 0 to that many */
+} program;
+
+static inline double program_random(program *p) {
+    return sl_random_unit(sl_random_mix(p->random += SL_RANDOM_STEP));
+}
+
+static inline int64_t jittered(program *p, double time) {
+    double off = (program_random(p) + program_random(p) + program_random(p) - 1.5) * 2 * p->jitter;
+    return (int64_t)(time * (1 + off));
+}
+
+static inline void program_add(program *p, int rank, step s) {
+    assert_true(p->steps[rank] < PROGRAM_STEPS);
+    p->step[rank][p->steps[rank]++] = s;
+}
+
+static inline void program_compute(program *p, int rank, int64_t time) {
+    program_add(p, rank, (step){.kind = COMPUTE, .time = time});
+}
+
+static inline void program_meet(program *p, int rank, int group, uint64_t bytes) {
+    p->member[group][rank] = 1;
+    program_add(p, rank, (step){.kind = MEET, .with = group, .bytes = bytes});
+}
+
+typedef struct program_run {
+    sl_call *call;
+    size_t calls;
+} program_run;
+
+enum { IN_FLIGHT = 512 };
+
+typedef struct flight {
+    int64_t arrive[IN_FLIGHT];
+    int sent, taken;
+} flight;
+
+typedef struct program_state {
+    program *p;
+    program_run run;
+    flight *flight; /* [ranks * ranks] */
+    int iteration[PROGRAM_RANKS], at[PROGRAM_RANKS], skip[PROGRAM_RANKS];
+    int64_t now[PROGRAM_RANKS], posted[PROGRAM_RANKS];
+    int here[PROGRAM_GROUPS][PROGRAM_RANKS]; /* has come to the group's meeting */
+    int64_t since[PROGRAM_GROUPS][PROGRAM_RANKS];
+    double length[1024]; /* by iteration */
+} program_state;
+
+static inline void program_record(program_state *s, sl_call c) {
+    if (s->skip[c.rank] > 0)
+        s->skip[c.rank]--;
+    else
+        s->run.call[s->run.calls++] = c;
+}
+
+static inline void program_next(program_state *s, int r) {
+    s->at[r] = (s->at[r] + 1) % s->p->steps[r];
+    s->iteration[r] += s->at[r] == 0;
+}
+
+static inline void program_work(program_state *s, int r, const step *what) {
+    program *p = s->p;
+    double time = (double)what->time * s->length[s->iteration[r]] * p->slowdown[r];
+    time *= 1 + p->uneven * program_random(p);
+    time *= program_random(p) < p->stall[r] ? 4 : 1;
+    s->now[r] += jittered(p, time);
+}
+
+static inline void program_send(program_state *s, int r, const step *what, sl_call c) {
+    program *p = s->p;
+    flight *f = &s->flight[r * p->ranks + what->with];
+    double time = (double)p->link[r][what->with] * s->length[s->iteration[r]];
+    assert_true(f->sent - f->taken < IN_FLIGHT);
+    f->arrive[f->sent++ % IN_FLIGHT] = s->now[r] + jittered(p, time);
+    s->now[r] += 5 * US;
+    c.call = SL_CALL_MPI_Send;
+    c.end = s->now[r];
+    program_record(s, c);
+}
+
+/* Whether there was something to receive. */
+static inline int program_receive(program_state *s, int r, const step *what, sl_call c) {
+    flight *f = &s->flight[what->with * s->p->ranks + r];
+    if (f->taken == f->sent)
+        return 0;
+    int64_t arrive = f->arrive[f->taken++ % IN_FLIGHT];
+    s->now[r] = (arrive > s->now[r] ? arrive : s->now[r]) + 2 * US;
+    c.end = s->now[r];
+    c.bytes = 1 << 20; /* its room */
+    if (what->kind == WAIT) {
+        sl_call wait = c;
+        wait.call = SL_CALL_MPI_Wait;
+        wait.communicator = wait.bytes = 0;
+        wait.peer = SL_PEER_NONE;
+        wait.tag = 1;
+        program_record(s, wait);
+        c.kind = SL_RECORD_COMPLETION;
+        c.start = s->posted[r];
+    }
+    c.call = what->kind == WAIT ? SL_CALL_MPI_Irecv : SL_CALL_MPI_Recv;
+    program_record(s, c);
+    return 1;
+}
+
+/* Whether all have come; then it is over for all. */
+static inline int program_meeting(program_state *s, int r, const step *what, sl_call c) {
+    program *p = s->p;
+    int g = what->with;
+    int64_t latest = 0;
+    if (!s->here[g][r])
+        s->since[g][r] = s->now[r];
+    s->here[g][r] = 1;
+    for (int m = 0; m < p->ranks; m++) {
+        if (p->member[g][m] && !s->here[g][m])
+            return 0;
+        if (p->member[g][m] && s->since[g][m] > latest)
+            latest = s->since[g][m];
+    }
+    int64_t end = latest + jittered(p, (double)p->group_time[g] * s->length[s->iteration[r]]);
+    for (int m = 0; m < p->ranks; m++) {
+        if (!p->member[g][m])
+            continue;
+        c.rank = m;
+        c.call = SL_CALL_MPI_Allreduce;
+        c.peer = SL_PEER_NONE;
+        c.tag = SL_TAG_NONE;
+        c.communicator = 1000 + (uint64_t)g;
+        c.start = s->since[g][m];
+        s->now[m] = c.end = end + (int64_t)(program_random(p) * 3.0 * (double)US);
+        program_record(s, c);
+        s->here[g][m] = 0;
+        if (m != r)
+            program_next(s, m);
+    }
+    return 1;
+}
+
+/* Whether it could be done. */
+static inline int program_step(program_state *s, int r) {
+    const step *what = &s->p->step[r][s->at[r]];
+    sl_call c = {.kind = SL_RECORD_CALL,
+                 .rank = r,
+                 .peer = what->with,
+                 .tag = 3,
+                 .communicator = 77,
+                 .bytes = (uint64_t)((double)what->bytes * s->length[s->iteration[r]]),
+                 .device = -1,
+                 .start = s->now[r]};
+    if (what->kind == COMPUTE) {
+        program_work(s, r, what);
+    } else if (what->kind == SEND) {
+        program_send(s, r, what, c);
+    } else if (what->kind == POST) {
+        s->posted[r] = s->now[r];
+        c.call = SL_CALL_MPI_Irecv;
+        c.bytes = 1 << 20;
+        c.end = s->now[r] += US;
+        program_record(s, c);
+    } else if (!(what->kind == MEET ? program_meeting(s, r, what, c) : program_receive(s, r, what, c))) {
+        return 0;
+    }
+    program_next(s, r);
+    return 1;
+}
+
+/* The calls of `iterations`, of all ranks in any order; free call. */
+static inline program_run program_go(program *p, int iterations, int64_t start) {
+    program_state *s = calloc(1, sizeof *s);
+    s->p = p;
+    s->run.call = calloc((size_t)(p->ranks * iterations * PROGRAM_STEPS * 2), sizeof *s->run.call);
+    s->flight = calloc((size_t)(p->ranks * p->ranks), sizeof *s->flight);
+    for (int i = 0; i < iterations; i++)
+        s->length[i] =
+            (p->scale_bytes ? 1 + (int)(3 * program_random(p)) : 1) * (p->length > 0 ? p->length : 1);
+    for (int r = 0; r < p->ranks; r++) {
+        s->now[r] = start + (int64_t)(program_random(p) * 50.0 * (double)US);
+        s->skip[r] = (int)(program_random(p) * (p->skip_most + 1));
+    }
+    for (int moved = 1; moved;) {
+        moved = 0;
+        for (int r = 0; r < p->ranks; r++)
+            while (s->iteration[r] < iterations && program_step(s, r))
+                moved = 1;
+    }
+    for (int r = 0; r < p->ranks; r++)
+        assert_int_equal(s->iteration[r], iterations);
+    program_run run = s->run;
+    for (size_t i = run.calls; i > 1; i--) {
+        size_t j = (size_t)(program_random(p) * (double)i);
+        sl_call swap = run.call[i - 1];
+        run.call[i - 1] = run.call[j];
+        run.call[j] = swap;
+    }
+    free(s->flight);
+    free(s);
+    return run;
+}
+
+/* ---- programs ---- */
+
+static inline void program_begin(program *p, int ranks, uint64_t seed) {
+    *p = (program){.ranks = ranks, .random = seed, .jitter = 0.02};
+    for (int a = 0; a < ranks; a++) {
+        p->slowdown[a] = 1;
+        for (int b = 0; b < ranks; b++)
+            p->link[a][b] = 400 * US;
+    }
+    for (int g = 0; g < PROGRAM_GROUPS; g++)
+        p->group_time[g] = 1500 * US;
+}
+
+/* Data parallel: everybody computes, then all meet, three times an iteration. */
+static inline void program_data(program *p, int ranks, uint64_t seed) {
+    program_begin(p, ranks, seed);
+    for (int r = 0; r < ranks; r++)
+        for (int i = 0; i < 3; i++) {
+            program_compute(p, r, 4000 * US);
+            program_meet(p, r, 0, 1000000);
+        }
+}
+
+/* `replicas` pipelines of `stages`, GPipe with 4 microbatches, rank = replica * stages + stage; then each
+ * stage meets its like in the other replicas, and all meet. Receives are posted before `waiting` when
+ * asked for. */
+static inline void program_pipelines(program *p, int stages, int replicas, int waiting, uint64_t seed) {
+    program_begin(p, stages * replicas, seed);
+    for (int d = 0; d < replicas; d++)
+        for (int s = 0; s < stages; s++) {
+            int r = d * stages + s;
+            for (int back = 0; back < 2; back++)
+                for (int m = 0; m < 4; m++) {
+                    int from = back ? s + 1 : s - 1, to = back ? s - 1 : s + 1;
+                    step receive = {.kind = waiting ? WAIT : RECEIVE, .with = d * stages + from};
+                    step post = {.kind = POST, .with = d * stages + from};
+                    step send = {.kind = SEND, .with = d * stages + to, .bytes = 250000};
+                    if (from >= 0 && from < stages) {
+                        if (waiting)
+                            program_add(p, r, post);
+                        program_add(p, r, receive);
+                    }
+                    program_compute(p, r, (back ? 4000 : 2000) * US);
+                    if (to >= 0 && to < stages)
+                        program_add(p, r, send);
+                }
+            if (replicas > 1)
+                program_meet(p, r, s, 1000000);
+            program_meet(p, r, stages, 8);
+        }
+    p->group_time[stages] = 50 * US;
+}
+
+#endif

@@ -1,0 +1,519 @@
+/* Profiles of programs on a virtual clock: the slow component is named, and nothing else ever. */
+#include "call_program.h"
+
+#include "base/memory.h"
+#include "notice/detect/call_profile.h"
+
+#include <math.h>
+
+#define MOST 8
+
+static uint64_t seed(void) {
+    const char *text = getenv("SL_SEED");
+    return text ? strtoull(text, NULL, 0) : 20260;
+}
+
+typedef struct answer {
+    sl_suspect suspect[MOST];
+    size_t count;
+    char reason[256];
+} answer;
+
+static sl_call_profile *profile(program *p, int iterations, int64_t start) {
+    sl_call_profile *made;
+    program_run run = program_go(p, iterations, start);
+    assert_ok(sl_call_profile_make(run.call, run.calls, p->ranks, &made));
+    free(run.call);
+    return made;
+}
+
+static answer compare(const sl_call_profile *now, const sl_call_profile *healthy) {
+    answer a = {0};
+    assert_ok(
+        sl_call_profile_compare(now, healthy, 20 * US, a.suspect, MOST, &a.count, a.reason, sizeof a.reason));
+    return a;
+}
+
+/* `now` after `before`, which is healthy unless it is NULL. */
+static answer ask(program *before, program *now) {
+    sl_call_profile *healthy = before ? profile(before, 12, 1000 * US) : NULL;
+    sl_call_profile *slow = profile(now, 12, 9000000 * US);
+    answer a = compare(slow, healthy);
+    sl_call_profile_close(healthy);
+    sl_call_profile_close(slow);
+    return a;
+}
+
+#define assert_device(a, r)                                                                                  \
+    do {                                                                                                     \
+        if ((a).count != 1 || (a).suspect[0].component != SL_COMPONENT_DEVICE || (a).suspect[0].rank != (r)) \
+            fail_msg("%zu suspects, not the device of rank %d: %s", (a).count, (int)(r), (a).reason);        \
+    } while (0)
+
+#define assert_link(a, x, y)                                                                                 \
+    do {                                                                                                     \
+        if ((a).count != 1 || (a).suspect[0].component != SL_COMPONENT_LINK ||                               \
+            !(((a).suspect[0].from == (x) && (a).suspect[0].to == (y)) ||                                    \
+              ((a).suspect[0].both && (a).suspect[0].from == (y) && (a).suspect[0].to == (x))))              \
+            fail_msg("%zu suspects, not link %d to %d: %s", (a).count, (int)(x), (int)(y), (a).reason);      \
+    } while (0)
+
+#define assert_nothing(a)                                                                                    \
+    do {                                                                                                     \
+        if ((a).count != 0)                                                                                  \
+            fail_msg("%zu suspects where nothing is slow: %s", (a).count, (a).reason);                       \
+        assert_true((a).reason[0] != 0);                                                                     \
+    } while (0)
+
+#define assert_unknown(a, part)                                                                              \
+    do {                                                                                                     \
+        if ((a).count != 1 || (a).suspect[0].component != SL_COMPONENT_UNKNOWN || !strstr((a).reason, part)) \
+            fail_msg("%zu suspects, not 'cannot tell': %s", (a).count, (a).reason);                          \
+    } while (0)
+
+/* ---- transfers count from the latest start ---- */
+
+static void the_transfer_of_a_group_counts_from_its_latest_start(void **state) {
+    (void)state;
+    sl_call call[12] = {0};
+    for (int i = 0; i < 4; i++)
+        for (int r = 0; r < 3; r++) /* rank 2 comes 7 ms after the others; all leave 2 ms later */
+            call[3 * i + r] = (sl_call){.kind = SL_RECORD_CALL,
+                                        .call = SL_CALL_MPI_Allreduce,
+                                        .communicator = 5,
+                                        .bytes = 4096,
+                                        .peer = SL_PEER_NONE,
+                                        .tag = SL_TAG_NONE,
+                                        .rank = r,
+                                        .device = -1,
+                                        .start = (20 * i + (r == 2 ? 8 : 1)) * 1000 * US,
+                                        .end = (20 * i + 10) * 1000 * US};
+    sl_call_profile *p;
+    assert_ok(sl_call_profile_make(call, 12, 3, &p));
+    assert_int_equal(p->groups, 1);
+    assert_int_equal(p->group[0].transfer.count, 4);
+    assert_near(sl_spread_mean(&p->group[0].transfer), 2e6, 0);
+    assert_int_equal(p->group[0].last[2], 4);
+    assert_int_equal(p->group[0].last[0] + p->group[0].last[1], 0);
+    sl_call_profile_close(p);
+}
+
+static void a_message_that_came_before_the_wait_took_no_time(void **state) {
+    (void)state;
+    sl_call call[4 * 4];
+    size_t n = 0;
+    for (int i = 0; i < 4; i++) { /* posted at 0, sent at 1 ms, waited for from 5 to 5.01 ms */
+        int64_t t = i * 10000 * US + 1;
+        sl_call c = {.kind = SL_RECORD_CALL, .communicator = 5, .bytes = 64, .tag = 1, .device = -1};
+        c.call = SL_CALL_MPI_Send, c.rank = 0, c.peer = 1, c.start = t + 1000 * US, c.end = t + 1001 * US;
+        call[n++] = c;
+        c.call = SL_CALL_MPI_Irecv, c.rank = 1, c.peer = 0, c.start = t, c.end = t + US;
+        call[n++] = c;
+        c.kind = SL_RECORD_COMPLETION, c.end = t + 5010 * US;
+        call[n++] = c;
+        c.kind = SL_RECORD_CALL, c.call = SL_CALL_MPI_Wait, c.communicator = 0, c.start = t + 5000 * US;
+        call[n++] = c;
+    }
+    sl_call_profile *p;
+    assert_ok(sl_call_profile_make(call, n, 2, &p));
+    assert_int_equal(p->groups, 1);
+    assert_int_equal(p->group[0].transfer.count, 0); /* none was seen as a whole */
+    assert_int_equal(p->group[0].exposed.count, 4);
+    assert_near(sl_spread_mean(&p->group[0].exposed), 10e3, 1);
+    sl_call_profile_close(p);
+}
+
+static void windows_that_begin_anywhere_are_laid_over_each_other(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 40; i++) {
+        program p;
+        program_pipelines(&p, 4, 2, (int)(i % 2), seed() + i);
+        p.skip_most = 30;
+        sl_call_profile *made = profile(&p, 10, 0);
+        int messages = 0;
+        for (size_t g = 0; g < made->groups; g++) {
+            const sl_call_group *group = &made->group[g];
+            double mean = sl_spread_mean(&group->transfer);
+            messages += group->message;
+            assert_true(group->transfer.count + group->exposed.count >= 6);
+            if (group->message) { /* never longer than the link's 400 us and jitter */
+                if (mean > 450e3 || group->transfer.most > 600e3)
+                    fail_msg("seed %llu: message %d to %d takes %g us", (unsigned long long)(seed() + i),
+                             group->member[0], group->member[1], mean / 1e3);
+            } else {
+                double expected = group->size == 8 ? 50e3 : 1500e3;
+                assert_near(mean, expected, 0.1 * expected);
+            }
+        }
+        assert_int_equal(messages, 12);
+        sl_call_profile_close(made);
+    }
+}
+
+/* ---- devices ---- */
+
+static void a_slow_rank_is_named_and_those_that_wait_for_it_are_not(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 60; i++) {
+        program before, now;
+        int victim = (int)(i % 8), waiting = (int)(i / 8 % 2);
+        program_pipelines(&before, 4, 2, waiting, seed() + i);
+        program_pipelines(&now, 4, 2, waiting, seed() + 1000 + i);
+        before.skip_most = now.skip_most = 20;
+        now.slowdown[victim] = 1.2 + 0.03 * (double)i;
+        answer a = ask(&before, &now);
+        assert_device(a, victim);
+        assert_near(a.suspect[0].measured / a.suspect[0].expected, now.slowdown[victim],
+                    0.06 * now.slowdown[victim]);
+    }
+}
+
+static void a_rank_that_is_interrupted_now_and_then_is_named(void **state) {
+    (void)state;
+    for (int victim = 0; victim < 4; victim++) { /* as under a quota: the middle step is as fast as ever */
+        program before, now;
+        program_data(&before, 4, seed());
+        program_data(&now, 4, seed() + 7);
+        now.stall[victim] = 0.2;
+        sl_call_profile *healthy = profile(&before, 40, 0), *slow = profile(&now, 40, 1);
+        answer a = compare(slow, healthy);
+        assert_device(a, victim);
+        sl_call_profile_close(slow);
+        sl_call_profile_close(healthy);
+    }
+}
+
+static void without_a_healthy_profile_replicas_are_compared_with_each_other(void **state) {
+    (void)state;
+    program now;
+    program_data(&now, 4, seed());
+    now.slowdown[2] = 1.5;
+    answer a = ask(NULL, &now);
+    assert_device(a, 2);
+    program_pipelines(&now, 2, 4, 0, seed());
+    now.slowdown[5] = 1.5;
+    a = ask(NULL, &now);
+    assert_device(a, 5);
+}
+
+static void without_a_healthy_profile_an_uneven_stage_is_no_slow_device(void **state) {
+    (void)state;
+    program now;
+    program_pipelines(&now, 4, 1, 0, seed());
+    now.slowdown[2] = 1.6;
+    answer a = ask(NULL, &now);
+    assert_unknown(a, "without a healthy profile");
+}
+
+/* ---- work that is uneven ---- */
+
+static void uneven_stages_were_as_uneven_before(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        program before, now;
+        program_pipelines(&before, 4, 2, 0, seed() + i);
+        program_pipelines(&now, 4, 2, 0, seed() + 100 + i);
+        before.slowdown[1] = now.slowdown[1] = 2.5;
+        before.slowdown[5] = now.slowdown[5] = 2.5;
+        answer a = ask(&before, &now);
+        assert_nothing(a);
+        now.slowdown[7] = 1.5;
+        a = ask(&before, &now);
+        assert_device(a, 7);
+    }
+}
+
+static void longer_sequences_are_no_slow_hardware(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        program before, now;
+        program_pipelines(&before, 4, 2, 0, seed() + i);
+        program_pipelines(&now, 4, 2, 0, seed() + 100 + i);
+        before.scale_bytes = now.scale_bytes = 1; /* of 1 to 3 times the length, at random */
+        answer a = ask(&before, &now);
+        assert_nothing(a);
+        before.scale_bytes = now.scale_bytes = 0;
+        now.length = 1.7; /* all longer than any before */
+        a = ask(&before, &now);
+        assert_nothing(a);
+        now.length = 1;
+        before.uneven = now.uneven = 0.5; /* whose sequences are long differs from step to step */
+        a = ask(&before, &now);
+        assert_nothing(a);
+    }
+}
+
+/* ---- links ---- */
+
+static void a_slow_link_is_named_in_its_direction(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 36; i++) {
+        program before, now;
+        int waiting = (int)(i % 2), d = (int)(i / 2 % 2), s = (int)(i / 4 % 3), back = (int)(i / 12 % 2);
+        int from = d * 4 + s + back, to = d * 4 + s + !back;
+        program_pipelines(&before, 4, 2, waiting, seed() + i);
+        program_pipelines(&now, 4, 2, waiting, seed() + 100 + i);
+        before.skip_most = now.skip_most = 20;
+        now.link[from][to] = 6000 * US;
+        answer a = ask(&before, &now);
+        assert_link(a, from, to);
+        assert_int_equal(a.suspect[0].both, 0);
+        now.link[to][from] = 6000 * US;
+        a = ask(&before, &now);
+        assert_link(a, from, to);
+        assert_int_equal(a.suspect[0].both, 1);
+        a = ask(NULL, &now); /* against the other links alone */
+        assert_link(a, from, to);
+    }
+}
+
+static void a_link_that_was_always_slow_is_no_suspect(void **state) {
+    (void)state;
+    program before, now;
+    program_pipelines(&before, 4, 2, 0, seed());
+    program_pipelines(&now, 4, 2, 0, seed() + 1);
+    before.link[1][2] = before.link[2][1] = now.link[1][2] = now.link[2][1] = 9000 * US;
+    answer a = ask(&before, &now);
+    assert_nothing(a);
+}
+
+static void a_rank_all_of_whose_links_are_slow_is_named_as_a_host(void **state) {
+    (void)state;
+    program before, now;
+    program_pipelines(&before, 4, 1, 0, seed());
+    program_pipelines(&now, 4, 1, 0, seed() + 1);
+    now.link[1][0] = now.link[0][1] = now.link[1][2] = now.link[2][1] = 6000 * US;
+    answer a = ask(&before, &now);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(a.suspect[0].component, SL_COMPONENT_HOST);
+    assert_int_equal(a.suspect[0].rank, 1);
+}
+
+static void the_last_of_a_pipeline_and_its_group_point_at_its_host(void **state) {
+    (void)state;
+    program before, now;
+    program_pipelines(&before, 2, 4, 0, seed());
+    program_pipelines(&now, 2, 4, 0, seed() + 1);
+    now.link[2][3] = now.link[3][2] = 6000 * US;
+    now.group_time[1] = 12000 * US; /* ranks 1, 3, 5, 7 */
+    answer a = ask(&before, &now);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(a.suspect[0].component, SL_COMPONENT_HOST);
+    assert_int_equal(a.suspect[0].rank, 3);
+}
+
+static void a_slow_group_is_named_and_one_that_only_waits_is_not(void **state) {
+    (void)state;
+    program before, now;
+    program_pipelines(&before, 2, 4, 0, seed());
+    program_pipelines(&now, 2, 4, 0, seed() + 1);
+    now.group_time[1] = 12000 * US; /* stage 1 of all replicas; all wait for it when they meet */
+    answer a = ask(&before, &now);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(a.suspect[0].component, SL_COMPONENT_GROUP);
+    assert_int_equal(a.suspect[0].group, 1001);
+    program_pipelines(&before, 4, 2, 0, seed());
+    program_pipelines(&now, 4, 2, 0, seed() + 1);
+    now.group_time[2] = 12000 * US; /* of two: the link between them */
+    a = ask(&before, &now);
+    assert_link(a, 2, 6);
+}
+
+static void clocks_that_may_be_that_far_apart_blame_no_link(void **state) {
+    (void)state;
+    program before, now;
+    sl_suspect suspect[MOST];
+    size_t count;
+    char reason[256];
+    program_pipelines(&before, 4, 2, 0, seed());
+    program_pipelines(&now, 4, 2, 0, seed() + 1);
+    now.group_time[1] = 4000 * US; /* ranks 1 and 5, 1.5 ms when healthy */
+    sl_call_profile *healthy = profile(&before, 12, 0), *slow = profile(&now, 12, 0);
+    assert_ok(
+        sl_call_profile_compare(slow, healthy, 1500 * US, suspect, MOST, &count, reason, sizeof reason));
+    assert_int_equal(count, 0);
+    assert_ok(
+        sl_call_profile_compare(slow, healthy, 1000 * US, suspect, MOST, &count, reason, sizeof reason));
+    assert_int_equal(count, 1);
+    sl_call_profile_close(healthy);
+    sl_call_profile_close(slow);
+}
+
+/* ---- what cannot be told ---- */
+
+static void two_faults_are_both_named(void **state) {
+    (void)state;
+    program before, now;
+    program_pipelines(&before, 4, 2, 0, seed());
+    program_pipelines(&now, 4, 2, 0, seed() + 1);
+    now.slowdown[6] = 1.5;
+    now.link[0][1] = now.link[1][0] = 5000 * US;
+    answer a = ask(&before, &now);
+    assert_int_equal(a.count, 2);
+    for (int i = 0; i < 2; i++)
+        assert_true((a.suspect[i].component == SL_COMPONENT_DEVICE && a.suspect[i].rank == 6) ||
+                    (a.suspect[i].component == SL_COMPONENT_LINK && a.suspect[i].both));
+    assert_int_not_equal(a.suspect[0].component, a.suspect[1].component);
+}
+
+static void when_all_ranks_compute_longer_nobody_is_blamed(void **state) {
+    (void)state;
+    program before, now;
+    program_data(&before, 4, seed());
+    program_data(&now, 4, seed() + 1);
+    for (int r = 0; r < 4; r++)
+        now.slowdown[r] = 1.4;
+    answer a = ask(&before, &now);
+    assert_unknown(a, "4 of 4 ranks");
+}
+
+static void less_than_10_percent_is_nothing(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        program before, now;
+        program_pipelines(&before, 4, 2, 0, seed() + i);
+        program_pipelines(&now, 4, 2, 0, seed() + 100 + i);
+        answer a = ask(&before, &now);
+        assert_nothing(a);
+        now.slowdown[i % 8] = 1.05;
+        a = ask(&before, &now);
+        assert_nothing(a);
+        a = ask(NULL, &now);
+        assert_nothing(a);
+    }
+}
+
+static void nothing_at_all_is_no_error(void **state) {
+    (void)state;
+    sl_call_profile *p, *other;
+    sl_suspect suspect[1];
+    size_t count;
+    char reason[64];
+    assert_ok(sl_call_profile_make(NULL, 0, 4, &p));
+    assert_ok(sl_call_profile_make(NULL, 0, 5, &other));
+    assert_ok(sl_call_profile_compare(p, NULL, 0, suspect, 1, &count, reason, sizeof reason));
+    assert_int_equal(count, 0);
+    assert_ok(sl_call_profile_compare(p, p, 0, suspect, 1, &count, reason, sizeof reason));
+    assert_int_equal(count, 0);
+    assert_fails(sl_call_profile_compare(p, other, 0, suspect, 1, &count, reason, sizeof reason), SL_EINVAL,
+                 "4 ranks");
+    sl_call_profile_close(p);
+    sl_call_profile_close(other);
+    sl_call_profile_close(NULL);
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    program p;
+    program_pipelines(&p, 2, 2, 1, seed());
+    program_run run = program_go(&p, 4, 0);
+    int failed = 0, done = 0;
+    for (long n = 0; !done; n++) {
+        sl_call_profile *made = NULL;
+        sl_suspect suspect[4];
+        size_t count;
+        char reason[128];
+        sl_alloc_fail_at(n);
+        sl_status status = sl_call_profile_make(run.call, run.calls, 4, &made);
+        if (status == SL_OK) {
+            status = sl_call_profile_compare(made, made, 0, suspect, 4, &count, reason, sizeof reason);
+            done = status == SL_OK;
+        }
+        sl_alloc_fail_at(-1);
+        assert_true(status == SL_OK || status == SL_ENOMEM);
+        failed += status != SL_OK;
+        sl_call_profile_close(made);
+    }
+    assert_true(failed > 10);
+    free(run.call);
+}
+
+/* ---- words ---- */
+
+static void a_suspect_survives_json(void **state) {
+    (void)state;
+    const sl_suspect all[] = {
+        {SL_COMPONENT_UNKNOWN, -1, -1, -1, 0, 0, 0, 0, "", "too \"short\""},
+        {SL_COMPONENT_DEVICE, 3, -1, -1, 0, 0, 12.5, 5, "cgroup quota", "why"},
+        {SL_COMPONENT_LINK, -1, 1, 2, 1, 0, 2, 1, "", ""},
+        {SL_COMPONENT_HOST, 0, -1, -1, 0, 0, 2, 1, "", ""},
+        {SL_COMPONENT_GROUP, -1, -1, -1, 0, 0xfedcba9876543210u, 2, 1, "", ""},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        sl_suspect back;
+        json_t *json = sl_suspect_to_json(&all[i]);
+        assert_non_null(json);
+        assert_ok(sl_suspect_from_json(json, &back));
+        json_decref(json);
+        assert_int_equal(back.component, all[i].component);
+        assert_int_equal(back.rank, all[i].rank);
+        assert_int_equal(back.from, all[i].from);
+        assert_int_equal(back.to, all[i].to);
+        assert_int_equal(back.both, all[i].both);
+        assert_true(back.group == all[i].group);
+        assert_near(back.measured, all[i].measured, 0);
+        assert_near(back.expected, all[i].expected, 0);
+        assert_string_equal(back.cause, all[i].cause);
+        assert_string_equal(back.why, all[i].why);
+    }
+    char text[128];
+    sl_suspect_text(&all[1], text, sizeof text);
+    assert_string_equal(text, "device of rank 3 x 2.50 (cgroup quota): why");
+    sl_suspect_text(&all[2], text, sizeof text);
+    assert_string_equal(text, "link 1 <-> 2 x 2.00");
+}
+
+static void json_from_outside_is_refused_with_the_reason(void **state) {
+    (void)state;
+    const struct {
+        const char *text, *part;
+    } wrong[] = {
+        {"{}", "missing"},
+        {"[]", "missing"},
+        {"{\"component\": \"gpu\"}", "gpu"},
+        {"{\"component\": 3}", "missing"},
+        {"{\"component\": \"device\"}", "which one"},
+        {"{\"component\": \"device\", \"rank\": -1}", "which one"},
+        {"{\"component\": \"device\", \"rank\": 99999999999}", "which one"},
+        {"{\"component\": \"link\", \"link\": [1]}", "which one"},
+        {"{\"component\": \"group\", \"group\": \"xyz\"}", "which one"},
+        {"{\"component\": \"host\", \"rank\": 1, \"measured\": \"2\"}", "wrong type"},
+        {"{\"component\": \"host\", \"rank\": 1, \"why\": 2}", "wrong type"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        sl_suspect s;
+        json_t *json = json_loads(wrong[i].text, 0, NULL);
+        assert_non_null(json);
+        assert_fails(sl_suspect_from_json(json, &s), SL_EINVAL, wrong[i].part);
+        json_decref(json);
+    }
+}
+
+int main(void) {
+    printf("seed %llu (SL_SEED)\n", (unsigned long long)seed());
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_transfer_of_a_group_counts_from_its_latest_start),
+        cmocka_unit_test(a_message_that_came_before_the_wait_took_no_time),
+        cmocka_unit_test(windows_that_begin_anywhere_are_laid_over_each_other),
+        cmocka_unit_test(a_slow_rank_is_named_and_those_that_wait_for_it_are_not),
+        cmocka_unit_test(a_rank_that_is_interrupted_now_and_then_is_named),
+        cmocka_unit_test(without_a_healthy_profile_replicas_are_compared_with_each_other),
+        cmocka_unit_test(without_a_healthy_profile_an_uneven_stage_is_no_slow_device),
+        cmocka_unit_test(uneven_stages_were_as_uneven_before),
+        cmocka_unit_test(longer_sequences_are_no_slow_hardware),
+        cmocka_unit_test(a_slow_link_is_named_in_its_direction),
+        cmocka_unit_test(a_link_that_was_always_slow_is_no_suspect),
+        cmocka_unit_test(a_rank_all_of_whose_links_are_slow_is_named_as_a_host),
+        cmocka_unit_test(the_last_of_a_pipeline_and_its_group_point_at_its_host),
+        cmocka_unit_test(a_slow_group_is_named_and_one_that_only_waits_is_not),
+        cmocka_unit_test(clocks_that_may_be_that_far_apart_blame_no_link),
+        cmocka_unit_test(two_faults_are_both_named),
+        cmocka_unit_test(when_all_ranks_compute_longer_nobody_is_blamed),
+        cmocka_unit_test(less_than_10_percent_is_nothing),
+        cmocka_unit_test(nothing_at_all_is_no_error),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(a_suspect_survives_json),
+        cmocka_unit_test(json_from_outside_is_refused_with_the_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
