@@ -18,15 +18,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOOK (100 * SL_MS)         /* between two looks at the folder */
-#define SLOWEST (50 * SL_MS)       /* between two steps, while nothing urges */
-#define FASTEST (2 * SL_MS)        /* when rings fill quickly */
-#define HOLDING (SL_MS / 2)        /* while the job is held */
-#define READ_MOST (1 << 20)        /* calls of one step */
-#define PROFILE_MOST (1 << 17)     /* records of one rank in a profile */
-#define PROFILE_LATE SL_SECOND     /* after its window a profile is sent as it is */
-#define PART 2048                  /* records of a message */
-#define PENDING_MOST (1 << 15)     /* blocks kept while the store is lost */
+#define LOOK (100 * SL_MS)     /* between two looks at the folder */
+#define SLOWEST (50 * SL_MS)   /* between two steps, while nothing urges */
+#define FASTEST (2 * SL_MS)    /* when rings fill quickly */
+#define HOLDING (SL_MS / 2)    /* while the job is held */
+#define READ_MOST (1 << 20)    /* calls of one step */
+#define PROFILE_MOST (1 << 17) /* records of one rank in a profile */
+#define PROFILE_LATE SL_SECOND /* after its window a profile is sent as it is */
+#define PART 2048              /* records of a message */
+#define PENDING_MOST (1 << 15) /* blocks kept while the store is lost */
 
 typedef struct process {
     int pid, rank, size;
@@ -279,9 +279,8 @@ static sl_status send_iterations(sl_agent *a) {
     for (size_t sent = 0; a->pendings > 0;) {
         size_t count = a->pendings < PART ? a->pendings : PART;
         sl_message_head head = {.kind = SL_MESSAGE_ITERATIONS, .count = (uint32_t)count};
-        sl_status status =
-            sl_message_append(a->config.store, SL_LOG_ITERATIONS, &head, a->config.node, a->pending,
-                              count * sizeof *a->pending, SL_KEEP_ITERATIONS);
+        sl_status status = sl_message_append(a->config.store, SL_LOG_ITERATIONS, &head, a->config.node,
+                                             a->pending, count * sizeof *a->pending, SL_KEEP_ITERATIONS);
         if (status != SL_OK)
             return passing(status);
         sent += count;
@@ -482,8 +481,7 @@ static sl_status read_orders(sl_agent *a, sl_time now) {
     const sl_store_entry *entry;
     size_t count;
     do {
-        sl_status status =
-            sl_store_read(a->config.store, SL_LOG_ORDERS, &a->orders, 256, 0, &entry, &count);
+        sl_status status = sl_store_read(a->config.store, SL_LOG_ORDERS, &a->orders, 256, 0, &entry, &count);
         if (status != SL_OK)
             return passing(status);
         json_t *orders = json_array();

@@ -32,9 +32,24 @@ static pid_t spawn(const sl_member *m, char **variables) {
     snprintf(members, sizeof members, "%d", m->members);
     snprintf(rank, sizeof rank, "%d", m->rank);
     snprintf(pid, sizeof pid, "%d", m->pid);
-    const char *words[] = {"slackline", "validate", "--join",  m->store_url, "--job", m->job, "--round",
-                           round,       "--member", member,    "--members",  members, "--rank", rank,
-                           "--pid",     pid,        m->gemm ? "--gemm" : NULL, NULL};
+    const char *words[] = {"slackline",
+                           "validate",
+                           "--join",
+                           m->store_url,
+                           "--job",
+                           m->job,
+                           "--round",
+                           round,
+                           "--member",
+                           member,
+                           "--members",
+                           members,
+                           "--rank",
+                           rank,
+                           "--pid",
+                           pid,
+                           m->gemm ? "--gemm" : NULL,
+                           NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none;

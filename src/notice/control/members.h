@@ -24,7 +24,8 @@ typedef struct sl_member {
     const char *store_url, *job;
 } sl_member;
 
-/** Starts one. A failure is told on the log and is no error: the round then ends by its own limits. SL_ENOMEM.
+/** Starts one. A failure is told on the log and is no error: the round then ends by its own limits.
+ * SL_ENOMEM.
  */
 sl_status sl_members_start(sl_members *members, const sl_member *member, sl_time until);
 

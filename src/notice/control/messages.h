@@ -1,8 +1,8 @@
 /* What agents and the controller tell each other through the store. Private to this folder.
  *
  * Logs: `nodes` (heartbeats of agents), `iterations`, `profiles` (calls) and `views` (looks at gates) go from
- * agents to the controller; `orders` from the controller to all agents. Keys: `node:NAME` (the last heartbeat;
- * it goes when the agent does), `controller` (who it is), `validation:N` (verdict of round N).
+ * agents to the controller; `orders` from the controller to all agents. Keys: `node:NAME` (the last
+ * heartbeat; it goes when the agent does), `controller` (who it is), `validation:N` (verdict of round N).
  * What is small is JSON; what is much is a head and packed structs, checked before it is believed. Times are
  * of the clock of the node that writes them, in orders of the node that is named. */
 #ifndef SL_NOTICE_CONTROL_MESSAGES_H

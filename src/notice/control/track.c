@@ -7,8 +7,8 @@
 #define ENOUGH 0.7 /* share of calls explained as they are: no need to look without bytes */
 
 typedef struct follower {
-    sl_period *period; /* NULL: rests */
-    int thread, bytes; /* bytes: calls as they are */
+    sl_period *period;  /* NULL: rests */
+    int thread, bytes;  /* bytes: calls as they are */
     uint64_t explained; /* calls inside of iterations, in this window */
     int calls;          /* of the last iteration */
 } follower;
@@ -16,7 +16,7 @@ typedef struct follower {
 struct sl_track {
     follower *follower;
     size_t followers, capacity;
-    int chosen;    /* -1: none */
+    int chosen;     /* -1: none */
     uint64_t calls; /* of this window */
     int period;
     int64_t number;
@@ -49,8 +49,10 @@ static int by_chance(int call) {
     case SL_CALL_MPI_Testsome:
     case SL_CALL_MPI_Waitsome:
     case SL_CALL_MPI_Iprobe:
-    case SL_CALL_MPI_Improbe: return 1;
-    default: return 0;
+    case SL_CALL_MPI_Improbe:
+        return 1;
+    default:
+        return 0;
     }
 }
 

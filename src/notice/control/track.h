@@ -1,12 +1,13 @@
 /* The iterations of one process, followed through the calls of its threads.
  *
- * Each thread's calls go through a tracker of detect/period.h twice: as they are, and without their bytes, for
- * programs whose messages change their size from one iteration to the next. Of all these the one that explains
- * most calls is followed; calls as they are count a fifth more, because without bytes a loop inside an
- * iteration looks like the iteration. Calls whose number is a matter of chance (the Test family, Waitsome,
+ * Each thread's calls go through a tracker of detect/period.h twice: as they are, and without their bytes,
+ * for programs whose messages change their size from one iteration to the next. Of all these the one that
+ * explains most calls is followed; calls as they are count a fifth more, because without bytes a loop inside
+ * an iteration looks like the iteration. Calls whose number is a matter of chance (the Test family, Waitsome,
  * probes that found something) are no part of the sequence.
  *
- * Iterations shorter than 20 ms are joined: a block is one iteration, or as many as it takes to fill 20 ms. */
+ * Iterations shorter than 20 ms are joined: a block is one iteration, or as many as it takes to fill 20 ms.
+ */
 #ifndef SL_NOTICE_CONTROL_TRACK_H
 #define SL_NOTICE_CONTROL_TRACK_H
 
