@@ -8,7 +8,7 @@
 #define AHEAD (100 * SL_MS)   /* of a profile's window: every agent reads its orders until then */
 #define SHORTEST (20 * SL_MS) /* window of a profile */
 #define ALL_TESTED 32         /* jobs of at most so many ranks are tested whole */
-#define LONGEST_WINDOW (45 * SL_SECOND)
+#define LONGEST_WINDOW (600 * SL_SECOND)
 
 void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number) {
     if (c->inputs < SL_INPUTS) {

@@ -27,6 +27,7 @@
 #define PROFILE_LATE SL_SECOND /* after its window a profile is sent as it is */
 #define PART 2048              /* records of a message */
 #define PENDING_MOST (1 << 15) /* blocks kept while the store is lost */
+#define ORDER_LONGEST (3600 * SL_SECOND)
 
 typedef struct process {
     int pid, rank, size;
@@ -384,15 +385,15 @@ static sl_status send_profiles(sl_agent *a, sl_time now) {
 
 /* ---- orders ---- */
 
-/* An order that is for this node and not too late: until when. */
-static int in_time(const sl_agent *a, const json_t *order, sl_time now, sl_time *until) {
+/* An order that is for this node, not too late, and not for a time that nobody means: until when. */
+static int in_time(const sl_agent *a, const json_t *order, sl_time now, sl_time longest, sl_time *until) {
     *until = sl_json_int(json_object_get(order, "until"), a->config.node, 0);
-    return *until > now && *until - now <= SL_HOLD_LONGEST;
+    return *until > now && *until - now <= longest;
 }
 
 static void order_profile(sl_agent *a, const json_t *order, sl_time now) {
     sl_time until;
-    if (!in_time(a, order, now, &until))
+    if (!in_time(a, order, now, ORDER_LONGEST, &until))
         return;
     end_profile(a);
     a->profile.round = sl_json_int(order, "round", 0);
@@ -407,7 +408,7 @@ static sl_status order_hold(sl_agent *a, const json_t *order, sl_time now) {
     size_t pids = 0;
     sl_message_head head = {
         .kind = SL_MESSAGE_VIEW, .round = sl_json_int(order, "round", 0), .rank = -1, .look = 0};
-    if (!in_time(a, order, now, &until))
+    if (!in_time(a, order, now, SL_HOLD_LONGEST, &until))
         return SL_OK;
     SL_TRY(sl_alloc(&pid, a->processes + 1, sizeof *pid));
     for (size_t i = 0; i < a->processes; i++)
@@ -435,7 +436,7 @@ static sl_status order_validate(sl_agent *a, const json_t *order, sl_time now) {
     const json_t *members = json_object_get(order, "members"), *row;
     size_t i;
     sl_time until;
-    if (!a->config.validate || !a->config.store_url || !in_time(a, order, now, &until))
+    if (!a->config.validate || !a->config.store_url || !in_time(a, order, now, ORDER_LONGEST, &until))
         return SL_OK;
     sl_members_end(&a->members);
     json_array_foreach(members, i, row) {

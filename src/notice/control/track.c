@@ -11,6 +11,7 @@ typedef struct follower {
     int thread, bytes;  /* bytes: calls as they are */
     uint64_t explained; /* calls inside of iterations, in this window */
     int calls;          /* of the last iteration */
+    uint64_t next;      /* sequence number of the thread's next record (kept by the one with bytes) */
 } follower;
 
 struct sl_track {
@@ -140,20 +141,33 @@ static sl_status take(sl_track *t, size_t i) {
     return SL_OK;
 }
 
-sl_status sl_track_add(sl_track *t, const sl_call *call) {
-    if (call->kind != SL_RECORD_CALL || by_chance(call->call))
-        return SL_OK;
-    size_t place;
-    SL_TRY(follower_of(t, call->thread, &place));
-    sl_symbol symbol = {
-        .communicator = call->communicator, .bytes = call->bytes, .peer = call->peer, .call = call->call};
-    SL_TRY(sl_period_add(t->follower[place].period, &symbol, call->start));
+static sl_status add(sl_track *t, size_t place, sl_symbol symbol, int64_t start) {
+    SL_TRY(sl_period_add(t->follower[place].period, &symbol, start));
     SL_TRY(take(t, place));
     if (t->follower[place + 1].period) {
-        symbol.bytes = 0;
-        SL_TRY(sl_period_add(t->follower[place + 1].period, &symbol, call->start));
+        symbol.bytes = symbol.call == SL_CALL_NOTHING ? symbol.bytes : 0;
+        SL_TRY(sl_period_add(t->follower[place + 1].period, &symbol, start));
         SL_TRY(take(t, place + 1));
     }
+    return SL_OK;
+}
+
+sl_status sl_track_add(sl_track *t, const sl_call *call) {
+    size_t place;
+    SL_TRY(follower_of(t, call->thread, &place));
+    follower *f = &t->follower[place];
+    /* Where records were lost stands a symbol that never comes again: what is missing may be whole
+     * iterations, and the calls before and after would look like one long iteration. */
+    if (f->next && call->sequence != f->next)
+        SL_TRY(add(t, place, (sl_symbol){.call = SL_CALL_NOTHING, .bytes = call->sequence}, call->start));
+    t->follower[place].next = call->sequence + 1;
+    if (call->kind != SL_RECORD_CALL || by_chance(call->call))
+        return SL_OK;
+    SL_TRY(add(
+        t, place,
+        (sl_symbol){
+            .communicator = call->communicator, .bytes = call->bytes, .peer = call->peer, .call = call->call},
+        call->start));
     int longest = 0;
     if (++t->calls < WINDOW)
         return SL_OK;

@@ -31,7 +31,8 @@ typedef struct sl_track_block {
 sl_status sl_track_open(sl_track **track);
 void sl_track_close(sl_track *track);
 
-/** One record of the process, of each thread in order; anything but a call is ignored. SL_ENOMEM. */
+/** One record of the process, of each thread in order; a gap in its numbers interrupts what is followed,
+ * other kinds than calls only count for that. SL_ENOMEM. */
 sl_status sl_track_add(sl_track *track, const sl_call *call);
 
 /** The next block, each once; 0 when there is none. Numbers begin anew when the period changes. */

@@ -100,11 +100,13 @@ static void what_is_no_ring_is_left_alone(void **state) {
 typedef struct tracked {
     sl_track *track;
     int64_t now;
+    uint64_t sequence[8]; /* of each thread */
 } tracked;
 
 static void does(tracked *t, int call, uint64_t bytes, int64_t takes, int thread) {
     sl_call one = call_of(call, bytes, t->now);
     one.thread = (uint16_t)thread;
+    one.sequence = t->sequence[thread]++;
     t->now += takes;
     assert_ok(sl_track_add(t->track, &one));
 }
@@ -194,6 +196,22 @@ static void tests_that_complete_by_chance_hide_no_period(void **state) {
     }
     assert_int_equal(sl_track_period(t.track), 2);
     assert_true(blocks(&t, 2, 30 * SL_MS, 30 * SL_MS) > 480);
+    sl_track_close(t.track);
+}
+
+static void lost_records_are_no_long_iteration(void **state) {
+    (void)state;
+    tracked t = {.now = 1000};
+    assert_ok(sl_track_open(&t.track));
+    for (int i = 0; i < 200; i++) {
+        if (i % 20 == 10) { /* three iterations are missing, so the calls go on as if nothing were */
+            t.sequence[0] += 6;
+            t.now += 90 * SL_MS;
+        }
+        does(&t, SL_CALL_MPI_Allreduce, 8, 10 * SL_MS, 0);
+        does(&t, SL_CALL_MPI_Barrier, 0, 20 * SL_MS, 0);
+    }
+    assert_true(blocks(&t, 2, 30 * SL_MS, 30 * SL_MS) > 150); /* none of 120 ms */
     sl_track_close(t.track);
 }
 
@@ -400,6 +418,7 @@ int main(void) {
         cmocka_unit_test(sizes_that_change_from_iteration_to_iteration_hide_no_period),
         cmocka_unit_test(thread_with_the_recurring_calls_is_followed),
         cmocka_unit_test(tests_that_complete_by_chance_hide_no_period),
+        cmocka_unit_test(lost_records_are_no_long_iteration),
         cmocka_unit_test(sample_is_the_median_over_ranks_that_are_there),
         cmocka_unit_test(rank_that_follows_an_inner_loop_does_not_count),
         cmocka_unit_test(views_are_the_same_on_the_other_side),
