@@ -8,6 +8,7 @@
 #define AHEAD (100 * SL_MS)   /* of a profile's window: every agent reads its orders until then */
 #define SHORTEST (20 * SL_MS) /* window of a profile */
 #define ALL_TESTED 32         /* jobs of at most so many ranks are tested whole */
+#define TESTS_END 700         /* ms before the hold's deadline */
 #define LONGEST_WINDOW (600 * SL_SECOND)
 
 void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number) {
@@ -242,8 +243,31 @@ static json_t *choose_members(sl_controller *c) {
     return members;
 }
 
+/* Adds a link unless it is there already, in whatever direction. */
+static void add_link(int from, int to, char *text, size_t size) {
+    char there[32], back[32], all[2100];
+    size_t used = strlen(text);
+    snprintf(there, sizeof there, ",%d-%d,", from, to);
+    snprintf(back, sizeof back, ",%d-%d,", to, from);
+    snprintf(all, sizeof all, ",%s,", text);
+    if (from != to && !strstr(all, there) && !strstr(all, back) && used + sizeof there < size)
+        snprintf(text + used, size - used, "%s%d-%d", used ? "," : "", from, to);
+}
+
+/* The suspected links and a ring of the members, as "0-1,1-2"; "" where no link is suspected. */
+static void choose_links(const sl_controller *c, const json_t *members, char *text, size_t size) {
+    size_t count = json_array_size(members);
+    text[0] = 0;
+    for (int i = 0; i < c->view.suspects; i++)
+        if (c->view.suspect[i].component == SL_COMPONENT_LINK)
+            add_link(c->view.suspect[i].from, c->view.suspect[i].to, text, size);
+    for (size_t i = 0; text[0] && i < count; i++)
+        add_link((int)sl_json_int(json_array_get(members, i), "rank", 0),
+                 (int)sl_json_int(json_array_get(members, (i + 1) % count), "rank", 0), text, size);
+}
+
 static void validate(sl_controller *c) {
-    char key[48];
+    char key[48], links[2048];
     json_t *members = choose_members(c);
     c->validation.round = 0;
     c->validation.beside = 0;
@@ -261,9 +285,11 @@ static void validate(sl_controller *c) {
     c->validation.next = c->now;
     snprintf(key, sizeof key, "validation:%lld", (long long)c->round);
     sl_store_remove(c->config.store, key);
-    json_t *order =
-        json_pack("{s:o,s:o}", "until", sl_nodes_times(&c->nodes, c->now + c->phases.limits.validation),
-                  "members", members);
+    choose_links(c, members, links, sizeof links);
+    int64_t left = (c->hold.until - c->now) / SL_MS - TESTS_END;
+    json_t *order = json_pack(
+        "{s:s,s:I,s:o,s:o}", "links", links, "deadline_ms", (json_int_t)(left > 500 ? left : 500), "until",
+        sl_nodes_times(&c->nodes, c->now + c->phases.limits.validation), "members", members);
     sl_controller_order(c, "validate", c->round, order);
     because(c, "the validation has not ended in time");
 }

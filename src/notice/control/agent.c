@@ -448,6 +448,8 @@ static sl_status order_validate(sl_agent *a, const json_t *order, sl_time now) {
                             .rank = (int)sl_json_int(row, "rank", -1),
                             .pid = (int)sl_json_int(row, "pid", -1),
                             .gemm = (int)sl_json_int(row, "gemm", 0),
+                            .deadline_ms = sl_json_int(order, "deadline_ms", 3000),
+                            .links = sl_json_text(order, "links", ""),
                             .store_url = a->config.store_url,
                             .job = a->config.job};
         SL_TRY(sl_members_start(&a->members, &member, until));

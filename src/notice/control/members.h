@@ -21,6 +21,8 @@ typedef struct sl_member {
     int member, members; /* this one of all */
     int rank, pid;       /* the process that it stands beside */
     int gemm;            /* its device is tested */
+    int64_t deadline_ms; /* from now on: no repeat begins that could end behind it */
+    const char *links;   /* "0-1,1-2" of ranks; "": those of a ring */
     const char *store_url, *job;
 } sl_member;
 
