@@ -15,7 +15,6 @@
 #define BEFORE (300 * SL_MS) /* of a hold's deadline */
 #define VALIDATION (60 * SL_SECOND)
 #define AGAIN (20 * SL_SECOND)
-#define POLL (50 * SL_MS) /* of the validation's result */
 #define CLOCK_AGAIN (60 * SL_SECOND)
 #define CLOCK_RETRY (2 * SL_SECOND)
 #define MOST 512 /* entries of one reading */
@@ -82,7 +81,7 @@ const sl_status_view *sl_controller_status(const sl_controller *c) {
 /* ---- inputs ---- */
 
 /* One input, and those that doing what it asks for brings about. */
-static void feed(sl_controller *c, sl_phase_input input, int64_t number) {
+void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number) {
     sl_phase_actions actions;
     sl_phases_step(&c->phases, input, number, c->now, &actions);
     sl_controller_act(c, &actions);
@@ -97,7 +96,7 @@ static void feed(sl_controller *c, sl_phase_input input, int64_t number) {
 }
 
 /* Whether the store answered; what it means when it did not. */
-static int answered(sl_controller *c, sl_status status) {
+int sl_controller_answered(sl_controller *c, sl_status status) {
     if (status == SL_ENOMEM)
         c->failed = status;
     if (status == SL_OK && !c->connected) {
@@ -105,13 +104,13 @@ static int answered(sl_controller *c, sl_status status) {
         sl_nodes_forgive(&c->nodes, c->now);
         c->seat.next = 0;
         sl_controller_tell(c, SL_EVENT_STORE, "the store answers again", NULL, NULL);
-        feed(c, SL_IN_STORE_BACK, 0);
+        sl_controller_feed(c, SL_IN_STORE_BACK, 0);
     } else if (status != SL_OK && c->connected) {
         c->connected = c->view.connected = 0;
         sl_controller_tell(c, SL_EVENT_STORE, "the store does not answer", "the program runs on",
                            sl_error_text());
         snprintf(c->reason, sizeof c->reason, "the store is lost");
-        feed(c, SL_IN_STORE_LOST, 0);
+        sl_controller_feed(c, SL_IN_STORE_LOST, 0);
     }
     return status == SL_OK;
 }
@@ -150,14 +149,15 @@ static void hear(sl_controller *c, const json_t *beat) {
     if (news)
         drop_ranks(c);
     if (node && node->calls > 0 && c->phases.phase == SL_PHASE_WAITING)
-        feed(c, SL_IN_CALLS, 0);
+        sl_controller_feed(c, SL_IN_CALLS, 0);
 }
 
 static void read_nodes(sl_controller *c) {
     const sl_store_entry *entry;
     size_t count;
     do {
-        if (!answered(c, sl_store_read(c->config.store, SL_LOG_NODES, &c->at_nodes, MOST, 0, &entry, &count)))
+        if (!sl_controller_answered(
+                c, sl_store_read(c->config.store, SL_LOG_NODES, &c->at_nodes, MOST, 0, &entry, &count)))
             return;
         json_t *beats = json_array();
         for (size_t i = 0; i < count; i++)
@@ -171,7 +171,7 @@ static void read_nodes(sl_controller *c) {
         tell_node(c, node, "is silent");
         drop_ranks(c);
         snprintf(c->reason, sizeof c->reason, "node %.60s is lost", node->name);
-        feed(c, SL_IN_NODE_LOST, 0);
+        sl_controller_feed(c, SL_IN_NODE_LOST, 0);
     }
 }
 
@@ -187,7 +187,7 @@ static void ask_clocks(sl_controller *c) {
         json_t *order = json_pack("{s:s}", "node", node->name);
         int64_t round = ++c->round;
         if (sl_controller_order(c, "clock", round, order))
-            answered(c, sl_clock_ask(c->config.store, node->name, round, &node->offset));
+            sl_controller_answered(c, sl_clock_ask(c->config.store, node->name, round, &node->offset));
     }
 }
 
@@ -218,7 +218,7 @@ static void begin_levels(sl_controller *c, const sl_sample *sample) {
     c->view.healthy_ms = 0;
     c->view.onset = -1;
     sl_controller_tell(c, SL_EVENT_TRACKED, seen, decided, NULL);
-    feed(c, c->phases.phase < SL_PHASE_TRACKING ? SL_IN_PERIOD : SL_IN_PERIOD_CHANGED, 0);
+    sl_controller_feed(c, c->phases.phase < SL_PHASE_TRACKING ? SL_IN_PERIOD : SL_IN_PERIOD_CHANGED, 0);
 }
 
 static void became_slow(sl_controller *c, const sl_change *change, int64_t iteration, int history) {
@@ -232,7 +232,7 @@ static void became_slow(sl_controller *c, const sl_change *change, int64_t itera
     char decided[64];
     snprintf(decided, sizeof decided, "a profile of %d iterations", SL_PROFILE_ITERATIONS);
     sl_controller_tell_change(c, change, iteration, decided);
-    feed(c, SL_IN_ONSET, 0);
+    sl_controller_feed(c, SL_IN_ONSET, 0);
 }
 
 static void became_fast(sl_controller *c, const sl_change *change, int64_t iteration, int history) {
@@ -248,7 +248,7 @@ static void became_fast(sl_controller *c, const sl_change *change, int64_t itera
     if (history)
         return;
     sl_controller_tell_change(c, change, iteration, decided);
-    feed(c, whole ? SL_IN_RELIEF : SL_IN_EASED, 0);
+    sl_controller_feed(c, whole ? SL_IN_RELIEF : SL_IN_EASED, 0);
 }
 
 static void take_sample(sl_controller *c, const sl_sample *sample) {
@@ -267,7 +267,7 @@ static void take_sample(sl_controller *c, const sl_sample *sample) {
     c->view.level_ms = sl_detector_level(c->detector);
     if (!changed) {
         if (c->since >= SL_STABLE_SAMPLES && !c->view.slow && !history)
-            feed(c, SL_IN_STABLE, 0);
+            sl_controller_feed(c, SL_IN_STABLE, 0);
         return;
     }
     int64_t iteration = c->iteration_of[change.index & (SL_MEMORY - 1)];
@@ -282,8 +282,8 @@ static void read_iterations(sl_controller *c) {
     const sl_store_entry *entry;
     size_t count;
     do {
-        if (!answered(c, sl_store_read(c->config.store, SL_LOG_ITERATIONS, &c->at_iterations, MOST, 0, &entry,
-                                       &count)))
+        if (!sl_controller_answered(c, sl_store_read(c->config.store, SL_LOG_ITERATIONS, &c->at_iterations,
+                                                     MOST, 0, &entry, &count)))
             return;
         for (size_t i = 0; i < count; i++) {
             const void *body;
@@ -311,99 +311,7 @@ static void resume(sl_controller *c) {
         return;
     c->taken_over = 0;
     if (c->view.slow)
-        feed(c, SL_IN_ONSET, 0);
-}
-
-/* ---- profiles, holds, validation ---- */
-
-static void read_profiles(sl_controller *c) {
-    const sl_store_entry *entry;
-    size_t count;
-    if (!c->profile.collection.round)
-        return;
-    do {
-        if (!answered(
-                c, sl_store_read(c->config.store, SL_LOG_PROFILES, &c->at_profiles, 64, 0, &entry, &count)))
-            return;
-        for (size_t i = 0; i < count; i++) {
-            const void *body;
-            const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_CALLS, &body);
-            if (head && sl_collection_add(&c->profile.collection, &c->nodes, head, body) != SL_OK)
-                c->failed = SL_ENOMEM;
-        }
-    } while (count == 64 && !c->failed);
-    const sl_collection *got = &c->profile.collection;
-    if (sl_collection_whole(got) || (got->tolds > 0 && c->now > c->profile.to + 4 * SL_SECOND))
-        feed(c, SL_IN_PROFILE, 0);
-}
-
-static void next_look(sl_controller *c) {
-    sl_closing *closing = &c->hold.closing;
-    sl_cut_verdict verdict;
-    json_t *raises;
-    if (sl_closing_step(closing, c->now, &verdict, &raises) != SL_OK) {
-        c->failed = SL_ENOMEM;
-        return;
-    }
-    if (verdict == SL_CUT_MOVING) {
-        json_t *order = json_pack("{s:i,s:o}", "look", closing->look, "raises", raises);
-        sl_controller_order(c, "look", c->hold.round, order);
-        return;
-    }
-    json_decref(raises);
-    if (verdict == SL_CUT_CLOSED) {
-        char seen[128];
-        c->hold.closed = c->now;
-        c->view.closed++;
-        snprintf(seen, sizeof seen, "%d ranks stand after %.1f ms and %d looks", closing->ranks,
-                 sl_to_ms(c->now - c->hold.begin), closing->look);
-        sl_controller_tell(c, SL_EVENT_HELD, seen, "validation", NULL);
-        feed(c, SL_IN_CLOSED, c->hold.until);
-        return;
-    }
-    snprintf(c->reason, sizeof c->reason, "%s", closing->trouble);
-    feed(c, SL_IN_OPEN, 0);
-}
-
-static void read_views(sl_controller *c) {
-    const sl_store_entry *entry;
-    size_t count;
-    if (c->phases.phase != SL_PHASE_HOLDING || !c->hold.round)
-        return;
-    do {
-        if (!answered(c, sl_store_read(c->config.store, SL_LOG_VIEWS, &c->at_views, MOST, 0, &entry, &count)))
-            return;
-        for (size_t i = 0; i < count; i++) {
-            const void *body;
-            const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_VIEW, &body);
-            if (head)
-                sl_closing_add(&c->hold.closing, head, body);
-        }
-    } while (count == MOST);
-    if (sl_closing_ready(&c->hold.closing))
-        next_look(c);
-    else
-        snprintf(c->reason, sizeof c->reason, "%d of %d ranks answered in time", c->hold.closing.came,
-                 c->hold.closing.ranks);
-}
-
-static void read_validation(sl_controller *c) {
-    char key[48];
-    void *bytes;
-    size_t size;
-    if (c->phases.phase != SL_PHASE_VALIDATING || !c->validation.round || c->validation.result ||
-        c->now < c->validation.next)
-        return;
-    c->validation.next = c->now + POLL;
-    snprintf(key, sizeof key, "validation:%lld", (long long)c->validation.round);
-    if (!answered(c, sl_store_get(c->config.store, key, &bytes, &size)) || !bytes)
-        return;
-    c->validation.result = json_loadb(bytes, size, 0, NULL);
-    sl_free(bytes);
-    if (!c->validation.result)
-        return;
-    sl_controller_validated(c);
-    feed(c, SL_IN_TICK, 0); /* and what validated has noted */
+        sl_controller_feed(c, SL_IN_ONSET, 0);
 }
 
 /* ---- the step ---- */
@@ -429,11 +337,12 @@ static void take_over(sl_controller *c) {
         return;
     c->was_mine = 1;
     /* what others asked for is not ours; nodes and iterations are read from the beginning */
-    while (answered(
+    while (sl_controller_answered(
                c, sl_store_read(c->config.store, SL_LOG_PROFILES, &c->at_profiles, 64, 0, &entry, &count)) &&
            count > 0)
         ;
-    while (answered(c, sl_store_read(c->config.store, SL_LOG_VIEWS, &c->at_views, MOST, 0, &entry, &count)) &&
+    while (sl_controller_answered(
+               c, sl_store_read(c->config.store, SL_LOG_VIEWS, &c->at_views, MOST, 0, &entry, &count)) &&
            count > 0)
         ;
     c->taken_over = c->now;
@@ -441,15 +350,15 @@ static void take_over(sl_controller *c) {
 
 static int take_seat(sl_controller *c) {
     int before = c->seat.mine;
-    if (!answered(c, sl_seat_step(&c->seat, c->config.store, c->now)))
+    if (!sl_controller_answered(c, sl_seat_step(&c->seat, c->config.store, c->now)))
         return 0;
     if (c->seat.mine && !before)
         take_over(c);
     if (!c->seat.mine && before) {
         c->was_mine = 0;
         sl_controller_tell(c, SL_EVENT_CONTROLLER, "another process controls the job", NULL, NULL);
-        feed(c, SL_IN_STORE_LOST, 0); /* whatever goes on here ends */
-        feed(c, SL_IN_STORE_BACK, 0);
+        sl_controller_feed(c, SL_IN_STORE_LOST, 0); /* whatever goes on here ends */
+        sl_controller_feed(c, SL_IN_STORE_BACK, 0);
     }
     return c->seat.mine;
 }
@@ -468,16 +377,16 @@ static void work(sl_controller *c) {
     ask_clocks(c);
     read_iterations(c);
     resume(c);
-    read_profiles(c);
-    read_views(c);
-    read_validation(c);
+    sl_controller_read_profiles(c);
+    sl_controller_read_views(c);
+    sl_controller_read_validation(c);
 }
 
 sl_status sl_controller_step(sl_controller *c, sl_time now, sl_time *next) {
     c->now = now;
     if (c->phases.phase != SL_PHASE_ENDED && take_seat(c))
         work(c);
-    feed(c, SL_IN_TICK, 0);
+    sl_controller_feed(c, SL_IN_TICK, 0);
     fill_view(c);
     *next = when_next(c);
     sl_status failed = c->failed;
@@ -490,8 +399,8 @@ void sl_controller_finish(sl_controller *c) {
     if (c->phases.phase != SL_PHASE_ENDED && take_seat(c)) {
         read_nodes(c);
         read_iterations(c);
-        read_profiles(c);
+        sl_controller_read_profiles(c);
     }
-    feed(c, SL_IN_ENDED, 0);
+    sl_controller_feed(c, SL_IN_ENDED, 0);
     fill_view(c);
 }

@@ -1,5 +1,6 @@
-/* The controller's state, shared by its files: controller.c reads the store and turns what it finds into
- * inputs of the phases, acting.c does what the phases ask for, telling.c says it. */
+/* The controller's state, shared by its files: controller.c reads who is there and their iterations,
+ * answering.c what agents answer, both as inputs of the phases; acting.c does what the phases ask for,
+ * telling.c says it. */
 #ifndef SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
 #define SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
 
@@ -70,6 +71,21 @@ struct sl_controller {
     char profile_reason[256];
     sl_status failed; /* SL_ENOMEM, or SL_OK */
 };
+
+/* ---- controller.c ---- */
+
+/** One input, and those that doing what it asks for brings about. */
+void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number);
+
+/** Whether the store answered; what it means when it did not, or does again. */
+int sl_controller_answered(sl_controller *c, sl_status status);
+
+/* ---- answering.c ---- */
+
+/** What agents answer to orders, where it is awaited: calls, looks at gates, the result of a validation. */
+void sl_controller_read_profiles(sl_controller *c);
+void sl_controller_read_views(sl_controller *c);
+void sl_controller_read_validation(sl_controller *c);
 
 /* ---- acting.c ---- */
 
