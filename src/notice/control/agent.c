@@ -163,7 +163,8 @@ static sl_status take_blocks(sl_agent *a, sl_watched_process *p) {
                                                        .number = block.number,
                                                        .start = block.start,
                                                        .end = block.end,
-                                                       .time = block.time};
+                                                       .time = block.time,
+                                                       .bytes = block.bytes};
     }
     return SL_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "notice/control/clocks.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -202,8 +203,8 @@ static int interrupted(const sl_controller *c, const sl_sample *sample) {
     return 0;
 }
 
-/* The period was found, or another one: levels begin anew. */
-static void begin_levels(sl_controller *c, const sl_sample *sample) {
+/* The period was found, or it or the work of an iteration is another one: levels begin anew. */
+static void begin_levels(sl_controller *c, const sl_sample *sample, const char *why) {
     char seen[96], decided[64] = "";
     sl_detector_close(c->detector);
     c->detector = NULL;
@@ -217,7 +218,7 @@ static void begin_levels(sl_controller *c, const sl_sample *sample) {
     c->view.slow = 0;
     c->view.healthy_ms = 0;
     c->view.onset = -1;
-    sl_controller_tell(c, SL_EVENT_TRACKED, seen, decided, NULL);
+    sl_controller_tell(c, SL_EVENT_TRACKED, seen, decided, why);
     sl_controller_feed(c, c->phases.phase < SL_PHASE_TRACKING ? SL_IN_PERIOD : SL_IN_PERIOD_CHANGED, 0);
 }
 
@@ -251,16 +252,42 @@ static void became_fast(sl_controller *c, const sl_change *change, int64_t itera
     sl_controller_feed(c, whole ? SL_IN_RELIEF : SL_IN_EASED, 0);
 }
 
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median bytes of an iteration over samples [first, end), at most 15 of them. */
+static double usual_bytes(const sl_controller *c, int64_t first, int64_t end) {
+    double bytes[15];
+    size_t count = 0;
+    for (int64_t i = first < 0 ? 0 : first; i < end && count < 15; i++)
+        bytes[count++] = c->bytes_of[i & (SL_MEMORY - 1)];
+    qsort(bytes, count, sizeof *bytes, by_value);
+    return count ? bytes[count / 2] : 0;
+}
+
+/* A change of time that goes with a change of what the messages carry is the program's: other work, not
+ * slower hardware. Says so in why[size]. */
+static int work_changed(const sl_controller *c, const sl_change *change, char *why, size_t size) {
+    double before = usual_bytes(c, change->index - 15, change->index);
+    double after = usual_bytes(c, change->index, c->sample);
+    double more = before > 0 ? after / before - 1 : 0;
+    snprintf(why, size, "its messages carry %+.1f %%: other work", 100 * more);
+    return change->kind == SL_CHANGE_ONSET ? more >= SL_CHANGE_LEAST : more <= -SL_CHANGE_LEAST;
+}
+
 static void take_sample(sl_controller *c, const sl_sample *sample) {
     sl_change change;
     int history = sample->end < c->taken_over;
     if (sample->anew)
-        begin_levels(c, sample);
+        begin_levels(c, sample, NULL);
     c->view.iteration = sample->iteration + sample->count - 1;
     if (interrupted(c, sample) || !c->detector)
         return;
     c->view.time_ms = sample->slowest_ms;
     c->iteration_of[c->sample & (SL_MEMORY - 1)] = sample->iteration;
+    c->bytes_of[c->sample & (SL_MEMORY - 1)] = sample->bytes;
     c->sample++;
     c->since++;
     int changed = sl_detector_add(c->detector, sample->time_ms, &change);
@@ -268,6 +295,11 @@ static void take_sample(sl_controller *c, const sl_sample *sample) {
     if (!changed) {
         if (c->since >= SL_STABLE_SAMPLES && !c->view.slow && !history)
             sl_controller_feed(c, SL_IN_STABLE, 0);
+        return;
+    }
+    char why[96];
+    if (work_changed(c, &change, why, sizeof why)) {
+        begin_levels(c, sample, why);
         return;
     }
     int64_t iteration = c->iteration_of[change.index & (SL_MEMORY - 1)];

@@ -39,6 +39,7 @@ struct sl_controller {
     int64_t sample; /* given to the detector since it was opened */
     int64_t since;  /* of them, since the last change */
     int64_t iteration_of[SL_MEMORY];
+    double bytes_of[SL_MEMORY]; /* of an iteration */
     sl_phases phases;
     sl_status_view view;
     sl_time begun, now,

@@ -55,9 +55,9 @@ _Static_assert(sizeof(sl_message_head) == 256, "messages cross nodes");
 /* Iterations of one rank (track.h). */
 typedef struct sl_message_block {
     int32_t rank, pid, count, period;
-    int64_t number, start, end, time;
+    int64_t number, start, end, time, bytes;
 } sl_message_block;
-_Static_assert(sizeof(sl_message_block) == 48, "messages cross nodes");
+_Static_assert(sizeof(sl_message_block) == 56, "messages cross nodes");
 
 /** The head of a message of `kind` that is whole, what follows it in *body; NULL: bytes from elsewhere. */
 const sl_message_head *sl_message_read(const sl_store_entry *entry, sl_message_kind kind, const void **body);

@@ -197,6 +197,7 @@ int sl_samples_take(sl_samples *s, sl_time now, sl_sample *sample) {
     reference->found = block.time / block.count;
     *sample =
         (sl_sample){.count = block.count, .period = block.period, .start = block.start, .end = block.end};
+    sample->bytes = (double)block.bytes / block.count;
     fill(s, reference, sample);
     sample->anew = s->period != block.period;
     s->period = block.period;

@@ -12,6 +12,7 @@ typedef struct follower {
     uint64_t explained; /* calls inside of iterations, in this window */
     int calls;          /* of the last iteration */
     uint64_t next;      /* sequence number of the thread's next record (kept by the one with bytes) */
+    uint64_t bytes_seen, bytes_then; /* of its calls in all, and when the last iteration ended */
 } follower;
 
 struct sl_track {
@@ -82,7 +83,7 @@ static sl_status flush(sl_track *t) {
     return SL_OK;
 }
 
-static sl_status join(sl_track *t, const sl_iteration *iteration) {
+static sl_status join(sl_track *t, const sl_iteration *iteration, uint64_t bytes) {
     if (iteration->period != t->period) { /* what was taken for iterations were none */
         t->open = (sl_track_block){0};
         t->period = iteration->period;
@@ -94,6 +95,7 @@ static sl_status join(sl_track *t, const sl_iteration *iteration) {
     int64_t time = iteration->time > 0 ? iteration->time : 0;
     t->open.time += time;
     t->open.end = iteration->start + time;
+    t->open.bytes += (int64_t)bytes;
     t->open.count++;
     t->number++;
     return t->open.time >= SL_TRACK_BLOCK || t->open.count >= 1 << 20 ? flush(t) : SL_OK;
@@ -136,12 +138,16 @@ static sl_status take(sl_track *t, size_t i) {
         if (t->chosen < 0 && f->bytes)
             t->chosen = (int)i;
         if (t->chosen == (int)i)
-            SL_TRY(join(t, &iteration));
+            SL_TRY(join(t, &iteration, f->bytes_seen - f->bytes_then));
+        f->bytes_then = f->bytes_seen;
     }
     return SL_OK;
 }
 
 static sl_status add(sl_track *t, size_t place, sl_symbol symbol, int64_t start) {
+    uint64_t bytes = symbol.call == SL_CALL_NOTHING ? 0 : symbol.bytes;
+    t->follower[place].bytes_seen += bytes;
+    t->follower[place + 1].bytes_seen += bytes;
     SL_TRY(sl_period_add(t->follower[place].period, &symbol, start));
     SL_TRY(take(t, place));
     if (t->follower[place + 1].period) {

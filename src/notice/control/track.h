@@ -25,6 +25,7 @@ typedef struct sl_track_block {
     int64_t number;     /* of its first iteration, from 0 */
     int32_t count;      /* iterations */
     int32_t period;     /* calls in an iteration */
+    int64_t bytes;      /* of its calls, and of what came between the iterations */
 } sl_track_block;
 
 /** SL_ENOMEM. */

@@ -123,6 +123,40 @@ static void second_slow_rank_is_an_onset_of_its_own(void **state) {
     job_close(j);
 }
 
+static void more_work_in_an_iteration_is_no_trouble(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->more, 1); /* messages of twice the size, and longer computing, everywhere */
+    for (int rank = 0; rank < JOB_RANKS; rank++)
+        atomic_store(&j->shared->extra[rank], 20 * SL_MS);
+    const sl_event *event = job_await(j, SL_EVENT_TRACKED, from);
+    assert_non_null(strstr(event->why, "+100.0 %"));
+    job_await(j, SL_EVENT_PROFILED, from); /* another reference */
+    assert_int_equal(status_of(j)->onsets, 0);
+    assert_int_equal(status_of(j)->holds, 0);
+    assert_near(status_of(j)->level_ms, 42, 8);
+    job_close(j);
+}
+
+static void slow_rank_is_found_where_sizes_differ_from_iteration_to_iteration(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    atomic_store(&j->shared->vary, 1);
+    job_start(j, 1);
+    start_watching(j, 0, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    assert_int_equal(status_of(j)->period, 2);
+    int from = j->events;
+    atomic_store(&j->shared->extra[1], 20 * SL_MS);
+    job_await(j, SL_EVENT_ONSET, from);
+    assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 1);
+    job_close(j);
+}
+
 /* ---- what breaks ---- */
 
 static void agent_that_dies_is_told_and_the_rest_goes_on(void **state) {
@@ -267,6 +301,8 @@ int main(void) {
         cmocka_unit_test(job_without_gates_gets_its_verdict_by_profile),
         cmocka_unit_test(job_that_may_not_be_held_is_not),
         cmocka_unit_test(second_slow_rank_is_an_onset_of_its_own),
+        cmocka_unit_test(more_work_in_an_iteration_is_no_trouble),
+        cmocka_unit_test(slow_rank_is_found_where_sizes_differ_from_iteration_to_iteration),
         cmocka_unit_test(agent_that_dies_is_told_and_the_rest_goes_on),
         cmocka_unit_test(hold_ends_by_its_deadline_when_all_that_watches_is_dead),
         cmocka_unit_test(another_controller_takes_the_place_of_a_dead_one),

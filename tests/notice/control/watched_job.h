@@ -33,7 +33,9 @@ typedef struct job_shared {
     pthread_barrier_t allreduce, barrier;
     _Atomic int64_t extra[JOB_RANKS]; /* ns of work more, in each iteration */
     _Atomic int64_t iterations[JOB_RANKS];
-    _Atomic int gates, stop, grow; /* grow: bytes differ from iteration to iteration */
+    _Atomic int gates, stop;
+    _Atomic int more; /* bytes: twice as many */
+    _Atomic int vary; /* bytes differ from iteration to iteration */
 } job_shared;
 
 typedef struct job {
@@ -132,7 +134,8 @@ static inline void job_rank(job *j, int rank) {
         sl_gate_join(&caller, gate, NULL);
     }
     for (int64_t i = 0; !atomic_load(&s->stop); i++) {
-        uint64_t bytes = atomic_load(&s->grow) ? 1024 + (uint64_t)(i * i) % 997 * 8 : 1024;
+        uint64_t bytes = atomic_load(&s->vary) ? 8192 + (uint64_t)(i * i) % 97 * 8 : 1024;
+        bytes *= atomic_load(&s->more) ? 2 : 1;
         job_work(JOB_WORK + atomic_load(&s->extra[rank]));
         job_call(ring, &caller, channel, rank, SL_CALL_MPI_Allreduce, bytes, &s->allreduce);
         job_work(10 * SL_MS);
