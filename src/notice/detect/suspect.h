@@ -3,6 +3,9 @@
 #ifndef SL_NOTICE_DETECT_SUSPECT_H
 #define SL_NOTICE_DETECT_SUSPECT_H
 
+#include "base/status.h"
+#include <jansson.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum sl_component {
@@ -23,5 +26,17 @@ typedef struct sl_suspect {
     char cause[96]; /* "" when not known: "cgroup quota", "co-located load", "clock", ... */
     char why[256];  /* one line: the evidence, or why nothing can be told */
 } sl_suspect;
+
+/** "unknown", "device", "link", "host", "group". */
+const char *sl_component_name(sl_component component);
+
+/** A line for people: "link 1 -> 2 x 2.40 (cause): why". */
+void sl_suspect_text(const sl_suspect *suspect, char *text, size_t size);
+
+/** An object with component, rank | link and both | group, measured and expected, cause, why, those that are
+ * known. The caller's; NULL when there is no memory. */
+json_t *sl_suspect_to_json(const sl_suspect *suspect);
+/** From outside: texts that are too long are cut. SL_EINVAL. */
+sl_status sl_suspect_from_json(const json_t *json, sl_suspect *suspect);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/event.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "check.h"
 #include "launch/redis.h"
 #include "notice/control/agent.h"
@@ -134,7 +135,7 @@ static inline void job_rank(job *j, int rank) {
         sl_gate_join(&caller, gate, NULL);
     }
     for (int64_t i = 0; !atomic_load(&s->stop); i++) {
-        uint64_t bytes = atomic_load(&s->vary) ? 8192 + (uint64_t)(i * i) % 97 * 8 : 1024;
+        uint64_t bytes = atomic_load(&s->vary) ? 8192 + sl_random_mix((uint64_t)i) % 64 * 8 : 1024;
         bytes *= atomic_load(&s->more) ? 2 : 1;
         job_work(JOB_WORK + atomic_load(&s->extra[rank]));
         job_call(ring, &caller, channel, rank, SL_CALL_MPI_Allreduce, bytes, &s->allreduce);
