@@ -28,8 +28,21 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
                          "a scheduler's warning (SIGTERM) came; a checkpoint is written and the run ends"},
     [SL_EVENT_RESTART] = {"restart", "an attempt failed and the ranks are started again"},
     [SL_EVENT_HOST] = {"host", "a host failed its test after a failure and is left out"},
+<<<<<<< HEAD
     [SL_EVENT_SUSPECT] = {"suspect", "iterations became slow, and the first of them point at this"},
     [SL_EVENT_VERDICT] = {"verdict", "what is slow, or why nothing can be told"},
+=======
+    [SL_EVENT_TRACKED] = {"tracked", "the iteration of a watched program was found, or another one"},
+    [SL_EVENT_PROFILED] = {"profiled",
+                           "the calls of some iterations were compared: suspects, or a reference"},
+    [SL_EVENT_HELD] = {"held", "a watched program stands at a consistent cut, or could not be held"},
+    [SL_EVENT_RELEASED] = {"released", "a held program goes on"},
+    [SL_EVENT_VALIDATED] = {"validated", "suspects were tested, with the evidence"},
+    [SL_EVENT_VERDICT] = {"verdict", "what is slow, or why nothing can be told"},
+    [SL_EVENT_NODE] = {"node", "the agent of a node came, was lost, or its processes changed"},
+    [SL_EVENT_STORE] = {"store", "the store was lost, or is back; the program runs on"},
+    [SL_EVENT_CONTROLLER] = {"controller", "another process controls the job from now on"},
+>>>>>>> work-control
     [SL_EVENT_END] = {"end", "the run ended"},
 };
 

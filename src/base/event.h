@@ -27,8 +27,20 @@ typedef enum sl_event_kind {
     SL_EVENT_WARNED,
     SL_EVENT_RESTART,
     SL_EVENT_HOST,
+<<<<<<< HEAD
     SL_EVENT_SUSPECT,
     SL_EVENT_VERDICT,
+=======
+    SL_EVENT_TRACKED,
+    SL_EVENT_PROFILED,
+    SL_EVENT_HELD,
+    SL_EVENT_RELEASED,
+    SL_EVENT_VALIDATED,
+    SL_EVENT_VERDICT,
+    SL_EVENT_NODE,
+    SL_EVENT_STORE,
+    SL_EVENT_CONTROLLER,
+>>>>>>> work-control
     SL_EVENT_END,
     SL_EVENT_KINDS
 } sl_event_kind;

@@ -59,8 +59,7 @@ static void begin(sl_call_log *log, sheet *s, int rank) {
         snprintf(path, sizeof path, "%s/rank-%d%s.pid-%d.csv", log->folder, rank, more, s->pid);
     }
     s->file = fopen(path, "we");
-    if (!s->file ||
-        fprintf(s->file, "sequence,call,communicator,peer,tag,bytes,start_ns,end_ns,rank\n") < 0)
+    if (!s->file || fprintf(s->file, "sequence,call,communicator,peer,tag,bytes,start_ns,end_ns,rank\n") < 0)
         give_up(s, path);
 }
 

@@ -13,8 +13,8 @@
 #include "notice/store/store.h"
 #include <stddef.h>
 
-#define SL_CLOCK_TRIPS 16                 /* of one session */
-#define SL_CLOCK_PATIENCE (300 * SL_MS)   /* of one session, on either side */
+#define SL_CLOCK_TRIPS 16               /* of one session */
+#define SL_CLOCK_PATIENCE (300 * SL_MS) /* of one session, on either side */
 
 /** A text that is alike exactly where CLOCK_MONOTONIC is; "" when the system does not say. */
 void sl_clock_identity(char *identity, size_t size);

@@ -26,15 +26,23 @@ static sl_status environment(char ***variables) {
 
 /* This program, which is slackline: `validate` is one of its commands. */
 static pid_t spawn(const sl_member *m, char **variables) {
-    char round[24], member[16], members[16], rank[16], pid[16];
+    char round[24], member[16], members[16], rank[16], pid[16], deadline[24];
     snprintf(round, sizeof round, "%lld", (long long)m->round);
     snprintf(member, sizeof member, "%d", m->member);
     snprintf(members, sizeof members, "%d", m->members);
     snprintf(rank, sizeof rank, "%d", m->rank);
     snprintf(pid, sizeof pid, "%d", m->pid);
-    const char *words[] = {"slackline", "validate", "--join",  m->store_url, "--job", m->job, "--round",
-                           round,       "--member", member,    "--members",  members, "--rank", rank,
-                           "--pid",     pid,        m->gemm ? "--gemm" : NULL, NULL};
+    snprintf(deadline, sizeof deadline, "%lld", (long long)m->deadline_ms);
+    const char *words[24] = {"slackline", "validate", "--join",   m->store_url, "--job",      m->job,
+                             "--round",   round,      "--member", member,       "--members",  members,
+                             "--rank",    rank,       "--pid",    pid,          "--deadline", deadline};
+    size_t count = 18;
+    if (m->links[0]) {
+        words[count++] = "--links";
+        words[count++] = m->links;
+    }
+    if (m->gemm)
+        words[count++] = "--gemm";
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none;

@@ -21,10 +21,13 @@ typedef struct sl_member {
     int member, members; /* this one of all */
     int rank, pid;       /* the process that it stands beside */
     int gemm;            /* its device is tested */
+    int64_t deadline_ms; /* from now on: no repeat begins that could end behind it */
+    const char *links;   /* "0-1,1-2" of ranks; "": those of a ring */
     const char *store_url, *job;
 } sl_member;
 
-/** Starts one. A failure is told on the log and is no error: the round then ends by its own limits. SL_ENOMEM.
+/** Starts one. A failure is told on the log and is no error: the round then ends by its own limits.
+ * SL_ENOMEM.
  */
 sl_status sl_members_start(sl_members *members, const sl_member *member, sl_time until);
 

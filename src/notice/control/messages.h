@@ -1,8 +1,8 @@
 /* What agents and the controller tell each other through the store. Private to this folder.
  *
  * Logs: `nodes` (heartbeats of agents), `iterations`, `profiles` (calls) and `views` (looks at gates) go from
- * agents to the controller; `orders` from the controller to all agents. Keys: `node:NAME` (the last heartbeat;
- * it goes when the agent does), `controller` (who it is), `validation:N` (verdict of round N).
+ * agents to the controller; `orders` from the controller to all agents. Keys: `node:NAME` (the last
+ * heartbeat; it goes when the agent does), `controller` (who it is), `validation:N` (verdict of round N).
  * What is small is JSON; what is much is a head and packed structs, checked before it is believed. Times are
  * of the clock of the node that writes them, in orders of the node that is named. */
 #ifndef SL_NOTICE_CONTROL_MESSAGES_H
@@ -55,9 +55,9 @@ _Static_assert(sizeof(sl_message_head) == 256, "messages cross nodes");
 /* Iterations of one rank (track.h). */
 typedef struct sl_message_block {
     int32_t rank, pid, count, period;
-    int64_t number, start, end, time;
+    int64_t number, start, end, time, bytes;
 } sl_message_block;
-_Static_assert(sizeof(sl_message_block) == 48, "messages cross nodes");
+_Static_assert(sizeof(sl_message_block) == 56, "messages cross nodes");
 
 /** The head of a message of `kind` that is whole, what follows it in *body; NULL: bytes from elsewhere. */
 const sl_message_head *sl_message_read(const sl_store_entry *entry, sl_message_kind kind, const void **body);

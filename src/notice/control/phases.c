@@ -3,10 +3,8 @@
 #include <assert.h>
 
 void sl_phases_open(sl_phases *p, sl_phase_limits limits) {
-    *p = (sl_phases){.phase = SL_PHASE_WAITING,
-                     .limits = limits,
-                     .until = SL_TIME_NEVER,
-                     .release_by = SL_TIME_NEVER};
+    *p = (sl_phases){
+        .phase = SL_PHASE_WAITING, .limits = limits, .until = SL_TIME_NEVER, .release_by = SL_TIME_NEVER};
 }
 
 static void ask(sl_phase_actions *actions, sl_phase_action action) {
@@ -46,9 +44,9 @@ static void track(sl_phases *p, sl_time now, sl_phase_actions *actions) {
 static void drop(sl_phases *p, sl_phase_actions *actions) {
     if (p->phase == SL_PHASE_PROFILING)
         ask(actions, SL_DO_CANCEL_PROFILE);
-    let_go(p, actions);
     if (p->phase == SL_PHASE_VALIDATING)
         ask(actions, SL_DO_CANCEL_VALIDATION);
+    let_go(p, actions);
 }
 
 /* The same, but what is known by now is the verdict. */
@@ -173,7 +171,9 @@ void sl_phases_step(sl_phases *p, sl_phase_input input, int64_t number, sl_time 
     if (p->phase == SL_PHASE_ENDED)
         return;
     switch (input) {
-    case SL_IN_TICK: tick(p, now, actions); break;
+    case SL_IN_TICK:
+        tick(p, now, actions);
+        break;
     case SL_IN_CALLS:
         if (p->phase == SL_PHASE_WAITING)
             enter(p, SL_PHASE_SEARCHING, SL_TIME_NEVER);
@@ -182,21 +182,37 @@ void sl_phases_step(sl_phases *p, sl_phase_input input, int64_t number, sl_time 
         if (p->phase <= SL_PHASE_SEARCHING)
             enter(p, SL_PHASE_TRACKING, SL_TIME_NEVER);
         break;
-    case SL_IN_PERIOD_CHANGED: changed_period(p, actions); break;
+    case SL_IN_PERIOD_CHANGED:
+        changed_period(p, actions);
+        break;
     case SL_IN_STABLE:
         if (p->phase == SL_PHASE_TRACKING && !p->slow && !p->reference && !p->offline && now >= p->not_before)
             profile(p, 1, now, actions);
         break;
-    case SL_IN_ONSET: onset(p, now, actions); break;
-    case SL_IN_RELIEF: relief(p, 1, now, actions); break;
-    case SL_IN_EASED: relief(p, 0, now, actions); break;
-    case SL_IN_PROFILE: profile_came(p, now, actions); break;
-    case SL_IN_SUSPECTS: suspects(p, number, now, actions); break;
+    case SL_IN_ONSET:
+        onset(p, now, actions);
+        break;
+    case SL_IN_RELIEF:
+        relief(p, 1, now, actions);
+        break;
+    case SL_IN_EASED:
+        relief(p, 0, now, actions);
+        break;
+    case SL_IN_PROFILE:
+        profile_came(p, now, actions);
+        break;
+    case SL_IN_SUSPECTS:
+        suspects(p, number, now, actions);
+        break;
     case SL_IN_CLOSED:
     case SL_IN_OPEN:
     case SL_IN_VERDICT:
-    case SL_IN_NODE_LOST: in_hold(p, input, number, now, actions); break;
-    case SL_IN_STORE_LOST: lost_store(p, now, actions); break;
+    case SL_IN_NODE_LOST:
+        in_hold(p, input, number, now, actions);
+        break;
+    case SL_IN_STORE_LOST:
+        lost_store(p, now, actions);
+        break;
     case SL_IN_STORE_BACK:
         p->offline = 0;
         if (p->phase == SL_PHASE_TRACKING)
@@ -206,7 +222,8 @@ void sl_phases_step(sl_phases *p, sl_phase_input input, int64_t number, sl_time 
         conclude(p, actions);
         enter(p, SL_PHASE_ENDED, SL_TIME_NEVER);
         break;
-    case SL_IN_KINDS: break;
+    case SL_IN_KINDS:
+        break;
     }
 }
 

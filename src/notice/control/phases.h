@@ -34,12 +34,12 @@ typedef enum sl_phase_input {
 } sl_phase_input;
 
 typedef enum sl_phase_action {
-    SL_DO_REFERENCE,       /* ask for a profile of healthy iterations */
-    SL_DO_PROFILE,         /* ask for a profile of slow ones */
-    SL_DO_CANCEL_PROFILE,  /* whatever comes of it is not wanted any more */
-    SL_DO_KEEP_REFERENCE,  /* the profile that came is the reference */
+    SL_DO_REFERENCE,      /* ask for a profile of healthy iterations */
+    SL_DO_PROFILE,        /* ask for a profile of slow ones */
+    SL_DO_CANCEL_PROFILE, /* whatever comes of it is not wanted any more */
+    SL_DO_KEEP_REFERENCE, /* the profile that came is the reference */
     SL_DO_DROP_REFERENCE,
-    SL_DO_COMPARE,         /* the profile that came against the reference; SL_IN_SUSPECTS follows */
+    SL_DO_COMPARE, /* the profile that came against the reference; SL_IN_SUSPECTS follows */
     SL_DO_HOLD,
     SL_DO_RELEASE,
     SL_DO_VALIDATE,
@@ -52,12 +52,12 @@ typedef enum sl_phase_action {
 #define SL_PHASE_ACTIONS 8 /* at most, of one input */
 
 typedef struct sl_phase_limits {
-    int hold;            /* 0: the job is never held */
-    sl_time profile;     /* longest wait for a profile */
-    sl_time closure;     /* longest wait for closure; beyond the cut's own limit */
-    sl_time before;      /* a hold is released so long before its deadline */
-    sl_time validation;  /* longest wait for a validation, held or not */
-    sl_time again;       /* before a reference is tried once more */
+    int hold;           /* 0: the job is never held */
+    sl_time profile;    /* longest wait for a profile */
+    sl_time closure;    /* longest wait for closure; beyond the cut's own limit */
+    sl_time before;     /* a hold is released so long before its deadline */
+    sl_time validation; /* longest wait for a validation, held or not */
+    sl_time again;      /* before a reference is tried once more */
 } sl_phase_limits;
 
 typedef struct sl_phases {

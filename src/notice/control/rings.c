@@ -82,16 +82,15 @@ static void map(const sl_rings *rings, ring *one) {
         }
     }
     close(file);
-    if (one->file &&
-        (one->file->magic != SL_RING_FILE_MAGIC || one->file->version != SL_PROBE_VERSION ||
-         sl_record_ring_valid(ring_of(one), one->bytes - sizeof(sl_ring_file)) != 0))
+    if (one->file && (one->file->magic != SL_RING_FILE_MAGIC || one->file->version != SL_PROBE_VERSION ||
+                      sl_record_ring_valid(ring_of(one), one->bytes - sizeof(sl_ring_file)) != 0))
         unmap(one);
 }
 
 static sl_status found(sl_rings *rings, const char *name) {
     int pid, thread, end = 0;
-    if (strlen(name) >= sizeof rings->ring->name ||
-        sscanf(name, "%d.%d.ring%n", &pid, &thread, &end) != 2 || end == 0 || name[end] || pid <= 0)
+    if (strlen(name) >= sizeof rings->ring->name || sscanf(name, "%d.%d.ring%n", &pid, &thread, &end) != 2 ||
+        end == 0 || name[end] || pid <= 0)
         return SL_OK;
     for (size_t i = 0; i < rings->count; i++)
         if (strcmp(rings->ring[i].name, name) == 0)
@@ -136,8 +135,8 @@ size_t sl_rings_read(sl_rings *rings, size_t most, sl_ring_source *source, const
         double full = (double)waiting / (double)memory->capacity;
         if (full > rings->fullest)
             rings->fullest = full;
-        size_t count = sl_record_read(memory, &one->position, rings->records, most < CHUNK ? most : CHUNK,
-                                      &rings->lost);
+        size_t count =
+            sl_record_read(memory, &one->position, rings->records, most < CHUNK ? most : CHUNK, &rings->lost);
         if (count == 0)
             continue;
         rings->calls += count;

@@ -18,7 +18,7 @@ typedef struct follows {
     int alive;
     queued *queue; /* [QUEUE] by place modulo QUEUE */
     uint64_t first, next;
-    int64_t newest; /* end of the last block */
+    int64_t newest;      /* end of the last block */
     sl_time last[LEVEL]; /* time of an iteration in the last blocks */
     int seen;
     sl_time level, found; /* median of `last`; of this sample */
@@ -88,7 +88,8 @@ sl_status sl_samples_add(sl_samples *s, const sl_message_block *block, sl_time n
     if (s->first_seen == 0)
         s->first_seen = now;
     if (f->pid != block->pid || !f->alive) { /* another process took the rank */
-        *f = (follows){.rank = f->rank, .pid = block->pid, .alive = 1, .queue = f->queue, .newest = INT64_MIN};
+        *f =
+            (follows){.rank = f->rank, .pid = block->pid, .alive = 1, .queue = f->queue, .newest = INT64_MIN};
     }
     if (f->next - f->first == QUEUE)
         f->first++;
@@ -108,8 +109,8 @@ void sl_samples_lost(sl_samples *s, int rank) {
 static void choose(sl_samples *s, sl_time now) {
     sl_time longest = 0;
     follows *old = s->reference >= 0 ? &s->rank[s->reference] : NULL;
-    if (old && (old->first < old->next || (old->alive && now - at(old, old->next - 1)->seen <
-                                                             SL_SAMPLES_WAIT + STALE * old->level)))
+    if (old && (old->first < old->next ||
+                (old->alive && now - at(old, old->next - 1)->seen < SL_SAMPLES_WAIT + STALE * old->level)))
         return;
     if (!old && now - s->first_seen < SL_SAMPLES_WAIT / 4)
         return; /* the others are about to find their period too */
@@ -119,8 +120,7 @@ static void choose(sl_samples *s, sl_time now) {
     int best = -1;
     for (size_t i = 0; i < s->ranks; i++) {
         const follows *f = &s->rank[i];
-        if (f->first < f->next && 3 * f->level >= 2 * longest &&
-            (best < 0 || f->rank < s->rank[best].rank))
+        if (f->first < f->next && 3 * f->level >= 2 * longest && (best < 0 || f->rank < s->rank[best].rank))
             best = (int)i;
     }
     if (best >= 0)
@@ -195,7 +195,9 @@ int sl_samples_take(sl_samples *s, sl_time now, sl_sample *sample) {
             s->rank[i].found = meanwhile(&s->rank[i], block.start, block.end);
     reference->first++;
     reference->found = block.time / block.count;
-    *sample = (sl_sample){.count = block.count, .period = block.period, .start = block.start, .end = block.end};
+    *sample =
+        (sl_sample){.count = block.count, .period = block.period, .start = block.start, .end = block.end};
+    sample->bytes = (double)block.bytes / block.count;
     fill(s, reference, sample);
     sample->anew = s->period != block.period;
     s->period = block.period;

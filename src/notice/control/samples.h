@@ -26,6 +26,7 @@ typedef struct sl_sample {
     int64_t start, end; /* ns */
     double time_ms;     /* of an iteration: median over ranks */
     double slowest_ms;
+    double bytes; /* of the reference rank's calls in an iteration */
 } sl_sample;
 
 /** SL_ENOMEM. */

@@ -7,16 +7,18 @@
 #define ENOUGH 0.7 /* share of calls explained as they are: no need to look without bytes */
 
 typedef struct follower {
-    sl_period *period; /* NULL: rests */
-    int thread, bytes; /* bytes: calls as they are */
+    sl_period *period;  /* NULL: rests */
+    int thread, bytes;  /* bytes: calls as they are */
     uint64_t explained; /* calls inside of iterations, in this window */
     int calls;          /* of the last iteration */
+    uint64_t next;      /* sequence number of the thread's next record (kept by the one with bytes) */
+    uint64_t bytes_seen, bytes_then; /* of its calls in all, and when the last iteration ended */
 } follower;
 
 struct sl_track {
     follower *follower;
     size_t followers, capacity;
-    int chosen;    /* -1: none */
+    int chosen;     /* -1: none */
     uint64_t calls; /* of this window */
     int period;
     int64_t number;
@@ -49,8 +51,10 @@ static int by_chance(int call) {
     case SL_CALL_MPI_Testsome:
     case SL_CALL_MPI_Waitsome:
     case SL_CALL_MPI_Iprobe:
-    case SL_CALL_MPI_Improbe: return 1;
-    default: return 0;
+    case SL_CALL_MPI_Improbe:
+        return 1;
+    default:
+        return 0;
     }
 }
 
@@ -79,7 +83,7 @@ static sl_status flush(sl_track *t) {
     return SL_OK;
 }
 
-static sl_status join(sl_track *t, const sl_iteration *iteration) {
+static sl_status join(sl_track *t, const sl_iteration *iteration, uint64_t bytes) {
     if (iteration->period != t->period) { /* what was taken for iterations were none */
         t->open = (sl_track_block){0};
         t->period = iteration->period;
@@ -91,6 +95,7 @@ static sl_status join(sl_track *t, const sl_iteration *iteration) {
     int64_t time = iteration->time > 0 ? iteration->time : 0;
     t->open.time += time;
     t->open.end = iteration->start + time;
+    t->open.bytes += (int64_t)bytes;
     t->open.count++;
     t->number++;
     return t->open.time >= SL_TRACK_BLOCK || t->open.count >= 1 << 20 ? flush(t) : SL_OK;
@@ -133,25 +138,42 @@ static sl_status take(sl_track *t, size_t i) {
         if (t->chosen < 0 && f->bytes)
             t->chosen = (int)i;
         if (t->chosen == (int)i)
-            SL_TRY(join(t, &iteration));
+            SL_TRY(join(t, &iteration, f->bytes_seen - f->bytes_then));
+        f->bytes_then = f->bytes_seen;
+    }
+    return SL_OK;
+}
+
+static sl_status add(sl_track *t, size_t place, sl_symbol symbol, int64_t start) {
+    uint64_t bytes = symbol.call == SL_CALL_NOTHING ? 0 : symbol.bytes;
+    t->follower[place].bytes_seen += bytes;
+    t->follower[place + 1].bytes_seen += bytes;
+    SL_TRY(sl_period_add(t->follower[place].period, &symbol, start));
+    SL_TRY(take(t, place));
+    if (t->follower[place + 1].period) {
+        symbol.bytes = symbol.call == SL_CALL_NOTHING ? symbol.bytes : 0;
+        SL_TRY(sl_period_add(t->follower[place + 1].period, &symbol, start));
+        SL_TRY(take(t, place + 1));
     }
     return SL_OK;
 }
 
 sl_status sl_track_add(sl_track *t, const sl_call *call) {
-    if (call->kind != SL_RECORD_CALL || by_chance(call->call))
-        return SL_OK;
     size_t place;
     SL_TRY(follower_of(t, call->thread, &place));
-    sl_symbol symbol = {
-        .communicator = call->communicator, .bytes = call->bytes, .peer = call->peer, .call = call->call};
-    SL_TRY(sl_period_add(t->follower[place].period, &symbol, call->start));
-    SL_TRY(take(t, place));
-    if (t->follower[place + 1].period) {
-        symbol.bytes = 0;
-        SL_TRY(sl_period_add(t->follower[place + 1].period, &symbol, call->start));
-        SL_TRY(take(t, place + 1));
-    }
+    follower *f = &t->follower[place];
+    /* Where records were lost stands a symbol that never comes again: what is missing may be whole
+     * iterations, and the calls before and after would look like one long iteration. */
+    if (f->next && call->sequence != f->next)
+        SL_TRY(add(t, place, (sl_symbol){.call = SL_CALL_NOTHING, .bytes = call->sequence}, call->start));
+    t->follower[place].next = call->sequence + 1;
+    if (call->kind != SL_RECORD_CALL || by_chance(call->call))
+        return SL_OK;
+    SL_TRY(add(
+        t, place,
+        (sl_symbol){
+            .communicator = call->communicator, .bytes = call->bytes, .peer = call->peer, .call = call->call},
+        call->start));
     int longest = 0;
     if (++t->calls < WINDOW)
         return SL_OK;

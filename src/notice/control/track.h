@@ -1,12 +1,13 @@
 /* The iterations of one process, followed through the calls of its threads.
  *
- * Each thread's calls go through a tracker of detect/period.h twice: as they are, and without their bytes, for
- * programs whose messages change their size from one iteration to the next. Of all these the one that explains
- * most calls is followed; calls as they are count a fifth more, because without bytes a loop inside an
- * iteration looks like the iteration. Calls whose number is a matter of chance (the Test family, Waitsome,
+ * Each thread's calls go through a tracker of detect/period.h twice: as they are, and without their bytes,
+ * for programs whose messages change their size from one iteration to the next. Of all these the one that
+ * explains most calls is followed; calls as they are count a fifth more, because without bytes a loop inside
+ * an iteration looks like the iteration. Calls whose number is a matter of chance (the Test family, Waitsome,
  * probes that found something) are no part of the sequence.
  *
- * Iterations shorter than 20 ms are joined: a block is one iteration, or as many as it takes to fill 20 ms. */
+ * Iterations shorter than 20 ms are joined: a block is one iteration, or as many as it takes to fill 20 ms.
+ */
 #ifndef SL_NOTICE_CONTROL_TRACK_H
 #define SL_NOTICE_CONTROL_TRACK_H
 
@@ -24,13 +25,15 @@ typedef struct sl_track_block {
     int64_t number;     /* of its first iteration, from 0 */
     int32_t count;      /* iterations */
     int32_t period;     /* calls in an iteration */
+    int64_t bytes;      /* of its calls, and of what came between the iterations */
 } sl_track_block;
 
 /** SL_ENOMEM. */
 sl_status sl_track_open(sl_track **track);
 void sl_track_close(sl_track *track);
 
-/** One record of the process, of each thread in order; anything but a call is ignored. SL_ENOMEM. */
+/** One record of the process, of each thread in order; a gap in its numbers interrupts what is followed,
+ * other kinds than calls only count for that. SL_ENOMEM. */
 sl_status sl_track_add(sl_track *track, const sl_call *call);
 
 /** The next block, each once; 0 when there is none. Numbers begin anew when the period changes. */

@@ -1,0 +1,424 @@
+#include "notice/control/controller_inside.h"
+
+#include "base/memory.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AHEAD (100 * SL_MS)   /* of a profile's window: every agent reads its orders until then */
+#define SHORTEST (20 * SL_MS) /* window of a profile */
+#define ALL_TESTED 32         /* jobs of at most so many ranks are tested whole */
+#define TESTS_END 700         /* ms before the hold's deadline */
+#define LONGEST_WINDOW (600 * SL_SECOND)
+
+void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number) {
+    if (c->inputs < SL_INPUTS) {
+        c->input[c->inputs].input = input;
+        c->input[c->inputs++].number = number;
+    }
+}
+
+int sl_controller_order(sl_controller *c, const char *kind, int64_t round, json_t *order) {
+    if (!order) {
+        c->failed = SL_ENOMEM;
+        return 0;
+    }
+    json_object_set_new(order, "kind", json_string(kind));
+    json_object_set_new(order, "round", json_integer((json_int_t)round));
+    sl_status status = sl_json_append(c->config.store, SL_LOG_ORDERS, order, SL_KEEP_ORDERS);
+    if (status == SL_ENOMEM)
+        c->failed = status;
+    return status == SL_OK;
+}
+
+static void because(sl_controller *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void because(sl_controller *c, const char *format, ...) {
+    va_list more;
+    va_start(more, format);
+    vsnprintf(c->reason, sizeof c->reason, format, more);
+    va_end(more);
+}
+
+/* ---- interruptions ---- */
+
+static void interrupt(sl_controller *c) {
+    c->interruption[c->interruptions++ % SL_INTERRUPTIONS] =
+        (sl_interruption){.begin = c->now, .end = SL_TIME_NEVER};
+}
+
+static void interruption_over(sl_controller *c) {
+    for (int i = 0; i < SL_INTERRUPTIONS && i < c->interruptions; i++)
+        if (c->interruption[i].end == SL_TIME_NEVER)
+            c->interruption[i].end = c->now;
+}
+
+/* ---- profiles ---- */
+
+static void cancel_profile(sl_controller *c) {
+    if (c->profile.collection.round)
+        sl_controller_order(c, "cancel", c->profile.collection.round, json_object());
+    sl_collection_end(&c->profile.collection);
+}
+
+/* All of K iterations lie in a window of K + 1. */
+static void ask_for_profile(sl_controller *c) {
+    sl_time level = sl_from_ms(c->view.level_ms > 0.001 ? c->view.level_ms : 0.001);
+    int64_t iterations = SL_PROFILE_ITERATIONS, most = SL_PROFILE_CALLS / (c->view.period + 1);
+    if (level * iterations < SHORTEST)
+        iterations = SHORTEST / level;
+    if (iterations > most)
+        iterations = most;
+    if (iterations > LONGEST_WINDOW / level)
+        iterations = LONGEST_WINDOW / level;
+    iterations = iterations < 1 ? 1 : iterations;
+    c->profile.iterations = (int)iterations;
+    c->profile.from = c->now + AHEAD;
+    c->profile.to = c->profile.from + (iterations + 1) * level;
+    c->phases.until = c->profile.to + 8 * SL_SECOND;
+    int world = sl_nodes_world(&c->nodes);
+    if (world <= 0 || sl_collection_begin(&c->profile.collection, ++c->round, world) != SL_OK) {
+        c->failed = world <= 0 ? c->failed : SL_ENOMEM;
+        return;
+    }
+    json_t *order = json_pack("{s:o,s:I}", "until", sl_nodes_times(&c->nodes, c->profile.to), "length",
+                              (json_int_t)(c->profile.to - c->profile.from));
+    sl_controller_order(c, "profile", c->round, order);
+}
+
+static sl_call_profile *make_profile(sl_controller *c) {
+    sl_call_profile *made = NULL;
+    sl_collection *got = &c->profile.collection;
+    sl_status status =
+        got->ranks > 0 ? sl_call_profile_make(got->call, got->calls, got->ranks, &made) : SL_OK;
+    if (status != SL_OK)
+        c->failed = status == SL_ENOMEM ? status : c->failed;
+    return made;
+}
+
+static void keep_reference(sl_controller *c) {
+    char seen[128];
+    snprintf(seen, sizeof seen, "%zu calls of %d iterations on %d ranks", c->profile.collection.calls,
+             c->profile.iterations, c->profile.collection.tolds);
+    sl_call_profile_close(c->reference);
+    c->reference = make_profile(c);
+    sl_controller_tell(c, SL_EVENT_PROFILED, seen, "kept as what is healthy", NULL);
+    sl_collection_end(&c->profile.collection);
+}
+
+static void compare(sl_controller *c) {
+    size_t count = 0;
+    sl_call_profile *now = make_profile(c);
+    c->profile_reason[0] = 0;
+    c->view.suspects = 0;
+    if (now) {
+        sl_status status =
+            sl_call_profile_compare(now, c->reference, sl_nodes_clock_error(&c->nodes), c->view.suspect,
+                                    SL_STATUS_SUSPECTS, &count, c->profile_reason, sizeof c->profile_reason);
+        if (status == SL_ENOMEM)
+            c->failed = status;
+        else if (status != SL_OK) /* the reference is of another shape: without it then */
+            status = sl_call_profile_compare(now, NULL, sl_nodes_clock_error(&c->nodes), c->view.suspect,
+                                             SL_STATUS_SUSPECTS, &count, c->profile_reason,
+                                             sizeof c->profile_reason);
+        if (status != SL_OK)
+            count = 0;
+    }
+    sl_call_profile_close(now);
+    c->view.suspects = (int)count;
+    char seen[256], decided[128];
+    if (count > 0)
+        sl_suspects_text(c->view.suspect, (int)count, seen, sizeof seen);
+    else
+        snprintf(seen, sizeof seen, "no suspect among %d ranks", c->profile.collection.ranks);
+    snprintf(decided, sizeof decided, "%s", count > 0 && c->config.hold ? "the job is held" : "not held");
+    sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, c->profile_reason);
+    if (!c->config.hold)
+        because(c, "the job is not to be held");
+    else if (count == 0)
+        because(c, "%s", c->profile_reason[0] ? c->profile_reason : "the profile shows no suspect");
+    sl_collection_end(&c->profile.collection);
+    sl_controller_note(c, SL_IN_SUSPECTS, (int64_t)count);
+}
+
+/* ---- holds ---- */
+
+/* Why the job cannot even be asked to stand; NULL: it can. */
+static const char *not_to_hold(const sl_controller *c) {
+    if (!sl_nodes_whole(&c->nodes))
+        return "not every rank has one process that is watched";
+    if (!sl_nodes_timed(&c->nodes))
+        return "the clock of a node is not known";
+    return NULL;
+}
+
+static void hold(sl_controller *c) {
+    const char *why = not_to_hold(c);
+    int world = sl_nodes_world(&c->nodes), period = c->view.period;
+    sl_cut_limits limits = {.calls = 6 * (uint64_t)(period > 0 ? period : 0)}; /* a call may count on two
+                                                                                  channels */
+    c->view.holds++;
+    c->hold.round = 0;
+    c->hold.closed = 0;
+    c->hold.begin = c->now;
+    c->hold.until = c->now + c->deadline;
+    if (why) {
+        because(c, "%s", why);
+        sl_controller_note(c, SL_IN_OPEN, 0);
+        return;
+    }
+    if (sl_closing_begin(&c->hold.closing, ++c->round, world, limits) != SL_OK) {
+        c->failed = SL_ENOMEM;
+        return;
+    }
+    c->hold.round = c->round;
+    interrupt(c);
+    json_t *order = json_pack("{s:o}", "until", sl_nodes_times(&c->nodes, c->hold.until));
+    if (!sl_controller_order(c, "hold", c->round, order)) {
+        because(c, "the store is lost");
+        sl_controller_note(c, SL_IN_OPEN, 0);
+    }
+}
+
+static void release(sl_controller *c) {
+    char seen[96], why[256];
+    int closed = c->hold.closed != 0;
+    sl_closing_end(&c->hold.closing);
+    if (!c->hold.round) {
+        sl_controller_tell(c, SL_EVENT_HELD, "the job was not held", NULL, c->reason);
+        return;
+    }
+    sl_controller_order(c, "release", c->hold.round, json_object());
+    double held = sl_to_ms(c->now - c->hold.begin);
+    c->view.held_ms += held;
+    c->hold.round = 0;
+    snprintf(seen, sizeof seen, "held for %.1f ms", held);
+    if (closed && c->validation.round && !c->validation.result) {
+        c->validation.beside = 1;
+        snprintf(why, sizeof why, "the validation goes on beside the running program");
+    } else {
+        snprintf(why, sizeof why, "%s", closed ? "" : c->reason);
+        interruption_over(c);
+    }
+    if (!closed)
+        sl_controller_tell(c, SL_EVENT_HELD, "no cut closed", "released", c->reason);
+    sl_controller_tell(c, SL_EVENT_RELEASED, seen, NULL, why);
+}
+
+/* ---- validation ---- */
+
+/* Whether a rank is concerned by a suspect. */
+static int concerned(const sl_controller *c, int rank) {
+    for (int i = 0; i < c->view.suspects; i++) {
+        const sl_suspect *s = &c->view.suspect[i];
+        if (rank == s->from || rank == s->to || rank == s->rank || s->component == SL_COMPONENT_UNKNOWN ||
+            s->component == SL_COMPONENT_GROUP)
+            return 1;
+        if (s->component == SL_COMPONENT_HOST &&
+            sl_nodes_of_rank(&c->nodes, rank, NULL) == sl_nodes_of_rank(&c->nodes, s->rank, NULL))
+            return 1;
+    }
+    return 0;
+}
+
+static int devices_concerned(const sl_controller *c) {
+    for (int i = 0; i < c->view.suspects; i++)
+        if (c->view.suspect[i].component != SL_COMPONENT_LINK)
+            return 1;
+    return 0;
+}
+
+/* Those that are suspect, and others to compare them with. */
+static json_t *choose_members(sl_controller *c) {
+    json_t *members = json_array();
+    int world = sl_nodes_world(&c->nodes), others = 0, gemm = devices_concerned(c);
+    for (int rank = 0; members && rank < world; rank++) {
+        int pid;
+        const sl_node *node = sl_nodes_of_rank(&c->nodes, rank, &pid);
+        if (!node || !node->validate ||
+            (world > ALL_TESTED && !concerned(c, rank) && others++ >= ALL_TESTED / 2))
+            continue;
+        json_array_append_new(members, json_pack("{s:s,s:i,s:i,s:i}", "node", node->name, "rank", rank, "pid",
+                                                 pid, "gemm", gemm));
+    }
+    return members;
+}
+
+/* Adds a link unless it is there already, in whatever direction. */
+static void add_link(int from, int to, char *text, size_t size) {
+    char there[32], back[32], all[2100];
+    size_t used = strlen(text);
+    snprintf(there, sizeof there, ",%d-%d,", from, to);
+    snprintf(back, sizeof back, ",%d-%d,", to, from);
+    snprintf(all, sizeof all, ",%s,", text);
+    if (from != to && !strstr(all, there) && !strstr(all, back) && used + sizeof there < size)
+        snprintf(text + used, size - used, "%s%d-%d", used ? "," : "", from, to);
+}
+
+/* The suspected links and a ring of the members, as "0-1,1-2"; "" where no link is suspected. */
+static void choose_links(const sl_controller *c, const json_t *members, char *text, size_t size) {
+    size_t count = json_array_size(members);
+    text[0] = 0;
+    for (int i = 0; i < c->view.suspects; i++)
+        if (c->view.suspect[i].component == SL_COMPONENT_LINK)
+            add_link(c->view.suspect[i].from, c->view.suspect[i].to, text, size);
+    for (size_t i = 0; text[0] && i < count; i++)
+        add_link((int)sl_json_int(json_array_get(members, i), "rank", 0),
+                 (int)sl_json_int(json_array_get(members, (i + 1) % count), "rank", 0), text, size);
+}
+
+static void validate(sl_controller *c) {
+    char key[48], links[2048];
+    json_t *members = choose_members(c);
+    c->validation.round = 0;
+    c->validation.beside = 0;
+    c->validation.begin = c->now;
+    c->validation.members = (int)json_array_size(members);
+    json_decref(c->validation.result);
+    c->validation.result = NULL;
+    if (c->validation.members == 0) {
+        json_decref(members);
+        because(c, "no node starts validation processes");
+        sl_controller_note(c, SL_IN_VERDICT, 0);
+        return;
+    }
+    c->validation.round = ++c->round;
+    c->validation.next = c->now;
+    snprintf(key, sizeof key, "validation:%lld", (long long)c->round);
+    sl_store_remove(c->config.store, key);
+    choose_links(c, members, links, sizeof links);
+    int64_t left = (c->hold.until - c->now) / SL_MS - TESTS_END;
+    json_t *order = json_pack(
+        "{s:s,s:I,s:o,s:o}", "links", links, "deadline_ms", (json_int_t)(left > 500 ? left : 500), "until",
+        sl_nodes_times(&c->nodes, c->now + c->phases.limits.validation), "members", members);
+    sl_controller_order(c, "validate", c->round, order);
+    because(c, "the validation has not ended in time");
+}
+
+static void end_validation(sl_controller *c) {
+    if (c->validation.round)
+        sl_controller_order(c, "dismiss", c->validation.round, json_object());
+    c->validation.round = 0;
+    json_decref(c->validation.result);
+    c->validation.result = NULL;
+    interruption_over(c);
+}
+
+/* ---- verdicts ---- */
+
+static void tell_verdicts(sl_controller *c, const char *decided, const char *why) {
+    for (int i = 0; i < c->view.verdicts; i++)
+        sl_controller_tell_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, why);
+}
+
+static void cannot_tell(sl_controller *c, const char *why) {
+    sl_suspect *s = &c->view.verdict[0];
+    *s = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    snprintf(s->why, sizeof s->why, "%s", why);
+    c->view.verdicts = 1;
+}
+
+static void verdict_by_profile(sl_controller *c) {
+    c->view.verdicts = c->view.suspects;
+    memcpy(c->view.verdict, c->view.suspect, sizeof c->view.verdict);
+    if (c->view.verdicts == 0)
+        cannot_tell(c, c->reason[0] ? c->reason : "no profile came");
+    end_validation(c);
+    tell_verdicts(c, "by the profile alone", c->reason);
+}
+
+static int read_verdicts(sl_controller *c, const json_t *verdicts) {
+    size_t i;
+    const json_t *one;
+    int count = 0;
+    json_array_foreach(verdicts, i, one) {
+        if (count < SL_STATUS_SUSPECTS && sl_suspect_from_json(one, &c->view.verdict[count]) == SL_OK)
+            count++;
+    }
+    return count;
+}
+
+static void verdict_by_validation(sl_controller *c) {
+    if (!c->validation.result) { /* nobody could test */
+        verdict_by_profile(c);
+        return;
+    }
+    c->view.verdicts = read_verdicts(c, json_object_get(c->validation.result, "verdicts"));
+    if (c->view.verdicts == 0) {
+        char profile[200], why[256];
+        sl_suspects_text(c->view.suspect, c->view.suspects, profile, sizeof profile);
+        snprintf(why, sizeof why, "the tests found nothing slow; by the profile: %s", profile);
+        cannot_tell(c, why);
+    }
+    const char *why = c->validation.beside ? "tested partly beside the running program" : "tested while held";
+    end_validation(c);
+    tell_verdicts(c, "by validation", why);
+}
+
+void sl_controller_validated(sl_controller *c) {
+    char seen[160];
+    snprintf(seen, sizeof seen, "%zu devices and %zu links tested by %d processes in %.0f ms",
+             json_array_size(json_object_get(c->validation.result, "devices")),
+             json_array_size(json_object_get(c->validation.result, "links")), c->validation.members,
+             sl_to_ms(c->now - c->validation.begin));
+    sl_controller_tell(c, SL_EVENT_VALIDATED, seen, NULL,
+                       c->validation.beside ? "the hold ended before: partly beside the running program"
+                                            : "while the program was held");
+    sl_controller_note(c, SL_IN_VERDICT, 0);
+}
+
+static void clear(sl_controller *c) {
+    c->view.suspects = c->view.verdicts = 0;
+    c->reason[0] = 0;
+}
+
+static void act(sl_controller *c, sl_phase_action action) {
+    switch (action) {
+    case SL_DO_REFERENCE:
+        ask_for_profile(c);
+        break;
+    case SL_DO_PROFILE:
+        clear(c);
+        because(c, "no profile came in time");
+        ask_for_profile(c);
+        break;
+    case SL_DO_CANCEL_PROFILE:
+        cancel_profile(c);
+        break;
+    case SL_DO_KEEP_REFERENCE:
+        keep_reference(c);
+        break;
+    case SL_DO_DROP_REFERENCE:
+        sl_call_profile_close(c->reference);
+        c->reference = NULL;
+        break;
+    case SL_DO_COMPARE:
+        compare(c);
+        break;
+    case SL_DO_HOLD:
+        hold(c);
+        break;
+    case SL_DO_RELEASE:
+        release(c);
+        break;
+    case SL_DO_VALIDATE:
+        validate(c);
+        break;
+    case SL_DO_CANCEL_VALIDATION:
+        end_validation(c);
+        break;
+    case SL_DO_VERDICT_PROFILE:
+        verdict_by_profile(c);
+        break;
+    case SL_DO_VERDICT:
+        verdict_by_validation(c);
+        break;
+    case SL_DO_CLEAR_VERDICT:
+        clear(c);
+        break;
+    }
+}
+
+void sl_controller_act(sl_controller *c, const sl_phase_actions *actions) {
+    for (int i = 0; i < actions->count; i++)
+        act(c, actions->action[i]);
+}

@@ -1,0 +1,32 @@
+/* The calls of all ranks for one profile, as they come in from the agents, on the job's clock. */
+#ifndef SL_NOTICE_CONTROL_COLLECTION_H
+#define SL_NOTICE_CONTROL_COLLECTION_H
+
+#include "base/status.h"
+#include "notice/control/messages.h"
+#include "notice/control/nodes.h"
+
+#define SL_COLLECTION_MOST ((size_t)1 << 23) /* records of all ranks; further ones are left out and counted  \
+                                              */
+
+typedef struct sl_collection {
+    int64_t round; /* 0: nothing is collected */
+    int ranks;
+    sl_call *call; /* [calls] */
+    size_t calls, capacity, left_out;
+    char *told; /* [ranks] whose last part is here */
+    int tolds;
+} sl_collection;
+
+/** SL_ENOMEM. */
+sl_status sl_collection_begin(sl_collection *collection, int64_t round, int ranks);
+void sl_collection_end(sl_collection *collection);
+
+/** One message of the log of profiles. SL_ENOMEM. */
+sl_status sl_collection_add(sl_collection *collection, const sl_nodes *nodes, const sl_message_head *head,
+                            const sl_call *calls);
+
+/** Whether every rank has told all. */
+int sl_collection_whole(const sl_collection *collection);
+
+#endif

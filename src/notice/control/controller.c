@@ -1,0 +1,438 @@
+#include "notice/control/controller_inside.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "notice/control/clocks.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define IDLE (50 * SL_MS)
+#define BUSY (10 * SL_MS)   /* while a profile or a validation is awaited */
+#define CLOSING (SL_MS / 2) /* while gates close */
+#define CLOSURE (3 * SL_SECOND)
+#define BEFORE (300 * SL_MS) /* of a hold's deadline */
+#define VALIDATION (60 * SL_SECOND)
+#define AGAIN (20 * SL_SECOND)
+#define CLOCK_AGAIN (60 * SL_SECOND)
+#define CLOCK_RETRY (2 * SL_SECOND)
+#define MOST 512 /* entries of one reading */
+
+/* ---- opening and closing ---- */
+
+static int64_t first_round(void) {
+    uint64_t mixed = sl_random_mix((uint64_t)sl_clock_now(sl_clock_real()) ^ (uint64_t)getpid() << 40);
+    return (int64_t)((mixed & 0x3fffff) << 8) + 1; /* rounds of two controllers meet nowhere */
+}
+
+sl_status sl_controller_open(const sl_controller_config *config, sl_controller **controller) {
+    sl_controller *c;
+    *controller = NULL;
+    if (!config->store || !config->job || config->deadline < 0)
+        return sl_error(SL_EINVAL, "a controller needs a store and a job");
+    SL_TRY(sl_alloc(&c, 1, sizeof *c));
+    c->config = *config;
+    c->deadline = config->deadline ? config->deadline : SL_GATE_DEADLINE;
+    c->round = first_round();
+    c->connected = 1;
+    c->begun = c->now = sl_clock_now(sl_clock_real());
+    sl_seat_open(&c->seat);
+    sl_clock_identity(c->nodes.clock, sizeof c->nodes.clock);
+    sl_phases_open(&c->phases,
+                   (sl_phase_limits){.hold = config->hold,
+                                     .profile = 30 * SL_SECOND,
+                                     .closure = c->deadline < CLOSURE ? c->deadline : CLOSURE,
+                                     .before = c->deadline / 4 < BEFORE ? c->deadline / 4 : BEFORE,
+                                     .validation = VALIDATION,
+                                     .again = AGAIN});
+    c->view = (sl_status_view){.iteration = -1, .onset = -1, .connected = 1};
+    sl_status status = sl_samples_open(&c->samples);
+    if (status == SL_OK)
+        status = sl_detector_open(SL_CHANGE_BOCD_V, &c->detector);
+    if (status != SL_OK) {
+        sl_controller_close(c);
+        return status;
+    }
+    *controller = c;
+    return SL_OK;
+}
+
+void sl_controller_close(sl_controller *c) {
+    if (!c)
+        return;
+    if (c->hold.round) /* not ended properly: the job is let go all the same */
+        sl_controller_order(c, "release", c->hold.round, json_object());
+    sl_seat_leave(&c->seat, c->config.store);
+    sl_closing_end(&c->hold.closing);
+    sl_collection_end(&c->profile.collection);
+    sl_call_profile_close(c->reference);
+    json_decref(c->validation.result);
+    sl_samples_close(c->samples);
+    sl_detector_close(c->detector);
+    sl_nodes_close(&c->nodes);
+    sl_free(c);
+}
+
+const sl_status_view *sl_controller_status(const sl_controller *c) {
+    return &c->view;
+}
+
+/* ---- inputs ---- */
+
+/* One input, and those that doing what it asks for brings about. */
+void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number) {
+    sl_phase_actions actions;
+    sl_phases_step(&c->phases, input, number, c->now, &actions);
+    sl_controller_act(c, &actions);
+    while (c->inputs > 0) {
+        sl_phase_input next = c->input[0].input;
+        int64_t with = c->input[0].number;
+        memmove(c->input, c->input + 1, (size_t)--c->inputs * sizeof c->input[0]);
+        sl_phases_step(&c->phases, next, with, c->now, &actions);
+        sl_controller_act(c, &actions);
+    }
+    c->view.phase = c->phases.phase;
+}
+
+/* Whether the store answered; what it means when it did not. */
+int sl_controller_answered(sl_controller *c, sl_status status) {
+    if (status == SL_ENOMEM)
+        c->failed = status;
+    if (status == SL_OK && !c->connected) {
+        c->connected = c->view.connected = 1;
+        sl_nodes_forgive(&c->nodes, c->now);
+        c->seat.next = 0;
+        sl_controller_tell(c, SL_EVENT_STORE, "the store answers again", NULL, NULL);
+        sl_controller_feed(c, SL_IN_STORE_BACK, 0);
+    } else if (status != SL_OK && c->connected) {
+        c->connected = c->view.connected = 0;
+        sl_controller_tell(c, SL_EVENT_STORE, "the store does not answer", "the program runs on",
+                           sl_error_text());
+        snprintf(c->reason, sizeof c->reason, "the store is lost");
+        sl_controller_feed(c, SL_IN_STORE_LOST, 0);
+    }
+    return status == SL_OK;
+}
+
+/* ---- nodes ---- */
+
+static void tell_node(sl_controller *c, const sl_node *node, const char *what) {
+    char seen[256], text[160] = "";
+    for (size_t i = 0; i < node->ranks && strlen(text) + 16 < sizeof text; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? "," : "", node->rank[i].rank);
+    if (node->ranks == 0)
+        snprintf(seen, sizeof seen, "node %.60s %s, no process yet", node->name, what);
+    else
+        snprintf(seen, sizeof seen, "node %.60s %s, with rank%s %s", node->name, what,
+                 node->ranks > 1 ? "s" : "", text);
+    sl_controller_tell(c, SL_EVENT_NODE, seen, NULL, NULL);
+}
+
+/* A rank that no living node has is waited for no longer. */
+static void drop_ranks(sl_controller *c) {
+    int world = sl_nodes_world(&c->nodes);
+    for (int rank = 0; rank < world; rank++)
+        if (!sl_nodes_of_rank(&c->nodes, rank, NULL))
+            sl_samples_lost(c->samples, rank);
+}
+
+static void hear(sl_controller *c, const json_t *beat) {
+    sl_node *node;
+    int news;
+    if (sl_nodes_hear(&c->nodes, beat, c->now, &node, &news) != SL_OK) {
+        c->failed = SL_ENOMEM;
+        return;
+    }
+    if (news == 1)
+        tell_node(c, node, "is here");
+    if (news)
+        drop_ranks(c);
+    if (node && node->calls > 0 && c->phases.phase == SL_PHASE_WAITING)
+        sl_controller_feed(c, SL_IN_CALLS, 0);
+}
+
+static void read_nodes(sl_controller *c) {
+    const sl_store_entry *entry;
+    size_t count;
+    do {
+        if (!sl_controller_answered(
+                c, sl_store_read(c->config.store, SL_LOG_NODES, &c->at_nodes, MOST, 0, &entry, &count)))
+            return;
+        json_t *beats = json_array();
+        for (size_t i = 0; i < count; i++)
+            json_array_append_new(beats, json_loadb(entry[i].bytes, entry[i].size, 0, NULL));
+        size_t i;
+        const json_t *beat;
+        json_array_foreach(beats, i, beat) hear(c, beat);
+        json_decref(beats);
+    } while (count == MOST);
+    for (sl_node *node; (node = sl_nodes_expired(&c->nodes, c->now));) {
+        tell_node(c, node, "is silent");
+        drop_ranks(c);
+        snprintf(c->reason, sizeof c->reason, "node %.60s is lost", node->name);
+        sl_controller_feed(c, SL_IN_NODE_LOST, 0);
+    }
+}
+
+/* Offsets of nodes with a clock of their own; not while the job is held. */
+static void ask_clocks(sl_controller *c) {
+    for (size_t i = 0; i < c->nodes.count && c->connected; i++) {
+        sl_node *node = &c->nodes.node[i];
+        sl_time again = node->offset.trips ? CLOCK_AGAIN : CLOCK_RETRY;
+        if (!node->alive || node->same_clock || c->hold.round ||
+            (node->asked && c->now < node->asked + again))
+            continue;
+        node->asked = c->now;
+        json_t *order = json_pack("{s:s}", "node", node->name);
+        int64_t round = ++c->round;
+        if (sl_controller_order(c, "clock", round, order))
+            sl_controller_answered(c, sl_clock_ask(c->config.store, node->name, round, &node->offset));
+    }
+}
+
+/* ---- iterations ---- */
+
+static int interrupted(const sl_controller *c, const sl_sample *sample) {
+    for (int i = 0; i < SL_INTERRUPTIONS && i < c->interruptions; i++) {
+        const sl_interruption *one = &c->interruption[i];
+        if (sample->start < one->end && sample->end > one->begin)
+            return 1;
+    }
+    return 0;
+}
+
+/* The period was found, or it or the work of an iteration is another one: levels begin anew. */
+static void begin_levels(sl_controller *c, const sl_sample *sample, const char *why) {
+    char seen[96], decided[64] = "";
+    sl_detector_close(c->detector);
+    c->detector = NULL;
+    if (sl_detector_open(SL_CHANGE_BOCD_V, &c->detector) != SL_OK)
+        c->failed = SL_ENOMEM;
+    c->sample = c->since = 0;
+    if (c->view.period)
+        snprintf(decided, sizeof decided, "levels begin anew");
+    snprintf(seen, sizeof seen, "an iteration is %d calls, %.4g ms", sample->period, sample->time_ms);
+    c->view.period = sample->period;
+    c->view.slow = 0;
+    c->view.healthy_ms = 0;
+    c->view.onset = -1;
+    sl_controller_tell(c, SL_EVENT_TRACKED, seen, decided, why);
+    sl_controller_feed(c, c->phases.phase < SL_PHASE_TRACKING ? SL_IN_PERIOD : SL_IN_PERIOD_CHANGED, 0);
+}
+
+static void became_slow(sl_controller *c, const sl_change *change, int64_t iteration, int history) {
+    if (!c->view.slow)
+        c->view.healthy_ms = change->before;
+    c->view.slow = 1;
+    c->view.onset = iteration;
+    c->view.onsets++;
+    if (history)
+        return;
+    char decided[64];
+    snprintf(decided, sizeof decided, "a profile of %d iterations", SL_PROFILE_ITERATIONS);
+    sl_controller_tell_change(c, change, iteration, decided);
+    sl_controller_feed(c, SL_IN_ONSET, 0);
+}
+
+static void became_fast(sl_controller *c, const sl_change *change, int64_t iteration, int history) {
+    int was_slow = c->view.slow;
+    int whole = !was_slow || change->after <= c->view.healthy_ms * (1 + SL_CHANGE_LEAST);
+    const char *decided = !was_slow ? "" : whole ? "the verdict is cleared" : "still slow: another profile";
+    c->view.slow = !whole;
+    c->view.reliefs++;
+    if (whole) {
+        c->view.healthy_ms = 0;
+        c->view.onset = -1;
+    }
+    if (history)
+        return;
+    sl_controller_tell_change(c, change, iteration, decided);
+    sl_controller_feed(c, whole ? SL_IN_RELIEF : SL_IN_EASED, 0);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median bytes of an iteration over samples [first, end), at most 15 of them. */
+static double usual_bytes(const sl_controller *c, int64_t first, int64_t end) {
+    double bytes[15];
+    size_t count = 0;
+    for (int64_t i = first < 0 ? 0 : first; i < end && count < 15; i++)
+        bytes[count++] = c->bytes_of[i & (SL_MEMORY - 1)];
+    qsort(bytes, count, sizeof *bytes, by_value);
+    return count ? bytes[count / 2] : 0;
+}
+
+/* A change of time that goes with a change of what the messages carry is the program's: other work, not
+ * slower hardware. Says so in why[size]. */
+static int work_changed(const sl_controller *c, const sl_change *change, char *why, size_t size) {
+    double before = usual_bytes(c, change->index - 15, change->index);
+    double after = usual_bytes(c, change->index, c->sample);
+    double more = before > 0 ? after / before - 1 : 0;
+    snprintf(why, size, "its messages carry %+.1f %%: other work", 100 * more);
+    return change->kind == SL_CHANGE_ONSET ? more >= SL_CHANGE_LEAST : more <= -SL_CHANGE_LEAST;
+}
+
+static void take_sample(sl_controller *c, const sl_sample *sample) {
+    sl_change change;
+    int history = sample->end < c->taken_over;
+    if (sample->anew)
+        begin_levels(c, sample, NULL);
+    c->view.iteration = sample->iteration + sample->count - 1;
+    if (interrupted(c, sample) || !c->detector)
+        return;
+    c->view.time_ms = sample->slowest_ms;
+    c->iteration_of[c->sample & (SL_MEMORY - 1)] = sample->iteration;
+    c->bytes_of[c->sample & (SL_MEMORY - 1)] = sample->bytes;
+    c->sample++;
+    c->since++;
+    int changed = sl_detector_add(c->detector, sample->time_ms, &change);
+    c->view.level_ms = sl_detector_level(c->detector);
+    if (!changed) {
+        if (c->since >= SL_STABLE_SAMPLES && !c->view.slow && !history)
+            sl_controller_feed(c, SL_IN_STABLE, 0);
+        return;
+    }
+    char why[96];
+    if (work_changed(c, &change, why, sizeof why)) {
+        begin_levels(c, sample, why);
+        return;
+    }
+    int64_t iteration = c->iteration_of[change.index & (SL_MEMORY - 1)];
+    c->since = c->sample - change.index;
+    if (change.kind == SL_CHANGE_ONSET)
+        became_slow(c, &change, iteration, history);
+    else
+        became_fast(c, &change, iteration, history);
+}
+
+static void read_iterations(sl_controller *c) {
+    const sl_store_entry *entry;
+    size_t count;
+    do {
+        if (!sl_controller_answered(c, sl_store_read(c->config.store, SL_LOG_ITERATIONS, &c->at_iterations,
+                                                     MOST, 0, &entry, &count)))
+            return;
+        for (size_t i = 0; i < count; i++) {
+            const void *body;
+            const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_ITERATIONS, &body);
+            const sl_node *node = head ? sl_nodes_find(&c->nodes, head->node) : NULL;
+            if (!node || (!node->same_clock && node->offset.trips == 0))
+                continue; /* times that nobody understands */
+            for (uint32_t j = 0; j < head->count; j++) {
+                sl_message_block block = ((const sl_message_block *)body)[j];
+                block.start = sl_node_time(node, block.start);
+                block.end = sl_node_time(node, block.end);
+                if (sl_samples_add(c->samples, &block, c->now) != SL_OK)
+                    c->failed = SL_ENOMEM;
+            }
+        }
+        sl_sample sample; /* entries are no longer needed: what follows talks to the store */
+        while (!c->failed && sl_samples_take(c->samples, c->now, &sample))
+            take_sample(c, &sample);
+    } while (count == MOST && !c->failed);
+}
+
+/* A controller that has taken over a job which is slow goes on from its onset. */
+static void resume(sl_controller *c) {
+    if (!c->taken_over || c->sample == 0)
+        return;
+    c->taken_over = 0;
+    if (c->view.slow)
+        sl_controller_feed(c, SL_IN_ONSET, 0);
+}
+
+/* ---- the step ---- */
+
+static void fill_view(sl_controller *c) {
+    c->view.phase = c->phases.phase;
+    c->view.nodes = sl_nodes_alive(&c->nodes);
+    c->view.ranks = 0;
+    c->view.calls = c->view.lost = 0;
+    for (size_t i = 0; i < c->nodes.count; i++) {
+        const sl_node *node = &c->nodes.node[i];
+        c->view.ranks += node->alive ? (int)node->ranks : 0;
+        c->view.calls += node->calls;
+        c->view.lost += node->lost;
+    }
+}
+
+/* The seat is ours from now on. */
+static void take_over(sl_controller *c) {
+    const sl_store_entry *entry;
+    size_t count;
+    if (c->was_mine)
+        return;
+    c->was_mine = 1;
+    /* what others asked for is not ours; nodes and iterations are read from the beginning */
+    while (sl_controller_answered(
+               c, sl_store_read(c->config.store, SL_LOG_PROFILES, &c->at_profiles, 64, 0, &entry, &count)) &&
+           count > 0)
+        ;
+    while (sl_controller_answered(
+               c, sl_store_read(c->config.store, SL_LOG_VIEWS, &c->at_views, MOST, 0, &entry, &count)) &&
+           count > 0)
+        ;
+    c->taken_over = c->now;
+}
+
+static int take_seat(sl_controller *c) {
+    int before = c->seat.mine;
+    if (!sl_controller_answered(c, sl_seat_step(&c->seat, c->config.store, c->now)))
+        return 0;
+    if (c->seat.mine && !before)
+        take_over(c);
+    if (!c->seat.mine && before) {
+        c->was_mine = 0;
+        sl_controller_tell(c, SL_EVENT_CONTROLLER, "another process controls the job", NULL, NULL);
+        sl_controller_feed(c, SL_IN_STORE_LOST, 0); /* whatever goes on here ends */
+        sl_controller_feed(c, SL_IN_STORE_BACK, 0);
+    }
+    return c->seat.mine;
+}
+
+static sl_time when_next(const sl_controller *c) {
+    sl_time pace = !c->connected || !c->seat.mine                                                    ? IDLE
+                   : c->phases.phase == SL_PHASE_HOLDING                                             ? CLOSING
+                   : c->phases.phase >= SL_PHASE_PROFILING && c->phases.phase <= SL_PHASE_VALIDATING ? BUSY
+                                                                                                     : IDLE;
+    sl_time next = c->now + pace, due = sl_phases_next(&c->phases);
+    return due < next && due > c->now ? due : next;
+}
+
+static void work(sl_controller *c) {
+    read_nodes(c);
+    ask_clocks(c);
+    read_iterations(c);
+    resume(c);
+    sl_controller_read_profiles(c);
+    sl_controller_read_views(c);
+    sl_controller_read_validation(c);
+}
+
+sl_status sl_controller_step(sl_controller *c, sl_time now, sl_time *next) {
+    c->now = now;
+    if (c->phases.phase != SL_PHASE_ENDED && take_seat(c))
+        work(c);
+    sl_controller_feed(c, SL_IN_TICK, 0);
+    fill_view(c);
+    *next = when_next(c);
+    sl_status failed = c->failed;
+    c->failed = SL_OK;
+    return failed == SL_OK ? SL_OK : sl_error(failed, "out of memory in the controller");
+}
+
+void sl_controller_finish(sl_controller *c) {
+    c->now = sl_clock_now(sl_clock_real());
+    if (c->phases.phase != SL_PHASE_ENDED && take_seat(c)) {
+        read_nodes(c);
+        read_iterations(c);
+        sl_controller_read_profiles(c);
+    }
+    sl_controller_feed(c, SL_IN_ENDED, 0);
+    fill_view(c);
+}

@@ -1,0 +1,122 @@
+/* The controller's state, shared by its files: controller.c reads who is there and their iterations,
+ * answering.c what agents answer, both as inputs of the phases; acting.c does what the phases ask for,
+ * telling.c says it. */
+#ifndef SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
+#define SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
+
+#include "notice/control/closing.h"
+#include "notice/control/collection.h"
+#include "notice/control/controller.h"
+#include "notice/control/nodes.h"
+#include "notice/control/phases.h"
+#include "notice/control/samples.h"
+#include "notice/control/seat.h"
+#include "notice/detect/call_profile.h"
+#include "notice/detect/change.h"
+
+#define SL_PROFILE_ITERATIONS 5
+#define SL_PROFILE_CALLS 20000 /* of one rank, about */
+#define SL_STABLE_SAMPLES 20   /* at one level, before a reference is taken */
+#define SL_MEMORY 8192         /* samples whose iteration is remembered; a power of two */
+#define SL_INTERRUPTIONS 16
+#define SL_INPUTS 16
+
+/* Time in which iterations say nothing about the program: it was held, or tested beside. */
+typedef struct sl_interruption {
+    sl_time begin, end; /* end SL_TIME_NEVER: not over */
+} sl_interruption;
+
+struct sl_controller {
+    sl_controller_config config;
+    sl_time deadline; /* of a hold, ns */
+    sl_seat seat;
+    int was_mine, connected;
+    int64_t round; /* number of the last order that has one */
+    sl_store_position at_nodes, at_iterations, at_profiles, at_views;
+    sl_nodes nodes;
+    sl_samples *samples;
+    sl_detector *detector;
+    int64_t sample; /* given to the detector since it was opened */
+    int64_t since;  /* of them, since the last change */
+    int64_t iteration_of[SL_MEMORY];
+    double bytes_of[SL_MEMORY]; /* of an iteration */
+    sl_phases phases;
+    sl_status_view view;
+    sl_time begun, now,
+        taken_over; /* samples of before `taken_over` are history: nothing is done about them */
+    sl_call_profile *reference;
+    struct {
+        sl_collection collection;
+        sl_time from, to;
+        int iterations;
+    } profile;
+    struct {
+        sl_closing closing;
+        int64_t round; /* 0: none was ordered */
+        sl_time begin, until, closed;
+    } hold;
+    struct {
+        int64_t round;       /* 0: none */
+        int members, beside; /* beside: the hold was released before it ended */
+        sl_time begin, next;
+        json_t *result; /* what it said; NULL: nothing yet */
+    } validation;
+    sl_interruption interruption[SL_INTERRUPTIONS];
+    int interruptions;
+    struct {
+        sl_phase_input input;
+        int64_t number;
+    } input[SL_INPUTS]; /* that doing something has brought about */
+    int inputs;
+    char reason[256]; /* why there is no more than the profile */
+    char profile_reason[256];
+    sl_status failed; /* SL_ENOMEM, or SL_OK */
+};
+
+/* ---- controller.c ---- */
+
+/** One input, and those that doing what it asks for brings about. */
+void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number);
+
+/** Whether the store answered; what it means when it did not, or does again. */
+int sl_controller_answered(sl_controller *c, sl_status status);
+
+/* ---- answering.c ---- */
+
+/** What agents answer to orders, where it is awaited: calls, looks at gates, the result of a validation. */
+void sl_controller_read_profiles(sl_controller *c);
+void sl_controller_read_views(sl_controller *c);
+void sl_controller_read_validation(sl_controller *c);
+
+/* ---- acting.c ---- */
+
+/** Does what the phases asked for. Trouble becomes inputs, or `failed`. */
+void sl_controller_act(sl_controller *c, const sl_phase_actions *actions);
+
+/** An input for later in this step. */
+void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number);
+
+/** Appends an order; `order` is taken. 0 when the store is lost. */
+int sl_controller_order(sl_controller *c, const char *kind, int64_t round, json_t *order);
+
+/** What the members said is the verdict that follows. */
+void sl_controller_validated(sl_controller *c);
+
+/* ---- telling.c ---- */
+
+/** An event of now. `seen`, `decided`, `why` may be NULL. */
+void sl_controller_tell(sl_controller *c, sl_event_kind kind, const char *seen, const char *decided,
+                        const char *why);
+
+/** The same about a suspect; its rank or link is the event's. */
+void sl_controller_tell_suspect(sl_controller *c, sl_event_kind kind, const sl_suspect *suspect,
+                                const char *decided, const char *why);
+
+/** An onset or relief, by the detector's change. */
+void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_t iteration,
+                               const char *decided);
+
+/** The suspects in a line. */
+void sl_suspects_text(const sl_suspect *suspect, int count, char *text, size_t size);
+
+#endif

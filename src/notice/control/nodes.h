@@ -1,0 +1,68 @@
+/* The nodes of a job as the controller knows them: who is there, with which ranks, and how their clocks stand
+ * to its own. Fed with heartbeats; a node that is silent for long is lost, until it speaks again. */
+#ifndef SL_NOTICE_CONTROL_NODES_H
+#define SL_NOTICE_CONTROL_NODES_H
+
+#include "base/status.h"
+#include "notice/control/messages.h"
+#include "notice/record/offset.h"
+
+typedef struct sl_node_rank {
+    int rank, pid, period;
+} sl_node_rank;
+
+typedef struct sl_node {
+    char name[SL_NODE_NAME];
+    char clock[160];  /* identity */
+    int same_clock;   /* as the controller's: offset 0, no error */
+    sl_offset offset; /* theirs - ours */
+    sl_time asked;    /* when the offset was looked for last */
+    int alive, validate;
+    sl_time heard;
+    int64_t calls, lost;
+    int size; /* of the world, as its processes say */
+    sl_node_rank *rank;
+    size_t ranks, capacity;
+} sl_node;
+
+typedef struct sl_nodes {
+    sl_node *node;
+    size_t count, capacity;
+    char clock[160]; /* identity of the controller's own */
+} sl_nodes;
+
+void sl_nodes_close(sl_nodes *nodes);
+
+/** A heartbeat. *node is who sent it; *news: 1 the node is new or back, 2 its processes changed, else 0.
+ * Something else than a heartbeat: *node is NULL. SL_ENOMEM. */
+sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_node **node, int *news);
+
+/** The node of that name; NULL. */
+sl_node *sl_nodes_find(const sl_nodes *nodes, const char *name);
+
+/** A node that has been silent for too long, once each; NULL: none. */
+sl_node *sl_nodes_expired(sl_nodes *nodes, sl_time now);
+
+/** All of them count as heard now (after a time without a store). */
+void sl_nodes_forgive(sl_nodes *nodes, sl_time now);
+
+/** Living nodes; ranks of the world; whether each rank has exactly one process; whether all clocks are known.
+ */
+int sl_nodes_alive(const sl_nodes *nodes);
+int sl_nodes_world(const sl_nodes *nodes);
+int sl_nodes_whole(const sl_nodes *nodes);
+int sl_nodes_timed(const sl_nodes *nodes);
+
+/** Where a rank is; NULL: nowhere. *pid may be NULL. */
+const sl_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid);
+
+/** A time of a node on the controller's clock. */
+int64_t sl_node_time(const sl_node *node, int64_t theirs);
+
+/** Bound of the difference of any two nodes' clocks, ns. */
+int64_t sl_nodes_clock_error(const sl_nodes *nodes);
+
+/** {"NODE": time on its own clock, ...}; new reference, NULL without memory. */
+json_t *sl_nodes_times(const sl_nodes *nodes, sl_time time);
+
+#endif

@@ -1,0 +1,203 @@
+#include "notice/control/agent_inside.h"
+
+#include "base/memory.h"
+#include "notice/control/clocks.h"
+#include <string.h>
+
+#define PROFILE_MOST (1 << 17) /* records of one rank in a profile */
+#define PROFILE_LATE SL_SECOND /* after its window a profile is sent as it is */
+#define ORDER_LONGEST (3600 * SL_SECOND)
+
+void sl_agent_set_timing(sl_agent *a, sl_timing timing) {
+    if (a->control)
+        atomic_store_explicit(&a->control->timing, (uint32_t)timing, memory_order_relaxed);
+}
+
+/* ---- profiles ---- */
+
+sl_status sl_agent_keep(sl_agent *a, sl_watched_process *p, const sl_call *call) {
+    if (call->start >= a->profile.to)
+        p->passed = 1;
+    if (call->start >= a->profile.to || call->end <= a->profile.from || p->told || p->calls >= PROFILE_MOST)
+        return SL_OK;
+    SL_TRY(sl_grow(&p->call, &p->capacity, p->calls + 1, sizeof *p->call));
+    p->call[p->calls] = *call;
+    p->call[p->calls++].rank = p->rank;
+    return SL_OK;
+}
+
+static void end_profile(sl_agent *a) {
+    if (a->profile.round)
+        sl_agent_set_timing(a, SL_TIMING_ON);
+    a->profile.round = 0;
+    for (size_t i = 0; i < a->processes; i++) {
+        sl_watched_process *p = &a->process[i];
+        sl_free(p->call);
+        p->call = NULL;
+        p->calls = p->capacity = p->sent = 0;
+        p->passed = p->told = 0;
+    }
+}
+
+static sl_status send_profile_of(sl_agent *a, sl_watched_process *p) {
+    uint64_t calls, lost;
+    sl_rings_counts(a->rings, &calls, &lost);
+    while (!p->told) {
+        size_t count = p->calls - p->sent < SL_AGENT_PART ? p->calls - p->sent : SL_AGENT_PART;
+        sl_message_head head = {.kind = SL_MESSAGE_CALLS,
+                                .count = (uint32_t)count,
+                                .round = a->profile.round,
+                                .rank = p->rank,
+                                .look = p->sent + count == p->calls,
+                                .lost = (int64_t)lost};
+        sl_status status = sl_message_append(a->config.store, SL_LOG_PROFILES, &head, a->config.node,
+                                             p->call + p->sent, count * sizeof *p->call, SL_KEEP_PROFILES);
+        if (status != SL_OK)
+            return status;
+        p->sent += count;
+        p->told = head.look;
+    }
+    return SL_OK;
+}
+
+sl_status sl_agent_send_profiles(sl_agent *a, sl_time now) {
+    if (!a->profile.round || now < a->profile.to)
+        return SL_OK;
+    int left = 0;
+    for (size_t i = 0; i < a->processes; i++) {
+        sl_watched_process *p = &a->process[i];
+        if (p->told || (p->ended && p->calls == 0))
+            continue;
+        if (!p->passed && !p->ended && now < a->profile.to + PROFILE_LATE) {
+            left++;
+            continue;
+        }
+        sl_status status = send_profile_of(a, p);
+        if (status == SL_ENOMEM)
+            return status;
+        left += status != SL_OK;
+    }
+    if (!left || now > a->profile.to + 10 * PROFILE_LATE)
+        end_profile(a);
+    return SL_OK;
+}
+
+/* ---- orders ---- */
+
+/* An order that is for this node, not too late, and not for a time that nobody means: until when. */
+static int in_time(const sl_agent *a, const json_t *order, sl_time now, sl_time longest, sl_time *until) {
+    *until = sl_json_int(json_object_get(order, "until"), a->config.node, 0);
+    return *until > now && *until - now <= longest;
+}
+
+static void order_profile(sl_agent *a, const json_t *order, sl_time now) {
+    sl_time until;
+    if (!in_time(a, order, now, ORDER_LONGEST, &until))
+        return;
+    end_profile(a);
+    a->profile.round = sl_json_int(order, "round", 0);
+    a->profile.to = until;
+    a->profile.from = until - sl_json_int(order, "length", 0);
+    sl_agent_set_timing(a, SL_TIMING_DEVICE);
+}
+
+static sl_status order_hold(sl_agent *a, const json_t *order, sl_time now) {
+    sl_time until;
+    int *pid;
+    size_t pids = 0;
+    sl_message_head head = {
+        .kind = SL_MESSAGE_VIEW, .round = sl_json_int(order, "round", 0), .rank = -1, .look = 0};
+    if (!in_time(a, order, now, SL_HOLD_LONGEST, &until))
+        return SL_OK;
+    SL_TRY(sl_alloc(&pid, a->processes + 1, sizeof *pid));
+    for (size_t i = 0; i < a->processes; i++)
+        if (!a->process[i].ended)
+            pid[pids++] = a->process[i].pid;
+    sl_status status =
+        sl_holds_begin(&a->holds, head.round, pid, pids, until, head.trouble, sizeof head.trouble);
+    sl_free(pid);
+    SL_TRY(status);
+    a->hold_until = until;
+    if (head.trouble[0])
+        return sl_message_append(a->config.store, SL_LOG_VIEWS, &head, a->config.node, NULL, 0,
+                                 SL_KEEP_VIEWS);
+    return sl_holds_look(&a->holds, a->config.store, a->config.node, 0);
+}
+
+static sl_status order_look(sl_agent *a, const json_t *order) {
+    if (!a->holds.round || sl_json_int(order, "round", 0) != a->holds.round)
+        return SL_OK;
+    sl_holds_raise(&a->holds, json_object_get(order, "raises"));
+    return sl_holds_look(&a->holds, a->config.store, a->config.node, (int)sl_json_int(order, "look", 0));
+}
+
+static sl_status order_validate(sl_agent *a, const json_t *order, sl_time now) {
+    const json_t *members = json_object_get(order, "members"), *row;
+    size_t i;
+    sl_time until;
+    if (!a->config.validate || !a->config.store_url || !in_time(a, order, now, ORDER_LONGEST, &until))
+        return SL_OK;
+    sl_members_end(&a->members);
+    json_array_foreach(members, i, row) {
+        if (strcmp(sl_json_text(row, "node", ""), a->config.node) != 0)
+            continue;
+        sl_member member = {.round = sl_json_int(order, "round", 0),
+                            .member = (int)i,
+                            .members = (int)json_array_size(members),
+                            .rank = (int)sl_json_int(row, "rank", -1),
+                            .pid = (int)sl_json_int(row, "pid", -1),
+                            .gemm = (int)sl_json_int(row, "gemm", 0),
+                            .deadline_ms = sl_json_int(order, "deadline_ms", 3000),
+                            .links = sl_json_text(order, "links", ""),
+                            .store_url = a->config.store_url,
+                            .job = a->config.job};
+        SL_TRY(sl_members_start(&a->members, &member, until));
+    }
+    return SL_OK;
+}
+
+static sl_status obey(sl_agent *a, const json_t *order, sl_time now) {
+    const char *kind = sl_json_text(order, "kind", "");
+    int64_t round = sl_json_int(order, "round", 0);
+    if (strcmp(kind, "profile") == 0)
+        order_profile(a, order, now);
+    else if (strcmp(kind, "cancel") == 0 && round == a->profile.round)
+        end_profile(a);
+    else if (strcmp(kind, "hold") == 0)
+        return order_hold(a, order, now);
+    else if (strcmp(kind, "look") == 0)
+        return order_look(a, order);
+    else if (strcmp(kind, "release") == 0 && round == a->holds.round)
+        sl_holds_end(&a->holds);
+    else if (strcmp(kind, "validate") == 0)
+        return order_validate(a, order, now);
+    else if (strcmp(kind, "dismiss") == 0 && round == a->members.round)
+        sl_members_end(&a->members);
+    else if (strcmp(kind, "clock") == 0 && strcmp(sl_json_text(order, "node", ""), a->config.node) == 0)
+        return sl_clock_answer(a->config.store, a->config.node, round);
+    return SL_OK;
+}
+
+/* Orders are the store's until its next call, which obeying one may be: so they are read out first. */
+sl_status sl_agent_obey(sl_agent *a, sl_time now) {
+    const sl_store_entry *entry;
+    size_t count;
+    do {
+        sl_status status = sl_store_read(a->config.store, SL_LOG_ORDERS, &a->orders, 256, 0, &entry, &count);
+        if (status != SL_OK)
+            return sl_agent_passing(status);
+        json_t *orders = json_array();
+        for (size_t i = 0; a->caught_up && i < count; i++)
+            json_array_append_new(orders, json_loadb(entry[i].bytes, entry[i].size, 0, NULL));
+        size_t i;
+        const json_t *order;
+        json_array_foreach(orders, i, order) {
+            if (status == SL_OK)
+                status = sl_agent_passing(obey(a, order, now));
+        }
+        json_decref(orders);
+        SL_TRY(status);
+    } while (count > 0);
+    a->caught_up = 1; /* whatever was ordered before this agent came is somebody else's */
+    return SL_OK;
+}

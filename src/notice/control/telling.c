@@ -1,0 +1,69 @@
+#include "notice/control/controller_inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static sl_event blank(const sl_controller *c, sl_event_kind kind) {
+    return (sl_event){.kind = kind,
+                      .time = c->now - c->begun,
+                      .iteration = (int)(c->view.iteration > 0 ? c->view.iteration : 0),
+                      .from = -1,
+                      .to = -1,
+                      .rank = -1};
+}
+
+static void put(char *to, size_t size, const char *text) {
+    snprintf(to, size, "%s", text ? text : "");
+}
+
+static void send(sl_controller *c, const sl_event *event) {
+    if (c->config.event)
+        c->config.event(c->config.context, event);
+}
+
+void sl_controller_tell(sl_controller *c, sl_event_kind kind, const char *seen, const char *decided,
+                        const char *why) {
+    sl_event event = blank(c, kind);
+    put(event.seen, sizeof event.seen, seen);
+    put(event.decided, sizeof event.decided, decided);
+    put(event.why, sizeof event.why, why);
+    send(c, &event);
+}
+
+void sl_controller_tell_suspect(sl_controller *c, sl_event_kind kind, const sl_suspect *suspect,
+                                const char *decided, const char *why) {
+    sl_event event = blank(c, kind);
+    sl_suspect_text(suspect, event.seen, sizeof event.seen);
+    put(event.decided, sizeof event.decided, decided);
+    put(event.why, sizeof event.why, why);
+    if (suspect->component == SL_COMPONENT_LINK) {
+        event.from = suspect->from;
+        event.to = suspect->to;
+    } else if (suspect->component == SL_COMPONENT_DEVICE || suspect->component == SL_COMPONENT_HOST) {
+        event.rank = suspect->rank;
+    }
+    send(c, &event);
+}
+
+void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_t iteration,
+                               const char *decided) {
+    sl_event event = blank(c, change->kind == SL_CHANGE_ONSET ? SL_EVENT_ONSET : SL_EVENT_RELIEF);
+    event.iteration = (int)iteration;
+    snprintf(event.seen, sizeof event.seen, "an iteration takes %.4g ms instead of %.4g ms (%+.1f %%)",
+             change->after, change->before,
+             change->before > 0 ? 100 * (change->after / change->before - 1) : 0.0);
+    put(event.decided, sizeof event.decided, decided);
+    send(c, &event);
+}
+
+void sl_suspects_text(const sl_suspect *suspect, int count, char *text, size_t size) {
+    text[0] = 0;
+    for (int i = 0; i < count; i++) {
+        size_t used = strlen(text);
+        if (used + 4 >= size)
+            return;
+        if (used)
+            used += (size_t)snprintf(text + used, size - used, "; ");
+        sl_suspect_text(&suspect[i], text + used, size - used);
+    }
+}

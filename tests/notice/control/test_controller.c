@@ -1,0 +1,315 @@
+/* Agents and the controller together, on a job of four processes with real rings and real gates, over a real
+ * server. SL_SHOW=1 prints the events. */
+#include "watched_job.h"
+
+static const sl_status_view *status_of(const job *j) {
+    return sl_controller_status(j->controller[0]);
+}
+
+static void start_watching(job *j, int hold, sl_time deadline) {
+    for (int node = 0; node < j->nodes; node++)
+        job_add_agent(j, node, NULL);
+    job_add_controller(j, 0, hold, deadline);
+}
+
+/* From an onset on rank 2 to its relief. Work of 12 + 10 ms becomes 32 + 10. */
+static void slow_rank_is_found_and_relieved(int nodes) {
+    job *j = job_open(nodes);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    const sl_event *event = job_await(j, SL_EVENT_TRACKED, 0);
+    assert_int_equal(status_of(j)->period, 2);
+    job_await(j, SL_EVENT_PROFILED, 0); /* the reference */
+    assert_int_equal(status_of(j)->phase, SL_PHASE_TRACKING);
+    assert_near(status_of(j)->level_ms, 22, 6);
+    int from = j->events;
+    int64_t at = job_iterations(j);
+    atomic_store(&j->shared->extra[2], 20 * SL_MS);
+    event = job_await(j, SL_EVENT_ONSET, from);
+    assert_near(event->iteration, (double)at,
+                12); /* iterations are counted from the first that was tracked */
+    event = job_await(j, SL_EVENT_HELD, from);
+    if (!strstr(event->seen, "4 ranks stand"))
+        fail_msg("not held: %s, %s", event->seen, event->why);
+    event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_int_equal(event->rank, 2);
+    assert_non_null(strstr(event->seen, "device 2"));
+    assert_int_equal(status_of(j)->verdict[0].component, SL_COMPONENT_DEVICE);
+    assert_true(status_of(j)->slow);
+    assert_int_equal(status_of(j)->closed, 1);
+    job_goes_on(j, 20 * SL_SECOND);
+    from = j->events;
+    atomic_store(&j->shared->extra[2], 0);
+    job_await(j, SL_EVENT_RELIEF, from);
+    assert_int_equal(status_of(j)->verdicts, 0);
+    assert_false(status_of(j)->slow);
+    assert_int_equal(status_of(j)->lost, 0);
+    assert_int_equal(status_of(j)->ranks, 4);
+    assert_int_equal(status_of(j)->nodes, nodes);
+    job_close(j);
+}
+
+static void slow_rank_is_found_held_and_relieved(void **state) {
+    (void)state;
+    slow_rank_is_found_and_relieved(1);
+}
+
+static void slow_rank_is_found_on_two_nodes(void **state) {
+    (void)state;
+    slow_rank_is_found_and_relieved(2);
+}
+
+static void healthy_job_is_left_alone(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    job_run(j, 3 * SL_SECOND);
+    assert_int_equal(status_of(j)->onsets, 0);
+    assert_int_equal(status_of(j)->holds, 0);
+    assert_int_equal(status_of(j)->verdicts, 0);
+    job_close(j);
+}
+
+static void job_without_gates_gets_its_verdict_by_profile(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 0);
+    start_watching(j, 1, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->extra[1], 20 * SL_MS);
+    const sl_event *event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_int_equal(event->rank, 1);
+    assert_non_null(strstr(event->decided, "profile"));
+    assert_non_null(strstr(event->why, "gate"));
+    assert_int_equal(status_of(j)->closed, 0);
+    job_close(j);
+}
+
+static void job_that_may_not_be_held_is_not(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 0, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->extra[3], 20 * SL_MS);
+    const sl_event *event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_int_equal(event->rank, 3);
+    assert_int_equal(status_of(j)->holds, 0);
+    assert_int_equal(job_said(j, SL_EVENT_HELD, 0), 0);
+    job_close(j);
+}
+
+static void second_slow_rank_is_an_onset_of_its_own(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->extra[2], 20 * SL_MS);
+    job_await(j, SL_EVENT_VERDICT, from);
+    job_run(j, SL_SECOND);
+    from = j->events;
+    atomic_store(&j->shared->extra[0], 60 * SL_MS);
+    job_await(j, SL_EVENT_ONSET, from);
+    const sl_event *event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_int_equal(event->rank, 0);
+    assert_int_equal(status_of(j)->onsets, 2);
+    assert_near(status_of(j)->healthy_ms, 22, 6); /* still that of before the first */
+    job_close(j);
+}
+
+static void more_work_in_an_iteration_is_no_trouble(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->more, 1); /* messages of twice the size, and longer computing, everywhere */
+    for (int rank = 0; rank < JOB_RANKS; rank++)
+        atomic_store(&j->shared->extra[rank], 20 * SL_MS);
+    const sl_event *event = job_await(j, SL_EVENT_TRACKED, from);
+    assert_non_null(strstr(event->why, "+100.0 %"));
+    job_await(j, SL_EVENT_PROFILED, from); /* another reference */
+    assert_int_equal(status_of(j)->onsets, 0);
+    assert_int_equal(status_of(j)->holds, 0);
+    assert_near(status_of(j)->level_ms, 42, 8);
+    job_close(j);
+}
+
+static void slow_rank_is_found_where_sizes_differ_from_iteration_to_iteration(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    atomic_store(&j->shared->vary, 1);
+    job_start(j, 1);
+    start_watching(j, 0, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    assert_int_equal(status_of(j)->period, 2);
+    int from = j->events;
+    atomic_store(&j->shared->extra[1], 20 * SL_MS);
+    job_await(j, SL_EVENT_ONSET, from);
+    assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 1);
+    job_close(j);
+}
+
+/* ---- what breaks ---- */
+
+static void agent_that_dies_is_told_and_the_rest_goes_on(void **state) {
+    (void)state;
+    job *j = job_open(2);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    job_drop_agent(j, 1);
+    const sl_event *event = job_await(j, SL_EVENT_NODE, from);
+    assert_non_null(strstr(event->seen, "node-b"));
+    assert_non_null(strstr(event->seen, "silent"));
+    int64_t seen = status_of(j)->iteration;
+    job_run(j, SL_SECOND);
+    assert_true(status_of(j)->iteration > seen + 10); /* by ranks 0 and 1 */
+    from = j->events;
+    atomic_store(&j->shared->extra[0], 20 * SL_MS);
+    job_await(j, SL_EVENT_ONSET, from);
+    event = job_await(j, SL_EVENT_HELD, from);
+    assert_non_null(strstr(event->seen, "not held")); /* two ranks could not be asked */
+    job_await(j, SL_EVENT_VERDICT, from);
+    from = j->events;
+    job_add_agent(j, 1, NULL);
+    event = job_await(j, SL_EVENT_NODE, from);
+    assert_non_null(strstr(event->seen, "node-b"));
+    assert_int_equal(status_of(j)->nodes, 2);
+    job_close(j);
+}
+
+static void hold_ends_by_its_deadline_when_all_that_watches_is_dead(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 2 * SL_SECOND);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    atomic_store(&j->shared->extra[2], 20 * SL_MS);
+    sl_time due[4] = {0};
+    for (sl_time end = job_now() + JOB_PATIENCE; status_of(j)->phase != SL_PHASE_HOLDING && job_now() < end;)
+        job_step(j, due);
+    assert_int_equal(status_of(j)->phase, SL_PHASE_HOLDING);
+    for (int i = 0; i < 3; i++) /* the agent holds the gates */
+        sl_agent_step(j->agent[0], job_now(), &due[0]);
+    job_work(100 * SL_MS);
+    int64_t at = job_iterations(j);
+    job_work(300 * SL_MS);
+    assert_int_equal(job_iterations(j), at); /* it stands, and nobody is left to release it */
+    job_goes_on(j, 20 * SL_SECOND);
+    job_close(j);
+}
+
+static void another_controller_takes_the_place_of_a_dead_one(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    job_add_controller(j, 1, 1, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    assert_int_equal(sl_controller_status(j->controller[1])->onsets, 0);
+    assert_int_equal(sl_controller_status(j->controller[1])->period, 0); /* it only waits */
+    sl_controller *dead = j->controller[0];
+    job_forget_controller(j, 0);
+    int from = j->events;
+    job_await(j, SL_EVENT_TRACKED, from);
+    atomic_store(&j->shared->extra[1], 20 * SL_MS);
+    job_await(j, SL_EVENT_ONSET, from);
+    assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 1);
+    j->controller[0] = dead;
+    job_close(j);
+}
+
+static void lost_store_stops_nothing(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    pid_t server = j->redis.pid;
+    kill(server, SIGKILL);
+    const sl_event *event = job_await(j, SL_EVENT_STORE, from);
+    assert_non_null(strstr(event->seen, "does not answer"));
+    assert_false(status_of(j)->connected);
+    job_goes_on(j, 20 * SL_SECOND);
+    from = j->events;
+    assert_ok(sl_redis_restart(&j->redis));
+    assert_ok(sl_redis_wait(&j->redis, 10 * SL_SECOND));
+    event = job_await(j, SL_EVENT_STORE, from);
+    assert_non_null(strstr(event->seen, "answers again"));
+    job_run(j, SL_SECOND);
+    from = j->events;
+    atomic_store(&j->shared->extra[3], 20 * SL_MS);
+    job_await(j, SL_EVENT_ONSET, from);
+    assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 3);
+    job_close(j);
+}
+
+static void store_lost_in_a_hold_ends_it_by_its_deadline(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 2 * SL_SECOND);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->extra[2], 20 * SL_MS);
+    sl_time due[4] = {0};
+    for (sl_time end = job_now() + JOB_PATIENCE; status_of(j)->phase != SL_PHASE_HOLDING && job_now() < end;)
+        job_step(j, due);
+    kill(j->redis.pid, SIGKILL);
+    job_await(j, SL_EVENT_STORE, from);
+    assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 2);
+    assert_int_equal(status_of(j)->phase, SL_PHASE_TRACKING);
+    job_goes_on(j, 20 * SL_SECOND);
+    job_close(j);
+}
+
+static void program_that_ends_ends_the_watch(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    for (int rank = 0; rank < JOB_RANKS; rank++) {
+        kill(j->rank[rank], SIGKILL);
+        waitpid(j->rank[rank], NULL, 0);
+        j->rank[rank] = 0;
+    }
+    int from = j->events;
+    job_run(j, 2 * SL_SECOND);
+    assert_int_equal(status_of(j)->ranks, 0);
+    sl_controller_finish(j->controller[0]);
+    assert_int_equal(status_of(j)->phase, SL_PHASE_ENDED);
+    assert_int_equal(job_said(j, SL_EVENT_VERDICT, from), 0);
+    job_close(j);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slow_rank_is_found_held_and_relieved),
+        cmocka_unit_test(slow_rank_is_found_on_two_nodes),
+        cmocka_unit_test(healthy_job_is_left_alone),
+        cmocka_unit_test(job_without_gates_gets_its_verdict_by_profile),
+        cmocka_unit_test(job_that_may_not_be_held_is_not),
+        cmocka_unit_test(second_slow_rank_is_an_onset_of_its_own),
+        cmocka_unit_test(more_work_in_an_iteration_is_no_trouble),
+        cmocka_unit_test(slow_rank_is_found_where_sizes_differ_from_iteration_to_iteration),
+        cmocka_unit_test(agent_that_dies_is_told_and_the_rest_goes_on),
+        cmocka_unit_test(hold_ends_by_its_deadline_when_all_that_watches_is_dead),
+        cmocka_unit_test(another_controller_takes_the_place_of_a_dead_one),
+        cmocka_unit_test(lost_store_stops_nothing),
+        cmocka_unit_test(store_lost_in_a_hold_ends_it_by_its_deadline),
+        cmocka_unit_test(program_that_ends_ends_the_watch),
+    };
+    cmocka_set_test_filter(getenv("SL_ONLY"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
