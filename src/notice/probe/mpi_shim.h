@@ -4,8 +4,10 @@
  * the real mpi.h).
  *
  * Defined before: SL_FAMILY, SL_WRAPPERS, SL_HANDLE, SL_KEY(handle), SL_IN_PLACE, SL_PROC_NULL,
- * SL_ANY_SOURCE, SL_ROOT, and SL_CONSTANT(openmpi name, mpich value) for handles that are constants. */
+ * SL_ANY_SOURCE, SL_ROOT, SL_IGNORE (a status), SL_STATUS_SIZE, _SOURCE, _TAG, and SL_CONSTANT(openmpi name,
+ * mpich value) for handles that are constants. */
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +17,9 @@
 #include "notice/probe/probe.h"
 #include "notice/probe/request.h"
 
-typedef SL_HANDLE SL_COMM, SL_TYPE, SL_REQUEST, SL_OP, SL_INFO, SL_MPI_GROUP, SL_MESSAGE;
+typedef SL_HANDLE SL_COMM, SL_TYPE, SL_REQUEST, SL_OP, SL_INFO, SL_MPI_GROUP, SL_MESSAGE, SL_WIN;
 
-typedef void SL_STATUS; /* never looked at */
+typedef void SL_STATUS; /* only source and tag are looked at */
 typedef long SL_AINT;
 typedef long long SL_LARGE_COUNT;
 
@@ -25,6 +27,8 @@ typedef long long SL_LARGE_COUNT;
 #define SL_NUMBERED INT_MIN
 #define SL_NO_TAG INT_MIN
 #define SL_ANY_TAG (-1)
+#define SL_THREAD_SERIALIZED 2
+#define SL_THREAD_MULTIPLE 3
 #define SL_FEW 32 /* requests that are kept on the stack */
 
 /* What is asked of the library itself, by its profiling names. */
@@ -43,6 +47,20 @@ static struct {
     int (*group_size)(SL_MPI_GROUP, int *);
     int (*group_translate)(SL_MPI_GROUP, int, const int *, SL_MPI_GROUP, int *);
     int (*group_free)(SL_MPI_GROUP *);
+    /* for the gate */
+    int level, plain; /* of threads that MPI gave; what that makes of channels (sl_gate_channel) */
+    SL_COMM quiet;    /* nobody sends here: a probe that found something would move nothing else */
+    sl_gate_channel *local;
+    _Atomic int cancels;
+    int (*initialized)(int *);
+    int (*comm_get_parent)(SL_COMM *);
+    int (*query_thread)(int *);
+    int (*is_thread_main)(int *);
+    int (*comm_create)(SL_COMM, SL_MPI_GROUP, SL_COMM *);
+    int (*comm_free)(SL_COMM *);
+    int (*iprobe)(int, int, SL_COMM, int *, void *);
+    int (*get_status)(SL_REQUEST, int *, void *);
+    int (*test_cancelled)(const void *, int *);
 } library = {.rank = -1};
 
 #define SL_COMM_NULL library.null
@@ -51,8 +69,9 @@ static void *named(const char *name) {
     return sl_probe_real_or_error(name);
 }
 
-/* The world, once MPI is up; every thread that comes here does the same. */
-static void prepare(void) {
+static void open_gate(void);
+
+static void prepare_once(void) {
     library.type_size = (int (*)(SL_TYPE, long long *))(uintptr_t)named("PMPI_Type_size_x");
     library.comm_rank = (int (*)(SL_COMM, int *))(uintptr_t)named("PMPI_Comm_rank");
     library.comm_size = (int (*)(SL_COMM, int *))(uintptr_t)named("PMPI_Comm_size");
@@ -72,7 +91,17 @@ static void prepare(void) {
     library.comm_rank(library.world, &library.rank);
     library.comm_size(library.world, &size);
     sl_probe_world(library.rank, size, SL_FAMILY);
+    open_gate();
     atomic_store_explicit(&library.ready, 1, memory_order_release);
+}
+
+/* The world, once MPI is up. */
+static void prepare(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load_explicit(&library.ready, memory_order_relaxed))
+        prepare_once();
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- communicators ---- */
@@ -103,6 +132,8 @@ static int *members_of(SL_COMM comm, int remote, int *count, uint64_t *name) {
     return theirs;
 }
 
+static sl_gate_channel *gate_channel(uint64_t name, int source, int destination, int tag, uint32_t kind);
+
 /* Enters a communicator whose name is `base` mixed with its members, and, when no parent counts it, with how
  * often there was one of that name before. */
 static sl_place *enter_communicator(SL_COMM comm, uint64_t base, int counted, int fresh) {
@@ -127,6 +158,8 @@ static sl_place *enter_communicator(SL_COMM comm, uint64_t base, int counted, in
     place->name = sl_name_mix(sl_name_mix(base, own < other ? own : other), own < other ? other : own);
     if (!counted)
         place->name = sl_name_mix(place->name, sl_name_repeat(place->name));
+    if (sl_probe_gate && (inter || place->peers > 1))
+        place->channel = gate_channel(place->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
     return sl_place_add(SL_KEY(comm), place, fresh);
 }
 
@@ -196,19 +229,23 @@ static uint64_t sum_types(const void *counts, int large, const SL_TYPE *types, u
 
 #define SL_SUM_TYPES(counts, types, members) sum_types(counts, sizeof *(counts) > sizeof(int), types, members)
 
+#include "notice/probe/mpi_gate.h"
+
 /* ---- one call ---- */
 
-/* Before a call: here, and only here, a gate that holds the job would look at the call's channel. */
+/* What a call is; its time begins when it has passed the gate (`begin`): being held is no time of the call.
+ */
 static inline void before(sl_call *call, int number, const sl_place *place, int peer, int tag) {
     *call = (sl_call){.kind = SL_RECORD_CALL,
                       .call = (uint8_t)number,
-                      .tag = tag == SL_NO_TAG    ? SL_TAG_NONE
-                             : tag == SL_ANY_TAG ? SL_TAG_ANY
-                                                 : tag,
+                      .tag = record_tag(tag),
                       .rank = library.rank,
                       .peer = world_rank(place, peer),
                       .communicator = place->name,
                       .device = -1};
+}
+
+static inline void begin(sl_call *call) {
     call->start = sl_probe_now();
 }
 
@@ -219,8 +256,10 @@ static inline void after(sl_call *call, uint64_t bytes) {
     sl_probe_write(call);
 }
 
-/* A posted call is complete. */
-static void complete(sl_request *request, int64_t end) {
+/* A posted call is complete; `status` NULL: not known. */
+static void complete(sl_request *request, int64_t end, const void *status) {
+    if (request->wild || request->cancelled)
+        settle(request, status);
     sl_narrowed_free(request->owned);
     if (request->created) {
         SL_COMM created = *(SL_COMM *)request->created;
@@ -234,18 +273,25 @@ static void complete(sl_request *request, int64_t end) {
 
 /* After a call that posted: keeps it until it is complete. */
 static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persistent, void *created,
-                   uint64_t name) {
+                   uint64_t name, const passage *p, sl_place *place) {
     after(call, bytes);
     sl_request request = {.call = *call,
                           .persistent = persistent,
                           .created = created,
                           .new_name = name,
-                          .owned = persistent ? NULL : sl_narrowed_take()};
+                          .owned = persistent ? NULL : sl_narrowed_take(),
+                          .channel = p->channel,
+                          .number = p->number,
+                          .wild = p->wild ? place : NULL};
+    if (request.wild)
+        atomic_fetch_add(&place->pending, 1);
     int entered = handle == library.no_request ? 0 : sl_request_add(SL_KEY(handle), &request);
     if (entered < 0)
         sl_probe_untracked();
+    if (entered < 0 && request.wild)
+        sl_gate_refuse(p->caller->gate, SL_GATE_FULL);
     else if (entered == 0 && !persistent)
-        complete(&request, call->end);
+        complete(&request, call->end, NULL);
 }
 
 /* ---- large counts where the library has none ----
@@ -307,31 +353,73 @@ static void waited(sl_call *call, int completed) {
     after(call, 0);
 }
 
-static int start_one(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
-    int64_t start = sl_probe_now();
+/* Room for the statuses of a few requests. */
+typedef union few_statuses {
+    char bytes[SL_FEW * SL_STATUS_SIZE];
+    uint64_t align;
+} few_statuses;
+
+/* Announces the start of a persistent request. */
+static void announce_start(sl_gate_caller *caller, SL_REQUEST handle) {
+    sl_request *request = sl_request_find(SL_KEY(handle));
+    int known = request && request->persistent && request->channel;
+    uint64_t number = sl_gate_announce(caller, known ? request->channel : library.local);
+    if (known)
+        request->number = number;
+}
+
+/* It has passed. */
+static void pass_start(sl_gate_caller *caller, SL_REQUEST handle) {
+    const sl_request *request = sl_request_find(SL_KEY(handle));
+    if (request && request->persistent && request->wild)
+        sl_gate_wild_posted(caller->gate);
+}
+
+/* Starts pass together; more than a gate lists go in parts, and in parts to the library as well. */
+static sl_gate_caller *pass_starts(int count, const SL_REQUEST *requests) {
+    sl_gate_caller *caller = sl_probe_gated();
+    for (int i = 0; caller && i < count; i++)
+        announce_start(caller, requests[i]);
+    if (caller && count > 0)
+        sl_gate_pass(caller, SL_GATE_POST);
+    for (int i = 0; caller && i < count; i++)
+        pass_start(caller, requests[i]);
+    return count > 0 ? caller : NULL;
+}
+
+static void started(SL_REQUEST handle, int number, int64_t start) {
     sl_call call;
-    if (!sl_request_start(SL_KEY(*request), start, &call))
+    if (!sl_request_start(SL_KEY(handle), start, &call))
         before(&call, 0, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
     call.kind = SL_RECORD_CALL;
-    call.call = SL_CALL_MPI_Start;
+    call.call = (uint8_t)number;
     call.start = start;
-    int result = real(request);
     after(&call, call.bytes);
+}
+
+static int start_one(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    sl_gate_caller *caller = pass_starts(1, request);
+    int64_t start = sl_probe_now();
+    int result = real(request);
+    started(*request, SL_CALL_MPI_Start, start);
+    if (caller)
+        sl_gate_leave(caller);
     return result;
 }
 
 static int start_all(int (*real)(int, SL_REQUEST *), int count, SL_REQUEST *requests) {
-    int64_t start = sl_probe_now();
-    int result = real(count, requests);
-    for (int i = 0; i < count; i++) {
-        sl_call call;
-        if (!sl_request_start(SL_KEY(requests[i]), start, &call))
-            before(&call, 0, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-        call.kind = SL_RECORD_CALL;
-        call.call = SL_CALL_MPI_Startall;
-        call.start = start;
-        after(&call, call.bytes);
-    }
+    int result = 0, first = 0;
+    do {
+        int part = count - first < SL_GATE_ENTRIES ? count - first : SL_GATE_ENTRIES;
+        sl_gate_caller *caller = pass_starts(part, requests + first);
+        int64_t start = sl_probe_now();
+        result = real(part, requests + first);
+        for (int i = first; i < first + part; i++)
+            started(requests[i], SL_CALL_MPI_Startall, start);
+        if (caller)
+            sl_gate_leave(caller);
+        first += part;
+    } while (result == 0 && first < count);
     return result;
 }
 
@@ -339,41 +427,64 @@ static int start_all(int (*real)(int, SL_REQUEST *), int count, SL_REQUEST *requ
 static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void *status) {
     sl_call call;
     sl_request done;
+    few_statuses few;
     before(&call, SL_CALL_MPI_Wait, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    passage p = pass_wait(1, request, SL_GATE_BLOCK);
+    begin(&call);
     int nothing = *request == library.no_request;
     int known = !nothing && sl_request_complete(SL_KEY(*request), &done);
-    int result = real(request, status);
+    void *used = known && (done.wild || done.cancelled) ? statuses_for(1, status, few.bytes) : status;
+    int result = real(request, used);
     waited(&call, !nothing);
     if (known)
-        complete(&done, call.end);
+        complete(&done, call.end, result == 0 ? status_at(used, 0) : NULL);
+    leave(&p);
     return result;
+}
+
+/* One of the requests that a Waitall completes, taken out before. */
+typedef struct taken {
+    int known;
+    sl_request request;
+} taken;
+
+static int take_all(int count, const SL_REQUEST *requests, taken *done) {
+    int completed = 0;
+    for (int i = 0; i < count; i++) {
+        int given = requests[i] != library.no_request;
+        completed += given;
+        done[i].known = given && sl_request_complete(SL_KEY(requests[i]), &done[i].request);
+    }
+    return completed;
 }
 
 static int wait_all(int (*real)(int, SL_REQUEST *, void *), int count, SL_REQUEST *requests, void *statuses) {
     sl_call call;
-    sl_request few[SL_FEW], *done = few;
+    taken few[SL_FEW], *done = few;
+    few_statuses own;
     before(&call, SL_CALL_MPI_Waitall, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int known = 0, completed = 0;
     if (count > SL_FEW && !(done = malloc((size_t)count * sizeof *done)))
         return real(count, requests, statuses);
-    for (int i = 0; i < count; i++)
-        if (requests[i] != library.no_request) {
-            completed++;
-            known += sl_request_complete(SL_KEY(requests[i]), &done[known]);
-        }
-    int result = real(count, requests, statuses);
+    passage p = pass_wait(count, requests, SL_GATE_BLOCK);
+    begin(&call);
+    void *used = statuses_for(count, statuses, own.bytes);
+    int completed = take_all(count, requests, done);
+    int result = real(count, requests, used);
     waited(&call, completed);
-    for (int i = 0; i < known; i++)
-        complete(&done[i], call.end);
+    for (int i = 0; i < count; i++)
+        if (done[i].known)
+            complete(&done[i].request, call.end, result == 0 ? status_at(used, i) : NULL);
+    leave(&p);
+    statuses_done(used, statuses, own.bytes);
     if (done != few)
         free(done);
     return result;
 }
 
-static void complete_handle(uint64_t handle, int64_t end) {
+static void complete_handle(uint64_t handle, int64_t end, const void *status) {
     sl_request done;
     if (sl_request_complete(handle, &done))
-        complete(&done, end);
+        complete(&done, end, status);
 }
 
 /* The handles as they were, for a call that may set them to null; `few` has room for SL_FEW. NULL: no memory.
@@ -385,123 +496,189 @@ static SL_REQUEST *kept_handles(int count, const SL_REQUEST *requests, SL_REQUES
     return kept;
 }
 
-/* indices[0..done) of `kept` have completed in this call. */
-static void completed_some(sl_call *call, const SL_REQUEST *kept, const SL_REQUEST *few, int done,
-                           const int *indices) {
-    if (done > 0) {
-        waited(call, done);
-        for (int i = 0; i < done; i++)
-            complete_handle(SL_KEY(kept[indices[i]]), call->end);
-    }
-    if (kept != few)
-        free((void *)(uintptr_t)kept);
+/* indices[0..done) of `kept` have completed in this call; statuses are in the order of the indices. */
+static void completed_some(sl_call *call, const SL_REQUEST *kept, int done, const int *indices,
+                           const void *statuses) {
+    if (!kept || done <= 0)
+        return;
+    waited(call, done);
+    for (int i = 0; i < done; i++)
+        complete_handle(SL_KEY(kept[indices[i]]), call->end, status_at(statuses, i));
+}
+
+/* What the calls that complete one or some of several requests have in common; `blocks`: Wait..., else
+ * Test... */
+typedef struct several {
+    sl_call call;
+    passage p;
+    SL_REQUEST few[SL_FEW], *kept;
+    few_statuses own;
+    void *given, *used;
+} several;
+
+static inline void several_begin(several *s, int number, int count, const SL_REQUEST *requests,
+                                 void *statuses, int asked, sl_gate_mode mode) {
+    s->kept = kept_handles(count, requests, s->few);
+    before(&s->call, number, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    s->p = pass_wait(count, requests, mode);
+    s->given = statuses;
+    s->used = statuses_for(asked, statuses, s->own.bytes);
+    begin(&s->call);
+}
+
+static inline void several_end(several *s) {
+    leave(&s->p);
+    statuses_done(s->used, s->given, s->own.bytes);
+    if (s->kept != s->few)
+        free(s->kept);
 }
 
 static int wait_any(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests,
                     int *index, void *status) {
-    sl_call call;
-    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, SL_CALL_MPI_Waitany, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(count, requests, index, status);
-    if (kept)
-        completed_some(&call, kept, few, *index >= 0 && *index < count, index);
+    several s;
+    several_begin(&s, SL_CALL_MPI_Waitany, count, requests, status, 1, SL_GATE_BLOCK);
+    int result = real(count, requests, index, s.used);
+    completed_some(&s.call, s.kept, *index >= 0 && *index < count, index, s.used);
+    several_end(&s);
     return result;
 }
 
-static int complete_some(uint8_t kind, int (*real)(int, SL_REQUEST *, int *, int *, void *), int count,
-                         SL_REQUEST *requests, int *done, int *indices, void *statuses) {
-    sl_call call;
-    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, kind, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(count, requests, done, indices, statuses);
-    if (kept)
-        completed_some(&call, kept, few, *done, indices);
+static int complete_some(int number, sl_gate_mode mode, int (*real)(int, SL_REQUEST *, int *, int *, void *),
+                         int count, SL_REQUEST *requests, int *done, int *indices, void *statuses) {
+    several s;
+    several_begin(&s, number, count, requests, statuses, count, mode);
+    int result = real(count, requests, done, indices, s.used);
+    completed_some(&s.call, s.kept, *done, indices, s.used);
+    several_end(&s);
     return result;
 }
 
 static int wait_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
                      int *done, int *indices, void *statuses) {
-    return complete_some(SL_CALL_MPI_Waitsome, real, count, requests, done, indices, statuses);
+    return complete_some(SL_CALL_MPI_Waitsome, SL_GATE_BLOCK, real, count, requests, done, indices, statuses);
 }
 
 static int test_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
                      int *done, int *indices, void *statuses) {
-    return complete_some(SL_CALL_MPI_Testsome, real, count, requests, done, indices, statuses);
+    return complete_some(SL_CALL_MPI_Testsome, SL_GATE_POST, real, count, requests, done, indices, statuses);
 }
 
 static int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
                     int *index, int *flag, void *status) {
-    sl_call call;
-    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, SL_CALL_MPI_Testany, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(count, requests, index, flag, status);
-    if (kept)
-        completed_some(&call, kept, few, *flag && *index >= 0 && *index < count, index);
+    several s;
+    several_begin(&s, SL_CALL_MPI_Testany, count, requests, status, 1, SL_GATE_POST);
+    int result = real(count, requests, index, flag, s.used);
+    completed_some(&s.call, s.kept, *flag && *index >= 0 && *index < count, index, s.used);
+    several_end(&s);
     return result;
 }
 
 static int test_one(int (*real)(SL_REQUEST *, int *, void *), SL_REQUEST *request, int *flag, void *status) {
     sl_call call;
+    few_statuses few;
     SL_REQUEST kept = *request;
     before(&call, SL_CALL_MPI_Test, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(request, flag, status);
+    passage p = pass_wait(1, request, SL_GATE_POST);
+    begin(&call);
+    void *used = statuses_for(1, status, few.bytes);
+    int result = real(request, flag, used);
     if (*flag && kept != library.no_request) {
         waited(&call, 1);
-        complete_handle(SL_KEY(kept), call.end);
+        complete_handle(SL_KEY(kept), call.end, status_at(used, 0));
     }
+    leave(&p);
     return result;
 }
 
 static int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests, int *flag,
                     void *statuses) {
-    sl_call call;
-    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, SL_CALL_MPI_Testall, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(count, requests, flag, statuses);
-    if (kept && *flag) {
-        int completed = 0;
-        for (int i = 0; i < count; i++)
-            completed += kept[i] != library.no_request;
-        waited(&call, completed);
-        for (int i = 0; i < count; i++)
-            if (kept[i] != library.no_request)
-                complete_handle(SL_KEY(kept[i]), call.end);
-    }
-    if (kept != few)
-        free(kept);
+    several s;
+    several_begin(&s, SL_CALL_MPI_Testall, count, requests, statuses, count, SL_GATE_POST);
+    int result = real(count, requests, flag, s.used), completed = 0;
+    for (int i = 0; s.kept && *flag && i < count; i++)
+        completed += s.kept[i] != library.no_request;
+    if (s.kept && *flag)
+        waited(&s.call, completed);
+    for (int i = 0; s.kept && *flag && i < count; i++)
+        if (s.kept[i] != library.no_request)
+            complete_handle(SL_KEY(s.kept[i]), s.call.end, status_at(s.used, i));
+    several_end(&s);
+    return result;
+}
+
+/* Completes nothing, so it is not recorded; but a program may wait by it. */
+static int look_at_request(int (*real)(SL_REQUEST, int *, void *), SL_REQUEST request, int *flag,
+                           void *status) {
+    passage p = pass_wait(1, &request, SL_GATE_POST);
+    int result = real(request, flag, status);
+    leave(&p);
     return result;
 }
 
 static int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, int tag, SL_COMM comm,
                      int *flag, void *status) {
     sl_call call;
-    before(&call, SL_CALL_MPI_Iprobe, place_of(comm), peer, tag);
+    sl_place *place = place_of(comm);
+    before(&call, SL_CALL_MPI_Iprobe, place, peer, tag);
+    passage p = pass_look(&call, place);
+    begin(&call);
     int result = real(peer, tag, comm, flag, status);
     if (result == 0 && *flag)
         after(&call, 0);
+    leave(&p);
     return result;
 }
 
+/* What it finds it has taken, which counts as a receive. */
 static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *, void *), int peer, int tag,
                              SL_COMM comm, int *flag, SL_MESSAGE *message, void *status) {
     sl_call call;
-    before(&call, SL_CALL_MPI_Improbe, place_of(comm), peer, tag);
-    int result = real(peer, tag, comm, flag, message, status);
-    if (result == 0 && *flag)
+    few_statuses few;
+    sl_place *place = place_of(comm);
+    before(&call, SL_CALL_MPI_Improbe, place, peer, tag);
+    passage p = pass_look(&call, place);
+    begin(&call);
+    void *used = p.caller && status == SL_IGNORE ? few.bytes : status;
+    int result = real(peer, tag, comm, flag, message, used);
+    if (result == 0 && *flag) {
         after(&call, 0);
+        if (p.caller) {
+            sl_gate_wild_posted(p.caller->gate);
+            matched(NULL, place, used);
+        }
+    }
+    leave(&p);
     return result;
 }
 
 static int free_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    sl_request *gone = sl_request_find(SL_KEY(*request));
+    if (gone && gone->wild) {
+        atomic_fetch_sub(&gone->wild->pending, 1);
+        if ((!gone->persistent || gone->active) && sl_probe_self.gate.gate)
+            sl_gate_refuse(sl_probe_self.gate.gate, SL_GATE_CANCELLED); /* nobody will learn what it took */
+    }
     sl_request_remove(SL_KEY(*request));
+    return real(request);
+}
+
+static int cancel_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    sl_request *cancelled = sl_request_find(SL_KEY(*request));
+    if (cancelled)
+        cancelled->cancelled = 1;
+    atomic_fetch_add_explicit(&library.cancels, 1, memory_order_relaxed);
     return real(request);
 }
 
 /* ---- communicators come and go ---- */
 
 static int free_communicator(int (*real)(SL_COMM *), SL_COMM *comm) {
+    sl_call call = {.kind = SL_RECORD_CALL};
+    passage p = pass(&call, place_of(*comm), WAY_TOGETHER, SL_GATE_BLOCK);
     sl_place_remove(SL_KEY(*comm));
-    return real(comm);
+    int result = real(comm);
+    leave(&p);
+    return result;
 }
 
 static uint64_t next_child(sl_place *parent) {
@@ -515,12 +692,115 @@ static int post_duplicate(int (*real)(SL_COMM, SL_COMM *, SL_REQUEST *), SL_COMM
     sl_place *place = place_of(comm);
     uint64_t name = next_child(place);
     before(&call, SL_CALL_MPI_Comm_idup, place, SL_NO_RANK, SL_NO_TAG);
+    passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_POST);
+    begin(&call);
     int result = real(comm, created, request);
     if (result == 0)
-        posted(&call, 0, *request, 0, created, name);
+        posted(&call, 0, *request, 0, created, name, &p, place);
     else
         after(&call, 0);
+    leave(&p);
     return result;
+}
+
+/* The program makes no call after this one. It parks here like anywhere; then its rank counts as finished,
+ * for inside nobody owes anything to anybody that could be counted. */
+static int finalize(int (*real)(void)) {
+    passage p = pass_alone();
+    sl_probe_gate_finish();
+    if (p.caller && library.quiet != library.null)
+        library.comm_free(&library.quiet);
+    library.quiet = library.null;
+    leave(&p);
+    return real();
+}
+
+/* ---- windows ---- */
+
+/* A window is a communicator of its own: its fences are collectives. */
+static void enter_window(SL_WIN window, const sl_place *parent, uint64_t numbered) {
+    sl_place *place = calloc(1, sizeof *place);
+    if (!place)
+        return;
+    place->name = sl_name_mix(numbered, sl_name_text("window"));
+    place->rank = library.rank;
+    place->size = place->peers = parent->peers;
+    if (sl_probe_gate && parent->channel)
+        place->channel = gate_channel(place->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
+    sl_place_add(SL_KEY(window), place, 1);
+}
+
+static passage pass_window(SL_WIN window) {
+    static const sl_call call = {.kind = SL_RECORD_CALL};
+    const sl_place *place = sl_place_find(SL_KEY(window));
+    return pass(&call, place ? place : &sl_nowhere, WAY_TOGETHER, SL_GATE_BLOCK);
+}
+
+static int free_window(int (*real)(SL_WIN *), SL_WIN *window) {
+    passage p = pass_window(*window);
+    sl_place_remove(SL_KEY(*window));
+    int result = real(window);
+    leave(&p);
+    return result;
+}
+
+/* Between fences a rank may park: others reach its window all the same, for a parked thread keeps the library
+ * going. A fence ends one region and opens the next, so there would be no other place. */
+static int fence_window(int (*real)(int, SL_WIN), int assertion, SL_WIN window) {
+    passage p = pass_window(window);
+    int result = real(assertion, window);
+    leave(&p);
+    return result;
+}
+
+/* Whoever holds a lock does not park: others may wait for it inside their calls. */
+static void forbid(void) {
+    sl_gate_caller *caller = sl_probe_gated();
+    if (caller)
+        sl_gate_forbid(caller, library.local);
+}
+
+static void allow(void) {
+    sl_gate_caller *caller = sl_probe_gated();
+    if (caller)
+        sl_gate_allow(caller);
+}
+
+static int lock_window(int (*real)(int, int, int, SL_WIN), int type, int rank, int assertion, SL_WIN window) {
+    forbid();
+    int result = real(type, rank, assertion, window);
+    if (result != 0)
+        allow();
+    return result;
+}
+
+static int unlock_window(int (*real)(int, SL_WIN), int rank, SL_WIN window) {
+    int result = real(rank, window);
+    allow();
+    return result;
+}
+
+static int lock_all_window(int (*real)(int, SL_WIN), int assertion, SL_WIN window) {
+    forbid();
+    int result = real(assertion, window);
+    if (result != 0)
+        allow();
+    return result;
+}
+
+static int unlock_all_window(int (*real)(SL_WIN), SL_WIN window) {
+    int result = real(window);
+    allow();
+    return result;
+}
+
+/* Start, complete, post and wait pair ranks by groups that no number counts. */
+static int expose_window(int (*real)(SL_MPI_GROUP, int, SL_WIN), SL_MPI_GROUP group, int assertion,
+                         SL_WIN window) {
+    const sl_gate_caller *caller = sl_probe_gated();
+    if (caller)
+        sl_gate_refuse(caller->gate, SL_GATE_EXPOSED);
+    return real(group, assertion, window);
 }
 
 /* After a creation succeeded: `key` is SL_NUMBERED when all members of the parent take part, and `numbered`
@@ -554,22 +834,59 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
     }                                                                                                        \
     int(*real) params = (int(*) params)(uintptr_t)address;
 
+/* What wrappers begin with: `place`, `members`, and `call` that says what is called. */
+#define SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
+    sl_place *place = place_of(comm_);                                                                       \
+    uint64_t members = (uint64_t)place->peers;                                                               \
+    sl_call call;                                                                                            \
+    (void)members;                                                                                           \
+    before(&call, SL_CALL_MPI_##name, place, peer_, tag_);
+
 #define SL_CALL_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
     static int SL_FUNCTION(prefix, name) params {                                                            \
         SL_REAL(prefix, name, params)                                                                        \
         SL_FALL_BACK(prefix, name, args, comm_)                                                              \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
-        sl_place *place = place_of(comm_);                                                                   \
-        uint64_t members = (uint64_t)place->peers;                                                           \
-        sl_call call;                                                                                        \
-        before(&call, SL_CALL_MPI_##name, place, peer_, tag_);                                               \
+        SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
+        passage p = pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                           \
+        begin(&call);                                                                                        \
         int result = real args;                                                                              \
         after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
-        (void)members;                                                                                       \
+        leave(&p);                                                                                           \
         sl_probe_leave();                                                                                    \
         return result;                                                                                       \
     }
+
+/* `takes`: the call has taken the message that its status tells of. */
+#define SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, pass_, takes)                  \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
+        few_statuses own;                                                                                    \
+        passage p = pass_;                                                                                   \
+        status = status_for(&p, status, own.bytes);                                                          \
+        begin(&call);                                                                                        \
+        int result = real args;                                                                              \
+        after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
+        if (p.wild)                                                                                          \
+            matched(p.channel, place, (takes) && result == 0 ? status : NULL);                               \
+        leave(&p);                                                                                           \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_TAKE_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
+    SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_,                                    \
+                  pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK),                             \
+                  way_of(SL_CALL_MPI_##name) == WAY_RECEIVE)
+
+#define SL_EXCHANGE_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                              \
+    SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_,                                    \
+                  pass_exchange(&call, place, source, receive_tag), 1)
 
 #define SL_POST_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, persistent)                      \
     static int SL_FUNCTION(prefix, name) params {                                                            \
@@ -577,16 +894,20 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
         SL_FALL_BACK(prefix, name, args, comm_)                                                              \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
-        sl_place *place = place_of(comm_);                                                                   \
-        uint64_t members = (uint64_t)place->peers;                                                           \
-        sl_call call;                                                                                        \
-        before(&call, SL_CALL_MPI_##name, place, peer_, tag_);                                               \
+        SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
+        passage p = (persistent) ? name_start(&call, place, way_of(SL_CALL_MPI_##name))                      \
+                                 : pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_POST);             \
+        begin(&call);                                                                                        \
         int result = real args;                                                                              \
         if (result == 0)                                                                                     \
-            posted(&call, (uint64_t)(bytes_), *request, persistent, NULL, 0);                                \
-        else                                                                                                 \
+            posted(&call, (uint64_t)(bytes_), *request, persistent, NULL, 0, &p, place);                     \
+        else {                                                                                               \
             after(&call, 0);                                                                                 \
-        (void)members;                                                                                       \
+            if (p.wild && !(persistent))                                                                     \
+                matched(p.channel, place, NULL);                                                             \
+        }                                                                                                    \
+        if (!(persistent))                                                                                   \
+            leave(&p);                                                                                       \
         sl_probe_leave();                                                                                    \
         return result;                                                                                       \
     }
@@ -596,14 +917,32 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
         SL_REAL(prefix, name, params)                                                                        \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
-        sl_place *place = place_of(parent_);                                                                 \
+        SL_BEGIN(name, parent_, SL_NO_RANK, SL_NO_TAG)                                                       \
         uint64_t numbered = (key_) == SL_NUMBERED ? next_child(place) : 0;                                   \
-        sl_call call;                                                                                        \
-        before(&call, SL_CALL_MPI_##name, place, SL_NO_RANK, SL_NO_TAG);                                     \
+        passage p = pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                           \
+        begin(&call);                                                                                        \
         int result = real args;                                                                              \
         after(&call, 0);                                                                                     \
         if (result == 0)                                                                                     \
             created_communicator(*(created_), key_, numbered);                                               \
+        leave(&p);                                                                                           \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_WINDOW_ONE(prefix, name, params, args)                                                            \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        sl_place *place = place_of(comm);                                                                    \
+        uint64_t numbered = next_child(place);                                                               \
+        const sl_call call = {.kind = SL_RECORD_CALL};                                                       \
+        passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_BLOCK);                                         \
+        int result = real args;                                                                              \
+        if (result == 0)                                                                                     \
+            enter_window(*win, place, numbered);                                                             \
+        leave(&p);                                                                                           \
         sl_probe_leave();                                                                                    \
         return result;                                                                                       \
     }
@@ -618,7 +957,21 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
         return result;                                                                                       \
     }
 
+#define SL_BRACKET_ONE(prefix, name, body)                                                                   \
+    static int SL_FUNCTION(prefix, name)(void) {                                                             \
+        SL_REAL(prefix, name, (void))                                                                        \
+        if (!sl_probe_enter())                                                                               \
+            return real();                                                                                   \
+        int result = body(real);                                                                             \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
 #define SL_CALL(...) SL_CALL_ONE(MPI_, __VA_ARGS__) SL_CALL_ONE(PMPI_, __VA_ARGS__)
+#define SL_TAKE(...) SL_TAKE_ONE(MPI_, __VA_ARGS__) SL_TAKE_ONE(PMPI_, __VA_ARGS__)
+#define SL_EXCHANGE(...) SL_EXCHANGE_ONE(MPI_, __VA_ARGS__) SL_EXCHANGE_ONE(PMPI_, __VA_ARGS__)
+#define SL_WINDOW(...) SL_WINDOW_ONE(MPI_, __VA_ARGS__) SL_WINDOW_ONE(PMPI_, __VA_ARGS__)
+#define SL_BRACKET(...) SL_BRACKET_ONE(MPI_, __VA_ARGS__) SL_BRACKET_ONE(PMPI_, __VA_ARGS__)
 #define SL_POST(...) SL_POST_ONE(MPI_, __VA_ARGS__, 0) SL_POST_ONE(PMPI_, __VA_ARGS__, 0)
 #define SL_INIT(...) SL_POST_ONE(MPI_, __VA_ARGS__, 1) SL_POST_ONE(PMPI_, __VA_ARGS__, 1)
 #define SL_CREATE(...) SL_CREATE_ONE(MPI_, __VA_ARGS__) SL_CREATE_ONE(PMPI_, __VA_ARGS__)
@@ -642,6 +995,10 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
 
 /* clang-format off */
 #undef SL_CALL
+#undef SL_TAKE
+#undef SL_EXCHANGE
+#undef SL_WINDOW
+#undef SL_BRACKET
 #undef SL_POST
 #undef SL_INIT
 #undef SL_CREATE
@@ -649,6 +1006,10 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
 #undef SL_GROUP
 #define SL_BOTH(name) (void *)(uintptr_t)&SL_FUNCTION(MPI_, name), (void *)(uintptr_t)&SL_FUNCTION(PMPI_, name),
 #define SL_CALL(name, ...) SL_BOTH(name)
+#define SL_TAKE(name, ...) SL_BOTH(name)
+#define SL_EXCHANGE(name, ...) SL_BOTH(name)
+#define SL_WINDOW(name, ...) SL_BOTH(name)
+#define SL_BRACKET(name, ...) SL_BOTH(name)
 #define SL_POST(name, ...) SL_BOTH(name)
 #define SL_INIT(name, ...) SL_BOTH(name)
 #define SL_CREATE(name, ...) SL_BOTH(name)
