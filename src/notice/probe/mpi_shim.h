@@ -160,7 +160,10 @@ static sl_place *enter_communicator(SL_COMM comm, uint64_t base, int counted, in
         place->name = sl_name_mix(place->name, sl_name_repeat(place->name));
     if (sl_probe_gate && (inter || place->peers > 1))
         place->channel = gate_channel(place->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
-    return sl_place_add(SL_KEY(comm), place, fresh);
+    sl_place *entered = sl_place_add(SL_KEY(comm), place, fresh);
+    if (entered == &sl_nowhere && sl_probe_gate)
+        sl_gate_refuse(sl_probe_gate, SL_GATE_FULL);
+    return entered;
 }
 
 /* Met for the first time: the world, itself, or one that was made by a call that is not wrapped. */
