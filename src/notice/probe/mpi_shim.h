@@ -172,6 +172,8 @@ __attribute__((noinline)) static sl_place *discover(SL_COMM comm) {
         prepare();
     if (comm == library.null)
         return &sl_nowhere;
+    if (comm != library.world && !sl_place_find(SL_KEY(library.world)))
+        discover(library.world); /* its members must be known before anybody waits for them */
     const char *name = comm == library.world ? "world" : comm == library.self ? "self" : "unknown";
     return enter_communicator(comm, sl_name_text(name), *name != 'u', 0);
 }
