@@ -165,6 +165,8 @@ static inline int record_tag(int tag) {
 static void matched(sl_gate_channel *wild, const sl_place *place, const void *status) {
     sl_gate_channel *channel = NULL;
     int again;
+    if (!sl_probe_self.gate.gate) /* a child of fork completes what its parent posted */
+        return;
     if (status) {
         const int *words = status;
         int source = words[SL_STATUS_SOURCE];
@@ -335,6 +337,6 @@ static void settle(const sl_request *request, const void *status) {
         matched(request->channel, request->wild, cancelled ? NULL : status);
         if (!request->persistent)
             atomic_fetch_sub(&request->wild->pending, 1);
-    } else if (cancelled && request->channel)
+    } else if (cancelled && request->channel && sl_probe_self.gate.gate)
         sl_gate_refuse(sl_probe_self.gate.gate, SL_GATE_CANCELLED);
 }

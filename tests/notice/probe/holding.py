@@ -62,6 +62,7 @@ def hold_until(probe, build, family, ranks, command, same, holds, number, pause=
     what = f"{family}: {os.path.basename(command[0])}, seed {number}"
     alone = ended(started(family, ranks, command, dict(os.environ), folder), what)
     assert alone[0] == 0, (what, alone)
+    wanted = same(*alone)
     made = closed = run = 0
     reasons, median = [], []
     while made < holds and run < runs:
@@ -69,7 +70,8 @@ def hold_until(probe, build, family, ranks, command, same, holds, number, pause=
         program = started(family, ranks, command, watched, folder)
         said, end = hold_run(build, rings, program, ranks, holds - made, number + run, pause, what)
         run += 1
-        assert same(*end) == same(*alone), f"{what}, run {run}: watched and held {end}, alone {alone}"
+        got = same(*end)
+        assert got == wanted, f"{what}, run {run}: watched and held {got}, alone {wanted}; {end}"
         assert "slackline" not in end[2], end[2]
         assert said["moved"] == 0 and said["over"] == 0, f"{what}, run {run}: calls went on in a closed hold: {said}"
         made += said["holds"]
