@@ -19,6 +19,7 @@
 #define SL_TAKE(name, ...) SL_BOTH(name)
 #define SL_EXCHANGE(name, ...) SL_BOTH(name)
 #define SL_WINDOW(name, ...) SL_BOTH(name)
+#define SL_FILE_CALL(name, ...) SL_BOTH(name)
 #define SL_BRACKET(name, ...) SL_BOTH(name)
 #define SL_POST(name, ...) SL_BOTH(name)
 #define SL_INIT(name, ...) SL_BOTH(name)

@@ -1,17 +1,19 @@
+/* clang-format off */
 /* The one table of MPI's prototypes; included several times (no guard) with the row macros defined:
  *   SL_CALL(name, params, args, comm, peer, tag, bytes)      a blocking call, recorded
- *   SL_TAKE(name, params, args, comm, peer, tag, bytes)      the same, which finds a message and fills
- * `status` SL_EXCHANGE(name, params, args, comm, peer, tag, bytes)  the same, which sends too (`source`,
- * `receive_tag`) SL_POST(name, params, args, comm, peer, tag, bytes)      posts `request` SL_INIT(name,
- * params, args, comm, peer, tag, bytes)      makes a persistent `request` SL_GROUP(name, iname, params, args,
- * peer, bytes)         a collective on `comm` and its nonblocking twin SL_CREATE(name, params, args, parent,
- * created, key)      a collective on `parent` that makes a communicator SL_WINDOW(name, params, args) a
- * collective on `comm` that makes `win`; not recorded SL_HAND(name, params, args, body) body(real, args...)
- * is written by hand SL_BRACKET(name, body)                                   body(real), of a call without
- * arguments SL_LARGE makes the variants of MPI 4 with large counts. Handles are SL_..., which differ between
- * families. `bytes` is computed after a successful call; b(count, type) are the bytes of a buffer, `members`
- * the place's peers. */
-/* clang-format off */
+ *   SL_TAKE(name, params, args, comm, peer, tag, bytes)      one that finds a message and fills `status`
+ *   SL_EXCHANGE(name, params, args, comm, peer, tag, bytes)  one that sends too (`source`, `receive_tag`)
+ *   SL_POST(name, params, args, comm, peer, tag, bytes)      posts `request`
+ *   SL_INIT(name, params, args, comm, peer, tag, bytes)      makes a persistent `request`
+ *   SL_GROUP(name, iname, params, args, peer, bytes)         a collective on `comm` and its nonblocking twin
+ *   SL_CREATE(name, params, args, parent, created, key)      a collective on `parent` that makes a communicator
+ *   SL_HAND(name, params, args, body)                        body(real, args...) is written by hand
+ *   SL_BRACKET(name, body)                                   the same, of a call without arguments
+ * Not recorded, but they pass the gate:
+ *   SL_WINDOW(name, params, args)                            a collective on `comm` that makes `win`
+ *   SL_FILE_CALL(name, params, args)                         a collective of all who opened `file`
+ * SL_LARGE makes the variants of MPI 4 with large counts. Handles are SL_..., which differ between families. `bytes` is
+ * computed after a successful call; b(count, type) are the bytes of a buffer, `members` the place's peers. */
 #ifdef SL_LARGE
 #define SL_COUNT SL_LARGE_COUNT
 #define SL_DISPLACEMENT SL_AINT
@@ -157,6 +159,25 @@ SL_HAND(Win_lock_all, (int assertion, SL_WIN win), (assertion, win), lock_all_wi
 SL_HAND(Win_unlock_all, (SL_WIN win), (win), unlock_all_window)
 SL_HAND(Win_start, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), expose_window)
 SL_HAND(Win_post, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), expose_window)
+
+/* ---- files: the calls that all who opened one make; not recorded ---- */
+#define SL_ALL_OF_FILE(x) (SL_FILE file, x void *buffer, int count, SL_TYPE type, SL_STATUS *status)
+#define SL_ALL_AT(x) (SL_FILE file, SL_OFFSET at, x void *buffer, int count, SL_TYPE type, SL_STATUS *status)
+SL_HAND(File_open, (SL_COMM comm, const char *name, int mode, SL_INFO info, SL_FILE *file), (comm, name, mode, info, file), open_file)
+SL_HAND(File_close, (SL_FILE *file), (file), close_file)
+SL_FILE_CALL(File_set_size, (SL_FILE file, SL_OFFSET size), (file, size))
+SL_FILE_CALL(File_preallocate, (SL_FILE file, SL_OFFSET size), (file, size))
+SL_FILE_CALL(File_set_view, (SL_FILE file, SL_OFFSET at, SL_TYPE type, SL_TYPE seen, const char *representation, SL_INFO info), (file, at, type, seen, representation, info))
+SL_FILE_CALL(File_sync, (SL_FILE file), (file))
+SL_FILE_CALL(File_read_all, SL_ALL_OF_FILE(), (file, buffer, count, type, status))
+SL_FILE_CALL(File_write_all, SL_ALL_OF_FILE(const), (file, buffer, count, type, status))
+SL_FILE_CALL(File_read_at_all, SL_ALL_AT(), (file, at, buffer, count, type, status))
+SL_FILE_CALL(File_write_at_all, SL_ALL_AT(const), (file, at, buffer, count, type, status))
+SL_FILE_CALL(File_read_ordered, SL_ALL_OF_FILE(), (file, buffer, count, type, status))
+SL_FILE_CALL(File_write_ordered, SL_ALL_OF_FILE(const), (file, buffer, count, type, status))
+#undef SL_ALL_OF_FILE
+#undef SL_ALL_AT
+
 SL_BRACKET(Finalize, finalize)
 #endif
 

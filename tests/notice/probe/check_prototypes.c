@@ -41,6 +41,8 @@ _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 #define SL_MPI_GROUP MPI_Group
 #define SL_MESSAGE MPI_Message
 #define SL_WIN MPI_Win
+#define SL_FILE MPI_File
+#define SL_OFFSET MPI_Offset
 #define SL_STATUS MPI_Status
 #define SL_AINT MPI_Aint
 #define SL_LARGE_COUNT MPI_Count
@@ -52,6 +54,7 @@ _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 #define SL_TAKE(name, params, ...) SL_CALL(name, params)
 #define SL_EXCHANGE(name, params, ...) SL_CALL(name, params)
 #define SL_WINDOW(name, params, ...) SL_CALL(name, params)
+#define SL_FILE_CALL(name, params, ...) SL_CALL(name, params)
 #define SL_BRACKET(name, body) SL_CALL(name, (void))
 #define SL_POST(name, params, ...) SL_CALL(name, params)
 #define SL_INIT(name, params, ...) SL_CALL(name, params)
@@ -70,6 +73,7 @@ _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 
 _Static_assert(MPI_SUCCESS == 0 && MPI_ANY_TAG == -1, "both families");
 _Static_assert(MPI_THREAD_SERIALIZED == 2 && MPI_THREAD_MULTIPLE == 3, "both families");
+_Static_assert(sizeof(MPI_File) == sizeof(void *) && sizeof(MPI_Offset) == sizeof(long long), "both families");
 _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == sizeof(long long), "widths");
 #ifdef OPEN_MPI
 _Static_assert(sizeof(MPI_Comm) == sizeof(void *) && sizeof(MPI_Request) == sizeof(void *) &&

@@ -13,7 +13,7 @@
 #define LONG 3000 /* words of long messages: beyond what is sent without the receiver */
 
 typedef struct context {
-    uint64_t state, hash;
+    uint64_t state, hash, seed;
     MPI_Comm all; /* for messages; a collective on it only to make communicators */
     MPI_Comm part[3];
     MPI_Win window; /* on part[0] */
@@ -204,10 +204,10 @@ static void collective(context *c) {
     take(c, sum);
 }
 
-/* A communicator for a while, and windows with fences and locks. */
+/* A communicator for a while, windows with fences and locks, a file. */
 static void rare(context *c) {
     MPI_Comm made;
-    uint64_t kind = draw(c) % 3, value = draw(c) ^ (uint64_t)rank, sum = 0;
+    uint64_t kind = draw(c) % 4, value = draw(c) ^ (uint64_t)rank, sum = 0;
     int own, size;
     MPI_Comm_rank(c->part[0], &own);
     MPI_Comm_size(c->part[0], &size);
@@ -221,6 +221,18 @@ static void rare(context *c) {
         MPI_Put(&value, 1, MPI_UINT64_T, (own + 1) % size, 0, 1, MPI_UINT64_T, c->window);
         MPI_Win_fence(0, c->window);
         take(c, c->exposed[0]);
+    } else if (kind == 2) {
+        char path[64];
+        MPI_File file;
+        snprintf(path, sizeof path, "held.%d.%llu", rank / 2, (unsigned long long)c->seed);
+        MPI_File_open(c->part[0], path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                      MPI_INFO_NULL, &file);
+        MPI_File_write_at_all(file, own * 8, &value, 1, MPI_UINT64_T, MPI_STATUS_IGNORE);
+        MPI_File_sync(file);
+        MPI_Barrier(c->part[0]);
+        MPI_File_read_at_all(file, (own + 1) % size * 8, &sum, 1, MPI_UINT64_T, MPI_STATUS_IGNORE);
+        MPI_File_close(&file);
+        take(c, sum);
     } else {
         uint64_t one = 1;
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, (own + 1) % size, 0, c->window);
@@ -255,7 +267,7 @@ static context *make(uint64_t seed, int events) {
     /* Halves, halves across, three of four: none spans the job. */
     static const int color[3][4] = {{0, 0, 1, 1}, {0, 1, 0, 1}, {MPI_UNDEFINED, 0, 0, 0}};
     context *c = calloc(1, sizeof *c);
-    c->state = seed;
+    c->state = c->seed = seed;
     c->events = events;
     MPI_Comm_dup(MPI_COMM_WORLD, &c->all);
     for (int i = 0; i < 3; i++)
