@@ -481,8 +481,8 @@ static sl_cut_verdict give_up(sl_cut *cut, const sl_gate_view *const *views, int
     for (int r = 0; r < cut->ranks; r++) {
         const sl_gate_view *view = views[r];
         if (view->overflow) {
-            snprintf(cut->reason, sizeof cut->reason,
-                     "rank %d uses more channels or threads than its gate holds", r);
+            snprintf(cut->reason, sizeof cut->reason, "rank %d %s", r,
+                     sl_gate_unfit_text((uint32_t)view->overflow));
             return SL_CUT_RELEASE;
         }
     }

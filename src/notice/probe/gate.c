@@ -1,6 +1,8 @@
 #include "notice/probe/gate.h"
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -22,6 +24,39 @@ void sl_gate_init(sl_gate *gate, int rank) {
     gate->rank = rank;
     __atomic_store_n(&gate->magic, SL_GATE_MAGIC,
                      __ATOMIC_RELEASE); /* last: who maps it early waits for it */
+}
+
+int sl_gate_use_barriers(sl_gate *gate) {
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0)
+        return 0;
+    atomic_store(&gate->barrier, 1);
+    return 1;
+}
+
+/* A full barrier in every running thread of every process that asked for it. Where the controller's side is
+ * refused it (a filter of system calls), the slow form; and else a pause far longer than a store takes. */
+static void barrier_everywhere(void) {
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0 &&
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+void sl_gate_refuse(sl_gate *gate, sl_gate_unfit reason) {
+    uint32_t fit = SL_GATE_FIT;
+    atomic_compare_exchange_strong(&gate->overflow, &fit, (uint32_t)reason);
+}
+
+const char *sl_gate_unfit_text(uint32_t reason) {
+    static const char *const texts[] = {
+        [SL_GATE_FIT] = "can be held",
+        [SL_GATE_FULL] = "uses more channels or threads than its gate holds",
+        [SL_GATE_STRANGERS] = "talks to processes outside its MPI_COMM_WORLD",
+        [SL_GATE_CANCELLED] = "has cancelled a message",
+        [SL_GATE_EXPOSED] = "uses MPI_Win_start or MPI_Win_post",
+        [SL_GATE_CAPTURED] = "replays NCCL calls from captured graphs",
+        [SL_GATE_UNKNOWN] = "uses a communicator that the probe did not see made",
+    };
+    return reason < sizeof texts / sizeof texts[0] ? texts[reason] : "cannot be held";
 }
 
 int sl_gate_valid(const sl_gate *gate, size_t bytes) {
@@ -77,7 +112,7 @@ sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
         if (key_same(&gate->channel[found - 1].key, key))
             return &gate->channel[found - 1];
     }
-    atomic_store(&gate->overflow, 1);
+    sl_gate_refuse(gate, SL_GATE_FULL);
     return NULL;
 }
 
@@ -104,7 +139,7 @@ void sl_gate_join(sl_gate_caller *caller, sl_gate *gate, const sl_gate_shim *shi
             ;
         return;
     }
-    atomic_store(&gate->overflow, 1);
+    sl_gate_refuse(gate, SL_GATE_FULL);
 }
 
 void sl_gate_part(sl_gate_caller *caller) {
@@ -120,7 +155,7 @@ void sl_gate_part(sl_gate_caller *caller) {
 static void list(sl_gate_caller *caller, const sl_gate_channel *channel, uint64_t number) {
     if (caller->count == SL_GATE_ENTRIES) { /* a Wait for more than the list holds is seen in part */
         if (!(number & SL_GATE_NEED))
-            atomic_store(&caller->gate->overflow, 1);
+            sl_gate_refuse(caller->gate, SL_GATE_FULL);
         return;
     }
     sl_gate_entry *entry = &caller->thread->entry[caller->count++];
@@ -136,15 +171,36 @@ static void begin(sl_gate_caller *caller) {
         publish(caller, SL_GATE_MOVING);
 }
 
+/* The next number of a channel. The look at the hold word comes after it: by the locked add, or, where the
+ * one thread counts, by the barrier that the holder puts into this very place. */
+static uint64_t count_call(sl_gate_channel *channel) {
+    if (!atomic_load_explicit(&channel->plain, memory_order_relaxed))
+        return atomic_fetch_add(&channel->announced, 1) + 1;
+    uint64_t number = atomic_load_explicit(&channel->announced, memory_order_relaxed) + 1;
+    atomic_store_explicit(&channel->announced, number, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+    return number;
+}
+
 uint64_t sl_gate_announce(sl_gate_caller *caller, sl_gate_channel *channel) {
     if (!channel)
         return 0;
     if (!caller->thread)
-        return atomic_fetch_add(&channel->announced, 1) + 1;
+        return count_call(channel);
     begin(caller);
-    uint64_t number = atomic_fetch_add(&channel->announced, 1) + 1;
+    uint64_t number = count_call(channel);
     list(caller, channel, number);
     return number;
+}
+
+void sl_gate_no_needs(sl_gate_caller *caller) {
+    if (!caller->thread)
+        return;
+    while (caller->count > 0 &&
+           (atomic_load_explicit(&caller->thread->entry[caller->count - 1].number, memory_order_relaxed) &
+            SL_GATE_NEED))
+        caller->count--;
+    atomic_store_explicit(&caller->thread->count, caller->count, memory_order_release);
 }
 
 void sl_gate_need(sl_gate_caller *caller, const sl_gate_channel *channel, uint64_t number) {
@@ -158,6 +214,13 @@ static void raise_to(_Atomic uint64_t *value, uint64_t least) {
     uint64_t old = atomic_load_explicit(value, memory_order_relaxed);
     while (old < least && !atomic_compare_exchange_weak(value, &old, least))
         ;
+}
+
+static void raise_due(sl_gate_channel *channel, uint64_t number) {
+    if (!atomic_load_explicit(&channel->plain, memory_order_relaxed))
+        raise_to(&channel->due, number);
+    else if (atomic_load_explicit(&channel->due, memory_order_relaxed) < number)
+        atomic_store_explicit(&channel->due, number, memory_order_release);
 }
 
 /* Whether a held caller's calls all lie within the cut. */
@@ -186,7 +249,7 @@ static void admit(sl_gate_caller *caller, sl_gate_mode mode) {
          * made it. */
         if (!(number & SL_GATE_NEED) &&
             (mode == SL_GATE_ENQUEUE || channel->key.kind == SL_CHANNEL_COLLECTIVE))
-            raise_to(&channel->due, number);
+            raise_due(channel, number);
     }
     publish(caller, mode == SL_GATE_BLOCK ? SL_GATE_INSIDE : SL_GATE_MOVING);
 }
@@ -222,12 +285,15 @@ static void poll_device(const sl_gate_caller *caller) {
 
 static void park(sl_gate_caller *caller, sl_gate_mode mode) {
     int64_t pause = POLL_SHORTEST;
+    int kept = errno; /* the program's */
     for (;;) {
         uint32_t wake =
             atomic_load(&caller->gate->wake); /* before the look, or a change could be slept over */
         int64_t now = monotonic();
-        if (sl_gate_try(caller, mode, now))
+        if (sl_gate_try(caller, mode, now)) {
+            errno = kept;
             return;
+        }
         int polls = caller->shim && (caller->shim->progress || caller->shim->drained);
         if (polls && caller->shim->progress)
             caller->shim->progress(caller->shim->context);
@@ -251,6 +317,10 @@ void sl_gate_pass(sl_gate_caller *caller, sl_gate_mode mode) {
         admit(caller, mode);
     else
         park(caller, mode);
+}
+
+void sl_gate_enqueued(sl_gate_caller *caller) {
+    atomic_fetch_add(&caller->gate->enqueued, 1);
 }
 
 void sl_gate_leave(sl_gate_caller *caller) {
@@ -299,6 +369,8 @@ void sl_gate_hold(sl_gate *gate, uint32_t hold, int64_t deadline) {
         atomic_store(&gate->channel[i].target, 0);
     atomic_store(&gate->deadline, deadline);
     atomic_store(&gate->hold, hold);
+    if (atomic_load(&gate->barrier))
+        barrier_everywhere();
     sl_gate_wake(gate);
 }
 

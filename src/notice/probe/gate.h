@@ -6,8 +6,10 @@
  *
  * One gate a rank, in shared memory. A channel is what numbers calls alike on all its members. A list of the
  * invariants and why nothing here can deadlock: README.gate.md beside this file. libc only; atomics and a
- * futex, no lock. Idle, a call costs one locked add, a few stores to a line of its own thread and a load of
- * the hold word. */
+ * futex, no lock. Idle, a call costs an add, a few stores to a line of its own thread and a load of the hold
+ * word. The add is a locked one, or, on a channel that one thread at a time counts on (`plain`), an ordinary
+ * one: then sl_gate_hold has the kernel put a barrier into every thread (membarrier), so that the rare side
+ * pays for the order of the two. */
 #ifndef SL_NOTICE_PROBE_GATE_H
 #define SL_NOTICE_PROBE_GATE_H
 
@@ -16,7 +18,7 @@
 #include <stdint.h>
 
 #define SL_GATE_MAGIC 0x736c6761u /* "slga" */
-#define SL_GATE_VERSION 1
+#define SL_GATE_VERSION 2
 #define SL_GATE_CHANNELS 4096 /* of one rank; beyond, `overflow` is set and the rank cannot be held */
 #define SL_GATE_SLOTS 8192    /* places of the hash index, a power of two */
 #define SL_GATE_THREADS 64
@@ -50,8 +52,9 @@ typedef struct sl_channel_key {
 typedef struct sl_gate_channel {
     sl_channel_key key;     /* written once, before `ready` */
     _Atomic uint32_t ready; /* 1: key may be read (release, acquire) */
-    uint32_t pad;
-    _Atomic uint64_t announced; /* calls announced. Rank: sequentially consistent add */
+    _Atomic uint32_t
+        plain; /* rank alone: 1: its threads count here one at a time, and gate->barrier is set */
+    _Atomic uint64_t announced; /* calls announced. Rank: sequentially consistent add, or see `plain` */
     _Atomic uint64_t
         due; /* calls that all other members must make too (WILD: that are matched). Rank alone */
     _Atomic uint64_t target; /* calls that may be made while held. Controller: only ever raised in a hold */
@@ -87,22 +90,36 @@ typedef struct sl_gate_thread {
     sl_gate_entry entry[SL_GATE_ENTRIES];
 } sl_gate_thread;
 
+/* Why a rank is not to be held. */
+typedef enum sl_gate_unfit {
+    SL_GATE_FIT = 0,
+    SL_GATE_FULL,      /* more channels, threads or entries than fit */
+    SL_GATE_STRANGERS, /* it talks to processes outside its world (spawned, connected) */
+    SL_GATE_CANCELLED, /* it cancelled a message of a known channel, or freed a wildcard receive under way:
+                          the numbers of both ends no longer agree */
+    SL_GATE_EXPOSED,   /* it synchronises windows by MPI_Win_start and _post */
+    SL_GATE_CAPTURED,  /* it replays NCCL calls from captured graphs, which no wrapper sees */
+    SL_GATE_UNKNOWN    /* it uses a communicator that only it has a name for */
+} sl_gate_unfit;
+
 typedef struct sl_gate {
     uint32_t magic, version;
     uint64_t size;
     int32_t rank;              /* in the program's world */
     _Atomic uint32_t finished; /* rank: it will make no further call */
-    _Atomic uint32_t overflow; /* rank: more channels, threads or entries than fit: not to be held */
+    _Atomic uint32_t overflow; /* rank: not to be held, and why (sl_gate_unfit); the first reason stays */
     _Atomic uint32_t wild;     /* rank: wildcard receives posted whose message is not yet known */
     _Atomic uint32_t hold;     /* controller: number of the hold, 0 none (sequentially consistent); a rank
                                   clears it when the deadline is past */
     _Atomic uint32_t wake;     /* controller: futex that parked threads sleep on, one more at each change */
     _Atomic int64_t deadline;  /* controller: CLOCK_MONOTONIC ns, stored before `hold` */
-    _Atomic uint64_t enqueued; /* rank: calls enqueued on a device */
+    _Atomic uint64_t
+        enqueued; /* rank: moves when a call is about to be enqueued on a device, and when it was */
     _Atomic uint64_t drained;  /* rank: how many of them were seen to be done, by a parked thread */
     _Atomic uint32_t channels; /* places of channel[] given out */
     _Atomic uint32_t threads;  /* places of thread[] given out */
-    uint8_t pad[40];
+    _Atomic uint32_t barrier;  /* rank: who holds must use membarrier (see `plain`) */
+    uint8_t pad[36];
     _Atomic uint32_t slot[SL_GATE_SLOTS]; /* hash index: 1 + place in channel[], 0 empty; only ever set */
     sl_gate_channel channel[SL_GATE_CHANNELS];
     sl_gate_thread thread[SL_GATE_THREADS];
@@ -144,6 +161,16 @@ typedef enum sl_gate_mode {
 /** Makes the gate of `rank` in zeroed memory of sizeof(sl_gate) bytes. */
 void sl_gate_init(sl_gate *gate, int rank);
 
+/** Asks the kernel for the barriers that plain channels rely on; 1 when the calling process has them, and
+ * `gate` says so from then on. 0: every channel must stay as it is made. */
+int sl_gate_use_barriers(sl_gate *gate);
+
+/** The rank is not to be held, for this reason. */
+void sl_gate_refuse(sl_gate *gate, sl_gate_unfit reason);
+
+/** What a rank that is not to be held does: "uses more channels or threads than its gate holds". */
+const char *sl_gate_unfit_text(uint32_t reason);
+
 /** Whether memory of `bytes` bytes from outside holds a gate of this version; 0 or -1. */
 int sl_gate_valid(const sl_gate *gate, size_t bytes);
 
@@ -163,6 +190,14 @@ uint64_t sl_gate_announce(sl_gate_caller *caller, sl_gate_channel *channel);
  *  requests that MPI_Request_get_status shows incomplete; a probe: the next number of its channel). */
 void sl_gate_need(sl_gate_caller *caller, const sl_gate_channel *channel, uint64_t number);
 
+/** Takes back the needs that were listed for the call under way, because they are looked at more closely. */
+void sl_gate_no_needs(sl_gate_caller *caller);
+
+/** Whether a hold is on, or the thread is in a forbidden region: then needs must be listed with care. */
+static inline int sl_gate_careful(const sl_gate_caller *caller) {
+    return atomic_load_explicit(&caller->gate->hold, memory_order_relaxed) != 0 || caller->forbidden;
+}
+
 /** Lets the announced calls pass: at once, or after having been parked. The library call follows, then
  *  sl_gate_leave. Never fails, and never waits beyond the deadline. */
 void sl_gate_pass(sl_gate_caller *caller, sl_gate_mode mode);
@@ -173,6 +208,10 @@ int sl_gate_try(sl_gate_caller *caller, sl_gate_mode mode, int64_t now);
 
 /** The library call has returned. */
 void sl_gate_leave(sl_gate_caller *caller);
+
+/** The library call of an SL_GATE_ENQUEUE has returned, so that an event recorded from now on comes after
+ * what it enqueued; before sl_gate_leave. */
+void sl_gate_enqueued(sl_gate_caller *caller);
 
 /** announce and pass in one: the ordinary blocking or nonblocking call. Returns the call's number. */
 static inline uint64_t sl_gate_enter(sl_gate_caller *caller, sl_gate_channel *channel, sl_gate_mode mode) {
@@ -198,7 +237,7 @@ void sl_gate_finish(sl_gate *gate);
 /* ---- the agent's side ---- */
 
 /** Holds the rank until sl_gate_release or `deadline` (CLOCK_MONOTONIC ns of its host); all targets become 0.
- */
+ * When it returns, each call of the rank has either been announced or will see the hold. */
 void sl_gate_hold(sl_gate *gate, uint32_t hold, int64_t deadline);
 
 /** Raises a channel's target, never lowers it. A channel that the rank has not used yet is made. 0, or -1

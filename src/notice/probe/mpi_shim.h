@@ -4,8 +4,10 @@
  * the real mpi.h).
  *
  * Defined before: SL_FAMILY, SL_WRAPPERS, SL_HANDLE, SL_KEY(handle), SL_IN_PLACE, SL_PROC_NULL,
- * SL_ANY_SOURCE, SL_ROOT, and SL_CONSTANT(openmpi name, mpich value) for handles that are constants. */
+ * SL_ANY_SOURCE, SL_ROOT, SL_IGNORE (a status), SL_STATUS_SIZE, _SOURCE, _TAG, and SL_CONSTANT(openmpi name,
+ * mpich value) for handles that are constants. */
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,16 +17,20 @@
 #include "notice/probe/probe.h"
 #include "notice/probe/request.h"
 
-typedef SL_HANDLE SL_COMM, SL_TYPE, SL_REQUEST, SL_OP, SL_INFO, SL_MPI_GROUP, SL_MESSAGE;
+typedef SL_HANDLE SL_COMM, SL_TYPE, SL_REQUEST, SL_OP, SL_INFO, SL_MPI_GROUP, SL_MESSAGE, SL_WIN;
 
-typedef void SL_STATUS; /* never looked at */
+typedef void SL_STATUS; /* only source and tag are looked at */
+typedef void *SL_FILE;  /* in both families */
 typedef long SL_AINT;
+typedef long long SL_OFFSET;
 typedef long long SL_LARGE_COUNT;
 
 #define SL_NO_RANK INT_MIN
 #define SL_NUMBERED INT_MIN
 #define SL_NO_TAG INT_MIN
 #define SL_ANY_TAG (-1)
+#define SL_THREAD_SERIALIZED 2
+#define SL_THREAD_MULTIPLE 3
 #define SL_FEW 32 /* requests that are kept on the stack */
 
 /* What is asked of the library itself, by its profiling names. */
@@ -43,6 +49,20 @@ static struct {
     int (*group_size)(SL_MPI_GROUP, int *);
     int (*group_translate)(SL_MPI_GROUP, int, const int *, SL_MPI_GROUP, int *);
     int (*group_free)(SL_MPI_GROUP *);
+    /* for the gate */
+    int level, plain; /* of threads that MPI gave; what that makes of channels (sl_gate_channel) */
+    SL_COMM quiet;    /* nobody sends here: a probe that found something would move nothing else */
+    sl_gate_channel *local;
+    _Atomic int cancels;
+    int (*initialized)(int *);
+    int (*comm_get_parent)(SL_COMM *);
+    int (*query_thread)(int *);
+    int (*is_thread_main)(int *);
+    int (*comm_create)(SL_COMM, SL_MPI_GROUP, SL_COMM *);
+    int (*comm_free)(SL_COMM *);
+    int (*iprobe)(int, int, SL_COMM, int *, void *);
+    int (*get_status)(SL_REQUEST, int *, void *);
+    int (*test_cancelled)(const void *, int *);
 } library = {.rank = -1};
 
 #define SL_COMM_NULL library.null
@@ -51,8 +71,9 @@ static void *named(const char *name) {
     return sl_probe_real_or_error(name);
 }
 
-/* The world, once MPI is up; every thread that comes here does the same. */
-static void prepare(void) {
+static void open_gate(void);
+
+static void prepare_once(void) {
     library.type_size = (int (*)(SL_TYPE, long long *))(uintptr_t)named("PMPI_Type_size_x");
     library.comm_rank = (int (*)(SL_COMM, int *))(uintptr_t)named("PMPI_Comm_rank");
     library.comm_size = (int (*)(SL_COMM, int *))(uintptr_t)named("PMPI_Comm_size");
@@ -72,7 +93,17 @@ static void prepare(void) {
     library.comm_rank(library.world, &library.rank);
     library.comm_size(library.world, &size);
     sl_probe_world(library.rank, size, SL_FAMILY);
+    open_gate();
     atomic_store_explicit(&library.ready, 1, memory_order_release);
+}
+
+/* The world, once MPI is up. */
+static void prepare(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load_explicit(&library.ready, memory_order_relaxed))
+        prepare_once();
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- communicators ---- */
@@ -103,6 +134,8 @@ static int *members_of(SL_COMM comm, int remote, int *count, uint64_t *name) {
     return theirs;
 }
 
+static sl_gate_channel *gate_channel(uint64_t name, int source, int destination, int tag, uint32_t kind);
+
 /* Enters a communicator whose name is `base` mixed with its members, and, when no parent counts it, with how
  * often there was one of that name before. */
 static sl_place *enter_communicator(SL_COMM comm, uint64_t base, int counted, int fresh) {
@@ -127,7 +160,12 @@ static sl_place *enter_communicator(SL_COMM comm, uint64_t base, int counted, in
     place->name = sl_name_mix(sl_name_mix(base, own < other ? own : other), own < other ? other : own);
     if (!counted)
         place->name = sl_name_mix(place->name, sl_name_repeat(place->name));
-    return sl_place_add(SL_KEY(comm), place, fresh);
+    if (sl_probe_gate && (inter || place->peers > 1))
+        place->channel = gate_channel(place->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
+    sl_place *entered = sl_place_add(SL_KEY(comm), place, fresh);
+    if (entered == &sl_nowhere && sl_probe_gate)
+        sl_gate_refuse(sl_probe_gate, SL_GATE_FULL);
+    return entered;
 }
 
 /* Met for the first time: the world, itself, or one that was made by a call that is not wrapped. */
@@ -136,6 +174,8 @@ __attribute__((noinline)) static sl_place *discover(SL_COMM comm) {
         prepare();
     if (comm == library.null)
         return &sl_nowhere;
+    if (comm != library.world && !sl_place_find(SL_KEY(library.world)))
+        discover(library.world); /* its members must be known before anybody waits for them */
     const char *name = comm == library.world ? "world" : comm == library.self ? "self" : "unknown";
     return enter_communicator(comm, sl_name_text(name), *name != 'u', 0);
 }
@@ -196,19 +236,23 @@ static uint64_t sum_types(const void *counts, int large, const SL_TYPE *types, u
 
 #define SL_SUM_TYPES(counts, types, members) sum_types(counts, sizeof *(counts) > sizeof(int), types, members)
 
+#include "notice/probe/mpi_gate.h"
+
 /* ---- one call ---- */
 
-/* Before a call: here, and only here, a gate that holds the job would look at the call's channel. */
+/* What a call is; its time begins when it has passed the gate (`begin`): being held is no time of the call.
+ */
 static inline void before(sl_call *call, int number, const sl_place *place, int peer, int tag) {
     *call = (sl_call){.kind = SL_RECORD_CALL,
                       .call = (uint8_t)number,
-                      .tag = tag == SL_NO_TAG    ? SL_TAG_NONE
-                             : tag == SL_ANY_TAG ? SL_TAG_ANY
-                                                 : tag,
+                      .tag = record_tag(tag),
                       .rank = library.rank,
                       .peer = world_rank(place, peer),
                       .communicator = place->name,
                       .device = -1};
+}
+
+static inline void begin(sl_call *call) {
     call->start = sl_probe_now();
 }
 
@@ -219,8 +263,10 @@ static inline void after(sl_call *call, uint64_t bytes) {
     sl_probe_write(call);
 }
 
-/* A posted call is complete. */
-static void complete(sl_request *request, int64_t end) {
+/* A posted call is complete; `status` NULL: not known. */
+static void complete(sl_request *request, int64_t end, const void *status) {
+    if (request->wild || request->cancelled)
+        settle(request, status);
     sl_narrowed_free(request->owned);
     if (request->created) {
         SL_COMM created = *(SL_COMM *)request->created;
@@ -234,18 +280,25 @@ static void complete(sl_request *request, int64_t end) {
 
 /* After a call that posted: keeps it until it is complete. */
 static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persistent, void *created,
-                   uint64_t name) {
+                   uint64_t name, const passage *p, sl_place *place) {
     after(call, bytes);
     sl_request request = {.call = *call,
                           .persistent = persistent,
                           .created = created,
                           .new_name = name,
-                          .owned = persistent ? NULL : sl_narrowed_take()};
+                          .owned = persistent ? NULL : sl_narrowed_take(),
+                          .channel = p->channel,
+                          .number = p->number,
+                          .wild = p->wild ? place : NULL};
+    if (request.wild)
+        atomic_fetch_add(&place->pending, 1);
     int entered = handle == library.no_request ? 0 : sl_request_add(SL_KEY(handle), &request);
     if (entered < 0)
         sl_probe_untracked();
+    if (entered < 0 && request.wild)
+        sl_gate_refuse(p->caller->gate, SL_GATE_FULL);
     else if (entered == 0 && !persistent)
-        complete(&request, call->end);
+        complete(&request, call->end, NULL);
 }
 
 /* ---- large counts where the library has none ----
@@ -299,326 +352,20 @@ static const int *narrow_all(const void *counts, SL_COMM comm) {
         return narrowed;                                                                                     \
     }
 
-/* ---- the Wait and Test families: what they complete is known only by the handles they are given ---- */
+#include "notice/probe/mpi_wait.h"
 
-/* The call itself: nobody's peer, and as its tag the number of requests that it completed. */
-static void waited(sl_call *call, int completed) {
-    call->tag = completed;
-    after(call, 0);
-}
-
-static int start_one(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
-    int64_t start = sl_probe_now();
-    sl_call call;
-    if (!sl_request_start(SL_KEY(*request), start, &call))
-        before(&call, 0, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    call.kind = SL_RECORD_CALL;
-    call.call = SL_CALL_MPI_Start;
-    call.start = start;
-    int result = real(request);
-    after(&call, call.bytes);
-    return result;
-}
-
-static int start_all(int (*real)(int, SL_REQUEST *), int count, SL_REQUEST *requests) {
-    int64_t start = sl_probe_now();
-    int result = real(count, requests);
-    for (int i = 0; i < count; i++) {
-        sl_call call;
-        if (!sl_request_start(SL_KEY(requests[i]), start, &call))
-            before(&call, 0, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-        call.kind = SL_RECORD_CALL;
-        call.call = SL_CALL_MPI_Startall;
-        call.start = start;
-        after(&call, call.bytes);
-    }
-    return result;
-}
-
-/* Taken out before the library can give the handle to another thread. */
-static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void *status) {
-    sl_call call;
-    sl_request done;
-    before(&call, SL_CALL_MPI_Wait, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int nothing = *request == library.no_request;
-    int known = !nothing && sl_request_complete(SL_KEY(*request), &done);
-    int result = real(request, status);
-    waited(&call, !nothing);
-    if (known)
-        complete(&done, call.end);
-    return result;
-}
-
-static int wait_all(int (*real)(int, SL_REQUEST *, void *), int count, SL_REQUEST *requests, void *statuses) {
-    sl_call call;
-    sl_request few[SL_FEW], *done = few;
-    before(&call, SL_CALL_MPI_Waitall, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int known = 0, completed = 0;
-    if (count > SL_FEW && !(done = malloc((size_t)count * sizeof *done)))
-        return real(count, requests, statuses);
-    for (int i = 0; i < count; i++)
-        if (requests[i] != library.no_request) {
-            completed++;
-            known += sl_request_complete(SL_KEY(requests[i]), &done[known]);
-        }
-    int result = real(count, requests, statuses);
-    waited(&call, completed);
-    for (int i = 0; i < known; i++)
-        complete(&done[i], call.end);
-    if (done != few)
-        free(done);
-    return result;
-}
-
-static void complete_handle(uint64_t handle, int64_t end) {
-    sl_request done;
-    if (sl_request_complete(handle, &done))
-        complete(&done, end);
-}
-
-/* The handles as they were, for a call that may set them to null; `few` has room for SL_FEW. NULL: no memory.
- */
-static SL_REQUEST *kept_handles(int count, const SL_REQUEST *requests, SL_REQUEST *few) {
-    SL_REQUEST *kept = count <= SL_FEW ? few : malloc((size_t)count * sizeof *kept);
-    if (kept && count > 0)
-        memcpy(kept, requests, (size_t)count * sizeof *kept);
-    return kept;
-}
-
-/* indices[0..done) of `kept` have completed in this call. */
-static void completed_some(sl_call *call, const SL_REQUEST *kept, const SL_REQUEST *few, int done,
-                           const int *indices) {
-    if (done > 0) {
-        waited(call, done);
-        for (int i = 0; i < done; i++)
-            complete_handle(SL_KEY(kept[indices[i]]), call->end);
-    }
-    if (kept != few)
-        free((void *)(uintptr_t)kept);
-}
-
-static int wait_any(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests,
-                    int *index, void *status) {
-    sl_call call;
-    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, SL_CALL_MPI_Waitany, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(count, requests, index, status);
-    if (kept)
-        completed_some(&call, kept, few, *index >= 0 && *index < count, index);
-    return result;
-}
-
-static int complete_some(uint8_t kind, int (*real)(int, SL_REQUEST *, int *, int *, void *), int count,
-                         SL_REQUEST *requests, int *done, int *indices, void *statuses) {
-    sl_call call;
-    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, kind, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(count, requests, done, indices, statuses);
-    if (kept)
-        completed_some(&call, kept, few, *done, indices);
-    return result;
-}
-
-static int wait_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
-                     int *done, int *indices, void *statuses) {
-    return complete_some(SL_CALL_MPI_Waitsome, real, count, requests, done, indices, statuses);
-}
-
-static int test_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
-                     int *done, int *indices, void *statuses) {
-    return complete_some(SL_CALL_MPI_Testsome, real, count, requests, done, indices, statuses);
-}
-
-static int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
-                    int *index, int *flag, void *status) {
-    sl_call call;
-    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, SL_CALL_MPI_Testany, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(count, requests, index, flag, status);
-    if (kept)
-        completed_some(&call, kept, few, *flag && *index >= 0 && *index < count, index);
-    return result;
-}
-
-static int test_one(int (*real)(SL_REQUEST *, int *, void *), SL_REQUEST *request, int *flag, void *status) {
-    sl_call call;
-    SL_REQUEST kept = *request;
-    before(&call, SL_CALL_MPI_Test, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(request, flag, status);
-    if (*flag && kept != library.no_request) {
-        waited(&call, 1);
-        complete_handle(SL_KEY(kept), call.end);
-    }
-    return result;
-}
-
-static int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests, int *flag,
-                    void *statuses) {
-    sl_call call;
-    SL_REQUEST few[SL_FEW], *kept = kept_handles(count, requests, few);
-    before(&call, SL_CALL_MPI_Testall, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-    int result = real(count, requests, flag, statuses);
-    if (kept && *flag) {
-        int completed = 0;
-        for (int i = 0; i < count; i++)
-            completed += kept[i] != library.no_request;
-        waited(&call, completed);
-        for (int i = 0; i < count; i++)
-            if (kept[i] != library.no_request)
-                complete_handle(SL_KEY(kept[i]), call.end);
-    }
-    if (kept != few)
-        free(kept);
-    return result;
-}
-
-static int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, int tag, SL_COMM comm,
-                     int *flag, void *status) {
-    sl_call call;
-    before(&call, SL_CALL_MPI_Iprobe, place_of(comm), peer, tag);
-    int result = real(peer, tag, comm, flag, status);
-    if (result == 0 && *flag)
-        after(&call, 0);
-    return result;
-}
-
-static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *, void *), int peer, int tag,
-                             SL_COMM comm, int *flag, SL_MESSAGE *message, void *status) {
-    sl_call call;
-    before(&call, SL_CALL_MPI_Improbe, place_of(comm), peer, tag);
-    int result = real(peer, tag, comm, flag, message, status);
-    if (result == 0 && *flag)
-        after(&call, 0);
-    return result;
-}
-
-static int free_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
-    sl_request_remove(SL_KEY(*request));
-    return real(request);
-}
-
-/* ---- communicators come and go ---- */
-
-static int free_communicator(int (*real)(SL_COMM *), SL_COMM *comm) {
-    sl_place_remove(SL_KEY(*comm));
-    return real(comm);
-}
-
-static uint64_t next_child(sl_place *parent) {
-    return sl_name_mix(parent->name,
-                       1 + atomic_fetch_add_explicit(&parent->children, 1, memory_order_relaxed));
-}
-
-static int post_duplicate(int (*real)(SL_COMM, SL_COMM *, SL_REQUEST *), SL_COMM comm, SL_COMM *created,
-                          SL_REQUEST *request) {
-    sl_call call;
-    sl_place *place = place_of(comm);
-    uint64_t name = next_child(place);
-    before(&call, SL_CALL_MPI_Comm_idup, place, SL_NO_RANK, SL_NO_TAG);
-    int result = real(comm, created, request);
-    if (result == 0)
-        posted(&call, 0, *request, 0, created, name);
-    else
-        after(&call, 0);
-    return result;
-}
-
-/* After a creation succeeded: `key` is SL_NUMBERED when all members of the parent take part, and `numbered`
- * its name; otherwise only the members of the new communicator do, and the name is made of them and the tag.
- */
-static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
-    if (created != library.null)
-        enter_communicator(created,
-                           key == SL_NUMBERED ? numbered : sl_name_mix(sl_name_text("tagged"), (uint64_t)key),
-                           key == SL_NUMBERED, 1);
-}
+#include "notice/probe/mpi_shared.h"
 
 /* ---- the wrappers, from the table ---- */
 
-#define SL_LIST(...) __VA_ARGS__
-#define SL_JOIN(a, b) a##b
-#define SL_CAT(a, b) SL_JOIN(a, b)
+#include "notice/probe/mpi_rows.h"
 
-#define SL_EXPORTED(prefix, name) SL_CAT(prefix, SL_S(name))
-#define SL_FUNCTION(prefix, name) SL_CAT(SL_WRAPPER_, SL_EXPORTED(prefix, name))
-#define SL_NAMED(x) SL_NAMED_(x)
-#define SL_NAMED_(x) #x
-
-/* `real`: found once; whoever finds it finds the same. */
-#define SL_REAL(prefix, name, params)                                                                        \
-    static _Atomic(void *) found;                                                                            \
-    void *address = atomic_load_explicit(&found, memory_order_relaxed);                                      \
-    if (!address) {                                                                                          \
-        address = sl_probe_real_or_error(SL_NAMED(SL_EXPORTED(prefix, name)));                               \
-        atomic_store_explicit(&found, address, memory_order_relaxed);                                        \
-    }                                                                                                        \
-    int(*real) params = (int(*) params)(uintptr_t)address;
-
-#define SL_CALL_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
-    static int SL_FUNCTION(prefix, name) params {                                                            \
-        SL_REAL(prefix, name, params)                                                                        \
-        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
-        if (!sl_probe_enter())                                                                               \
-            return real args;                                                                                \
-        sl_place *place = place_of(comm_);                                                                   \
-        uint64_t members = (uint64_t)place->peers;                                                           \
-        sl_call call;                                                                                        \
-        before(&call, SL_CALL_MPI_##name, place, peer_, tag_);                                               \
-        int result = real args;                                                                              \
-        after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
-        (void)members;                                                                                       \
-        sl_probe_leave();                                                                                    \
-        return result;                                                                                       \
-    }
-
-#define SL_POST_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, persistent)                      \
-    static int SL_FUNCTION(prefix, name) params {                                                            \
-        SL_REAL(prefix, name, params)                                                                        \
-        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
-        if (!sl_probe_enter())                                                                               \
-            return real args;                                                                                \
-        sl_place *place = place_of(comm_);                                                                   \
-        uint64_t members = (uint64_t)place->peers;                                                           \
-        sl_call call;                                                                                        \
-        before(&call, SL_CALL_MPI_##name, place, peer_, tag_);                                               \
-        int result = real args;                                                                              \
-        if (result == 0)                                                                                     \
-            posted(&call, (uint64_t)(bytes_), *request, persistent, NULL, 0);                                \
-        else                                                                                                 \
-            after(&call, 0);                                                                                 \
-        (void)members;                                                                                       \
-        sl_probe_leave();                                                                                    \
-        return result;                                                                                       \
-    }
-
-#define SL_CREATE_ONE(prefix, name, params, args, parent_, created_, key_)                                   \
-    static int SL_FUNCTION(prefix, name) params {                                                            \
-        SL_REAL(prefix, name, params)                                                                        \
-        if (!sl_probe_enter())                                                                               \
-            return real args;                                                                                \
-        sl_place *place = place_of(parent_);                                                                 \
-        uint64_t numbered = (key_) == SL_NUMBERED ? next_child(place) : 0;                                   \
-        sl_call call;                                                                                        \
-        before(&call, SL_CALL_MPI_##name, place, SL_NO_RANK, SL_NO_TAG);                                     \
-        int result = real args;                                                                              \
-        after(&call, 0);                                                                                     \
-        if (result == 0)                                                                                     \
-            created_communicator(*(created_), key_, numbered);                                               \
-        sl_probe_leave();                                                                                    \
-        return result;                                                                                       \
-    }
-
-#define SL_HAND_ONE(prefix, name, params, args, body)                                                        \
-    static int SL_FUNCTION(prefix, name) params {                                                            \
-        SL_REAL(prefix, name, params)                                                                        \
-        if (!sl_probe_enter())                                                                               \
-            return real args;                                                                                \
-        int result = body(real, SL_LIST args);                                                               \
-        sl_probe_leave();                                                                                    \
-        return result;                                                                                       \
-    }
-
+#define SL_FILE_CALL(...) SL_FILE_ONE(MPI_, __VA_ARGS__) SL_FILE_ONE(PMPI_, __VA_ARGS__)
 #define SL_CALL(...) SL_CALL_ONE(MPI_, __VA_ARGS__) SL_CALL_ONE(PMPI_, __VA_ARGS__)
+#define SL_TAKE(...) SL_TAKE_ONE(MPI_, __VA_ARGS__) SL_TAKE_ONE(PMPI_, __VA_ARGS__)
+#define SL_EXCHANGE(...) SL_EXCHANGE_ONE(MPI_, __VA_ARGS__) SL_EXCHANGE_ONE(PMPI_, __VA_ARGS__)
+#define SL_WINDOW(...) SL_WINDOW_ONE(MPI_, __VA_ARGS__) SL_WINDOW_ONE(PMPI_, __VA_ARGS__)
+#define SL_BRACKET(...) SL_BRACKET_ONE(MPI_, __VA_ARGS__) SL_BRACKET_ONE(PMPI_, __VA_ARGS__)
 #define SL_POST(...) SL_POST_ONE(MPI_, __VA_ARGS__, 0) SL_POST_ONE(PMPI_, __VA_ARGS__, 0)
 #define SL_INIT(...) SL_POST_ONE(MPI_, __VA_ARGS__, 1) SL_POST_ONE(PMPI_, __VA_ARGS__, 1)
 #define SL_CREATE(...) SL_CREATE_ONE(MPI_, __VA_ARGS__) SL_CREATE_ONE(PMPI_, __VA_ARGS__)
@@ -642,6 +389,11 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
 
 /* clang-format off */
 #undef SL_CALL
+#undef SL_TAKE
+#undef SL_EXCHANGE
+#undef SL_WINDOW
+#undef SL_BRACKET
+#undef SL_FILE_CALL
 #undef SL_POST
 #undef SL_INIT
 #undef SL_CREATE
@@ -649,6 +401,11 @@ static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
 #undef SL_GROUP
 #define SL_BOTH(name) (void *)(uintptr_t)&SL_FUNCTION(MPI_, name), (void *)(uintptr_t)&SL_FUNCTION(PMPI_, name),
 #define SL_CALL(name, ...) SL_BOTH(name)
+#define SL_TAKE(name, ...) SL_BOTH(name)
+#define SL_EXCHANGE(name, ...) SL_BOTH(name)
+#define SL_WINDOW(name, ...) SL_BOTH(name)
+#define SL_BRACKET(name, ...) SL_BOTH(name)
+#define SL_FILE_CALL(name, ...) SL_BOTH(name)
 #define SL_POST(name, ...) SL_BOTH(name)
 #define SL_INIT(name, ...) SL_BOTH(name)
 #define SL_CREATE(name, ...) SL_BOTH(name)

@@ -1,14 +1,19 @@
+/* clang-format off */
 /* The one table of MPI's prototypes; included several times (no guard) with the row macros defined:
  *   SL_CALL(name, params, args, comm, peer, tag, bytes)      a blocking call, recorded
+ *   SL_TAKE(name, params, args, comm, peer, tag, bytes)      one that finds a message and fills `status`
+ *   SL_EXCHANGE(name, params, args, comm, peer, tag, bytes)  one that sends too (`source`, `receive_tag`)
  *   SL_POST(name, params, args, comm, peer, tag, bytes)      posts `request`
  *   SL_INIT(name, params, args, comm, peer, tag, bytes)      makes a persistent `request`
  *   SL_GROUP(name, iname, params, args, peer, bytes)         a collective on `comm` and its nonblocking twin
- *   SL_CREATE(name, params, args, parent, created, key)      a collective on `parent` that makes a
- * communicator SL_HAND(name, params, args, body)                        body(real, args...) is written by
- * hand SL_LARGE makes the variants of MPI 4 with large counts. Handles are SL_..., which differ between
- * families. `bytes` is computed after a successful call; b(count, type) are the bytes of a buffer, `members`
- * the place's peers. */
-/* clang-format off */
+ *   SL_CREATE(name, params, args, parent, created, key)      a collective on `parent` that makes a communicator
+ *   SL_HAND(name, params, args, body)                        body(real, args...) is written by hand
+ *   SL_BRACKET(name, body)                                   the same, of a call without arguments
+ * Not recorded, but they pass the gate:
+ *   SL_WINDOW(name, params, args)                            a collective on `comm` that makes `win`
+ *   SL_FILE_CALL(name, params, args)                         a collective of all who opened `file`
+ * SL_LARGE makes the variants of MPI 4 with large counts. Handles are SL_..., which differ between families. `bytes` is
+ * computed after a successful call; b(count, type) are the bytes of a buffer, `members` the place's peers. */
 #ifdef SL_LARGE
 #define SL_COUNT SL_LARGE_COUNT
 #define SL_DISPLACEMENT SL_AINT
@@ -27,12 +32,12 @@ SL_CALL(Send, SL_SENDS, SL_ARGS, comm, peer, tag, b(count, type))
 SL_CALL(Bsend, SL_SENDS, SL_ARGS, comm, peer, tag, b(count, type))
 SL_CALL(Ssend, SL_SENDS, SL_ARGS, comm, peer, tag, b(count, type))
 SL_CALL(Rsend, SL_SENDS, SL_ARGS, comm, peer, tag, b(count, type))
-SL_CALL(Recv, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, SL_COMM comm, SL_STATUS *status),
+SL_TAKE(Recv, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, SL_COMM comm, SL_STATUS *status),
         (buffer, count, type, peer, tag, comm, status), comm, peer, tag, b(count, type))
-SL_CALL(Sendrecv, (const void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, void *receive, SL_COUNT receives,
+SL_EXCHANGE(Sendrecv, (const void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, void *receive, SL_COUNT receives,
                    SL_TYPE receive_type, int source, int receive_tag, SL_COMM comm, SL_STATUS *status),
         (buffer, count, type, peer, tag, receive, receives, receive_type, source, receive_tag, comm, status), comm, peer, tag, b(count, type))
-SL_CALL(Sendrecv_replace, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, int source, int receive_tag, SL_COMM comm, SL_STATUS *status),
+SL_EXCHANGE(Sendrecv_replace, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, int source, int receive_tag, SL_COMM comm, SL_STATUS *status),
         (buffer, count, type, peer, tag, source, receive_tag, comm, status), comm, peer, tag, b(count, type))
 SL_POST(Isend, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))
 SL_POST(Ibsend, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))
@@ -102,8 +107,8 @@ SL_GROUP(Neighbor_alltoallw, Ineighbor_alltoallw, (const void *send, const SL_CO
                      const SL_COUNT *receives, const SL_AINT *receive_at, const SL_TYPE *receive_types, SL_COMM comm),
          (send, sends, send_at, send_types, receive, receives, receive_at, receive_types, comm), SL_NO_RANK, 0)
 SL_GROUP(Barrier, Ibarrier, (SL_COMM comm), (comm), SL_NO_RANK, 0)
-SL_CALL(Probe, (int peer, int tag, SL_COMM comm, SL_STATUS *status), (peer, tag, comm, status), comm, peer, tag, 0)
-SL_CALL(Mprobe, (int peer, int tag, SL_COMM comm, SL_MESSAGE *message, SL_STATUS *status), (peer, tag, comm, message, status), comm, peer, tag, 0)
+SL_TAKE(Probe, (int peer, int tag, SL_COMM comm, SL_STATUS *status), (peer, tag, comm, status), comm, peer, tag, 0)
+SL_TAKE(Mprobe, (int peer, int tag, SL_COMM comm, SL_MESSAGE *message, SL_STATUS *status), (peer, tag, comm, message, status), comm, peer, tag, 0)
 SL_HAND(Iprobe, (int peer, int tag, SL_COMM comm, int *flag, SL_STATUS *status), (peer, tag, comm, flag, status), probe_now)
 SL_HAND(Improbe, (int peer, int tag, SL_COMM comm, int *flag, SL_MESSAGE *message, SL_STATUS *status), (peer, tag, comm, flag, message, status), probe_message_now)
 SL_HAND(Start, (SL_REQUEST *request), (request), start_one)
@@ -116,6 +121,8 @@ SL_HAND(Test, (SL_REQUEST *request, int *flag, SL_STATUS *status), (request, fla
 SL_HAND(Testall, (int count, SL_REQUEST *requests, int *flag, SL_STATUS *statuses), (count, requests, flag, statuses), test_all)
 SL_HAND(Testany, (int count, SL_REQUEST *requests, int *index, int *flag, SL_STATUS *status), (count, requests, index, flag, status), test_any)
 SL_HAND(Testsome, (int count, SL_REQUEST *requests, int *done, int *indices, SL_STATUS *statuses), (count, requests, done, indices, statuses), test_some)
+SL_HAND(Request_get_status, (SL_REQUEST request, int *flag, SL_STATUS *status), (request, flag, status), look_at_request)
+SL_HAND(Cancel, (SL_REQUEST *request), (request), cancel_request)
 SL_HAND(Request_free, (SL_REQUEST *request), (request), free_request)
 SL_HAND(Comm_free, (SL_COMM *comm), (comm), free_communicator)
 SL_HAND(Comm_disconnect, (SL_COMM *comm), (comm), free_communicator)
@@ -138,6 +145,40 @@ SL_CREATE(Dist_graph_create_adjacent, (SL_COMM comm, int in, const int *sources,
           (comm, in, sources, source_weights, out, targets, target_weights, info, reorder, created), comm, created, SL_NUMBERED)
 SL_CREATE(Intercomm_create, (SL_COMM comm, int leader, SL_COMM bridge, int remote, int tag, SL_COMM *created), (comm, leader, bridge, remote, tag, created), comm, created, tag)
 SL_CREATE(Intercomm_merge, (SL_COMM comm, int high, SL_COMM *created), (comm, high, created), comm, created, SL_NUMBERED)
+
+/* ---- windows: not recorded, but they pass the gate ---- */
+SL_WINDOW(Win_create, (void *base, SL_AINT size, int unit, SL_INFO info, SL_COMM comm, SL_WIN *win), (base, size, unit, info, comm, win))
+SL_WINDOW(Win_allocate, (SL_AINT size, int unit, SL_INFO info, SL_COMM comm, void *base, SL_WIN *win), (size, unit, info, comm, base, win))
+SL_WINDOW(Win_allocate_shared, (SL_AINT size, int unit, SL_INFO info, SL_COMM comm, void *base, SL_WIN *win), (size, unit, info, comm, base, win))
+SL_WINDOW(Win_create_dynamic, (SL_INFO info, SL_COMM comm, SL_WIN *win), (info, comm, win))
+SL_HAND(Win_free, (SL_WIN *win), (win), free_window)
+SL_HAND(Win_fence, (int assertion, SL_WIN win), (assertion, win), fence_window)
+SL_HAND(Win_lock, (int type, int rank, int assertion, SL_WIN win), (type, rank, assertion, win), lock_window)
+SL_HAND(Win_unlock, (int rank, SL_WIN win), (rank, win), unlock_window)
+SL_HAND(Win_lock_all, (int assertion, SL_WIN win), (assertion, win), lock_all_window)
+SL_HAND(Win_unlock_all, (SL_WIN win), (win), unlock_all_window)
+SL_HAND(Win_start, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), expose_window)
+SL_HAND(Win_post, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), expose_window)
+
+/* ---- files: the calls that all who opened one make; not recorded ---- */
+#define SL_ALL_OF_FILE(x) (SL_FILE file, x void *buffer, int count, SL_TYPE type, SL_STATUS *status)
+#define SL_ALL_AT(x) (SL_FILE file, SL_OFFSET at, x void *buffer, int count, SL_TYPE type, SL_STATUS *status)
+SL_HAND(File_open, (SL_COMM comm, const char *name, int mode, SL_INFO info, SL_FILE *file), (comm, name, mode, info, file), open_file)
+SL_HAND(File_close, (SL_FILE *file), (file), close_file)
+SL_FILE_CALL(File_set_size, (SL_FILE file, SL_OFFSET size), (file, size))
+SL_FILE_CALL(File_preallocate, (SL_FILE file, SL_OFFSET size), (file, size))
+SL_FILE_CALL(File_set_view, (SL_FILE file, SL_OFFSET at, SL_TYPE type, SL_TYPE seen, const char *representation, SL_INFO info), (file, at, type, seen, representation, info))
+SL_FILE_CALL(File_sync, (SL_FILE file), (file))
+SL_FILE_CALL(File_read_all, SL_ALL_OF_FILE(), (file, buffer, count, type, status))
+SL_FILE_CALL(File_write_all, SL_ALL_OF_FILE(const), (file, buffer, count, type, status))
+SL_FILE_CALL(File_read_at_all, SL_ALL_AT(), (file, at, buffer, count, type, status))
+SL_FILE_CALL(File_write_at_all, SL_ALL_AT(const), (file, at, buffer, count, type, status))
+SL_FILE_CALL(File_read_ordered, SL_ALL_OF_FILE(), (file, buffer, count, type, status))
+SL_FILE_CALL(File_write_ordered, SL_ALL_OF_FILE(const), (file, buffer, count, type, status))
+#undef SL_ALL_OF_FILE
+#undef SL_ALL_AT
+
+SL_BRACKET(Finalize, finalize)
 #endif
 
 #undef SL_COUNT

@@ -33,13 +33,40 @@ static uint64_t n(size_t count, SL_NCCL_TYPE type) {
     return type >= 0 && type < (int)sizeof sizes ? (uint64_t)count * sizes[type] : 0;
 }
 
-/* Programs without MPI say their rank in the environment. */
+static sl_gate_channel *local; /* where its calls that nobody else has a part in park */
+
+/* Programs without MPI say their rank in the environment, in the words of whatever started them. */
 static void say_rank(void) {
+    static const char *const words[][2] = {{"RANK", "WORLD_SIZE"},
+                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                           {"PMI_RANK", "PMI_SIZE"},
+                                           {"SLURM_PROCID", "SLURM_NTASKS"}};
     if (atomic_load_explicit(&sl_probe_self.file->rank, memory_order_relaxed) >= 0)
         return;
-    const char *rank = getenv("RANK"), *size = getenv("WORLD_SIZE");
-    if (rank && size)
-        sl_probe_world(atoi(rank), atoi(size), SL_FAMILY_NONE);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const char *rank = getenv(words[i][0]), *size = getenv(words[i][1]);
+        if (rank && size) {
+            sl_probe_world(atoi(rank), atoi(size), SL_FAMILY_NONE);
+            return;
+        }
+    }
+}
+
+/* The gate of a process that has none from MPI yet. Nobody can hold one whose rank is not known. */
+static void open_gate(void) {
+    int rank = atomic_load_explicit(&sl_probe_self.file->rank, memory_order_relaxed);
+    sl_gate *gate = rank < 0 ? NULL : sl_probe_gate ? sl_probe_gate : sl_probe_gate_new(rank);
+    if (!gate || local)
+        return;
+    sl_channel_key key = {sl_name_text("nccl"), -1, rank, -1, SL_CHANNEL_LOCAL};
+    local = sl_gate_channel_of(gate, &key);
+    if (!sl_probe_gate)
+        sl_probe_gate_open(gate, NULL);
+}
+
+static sl_gate_channel *collective_channel(uint64_t name) {
+    sl_channel_key key = {name, -1, -1, -1, SL_CHANNEL_COLLECTIVE};
+    return sl_probe_gate ? sl_gate_channel_of(sl_probe_gate, &key) : NULL;
 }
 
 static sl_place *enter(SL_NCCL_COMM comm, uint64_t name, int rank, int size, int fresh) {
@@ -48,6 +75,8 @@ static sl_place *enter(SL_NCCL_COMM comm, uint64_t name, int rank, int size, int
         return &sl_nowhere;
     *place = (sl_place){.name = name, .rank = rank, .size = size, .peers = size};
     say_rank();
+    open_gate();
+    place->channel = collective_channel(name);
     return sl_place_add((uint64_t)(uintptr_t)comm, place, fresh);
 }
 
@@ -69,6 +98,8 @@ static sl_place *place_of(SL_NCCL_COMM comm) {
     sl_place *place = sl_place_find((uint64_t)(uintptr_t)comm);
     if (!place && !comm)
         return &sl_nowhere;
+    if (!place && sl_probe_gate)
+        sl_gate_refuse(sl_probe_gate, SL_GATE_UNKNOWN);
     if (!place)
         place = enter(comm, sl_name_mix(sl_name_text("unknown to the probe"), sl_name_repeat(1)), -1, 0, 0);
     if (place->rank < 0 && place != &sl_nowhere)
@@ -84,6 +115,9 @@ static void before(sl_call *call, int number, const sl_place *place, int peer) {
                       .peer = peer,
                       .communicator = place->name,
                       .device = -1};
+}
+
+static void begin(sl_call *call) {
     call->start = sl_probe_now();
 }
 
@@ -91,6 +125,54 @@ static void after(sl_call *call, uint64_t bytes) {
     call->end = call->start ? sl_probe_now() : 0;
     call->bytes = bytes;
     sl_probe_write(call);
+}
+
+/* ---- the gate ---- */
+
+static sl_gate_caller *enter_gate(sl_gate_channel *channel, sl_gate_mode mode) {
+    sl_gate_caller *caller = sl_probe_gated();
+    if (!caller)
+        return NULL;
+    sl_probe_self.in_nccl = 1;
+    sl_gate_enter(caller, channel ? channel : local, mode);
+    sl_probe_self.in_nccl = 0;
+    return caller;
+}
+
+static void leave_gate(sl_gate_caller *caller) {
+    if (caller)
+        sl_gate_leave(caller);
+}
+
+/* Messages from `source` to `destination` of a communicator are what both of them must enqueue: a channel
+ * like a communicator's of two, with the ranks that NCCL knows, which nobody need translate. */
+static sl_gate_channel *pair_channel(const sl_place *place, int source, int destination) {
+    if (source == destination || !place->channel)
+        return NULL;
+    uint64_t name = sl_name_mix(sl_name_mix(place->name, (uint64_t)source + 1), (uint64_t)destination + 1);
+    return collective_channel(name);
+}
+
+/* Before a call that is enqueued. NULL: there is no gate, or it becomes part of a graph. */
+static sl_gate_caller *pass_enqueued(const sl_call *call, const sl_place *place, SL_STREAM stream) {
+    if (!sl_probe_gate)
+        return NULL;
+    if (sl_events_capturing(stream)) {
+        sl_gate_refuse(sl_probe_gate, SL_GATE_CAPTURED);
+        return NULL;
+    }
+    sl_gate_channel *channel = call->call == SL_CALL_ncclSend   ? pair_channel(place, place->rank, call->peer)
+                               : call->call == SL_CALL_ncclRecv ? pair_channel(place, call->peer, place->rank)
+                                                                : place->channel;
+    return enter_gate(channel, SL_GATE_ENQUEUE);
+}
+
+static void left_enqueued(sl_gate_caller *caller, SL_NCCL_COMM comm, SL_STREAM stream) {
+    if (!caller)
+        return;
+    sl_events_enqueued(comm, stream);
+    sl_gate_enqueued(caller);
+    sl_gate_leave(caller);
 }
 
 static void in_group(const sl_call *call, SL_STREAM stream) {
@@ -103,26 +185,50 @@ static void in_group(const sl_call *call, SL_STREAM stream) {
 
 /* ---- by hand ---- */
 
+/* Nothing parks inside a group, so it parks at the outermost start. */
 static int group_start(int (*real)(void)) {
     sl_call call;
+    sl_gate_caller *caller = sl_probe_gated();
     before(&call, SL_CALL_ncclGroupStart, &sl_nowhere, SL_PEER_NONE);
+    sl_probe_self.in_nccl = 1;
+    if (caller)
+        sl_gate_forbid(caller, local);
+    sl_probe_self.in_nccl = 0;
+    begin(&call);
     int result = real();
     after(&call, 0);
     if (result == 0 && group.depth++ == 0) {
         group.calls = 0;
         group.bytes = 0;
     }
+    if (result != 0 && caller)
+        sl_gate_allow(caller);
     return result;
+}
+
+/* The group is on its streams now. */
+static void leave_group(int calls) {
+    sl_gate_caller *caller = sl_probe_gated();
+    if (!caller)
+        return;
+    if (calls > 0) {
+        sl_events_group_ended();
+        sl_gate_enqueued(caller);
+    }
+    sl_gate_allow(caller);
 }
 
 static int group_end(int (*real)(void)) {
     sl_call call;
     before(&call, SL_CALL_ncclGroupEnd, &sl_nowhere, SL_PEER_NONE);
     int timed = group.depth == 1 && group.calls > 0, place = timed ? sl_events_before(group.stream) : -1;
+    begin(&call);
     int result = real();
     after(&call, 0);
-    if (group.depth > 0)
+    if (group.depth > 0) {
         group.depth--;
+        leave_group(group.depth == 0 ? group.calls : 0);
+    }
     if (place >= 0) {
         group.first.call = SL_CALL_ncclGroupEnd;
         group.first.start = call.start;
@@ -157,8 +263,11 @@ static int init_rank(int (*real)(SL_NCCL_COMM *, int, SL_UNIQUE_ID, int), SL_NCC
                      SL_UNIQUE_ID id, int rank) {
     sl_call call;
     before(&call, SL_CALL_ncclCommInitRank, &sl_nowhere, SL_PEER_NONE);
+    sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
+    begin(&call);
     int result = real(comm, size, id, rank);
     made(&call, result, result == 0 ? *comm : NULL, name_of_ids(&id, 1), rank, size);
+    leave_gate(caller);
     return result;
 }
 
@@ -168,9 +277,12 @@ static int init_rank_config(int (*real)(SL_NCCL_COMM *, int, SL_UNIQUE_ID, int, 
                             SL_NCCL_COMM *comm, int size, SL_UNIQUE_ID id, int rank, SL_NCCL_CONFIG *config) {
     sl_call call;
     before(&call, SL_CALL_ncclCommInitRankConfig, &sl_nowhere, SL_PEER_NONE);
+    sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
+    begin(&call);
     int result = real(comm, size, id, rank, config);
     int good = result == 0 || result == IN_PROGRESS;
     made(&call, good ? 0 : result, good ? *comm : NULL, name_of_ids(&id, 1), rank, size);
+    leave_gate(caller);
     return result;
 }
 
@@ -179,9 +291,12 @@ static int init_rank_scalable(int (*real)(SL_NCCL_COMM *, int, int, int, SL_UNIQ
                               SL_NCCL_CONFIG *config) {
     sl_call call;
     before(&call, SL_CALL_ncclCommInitRankScalable, &sl_nowhere, SL_PEER_NONE);
+    sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
+    begin(&call);
     int result = real(comm, size, rank, ids, id, config);
     int good = result == 0 || result == IN_PROGRESS;
     made(&call, good ? 0 : result, good ? *comm : NULL, good ? name_of_ids(id, ids) : 0, rank, size);
+    leave_gate(caller);
     return result;
 }
 
@@ -189,12 +304,15 @@ static int init_all(int (*real)(SL_NCCL_COMM *, int, const int *), SL_NCCL_COMM 
                     const int *device) {
     sl_call call;
     before(&call, SL_CALL_ncclCommInitAll, &sl_nowhere, SL_PEER_NONE);
+    sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
+    begin(&call);
     int result = real(comms, devices, device);
     uint64_t name = sl_name_mix(sl_name_text("ncclCommInitAll"), sl_name_repeat(2));
-    for (int i = 0; result == 0 && i < devices; i++)
-        enter(comms[i], name, i, devices, 1);
+    for (int i = 0; result == 0 && i < devices; i++) /* all members are this process's own */
+        enter(comms[i], name, i, devices, 1)->channel = NULL;
     call.communicator = result == 0 ? name : 0;
     after(&call, 0);
+    leave_gate(caller);
     return result;
 }
 
@@ -204,20 +322,28 @@ static int split(int (*real)(SL_NCCL_COMM, int, int, SL_NCCL_COMM *, SL_NCCL_CON
     sl_place *place = place_of(comm);
     uint64_t number = 1 + atomic_fetch_add_explicit(&place->children, 1, memory_order_relaxed);
     before(&call, SL_CALL_ncclCommSplit, place, SL_PEER_NONE);
+    sl_gate_caller *caller = enter_gate(place->channel, SL_GATE_BLOCK);
+    begin(&call);
     int result = real(comm, color, key, created, config);
     after(&call, 0);
     if ((result == 0 || result == IN_PROGRESS) && color != SL_NO_COLOR && *created)
         enter(*created, sl_name_mix(sl_name_mix(place->name, number), (uint64_t)color), -1, 0, 1);
+    leave_gate(caller);
     return result;
 }
 
 static int end_communicator(int number, int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm, int gone) {
     sl_call call;
     before(&call, number, place_of(comm), SL_PEER_NONE);
-    if (gone)
+    sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
+    begin(&call);
+    if (gone) {
         sl_place_remove((uint64_t)(uintptr_t)comm);
+        sl_events_forget(comm);
+    }
     int result = real(comm);
     after(&call, 0);
+    leave_gate(caller);
     return result;
 }
 
@@ -254,13 +380,16 @@ static int abort_communicator(int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm) {
         sl_place *place = place_of(comm);                                                                    \
         uint64_t members = (uint64_t)place->size;                                                            \
         sl_call call;                                                                                        \
-        int timed = group.depth == 0 ? sl_events_before(stream) : -1;                                        \
         before(&call, SL_CALL_##as, place, peer_);                                                           \
+        sl_gate_caller *caller = pass_enqueued(&call, place, stream);                                        \
+        int timed = group.depth == 0 ? sl_events_before(stream) : -1;                                        \
+        begin(&call);                                                                                        \
         int result = real args;                                                                              \
         after(&call, result == 0 || result == IN_PROGRESS ? (bytes_) : 0);                                   \
         if (group.depth > 0)                                                                                 \
             in_group(&call, stream);                                                                         \
         sl_events_after(timed, stream, &call);                                                               \
+        left_enqueued(caller, comm, stream);                                                                 \
         (void)members;                                                                                       \
         sl_probe_leave();                                                                                    \
         return result;                                                                                       \

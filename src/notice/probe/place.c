@@ -58,8 +58,10 @@ static void remove_locked(uint64_t key) {
             next = at;
             at = (at + PLACES - 1) % PLACES;
         }
-        free(gone->world);
-        free(gone);
+        if (atomic_load(&gone->pending) == 0) {
+            free(gone->world);
+            free(gone);
+        }
         return;
     }
 }

@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "notice/probe/gate.h"
+
 typedef struct sl_place {
     uint64_t name;
     int rank;                  /* own, as records say it */
@@ -14,6 +16,8 @@ typedef struct sl_place {
     int peers;                 /* members of the side that ranks of a call mean */
     int *world;                /* [peers] their ranks as records say them; NULL: the same */
     _Atomic uint32_t children; /* communicators made from it so far */
+    _Atomic uint32_t pending;  /* wildcard requests that will ask for `world`: it outlives the communicator */
+    sl_gate_channel *channel;  /* of its collectives; NULL: no other member, or no gate */
 } sl_place;
 
 /** Place for calls without a communicator: name 0, nobody. */

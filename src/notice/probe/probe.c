@@ -1,4 +1,5 @@
 #include "notice/probe/probe.h"
+#include "notice/probe/events.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 
 __thread sl_probe_thread sl_probe_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 sl_control *sl_probe_control __attribute__((visibility("hidden")));
+sl_gate *sl_probe_gate __attribute__((visibility("hidden")));
 
 /* The process. `lock` guards what follows it: taken when a thread makes its first record or ends, and at
  * fork. */
@@ -25,6 +27,9 @@ static struct {
     int usable, threads;
     pid_t root; /* this process, when it was the first in this folder; a child of fork is another */
     int rank, size, family;
+    sl_gate *gate;                 /* made, perhaps not yet open */
+    int gateless;                  /* none will be made: it failed, or a parent of this process has one */
+    void (*progress)(int in_nccl); /* of the MPI library */
     struct ring_list {
         struct ring_list *next;
         sl_ring_file *file;
@@ -109,10 +114,18 @@ static uint32_t ring_records(void) {
     return records;
 }
 
+/* A file that nobody sees before it is finished: `unfinished` gets its name. 0 or -1. */
+static int publish_file(const char *unfinished, const char *name) {
+    char from[4096], to[4096];
+    snprintf(from, sizeof from, "%s/%s", folder(), unfinished);
+    snprintf(to, sizeof to, "%s/%s", folder(), name);
+    return rename(from, to);
+}
+
 static sl_ring_file *make_ring(int thread) {
     uint32_t records = ring_records();
     size_t bytes = sizeof(sl_ring_file) + sl_record_ring_bytes(records);
-    char name[64], unfinished[80], from[4096], to[4096];
+    char name[64], unfinished[80];
     snprintf(name, sizeof name, "%d.%d.ring", (int)getpid(), thread);
     snprintf(unfinished, sizeof unfinished, "%s.new", name);
     sl_ring_file *file = map_file(unfinished, bytes, O_CREAT | O_TRUNC);
@@ -125,9 +138,7 @@ static sl_ring_file *make_ring(int thread) {
     snprintf(file->program, sizeof file->program, "%s", program_invocation_short_name);
     sl_record_ring_init((sl_record_ring *)(file + 1), records);
     file->magic = SL_RING_FILE_MAGIC;
-    snprintf(from, sizeof from, "%s/%s", folder(), unfinished);
-    snprintf(to, sizeof to, "%s/%s", folder(), name);
-    if (rename(from, to) != 0) { /* a reader never sees a ring that is not finished */
+    if (publish_file(unfinished, name) != 0) {
         munmap(file, bytes);
         return NULL;
     }
@@ -140,6 +151,7 @@ static void thread_ended(void *ring) {
     struct ring_list *mine = ring;
     mine->taken = 0;
     atomic_store_explicit(&mine->file->closed, 1, memory_order_relaxed);
+    sl_gate_part(&sl_probe_self.gate);
     sl_probe_self = (sl_probe_thread){.ring = NULL};
     pthread_mutex_unlock(&process.lock);
 }
@@ -153,8 +165,11 @@ static void parent_forked(void) {
 }
 
 /* The child has the parent's rings mapped, but the parent is their one writer: it makes its own when it needs
- * one. */
+ * one. A gate it only makes when the parent has none: channels of the parent's are known all over the tables.
+ */
 static void child_forked(void) {
+    process.gateless |= process.gate != NULL;
+    process.gate = sl_probe_gate = NULL;
     process.rings = NULL;
     process.threads = 0;
     sl_probe_self = (sl_probe_thread){.ring = NULL};
@@ -231,6 +246,66 @@ void sl_probe_world(int rank, int size, int family) {
     pthread_mutex_unlock(&process.lock);
 }
 
+/* ---- the gate ---- */
+
+static void progress(void *unused) {
+    (void)unused;
+    if (process.progress)
+        process.progress(sl_probe_self.in_nccl);
+}
+
+static int drained(void *unused) {
+    (void)unused;
+    return sl_events_drained();
+}
+
+static const sl_gate_shim shim = {.progress = progress, .drained = drained};
+
+static sl_gate *make_gate(int rank) {
+    char name[64], unfinished[80];
+    snprintf(name, sizeof name, "%d.gate", (int)getpid());
+    snprintf(unfinished, sizeof unfinished, "%s.new", name);
+    sl_gate *gate = map_file(unfinished, sizeof *gate, O_CREAT | O_TRUNC);
+    if (gate) {
+        sl_gate_init(gate, rank);
+        if (publish_file(unfinished, name) == 0)
+            return gate;
+        munmap(gate, sizeof *gate);
+    }
+    sl_probe_say("process %d cannot be held: %s: %s", (int)getpid(), folder(), strerror(errno));
+    return NULL;
+}
+
+sl_gate *sl_probe_gate_new(int rank) {
+    int kept = errno;
+    pthread_mutex_lock(&process.lock);
+    if (process.gate)
+        process.gate->rank = rank; /* MPI knows better than the environment, which NCCL went by */
+    else if (!process.gateless)
+        process.gateless = !(process.gate = make_gate(rank));
+    sl_gate *gate = process.gate;
+    pthread_mutex_unlock(&process.lock);
+    errno = kept;
+    return gate;
+}
+
+void sl_probe_gate_open(sl_gate *gate, void (*move)(int in_nccl)) {
+    if (move)
+        process.progress = move;
+    __atomic_store_n(&sl_probe_gate, gate, __ATOMIC_RELEASE);
+}
+
+void sl_probe_gate_finish(void) {
+    if (sl_probe_gate)
+        sl_gate_finish(sl_probe_gate);
+    process.progress = NULL;
+}
+
+sl_gate_caller *sl_probe_join(void) {
+    sl_gate_join(&sl_probe_self.gate, sl_probe_gate, &shim);
+    return &sl_probe_self.gate;
+}
+
 void sl_probe_untracked(void) {
     atomic_fetch_add_explicit(&sl_probe_self.file->untracked, 1, memory_order_relaxed);
 }
@@ -263,6 +338,7 @@ __attribute__((constructor)) static void loaded(void) {
 
 /* At the end of the command, when no process of it has made a ring: say so, once. */
 __attribute__((destructor)) static void unloaded(void) {
+    sl_probe_gate_finish();
     DIR *directory = process.root == getpid() && folder() ? opendir(folder()) : NULL;
     if (!directory)
         return;

@@ -2,9 +2,9 @@
  *
  * Everything here is made at the first recorded call of a process or thread; afterwards a record costs no
  * lock and no system call. State at file scope is that of the process, which a preloaded library has no other
- * place for. A wrapper of a call looks like this: if (!sl_probe_enter()) return real(...);      nested in
- * another wrapper, or nothing is recorded
- *   ... sl_probe_now() ... real(...) ... sl_probe_write(&call) ...
+ * place for. A wrapper of a call looks like this:
+ *   if (!sl_probe_enter()) return real(...);      nested in another wrapper, or nothing is recorded
+ *   ... pass the gate ... sl_probe_now() ... real(...) ... sl_probe_write(&call) ... leave the gate ...
  *   sl_probe_leave();
  * Calls that a library makes of itself while a wrapper is entered are not recorded: they are part of that
  * call. */
@@ -14,13 +14,16 @@
 #include <stdint.h>
 
 #include "notice/probe/clock.h"
+#include "notice/probe/gate.h"
 #include "notice/record/call.h"
 
 typedef struct sl_probe_thread {
     sl_record_ring *ring; /* NULL: none yet */
     sl_ring_file *file;
     int entered; /* inside a wrapper */
+    int in_nccl; /* the call that passes the gate is NCCL's */
     sl_probe_clock clock;
+    sl_gate_caller gate; /* its place in the gate; gate.gate NULL: none yet */
 } sl_probe_thread;
 
 /* One library, one process: hidden from others, and reached without a call because it is loaded at the start.
@@ -28,6 +31,31 @@ typedef struct sl_probe_thread {
 extern __thread sl_probe_thread sl_probe_self
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern sl_control *sl_probe_control __attribute__((visibility("hidden"))); /* NULL: nothing is recorded */
+
+/* The gate of this process, once it is open; NULL: calls pass. */
+extern sl_gate *sl_probe_gate __attribute__((visibility("hidden")));
+
+/** The gate of world rank `rank`, in the file PID.gate of the folder, made if there is none yet; NULL: it
+ * cannot be, or the process is a child of one that had a gate. Nobody passes it before it is opened. */
+sl_gate *sl_probe_gate_new(int rank);
+
+/** From now on calls pass `gate`. `progress` (may be NULL) moves messages while a thread is parked; it is
+ * told whether the parked call is NCCL's. */
+void sl_probe_gate_open(sl_gate *gate, void (*progress)(int in_nccl));
+
+/** The process will make no further call. */
+void sl_probe_gate_finish(void);
+
+/** Gives this thread its place in the gate. */
+sl_gate_caller *sl_probe_join(void);
+
+/** This thread's place in the gate, for the call that it is about to make; NULL: there is no gate. */
+static inline sl_gate_caller *sl_probe_gated(void) {
+    sl_probe_thread *self = &sl_probe_self;
+    if (self->gate.gate)
+        return &self->gate;
+    return __atomic_load_n(&sl_probe_gate, __ATOMIC_ACQUIRE) ? sl_probe_join() : NULL;
+}
 
 /** Gives this thread its ring; 0 when nothing is recorded. errno stays as it was. */
 int sl_probe_attach(void);

@@ -48,6 +48,11 @@ int sl_request_add(uint64_t handle, const sl_request *request) {
     return -1;
 }
 
+sl_request *sl_request_find(uint64_t handle) {
+    long slot = find(handle + 2);
+    return slot < 0 ? NULL : &requests[slot];
+}
+
 int sl_request_complete(uint64_t handle, sl_request *request) {
     uint64_t key = handle + 2;
     for (long slot; (slot = find(key)) >= 0;) {

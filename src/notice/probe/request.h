@@ -8,19 +8,28 @@
 
 #include <stdint.h>
 
+#include "notice/probe/place.h"
 #include "notice/record/call.h"
 
 typedef struct sl_request {
-    sl_call call;      /* the posting */
-    int persistent;    /* made by an _init call, may be started again and again */
-    int active;        /* persistent: started and not yet complete */
-    void *created;     /* MPI_Comm_idup: where the handle of the communicator will stand */
-    uint64_t new_name; /* and what the communicator will be called */
-    void *owned;       /* to be freed when it is complete */
+    sl_call call;             /* the posting */
+    int persistent;           /* made by an _init call, may be started again and again */
+    int active;               /* persistent: started and not yet complete */
+    void *created;            /* MPI_Comm_idup: where the handle of the communicator will stand */
+    uint64_t new_name;        /* and what the communicator will be called */
+    void *owned;              /* to be freed when it is complete */
+    sl_gate_channel *channel; /* that it is a call of; NULL: no gate, or nobody else has a part in it */
+    uint64_t number;          /* there; of a persistent one the last that was started */
+    sl_place *wild;           /* a wildcard receive of this communicator; NULL: none */
+    int cancelled;            /* MPI_Cancel was called */
 } sl_request;
 
 /** Enters a request. 1 done; 0 this handle is in the table already: nothing is entered; -1 no place. */
 int sl_request_add(uint64_t handle, const sl_request *request);
+
+/** The request of a handle, in the table, or NULL. It stays good as long as nobody completes it, which MPI
+ * forbids to other threads while one works on it. */
+sl_request *sl_request_find(uint64_t handle);
 
 /** Takes a request that has completed out of the table, a persistent one only sets inactive. 1 and *request
  * when there was one that was active, otherwise 0. */

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "notice/control/cut.h"
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #define RANKS 2
@@ -324,6 +325,81 @@ static void a_parked_thread_moves_messages_and_polls_its_device(void **state) {
     sl_gate_part(&caller);
 }
 
+static void a_rank_that_is_not_to_be_held_says_its_first_reason(void **state) {
+    (void)state;
+    sl_gate_refuse(gates[1], SL_GATE_CANCELLED);
+    sl_gate_refuse(gates[1], SL_GATE_FULL);
+    sl_cut *cut;
+    size_t count;
+    assert_ok(sl_cut_create(&cut, RANKS, (sl_cut_limits){0}));
+    assert_int_equal(step(cut, &count), SL_CUT_RELEASE);
+    assert_string_equal(sl_cut_reason(cut), "rank 1 has cancelled a message");
+    sl_cut_destroy(cut);
+}
+
+static void needs_that_were_looked_at_again_replace_the_first(void **state) {
+    (void)state;
+    sl_gate_caller caller;
+    sl_gate_join(&caller, gates[0], NULL);
+    sl_gate_announce(&caller, collective(0, 7));
+    sl_gate_need(&caller, collective(0, 8), 1);
+    sl_gate_need(&caller, from_0_to_1(0), 1);
+    sl_gate_no_needs(&caller);
+    sl_gate_need(&caller, collective(0, 8), 2);
+    sl_gate_pass(&caller, SL_GATE_BLOCK);
+    look();
+    const sl_gate_view_thread *thread = &views[0]->thread[0];
+    assert_int_equal(thread->entries, 2);
+    assert_int_equal(thread->entry[0].need, 0);
+    assert_int_equal(thread->entry[1].need, 1);
+    assert_int_equal(thread->entry[1].number, 2);
+    sl_gate_leave(&caller);
+    sl_gate_part(&caller);
+}
+
+static _Atomic uint64_t passed;
+static _Atomic int stop;
+
+static void *calls_without_end(void *argument) {
+    sl_gate_caller *caller = argument;
+    sl_gate_channel *channel = collective(0, 65);
+    while (!atomic_load(&stop)) {
+        uint64_t number = sl_gate_enter(caller, channel, SL_GATE_BLOCK);
+        atomic_store_explicit(&passed, number, memory_order_relaxed);
+        sl_gate_leave(caller);
+    }
+    return NULL;
+}
+
+/* The order that plain adds leave to the holder's barrier: what it does not count has seen the hold. */
+static void a_call_that_the_holder_did_not_count_parks(void **state) {
+    (void)state;
+    sl_gate_caller caller;
+    pthread_t thread;
+    if (!sl_gate_use_barriers(gates[0]))
+        skip();
+    atomic_store(&collective(0, 65)->plain, 1);
+    sl_gate_join(&caller, gates[0], NULL);
+    passed = 0;
+    stop = 0;
+    assert_int_equal(pthread_create(&thread, NULL, calls_without_end, &caller), 0);
+    for (uint32_t hold = 1; hold <= 3000; hold++) {
+        sl_gate_hold(gates[0], hold, now() + SL_GATE_DEADLINE);
+        uint64_t counted = atomic_load(&collective(0, 65)->announced);
+        do
+            look();
+        while (views[0]->thread[0].state != SL_GATE_PARKED);
+        uint64_t through = atomic_load(&passed);
+        sl_gate_release(gates[0]);
+        assert_true(through <= counted);
+        for (int i = 0; i < 200 && atomic_load(&passed) == through; i++)
+            sched_yield();
+    }
+    stop = 1;
+    pthread_join(thread, NULL);
+    sl_gate_part(&caller);
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
     const struct CMUnitTest tests[] = {
@@ -338,6 +414,9 @@ int main(void) {
         TEST(posts_and_returned_sends_straddle_the_cut),
         TEST(an_enqueued_message_is_owed_by_its_receiver),
         TEST(a_parked_thread_moves_messages_and_polls_its_device),
+        TEST(a_rank_that_is_not_to_be_held_says_its_first_reason),
+        TEST(needs_that_were_looked_at_again_replace_the_first),
+        TEST(a_call_that_the_holder_did_not_count_parks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

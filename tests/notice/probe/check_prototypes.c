@@ -40,6 +40,9 @@ _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 #define SL_INFO MPI_Info
 #define SL_MPI_GROUP MPI_Group
 #define SL_MESSAGE MPI_Message
+#define SL_WIN MPI_Win
+#define SL_FILE MPI_File
+#define SL_OFFSET MPI_Offset
 #define SL_STATUS MPI_Status
 #define SL_AINT MPI_Aint
 #define SL_LARGE_COUNT MPI_Count
@@ -48,6 +51,11 @@ _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 #define SL_CAT(a, b) SL_JOIN(a, b)
 #define SL_CALL(name, params, ...)                                                                           \
     extern int SL_CAT(MPI_, SL_S(name)) params, SL_CAT(PMPI_, SL_S(name)) params;
+#define SL_TAKE(name, params, ...) SL_CALL(name, params)
+#define SL_EXCHANGE(name, params, ...) SL_CALL(name, params)
+#define SL_WINDOW(name, params, ...) SL_CALL(name, params)
+#define SL_FILE_CALL(name, params, ...) SL_CALL(name, params)
+#define SL_BRACKET(name, body) SL_CALL(name, (void))
 #define SL_POST(name, params, ...) SL_CALL(name, params)
 #define SL_INIT(name, params, ...) SL_CALL(name, params)
 #define SL_CREATE(name, params, ...) SL_CALL(name, params)
@@ -64,6 +72,8 @@ _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 #endif
 
 _Static_assert(MPI_SUCCESS == 0 && MPI_ANY_TAG == -1, "both families");
+_Static_assert(MPI_THREAD_SERIALIZED == 2 && MPI_THREAD_MULTIPLE == 3, "both families");
+_Static_assert(sizeof(MPI_File) == sizeof(void *) && sizeof(MPI_Offset) == sizeof(long long), "both families");
 _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == sizeof(long long), "widths");
 #ifdef OPEN_MPI
 _Static_assert(sizeof(MPI_Comm) == sizeof(void *) && sizeof(MPI_Request) == sizeof(void *) &&
@@ -71,6 +81,10 @@ _Static_assert(sizeof(MPI_Comm) == sizeof(void *) && sizeof(MPI_Request) == size
                "handles");
 _Static_assert(MPI_ANY_SOURCE == -1 && MPI_PROC_NULL == -2 && MPI_ROOT == -4, "constants");
 _Static_assert((long)MPI_IN_PLACE == 1, "constants");
+_Static_assert(sizeof(MPI_Win) == sizeof(void *), "handles");
+_Static_assert(sizeof(MPI_Status) == 24 && offsetof(MPI_Status, MPI_SOURCE) == 0 && offsetof(MPI_Status, MPI_TAG) == 4,
+               "statuses");
+_Static_assert((long)MPI_STATUS_IGNORE == 0 && (long)MPI_STATUSES_IGNORE == 0, "constants");
 /* the variables whose addresses are the constant handles */
 const void *const handles[] = {&ompi_mpi_comm_world, &ompi_mpi_comm_self, &ompi_mpi_comm_null,
                                &ompi_request_null, &ompi_mpi_datatype_null};
@@ -80,6 +94,10 @@ _Static_assert(sizeof(MPI_Comm) == sizeof(int) && sizeof(MPI_Request) == sizeof(
                "handles");
 _Static_assert(MPI_ANY_SOURCE == -2 && MPI_PROC_NULL == -1 && MPI_ROOT == -3, "constants");
 _Static_assert((long)MPI_IN_PLACE == -1, "constants");
+_Static_assert(sizeof(MPI_Win) == sizeof(int), "handles");
+_Static_assert(sizeof(MPI_Status) == 20 && offsetof(MPI_Status, MPI_SOURCE) == 8 && offsetof(MPI_Status, MPI_TAG) == 12,
+               "statuses");
+_Static_assert((long)MPI_STATUS_IGNORE == 1 && (long)MPI_STATUSES_IGNORE == 1, "constants");
 _Static_assert(MPI_COMM_WORLD == 0x44000000 && MPI_COMM_SELF == 0x44000001 && MPI_COMM_NULL == 0x04000000,
                "handles");
 _Static_assert(MPI_REQUEST_NULL == 0x2c000000 && MPI_DATATYPE_NULL == 0x0c000000, "handles");

@@ -133,6 +133,13 @@ int cudaStreamIsCapturing(void *s, int *c) {
     capturing = 0;
     return 0;
 }
+int cudaGetDevice(int *device) {
+    *device = 0;
+    return 0;
+}
+int cudaSetDevice(int device) {
+    return device;
+}
 int cudaPeekAtLastError(void) {
     return last_error;
 }

@@ -1,0 +1,166 @@
+/* What a row of the table becomes: the wrapper of one call under one of its two names. Part of mpi_shim.h,
+ * for one family of libraries. */
+
+#define SL_LIST(...) __VA_ARGS__
+#define SL_JOIN(a, b) a##b
+#define SL_CAT(a, b) SL_JOIN(a, b)
+
+#define SL_EXPORTED(prefix, name) SL_CAT(prefix, SL_S(name))
+#define SL_FUNCTION(prefix, name) SL_CAT(SL_WRAPPER_, SL_EXPORTED(prefix, name))
+#define SL_NAMED(x) SL_NAMED_(x)
+#define SL_NAMED_(x) #x
+
+/* `real`: found once; whoever finds it finds the same. */
+#define SL_REAL(prefix, name, params)                                                                        \
+    static _Atomic(void *) found;                                                                            \
+    void *address = atomic_load_explicit(&found, memory_order_relaxed);                                      \
+    if (!address) {                                                                                          \
+        address = sl_probe_real_or_error(SL_NAMED(SL_EXPORTED(prefix, name)));                               \
+        atomic_store_explicit(&found, address, memory_order_relaxed);                                        \
+    }                                                                                                        \
+    int(*real) params = (int(*) params)(uintptr_t)address;
+
+/* What wrappers begin with: `place`, `members`, and `call` that says what is called. */
+#define SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
+    sl_place *place = place_of(comm_);                                                                       \
+    uint64_t members = (uint64_t)place->peers;                                                               \
+    sl_call call;                                                                                            \
+    (void)members;                                                                                           \
+    before(&call, SL_CALL_MPI_##name, place, peer_, tag_);
+
+#define SL_CALL_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
+        passage p = pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                           \
+        begin(&call);                                                                                        \
+        int result = real args;                                                                              \
+        after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
+        leave(&p);                                                                                           \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+/* `takes`: the call has taken the message that its status tells of. */
+#define SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, pass_, takes)                  \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
+        few_statuses own;                                                                                    \
+        passage p = pass_;                                                                                   \
+        status = status_for(&p, status, own.bytes);                                                          \
+        begin(&call);                                                                                        \
+        int result = real args;                                                                              \
+        after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
+        if (p.wild)                                                                                          \
+            matched(p.channel, place, (takes) && result == 0 ? status : NULL);                               \
+        leave(&p);                                                                                           \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_TAKE_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
+    SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_,                                    \
+                  pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK),                             \
+                  way_of(SL_CALL_MPI_##name) == WAY_RECEIVE)
+
+#define SL_EXCHANGE_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                              \
+    SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_,                                    \
+                  pass_exchange(&call, place, source, receive_tag), 1)
+
+#define SL_POST_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, persistent)                      \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        SL_FALL_BACK(prefix, name, args, comm_)                                                              \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
+        passage p = (persistent) ? name_start(&call, place, way_of(SL_CALL_MPI_##name))                      \
+                                 : pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_POST);             \
+        begin(&call);                                                                                        \
+        int result = real args;                                                                              \
+        if (result == 0)                                                                                     \
+            posted(&call, (uint64_t)(bytes_), *request, persistent, NULL, 0, &p, place);                     \
+        else {                                                                                               \
+            after(&call, 0);                                                                                 \
+            if (p.wild && !(persistent))                                                                     \
+                matched(p.channel, place, NULL);                                                             \
+        }                                                                                                    \
+        if (!(persistent))                                                                                   \
+            leave(&p);                                                                                       \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_CREATE_ONE(prefix, name, params, args, parent_, created_, key_)                                   \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        SL_BEGIN(name, parent_, SL_NO_RANK, SL_NO_TAG)                                                       \
+        uint64_t numbered = (key_) == SL_NUMBERED ? next_child(place) : 0;                                   \
+        passage p = pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                           \
+        begin(&call);                                                                                        \
+        int result = real args;                                                                              \
+        after(&call, 0);                                                                                     \
+        if (result == 0)                                                                                     \
+            created_communicator(*(created_), key_, numbered);                                               \
+        leave(&p);                                                                                           \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_WINDOW_ONE(prefix, name, params, args)                                                            \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        sl_place *place = place_of(comm);                                                                    \
+        uint64_t numbered = next_child(place);                                                               \
+        const sl_call call = {.kind = SL_RECORD_CALL};                                                       \
+        passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_BLOCK);                                         \
+        int result = real args;                                                                              \
+        if (result == 0)                                                                                     \
+            enter_window(*win, place, numbered);                                                             \
+        leave(&p);                                                                                           \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_HAND_ONE(prefix, name, params, args, body)                                                        \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        int result = body(real, SL_LIST args);                                                               \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_BRACKET_ONE(prefix, name, body)                                                                   \
+    static int SL_FUNCTION(prefix, name)(void) {                                                             \
+        SL_REAL(prefix, name, (void))                                                                        \
+        if (!sl_probe_enter())                                                                               \
+            return real();                                                                                   \
+        int result = body(real);                                                                             \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }
+
+#define SL_FILE_ONE(prefix, name, params, args)                                                              \
+    static int SL_FUNCTION(prefix, name) params {                                                            \
+        SL_REAL(prefix, name, params)                                                                        \
+        if (!sl_probe_enter())                                                                               \
+            return real args;                                                                                \
+        passage p = pass_shared(file_key(file));                                                             \
+        int result = real args;                                                                              \
+        leave(&p);                                                                                           \
+        sl_probe_leave();                                                                                    \
+        return result;                                                                                       \
+    }

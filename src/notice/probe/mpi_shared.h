@@ -1,0 +1,176 @@
+/* What ranks make and end together, written by hand: communicators, which are recorded, windows and files,
+ * which only pass the gate, and MPI itself. Part of mpi_shim.h, for one family of libraries. */
+
+static int free_communicator(int (*real)(SL_COMM *), SL_COMM *comm) {
+    sl_call call = {.kind = SL_RECORD_CALL};
+    passage p = pass(&call, place_of(*comm), WAY_TOGETHER, SL_GATE_BLOCK);
+    sl_place_remove(SL_KEY(*comm));
+    int result = real(comm);
+    leave(&p);
+    return result;
+}
+
+static uint64_t next_child(sl_place *parent) {
+    return sl_name_mix(parent->name,
+                       1 + atomic_fetch_add_explicit(&parent->children, 1, memory_order_relaxed));
+}
+
+static int post_duplicate(int (*real)(SL_COMM, SL_COMM *, SL_REQUEST *), SL_COMM comm, SL_COMM *created,
+                          SL_REQUEST *request) {
+    sl_call call;
+    sl_place *place = place_of(comm);
+    uint64_t name = next_child(place);
+    before(&call, SL_CALL_MPI_Comm_idup, place, SL_NO_RANK, SL_NO_TAG);
+    passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_POST);
+    begin(&call);
+    int result = real(comm, created, request);
+    if (result == 0)
+        posted(&call, 0, *request, 0, created, name, &p, place);
+    else
+        after(&call, 0);
+    leave(&p);
+    return result;
+}
+
+/* The program makes no call after this one. It parks here like anywhere; then its rank counts as finished,
+ * for inside nobody owes anything to anybody that could be counted. */
+static int finalize(int (*real)(void)) {
+    passage p = pass_alone();
+    sl_probe_gate_finish();
+    if (p.caller && library.quiet != library.null)
+        library.comm_free(&library.quiet);
+    library.quiet = library.null;
+    leave(&p);
+    return real();
+}
+
+/* ---- windows and files ---- */
+
+/* A window or a file has a channel like a communicator: what all who made it do together. */
+static void enter_shared(uint64_t handle, const sl_place *parent, uint64_t name) {
+    sl_place *place = calloc(1, sizeof *place);
+    if (!place)
+        return;
+    place->name = name;
+    place->rank = library.rank;
+    place->size = place->peers = parent->peers;
+    if (sl_probe_gate && parent->channel)
+        place->channel = gate_channel(place->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
+    sl_place_add(handle, place, 1);
+}
+
+static void enter_window(SL_WIN window, const sl_place *parent, uint64_t numbered) {
+    enter_shared(SL_KEY(window), parent, sl_name_mix(numbered, sl_name_text("window")));
+}
+
+static passage pass_shared(uint64_t handle) {
+    static const sl_call call = {.kind = SL_RECORD_CALL};
+    const sl_place *place = sl_place_find(handle);
+    return pass(&call, place ? place : &sl_nowhere, WAY_TOGETHER, SL_GATE_BLOCK);
+}
+
+static passage pass_window(SL_WIN window) {
+    return pass_shared(SL_KEY(window));
+}
+
+static inline uint64_t file_key(SL_FILE file) {
+    return (uint64_t)(uintptr_t)file;
+}
+
+static int open_file(int (*real)(SL_COMM, const char *, int, SL_INFO, SL_FILE *), SL_COMM comm,
+                     const char *name, int mode, SL_INFO info, SL_FILE *file) {
+    sl_place *place = place_of(comm);
+    uint64_t numbered = next_child(place);
+    const sl_call call = {.kind = SL_RECORD_CALL};
+    passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_BLOCK);
+    int result = real(comm, name, mode, info, file);
+    if (result == 0)
+        enter_shared(file_key(*file), place, sl_name_mix(numbered, sl_name_text("file")));
+    leave(&p);
+    return result;
+}
+
+static int close_file(int (*real)(SL_FILE *), SL_FILE *file) {
+    passage p = pass_shared(file_key(*file));
+    sl_place_remove(file_key(*file));
+    int result = real(file);
+    leave(&p);
+    return result;
+}
+
+static int free_window(int (*real)(SL_WIN *), SL_WIN *window) {
+    passage p = pass_window(*window);
+    sl_place_remove(SL_KEY(*window));
+    int result = real(window);
+    leave(&p);
+    return result;
+}
+
+/* Between fences a rank may park: others reach its window all the same, for a parked thread keeps the library
+ * going. A fence ends one region and opens the next, so there would be no other place. */
+static int fence_window(int (*real)(int, SL_WIN), int assertion, SL_WIN window) {
+    passage p = pass_window(window);
+    int result = real(assertion, window);
+    leave(&p);
+    return result;
+}
+
+/* Whoever holds a lock does not park: others may wait for it inside their calls. */
+static void forbid(void) {
+    sl_gate_caller *caller = sl_probe_gated();
+    if (caller)
+        sl_gate_forbid(caller, library.local);
+}
+
+static void allow(void) {
+    sl_gate_caller *caller = sl_probe_gated();
+    if (caller)
+        sl_gate_allow(caller);
+}
+
+static int lock_window(int (*real)(int, int, int, SL_WIN), int type, int rank, int assertion, SL_WIN window) {
+    forbid();
+    int result = real(type, rank, assertion, window);
+    if (result != 0)
+        allow();
+    return result;
+}
+
+static int unlock_window(int (*real)(int, SL_WIN), int rank, SL_WIN window) {
+    int result = real(rank, window);
+    allow();
+    return result;
+}
+
+static int lock_all_window(int (*real)(int, SL_WIN), int assertion, SL_WIN window) {
+    forbid();
+    int result = real(assertion, window);
+    if (result != 0)
+        allow();
+    return result;
+}
+
+static int unlock_all_window(int (*real)(SL_WIN), SL_WIN window) {
+    int result = real(window);
+    allow();
+    return result;
+}
+
+/* Start, complete, post and wait pair ranks by groups that no number counts. */
+static int expose_window(int (*real)(SL_MPI_GROUP, int, SL_WIN), SL_MPI_GROUP group, int assertion,
+                         SL_WIN window) {
+    const sl_gate_caller *caller = sl_probe_gated();
+    if (caller)
+        sl_gate_refuse(caller->gate, SL_GATE_EXPOSED);
+    return real(group, assertion, window);
+}
+
+/* After a creation succeeded: `key` is SL_NUMBERED when all members of the parent take part, and `numbered`
+ * its name; otherwise only the members of the new communicator do, and the name is made of them and the tag.
+ */
+static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
+    if (created != library.null)
+        enter_communicator(created,
+                           key == SL_NUMBERED ? numbered : sl_name_mix(sl_name_text("tagged"), (uint64_t)key),
+                           key == SL_NUMBERED, 1);
+}

@@ -1,0 +1,325 @@
+/* Starting and completing requests, and probing, written by hand: what the Wait and Test families complete is
+ * known only by the handles they are given. Part of mpi_shim.h, for one family of libraries. */
+
+/* The call itself: nobody's peer, and as its tag the number of requests that it completed. */
+static void waited(sl_call *call, int completed) {
+    call->tag = completed;
+    after(call, 0);
+}
+
+/* Room for the statuses of a few requests. */
+typedef union few_statuses {
+    char bytes[SL_FEW * SL_STATUS_SIZE];
+    uint64_t align;
+} few_statuses;
+
+/* Announces the start of a persistent request. */
+static void announce_start(sl_gate_caller *caller, SL_REQUEST handle) {
+    sl_request *request = sl_request_find(SL_KEY(handle));
+    int known = request && request->persistent && request->channel;
+    uint64_t number = sl_gate_announce(caller, known ? request->channel : library.local);
+    if (known)
+        request->number = number;
+}
+
+/* It has passed. */
+static void pass_start(sl_gate_caller *caller, SL_REQUEST handle) {
+    const sl_request *request = sl_request_find(SL_KEY(handle));
+    if (request && request->persistent && request->wild)
+        sl_gate_wild_posted(caller->gate);
+}
+
+/* Starts pass together; more than a gate lists go in parts, and in parts to the library as well. */
+static sl_gate_caller *pass_starts(int count, const SL_REQUEST *requests) {
+    sl_gate_caller *caller = sl_probe_gated();
+    for (int i = 0; caller && i < count; i++)
+        announce_start(caller, requests[i]);
+    if (caller && count > 0)
+        sl_gate_pass(caller, SL_GATE_POST);
+    for (int i = 0; caller && i < count; i++)
+        pass_start(caller, requests[i]);
+    return count > 0 ? caller : NULL;
+}
+
+static void started(SL_REQUEST handle, int number, int64_t start) {
+    sl_call call;
+    if (!sl_request_start(SL_KEY(handle), start, &call))
+        before(&call, 0, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    call.kind = SL_RECORD_CALL;
+    call.call = (uint8_t)number;
+    call.start = start;
+    after(&call, call.bytes);
+}
+
+static int start_one(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    sl_gate_caller *caller = pass_starts(1, request);
+    int64_t start = sl_probe_now();
+    int result = real(request);
+    started(*request, SL_CALL_MPI_Start, start);
+    if (caller)
+        sl_gate_leave(caller);
+    return result;
+}
+
+static int start_all(int (*real)(int, SL_REQUEST *), int count, SL_REQUEST *requests) {
+    int result = 0, first = 0;
+    do {
+        int part = count - first < SL_GATE_ENTRIES ? count - first : SL_GATE_ENTRIES;
+        sl_gate_caller *caller = pass_starts(part, requests + first);
+        int64_t start = sl_probe_now();
+        result = real(part, requests + first);
+        for (int i = first; i < first + part; i++)
+            started(requests[i], SL_CALL_MPI_Startall, start);
+        if (caller)
+            sl_gate_leave(caller);
+        first += part;
+    } while (result == 0 && first < count);
+    return result;
+}
+
+/* Taken out before the library can give the handle to another thread. */
+static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void *status) {
+    sl_call call;
+    sl_request done;
+    few_statuses few;
+    before(&call, SL_CALL_MPI_Wait, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    passage p = pass_wait(1, request, SL_GATE_BLOCK);
+    begin(&call);
+    int nothing = *request == library.no_request;
+    int known = !nothing && sl_request_complete(SL_KEY(*request), &done);
+    void *used = known && (done.wild || done.cancelled) ? statuses_for(1, status, few.bytes) : status;
+    int result = real(request, used);
+    waited(&call, !nothing);
+    if (known)
+        complete(&done, call.end, result == 0 ? status_at(used, 0) : NULL);
+    leave(&p);
+    return result;
+}
+
+/* One of the requests that a Waitall completes, taken out before. */
+typedef struct taken {
+    int known;
+    sl_request request;
+} taken;
+
+static int take_all(int count, const SL_REQUEST *requests, taken *done) {
+    int completed = 0;
+    for (int i = 0; i < count; i++) {
+        int given = requests[i] != library.no_request;
+        completed += given;
+        done[i].known = given && sl_request_complete(SL_KEY(requests[i]), &done[i].request);
+    }
+    return completed;
+}
+
+static int wait_all(int (*real)(int, SL_REQUEST *, void *), int count, SL_REQUEST *requests, void *statuses) {
+    sl_call call;
+    taken few[SL_FEW], *done = few;
+    few_statuses own;
+    before(&call, SL_CALL_MPI_Waitall, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    if (count > SL_FEW && !(done = malloc((size_t)count * sizeof *done)))
+        return real(count, requests, statuses);
+    passage p = pass_wait(count, requests, SL_GATE_BLOCK);
+    begin(&call);
+    void *used = statuses_for(count, statuses, own.bytes);
+    int completed = take_all(count, requests, done);
+    int result = real(count, requests, used);
+    waited(&call, completed);
+    for (int i = 0; i < count; i++)
+        if (done[i].known)
+            complete(&done[i].request, call.end, result == 0 ? status_at(used, i) : NULL);
+    leave(&p);
+    statuses_done(used, statuses, own.bytes);
+    if (done != few)
+        free(done);
+    return result;
+}
+
+static void complete_handle(uint64_t handle, int64_t end, const void *status) {
+    sl_request done;
+    if (sl_request_complete(handle, &done))
+        complete(&done, end, status);
+}
+
+/* The handles as they were, for a call that may set them to null; `few` has room for SL_FEW. NULL: no memory.
+ */
+static SL_REQUEST *kept_handles(int count, const SL_REQUEST *requests, SL_REQUEST *few) {
+    SL_REQUEST *kept = count <= SL_FEW ? few : malloc((size_t)count * sizeof *kept);
+    if (kept && count > 0)
+        memcpy(kept, requests, (size_t)count * sizeof *kept);
+    return kept;
+}
+
+/* indices[0..done) of `kept` have completed in this call; statuses are in the order of the indices. */
+static void completed_some(sl_call *call, const SL_REQUEST *kept, int done, const int *indices,
+                           const void *statuses) {
+    if (!kept || done <= 0)
+        return;
+    waited(call, done);
+    for (int i = 0; i < done; i++)
+        complete_handle(SL_KEY(kept[indices[i]]), call->end, status_at(statuses, i));
+}
+
+/* What the calls that complete one or some of several requests have in common; `blocks`: Wait..., else
+ * Test... */
+typedef struct several {
+    sl_call call;
+    passage p;
+    SL_REQUEST few[SL_FEW], *kept;
+    few_statuses own;
+    void *given, *used;
+} several;
+
+static inline void several_begin(several *s, int number, int count, const SL_REQUEST *requests,
+                                 void *statuses, int asked, sl_gate_mode mode) {
+    s->kept = kept_handles(count, requests, s->few);
+    before(&s->call, number, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    s->p = pass_wait(count, requests, mode);
+    s->given = statuses;
+    s->used = statuses_for(asked, statuses, s->own.bytes);
+    begin(&s->call);
+}
+
+static inline void several_end(several *s) {
+    leave(&s->p);
+    statuses_done(s->used, s->given, s->own.bytes);
+    if (s->kept != s->few)
+        free(s->kept);
+}
+
+static int wait_any(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests,
+                    int *index, void *status) {
+    several s;
+    several_begin(&s, SL_CALL_MPI_Waitany, count, requests, status, 1, SL_GATE_BLOCK);
+    int result = real(count, requests, index, s.used);
+    completed_some(&s.call, s.kept, *index >= 0 && *index < count, index, s.used);
+    several_end(&s);
+    return result;
+}
+
+static int complete_some(int number, sl_gate_mode mode, int (*real)(int, SL_REQUEST *, int *, int *, void *),
+                         int count, SL_REQUEST *requests, int *done, int *indices, void *statuses) {
+    several s;
+    several_begin(&s, number, count, requests, statuses, count, mode);
+    int result = real(count, requests, done, indices, s.used);
+    completed_some(&s.call, s.kept, *done, indices, s.used);
+    several_end(&s);
+    return result;
+}
+
+static int wait_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
+                     int *done, int *indices, void *statuses) {
+    return complete_some(SL_CALL_MPI_Waitsome, SL_GATE_BLOCK, real, count, requests, done, indices, statuses);
+}
+
+static int test_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
+                     int *done, int *indices, void *statuses) {
+    return complete_some(SL_CALL_MPI_Testsome, SL_GATE_POST, real, count, requests, done, indices, statuses);
+}
+
+static int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
+                    int *index, int *flag, void *status) {
+    several s;
+    several_begin(&s, SL_CALL_MPI_Testany, count, requests, status, 1, SL_GATE_POST);
+    int result = real(count, requests, index, flag, s.used);
+    completed_some(&s.call, s.kept, *flag && *index >= 0 && *index < count, index, s.used);
+    several_end(&s);
+    return result;
+}
+
+static int test_one(int (*real)(SL_REQUEST *, int *, void *), SL_REQUEST *request, int *flag, void *status) {
+    sl_call call;
+    few_statuses few;
+    SL_REQUEST kept = *request;
+    before(&call, SL_CALL_MPI_Test, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    passage p = pass_wait(1, request, SL_GATE_POST);
+    begin(&call);
+    void *used = statuses_for(1, status, few.bytes);
+    int result = real(request, flag, used);
+    if (*flag && kept != library.no_request) {
+        waited(&call, 1);
+        complete_handle(SL_KEY(kept), call.end, status_at(used, 0));
+    }
+    leave(&p);
+    return result;
+}
+
+static int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests, int *flag,
+                    void *statuses) {
+    several s;
+    several_begin(&s, SL_CALL_MPI_Testall, count, requests, statuses, count, SL_GATE_POST);
+    int result = real(count, requests, flag, s.used), completed = 0;
+    for (int i = 0; s.kept && *flag && i < count; i++)
+        completed += s.kept[i] != library.no_request;
+    if (s.kept && *flag)
+        waited(&s.call, completed);
+    for (int i = 0; s.kept && *flag && i < count; i++)
+        if (s.kept[i] != library.no_request)
+            complete_handle(SL_KEY(s.kept[i]), s.call.end, status_at(s.used, i));
+    several_end(&s);
+    return result;
+}
+
+/* Completes nothing, so it is not recorded; but a program may wait by it. */
+static int look_at_request(int (*real)(SL_REQUEST, int *, void *), SL_REQUEST request, int *flag,
+                           void *status) {
+    passage p = pass_wait(1, &request, SL_GATE_POST);
+    int result = real(request, flag, status);
+    leave(&p);
+    return result;
+}
+
+static int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, int tag, SL_COMM comm,
+                     int *flag, void *status) {
+    sl_call call;
+    sl_place *place = place_of(comm);
+    before(&call, SL_CALL_MPI_Iprobe, place, peer, tag);
+    passage p = pass_look(&call, place);
+    begin(&call);
+    int result = real(peer, tag, comm, flag, status);
+    if (result == 0 && *flag)
+        after(&call, 0);
+    leave(&p);
+    return result;
+}
+
+/* What it finds it has taken, which counts as a receive. */
+static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *, void *), int peer, int tag,
+                             SL_COMM comm, int *flag, SL_MESSAGE *message, void *status) {
+    sl_call call;
+    few_statuses few;
+    sl_place *place = place_of(comm);
+    before(&call, SL_CALL_MPI_Improbe, place, peer, tag);
+    passage p = pass_look(&call, place);
+    begin(&call);
+    void *used = p.caller && status == SL_IGNORE ? few.bytes : status;
+    int result = real(peer, tag, comm, flag, message, used);
+    if (result == 0 && *flag) {
+        after(&call, 0);
+        if (p.caller) {
+            sl_gate_wild_posted(p.caller->gate);
+            matched(NULL, place, used);
+        }
+    }
+    leave(&p);
+    return result;
+}
+
+static int free_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    sl_request *gone = sl_request_find(SL_KEY(*request));
+    if (gone && gone->wild) {
+        atomic_fetch_sub(&gone->wild->pending, 1);
+        if ((!gone->persistent || gone->active) && sl_probe_self.gate.gate)
+            sl_gate_refuse(sl_probe_self.gate.gate, SL_GATE_CANCELLED); /* nobody will learn what it took */
+    }
+    sl_request_remove(SL_KEY(*request));
+    return real(request);
+}
+
+static int cancel_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    sl_request *cancelled = sl_request_find(SL_KEY(*request));
+    if (cancelled)
+        cancelled->cancelled = 1;
+    atomic_fetch_add_explicit(&library.cancels, 1, memory_order_relaxed);
+    return real(request);
+}

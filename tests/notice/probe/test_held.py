@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""A program that knows nothing of slackline is held at random moments and goes on as if nothing had happened: no deadlock,
+the same output, no call in a closed hold. It mixes collectives on overlapping communicators, every kind of message, windows
+and communicators that come and go; with one thread a rank and with two; and its controller may die in the middle of a hold.
+
+Usage: test_held.py BUILD_DIR SOURCE_DIR; SL_SEED repeats a run, SL_HOLDS says how many holds (default 50)."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from holding import ended, hold_until, holder, seed, started  # noqa: E402
+from probing import MPI, Probe, compile_with, found, installed, skip  # noqa: E402
+
+here = os.path.dirname(os.path.abspath(__file__))
+EVENTS = "4000"
+
+
+def output(code, out, errors):
+    return code, out
+
+
+def check_killed(probe, build, family, program, number):
+    """After a killed controller all ranks go on at the deadline, which they look at themselves."""
+    command = [program, str(number), EVENTS]
+    alone = ended(started(family, 4, command, dict(os.environ), probe.folder), family)
+    rings, environment = probe.environment()
+    watched = started(family, 4, command, environment, probe.folder)
+    controller = subprocess.Popen([holder(build), rings, "4", "1", str(number), "1000", "die"], stdout=subprocess.PIPE, text=True)
+    said = controller.stdout.readline()
+    controller.kill()
+    controller.wait()
+    end = ended(watched, family)
+    assert said == "held\n" and end[:2] == alone[:2], (family, said, end, alone)
+    print(f"{family}: held by a controller that was killed, ended as alone", flush=True)
+
+
+def main():
+    build, holds, number = sys.argv[1], int(os.environ.get("SL_HOLDS", "50")), seed()
+    families = installed()
+    if not families:
+        skip("neither Open MPI nor MPICH is installed")
+    with Probe(build) as probe:
+        for family in families:
+            program = os.path.join(probe.folder, f"held-{family}")
+            compile_with(found(MPI[family]["cc"]), os.path.join(here, "held_calls.c"), program, "-pthread")
+            for threads, share in ((1, 0.8), (2, 0.2)):
+                wanted = max(5, int(holds * share / len(families)))
+                made, closed = hold_until(probe, build, family, 4, [program, str(number), EVENTS, str(threads)], output, wanted, number)
+                assert made >= wanted or threads > 1, f"{family}: only {made} holds"
+                assert closed >= 0.9 * made, f"{family}, {threads} threads: only {closed} of {made} holds closed"
+            check_killed(probe, build, family, program, number)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
