@@ -269,8 +269,8 @@ static sl_time predict(const sl_trainer *t, int iteration) {
     return slowest + sl_median(around, arounds);
 }
 
-/* What an iteration takes beside the ops: the first stage's update before the first, and behind the last the
- * norm. The update of the iteration before belongs here, since the first one of a run has none. */
+/* What an iteration takes besides its ops: before them the first stage's update, which the first iteration of
+ * an attempt does not have, and behind them the norm. */
 static void note_around(sl_trainer *t, int iteration, sl_time time) {
     sl_time longest = 0;
     for (int r = 0; r < t->run->parallel.data; r++) {
@@ -278,7 +278,7 @@ static void note_around(sl_trainer *t, int iteration, sl_time time) {
         longest = makespan > longest ? makespan : longest;
     }
     if (iteration == t->resume.first + 1)
-        t->arounds = 0; /* the first one had no update */
+        t->arounds = 0;
     t->around[t->arounds++ % 9] = time - longest;
 }
 
