@@ -58,7 +58,7 @@ struct sl_binding {
     sl_optimizer optimizer;
     uint16_t *tokens, *targets; /* [batch][context] of the microbatch at hand */
     sl_reduce reduce;
-    sl_reducer *reducer; /* NULL: one replica */
+    sl_reducer *reducer; /* NULL: one replica, and one stage here */
     int passes;          /* the tied embedding and its head lie on two ranks */
     sl_passing passing;  /* of the head's gradient to the first stage, or of its copy to the last */
     /* Sums of squares of blocks: those of this rank's shares, stage by stage; those of all ranks as they are

@@ -7,17 +7,19 @@
 
 sl_status sl_binding_open_sums(sl_binding *b) {
     sl_group *data = b->groups->data;
+    int replicas = b->run->parallel.data;
     sl_model_stage *first = sl_binding_model_of(b, 0);
     if (b->config.tied && first && !sl_binding_model_of(b, b->stages - 1))
         SL_TRY(sl_alloc(&b->head, sl_model_embedding(first)->count, sizeof(float)));
     b->passes = b->config.tied && sl_binding_rank_of(b, 0) != sl_binding_rank_of(b, b->stages - 1);
-    if (b->run->parallel.data == 1)
-        return SL_OK;
-    for (int h = 0; h < b->helds; h++)
+    for (int h = 0; h < b->helds && replicas > 1; h++)
         if (b->held[h].tied)
-            SL_TRY(sl_shares_make(b->held[h].tied, 1, b->run->parallel.data, &b->held[h].head));
+            SL_TRY(sl_shares_make(b->held[h].tied, 1, replicas, &b->held[h].head));
     SL_TRY(sl_reduce_open(data, &b->reduce));
-    return sl_reducer_open(b->helds, sl_group_threads(data), sl_binding_sum_stage, b, &b->reducer);
+    if (replicas == 1 && b->helds == 1)
+        return SL_OK; /* there is nothing to do beside the ops */
+    int threaded = replicas == 1 || sl_group_threads(data);
+    return sl_reducer_open(b->helds, threaded, sl_binding_sum_stage, b, &b->reducer);
 }
 
 void sl_binding_close_sums(sl_binding *b) {
@@ -55,25 +57,30 @@ sl_status sl_binding_weights_added(sl_held *h, sl_time end) {
     sl_binding *b = h->binding;
     if (h->left == 0 && b->reducer)
         sl_reducer_ready(b->reducer, h->index, end);
-    if (h->left == 0 && h->stage == b->stages - 1 && !b->reducer && passes_beside(b))
+    if (h->left == 0 && h->stage == b->stages - 1 && b->run->parallel.data == 1 && passes_beside(b))
         return start_head(b);
-    int close = b->shape.microbatches > 1 ? b->shape.parts : 0;
-    if (h->left == close && h->stage == 0 && passes_beside(b))
+    int early = b->shape.microbatches > 1 ? b->shape.parts : 0; /* parts that are left then */
+    if (h->left == early && h->stage == 0 && passes_beside(b))
         return start_head(b);
     return SL_OK;
 }
 
 /* The head's accumulator is summed apart: it meets the embedding's on the first stage, as sums of all
  * replicas (docs/design.md, rule 4). */
-sl_status sl_binding_sum_stage(void *binding, int index) {
-    sl_binding *b = binding;
-    sl_held *h = &b->held[index];
+static sl_status sum_replicas(sl_binding *b, const sl_held *h) {
     if (h->tied) {
         SL_TRY(sl_reduce_gradients(&b->reduce, &h->head, h->tied, 1));
         if (passes_beside(b))
             SL_TRY(start_head(b));
     }
-    SL_TRY(sl_reduce_gradients(&b->reduce, sl_binding_cut(b, h->stage), h->list, !b->run->parallel.zero));
+    return sl_reduce_gradients(&b->reduce, sl_binding_cut(b, h->stage), h->list, !b->run->parallel.zero);
+}
+
+sl_status sl_binding_sum_stage(void *binding, int index) {
+    sl_binding *b = binding;
+    sl_held *h = &b->held[index];
+    if (b->run->parallel.data > 1)
+        SL_TRY(sum_replicas(b, h));
     if (index > 0) /* the last one's are for the rank, which waits for it and has more threads */
         sl_binding_take_squares(b, h, 1);
     return SL_OK;
@@ -83,6 +90,8 @@ sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {
     memset(times, 0, (size_t)b->helds * sizeof *times);
     if (b->reducer)
         SL_TRY(sl_reducer_finish(b->reducer, times));
+    if (b->run->parallel.data == 1)
+        memset(times, 0, (size_t)b->helds * sizeof *times); /* nothing was summed */
     for (int h = 0; h < b->helds; h++)
         sl_binding_take_squares(b, &b->held[h], b->device->threads);
     return SL_OK;

@@ -27,7 +27,7 @@ static sl_status step_stage(sl_binding *b, const sl_held *h) {
 
 /* ZeRO: each replica has updated its share; the weights of the others come back. */
 static sl_status gather_weights(sl_binding *b, const sl_held *h) {
-    return b->run->parallel.zero && b->reducer
+    return b->run->parallel.zero && b->run->parallel.data > 1
                ? sl_reduce_weights(&b->reduce, sl_binding_cut(b, h->stage), h->list)
                : SL_OK;
 }
