@@ -48,6 +48,7 @@ sl_status sl_decision_typical(const sl_adaptation *a, int count, sl_problem *pro
     for (int stage = 0; stage < problem->stages; stage++) {
         MEDIAN_OF(saved[stage]);
         MEDIAN_OF(reduce[stage]);
+        MEDIAN_OF(gather[stage]);
     }
     for (int link = 0; link < problem->ranks * problem->ranks; link++) {
         MEDIAN_OF(link[link].latency);

@@ -125,7 +125,7 @@ with tempfile.TemporaryDirectory() as folder:
     check_outputs(outs["wave-4-zb-v"], 4, 8, 6, "wave", neighbours)
     planned = json.loads(plan(os.path.join(outs["parts-2"], "profile.yaml"), "--schedule", "cross-ud-sub",
                               "--format", "json"))
-    assert {op["part"] for op in planned["ops"]} == {0, 1}, "profile.yaml lost the parts"
+    assert {op["part"] for op in planned["ops"] if op["op"] != "gather"} == {0, 1}, "profile.yaml lost the parts"
     peak = json.load(open(os.path.join(outs["wave-4-memory"], "summary.json")))["memory_peak_bytes"]
     assert peak <= 9.0e6, f"{peak} bytes were used of 9.0e6"
 

@@ -16,7 +16,7 @@
 typedef enum sl_record_kind {
     SL_RECORD_OP = 1,        /* start, end; op is F, I, W or B */
     SL_RECORD_TRANSFER = 2,  /* start, end, arrive; op made the message, rank sent it to peer */
-    SL_RECORD_OPTIMIZER = 3, /* start, end */
+    SL_RECORD_OPTIMIZER = 3, /* start, end of the update of a stage's weights; op is gather, microbatch -1 */
     SL_RECORD_REDUCE = 5,    /* start, end of the sum of a stage's gradients over replicas; microbatch -1 */
     SL_RECORD_MOVE = 4 /* start, end; op says to host memory or back, part 0: before I or B, 1: before W */
 } sl_record_kind;

@@ -39,12 +39,13 @@ sl_status sl_trace_begin(FILE *out, int ranks, int replicas) {
 /* Microseconds with ns digits: Chrome's unit. */
 static void put_event(FILE *out, int rank, int track, const char *kind, const sl_op *op, sl_time start,
                       sl_time end, int iteration) {
+    const char *name = op->kind == SL_GATHER ? kind : sl_op_name(op->kind);
     sl_time length = end - start;
     fprintf(out,
             ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"cat\":\"%s\",\"name\":\"%s%d\",\"ts\":%lld.%03d,"
             "\"dur\":%lld.%03d,"
             "\"args\":{\"iteration\":%d,\"stage\":%d,\"microbatch\":%d}}",
-            rank, track, kind, sl_op_name(op->kind), op->microbatch >= 0 ? op->microbatch : op->stage,
+            rank, track, kind, name, op->microbatch >= 0 ? op->microbatch : op->stage,
             (long long)(start / 1000), (int)(start % 1000), (long long)(length / 1000), (int)(length % 1000),
             iteration, op->stage, op->microbatch);
 }
@@ -108,6 +109,9 @@ sl_status sl_trace_add(FILE *out, const sl_timeline *timeline, int replica, sl_t
     }
     for (int i = 0; i < timeline->collectives; i++) {
         const sl_span *span = &timeline->collective[i];
+        if (span->op.kind == SL_GATHER) /* the rank's own time */
+            put_event(out, first + span->rank, 0, "update", &span->op, offset + span->start,
+                      offset + span->end, iteration);
         if (span->op.kind == SL_REDUCE)
             put_event(out, first + span->rank, REDUCTIONS, "reduce", &span->op, offset + span->start,
                       offset + span->end, iteration);

@@ -13,7 +13,7 @@ typedef struct ring {
 /* clang-format off */
 const sl_key sl_data_parallel_keys[] = {
     {.name = "reduce_ms", .type = SL_KEY_CUSTOM, .help = "reduction after a stage's last W or B, ms; a number or one per stage; default 0"},
-    {.name = "gather_ms", .type = SL_KEY_CUSTOM, .help = "ZeRO-1 gather before a stage's first F, ms; a number or one per stage; default 0"},
+    {.name = "gather_ms", .type = SL_KEY_CUSTOM, .help = "ZeRO-1 gather before a stage's first F, ms (in profile.yaml: its whole update of weights); a number or one per stage; default 0"},
     {.name = "replicas", .type = SL_KEY_INT, .standard = "1", .offset = RING(replicas), .minimum = 1, .maximum = 65536, .help = "instead of times: replicas on a ring, 2(n-1)(latency + volume / (n bandwidth)) for an all-reduce"},
     {.name = "volume_mb", .type = SL_KEY_CUSTOM, .help = "with replicas: gradients of a stage, 1e6 bytes; a number or one per stage"},
     {.name = "latency_ms", .type = SL_KEY_CUSTOM, .help = "with replicas: of the ring's links, ms; a number or one per link (replicas of them): the slowest link counts"},

@@ -121,21 +121,25 @@ static sl_status profile_ops(const sl_timeline *measured, sl_problem *problem) {
     return status;
 }
 
-/* Moves to host memory, of stages that made any. */
-static sl_status profile_moves(const sl_timeline *measured, sl_problem *problem) {
+/* Of the kinds from `first` to `last`: gathers, or moves to host memory and back; stages without any keep
+ * their time. */
+static sl_status median_collectives(const sl_timeline *measured, int first, int last, int stages,
+                                    sl_time *time) {
     samples s;
-    SL_TRY(samples_make(problem->stages, measured->collectives, &s));
-    for (int i = 0; i < measured->collectives; i++)
-        if (measured->collective[i].op.kind >= SL_OFFLOAD)
-            s.start[measured->collective[i].op.stage + 2]++;
-    samples_begin(&s, problem->stages);
+    SL_TRY(samples_make(stages, measured->collectives, &s));
     for (int i = 0; i < measured->collectives; i++) {
-        const sl_span *move = &measured->collective[i];
-        if (move->op.kind >= SL_OFFLOAD)
-            s.value[s.start[move->op.stage + 1]++] = move->end - move->start;
+        const sl_op *op = &measured->collective[i].op;
+        if (op->kind >= first && op->kind <= last)
+            s.start[op->stage + 2]++;
     }
-    for (int stage = 0; stage < problem->stages; stage++)
-        median_of(&s, stage, &problem->offload[stage]);
+    samples_begin(&s, stages);
+    for (int i = 0; i < measured->collectives; i++) {
+        const sl_span *span = &measured->collective[i];
+        if (span->op.kind >= first && span->op.kind <= last)
+            s.value[s.start[span->op.stage + 1]++] = span->end - span->start;
+    }
+    for (int stage = 0; stage < stages; stage++)
+        median_of(&s, stage, &time[stage]);
     samples_free(&s);
     return SL_OK;
 }
@@ -218,6 +222,7 @@ static sl_status profile_links(const sl_timeline *measured, sl_problem *problem)
 
 sl_status sl_profile(const sl_timeline *measured, sl_problem *problem) {
     SL_TRY(profile_ops(measured, problem));
-    SL_TRY(profile_moves(measured, problem));
+    SL_TRY(median_collectives(measured, SL_GATHER, SL_GATHER, problem->stages, problem->gather));
+    SL_TRY(median_collectives(measured, SL_OFFLOAD, SL_FETCH, problem->stages, problem->offload));
     return profile_links(measured, problem);
 }

@@ -192,7 +192,8 @@ static sl_status open_buffers(sl_binding *b) {
     SL_TRY(sl_alloc(&b->targets, tokens, sizeof *b->tokens));
     SL_TRY(sl_alloc(&b->activation[0], tokens * (size_t)b->config.width, sizeof(float)));
     SL_TRY(sl_alloc(&b->activation[1], tokens * (size_t)b->config.width, sizeof(float)));
-    return sl_binding_open_update(b);
+    SL_TRY(sl_binding_open_clip(b));
+    return sl_binding_open_sums(b);
 }
 
 sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
@@ -228,9 +229,11 @@ sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_fli
 }
 
 void sl_binding_close(sl_binding *b) {
-    if (!b || !sl_reducer_close(b->reducer))
-        return; /* its thread still works on what would go */
-    sl_binding_close_update(b);
+    if (!b || !sl_reducer_close(b->reducer) || !sl_passing_close(&b->passing))
+        return; /* a thread still works on what would go */
+    sl_binding_close_sums(b);
+    sl_binding_close_clip(b);
+    sl_binding_close_plot(b);
     for (int i = 0; i < b->helds; i++)
         for (int m = 0; m < 2; m++)
             sl_arena_give(b->arena, b->held[i].moment[m]);
@@ -256,6 +259,14 @@ static sl_part part_of(const sl_op *op, int parts) {
     return (sl_part){.index = op->part, .count = parts};
 }
 
+/* The gradients that the update needs are there until now. */
+static sl_status prepare(void *object) {
+    sl_held *h = object;
+    const sl_binding *b = h->binding;
+    SL_TRY(sl_binding_update_stage(h));
+    return sl_model_begin_part(h->model, b->shape.microbatches, b->run->batch.microbatches);
+}
+
 /* The last part reads the targets, the first one the tokens. */
 static sl_status forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
     const sl_held *h = object;
@@ -278,12 +289,12 @@ static sl_status weight_grad(void *object, const sl_op *op, int parts) {
 }
 
 /* After the last of them the stage's gradients are those of the replica. */
-static void weights_added(void *object, const sl_op *op, int parts, sl_time end) {
+static sl_status weights_added(void *object, const sl_op *op, int parts, sl_time end) {
     sl_held *h = object;
     (void)op;
     (void)parts;
-    if (--h->left == 0 && h->binding->reducer)
-        sl_reducer_ready(h->binding->reducer, h->index, end);
+    h->left--;
+    return sl_binding_weights_added(h, end);
 }
 
 static sl_status offload(void *object, int microbatch) {
@@ -300,6 +311,7 @@ void sl_binding_stages(sl_binding *b, sl_stage *table) {
     for (int i = 0; i < b->helds; i++) {
         int stage = b->held[i].stage;
         table[stage] = (sl_stage){.object = &b->held[i],
+                                  .prepare = prepare,
                                   .forward = forward,
                                   .input_grad = input_grad,
                                   .weight_grad = weight_grad,
@@ -311,15 +323,18 @@ void sl_binding_stages(sl_binding *b, sl_stage *table) {
     }
 }
 
-sl_status sl_binding_begin(sl_binding *b, int iteration) {
+void sl_binding_begin(sl_binding *b, int iteration) {
     b->iteration = iteration;
     if (b->reducer)
         sl_reducer_begin(b->reducer);
     for (int i = 0; i < b->helds; i++) {
         b->held[i].left = b->shape.microbatches * b->shape.parts;
-        SL_TRY(sl_model_begin_part(b->held[i].model, b->shape.microbatches, b->run->batch.microbatches));
+        b->held[i].squared = 0;
     }
-    return SL_OK;
+}
+
+int sl_binding_stage_at(const sl_binding *b, int index) {
+    return index < b->helds ? b->held[index].stage : -1;
 }
 
 int sl_binding_losses(const sl_binding *b, double *losses) {

@@ -39,8 +39,9 @@ void sl_binding_close(sl_binding *binding);
  */
 void sl_binding_stages(sl_binding *binding, sl_stage *table);
 
-/** Chooses the data of an iteration and clears gradients and losses. */
-sl_status sl_binding_begin(sl_binding *binding, int iteration);
+/** Chooses the data of an iteration. Each stage is prepared by the engine before its first F: its update that
+ * is due is made, then its gradients and losses are cleared. */
+void sl_binding_begin(sl_binding *binding, int iteration);
 
 /** Mean losses of this replica's microbatches, nats a token, into losses[microbatches of the replica] on the
  * rank that holds the last stage (of tensor ranks, the first); returns how many: 0 on others. */
@@ -50,18 +51,23 @@ int sl_binding_losses(const sl_binding *binding, double *losses);
 int sl_binding_stage_at(const sl_binding *binding, int index);
 
 /** After the last op: sleeps until the gradients of all stages held here are summed over the replicas, which
- * goes on beside the ops; times[stages held]: when each was (0: one replica). Collective over the data group.
- */
+ * goes on beside the ops, and takes their sums of squares; times[stages held]: when each was summed (0: one
+ * replica). Collective over the data group. */
 sl_status sl_binding_reduce(sl_binding *binding, sl_reduction *times);
 
 /** Collective, after sl_binding_reduce: the two accumulators of a tied embedding become one, on the first
- * stage. Then gradients are those of the whole batch (with ZeRO: each replica's share of them). */
+ * stage, where the head's has come to beside the ops. Then gradients are those of the whole batch (with ZeRO:
+ * each replica's share of them). */
 sl_status sl_binding_join(sl_binding *binding);
 
-/** Collective, after sl_binding_join: norm, clipping and AdamW. SL_ENONE when the gradient norm is not
- * finite.
- */
-sl_status sl_binding_update(sl_binding *binding, int iteration);
+/** Collective, after sl_binding_join: the norm over all ranks and the clip factor. AdamW is due from here on:
+ * the engine has it made stage by stage before each one's first F of the next iteration, sl_binding_settle
+ * makes it at once. SL_ENONE when the gradient norm is not finite. */
+sl_status sl_binding_clip(sl_binding *binding);
+
+/** Collective, between two iterations: makes the updates that are due, with ZeRO's gather of weights and the
+ * tied head's copy. Whoever below takes weights or moments calls it first. */
+sl_status sl_binding_settle(sl_binding *binding);
 
 /** Collective: mean loss over the held-out text, by forward passes that keep nothing; NaN on other ranks than
  * 0. */

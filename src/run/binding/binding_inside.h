@@ -1,7 +1,9 @@
 /* The binding from inside: what its files share.
  *
  *   binding  opening, the engine's tables, losses
- *   update   what happens between the last W and the next iteration: sums over replicas, norm, AdamW
+ *   sums     behind a stage's last W: sums over replicas, the tied embedding's two accumulators
+ *   clip     sums of squares, the norm over all ranks, the clip factor
+ *   update   before a stage's next first F: AdamW, ZeRO's gather, the tied head's copy, packing
  *   plot     where the blocks of all stages are: shares over replicas, slices over tensor ranks
  *   whole    what concerns the whole model: validation, hash; full tensors from their slices and back */
 #ifndef SL_RUN_BINDING_BINDING_INSIDE_H
@@ -11,6 +13,7 @@
 #include "run/binding/data.h"
 #include "run/binding/norm.h"
 #include "run/binding/optimizer.h"
+#include "run/binding/passing.h"
 #include "run/binding/reduce.h"
 #include "run/model/model.h"
 
@@ -25,6 +28,8 @@ typedef struct sl_held {
     int parameters;
     float *moment[2]; /* ZeRO: AdamW's of this replica's share, piece by piece; else NULL */
     int left;         /* parts of W that are still to come in this iteration */
+    size_t squares;   /* where its sums of squares lie among the rank's */
+    int squared, due; /* they have been taken in this iteration; its update is still to be made */
     sl_shares head;   /* last stage: of the head's accumulator; else empty */
 } sl_held;
 
@@ -53,10 +58,16 @@ struct sl_binding {
     sl_optimizer optimizer;
     uint16_t *tokens, *targets; /* [batch][context] of the microbatch at hand */
     sl_reduce reduce;
-    sl_reducer *reducer; /* NULL: one replica */
-    /* Sums of squares of blocks: those of this rank's shares; those of all ranks as they are gathered; the
-     * latter in canonical order. */
+    sl_reducer *reducer; /* NULL: one replica, and one stage here */
+    int passes;          /* the tied embedding and its head lie on two ranks */
+    sl_passing passing;  /* of the head's gradient to the first stage, or of its copy to the last */
+    /* Sums of squares of blocks: those of this rank's shares, stage by stage; those of all ranks as they are
+     * gathered; the latter in canonical order. */
     double *squares, *gathered, *all_squares;
+    size_t own_squares;
+    /* What the stages' due updates are made with; this rank has still to pass the head's copy. */
+    int due_iteration, copy_due;
+    float factor;
     sl_plot *plot; /* [stages * tensor ranks] of every stage of the model */
     size_t all_blocks;
     float *tensor_scratch;
@@ -79,13 +90,23 @@ sl_status sl_binding_cut_stage(const sl_model_config *config, int stage, int sta
                                sl_shares *cut);
 /** Cuts of all stages: before the stages are opened. */
 sl_status sl_binding_plot(sl_binding *b);
+void sl_binding_close_plot(sl_binding *b);
 /** The moments of a held stage from the arena, where ZeRO divides them. */
 sl_status sl_binding_open_moments(sl_binding *b, sl_held *held);
 
+/** A W of a held stage has ended, or will at `end`; its `left` counts it. */
+sl_status sl_binding_weights_added(sl_held *held, sl_time end);
 /** The sums over replicas of held stage `index`, for the reducer. */
 sl_status sl_binding_sum_stage(void *binding, int index);
-/** What norm and sums need; after the stages. */
-sl_status sl_binding_open_update(sl_binding *b);
-void sl_binding_close_update(sl_binding *b);
+/** Sums of squares of a stage whose gradients are whole, once an iteration; those of a tied embedding, which
+ * is joined later, are left to sl_binding_clip. */
+void sl_binding_take_squares(sl_binding *b, sl_held *held, int threads);
+/** The stage's due update, if any. In ascending order on every rank; collective like sl_binding_settle. */
+sl_status sl_binding_update_stage(sl_held *held);
+/** What sums and norm need; after the stages. */
+sl_status sl_binding_open_sums(sl_binding *b);
+void sl_binding_close_sums(sl_binding *b);
+sl_status sl_binding_open_clip(sl_binding *b);
+void sl_binding_close_clip(sl_binding *b);
 
 #endif

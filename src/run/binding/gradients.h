@@ -7,7 +7,7 @@
 
 #include "run/binding/binding.h"
 
-/** Collective, between sl_binding_join and sl_binding_update; rank 0 of the world writes below `folder`,
+/** Collective, between sl_binding_join and sl_binding_clip; rank 0 of the world writes below `folder`,
  * which exists. SL_ESYS names the file. */
 sl_status sl_gradients_write(sl_binding *binding, int leads, const char *folder, int iteration);
 

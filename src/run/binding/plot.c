@@ -60,6 +60,14 @@ sl_status sl_binding_plot(sl_binding *b) {
     return SL_OK;
 }
 
+void sl_binding_close_plot(sl_binding *b) {
+    for (int i = 0; b->plot && i < b->stages * b->run->parallel.tensor; i++) {
+        sl_shares_free(&b->plot[i].cut);
+        sl_free(b->plot[i].place);
+    }
+    sl_free(b->plot);
+}
+
 const sl_shares *sl_binding_cut(const sl_binding *b, int stage) {
     return &b->plot[stage * b->run->parallel.tensor + b->groups->seat.tensor].cut;
 }

@@ -1,5 +1,6 @@
-/* A rank's reductions beside its ops: a thread that sums the gradients of a stage over the replicas as soon
- * as the stage's last W has ended, while the pipeline goes on with others.
+/* A rank's reductions beside its ops: a thread that sums the gradients of a stage over the replicas, and
+ * takes their sums of squares, as soon as the stage's last W has ended, while the pipeline goes on with
+ * others.
  *
  * Stages go in descending order on every rank, whatever the schedule, so that all replicas of a rank, whose
  * schedules may differ, enter the same collectives in the same order; the last stage's W ends first in every

@@ -63,6 +63,7 @@ void sl_snapshot_free(sl_snapshot *snapshot) {
 sl_status sl_snapshot_take(sl_snapshot *snapshot, sl_binding *binding) {
     static const sl_binding_value values[] = {SL_VALUE_WEIGHT, SL_VALUE_MOMENT1, SL_VALUE_MOMENT2};
     float *at = snapshot->memory;
+    SL_TRY(sl_binding_settle(binding));
     for (int h = 0; h < binding->helds; h++) {
         const sl_held *held = &binding->held[h];
         for (int i = 0; i < held->parameters; i++)

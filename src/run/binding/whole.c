@@ -31,6 +31,7 @@ sl_status sl_binding_validate(sl_binding *b, double *loss) {
     int batches = sl_data_validation_batches(b->data), last = sl_binding_rank_of(b, b->stages - 1);
     double sum = 0;
     *loss = (double)NAN;
+    SL_TRY(sl_binding_settle(b));
     if (b->groups->seat.replica > 0)
         return SL_OK;
     batches = batches < MOST_VALIDATED ? batches : MOST_VALIDATED;
@@ -177,6 +178,7 @@ sl_status sl_binding_each(sl_binding *b, sl_binding_value value,
     const sl_seat *seat = &b->groups->seat;
     sl_status status = SL_OK;
     whole.tensor = (sl_tensor_ranks){0};
+    SL_TRY(sl_binding_settle(b));
     for (int stage = 0; stage < b->stages && status == SL_OK; stage++) {
         int count = sl_model_list(&whole, stage, b->stages, NULL), from = sl_binding_rank_of(b, stage);
         sl_parameter *list;

@@ -92,10 +92,11 @@ static void record_op(sl_engine *e, const sl_op *op, sl_time start, sl_time end)
     sl_record_write(e->config.ring, &record);
 }
 
-static void tell_weights(const sl_engine *e, const sl_op *op, sl_time end) {
+static sl_status tell_weights(const sl_engine *e, const sl_op *op, sl_time end) {
     const sl_stage *stage = &e->config.stage[op->stage];
-    if ((op->kind == SL_W || op->kind == SL_B) && stage->weights_added)
-        stage->weights_added(stage->object, op, e->program->parts, end);
+    if ((op->kind != SL_W && op->kind != SL_B) || !stage->weights_added)
+        return SL_OK;
+    return stage->weights_added(stage->object, op, e->program->parts, end);
 }
 
 static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start, sl_engine_result *result) {
@@ -115,17 +116,50 @@ static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start,
     for (int k = 0; k < steps; k++)
         record_op(e, &e->mine->step[i + k].op, start, end);
     for (int k = 0; k < steps; k++)
-        tell_weights(e, &e->mine->step[i + k].op, end);
+        SL_TRY(tell_weights(e, &e->mine->step[i + k].op, end));
     result->ops += steps;
     result->end = end;
     sl_copier_step(&e->copier, i + steps, end);
     return sl_sends_issue(e, i, steps, end);
 }
 
+/* ---- what a stage does before its first F ---- */
+
+static void record_update(sl_engine *e, int stage, sl_time start, sl_time end) {
+    sl_record record = {.kind = SL_RECORD_OPTIMIZER,
+                        .op = SL_GATHER,
+                        .iteration = (int32_t)e->iteration,
+                        .rank = e->config.rank,
+                        .peer = -1,
+                        .stage = stage,
+                        .microbatch = -1,
+                        .start = start,
+                        .end = end,
+                        .arrive = end};
+    sl_record_write(e->config.ring, &record);
+}
+
+/* Like a block: where ops are paced it begins when the rank is free, not when the thread has woken. */
+static sl_status prepare(sl_engine *e, const sl_op *op) {
+    const sl_stage *stage = &e->config.stage[op->stage];
+    if (op->kind != SL_F || e->prepared[op->stage] || !stage->prepare)
+        return SL_OK;
+    e->prepared[op->stage] = 1;
+    sl_time before = sl_clock_now(e->config.clock);
+    SL_TRY(stage->prepare(stage->object));
+    sl_time took = sl_clock_now(e->config.clock) - before,
+            start = e->pace[SL_F][op->stage] > 0 ? e->free_at : before;
+    e->free_at = start + took;
+    record_update(e, op->stage, start, e->free_at);
+    return SL_OK;
+}
+
 sl_status sl_block_run(sl_engine *e, int32_t i, int steps, sl_engine_result *result) {
-    sl_time start = e->free_at;
     SL_TRY(sl_block_post(e, i));
     SL_TRY(sl_sends_reap(e));
+    for (int k = 0; k < steps; k++)
+        SL_TRY(prepare(e, &e->mine->step[i + k].op));
+    sl_time start = e->free_at;
     for (int k = 0; k < steps; k++)
         SL_TRY(wait_for_input(e, &e->mine->step[i + k], &start));
     if (e->mine->awaited) /* a pair's stands at its first step */

@@ -2,6 +2,8 @@
 #include "base/memory.h"
 #include "run/engine/state.h"
 
+#include <string.h>
+
 /* ---- opening and closing ---- */
 
 static sl_status copy_stages(sl_engine *e, const sl_engine_config *config) {
@@ -18,6 +20,7 @@ static sl_status copy_stages(sl_engine *e, const sl_engine_config *config) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         SL_TRY(sl_alloc(&e->pace[kind], (size_t)config->stages, sizeof(sl_time)));
     SL_TRY(sl_alloc(&e->offload, (size_t)config->stages, sizeof(sl_time)));
+    SL_TRY(sl_alloc(&e->prepared, (size_t)config->stages, 1));
     return sl_alloc(&e->saved, (size_t)config->stages, sizeof(sl_time));
 }
 
@@ -41,6 +44,7 @@ void sl_engine_close(sl_engine *e) {
         sl_free(e->pace[kind]);
     sl_free(e->saved);
     sl_free(e->offload);
+    sl_free(e->prepared);
     sl_copier_free(&e->copier);
     sl_flow_free(&e->flow);
     sl_pool_free(&e->received);
@@ -176,6 +180,7 @@ sl_status sl_engine_run(sl_engine *e, uint32_t iteration, sl_time begin, sl_engi
         .end = begin, .receive_buffers = e->flow.receive_buffers, .local_buffers = e->flow.local_buffers};
     e->iteration = iteration;
     e->next_post = 0;
+    memset(e->prepared, 0, (size_t)e->config.stages);
     e->free_at = begin;
     for (int w = 0; w < 2; w++)
         e->way[w].first = e->way[w].count = 0;

@@ -17,6 +17,10 @@
  * takes one of `queue` places towards its peer until it has arrived; with none free, it and the next block
  * wait. batched: the next block starts when this one's sends have arrived and its own receives are there.
  *
+ * Before a stage's first F of an iteration the engine has the stage prepare itself (its update of weights):
+ * that takes the rank's time from when it is free on, whether or not the F's message is there, and is no part
+ * of the F.
+ *
  * Moves to host memory and back that the program holds run on a thread of their own (copier.h), through the
  * stages' offload and fetch; a block also waits for those that its steps name.
  *
@@ -39,8 +43,8 @@ typedef struct sl_engine_config {
     sl_clock *clock;
     /* may be NULL when no program has messages. Slots: 2 * microbatches * stages of a rank are enough */
     sl_transport *transport;
-    /* at least 3 * parts + 2 records (6 with moves to host memory) per microbatch and stage of this rank, for
-     * one iteration */
+    /* at least 3 * parts + 2 records (6 with moves to host memory) per microbatch and stage of this rank and
+     * one per stage, for one iteration */
     sl_record_ring *ring;
     const sl_stage *stage; /* [stages] by stage number, copied; those that this rank holds are filled in */
     int stages;            /* of the problem */

@@ -12,6 +12,10 @@ typedef struct sl_stage {
     void *object;
     size_t input_bytes;  /* activation that F takes (and gradient that I gives); 0 on the first stage */
     size_t output_bytes; /* activation that F gives (and gradient that I takes); 0 on the last stage */
+    /** Before the stage's first F of an iteration, on the rank's time: the update of its weights. Recorded as
+     * SL_RECORD_OPTIMIZER. Stages of a rank come in the order in which the program first runs them. May be
+     * NULL. */
+    sl_status (*prepare)(void *object);
     /* The op says microbatch and part (op->part of `parts`; parts of an op come in ascending order, its
      * result is complete after the last). A B comes as I and then W. */
     /** F: input and output may be NULL where their bytes are 0. Keeps what I and W need. */
@@ -23,7 +27,7 @@ typedef struct sl_stage {
     sl_status (*weight_grad)(void *object, const sl_op *op, int parts);
     /** A W or B (a part of one) has ended, or will at `end`, which its pace may put ahead of the arithmetic's
      * end: its gradients are there. May be NULL. */
-    void (*weights_added)(void *object, const sl_op *op, int parts, sl_time end);
+    sl_status (*weights_added)(void *object, const sl_op *op, int parts, sl_time end);
     /** Moves what is kept of a microbatch, between F and I or between I and W, to host memory / brings it
      * back; called on the engine's copy thread, never together with an op of the same stage and microbatch,
      * but beside ops of others. NULL: this stage cannot. */

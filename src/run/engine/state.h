@@ -35,6 +35,7 @@ struct sl_engine {
     int32_t *sending; /* [messages] the send buffer of a message that is being written or under way */
     sl_way way[2];    /* SL_SEND_NEXT, SL_SEND_PREVIOUS */
     uint32_t iteration;
+    unsigned char *prepared; /* [stages] in this iteration */
     int next_post;
     sl_time free_at; /* when the next block may start, as far as this rank is concerned */
 };

@@ -517,7 +517,7 @@ static void print_profile(const sl_forecast *f, FILE *out) {
         fprintf(
             out,
             "\nprofile.yaml (the last %d iterations like each other): %s, ops predicted %.1f ms, measured "
-            "%.1f ms, %.1f ms behind them.\n",
+            "%.1f ms, %.1f ms besides.\n",
             f->iterations, f->schedule, sl_to_ms(f->predicted), sl_to_ms(f->measured), sl_to_ms(f->update));
 }
 

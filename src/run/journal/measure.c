@@ -19,12 +19,21 @@ static int is_reduction(const sl_record *r, int iteration) {
     return r->kind == SL_RECORD_REDUCE && r->iteration == iteration;
 }
 
+static int is_update(const sl_record *r, int iteration) {
+    return r->kind == SL_RECORD_OPTIMIZER && r->iteration == iteration;
+}
+
+/* What happens once to a stage, not to a microbatch of it. */
+static int is_of_stage(const sl_record *r) {
+    return r->kind == SL_RECORD_REDUCE || r->kind == SL_RECORD_OPTIMIZER;
+}
+
 static sl_status check_record(const sl_problem *p, const sl_record *r) {
-    if (r->kind == SL_RECORD_REDUCE && r->stage >= 0 && r->stage < p->stages &&
-        sl_problem_rank(p, r->stage) == r->rank && r->microbatch == -1 && r->op == SL_REDUCE)
+    if (is_of_stage(r) && r->stage >= 0 && r->stage < p->stages && sl_problem_rank(p, r->stage) == r->rank &&
+        r->microbatch == -1 && r->op == (r->kind == SL_RECORD_REDUCE ? SL_REDUCE : SL_GATHER))
         return SL_OK;
-    if (r->kind == SL_RECORD_REDUCE || r->rank < 0 || r->rank >= p->ranks || r->stage < 0 ||
-        r->stage >= p->stages || r->microbatch < 0 || r->microbatch >= p->microbatches ||
+    if (is_of_stage(r) || r->rank < 0 || r->rank >= p->ranks || r->stage < 0 || r->stage >= p->stages ||
+        r->microbatch < 0 || r->microbatch >= p->microbatches ||
         (r->kind == SL_RECORD_MOVE ? (r->op != SL_OFFLOAD && r->op != SL_FETCH) || r->part > 1
                                    : r->op >= SL_OP_KINDS || r->part >= p->parts) ||
         (r->kind != SL_RECORD_TRANSFER && sl_problem_rank(p, r->stage) != r->rank) ||
@@ -108,7 +117,8 @@ static void fill(const sl_record *records, int count, int iteration, sl_time beg
     }
 }
 
-/* Of one kind, by rank, in the order in which the rank made them: reductions, moves of the copy engine. */
+/* Of one kind, by rank, in the order in which the rank made them: updates, reductions, moves of the copy
+ * engine. */
 static void add_beside(const sl_record *records, int count, int iteration, sl_time begin,
                        const sl_offset *clock, int (*is_kind)(const sl_record *, int),
                        sl_timeline *timeline) {
@@ -127,10 +137,12 @@ static sl_status add_collectives(const sl_record *records, int count, int iterat
                                  const sl_offset *clock, sl_timeline *timeline) {
     int all = 0;
     for (int i = 0; i < count; i++)
-        all += is_move(&records[i], iteration) || is_reduction(&records[i], iteration);
+        all += is_move(&records[i], iteration) || is_reduction(&records[i], iteration) ||
+               is_update(&records[i], iteration);
     if (all == 0)
         return SL_OK;
     SL_TRY(sl_alloc(&timeline->collective, (size_t)all, sizeof *timeline->collective));
+    add_beside(records, count, iteration, begin, clock, is_update, timeline);
     add_beside(records, count, iteration, begin, clock, is_reduction, timeline);
     add_beside(records, count, iteration, begin, clock, is_move, timeline);
     return SL_OK;
@@ -142,7 +154,8 @@ sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *record
     *timeline = (sl_timeline){0};
     for (int i = 0; i < count; i++)
         if (is_op(&records[i], iteration) || is_transfer(&records[i], iteration) ||
-            is_move(&records[i], iteration) || is_reduction(&records[i], iteration)) {
+            is_move(&records[i], iteration) || is_reduction(&records[i], iteration) ||
+            is_update(&records[i], iteration)) {
             SL_TRY(check_record(problem, &records[i]));
             spans += is_op(&records[i], iteration);
             transfers += is_transfer(&records[i], iteration);

@@ -10,16 +10,17 @@
 
 /** The timeline of `iteration` from the records of all ranks, relative to `begin` on rank 0's clock; records
  * of other iterations are skipped; those of a rank lie in the order in which it wrote them. `clock[ranks]`:
- * each rank's clock against rank 0's. Reductions and moves become collectives. Spans by rank, then in the
+ * each rank's clock against rank 0's. Updates (as gathers: what a
+ * stage's first F waits for), reductions and moves become collectives. Spans by rank, then in the
  * rank's order. SL_EPEER when the records do not hold every op of the problem exactly once. Free with
  * sl_timeline_free. */
 sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *records, int count, int iteration,
                               sl_time begin, const sl_offset *clock, sl_timeline *timeline);
 
 /** Into base[count], what the first of several tensor ranks wrote of an iteration, goes what another wrote of
- * the same ops, transfers, moves and reductions, both in one clock: of each the latest start, end and
- * arrival. So an op begins when all have begun it and lasts until the last has ended it, and ops of a rank
- * never overlap. SL_ENOMEM; SL_EPEER when `other` holds what `base` does not. */
+ * the same ops, transfers, moves, updates and reductions, both in one clock: of each the latest start, end
+ * and arrival. So an op begins when all have begun it and lasts until the last has ended it, and ops of a
+ * rank never overlap. SL_ENOMEM; SL_EPEER when `other` holds what `base` does not. */
 sl_status sl_measure_merge(sl_record *base, int count, const sl_record *other, int others);
 
 /** The time that each stage's reduction takes, from the timelines of all replicas into reduce[stage] of each

@@ -20,7 +20,7 @@ sl_status sl_profiler_open(const sl_ping_link *ping, int ranks, double message_b
 void sl_profiler_close(sl_profiler *profiler);
 
 /** An iteration as a problem (plan/timing/profile.h), what its ops and reductions took from the first to the
- * last, its ops alone on the rank that took longest, and what came behind them (the optimizer). `conditions`
+ * last, its ops alone on the rank that took longest, and what it took besides (updates, norm). `conditions`
  * is any number that is equal for iterations that may be compared; another one than before, or another shape,
  * starts anew, and so does a link whose messages take 2 ms and a quarter more or less than in those before,
  * or a paced rank whose ops take 2 fifths more or less. The first iteration of a run, cold, is dropped as

@@ -102,8 +102,8 @@ static sl_status measure(sl_trainer *t, int iteration, sl_time begin, sl_time *w
 
 /* What the ranks reported, all replicas together. */
 typedef struct totals {
-    sl_time ops_end, end; /* rank 0's clock */
-    double loss;          /* mean over all microbatches, added in their global order */
+    sl_time end; /* rank 0's clock */
+    double loss; /* mean over all microbatches, added in their global order */
 } totals;
 
 static totals read_reports(sl_trainer *t) {
@@ -119,8 +119,7 @@ static totals read_reports(sl_trainer *t) {
             sum += loss;
         }
         at += t->gathered.report_bytes[w];
-        sl_time ops_end = report.ops_end - t->clocks[w].offset, end = report.end - t->clocks[w].offset;
-        all.ops_end = ops_end > all.ops_end ? ops_end : all.ops_end;
+        sl_time end = report.end - t->clocks[w].offset;
         all.end = end > all.end ? end : all.end;
         t->ops += report.ops;
         t->overruns += report.overruns;
@@ -257,17 +256,30 @@ sl_status sl_judge_flush(sl_trainer *t, sl_time next_begin) {
     return status;
 }
 
-/* The slowest replica ends the iteration; `tail` comes behind. */
+/* The slowest replica's ops make the iteration; `around` comes before the first and behind the last. */
 static sl_time predict(const sl_trainer *t, int iteration) {
-    int known = t->tails > 0 && (t->run->device.pace_ms[SL_F] != NULL || iteration > 0);
-    sl_time slowest = 0, tail[9];
-    int tails = t->tails < 9 ? t->tails : 9;
+    int known = t->arounds > 0 && (t->run->device.pace_ms[SL_F] != NULL || iteration > 0);
+    sl_time slowest = 0, around[9];
+    int arounds = t->arounds < 9 ? t->arounds : 9;
     if (!known)
         return -1;
     for (int r = 0; r < t->run->parallel.data; r++)
         slowest = t->replica[r].expected > slowest ? t->replica[r].expected : slowest;
-    memcpy(tail, t->tail, sizeof tail);
-    return slowest + sl_median(tail, tails);
+    memcpy(around, t->around, sizeof around);
+    return slowest + sl_median(around, arounds);
+}
+
+/* What an iteration takes besides its ops: before them the first stage's update, which the first iteration of
+ * an attempt does not have, and behind them the norm. */
+static void note_around(sl_trainer *t, int iteration, sl_time time) {
+    sl_time longest = 0;
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        sl_time makespan = sl_timeline_makespan(&t->pending_timeline[r]);
+        longest = makespan > longest ? makespan : longest;
+    }
+    if (iteration == t->resume.first + 1)
+        t->arounds = 0;
+    t->around[t->arounds++ % 9] = time - longest;
 }
 
 sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
@@ -289,7 +301,7 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
                        .replicas = t->run->parallel.data,
                        .measured = t->pending_problem,
                        .timeline = t->pending_timeline};
-    t->tail[t->tails++ % 9] = all.end - all.ops_end;
+    note_around(t, iteration, it.time);
     print_iteration(t, &it);
     t->pending = it;
     memcpy(t->pending_schedule, t->schedule, sizeof t->schedule);

@@ -248,13 +248,13 @@ static sl_status open_gathered(sl_trainer *t) {
 }
 
 static sl_status open_records(sl_trainer *t) {
-    /* F, I, W in parts, two messages and four moves to host memory or back, and a reduction a stage; twice,
-     * so that none is lost. SL_MAX_OPS keeps it within bounds. */
+    /* F, I, W in parts, two messages and four moves to host memory or back, and a reduction and an update a
+     * stage; twice, so that none is lost. SL_MAX_OPS keeps it within bounds. */
     uint32_t capacity = 64, stages = (uint32_t)(t->problem.stages / t->ranks), most = 0;
     for (int r = 0; r < t->run->parallel.data; r++)
         if ((uint32_t)t->run->batch.split[r] > most)
             most = (uint32_t)t->run->batch.split[r];
-    uint32_t records = (3 * (uint32_t)t->problem.parts + 6) * most * stages + stages;
+    uint32_t records = (3 * (uint32_t)t->problem.parts + 6) * most * stages + 2 * stages;
     while (capacity < 2 * records)
         capacity *= 2;
     SL_TRY(sl_alloc(&t->ring, 1, sl_record_ring_bytes(capacity)));

@@ -38,7 +38,7 @@ typedef struct sl_replica {
 
 /* What a rank reports at the end of an iteration: this, then the losses of its microbatches. */
 typedef struct sl_report {
-    sl_time ops_end, end; /* its own clock; ops_end: of the last op or reduction */
+    sl_time end; /* its own clock */
     int32_t ops, overruns;
     int32_t warned, unused;
 } sl_report;
@@ -99,8 +99,8 @@ typedef struct sl_trainer {
     sl_localiser *localiser;
     int noticed_swaps, noticed_delegates; /* when it last looked */
     sl_time started;
-    sl_time tail[9]; /* last op to the end of the optimizer, of the last iterations */
-    int tails;
+    sl_time around[9]; /* what the last iterations took before their first op and behind their last */
+    int arounds;
     sl_time swap_cost[64];
     int swaps, troubled_before;
     char schedule[192]; /* of all replicas together */

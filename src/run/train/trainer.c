@@ -74,12 +74,11 @@ static void apply_faults(sl_trainer *t, int iteration) {
 }
 
 /* By this thread: a ring has one writer. */
-static void record_reductions(sl_trainer *t, int iteration, sl_time *last) {
+static void record_reductions(sl_trainer *t, int iteration) {
     for (int i = 0, stage; (stage = sl_binding_stage_at(t->binding, i)) >= 0; i++) {
         const sl_reduction *r = &t->reduction[i];
         if (r->end == 0)
             continue;
-        *last = r->end > *last ? r->end : *last;
         sl_record record = {.kind = SL_RECORD_REDUCE,
                             .op = SL_REDUCE,
                             .iteration = iteration,
@@ -101,18 +100,18 @@ static int is_warned(const sl_trainer *t) {
 static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
     sl_engine_result result;
     apply_faults(t, iteration);
-    SL_TRY(sl_binding_begin(t->binding, iteration));
+    sl_binding_begin(t->binding, iteration);
     SL_TRY(sl_engine_run(t->engine, (uint32_t)iteration, begin, &result));
     SL_TRY(sl_binding_reduce(t->binding, t->reduction));
-    sl_report mine = {.ops_end = result.end, .ops = result.ops, .overruns = result.overruns};
-    record_reductions(t, iteration, &mine.ops_end);
+    sl_report mine = {.ops = result.ops, .overruns = result.overruns};
+    record_reductions(t, iteration);
     t->moves += result.moves;
     int losses = sl_binding_losses(t->binding, (double *)(void *)(t->report + sizeof mine));
     t->report_bytes = sizeof mine + (size_t)losses * sizeof(double);
     SL_TRY(sl_binding_join(t->binding));
     if (iteration < t->run->dump_gradients)
         SL_TRY(sl_gradients_write(t->binding, sl_trainer_leads(t), t->folder, iteration));
-    SL_TRY(sl_binding_update(t->binding, iteration));
+    SL_TRY(sl_binding_clip(t->binding));
     mine.end = sl_clock_now(t->clock);
     mine.warned = is_warned(t);
     memcpy(t->report, &mine, sizeof mine);

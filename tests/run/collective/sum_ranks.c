@@ -52,6 +52,25 @@ static int check_gather(sl_group *group) {
     return wrong;
 }
 
+/* Around the size of a piece, and several of them: nothing is lost, doubled or out of place, and two messages
+ * that follow each other are not mixed up. */
+static int check_passes(sl_group *group) {
+    static const size_t counts[] = {0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5 * (1 << 20) + 12345};
+    int rank = sl_group_rank(group), last = sl_group_size(group) - 1, wrong = 0;
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        unsigned char *data = calloc(counts[c] + 1, 1), after = (unsigned char)(rank == 0 ? 200 + c : 0);
+        for (size_t i = 0; i < counts[c] && rank == 0; i++)
+            data[i] = (unsigned char)(i * 2654435761u >> 13);
+        wrong |= sl_group_pass(group, 0, last, data, counts[c]) != SL_OK;
+        wrong |= sl_group_pass(group, 0, last, &after, 1) != SL_OK;
+        for (size_t i = 0; i < counts[c] && rank == last; i++)
+            wrong |= data[i] != (unsigned char)(i * 2654435761u >> 13);
+        wrong |= rank == last && after != 200 + c;
+        free(data);
+    }
+    return wrong;
+}
+
 static float expected_sum(int size, size_t i) {
     float expected = value(0, i);
     for (int r = 1; r < size; r++)
@@ -149,7 +168,7 @@ int main(int argc, char **argv) {
     if (sl_group_open_world(&argc, &argv, &group) != SL_OK)
         return 1;
     static const size_t counts[] = {0, 1, 2, 3, 7, 64, 1000, 100003};
-    int wrong = check_gather(group) | check_split(group) | check_pieces(group);
+    int wrong = check_gather(group) | check_split(group) | check_pieces(group) | check_passes(group);
     for (size_t count = 1; count < 5000; count = 3 * count + 1)
         wrong |= check_shares(group, count) | check_max(group, count);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)

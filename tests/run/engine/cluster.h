@@ -16,7 +16,7 @@ enum {
     MOST_RANKS = 6,
     MOST_STAGES = 24,
     MOST_PARTS = 4,
-    MOST_MICROBATCHES = 16,
+    MOST_MICROBATCHES = 32,
     MOST_RECORDS = 4096,
     ITERATIONS = 2
 };
@@ -28,6 +28,7 @@ typedef struct holder {
     member *member;
     int stage;
     int last_weight[MOST_PARTS];
+    int prepared;                  /* times, in all iterations */
     char place[MOST_MICROBATCHES]; /* of each activation: not there, on the device, on the host */
 } holder;
 
@@ -136,8 +137,21 @@ static inline sl_status fetch(void *object, int microbatch) {
     return go(object, microbatch, ON_HOST, ON_DEVICE);
 }
 
+/* The update of the weights takes what the problem says. */
+static inline sl_status prepare(void *object) {
+    holder *h = object;
+    const cluster *c = h->member->cluster;
+    if (h->prepared++ != h->member->iteration)
+        return sl_error(SL_EINVAL, "stage %d was prepared twice", h->stage);
+    sl_clock_sleep_until(c->clock, sl_clock_now(c->clock) + c->problem->gather[h->stage]);
+    return SL_OK;
+}
+
 static inline sl_status forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
+    const holder *h = object;
     SL_TRY(check_input(object, op, parts, 0, input));
+    if (h->prepared != h->member->iteration + 1)
+        return sl_error(SL_EINVAL, "stage %d ran before it was prepared", h->stage);
     if (op->part == 0)
         SL_TRY(go(object, op->microbatch, NOWHERE, ON_DEVICE));
     return make_output(object, op, 0, output);
@@ -180,6 +194,7 @@ static inline void bind_stages(member *m, sl_stage *stage) {
         int before = sl_problem_previous(c->problem, s);
         m->holder[s] = (holder){.member = m, .stage = s};
         stage[s] = (sl_stage){.object = &m->holder[s],
+                              .prepare = prepare,
                               .forward = forward,
                               .input_grad = input_grad,
                               .weight_grad = weight_grad,
@@ -279,7 +294,8 @@ static inline void predict_posts(cluster *c, int iteration, sl_time margin) {
 
 static inline void run_cluster(cluster *c) {
     const sl_problem *p = c->problem;
-    assert_true(p->ranks <= MOST_RANKS && p->stages <= MOST_STAGES && p->parts <= MOST_PARTS);
+    assert_true(p->ranks <= MOST_RANKS && p->stages <= MOST_STAGES && p->parts <= MOST_PARTS &&
+                p->microbatches <= MOST_MICROBATCHES);
     assert_ok(sl_clock_open_virtual(p->ranks, &c->clock));
     assert_ok(sl_transport_hub_open(p->ranks, sizeof(payload) + c->extra * MOST_STAGES,
                                     2 * p->microbatches * (p->stages / p->ranks + 1), &c->hub));

@@ -57,7 +57,9 @@ static void compare(const cluster *c, int iteration) {
                 assert_true(span < predicted.spans);
                 last = predicted.span[span].end;
                 compare_op(&predicted.span[span++], record, begin);
-            } else if (record->kind == SL_RECORD_MOVE) {
+            } else if (record->kind == SL_RECORD_OPTIMIZER && c->problem->gather[record->stage] == 0) {
+                assert_int_equal(record->start, record->end);
+            } else if (record->kind == SL_RECORD_MOVE || record->kind == SL_RECORD_OPTIMIZER) {
                 assert_true(collective < predicted.collectives);
                 compare_op(&predicted.collective[collective++], record, begin);
             } else {
@@ -121,6 +123,31 @@ static void what_runs_is_what_was_predicted_to_the_nanosecond(void **unused) {
     for (int f = 0; sl_families[f].name && !getenv("SL_SEED"); f++)
         assert_true(ran[f][SL_DECOUPLED] && ran[f][SL_INORDER] && ran[f][SL_BATCHED]);
     assert_true(getenv("SL_SEED") || (pairs > 0 && parts > 0));
+}
+
+/* ---- updates before the first F ---- */
+
+static void an_update_takes_its_ranks_time_before_the_first_F_and_no_others(void **unused) {
+    (void)unused;
+    uint64_t state = seed_of(53);
+    int rounds = 0;
+    for (int round = 0; round < 60; round++) {
+        sl_problem p;
+        sl_plan a, b;
+        int family;
+        draw_problem(&state, SL_LINEAR, 1, &p);
+        for (int stage = 0; stage < p.stages; stage++)
+            p.gather[stage] = 1 + draw(&state, 60000000);
+        if (draw_plan(&state, &p, &a, &family)) {
+            assert_true(draw_plan(&state, &p, &b, &family));
+            run_and_compare(&state, &p, &a, &b, 0);
+            rounds++;
+            sl_plan_free(&a);
+            sl_plan_free(&b);
+        }
+        sl_problem_free(&p);
+    }
+    assert_true(rounds > 0);
 }
 
 static int count_pairs(const sl_order *order) {
@@ -497,6 +524,7 @@ static void moves_to_host_memory_run_as_predicted_and_keep_every_limit(void **un
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_runs_is_what_was_predicted_to_the_nanosecond),
+        cmocka_unit_test(an_update_takes_its_ranks_time_before_the_first_F_and_no_others),
         cmocka_unit_test(links_that_share_a_wire_run_as_predicted),
         cmocka_unit_test(moves_to_host_memory_run_as_predicted_and_keep_every_limit),
         cmocka_unit_test(overlapped_pairs_run_as_one_block_in_every_regime),

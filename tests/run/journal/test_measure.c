@@ -145,11 +145,44 @@ static void a_reduction_begins_when_the_last_replica_comes(void **unused) {
         sl_problem_free(&measured[r]);
 }
 
+/* By hand: two ranks, one microbatch; rank 1's update of 40 ns is over before its F, rank 0's of 30 before
+ * the first of all. It is what the stage's first F waits for, and no part of it. */
+static void an_update_is_measured_as_what_the_first_F_waits_for(void **unused) {
+    (void)unused;
+    const sl_record update = {.kind = SL_RECORD_OPTIMIZER, .op = SL_GATHER, .peer = -1, .microbatch = -1};
+    const sl_offset clock[2] = {{0}};
+    sl_problem p;
+    sl_timeline t;
+    sl_record records[6] = {
+        update, {.kind = SL_RECORD_OP, .op = SL_F, .start = 130, .end = 150}, {0}, update};
+    records[0].start = 100, records[0].end = 130;
+    records[2] = (sl_record){.kind = SL_RECORD_OP, .op = SL_B, .start = 190, .end = 220};
+    records[3].start = 100, records[3].end = 140, records[3].rank = records[3].stage = 1;
+    for (int i = 4; i < 6; i++) {
+        records[i] = i == 4 ? records[1] : records[2];
+        records[i].rank = records[i].stage = 1;
+    }
+    assert_ok(sl_problem_make(2, 2, 1, &p));
+    assert_ok(sl_measure_timeline(&p, records, 6, 0, 100, clock, &t));
+    assert_int_equal(t.collectives, 2);
+    assert_int_equal(t.collective[1].op.kind, SL_GATHER);
+    assert_int_equal(t.collective[1].end, 40);
+    assert_ok(sl_profile(&t, &p));
+    assert_true(p.gather[0] == 30 && p.gather[1] == 40);
+    assert_true(p.time[SL_F][0] == 20 && p.time[SL_F][1] == 20);
+    sl_timeline_free(&t);
+    records[3].rank = 0;
+    assert_fails(sl_measure_timeline(&p, records, 6, 0, 100, clock, &t), SL_EPEER, "not of this run");
+    sl_timeline_free(&t);
+    sl_problem_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_measured_timeline_is_what_the_ranks_wrote),
         cmocka_unit_test(of_tensor_ranks_the_slowest_counts),
         cmocka_unit_test(a_reduction_begins_when_the_last_replica_comes),
+        cmocka_unit_test(an_update_is_measured_as_what_the_first_F_waits_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

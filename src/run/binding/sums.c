@@ -1,0 +1,115 @@
+/* After a stage's last W: its gradients are summed over the replicas, and the tied embedding's two
+ * accumulators meet. Both go on beside the ops where MPI lets several threads in. */
+#include "base/memory.h"
+#include "run/binding/binding_inside.h"
+
+#include <string.h>
+
+sl_status sl_binding_open_sums(sl_binding *b) {
+    sl_group *data = b->groups->data;
+    int replicas = b->run->parallel.data;
+    sl_model_stage *first = sl_binding_model_of(b, 0);
+    if (b->config.tied && first && !sl_binding_model_of(b, b->stages - 1))
+        SL_TRY(sl_alloc(&b->head, sl_model_embedding(first)->count, sizeof(float)));
+    b->passes = b->config.tied && sl_binding_rank_of(b, 0) != sl_binding_rank_of(b, b->stages - 1);
+    for (int h = 0; h < b->helds && replicas > 1; h++)
+        if (b->held[h].tied)
+            SL_TRY(sl_shares_make(b->held[h].tied, 1, replicas, &b->held[h].head));
+    SL_TRY(sl_reduce_open(data, &b->reduce));
+    if (replicas == 1 && b->helds == 1)
+        return SL_OK; /* there is nothing to do beside the ops */
+    int threaded = replicas == 1 || sl_group_threads(data);
+    return sl_reducer_open(b->helds, threaded, sl_binding_sum_stage, b, &b->reducer);
+}
+
+void sl_binding_close_sums(sl_binding *b) {
+    for (int h = 0; h < b->helds; h++)
+        sl_shares_free(&b->held[h].head);
+    sl_reduce_close(&b->reduce);
+    sl_free(b->head);
+}
+
+/* ---- the head's accumulator on its way to the first stage ---- */
+
+static int passes_beside(const sl_binding *b) {
+    return b->passes && sl_group_threads(b->groups->pipeline);
+}
+
+/* Of the whole batch at its sender; at its receiver a buffer. */
+static float *head_gradient(const sl_binding *b) {
+    const sl_held *last = sl_binding_held_of(b, b->stages - 1);
+    return last ? last->tied->gradient : b->head;
+}
+
+static size_t head_bytes(const sl_binding *b) {
+    const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
+    return (first ? &first->list[0] : last->tied)->count * sizeof(float);
+}
+
+static sl_status start_head(sl_binding *b) {
+    return sl_passing_start(&b->passing, b->groups->pipeline, sl_binding_rank_of(b, b->stages - 1),
+                            sl_binding_rank_of(b, 0), head_gradient(b), head_bytes(b));
+}
+
+/* The sender starts when the accumulator is whole. The receiver, whose thread looks again and again whether
+ * the message has come, when it has one microbatch left: by then the last stage has long been done. */
+sl_status sl_binding_weights_added(sl_held *h, sl_time end) {
+    sl_binding *b = h->binding;
+    if (h->left == 0 && b->reducer)
+        sl_reducer_ready(b->reducer, h->index, end);
+    if (h->left == 0 && h->stage == b->stages - 1 && b->run->parallel.data == 1 && passes_beside(b))
+        return start_head(b);
+    int early = b->shape.microbatches > 1 ? b->shape.parts : 0; /* parts that are left then */
+    if (h->left == early && h->stage == 0 && passes_beside(b))
+        return start_head(b);
+    return SL_OK;
+}
+
+/* The head's accumulator is summed apart: it meets the embedding's on the first stage, as sums of all
+ * replicas (docs/design.md, rule 4). */
+static sl_status sum_replicas(sl_binding *b, const sl_held *h) {
+    if (h->tied) {
+        SL_TRY(sl_reduce_gradients(&b->reduce, &h->head, h->tied, 1));
+        if (passes_beside(b))
+            SL_TRY(start_head(b));
+    }
+    return sl_reduce_gradients(&b->reduce, sl_binding_cut(b, h->stage), h->list, !b->run->parallel.zero);
+}
+
+sl_status sl_binding_sum_stage(void *binding, int index) {
+    sl_binding *b = binding;
+    sl_held *h = &b->held[index];
+    if (b->run->parallel.data > 1)
+        SL_TRY(sum_replicas(b, h));
+    if (index > 0) /* the last one's are for the rank, which waits for it and has more threads */
+        sl_binding_take_squares(b, h, 1);
+    return SL_OK;
+}
+
+sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {
+    memset(times, 0, (size_t)b->helds * sizeof *times);
+    if (b->reducer)
+        SL_TRY(sl_reducer_finish(b->reducer, times));
+    if (b->run->parallel.data == 1)
+        memset(times, 0, (size_t)b->helds * sizeof *times); /* nothing was summed */
+    for (int h = 0; h < b->helds; h++)
+        sl_binding_take_squares(b, &b->held[h], b->device->threads);
+    return SL_OK;
+}
+
+/* Always as one addition on the first stage (docs/design.md, rule 4). */
+static sl_status join_head(sl_binding *b) {
+    const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
+    if (b->stages == 1 && b->run->parallel.data == 1)
+        return sl_model_add_own_head(first->model);
+    if (passes_beside(b))
+        SL_TRY(sl_passing_finish(&b->passing));
+    else if (b->passes && (first || last))
+        SL_TRY(sl_group_pass(b->groups->pipeline, sl_binding_rank_of(b, b->stages - 1),
+                             sl_binding_rank_of(b, 0), head_gradient(b), head_bytes(b)));
+    return first ? sl_model_add_head(first->model, head_gradient(b)) : SL_OK;
+}
+
+sl_status sl_binding_join(sl_binding *b) {
+    return b->config.tied ? join_head(b) : SL_OK;
+}
