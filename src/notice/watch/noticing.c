@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define SEAT_LASTS (10 * SL_SECOND)
+#define REPORTED_LASTS (60 * SL_SECOND)
 #define MEET_LIMIT (30 * SL_SECOND)
 #define LONGEST_SLEEP (SL_SECOND / 2) /* to see what nobody wakes for */
 #define SHORTEST_SLEEP SL_MS
@@ -31,11 +31,11 @@ struct sl_noticing {
     queued *first, *last;
 
     /* the thread's own */
-    sl_store *agent_store, *controller_store, *seat_store;
+    sl_store *agent_store, *controller_store, *own_store;
     sl_agent *agent;
     sl_controller *controller;
-    sl_time seat_next, view_next;
-    char me[160]; /* what stands in the seat */
+    int seated;
+    sl_time view_next;
     sl_status_view shown;
 };
 
@@ -56,27 +56,43 @@ static void say(sl_noticing *n, const sl_note *note) {
     (void)!write(n->file, &one, sizeof one);
 }
 
-static void say_kind(sl_noticing *n, sl_note_kind kind) {
-    sl_note note = {.kind = kind};
-    say(n, &note);
-}
-
 static void say_trouble(sl_noticing *n, const char *what) {
     sl_note note = {.kind = SL_NOTE_TROUBLE};
     snprintf(note.text, sizeof note.text, "%s: %s", what, sl_error_text());
     say(n, &note);
 }
 
+/* Whether this process's controller is the job's is seen before anything that it says goes on. A job that was
+ * reported on has ended: who is in charge after that says nothing more. */
+static void look_at_seat(sl_noticing *n) {
+    void *reported = NULL;
+    size_t size;
+    int mine = n->controller && sl_controller_in_charge(n->controller);
+    if (mine == n->seated)
+        return;
+    if (mine && (sl_store_get(n->own_store, "reported", &reported, &size) != SL_OK || reported)) {
+        sl_free(reported);
+        return;
+    }
+    sl_note note = {.kind = mine ? SL_NOTE_SEAT : SL_NOTE_UNSEATED};
+    const char *node = n->config.place->node;
+    if (mine && sl_store_claim(n->own_store, "seated", node, strlen(node), 0, &note.first) != SL_OK)
+        return;
+    n->seated = mine;
+    say(n, &note);
+}
+
 static void on_event(void *context, const sl_event *event) {
+    sl_noticing *n = context;
     sl_note note = {.kind = SL_NOTE_EVENT, .event = *event};
-    say(context, &note);
+    if (!n->seated)
+        look_at_seat(n);
+    say(n, &note);
 }
 
 /* Ten times a second, and at once when the state or what is suspected has changed. */
 static void say_view(sl_noticing *n, sl_time now, int last) {
-    const sl_status_view *v = n->controller ? sl_controller_status(n->controller) : NULL;
-    if (!v)
-        return;
+    const sl_status_view *v = sl_controller_status(n->controller);
     int grave = v->phase != n->shown.phase || v->slow != n->shown.slow || v->suspects != n->shown.suspects ||
                 v->verdicts != n->shown.verdicts;
     if (!last && !grave && (now < n->view_next || memcmp(v, &n->shown, sizeof *v) == 0))
@@ -87,65 +103,15 @@ static void say_view(sl_noticing *n, sl_time now, int last) {
     say(n, &note);
 }
 
-/* ---- the seat ---- */
-
-static void leave_seat(sl_noticing *n) {
-    sl_controller_close(n->controller);
-    n->controller = NULL;
-}
-
-static sl_status take_seat(sl_noticing *n) {
-    sl_controller_config config = {.store = n->controller_store,
-                                   .job = n->config.place->job,
-                                   .hold = n->config.hold,
-                                   .event = on_event,
-                                   .context = n};
-    SL_TRY(sl_controller_open(&config, &n->controller));
-    sl_note note = {.kind = SL_NOTE_SEAT};
-    if (sl_store_claim(n->seat_store, "seated", n->me, strlen(n->me), 0, &note.first) != SL_OK)
-        note.first = 0;
-    say(n, &note);
-    return SL_OK;
-}
-
-/* Renews the seat, or loses it to whoever has it now; without Redis everybody stays where they are. */
-static sl_status keep_seat(sl_noticing *n) {
-    void *holder;
-    size_t size;
-    if (sl_store_get(n->seat_store, "controller", &holder, &size) != SL_OK)
-        return SL_OK;
-    int mine = !holder || (size == strlen(n->me) && memcmp(holder, n->me, size) == 0);
-    sl_free(holder);
-    if (mine) {
-        sl_store_set(n->seat_store, "controller", n->me, strlen(n->me), SEAT_LASTS);
-        return SL_OK;
-    }
-    leave_seat(n);
-    say_kind(n, SL_NOTE_UNSEATED);
-    return SL_OK;
-}
-
-static sl_status see_to_seat(sl_noticing *n, sl_time now) {
-    int won = 0;
-    if (now < n->seat_next)
-        return SL_OK;
-    n->seat_next = now + SL_SECOND;
-    if (n->controller)
-        return keep_seat(n);
-    if (sl_store_claim(n->seat_store, "controller", n->me, strlen(n->me), SEAT_LASTS, &won) == SL_OK && won)
-        return take_seat(n);
-    return SL_OK;
-}
-
 /* ---- the thread ---- */
 
 static sl_status open_all(sl_noticing *n) {
     const sl_noticing_config *c = &n->config;
-    SL_TRY(sl_meeting_wait(c->meeting, MEET_LIMIT, &n->stop));
-    const char *url = c->meeting->url, *job = c->place->job;
+    SL_TRY(sl_rendezvous_wait(c->rendezvous, MEET_LIMIT, &n->stop));
+    const char *url = c->rendezvous->url, *job = c->place->job;
     SL_TRY(sl_store_open(url, job, 0, &n->agent_store));
     SL_TRY(sl_store_open(url, job, 0, &n->controller_store));
-    SL_TRY(sl_store_open(url, job, 0, &n->seat_store));
+    SL_TRY(sl_store_open(url, job, 0, &n->own_store));
     sl_agent_config agent = {.folder = c->folder,
                              .node = c->place->node,
                              .store = n->agent_store,
@@ -153,20 +119,35 @@ static sl_status open_all(sl_noticing *n) {
                              .job = job,
                              .record = c->record,
                              .validate = c->validate};
-    return sl_agent_open(&agent, &n->agent);
+    sl_controller_config controller = {
+        .store = n->controller_store, .job = job, .hold = c->hold, .event = on_event, .context = n};
+    SL_TRY(sl_agent_open(&agent, &n->agent));
+    return sl_controller_open(&controller, &n->controller);
 }
 
 static sl_status step(sl_noticing *n, sl_time *wake) {
-    sl_time now = sl_clock_now(sl_clock_real()), next = SL_TIME_NEVER, other = SL_TIME_NEVER;
-    SL_TRY(see_to_seat(n, now));
-    SL_TRY(sl_agent_step(n->agent, sl_clock_now(sl_clock_real()), &next));
-    if (n->controller)
-        SL_TRY(sl_controller_step(n->controller, sl_clock_now(sl_clock_real()), &other));
-    now = sl_clock_now(sl_clock_real());
+    sl_clock *clock = sl_clock_real();
+    sl_time next = SL_TIME_NEVER, other = SL_TIME_NEVER;
+    SL_TRY(sl_agent_step(n->agent, sl_clock_now(clock), &next));
+    SL_TRY(sl_controller_step(n->controller, sl_clock_now(clock), &other));
+    look_at_seat(n);
+    sl_time now = sl_clock_now(clock);
     say_view(n, now, 0);
     next = other < next ? other : next;
     next = next > now + LONGEST_SLEEP ? now + LONGEST_SLEEP : next;
     *wake = next < now + SHORTEST_SLEEP ? now + SHORTEST_SLEEP : next;
+    return SL_OK;
+}
+
+/* What the program did last is read and said; nothing of the job stays in a server that outlives it. */
+static sl_status end_of_job(sl_noticing *n) {
+    sl_time wake;
+    SL_TRY(step(n, &wake));
+    sl_controller_finish(n->controller);
+    look_at_seat(n);
+    say_view(n, sl_clock_now(sl_clock_real()), 1);
+    if (n->seated && sl_store_forget(n->own_store) == SL_OK)
+        sl_store_set(n->own_store, "reported", "1", 1, REPORTED_LASTS);
     return SL_OK;
 }
 
@@ -177,14 +158,7 @@ static sl_status notice(sl_noticing *n) {
         SL_TRY(step(n, &wake));
         sl_clock_wait(sl_clock_real(), &n->stop, 0, wake);
     }
-    sl_time wake; /* what the program did last */
-    SL_TRY(step(n, &wake));
-    if (n->controller) {
-        sl_controller_finish(n->controller);
-        say_view(n, sl_clock_now(sl_clock_real()), 1);
-        sl_store_remove(n->seat_store, "controller");
-    }
-    return SL_OK;
+    return end_of_job(n);
 }
 
 static void *run(void *context) {
@@ -192,11 +166,11 @@ static void *run(void *context) {
     if (notice(n) != SL_OK && !atomic_load(&n->stop))
         say_trouble(n, "nothing more is noticed, and the program goes on");
     sl_note done = {.kind = SL_NOTE_DONE, .calls = n->agent && sl_agent_saw_calls(n->agent)};
-    leave_seat(n);
+    sl_controller_close(n->controller);
     sl_agent_close(n->agent);
     sl_store_close(n->agent_store);
     sl_store_close(n->controller_store);
-    sl_store_close(n->seat_store);
+    sl_store_close(n->own_store);
     say(n, &done);
     return NULL;
 }
@@ -205,7 +179,6 @@ sl_status sl_noticing_start(const sl_noticing_config *config, sl_noticing **resu
     sl_noticing *n;
     SL_TRY(sl_alloc(&n, 1, sizeof *n));
     n->config = *config;
-    snprintf(n->me, sizeof n->me, "%s %d", config->place->node, (int)getpid());
     pthread_mutex_init(&n->lock, NULL);
     n->file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = n->file < 0 ? -1 : pthread_create(&n->thread, NULL, run, n);

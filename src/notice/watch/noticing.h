@@ -1,20 +1,19 @@
-/* The thread that notices: it has the stores, steps the node's agent and, where this node's watch won the
- * election, the job's controller. Whatever waits for Redis waits here, away from the program's own business.
+/* The thread that notices: it has the stores and steps the node's agent and a controller, which is the job's
+ * where it wins the election. Whatever waits for Redis waits here, away from the program's own business.
  *
  * What it finds goes to the first thread as notes in their order; a file becomes readable when there are
- * some. The controller's seat is a key that lasts 10 s and is renewed each second: when its holder is gone,
- * another node's watch takes it. */
+ * some. */
 #ifndef SL_NOTICE_WATCH_NOTICING_H
 #define SL_NOTICE_WATCH_NOTICING_H
 
 #include "base/event.h"
 #include "notice/control/status.h"
-#include "notice/watch/meeting.h"
+#include "notice/watch/rendezvous.h"
 
 typedef enum sl_note_kind {
     SL_NOTE_VIEW,     /* what is known now has changed */
     SL_NOTE_EVENT,    /* the controller says something */
-    SL_NOTE_SEAT,     /* this process became the job's controller */
+    SL_NOTE_SEAT,     /* this process's controller is the job's: its events and views count */
     SL_NOTE_UNSEATED, /* another took the seat */
     SL_NOTE_TROUBLE,  /* `text`, for the user */
     SL_NOTE_DONE      /* the thread is at its end; `calls` is final */
@@ -30,7 +29,7 @@ typedef struct sl_note {
 } sl_note;
 
 typedef struct sl_noticing_config {
-    sl_meeting *meeting;
+    sl_rendezvous *rendezvous;
     const sl_place *place;
     const char *folder; /* of the node */
     const char *record; /* NULL: none */

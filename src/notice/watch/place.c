@@ -1,4 +1,6 @@
 #include "notice/watch/place.h"
+#include "base/file.h"
+#include "base/memory.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -7,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *text_of(const char *variable) {
@@ -46,25 +49,52 @@ static uint64_t hash_of(const char *text) {
     return hash;
 }
 
-/* A launcher that names no job (Hydra): all ranks have one folder for results, and on a node one parent. */
+/* The value behind `option` in the command line of the parent, in text[size]; "" when there is none. */
+static void parent_says(const char *option, char *text, size_t size) {
+    char path[64], *content;
+    size_t bytes;
+    int next = 0;
+    text[0] = 0;
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)getppid());
+    if (sl_file_read(path, &content, &bytes) != SL_OK)
+        return;
+    for (size_t at = 0; at < bytes; at += strlen(content + at) + 1) {
+        if (next)
+            snprintf(text, size, "%s", content + at);
+        next = strcmp(content + at, option) == 0;
+    }
+    sl_free(content);
+}
+
+/* A launcher that names no job: Hydra's proxies, the parents of all ranks, know one port of their mpiexec,
+ * and all ranks have one folder for results. */
 static void name_by_folder(const char *directory, sl_place *place) {
-    char path[PATH_MAX];
+    char path[PATH_MAX], all[PATH_MAX + 300], port[256];
     if (!realpath(directory, path))
         snprintf(path, sizeof path, "%s", directory);
-    snprintf(place->job, sizeof place->job, "folder-%016llx", (unsigned long long)hash_of(path));
+    parent_says("--control-port", port, sizeof port);
+    snprintf(all, sizeof all, "%s %s", path, port);
+    snprintf(place->job, sizeof place->job, "folder-%016llx", (unsigned long long)hash_of(all));
     snprintf(place->local, sizeof place->local, "-%d", (int)getppid());
+}
+
+/* Open MPI counts its jobs anew with every mpirun; where that is asked makes the name the only one. */
+static void name_by_pmix(const char *name, sl_place *place) {
+    const char *uri = text_of("OMPI_MCA_orte_hnp_uri");
+    snprintf(place->job, sizeof place->job, uri ? "%.50s-%08x" : "%.50s", name,
+             uri ? (unsigned)hash_of(uri) : 0);
 }
 
 static void find_job(const char *directory, int slurm, sl_place *place) {
     const char *pmix = text_of("PMIX_NAMESPACE"), *ess = text_of("OMPI_MCA_ess_base_jobid");
     const char *hydra = text_of("PMI_JOBID");
     if (!place->inside)
-        snprintf(place->job, sizeof place->job, "%d", (int)getpid());
+        snprintf(place->job, sizeof place->job, "%d-%llx", (int)getpid(), (unsigned long long)time(NULL));
     else if (slurm)
         snprintf(place->job, sizeof place->job, "%.30s.%.10s", text_of("SLURM_JOB_ID"),
                  text_of("SLURM_STEP_ID"));
     else if (pmix || ess || hydra)
-        snprintf(place->job, sizeof place->job, "%.70s", pmix ? pmix : ess ? ess : hydra);
+        name_by_pmix(pmix ? pmix : ess ? ess : hydra, place);
     else
         name_by_folder(directory, place);
     clean(place->job);

@@ -7,10 +7,10 @@
 #include "launch/folder.h"
 #include "notice/store/store.h"
 #include "notice/watch/http.h"
-#include "notice/watch/node.h"
 #include "notice/watch/noticing.h"
 #include "notice/watch/program.h"
 #include "notice/watch/report.h"
+#include "notice/watch/site.h"
 #include "notice/watch/view.h"
 
 #include <errno.h>
@@ -34,8 +34,8 @@ typedef struct watching {
     char directory[3072], record[3200];
     char untold[512]; /* what keeps the probe out; "" */
     sl_place place;
-    sl_node node;
-    sl_meeting meeting;
+    sl_site site;
+    sl_rendezvous rendezvous;
     sigset_t before; /* the mask that the program gets */
     pid_t program;   /* 0: has ended */
     int exit_code;
@@ -94,7 +94,8 @@ static sl_status prepare_agent(watching *w) {
         SL_TRY(sl_launch_folder_open(w->directory, &w->folder));
     if (w->request->record)
         SL_TRY(sl_directory_make(w->record));
-    return sl_meeting_open(&w->meeting, &w->place, w->directory, w->node.directory.path, w->request->redis);
+    return sl_rendezvous_open(&w->rendezvous, &w->place, w->directory, w->site.directory.path,
+                              w->request->redis);
 }
 
 static void block_signals(watching *w, sigset_t *heard) {
@@ -163,6 +164,8 @@ static void end_of_notes(watching *w, const sl_note *note) {
 }
 
 static void take_event(watching *w, const sl_event *event) {
+    if (w->place.inside && !w->seated)
+        return; /* the one in charge says it */
     if (w->events && sl_event_write(w->events, event) != SL_OK) {
         sl_view_say(&w->view, "%s", sl_error_text());
         fclose(w->events);
@@ -173,6 +176,8 @@ static void take_event(watching *w, const sl_event *event) {
 }
 
 static void take_view(watching *w, const sl_status_view *view) {
+    if (w->place.inside && !w->seated)
+        return;
     w->last = *view;
     sl_report_view(&w->report, view);
     if (w->http)
@@ -224,7 +229,7 @@ static sl_status stop_noticing(void *context) {
  * not when its rank failed, which its launcher must hear of at once. */
 static sl_status linger(void *context) {
     watching *w = context;
-    if (now() >= w->linger || sl_node_alone(&w->node))
+    if (now() >= w->linger || sl_site_alone(&w->site))
         return stop_noticing(w);
     return sl_loop_at(w->loop, now() + LINGER_LOOK, linger, w, NULL);
 }
@@ -260,11 +265,11 @@ static sl_status on_signal(void *context, const siginfo_t *signal) {
 /* A private server that was killed is started again: the next request finds it. */
 static void see_to_server(watching *w) {
     siginfo_t info = {0};
-    if (!w->met || w->meeting.redis.pid <= 0 ||
-        waitid(P_PID, (id_t)w->meeting.redis.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+    if (!w->met || w->rendezvous.redis.pid <= 0 ||
+        waitid(P_PID, (id_t)w->rendezvous.redis.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid == 0)
         return;
-    if (sl_redis_restart(&w->meeting.redis) == SL_OK)
+    if (sl_redis_restart(&w->rendezvous.redis) == SL_OK)
         sl_view_say(&w->view, "redis-server had ended and was started again");
     else
         sl_view_say(&w->view, "%s", sl_error_text());
@@ -281,13 +286,13 @@ static sl_status tick(void *context) {
 /* ---- the whole ---- */
 
 static sl_status start_noticing(watching *w) {
-    sl_noticing_config config = {.meeting = &w->meeting,
+    sl_noticing_config config = {.rendezvous = &w->rendezvous,
                                  .place = &w->place,
-                                 .folder = w->node.directory.path,
+                                 .folder = w->site.directory.path,
                                  .record = w->request->record ? w->record : NULL,
                                  .hold = w->request->hold,
                                  .validate = w->request->validate};
-    setenv(SL_LAUNCH_VARIABLE, w->node.directory.path, 1); /* whoever clears up finds what was started here */
+    setenv(SL_LAUNCH_VARIABLE, w->site.directory.path, 1); /* whoever clears up finds what was started here */
     SL_TRY(sl_noticing_start(&config, &w->noticing));
     SL_TRY(sl_loop_watch(w->loop, sl_noticing_file(w->noticing), on_notes, w));
     return sl_loop_at(w->loop, now() + TICK, tick, w, NULL);
@@ -295,7 +300,7 @@ static sl_status start_noticing(watching *w) {
 
 /* The program runs: from here on trouble is said and not returned. */
 static void attend(watching *w) {
-    if (w->node.is_agent && w->place.rank == 0) {
+    if (w->site.is_agent && w->place.rank == 0) {
         sl_program_examine(w->request->command, w->untold, sizeof w->untold - 64);
         if (w->untold[0]) {
             size_t used = strlen(w->untold);
@@ -304,7 +309,7 @@ static void attend(watching *w) {
             sl_view_say(&w->view, "%s", w->untold);
         }
     }
-    if (w->node.is_agent && start_noticing(w) != SL_OK)
+    if (w->site.is_agent && start_noticing(w) != SL_OK)
         sl_view_say(&w->view, "%s; the program runs unwatched", sl_error_text());
     if (fetch_program(w) != SL_OK || (!w->loop) || sl_loop_run(w->loop) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
@@ -327,15 +332,15 @@ static sl_status start(watching *w) {
     if (status == SL_OK)
         status = sl_loop_signals(w->loop, &heard, on_signal, w);
     if (status == SL_OK)
-        status = sl_node_open(&w->place, &w->node);
-    if (status == SL_OK && w->node.is_agent)
+        status = sl_site_open(&w->place, &w->site);
+    if (status == SL_OK && w->site.is_agent)
         status = prepare_agent(w);
     if (status == SL_OK)
         status = sl_report_open(&w->report, w->request->command, w->place.job);
     if (status == SL_OK)
-        status = sl_node_probe(&w->node, &probe);
+        status = sl_site_probe(&w->site, &probe);
     if (status == SL_OK) {
-        status = sl_program_start(w->request->command, probe, w->node.directory.path, &w->before, &w->program,
+        status = sl_program_start(w->request->command, probe, w->site.directory.path, &w->before, &w->program,
                                   &w->exit_code);
         if (status != SL_OK && w->exit_code >= 126) { /* said as a shell says it, with its exit code */
             fprintf(stderr, "slackline: %s\n", sl_error_text());
@@ -349,12 +354,12 @@ static sl_status start(watching *w) {
 
 static void finish(watching *w) {
     sl_noticing_close(w->noticing);
-    sl_meeting_close(&w->meeting);
+    sl_rendezvous_close(&w->rendezvous);
     leave_seat(w);
     sl_launch_folder_close(&w->folder);
     sl_view_close(&w->view);
     sl_report_close(&w->report);
-    sl_node_close(&w->node);
+    sl_site_close(&w->site);
     sl_loop_close(w->loop);
 }
 
@@ -362,7 +367,7 @@ sl_status sl_watch_run(const sl_watch_request *request, int *exit_code) {
     watching *w;
     SL_TRY(sl_alloc(&w, 1, sizeof *w));
     w->request = request;
-    w->folder.lock = w->node.directory.lock = w->node.agent = w->node.member = -1;
+    w->folder.lock = w->site.directory.lock = w->site.agent = w->site.member = -1;
     w->began = now();
     sl_view_open(&w->view, stderr);
     sl_status status = start(w);

@@ -1,4 +1,4 @@
-#include "notice/watch/meeting.h"
+#include "notice/watch/rendezvous.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -45,7 +45,7 @@ static void put_urls(const sl_redis *redis, char *text, size_t size) {
 }
 
 /* Nobody else may read the password, not for a moment. */
-static sl_status leave_urls(sl_meeting *m) {
+static sl_status leave_urls(sl_rendezvous *m) {
     char text[TEXT];
     snprintf(text, sizeof text, "%s\n", m->place->job);
     put_urls(&m->redis, text, sizeof text);
@@ -57,9 +57,9 @@ static sl_status leave_urls(sl_meeting *m) {
     return status;
 }
 
-sl_status sl_meeting_open(sl_meeting *m, const sl_place *place, const char *directory, const char *folder,
-                          const char *given) {
-    *m = (sl_meeting){.place = place, .directory = directory};
+sl_status sl_rendezvous_open(sl_rendezvous *m, const sl_place *place, const char *directory,
+                             const char *folder, const char *given) {
+    *m = (sl_rendezvous){.place = place, .directory = directory};
     if (given) {
         snprintf(m->url, sizeof m->url, "%s", given);
         return SL_OK;
@@ -76,11 +76,11 @@ sl_status sl_meeting_open(sl_meeting *m, const sl_place *place, const char *dire
     snprintf(m->left, sizeof m->left, "%s/redis.url", directory);
     sl_status status = leave_urls(m);
     if (status != SL_OK)
-        sl_meeting_close(m);
+        sl_rendezvous_close(m);
     return status;
 }
 
-void sl_meeting_close(sl_meeting *m) {
+void sl_rendezvous_close(sl_rendezvous *m) {
     sl_redis_stop(&m->redis);
     if (m->left[0])
         unlink(m->left);
@@ -93,14 +93,14 @@ static int answers(const char *url, const char *job) {
     size_t size;
     if (sl_store_open(url, job, SL_SECOND, &store) != SL_OK)
         return 0;
-    int well = sl_store_get(store, "meeting", &bytes, &size) == SL_OK;
+    int well = sl_store_get(store, "rendezvous", &bytes, &size) == SL_OK;
     sl_free(bytes);
     sl_store_close(store);
     return well;
 }
 
 /* Tries what redis.url says, if it is this job's. */
-static int look(sl_meeting *m) {
+static int look(sl_rendezvous *m) {
     char path[TEXT + 16], *text = NULL, *save = NULL;
     size_t size;
     snprintf(path, sizeof path, "%s/redis.url", m->directory);
@@ -115,7 +115,7 @@ static int look(sl_meeting *m) {
     return m->url[0] != 0;
 }
 
-sl_status sl_meeting_wait(sl_meeting *m, sl_time limit, _Atomic uint32_t *stop) {
+sl_status sl_rendezvous_wait(sl_rendezvous *m, sl_time limit, _Atomic uint32_t *stop) {
     sl_clock *clock = sl_clock_real();
     sl_time deadline = sl_clock_now(clock) + limit;
     if (m->redis.pid > 0)
