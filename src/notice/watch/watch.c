@@ -44,6 +44,7 @@ typedef struct watching {
     sl_loop *loop;
     sl_noticing *noticing; /* NULL: another of this node is its agent */
     int met;               /* the store has answered once */
+    int done, calls;       /* it has said its last; it saw calls */
 
     /* while it has the seat, or outside of a launcher */
     int seated;
@@ -152,12 +153,14 @@ static void leave_seat(watching *w) {
         sl_launch_folder_close(&w->folder);
 }
 
-static void end_of_notes(watching *w, const sl_note *note) {
-    if (!note->calls && !w->untold[0] && w->exit_code < 126 && (!w->place.inside || w->seated)) {
+/* The program has ended, and everything is said. */
+static void conclude(watching *w) {
+    int speaks = !w->place.inside || w->seated;
+    if (speaks && !w->calls && !w->untold[0] && w->exit_code < 126) {
         snprintf(w->untold, sizeof w->untold, "%s", no_calls);
         sl_view_say(&w->view, "%s", no_calls);
     }
-    if ((!w->place.inside || w->seated) &&
+    if (speaks &&
         sl_report_write(&w->report, w->directory, w->exit_code, now() - w->began, w->untold) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
     sl_loop_stop(w->loop);
@@ -206,22 +209,27 @@ static sl_status on_notes(void *context, int file) {
             break;
         case SL_NOTE_TROUBLE:
             sl_view_say(&w->view, "%s", note.text);
+            snprintf(w->untold, sizeof w->untold, "%s", note.text);
             break;
         case SL_NOTE_DONE:
-            end_of_notes(w, &note);
+            w->done = 1;
+            w->calls = note.calls;
             break;
         }
+    if (w->done && w->program == 0)
+        conclude(w);
     return SL_OK;
 }
 
 /* ---- the program ---- */
 
-static sl_status stop_noticing(void *context) {
-    watching *w = context;
-    if (w->noticing)
-        sl_noticing_stop(w->noticing); /* its last note ends the loop */
-    else
+static sl_status stop_noticing(watching *w) {
+    if (!w->noticing)
         sl_loop_stop(w->loop);
+    else if (w->done)
+        conclude(w);
+    else
+        sl_noticing_stop(w->noticing); /* its last note concludes */
     return SL_OK;
 }
 
@@ -229,7 +237,7 @@ static sl_status stop_noticing(void *context) {
  * not when its rank failed, which its launcher must hear of at once. */
 static sl_status linger(void *context) {
     watching *w = context;
-    if (now() >= w->linger || sl_site_alone(&w->site))
+    if (w->done || now() >= w->linger || sl_site_alone(&w->site))
         return stop_noticing(w);
     return sl_loop_at(w->loop, now() + LINGER_LOOK, linger, w, NULL);
 }
@@ -311,7 +319,7 @@ static void attend(watching *w) {
     }
     if (w->site.is_agent && start_noticing(w) != SL_OK)
         sl_view_say(&w->view, "%s; the program runs unwatched", sl_error_text());
-    if (fetch_program(w) != SL_OK || (!w->loop) || sl_loop_run(w->loop) != SL_OK)
+    if (sl_loop_run(w->loop) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
     int status; /* only when the loop failed */
     while (w->program > 0 && waitpid(w->program, &status, 0) < 0 && errno == EINTR)
