@@ -36,10 +36,13 @@ static void clean(char *text) {
             *text = '_';
 }
 
-/* Slurm sets SLURM_PROCID in batch scripts too, whose step has a number beyond all others. */
+/* Slurm sets SLURM_PROCID in batch scripts too, whose step has a number beyond all others, and in shells on a
+ * terminal; another launcher's rank may have been started through Slurm. */
 static int is_slurm_rank(void) {
     const char *step = text_of("SLURM_STEP_ID");
-    return step && text_of("SLURM_JOB_ID") && text_of("SLURM_PROCID") && strtoul(step, NULL, 10) < 4294967000;
+    return step && text_of("SLURM_JOB_ID") && text_of("SLURM_PROCID") &&
+           strtoul(step, NULL, 10) < 4294967000 && !text_of("SLURM_PTY_PORT") &&
+           !text_of("OMPI_COMM_WORLD_RANK") && !text_of("MPI_LOCALRANKID");
 }
 
 static uint64_t hash_of(const char *text) {
@@ -119,8 +122,7 @@ void sl_place_find(const char *directory, sl_place *place) {
     static const char *const slurm_local[] = {"SLURM_LOCALID", NULL};
     static const char *const slurm_nodes[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", NULL};
     memset(place, 0, sizeof *place);
-    int slurm = is_slurm_rank() && number_of(ranks) < 0;
-    slurm = slurm || (is_slurm_rank() && !text_of("OMPI_COMM_WORLD_RANK") && !text_of("MPI_LOCALRANKID"));
+    int slurm = is_slurm_rank();
     int rank = number_of(slurm ? slurm_rank : ranks), size = number_of(slurm ? slurm_size : sizes);
     place->inside = rank >= 0;
     place->rank = place->inside ? rank : 0;

@@ -265,7 +265,9 @@ static sl_status on_signal(void *context, const siginfo_t *signal) {
     watching *w = context;
     if (signal->si_signo == SIGCHLD)
         return fetch_program(w);
-    if (w->program > 0 && !went_to_group(w, signal))
+    if (w->program == 0)
+        w->linger = now();
+    else if (!went_to_group(w, signal))
         kill(w->program, signal->si_signo);
     return SL_OK;
 }
