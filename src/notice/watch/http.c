@@ -38,18 +38,18 @@ static void put_status(FILE *out, const sl_status_view *view) {
 }
 
 static void put_text(FILE *out, const sl_status_view *v) {
-    char name[64];
+    char text[512];
     fprintf(out, "slackline watch: %s%s\n", sl_phase_name(v->phase), v->slow ? ", slow" : "");
     if (v->iteration >= 0)
         fprintf(out, "iteration %lld: %.3f ms (healthy %.3f ms)\n", (long long)v->iteration, v->time_ms,
                 v->healthy_ms > 0 ? v->healthy_ms : v->level_ms);
     for (int i = 0; i < v->suspects; i++) {
-        sl_words_suspect(&v->suspect[i], name, sizeof name);
-        fprintf(out, "suspect: %s: %s\n", name, v->suspect[i].why);
+        sl_suspect_text(&v->suspect[i], text, sizeof text);
+        fprintf(out, "suspect: %s\n", text);
     }
     for (int i = 0; i < v->verdicts; i++) {
-        sl_words_suspect(&v->verdict[i], name, sizeof name);
-        fprintf(out, "verdict: %s: %s\n", name, v->verdict[i].why);
+        sl_suspect_text(&v->verdict[i], text, sizeof text);
+        fprintf(out, "verdict: %s\n", text);
     }
     fprintf(out, "\n/metrics      for Prometheus\n/status.json  the same as JSON\n");
 }

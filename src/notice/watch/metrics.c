@@ -73,7 +73,7 @@ static void put_suspects(FILE *out, int number, const sl_suspect *suspect, int c
             known |= sl_words_same(s, &suspect[j]);
         if (known)
             continue;
-        fprintf(out, "%s{component=\"%s\"", metrics[number].name, sl_words_component(s->component));
+        fprintf(out, "%s{component=\"%s\"", metrics[number].name, sl_component_name(s->component));
         if (s->component == SL_COMPONENT_DEVICE || s->component == SL_COMPONENT_HOST)
             fprintf(out, ",rank=\"%d\"", s->rank);
         if (s->component == SL_COMPONENT_LINK)

@@ -162,13 +162,10 @@ static json_t *report_json(const sl_report *r, int exit_code, sl_time lasted, co
 /* ---- text ---- */
 
 static void print_suspects(FILE *out, const char *what, const sl_suspect *s, int count) {
-    char name[64];
+    char text[512];
     for (int i = 0; i < count; i++) {
-        sl_words_suspect(&s[i], name, sizeof name);
-        fprintf(out, "    %s: %s", what, name);
-        if (s[i].cause[0])
-            fprintf(out, ", cause: %s", s[i].cause);
-        fprintf(out, "%s%s\n", s[i].why[0] ? ": " : "", s[i].why);
+        sl_suspect_text(&s[i], text, sizeof text);
+        fprintf(out, "    %s: %s\n", what, text);
     }
 }
 

@@ -19,7 +19,7 @@ static void list(const char *what, const sl_suspect *suspect, int count, char *t
     char name[64];
     size_t used = (size_t)snprintf(text, size, "%s ", what);
     for (int i = 0; i < count && used + 80 < size; i++) {
-        sl_words_suspect(&suspect[i], name, sizeof name);
+        sl_suspect_name(&suspect[i], name, sizeof name);
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", name);
     }
 }

@@ -1,4 +1,4 @@
-/* What is known, in words and as JSON: the live view, the report and /status.json say it alike. */
+/* What is known, as JSON: the report and /status.json say it alike. */
 #ifndef SL_NOTICE_WATCH_WORDS_H
 #define SL_NOTICE_WATCH_WORDS_H
 
@@ -7,14 +7,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/** "device", "link", "host", "group", "unknown". */
-const char *sl_words_component(sl_component component);
-
-/** "device of rank 3", "link 2 -> 3", "link 2 <-> 3", "host of rank 4", ... in text[size]. */
-void sl_words_suspect(const sl_suspect *suspect, char *text, size_t size);
-
-/** The object of a suspect or verdict; NULL: no memory. */
-json_t *sl_words_suspect_json(const sl_suspect *suspect);
+/** The list of suspects or verdicts; NULL: no memory. */
 json_t *sl_words_suspects_json(const sl_suspect *suspect, int count);
 
 /** The object of /status.json; NULL: no memory. */

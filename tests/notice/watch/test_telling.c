@@ -234,7 +234,7 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     sl_free(text);
     text = read_from(folder, "report.txt");
     assert_non_null(strstr(text, "slow     iteration 60 to 89"));
-    assert_non_null(strstr(text, "verdict: device of rank 3, cause: cgroup \"quota\""));
+    assert_non_null(strstr(text, "verdict: device of rank 3 x 2.50 (cgroup \"quota\"): throttled"));
     sl_free(text);
     sl_report_close(&report);
     sl_path_remove(folder);
