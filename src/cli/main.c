@@ -16,6 +16,7 @@ static const struct subcommand {
     {"compare", sl_command_compare, "compare schedules, also over the values of a key"},
     {"train", sl_command_train, "train a model on pipeline ranks, adapting to slow links"},
     {"detect", sl_command_detect, "change points of a series, or of a recorded call log"},
+    {"watch", sl_command_watch, "find what makes an unchanged MPI or NCCL program slow"},
     {"formats", sl_command_formats, NULL},
 };
 

@@ -75,6 +75,10 @@ void sl_controller_close(sl_controller *c) {
     sl_free(c);
 }
 
+int sl_controller_in_charge(const sl_controller *c) {
+    return c->seat.mine;
+}
+
 const sl_status_view *sl_controller_status(const sl_controller *c) {
     return &c->view;
 }

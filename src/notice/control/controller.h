@@ -33,6 +33,10 @@ void sl_controller_close(sl_controller *controller);
 /** Does what is due; *next is when it wants to be called again. SL_ENOMEM. */
 sl_status sl_controller_step(sl_controller *controller, sl_time now, sl_time *next);
 
+/** Whether it is the job's: of all controllers of a job one is in charge, and only what that one says counts.
+ */
+int sl_controller_in_charge(const sl_controller *controller);
+
 /** What is known now; the controller's, good until the next step. */
 const sl_status_view *sl_controller_status(const sl_controller *controller);
 

@@ -11,25 +11,29 @@ const char *sl_component_name(sl_component component) {
     return (unsigned)component < COMPONENTS ? names[component] : "?";
 }
 
-static int name_of(const sl_suspect *s, char *text, size_t size) {
+void sl_suspect_name(const sl_suspect *s, char *text, size_t size) {
     switch (s->component) {
     case SL_COMPONENT_DEVICE:
-        return snprintf(text, size, "device of rank %d", s->rank);
+        snprintf(text, size, "device of rank %d", s->rank);
+        return;
     case SL_COMPONENT_LINK:
-        return snprintf(text, size, s->both ? "link %d <-> %d" : "link %d -> %d", s->from, s->to);
+        snprintf(text, size, s->both ? "link %d <-> %d" : "link %d -> %d", s->from, s->to);
+        return;
     case SL_COMPONENT_HOST:
-        return snprintf(text, size, "host of rank %d", s->rank);
+        snprintf(text, size, "host of rank %d", s->rank);
+        return;
     case SL_COMPONENT_GROUP:
-        return snprintf(text, size, "group %016llx", (unsigned long long)s->group);
+        snprintf(text, size, "group %016llx", (unsigned long long)s->group);
+        return;
     case SL_COMPONENT_UNKNOWN:
         break;
     }
-    return snprintf(text, size, "cannot tell");
+    snprintf(text, size, "cannot tell");
 }
 
 void sl_suspect_text(const sl_suspect *s, char *text, size_t size) {
     char name[64], ratio[32] = "";
-    name_of(s, name, sizeof name);
+    sl_suspect_name(s, name, sizeof name);
     if (s->component != SL_COMPONENT_UNKNOWN && s->expected > 0 && s->measured > 0)
         snprintf(ratio, sizeof ratio, " x %.2f", s->measured / s->expected);
     snprintf(text, size, "%s%s%s%s%s%s%s", name, ratio, s->cause[0] ? " (" : "", s->cause,

@@ -30,6 +30,9 @@ typedef struct sl_suspect {
 /** "unknown", "device", "link", "host", "group". */
 const char *sl_component_name(sl_component component);
 
+/** Only which it is: "device of rank 3", "link 1 <-> 2", "cannot tell". */
+void sl_suspect_name(const sl_suspect *suspect, char *text, size_t size);
+
 /** A line for people: "link 1 -> 2 x 2.40 (cause): why". */
 void sl_suspect_text(const sl_suspect *suspect, char *text, size_t size);
 

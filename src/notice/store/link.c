@@ -105,10 +105,14 @@ static redisReply *exchange_now(redisContext *redis, sl_time deadline, int *late
         if (!sent && (*late = !await(redis, POLLOUT, deadline)))
             return NULL;
     }
-    for (;;) {
+    for (;;) { /* TLS may hold bytes that no poll tells of: wait only when a read brought none */
+        size_t before = redis->reader->len;
+        if (redisBufferRead(redis) != REDIS_OK)
+            return NULL;
+        int none = redis->reader->len == before;
         if (redisGetReplyFromReader(redis, &reply) != REDIS_OK || reply)
             return reply;
-        if ((*late = !await(redis, POLLIN, deadline)) || redisBufferRead(redis) != REDIS_OK)
+        if (none && (*late = !await(redis, POLLIN, deadline)))
             return NULL;
     }
 }

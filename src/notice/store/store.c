@@ -161,6 +161,57 @@ sl_status sl_store_remove(sl_store *store, const char *key) {
     return SL_OK;
 }
 
+static const redisReply *item(const redisReply *reply, size_t place) {
+    return reply && reply->type == REDIS_REPLY_ARRAY && place < (size_t)reply->elements
+               ? reply->element[place]
+               : NULL;
+}
+
+/* The prefix as a pattern that means nothing but itself; the caller's. */
+static sl_status own_pattern(const sl_store *store, char **pattern) {
+    SL_TRY(sl_alloc(pattern, 2 * strlen(store->prefix) + 2, 1));
+    char *to = *pattern;
+    for (const char *from = store->prefix; *from; from++) {
+        if (strchr("*?[]^\\", *from))
+            *to++ = '\\';
+        *to++ = *from;
+    }
+    *to = '*';
+    return SL_OK;
+}
+
+/* Removes what one answer to SCAN names. */
+static sl_status remove_all(sl_store *store, const redisReply *names) {
+    for (size_t i = 0; item(names, i); i++) {
+        redisReply *reply;
+        const char *word[] = {"DEL", item(names, i)->str};
+        const size_t size[] = {3, (size_t)item(names, i)->len};
+        SL_TRY(sl_link_ask(&store->link, 2, word, size, store->patience, &reply));
+        freeReplyObject(reply);
+    }
+    return SL_OK;
+}
+
+sl_status sl_store_forget(sl_store *store) {
+    char *pattern, cursor[32] = "0";
+    SL_TRY(own_pattern(store, &pattern));
+    sl_status status;
+    do {
+        redisReply *reply;
+        const char *word[] = {"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"};
+        const size_t size[] = {4, strlen(cursor), 5, strlen(pattern), 5, 4};
+        status = sl_link_ask(&store->link, 6, word, size, store->patience, &reply);
+        if (status != SL_OK)
+            break;
+        const redisReply *next = item(reply, 0);
+        snprintf(cursor, sizeof cursor, "%s", next && next->type == REDIS_REPLY_STRING ? next->str : "0");
+        status = remove_all(store, item(reply, 1));
+        freeReplyObject(reply);
+    } while (status == SL_OK && strcmp(cursor, "0") != 0);
+    sl_free(pattern);
+    return status;
+}
+
 sl_status sl_store_append(sl_store *store, const char *log, const void *bytes, size_t size, size_t keep) {
     request r = {.words = 0};
     redisReply *reply;
@@ -175,12 +226,6 @@ sl_status sl_store_append(sl_store *store, const char *log, const void *bytes, s
     SL_TRY(ask(store, &r, store->patience, &reply));
     freeReplyObject(reply);
     return SL_OK;
-}
-
-static const redisReply *item(const redisReply *reply, size_t place) {
-    return reply && reply->type == REDIS_REPLY_ARRAY && place < (size_t)reply->elements
-               ? reply->element[place]
-               : NULL;
 }
 
 static int is_text(const redisReply *reply) {

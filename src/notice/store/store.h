@@ -35,6 +35,9 @@ sl_status sl_store_claim(sl_store *store, const char *key, const void *bytes, si
 sl_status sl_store_get(sl_store *store, const char *key, void **bytes, size_t *size);
 sl_status sl_store_remove(sl_store *store, const char *key);
 
+/** Removes every key and log of the job. SL_EPEER. */
+sl_status sl_store_forget(sl_store *store);
+
 /** Appends to a log, which keeps about the newest `keep` entries. SL_EPEER. */
 sl_status sl_store_append(sl_store *store, const char *log, const void *bytes, size_t size, size_t keep);
 

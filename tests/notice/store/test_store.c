@@ -141,6 +141,38 @@ static void jobs_that_share_a_server_do_not_see_each_other(void **state) {
     sl_store_close(b);
 }
 
+static void a_job_that_is_forgotten_leaves_the_others(void **state) {
+    const server *s = *state;
+    sl_store *a, *b;
+    void *bytes;
+    size_t size, count;
+    sl_store_position position = {""};
+    const sl_store_entry *entry;
+    assert_ok(sl_store_open(s->url, "a*", 0, &a)); /* a pattern, to whom it is one */
+    assert_ok(sl_store_open(s->url, "ab", 0, &b));
+    for (int i = 0; i < 3000; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "key %d", i);
+        assert_ok(sl_store_set(a, key, "1", 1, 0));
+    }
+    assert_ok(sl_store_append(a, "log", "1", 1, 10));
+    assert_ok(sl_store_set(b, "key 7", "of b", 4, 0));
+    assert_ok(sl_store_forget(a));
+    for (int i = 0; i < 3000; i += 7) {
+        char key[32];
+        snprintf(key, sizeof key, "key %d", i);
+        assert_ok(sl_store_get(a, key, &bytes, &size));
+        assert_null(bytes);
+    }
+    assert_ok(sl_store_read(a, "log", &position, 10, 0, &entry, &count));
+    assert_int_equal(count, 0);
+    assert_ok(sl_store_get(b, "key 7", &bytes, &size));
+    assert_string_equal(bytes, "of b");
+    sl_free(bytes);
+    sl_store_close(a);
+    sl_store_close(b);
+}
+
 static void a_log_is_read_in_order_from_a_position_on(void **state) {
     sl_store *store = open_store(*state);
     sl_store_position position = {""};
@@ -390,6 +422,7 @@ int main(void) {
         WITH(a_key_goes_after_its_time, on_socket),
         WITH(one_of_two_wins_an_election, on_socket),
         WITH(jobs_that_share_a_server_do_not_see_each_other, on_socket),
+        WITH(a_job_that_is_forgotten_leaves_the_others, on_socket),
         WITH(a_log_is_read_in_order_from_a_position_on, on_socket),
         WITH(a_log_keeps_about_the_newest, on_socket),
         WITH(a_reader_waits_for_the_first_entry, on_tcp),

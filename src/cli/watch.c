@@ -1,0 +1,127 @@
+/* slackline watch: a program under watch. */
+#include "notice/watch/watch.h"
+#include "cli/command.h"
+#include "cli/planning.h"
+#include "cli/suggest.h"
+
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PORT = 9464 };
+
+static const char usage[] =
+    "Usage: slackline watch [OPTION]... -- COMMAND [ARGUMENT]...\n"
+    "\n"
+    "Runs COMMAND, an unchanged MPI or NCCL program or its launcher, and finds when its iterations become\n"
+    "slow, which group of ranks, and which device or link it is. Input, output and exit code are COMMAND's.\n"
+    "Shows a live line on a terminal; writes events.jsonl, report.txt and report.json into DIR.\n"
+    "\n"
+    "  --out DIR           results (default: runs/watch-<program>); one that all nodes share\n"
+    "  --record            a log of each rank's calls in DIR/calls, for slackline detect\n"
+    "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH\n"
+    "                      (default: a private server is started)\n"
+    "  --http [HOST:]PORT  where /metrics (Prometheus) and /status.json are served (default 127.0.0.1:9464,\n"
+    "                      or the next free port); off: not at all\n"
+    "  --no-hold           the program is never held: verdicts rest on its own calls\n"
+    "  --no-validate       suspects are named and not tested\n"
+    "\n"
+    "On one node: slackline watch -- mpirun -np 4 PROGRAM. On several: mpirun ... slackline watch -- "
+    "PROGRAM,\n"
+    "or srun in place of mpirun. Exit code: COMMAND's; 128 + N when signal N killed it; 1 when watching "
+    "could "
+    "not\n"
+    "begin, 2 for a wrong request (COMMAND has not run then).\n"
+    "\n"
+    "Example: slackline watch -- mpirun -np 4 hpcc\n";
+
+static sl_status refuse_option(const char *word, int missing) {
+    static const char *const names[] = {"out",     "record",      "redis", "http",
+                                        "no-hold", "no-validate", "help",  NULL};
+    const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
+    if (missing)
+        return sl_error(SL_EINVAL, "watch: a value is missing after '%s'; see slackline watch --help", word);
+    return sl_error(SL_EINVAL, "watch: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
+                    near ? near : "; see slackline watch --help", near ? "'?" : "");
+}
+
+/* [HOST:]PORT or off; host[64]. IPv6 as [::1]:PORT. */
+static sl_status parse_http(const char *text, char *host, size_t size, sl_watch_request *request) {
+    const char *colon = strrchr(text, ':'), *number = colon ? colon + 1 : text;
+    char *end;
+    unsigned char address[16];
+    if (strcmp(text, "off") == 0) {
+        request->port = 0;
+        return SL_OK;
+    }
+    long port = strtol(number, &end, 10);
+    if (number[0] < '0' || number[0] > '9' || *end || port < 1 || port > 65535)
+        return sl_error(SL_EINVAL, "watch: --http must be [HOST:]PORT or off, got '%s'", text);
+    request->port = (int)port;
+    if (!colon)
+        return SL_OK;
+    size_t length = (size_t)(colon - text);
+    int bracket = length > 1 && text[0] == '[' && text[length - 1] == ']';
+    snprintf(host, size, "%.*s", (int)(length - (bracket ? 2 : 0)), text + bracket);
+    if (strcmp(host, "localhost") == 0)
+        snprintf(host, size, "127.0.0.1");
+    if (inet_pton(bracket ? AF_INET6 : AF_INET, host, address) != 1)
+        return sl_error(SL_EINVAL, "watch: --http: '%s' is no numeric address", host);
+    return SL_OK;
+}
+
+static sl_status parse(int argc, char **argv, sl_watch_request *request, char *host, size_t size, int *help) {
+    static const struct option options[] = {
+        {"out", required_argument, NULL, 'o'},   {"record", no_argument, NULL, 'r'},
+        {"redis", required_argument, NULL, 'R'}, {"http", required_argument, NULL, 'p'},
+        {"no-hold", no_argument, NULL, 'H'},     {"no-validate", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    optind = 1;
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, "+:ho:", options, NULL)) != -1;)
+        switch (option) {
+        case 'o':
+            request->directory = optarg;
+            break;
+        case 'r':
+            request->record = 1;
+            break;
+        case 'R':
+            request->redis = optarg;
+            break;
+        case 'p':
+            SL_TRY(parse_http(optarg, host, size, request));
+            break;
+        case 'H':
+            request->hold = 0;
+            break;
+        case 'V':
+            request->validate = 0;
+            break;
+        case 'h':
+            *help = 1;
+            return SL_OK;
+        default:
+            return refuse_option(argv[optind - 1], option == ':');
+        }
+    if (request->directory && !request->directory[0])
+        return sl_error(SL_EINVAL, "watch: --out needs the path of a folder");
+    if (optind >= argc || !argv[optind][0])
+        return sl_error(SL_EINVAL, "watch: no command to run; see slackline watch --help");
+    request->command = argv + optind;
+    return SL_OK;
+}
+
+int sl_command_watch(int argc, char **argv) {
+    char host[64] = "127.0.0.1";
+    sl_watch_request request = {.host = host, .port = PORT, .hold = 1, .validate = 1};
+    int help = 0, code = 0;
+    sl_status status = parse(argc, argv, &request, host, sizeof host, &help);
+    if (status == SL_OK && help)
+        fputs(usage, stdout);
+    if (status == SL_OK && !help)
+        status = sl_watch_run(&request, &code);
+    return status == SL_OK ? code : sl_planning_end(status);
+}

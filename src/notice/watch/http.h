@@ -1,0 +1,25 @@
+/* What is known over HTTP: /metrics for Prometheus, /status.json, and / as a short text. Served on the
+ * caller's thread from its event loop, with the value that it set last. */
+#ifndef SL_NOTICE_WATCH_HTTP_H
+#define SL_NOTICE_WATCH_HTTP_H
+
+#include "base/loop.h"
+#include "notice/control/status.h"
+
+typedef struct sl_http sl_http;
+
+/** Listens on `host` (numeric) and `port`, or the next free of 100 behind it. Unwatched and closed by
+ * sl_http_close. SL_EINVAL (no address), SL_ESYS (it cannot be listened on). */
+sl_status sl_http_open(sl_loop *loop, const char *host, int port, sl_http **http);
+void sl_http_close(sl_http *http);
+
+/** The port that it has. */
+int sl_http_port(const sl_http *http);
+
+/** What is told from now on; copied. */
+void sl_http_set(sl_http *http, const sl_status_view *view);
+
+/** To be called now and then (each half second): ends connections that say nothing. */
+void sl_http_tick(sl_http *http);
+
+#endif

@@ -1,0 +1,232 @@
+#include "notice/watch/noticing.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "notice/control/agent.h"
+#include "notice/control/controller.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define REPORTED_LASTS (60 * SL_SECOND)
+#define MEET_LIMIT (30 * SL_SECOND)
+#define LONGEST_SLEEP (SL_SECOND / 2) /* to see what nobody wakes for */
+#define SHORTEST_SLEEP SL_MS
+#define VIEW_EVERY (100 * SL_MS)
+
+typedef struct queued {
+    struct queued *next;
+    sl_note note;
+} queued;
+
+struct sl_noticing {
+    sl_noticing_config config;
+    pthread_t thread;
+    _Atomic uint32_t stop;
+    int file;
+
+    pthread_mutex_t lock; /* of the two below, written by the thread, taken by the first one */
+    queued *first, *last;
+
+    /* the thread's own */
+    sl_store *agent_store, *controller_store, *own_store;
+    sl_agent *agent;
+    sl_controller *controller;
+    int seated;
+    sl_time view_next;
+    sl_status_view shown;
+};
+
+/* A note that finds no memory is lost; the next view says what it said. */
+static void say(sl_noticing *n, const sl_note *note) {
+    queued *q;
+    if (sl_alloc(&q, 1, sizeof *q) != SL_OK)
+        return;
+    q->note = *note;
+    pthread_mutex_lock(&n->lock);
+    if (n->last)
+        n->last->next = q;
+    else
+        n->first = q;
+    n->last = q;
+    pthread_mutex_unlock(&n->lock);
+    uint64_t one = 1;
+    (void)!write(n->file, &one, sizeof one);
+}
+
+static void say_trouble(sl_noticing *n, const char *what) {
+    sl_note note = {.kind = SL_NOTE_TROUBLE};
+    snprintf(note.text, sizeof note.text, "%s: %s", what, sl_error_text());
+    say(n, &note);
+}
+
+/* Whether this process's controller is the job's is seen before anything that it says goes on. A job that was
+ * reported on has ended: who is in charge after that says nothing more. */
+static void look_at_seat(sl_noticing *n) {
+    void *reported = NULL;
+    size_t size;
+    int mine = n->controller && sl_controller_in_charge(n->controller);
+    if (mine == n->seated)
+        return;
+    if (mine && (sl_store_get(n->own_store, "reported", &reported, &size) != SL_OK || reported)) {
+        sl_free(reported);
+        return;
+    }
+    sl_note note = {.kind = mine ? SL_NOTE_SEAT : SL_NOTE_UNSEATED};
+    const char *node = n->config.place->node;
+    if (mine && sl_store_claim(n->own_store, "seated", node, strlen(node), 0, &note.first) != SL_OK)
+        return;
+    n->seated = mine;
+    say(n, &note);
+}
+
+static void on_event(void *context, const sl_event *event) {
+    sl_noticing *n = context;
+    sl_note note = {.kind = SL_NOTE_EVENT, .event = *event};
+    if (!n->seated)
+        look_at_seat(n);
+    say(n, &note);
+}
+
+/* Ten times a second, and at once when the state or what is suspected has changed. */
+static void say_view(sl_noticing *n, sl_time now, int last) {
+    const sl_status_view *v = sl_controller_status(n->controller);
+    int grave = v->phase != n->shown.phase || v->slow != n->shown.slow || v->suspects != n->shown.suspects ||
+                v->verdicts != n->shown.verdicts;
+    if (!last && !grave && (now < n->view_next || memcmp(v, &n->shown, sizeof *v) == 0))
+        return;
+    n->shown = *v;
+    n->view_next = now + VIEW_EVERY;
+    sl_note note = {.kind = SL_NOTE_VIEW, .view = *v};
+    say(n, &note);
+}
+
+/* ---- the thread ---- */
+
+static sl_status open_all(sl_noticing *n) {
+    const sl_noticing_config *c = &n->config;
+    SL_TRY(sl_rendezvous_wait(c->rendezvous, MEET_LIMIT, &n->stop));
+    const char *url = c->rendezvous->url, *job = c->place->job;
+    SL_TRY(sl_store_open(url, job, 0, &n->agent_store));
+    SL_TRY(sl_store_open(url, job, 0, &n->controller_store));
+    SL_TRY(sl_store_open(url, job, 0, &n->own_store));
+    sl_agent_config agent = {.folder = c->folder,
+                             .node = c->place->node,
+                             .store = n->agent_store,
+                             .store_url = url,
+                             .job = job,
+                             .record = c->record,
+                             .validate = c->validate};
+    sl_controller_config controller = {
+        .store = n->controller_store, .job = job, .hold = c->hold, .event = on_event, .context = n};
+    SL_TRY(sl_agent_open(&agent, &n->agent));
+    return sl_controller_open(&controller, &n->controller);
+}
+
+static sl_status step(sl_noticing *n, sl_time *wake) {
+    sl_clock *clock = sl_clock_real();
+    sl_time next = SL_TIME_NEVER, other = SL_TIME_NEVER;
+    SL_TRY(sl_agent_step(n->agent, sl_clock_now(clock), &next));
+    SL_TRY(sl_controller_step(n->controller, sl_clock_now(clock), &other));
+    look_at_seat(n);
+    sl_time now = sl_clock_now(clock);
+    say_view(n, now, 0);
+    next = other < next ? other : next;
+    next = next > now + LONGEST_SLEEP ? now + LONGEST_SLEEP : next;
+    *wake = next < now + SHORTEST_SLEEP ? now + SHORTEST_SLEEP : next;
+    return SL_OK;
+}
+
+/* What the program did last is read and said; nothing of the job stays in a server that outlives it. */
+static sl_status end_of_job(sl_noticing *n) {
+    sl_time wake;
+    SL_TRY(step(n, &wake));
+    sl_controller_finish(n->controller);
+    look_at_seat(n);
+    say_view(n, sl_clock_now(sl_clock_real()), 1);
+    if (n->seated && sl_store_forget(n->own_store) == SL_OK)
+        sl_store_set(n->own_store, "reported", "1", 1, REPORTED_LASTS);
+    return SL_OK;
+}
+
+static sl_status notice(sl_noticing *n) {
+    SL_TRY(open_all(n));
+    while (!atomic_load(&n->stop)) {
+        sl_time wake;
+        SL_TRY(step(n, &wake));
+        sl_clock_wait(sl_clock_real(), &n->stop, 0, wake);
+    }
+    return end_of_job(n);
+}
+
+static void *run(void *context) {
+    sl_noticing *n = context;
+    if (notice(n) != SL_OK && !atomic_load(&n->stop))
+        say_trouble(n, "nothing more is noticed, and the program goes on");
+    sl_note done = {.kind = SL_NOTE_DONE, .calls = n->agent && sl_agent_saw_calls(n->agent)};
+    sl_controller_close(n->controller);
+    sl_agent_close(n->agent);
+    sl_store_close(n->agent_store);
+    sl_store_close(n->controller_store);
+    sl_store_close(n->own_store);
+    say(n, &done);
+    return NULL;
+}
+
+sl_status sl_noticing_start(const sl_noticing_config *config, sl_noticing **result) {
+    sl_noticing *n;
+    SL_TRY(sl_alloc(&n, 1, sizeof *n));
+    n->config = *config;
+    pthread_mutex_init(&n->lock, NULL);
+    n->file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int error = n->file < 0 ? -1 : pthread_create(&n->thread, NULL, run, n);
+    if (error) {
+        if (n->file >= 0)
+            close(n->file);
+        sl_free(n);
+        return sl_error(SL_ESYS, "the thread that notices cannot be started");
+    }
+    *result = n;
+    return SL_OK;
+}
+
+int sl_noticing_file(const sl_noticing *n) {
+    return n->file;
+}
+
+int sl_noticing_take(sl_noticing *n, sl_note *note) {
+    uint64_t count;
+    pthread_mutex_lock(&n->lock);
+    queued *q = n->first;
+    if (q) {
+        n->first = q->next;
+        n->last = n->first ? n->last : NULL;
+    } else {
+        (void)!read(n->file, &count, sizeof count);
+    }
+    pthread_mutex_unlock(&n->lock);
+    if (q)
+        *note = q->note;
+    sl_free(q);
+    return q != NULL;
+}
+
+void sl_noticing_stop(sl_noticing *n) {
+    atomic_store(&n->stop, 1);
+    sl_clock_wake(sl_clock_real(), &n->stop);
+}
+
+void sl_noticing_close(sl_noticing *n) {
+    sl_note note;
+    if (!n)
+        return;
+    sl_noticing_stop(n);
+    pthread_join(n->thread, NULL);
+    while (sl_noticing_take(n, &note))
+        ;
+    close(n->file);
+    pthread_mutex_destroy(&n->lock);
+    sl_free(n);
+}

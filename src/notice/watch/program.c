@@ -1,0 +1,114 @@
+#include "notice/watch/program.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Every candidate: beside the command (a build folder), or where an installation puts libraries. */
+static const char *const places[] = {"", "/../lib", "/../lib64", "/../lib/" SL_LIBRARY_FOLDER};
+
+sl_status sl_program_probe(char **path) {
+    char self[PATH_MAX], file[PATH_MAX + 64];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return sl_error_errno(SL_ESYS, "the path of this command is not known");
+    self[length] = 0;
+    char *slash = strrchr(self, '/');
+    if (slash)
+        *slash = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(file, sizeof file, "%s%s/libslackline_probe.so", self, places[i]);
+        if (access(file, R_OK) == 0)
+            return sl_copy_text(path, file);
+    }
+    return sl_error(SL_ENONE, "libslackline_probe.so is neither beside %s/slackline nor in ../lib of it",
+                    self);
+}
+
+/* `name=value` in place of what the environment says; else behind it. */
+static void put(char **environment, size_t *count, char *line) {
+    size_t name = strcspn(line, "=") + 1;
+    for (size_t i = 0; i < *count; i++)
+        if (strncmp(environment[i], line, name) == 0) {
+            environment[i] = line;
+            return;
+        }
+    environment[(*count)++] = line;
+}
+
+/* The environment with the probe; *lines holds the new texts, free both. */
+static sl_status environment_with(const char *probe, const char *folder, char ***result, char **lines) {
+    extern char **environ;
+    size_t count = 0;
+    const char *before = getenv("LD_PRELOAD");
+    size_t first = sizeof "LD_PRELOAD=:" + strlen(probe) + (before ? strlen(before) : 0);
+    size_t second = sizeof "SLACKLINE_PROBE=" + strlen(folder);
+    while (environ[count])
+        count++;
+    char **all = NULL;
+    SL_TRY(sl_alloc(lines, first + second, 1));
+    sl_status status = sl_alloc(&all, count + 3, sizeof *all);
+    if (status != SL_OK) {
+        sl_free(*lines);
+        return status;
+    }
+    memcpy(all, environ, count * sizeof *all);
+    snprintf(*lines, first, "LD_PRELOAD=%s%s%s", probe, before && *before ? ":" : "", before ? before : "");
+    snprintf(*lines + first, second, "SLACKLINE_PROBE=%s", folder);
+    put(all, &count, *lines);
+    put(all, &count, *lines + first);
+    *result = all;
+    return SL_OK;
+}
+
+/* In the child. */
+_Noreturn static void become(char *const *command, char *const *environment, const sigset_t *mask, int tell) {
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvpe(command[0], command, environment);
+    int error = errno;
+    (void)!write(tell, &error, sizeof error);
+    _exit(127);
+}
+
+/* The child says over a pipe why it could not become the program; the pipe closes when it has. */
+static sl_status start(char *const *command, char *const *environment, const sigset_t *mask, pid_t *pid,
+                       int *exit_code) {
+    int tell[2], error = 0;
+    if (pipe2(tell, O_CLOEXEC) != 0 || (*pid = fork()) < 0)
+        return sl_error_errno(SL_ESYS, "%s cannot be started", command[0]);
+    if (*pid == 0)
+        become(command, environment, mask, tell[1]);
+    close(tell[1]);
+    ssize_t got;
+    while ((got = read(tell[0], &error, sizeof error)) < 0 && errno == EINTR)
+        ;
+    close(tell[0]);
+    if (got != (ssize_t)sizeof error)
+        return SL_OK;
+    while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    *exit_code = error == ENOENT || error == ENOTDIR ? 127 : 126;
+    errno = error;
+    return sl_error_errno(SL_ESYS, "%s cannot be started", command[0]);
+}
+
+sl_status sl_program_start(char *const *command, const char *probe, const char *folder, const sigset_t *mask,
+                           pid_t *pid, int *exit_code) {
+    char **environment, *lines;
+    *exit_code = 1;
+    SL_TRY(environment_with(probe, folder, &environment, &lines));
+    sl_status status = start(command, environment, mask, pid, exit_code);
+    sl_free(environment);
+    sl_free(lines);
+    return status;
+}
+
+int sl_program_exit_code(int wait_status) {
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}

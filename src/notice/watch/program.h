@@ -1,0 +1,31 @@
+/* The program to be watched: looked at before it is started, and started. */
+#ifndef SL_NOTICE_WATCH_PROGRAM_H
+#define SL_NOTICE_WATCH_PROGRAM_H
+
+#include "base/status.h"
+#include <signal.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/** The place in `command` of the program: 0, or behind a launcher (mpirun, mpiexec, srun, ...) the first word
+ * that is a program in PATH or a path of one. Never fails. */
+int sl_program_word(char *const *command);
+
+/** What keeps the probe out of `command`, in words ("lmp is linked statically") in text[size]; empty when
+ * nothing does. Looked at are the file that would be run, for a script its interpreter, and behind a launcher
+ * the program that it is given. Never fails. */
+void sl_program_examine(char *const *command, char *text, size_t size);
+
+/** Path of libslackline_probe.so, beside this command or in ../lib of it. Free with sl_free. SL_ENONE. */
+sl_status sl_program_probe(char **path);
+
+/** Starts `command` as a child with everything that this process inherited, `mask` as its signal mask, and
+ * in addition `probe` in LD_PRELOAD and `folder` in SLACKLINE_PROBE. SL_ESYS when it cannot be run:
+ * *exit_code is then 126 or 127, as a shell says it. */
+sl_status sl_program_start(char *const *command, const char *probe, const char *folder, const sigset_t *mask,
+                           pid_t *pid, int *exit_code);
+
+/** The exit code of a wait status: the program's, or 128 + signal. */
+int sl_program_exit_code(int wait_status);
+
+#endif

@@ -1,0 +1,134 @@
+#include "notice/watch/rendezvous.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "notice/store/store.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LOOK_MS = 50, TEXT = 4096 };
+
+/* Numeric texts of this host's addresses as lines of URLs; the ones that only this host knows come last. */
+static void put_urls(const sl_redis *redis, char *text, size_t size) {
+    struct ifaddrs *all = NULL;
+    size_t used = strlen(text);
+    if (getifaddrs(&all) != 0)
+        all = NULL;
+    for (struct ifaddrs *at = all; at && used + 256 < size; at = at->ifa_next) {
+        char host[INET6_ADDRSTRLEN];
+        if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & IFF_LOOPBACK) ||
+            !(at->ifa_flags & IFF_UP))
+            continue;
+        const struct sockaddr_in *address = (const void *)at->ifa_addr;
+        inet_ntop(AF_INET, &address->sin_addr, host, sizeof host);
+        sl_redis_url(redis, host, text + used, size - used);
+        used += strlen(text + used);
+        used += (size_t)snprintf(text + used, size - used, "\n");
+    }
+    if (all)
+        freeifaddrs(all);
+    char name[128] = "";
+    gethostname(name, sizeof name - 1);
+    const char *const others[] = {name, "127.0.0.1"};
+    for (int i = name[0] ? 0 : 1; i < 2 && used + 256 < size; i++) {
+        sl_redis_url(redis, others[i], text + used, size - used);
+        used += strlen(text + used);
+        used += (size_t)snprintf(text + used, size - used, "\n");
+    }
+}
+
+/* Nobody else may read the password, not for a moment. */
+static sl_status leave_urls(sl_rendezvous *m) {
+    char text[TEXT];
+    snprintf(text, sizeof text, "%s\n", m->place->job);
+    put_urls(&m->redis, text, sizeof text);
+    mode_t before = umask(077);
+    sl_status status = sl_file_write(m->left, text, strlen(text));
+    umask(before);
+    if (status == SL_OK && chmod(m->left, 0600) != 0)
+        status = sl_error_errno(SL_ESYS, "%s: cannot be made private", m->left);
+    return status;
+}
+
+sl_status sl_rendezvous_open(sl_rendezvous *m, const sl_place *place, const char *directory,
+                             const char *folder, const char *given) {
+    *m = (sl_rendezvous){.place = place, .directory = directory};
+    if (given) {
+        snprintf(m->url, sizeof m->url, "%s", given);
+        return SL_OK;
+    }
+    if (!place->several) {
+        SL_TRY(sl_redis_start(folder, 0, &m->redis));
+        sl_redis_url(&m->redis, "", m->url, sizeof m->url);
+        return SL_OK;
+    }
+    if (place->rank != 0)
+        return SL_OK;
+    SL_TRY(sl_redis_start(folder, 1, &m->redis));
+    sl_redis_url(&m->redis, "127.0.0.1", m->url, sizeof m->url);
+    snprintf(m->left, sizeof m->left, "%s/redis.url", directory);
+    sl_status status = leave_urls(m);
+    if (status != SL_OK)
+        sl_rendezvous_close(m);
+    return status;
+}
+
+void sl_rendezvous_close(sl_rendezvous *m) {
+    sl_redis_stop(&m->redis);
+    if (m->left[0])
+        unlink(m->left);
+    m->left[0] = 0;
+}
+
+static int answers(const char *url, const char *job) {
+    sl_store *store;
+    void *bytes = NULL;
+    size_t size;
+    if (sl_store_open(url, job, SL_SECOND, &store) != SL_OK)
+        return 0;
+    int well = sl_store_get(store, "rendezvous", &bytes, &size) == SL_OK;
+    sl_free(bytes);
+    sl_store_close(store);
+    return well;
+}
+
+/* Tries what redis.url says, if it is this job's. */
+static int look(sl_rendezvous *m) {
+    char path[TEXT + 16], *text = NULL, *save = NULL;
+    size_t size;
+    snprintf(path, sizeof path, "%s/redis.url", m->directory);
+    if (sl_file_read_most(path, 1 << 16, &text, &size) != SL_OK)
+        return 0;
+    char *line = strtok_r(text, "\n", &save);
+    int mine = line && strcmp(line, m->place->job) == 0;
+    while (mine && !m->url[0] && (line = strtok_r(NULL, "\n", &save)))
+        if (strlen(line) < sizeof m->url && answers(line, m->place->job))
+            snprintf(m->url, sizeof m->url, "%s", line);
+    sl_free(text);
+    return m->url[0] != 0;
+}
+
+sl_status sl_rendezvous_wait(sl_rendezvous *m, sl_time limit, _Atomic uint32_t *stop) {
+    sl_clock *clock = sl_clock_real();
+    sl_time deadline = sl_clock_now(clock) + limit;
+    if (m->redis.pid > 0)
+        return sl_redis_wait(&m->redis, limit);
+    while (!m->url[0] && !look(m)) {
+        sl_time now = sl_clock_now(clock);
+        if (now >= deadline || atomic_load(stop))
+            return sl_error(
+                SL_EPEER,
+                "%s/redis.url does not lead to the job's redis server: the folder must be one that "
+                "all nodes share; or give --redis URL",
+                m->directory);
+        sl_clock_wait(clock, stop, 0, now + LOOK_MS * SL_MS);
+    }
+    return SL_OK;
+}

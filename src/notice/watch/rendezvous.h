@@ -1,0 +1,35 @@
+/* Where the processes of a job meet: the URL of their Redis server.
+ *
+ * One node: a private server on a unix socket in the node's folder. Several nodes: the one that is given, or
+ * a server that the first process starts on TCP and whose URLs, one for each address of its host, it leaves
+ * in DIRECTORY/redis.url (mode 600, the job's name in the first line); the others try them in turn. */
+#ifndef SL_NOTICE_WATCH_RENDEZVOUS_H
+#define SL_NOTICE_WATCH_RENDEZVOUS_H
+
+#include "base/time.h"
+#include "launch/redis.h"
+#include "notice/watch/place.h"
+
+#include <stdatomic.h>
+
+typedef struct sl_rendezvous {
+    const sl_place *place;
+    const char *directory; /* for results, where several nodes find redis.url */
+    sl_redis redis;        /* this process's own; pid 0: none */
+    char url[512];         /* once it is known; else "" */
+    char left[4200];       /* redis.url, where it was written; "" */
+} sl_rendezvous;
+
+/** Starts what this process, the agent of its node, has to start, in `folder`; `given` is the URL that the
+ * user gave, NULL: none. Does not wait. SL_ENONE without redis-server, SL_ESYS. */
+sl_status sl_rendezvous_open(sl_rendezvous *rendezvous, const sl_place *place, const char *directory,
+                             const char *folder, const char *given);
+
+/** Ends and removes it. */
+void sl_rendezvous_close(sl_rendezvous *rendezvous);
+
+/** Waits until the server answers and its URL is known, at most `limit`, or until *stop is set. SL_ESYS,
+ * SL_EPEER. From any one thread. */
+sl_status sl_rendezvous_wait(sl_rendezvous *rendezvous, sl_time limit, _Atomic uint32_t *stop);
+
+#endif

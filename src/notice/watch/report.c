@@ -1,0 +1,241 @@
+#include "notice/watch/report.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "notice/watch/words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { NOTES = 8 };
+
+static sl_status add_phase(sl_report *r, int slow, int64_t from, sl_time begin, const char *seen) {
+    SL_TRY(sl_grow(&r->phase, &r->room, r->phases + 1, sizeof *r->phase));
+    sl_report_phase *p = &r->phase[r->phases++];
+    *p = (sl_report_phase){.slow = slow, .from = from, .to = -1, .begin = begin, .end = -1};
+    snprintf(p->seen, sizeof p->seen, "%s", seen);
+    return SL_OK;
+}
+
+sl_status sl_report_open(sl_report *r, char *const *command, const char *job) {
+    struct timespec now;
+    memset(r, 0, sizeof *r);
+    r->command = command;
+    snprintf(r->job, sizeof r->job, "%s", job);
+    clock_gettime(CLOCK_REALTIME, &now);
+    r->began = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    r->view.iteration = r->view.onset = -1;
+    return add_phase(r, 0, 0, 0, "");
+}
+
+void sl_report_close(sl_report *r) {
+    sl_free(r->phase);
+    r->phase = NULL;
+}
+
+sl_status sl_report_event(sl_report *r, const sl_event *event) {
+    r->events++;
+    if (event->kind != SL_EVENT_ONSET && event->kind != SL_EVENT_RELIEF)
+        return SL_OK;
+    sl_report_phase *last = &r->phase[r->phases - 1];
+    last->to = event->iteration > last->from ? event->iteration - 1 : last->from;
+    last->end = event->time;
+    return add_phase(r, event->kind == SL_EVENT_ONSET, event->iteration, event->time, event->seen);
+}
+
+/* Suspects of a slow phase, also when they are named after its relief. */
+static sl_report_phase *phase_of_suspects(sl_report *r) {
+    for (size_t i = r->phases; i-- > 0;)
+        if (r->phase[i].slow)
+            return &r->phase[i];
+    return &r->phase[r->phases - 1];
+}
+
+static void take(sl_suspect *to, int *count, const sl_suspect *from, int given) {
+    for (int i = 0; i < given; i++) {
+        int place = 0;
+        while (place < *count && !sl_words_same(&to[place], &from[i]))
+            place++;
+        if (place == SL_STATUS_SUSPECTS)
+            return;
+        to[place] = from[i];
+        *count += place == *count;
+    }
+}
+
+void sl_report_view(sl_report *r, const sl_status_view *view) {
+    sl_report_phase *p = phase_of_suspects(r);
+    int suspects = view->suspects < SL_STATUS_SUSPECTS ? view->suspects : SL_STATUS_SUSPECTS;
+    int verdicts = view->verdicts < SL_STATUS_SUSPECTS ? view->verdicts : SL_STATUS_SUSPECTS;
+    r->view = *view;
+    r->has_view = 1;
+    take(p->suspect, &p->suspects, view->suspect, suspects);
+    take(p->verdict, &p->verdicts, view->verdict, verdicts);
+    if (view->level_ms > 0)
+        r->phase[r->phases - 1].level_ms = view->level_ms;
+}
+
+/* ---- what could not be told ---- */
+
+typedef struct notes {
+    char text[NOTES][400];
+    int count;
+} notes;
+
+#define NOTE(n, ...)                                                                                         \
+    do {                                                                                                     \
+        if ((n)->count < NOTES)                                                                              \
+            snprintf((n)->text[(n)->count++], sizeof(n)->text[0], __VA_ARGS__);                              \
+    } while (0)
+
+static void find_notes(const sl_report *r, const char *untold, notes *n) {
+    const sl_status_view *v = &r->view;
+    n->count = 0;
+    if (untold[0])
+        NOTE(n, "%.390s", untold);
+    else if (!r->has_view || v->calls == 0)
+        NOTE(n, "no MPI or NCCL call was read: nothing is known about iterations");
+    else if (v->period == 0)
+        NOTE(n, "no recurring period in the calls: iteration times are not known");
+    if (v->lost > 0)
+        NOTE(n,
+             "%" PRId64
+             " records were overwritten before they were read; SLACKLINE_PROBE_RECORDS makes rings longer",
+             v->lost);
+    if (v->holds > v->closed)
+        NOTE(n, "%d of %d holds did not close: verdicts of these rest on the profile alone",
+             v->holds - v->closed, v->holds);
+    for (size_t i = 0; i < r->phases; i++) {
+        const sl_report_phase *p = &r->phase[i];
+        int named = 0;
+        for (int j = 0; j < p->verdicts; j++) {
+            named |= p->verdict[j].component != SL_COMPONENT_UNKNOWN;
+            if (p->verdict[j].component == SL_COMPONENT_UNKNOWN)
+                NOTE(n, "slow phase from iteration %" PRId64 ": cannot tell: %s", p->from, p->verdict[j].why);
+        }
+        if (p->slow && !named && p->verdicts == 0)
+            NOTE(n, "slow phase from iteration %" PRId64 ": %s", p->from,
+                 p->suspects ? "suspects were not validated"
+                             : "no component was found that is slower than its kind");
+    }
+}
+
+/* ---- JSON ---- */
+
+static json_t *iteration_or_null(int64_t iteration) {
+    return iteration >= 0 ? json_integer(iteration) : json_null();
+}
+
+static json_t *phase_json(const sl_report_phase *p) {
+    return json_pack("{s:s, s:I, s:o, s:f, s:o, s:o, s:s, s:o, s:o}", "state", p->slow ? "slow" : "healthy",
+                     "from_iteration", (json_int_t)p->from, "to_iteration", iteration_or_null(p->to),
+                     "from_s", (double)p->begin / 1e9, "to_s",
+                     p->end >= 0 ? json_real((double)p->end / 1e9) : json_null(), "level_ms",
+                     p->level_ms > 0 ? json_real(p->level_ms) : json_null(), "seen", p->seen, "suspects",
+                     sl_words_suspects_json(p->suspect, p->suspects), "verdicts",
+                     sl_words_suspects_json(p->verdict, p->verdicts));
+}
+
+static json_t *texts(char *const *text) {
+    json_t *list = json_array();
+    for (; list && *text; text++) { /* an argument need not be UTF-8 */
+        json_t *one = json_string(*text);
+        json_array_append_new(list, one ? one : json_string("?"));
+    }
+    return list;
+}
+
+static json_t *report_json(const sl_report *r, int exit_code, sl_time lasted, const notes *n) {
+    json_t *phases = json_array(), *untold = json_array();
+    for (size_t i = 0; i < r->phases; i++)
+        json_array_append_new(phases, phase_json(&r->phase[i]));
+    for (int i = 0; i < n->count; i++)
+        json_array_append_new(untold, json_string(n->text[i]));
+    return json_pack("{s:o, s:s, s:i, s:f, s:f, s:o, s:o, s:i, s:o}", "program", texts(r->command), "job",
+                     r->job, "exit_code", exit_code, "began", r->began, "lasted_s", (double)lasted / 1e9,
+                     "status", sl_words_status_json(&r->view), "phases", phases, "events", r->events,
+                     "not_told", untold);
+}
+
+/* ---- text ---- */
+
+static void print_suspects(FILE *out, const char *what, const sl_suspect *s, int count) {
+    char text[512];
+    for (int i = 0; i < count; i++) {
+        sl_suspect_text(&s[i], text, sizeof text);
+        fprintf(out, "    %s: %s\n", what, text);
+    }
+}
+
+static void print_phase(FILE *out, const sl_report_phase *p, int64_t last) {
+    int64_t to = p->to >= 0 ? p->to : last;
+    fprintf(out, "  %-8s iteration %" PRId64 " to ", p->slow ? "slow" : "healthy", p->from);
+    if (to >= p->from)
+        fprintf(out, "%" PRId64, to);
+    else
+        fprintf(out, "the end");
+    fprintf(out, ", from %.3f s", (double)p->begin / 1e9);
+    if (p->level_ms > 0)
+        fprintf(out, ", %.3f ms", p->level_ms);
+    fprintf(out, "%s%s\n", p->seen[0] ? ": " : "", p->seen);
+    print_suspects(out, "suspect", p->suspect, p->suspects);
+    print_suspects(out, "verdict", p->verdict, p->verdicts);
+}
+
+static void print(FILE *out, const sl_report *r, int exit_code, sl_time lasted, const notes *n) {
+    const sl_status_view *v = &r->view;
+    fprintf(out, "program    ");
+    for (char *const *word = r->command; *word; word++)
+        fprintf(out, " %s", *word);
+    fprintf(out, "\nexit code   %d after %.3f s\n", exit_code, (double)lasted / 1e9);
+    fprintf(out, "seen        %d rank%s on %d node%s, %" PRId64 " calls, %" PRId64 " records lost\n",
+            v->ranks, v->ranks == 1 ? "" : "s", v->nodes, v->nodes == 1 ? "" : "s", v->calls, v->lost);
+    if (v->period > 0)
+        fprintf(out, "iterations  %" PRId64 " of %d calls, last %.3f ms, level %.3f ms\n", v->iteration + 1,
+                v->period, v->time_ms, v->level_ms);
+    else
+        fprintf(out, "iterations  no period was found\n");
+    fprintf(out, "holds       %d, %d closed, %.1f ms in all\n", v->holds, v->closed, v->held_ms);
+    if (v->iteration >= 0) {
+        fprintf(out, "\nphases\n");
+        for (size_t i = 0; i < r->phases; i++)
+            print_phase(out, &r->phase[i], v->iteration);
+    }
+    if (n->count > 0)
+        fprintf(out, "\nnot told\n");
+    for (int i = 0; i < n->count; i++)
+        fprintf(out, "  %s\n", n->text[i]);
+}
+
+static sl_status write_file(const char *directory, const char *name, const char *text, size_t size) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return sl_file_write(path, text, size);
+}
+
+sl_status sl_report_write(sl_report *r, const char *directory, int exit_code, sl_time lasted,
+                          const char *untold) {
+    notes n;
+    char *text = NULL;
+    size_t size = 0;
+    if (r->phase[r->phases - 1].end < 0)
+        r->phase[r->phases - 1].end = lasted;
+    find_notes(r, untold, &n);
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return sl_error(SL_ENOMEM, "out of memory for the report");
+    print(out, r, exit_code, lasted, &n);
+    sl_status status = fclose(out) == 0 ? write_file(directory, "report.txt", text, size)
+                                        : sl_error(SL_ENOMEM, "out of memory for the report");
+    free(text);
+    SL_TRY(status);
+    json_t *object = report_json(r, exit_code, lasted, &n);
+    text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+    json_decref(object);
+    status = text ? write_file(directory, "report.json", text, strlen(text))
+                  : sl_error(SL_ENOMEM, "out of memory for the report");
+    free(text);
+    return status;
+}

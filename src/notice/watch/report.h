@@ -1,0 +1,42 @@
+/* What was found in the whole run, at its end: report.txt for people, report.json for programs. Healthy and
+ * slow phases come from the events onset and relief; suspects and verdicts are those that were known in a
+ * phase; what could not be told is said as well. */
+#ifndef SL_NOTICE_WATCH_REPORT_H
+#define SL_NOTICE_WATCH_REPORT_H
+
+#include "base/event.h"
+#include "notice/control/status.h"
+
+typedef struct sl_report_phase {
+    int slow;
+    int64_t from, to;   /* iterations; to -1: until the end */
+    sl_time begin, end; /* since the start */
+    double level_ms;
+    char seen[256]; /* of the event that began it */
+    int suspects, verdicts;
+    sl_suspect suspect[SL_STATUS_SUSPECTS], verdict[SL_STATUS_SUSPECTS];
+} sl_report_phase;
+
+typedef struct sl_report {
+    char *const *command;
+    char job[80];
+    double began; /* seconds of the epoch */
+    sl_report_phase *phase;
+    size_t phases, room;
+    sl_status_view view; /* the last */
+    int has_view, events;
+} sl_report;
+
+/** `command` must outlive it. SL_ENOMEM. */
+sl_status sl_report_open(sl_report *report, char *const *command, const char *job);
+void sl_report_close(sl_report *report);
+
+sl_status sl_report_event(sl_report *report, const sl_event *event);
+void sl_report_view(sl_report *report, const sl_status_view *view);
+
+/** Writes both files into `directory`. `lasted`: the whole run; `untold`: what kept the probe out, or "".
+ * SL_ESYS, SL_ENOMEM. */
+sl_status sl_report_write(sl_report *report, const char *directory, int exit_code, sl_time lasted,
+                          const char *untold);
+
+#endif

@@ -1,0 +1,78 @@
+#include "notice/watch/site.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static int open_in(const sl_site *site, const char *name) {
+    char path[sizeof site->directory.path + 32];
+    snprintf(path, sizeof path, "%s/%s", site->directory.path, name);
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* The probe's first process says at its end when there was no call; here that is said by the agent, once for
+ * all ranks, so the place of the first process is taken. */
+static void take_root(const sl_site *site) {
+    int file = open_in(site, "root");
+    if (file >= 0)
+        close(file);
+}
+
+static void choose_agent(const sl_place *place, sl_site *site) {
+    int file = place->local_rank <= 0 ? open_in(site, "agent.lock") : -1;
+    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0) {
+        site->agent = file;
+        site->is_agent = 1;
+        return;
+    }
+    if (file >= 0)
+        close(file);
+    site->member = open_in(site, "members.lock");
+    while (site->member >= 0 && flock(site->member, LOCK_SH) != 0 && errno == EINTR)
+        ;
+}
+
+sl_status sl_site_open(const sl_place *place, sl_site *site) {
+    char name[200];
+    site->directory.lock = site->agent = site->member = -1;
+    site->is_agent = 0;
+    if (place->local_rank <= 0)
+        sl_launch_directory_clear(NULL);
+    sl_place_folder(place, name, sizeof name);
+    SL_TRY(sl_launch_directory_join(name, &site->directory));
+    take_root(site);
+    choose_agent(place, site);
+    return SL_OK;
+}
+
+void sl_site_close(sl_site *site) {
+    if (site->agent >= 0)
+        close(site->agent);
+    if (site->member >= 0)
+        close(site->member);
+    sl_launch_directory_leave(&site->directory);
+}
+
+int sl_site_alone(const sl_site *site) {
+    int file = open_in(site, "members.lock"); /* another open file than any member's */
+    int alone = file < 0 || flock(file, LOCK_EX | LOCK_NB) == 0;
+    if (file >= 0)
+        close(file);
+    return alone;
+}
+
+sl_status sl_site_probe(const sl_site *site, char **probe) {
+    char path[sizeof site->directory.path + 32];
+    if (!strpbrk(*probe, " :"))
+        return SL_OK;
+    snprintf(path, sizeof path, "%s/libslackline_probe.so", site->directory.path);
+    if (symlink(*probe, path) != 0 && errno != EEXIST)
+        return sl_error_errno(SL_ESYS, "%s: cannot be made", path);
+    sl_free(*probe);
+    *probe = NULL;
+    return sl_copy_text(probe, path);
+}

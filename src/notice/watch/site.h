@@ -1,0 +1,29 @@
+/* The folder of a node, in which the probe's rings and gates are, and who is the node's agent. All ranks of
+ * the node share it with a lock each (launch/directory.h): the last to leave removes it, and what killed ones
+ * left is cleared by the next start. The agent is the rank with the lowest number on the node, or the first
+ * to take the lock on its file `agent.lock` where the launcher does not say. */
+#ifndef SL_NOTICE_WATCH_SITE_H
+#define SL_NOTICE_WATCH_SITE_H
+
+#include "launch/directory.h"
+#include "notice/watch/place.h"
+
+typedef struct sl_site {
+    sl_launch_directory directory;
+    int agent;  /* open file with the agent's lock; -1: another has it */
+    int member; /* open file with a shared lock of those who are not; -1 */
+    int is_agent;
+} sl_site;
+
+/** Clears what dead runs left, makes or joins the folder. SL_ESYS. Close it also on error. */
+sl_status sl_site_open(const sl_place *place, sl_site *site);
+void sl_site_close(sl_site *site);
+
+/** For the agent: no other rank of the node is watched any more. */
+int sl_site_alone(const sl_site *site);
+
+/** Where the probe's path has a character that LD_PRELOAD takes for a separator, *probe becomes a link in the
+ * folder. SL_ESYS, SL_ENOMEM. */
+sl_status sl_site_probe(const sl_site *site, char **probe);
+
+#endif

@@ -1,0 +1,390 @@
+#include "notice/watch/watch.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "launch/directory.h"
+#include "launch/folder.h"
+#include "notice/store/store.h"
+#include "notice/watch/http.h"
+#include "notice/watch/noticing.h"
+#include "notice/watch/program.h"
+#include "notice/watch/report.h"
+#include "notice/watch/site.h"
+#include "notice/watch/view.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TICK (SL_SECOND / 2)
+#define LINGER (5 * SL_SECOND) /* for the other ranks of the node */
+#define LINGER_LOOK (20 * SL_MS)
+
+static const char no_calls[] =
+    "no MPI or NCCL call was seen: the program is linked statically or without either "
+    "library, and ran untouched";
+
+typedef struct watching {
+    const sl_watch_request *request;
+    char directory[3072], record[3200];
+    char untold[512]; /* what keeps the probe out; "" */
+    sl_place place;
+    sl_site site;
+    sl_rendezvous rendezvous;
+    sigset_t before; /* the mask that the program gets */
+    pid_t program;   /* 0: has ended */
+    int exit_code;
+    sl_time began, linger;
+
+    sl_loop *loop;
+    sl_noticing *noticing; /* NULL: another of this node is its agent */
+    int met;               /* the store has answered once */
+    int done, calls;       /* it has said its last; it saw calls */
+
+    /* while it has the seat, or outside of a launcher */
+    int seated;
+    sl_launch_folder folder; /* DIRECTORY, locked; lock -1: not open */
+    FILE *events;
+    sl_http *http;
+    sl_view view;
+    sl_report report;
+    sl_status_view last;
+} watching;
+
+static sl_time now(void) {
+    return sl_clock_now(sl_clock_real());
+}
+
+/* ---- before the program ---- */
+
+static sl_status choose_directory(watching *w) {
+    const char *program = w->request->command[sl_program_word(w->request->command)];
+    const char *slash = strrchr(program, '/');
+    int used =
+        w->request->directory
+            ? snprintf(w->directory, sizeof w->directory, "%s", w->request->directory)
+            : snprintf(w->directory, sizeof w->directory, "runs/watch-%s", slash ? slash + 1 : program);
+    if (used < 1 || (size_t)used >= sizeof w->directory)
+        return sl_error(SL_EINVAL, "watch: '%s' is no path of a folder",
+                        w->request->directory ? w->request->directory : program);
+    snprintf(w->record, sizeof w->record, "%s/calls", w->directory);
+    return SL_OK;
+}
+
+/* The URL alone: nobody needs to answer yet. */
+static sl_status check_url(const watching *w) {
+    sl_store *store = NULL;
+    if (!w->request->redis)
+        return SL_OK;
+    sl_status status = sl_store_open(w->request->redis, w->place.job, 0, &store);
+    sl_store_close(store);
+    return status;
+}
+
+/* What an agent needs. Outside of a launcher the folder is locked at once, inside by who gets the seat. */
+static sl_status prepare_agent(watching *w) {
+    SL_TRY(sl_directory_make(w->directory));
+    if (access(w->directory, W_OK | X_OK) != 0)
+        return sl_error_errno(SL_ESYS, "%s: cannot be written", w->directory);
+    if (!w->place.inside)
+        SL_TRY(sl_launch_folder_open(w->directory, &w->folder));
+    if (w->request->record)
+        SL_TRY(sl_directory_make(w->record));
+    return sl_rendezvous_open(&w->rendezvous, &w->place, w->directory, w->site.directory.path,
+                              w->request->redis);
+}
+
+static void block_signals(watching *w, sigset_t *heard) {
+    static const int signals[] = {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    sigset_t blocked;
+    sigemptyset(heard);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(heard, signals[i]);
+    blocked = *heard;
+    sigaddset(&blocked, SIGPIPE); /* standard error may go before the program does */
+    sigprocmask(SIG_BLOCK, &blocked, &w->before);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+/* ---- the seat: what the job's controller says is kept and shown here ---- */
+
+static void open_http(watching *w) {
+    const sl_watch_request *r = w->request;
+    if (r->port == 0 || w->http)
+        return;
+    if (sl_http_open(w->loop, r->host, r->port, &w->http) != SL_OK) {
+        sl_view_say(&w->view, "%s; watching goes on without", sl_error_text());
+        return;
+    }
+    int port = sl_http_port(w->http);
+    const char *form = strchr(r->host, ':') ? "http://[%s]:%d/" : "http://%s:%d/";
+    char url[128];
+    snprintf(url, sizeof url, form, r->host, port);
+    if (port != r->port)
+        sl_view_say(&w->view, "%s (port %d is in use); results in %s", url, r->port, w->directory);
+    else
+        sl_view_say(&w->view, "%s; results in %s", url, w->directory);
+}
+
+static void take_seat(watching *w, int first) {
+    char path[3200];
+    w->seated = 1;
+    if (w->folder.lock < 0 && sl_launch_folder_open(w->directory, &w->folder) != SL_OK)
+        sl_view_say(&w->view, "%s", sl_error_text());
+    snprintf(path, sizeof path, "%s/events.jsonl", w->directory);
+    if (!w->events && !(w->events = fopen(path, first ? "we" : "ae")))
+        sl_view_say(&w->view, "%s: cannot be written: %s", path, strerror(errno));
+    open_http(w);
+}
+
+static void leave_seat(watching *w) {
+    w->seated = 0;
+    if (w->events)
+        fclose(w->events);
+    w->events = NULL;
+    sl_http_close(w->http);
+    w->http = NULL;
+    if (w->place.inside)
+        sl_launch_folder_close(&w->folder);
+}
+
+/* The program has ended, and everything is said. */
+static void conclude(watching *w) {
+    int speaks = !w->place.inside || w->seated;
+    if (speaks && !w->calls && !w->untold[0] && w->exit_code < 126) {
+        snprintf(w->untold, sizeof w->untold, "%s", no_calls);
+        sl_view_say(&w->view, "%s", no_calls);
+    }
+    if (speaks &&
+        sl_report_write(&w->report, w->directory, w->exit_code, now() - w->began, w->untold) != SL_OK)
+        sl_view_say(&w->view, "%s", sl_error_text());
+    sl_loop_stop(w->loop);
+}
+
+static void take_event(watching *w, const sl_event *event) {
+    if (w->place.inside && !w->seated)
+        return; /* the one in charge says it */
+    if (w->events && sl_event_write(w->events, event) != SL_OK) {
+        sl_view_say(&w->view, "%s", sl_error_text());
+        fclose(w->events);
+        w->events = NULL;
+    }
+    sl_view_event(&w->view, event);
+    (void)sl_report_event(&w->report, event);
+}
+
+static void take_view(watching *w, const sl_status_view *view) {
+    if (w->place.inside && !w->seated)
+        return;
+    w->last = *view;
+    sl_report_view(&w->report, view);
+    if (w->http)
+        sl_http_set(w->http, view);
+    sl_view_show(&w->view, view, now());
+}
+
+static sl_status on_notes(void *context, int file) {
+    watching *w = context;
+    sl_note note;
+    (void)file;
+    while (sl_noticing_take(w->noticing, &note))
+        switch (note.kind) {
+        case SL_NOTE_VIEW:
+            take_view(w, &note.view);
+            break;
+        case SL_NOTE_EVENT:
+            take_event(w, &note.event);
+            break;
+        case SL_NOTE_SEAT:
+            w->met = 1;
+            take_seat(w, note.first);
+            break;
+        case SL_NOTE_UNSEATED:
+            leave_seat(w);
+            break;
+        case SL_NOTE_TROUBLE:
+            sl_view_say(&w->view, "%s", note.text);
+            snprintf(w->untold, sizeof w->untold, "%s", note.text);
+            break;
+        case SL_NOTE_DONE:
+            w->done = 1;
+            w->calls = note.calls;
+            break;
+        }
+    if (w->done && w->program == 0)
+        conclude(w);
+    return SL_OK;
+}
+
+/* ---- the program ---- */
+
+static sl_status stop_noticing(watching *w) {
+    if (!w->noticing)
+        sl_loop_stop(w->loop);
+    else if (w->done)
+        conclude(w);
+    else
+        sl_noticing_stop(w->noticing); /* its last note concludes */
+    return SL_OK;
+}
+
+/* The agent of a node outlives its own rank a little, for the others of the node end at about the same time;
+ * not when its rank failed, which its launcher must hear of at once. */
+static sl_status linger(void *context) {
+    watching *w = context;
+    if (w->done || now() >= w->linger || sl_site_alone(&w->site))
+        return stop_noticing(w);
+    return sl_loop_at(w->loop, now() + LINGER_LOOK, linger, w, NULL);
+}
+
+static sl_status fetch_program(watching *w) {
+    int status;
+    if (w->program <= 0 || waitpid(w->program, &status, WNOHANG) != w->program)
+        return SL_OK;
+    w->program = 0;
+    w->exit_code = sl_program_exit_code(status);
+    if (!w->noticing || !w->place.inside || w->exit_code != 0)
+        return stop_noticing(w);
+    w->linger = now() + LINGER;
+    return linger(w);
+}
+
+/* A signal of the terminal went to the whole group, and so does one of a launcher, which makes a group of
+ * each rank: the program has had those. */
+static int went_to_group(const watching *w, const siginfo_t *signal) {
+    return signal->si_code == SI_KERNEL ||
+           (w->place.inside && signal->si_pid == getppid() && getpgrp() == getpid());
+}
+
+static sl_status on_signal(void *context, const siginfo_t *signal) {
+    watching *w = context;
+    if (signal->si_signo == SIGCHLD)
+        return fetch_program(w);
+    if (w->program == 0)
+        w->linger = now();
+    else if (!went_to_group(w, signal))
+        kill(w->program, signal->si_signo);
+    return SL_OK;
+}
+
+/* A private server that was killed is started again: the next request finds it. */
+static void see_to_server(watching *w) {
+    siginfo_t info = {0};
+    if (!w->met || w->rendezvous.redis.pid <= 0 ||
+        waitid(P_PID, (id_t)w->rendezvous.redis.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0)
+        return;
+    if (sl_redis_restart(&w->rendezvous.redis) == SL_OK)
+        sl_view_say(&w->view, "redis-server had ended and was started again");
+    else
+        sl_view_say(&w->view, "%s", sl_error_text());
+}
+
+static sl_status tick(void *context) {
+    watching *w = context;
+    if (w->http)
+        sl_http_tick(w->http);
+    see_to_server(w);
+    return sl_loop_at(w->loop, now() + TICK, tick, w, NULL);
+}
+
+/* ---- the whole ---- */
+
+static sl_status start_noticing(watching *w) {
+    sl_noticing_config config = {.rendezvous = &w->rendezvous,
+                                 .place = &w->place,
+                                 .folder = w->site.directory.path,
+                                 .record = w->request->record ? w->record : NULL,
+                                 .hold = w->request->hold,
+                                 .validate = w->request->validate};
+    setenv(SL_LAUNCH_VARIABLE, w->site.directory.path, 1); /* whoever clears up finds what was started here */
+    SL_TRY(sl_noticing_start(&config, &w->noticing));
+    SL_TRY(sl_loop_watch(w->loop, sl_noticing_file(w->noticing), on_notes, w));
+    return sl_loop_at(w->loop, now() + TICK, tick, w, NULL);
+}
+
+/* The program runs: from here on trouble is said and not returned. */
+static void attend(watching *w) {
+    if (w->site.is_agent && w->place.rank == 0) {
+        sl_program_examine(w->request->command, w->untold, sizeof w->untold - 64);
+        if (w->untold[0]) {
+            size_t used = strlen(w->untold);
+            snprintf(w->untold + used, sizeof w->untold - used,
+                     ": its calls are not seen, and it runs untouched");
+            sl_view_say(&w->view, "%s", w->untold);
+        }
+    }
+    if (w->site.is_agent && start_noticing(w) != SL_OK)
+        sl_view_say(&w->view, "%s; the program runs unwatched", sl_error_text());
+    if (sl_loop_run(w->loop) != SL_OK)
+        sl_view_say(&w->view, "%s", sl_error_text());
+    int status; /* only when the loop failed */
+    while (w->program > 0 && waitpid(w->program, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (w->program > 0)
+        w->exit_code = sl_program_exit_code(status);
+}
+
+static sl_status start(watching *w) {
+    char *probe = NULL;
+    sigset_t heard;
+    SL_TRY(choose_directory(w));
+    sl_place_find(w->directory, &w->place);
+    SL_TRY(check_url(w));
+    SL_TRY(sl_program_probe(&probe));
+    block_signals(w, &heard);
+    sl_status status = sl_loop_open(&w->loop);
+    if (status == SL_OK)
+        status = sl_loop_signals(w->loop, &heard, on_signal, w);
+    if (status == SL_OK)
+        status = sl_site_open(&w->place, &w->site);
+    if (status == SL_OK && w->site.is_agent)
+        status = prepare_agent(w);
+    if (status == SL_OK)
+        status = sl_report_open(&w->report, w->request->command, w->place.job);
+    if (status == SL_OK)
+        status = sl_site_probe(&w->site, &probe);
+    if (status == SL_OK) {
+        status = sl_program_start(w->request->command, probe, w->site.directory.path, &w->before, &w->program,
+                                  &w->exit_code);
+        if (status != SL_OK && w->exit_code >= 126) { /* said as a shell says it, with its exit code */
+            fprintf(stderr, "slackline: %s\n", sl_error_text());
+            w->program = 0;
+            status = SL_OK;
+        }
+    }
+    sl_free(probe);
+    return status;
+}
+
+static void finish(watching *w) {
+    sl_noticing_close(w->noticing);
+    sl_rendezvous_close(&w->rendezvous);
+    leave_seat(w);
+    sl_launch_folder_close(&w->folder);
+    sl_view_close(&w->view);
+    sl_report_close(&w->report);
+    sl_site_close(&w->site);
+    sl_loop_close(w->loop);
+}
+
+sl_status sl_watch_run(const sl_watch_request *request, int *exit_code) {
+    watching *w;
+    SL_TRY(sl_alloc(&w, 1, sizeof *w));
+    w->request = request;
+    w->folder.lock = w->site.directory.lock = w->site.agent = w->site.member = -1;
+    w->began = now();
+    sl_view_open(&w->view, stderr);
+    sl_status status = start(w);
+    if (status == SL_OK && w->program > 0)
+        attend(w);
+    *exit_code = w->exit_code;
+    finish(w);
+    sl_free(w);
+    return status;
+}

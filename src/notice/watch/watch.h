@@ -1,0 +1,28 @@
+/* A program under watch: started with the probe preloaded, its node's agent and the job's controller stepped
+ * beside it, what they find shown live, over HTTP and in a report.
+ *
+ * Two threads. The first has the program: it starts it, passes signals on, fetches its exit code, draws and
+ * serves HTTP; it never waits for Redis. The second (noticing.h) has everything that does. The program is
+ * started with all that was inherited, and nothing that happens here can stop it. README.md has who does what
+ * when several of these run in a job, and what stays behind when one is killed. */
+#ifndef SL_NOTICE_WATCH_WATCH_H
+#define SL_NOTICE_WATCH_WATCH_H
+
+#include "base/status.h"
+
+typedef struct sl_watch_request {
+    char *const *command;  /* argv, ended by NULL */
+    const char *directory; /* for events, report, calls; NULL: runs/watch-<program> */
+    const char *redis;     /* URL; NULL: a private server */
+    const char *host;      /* address of HTTP, numeric */
+    int port;              /* the first that is tried; 0: no HTTP */
+    int record;            /* 1: call logs of each rank, into directory/calls */
+    int hold, validate;    /* 0: never */
+} sl_watch_request;
+
+/** Runs the command to its end. *exit_code is the program's, 128 + signal where one killed it, 126 or 127
+ * where it could not be started (which is said). An error comes only before the program is started: SL_EINVAL
+ * (wrong URL), SL_ENONE (no redis-server, no probe), SL_ESYS. From a process without other threads. */
+sl_status sl_watch_run(const sl_watch_request *request, int *exit_code);
+
+#endif

@@ -1,0 +1,19 @@
+/* What is known, as JSON: the report and /status.json say it alike. */
+#ifndef SL_NOTICE_WATCH_WORDS_H
+#define SL_NOTICE_WATCH_WORDS_H
+
+#include "notice/control/status.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+/** The list of suspects or verdicts; NULL: no memory. */
+json_t *sl_words_suspects_json(const sl_suspect *suspect, int count);
+
+/** The object of /status.json; NULL: no memory. */
+json_t *sl_words_status_json(const sl_status_view *view);
+
+/** Whether it is the same component, whatever the evidence. */
+int sl_words_same(const sl_suspect *a, const sl_suspect *b);
+
+#endif

@@ -1,0 +1,286 @@
+"""slackline watch around programs that call neither MPI nor NCCL: nothing of them changes, and nothing stays behind."""
+import glob
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from slackline import build, command, expect, finish, folder, refused, run  # noqa: E402
+
+if not os.path.exists(os.path.join(build, "libslackline_probe.so")):
+    print("skipped: libslackline_probe.so is not built")
+    sys.exit(77)
+if not shutil.which("redis-server"):
+    print("skipped: redis-server is not installed")
+    sys.exit(77)
+
+count = 0
+
+
+def out():
+    global count
+    count += 1
+    return os.path.join(folder, f"out{count}")
+
+
+def watch(*words, options=(), **more):
+    return run("watch", "--out", out(), "--http", "off", *options, "--", *words, **more)
+
+
+def start(*words, options=("--http", "off"), **more):
+    """A watch that goes on; its folder in .out."""
+    results = out()
+    process = subprocess.Popen([command, "watch", "--out", results, *options, "--", *words], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+    process.out = results
+    return process
+
+
+def until(holds, what, limit=30):
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        value = holds()
+        if value:
+            return value
+        time.sleep(0.02)
+    expect(False, f"not within {limit} s: {what}")
+    return None
+
+
+def folders_of(pid):
+    """Folders of the node that this watch made."""
+    return glob.glob(f"/dev/shm/slackline-{os.getuid()}-watch-{pid}-*")
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def children(pid, name):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            pids = [int(word) for word in file.read().split()]
+    except FileNotFoundError:
+        return []
+    found = []
+    for child in pids:
+        try:
+            with open(f"/proc/{child}/comm") as file:
+                if name in file.read():
+                    found.append(child)
+        except FileNotFoundError:
+            pass
+    return found
+
+
+# ---- input, output and exit code are the program's ----
+done = watch("sh", "-c", "cat; echo wrong >&2; exit 7", text="to and fro\n")
+expect(done.returncode == 7, f"exit {done.returncode}, not 7")
+expect(done.stdout == "to and fro\n", f"printed {done.stdout!r}")
+expect("wrong\n" in done.stderr, f"said {done.stderr!r}")
+expect(done.stderr.count("no MPI or NCCL call was seen") == 1, f"an unseen program is told so once: {done.stderr!r}")
+done = watch("sh", "-c", "exit 0")
+expect(done.returncode == 0, f"exit {done.returncode}, not 0")
+for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+    done = watch("sh", "-c", f"kill -{int(number)} $$")
+    expect(done.returncode == 128 + number, f"killed by {number}: exit {done.returncode}")
+done = watch("no-such-program")
+expect(done.returncode == 127 and "no-such-program cannot be started" in done.stderr, f"{done.returncode} {done.stderr}")
+done = watch(folder)
+expect(done.returncode == 126, f"a folder as a program: exit {done.returncode}")
+done = run("watch", "--out", out(), "--http", "off", "sh", "-c", "exit 5")  # -- may be left out
+expect(done.returncode == 5, f"without --: exit {done.returncode}")
+
+# ---- what the program inherits ----
+done = watch("env", env={**os.environ, "LD_PRELOAD": "/lib/x86_64-linux-gnu/libm.so.6", "OF_MINE": "kept"})
+environment = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+preloaded = environment.get("LD_PRELOAD", "").split(":")
+expect(preloaded[0].endswith("libslackline_probe.so") and preloaded[1:] == ["/lib/x86_64-linux-gnu/libm.so.6"],
+       f"LD_PRELOAD is {preloaded}")
+expect(environment.get("OF_MINE") == "kept", "the environment is passed on")
+expect(environment.get("SLACKLINE_PROBE", "").startswith("/dev/shm/"), f"{environment.get('SLACKLINE_PROBE')}")
+expect("SLACKLINE_RUN" not in environment, "the program is none of the processes that are cleared away")
+done = watch(sys.executable, "-c", "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))")
+expect(json.loads(done.stdout) == [0, 1, 2, 3], f"files of the program: {done.stdout}")  # 3: the listing itself
+show = "import signal as s; print([int(x) for x in s.pthread_sigmask(s.SIG_BLOCK, [])], s.getsignal(s.SIGPIPE))"
+plain = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True).stdout
+expect(watch(sys.executable, "-c", show).stdout == plain, "signals are blocked and handled as they were")
+
+# ---- wrong requests ----
+refused(2, "no command to run", "watch")
+refused(2, "no command to run", "watch", "--")
+refused(2, "did you mean '--record'", "watch", "--recrd", "--", "true")
+refused(2, "a value is missing", "watch", "--out")
+refused(2, "--http must be", "watch", "--http", "99999", "--", "true")
+refused(2, "--http must be", "watch", "--http", "here", "--", "true")
+refused(2, "no numeric address", "watch", "--http", "nowhere:9464", "--", "true")
+refused(2, "a redis URL begins with", "watch", "--out", out(), "--redis", "localhost", "--", "true")
+mark = os.path.join(folder, "ran")
+done = subprocess.run([command, "watch", "--out", out(), "--", "/bin/touch", mark], capture_output=True, text=True,
+                      env={**os.environ, "PATH": "/nonexistent"})
+expect(done.returncode == 1 and "redis-server is not installed" in done.stderr, f"{done.returncode} {done.stderr}")
+expect(not os.path.exists(mark), "nothing runs when watching cannot begin")
+help_ = run("watch", "--help")
+expect(help_.returncode == 0 and help_.stdout.startswith("Usage: slackline watch") and "Example:" in help_.stdout, "--help")
+
+# ---- signals ----
+count_signals = """
+import signal, sys, time
+seen = []
+for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT):
+    signal.signal(s, lambda number, frame: seen.append(int(number)))
+print("ready", flush=True)
+end = time.monotonic() + 30
+while len(seen) < 5 and time.monotonic() < end:
+    time.sleep(0.01)
+time.sleep(0.2)
+print(sorted(seen), flush=True)
+sys.exit(3)
+"""
+process = start(sys.executable, "-c", count_signals)
+process.stdout.readline()
+wanted = [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT]
+for number in wanted:
+    process.send_signal(number)
+text, _ = process.communicate(timeout=60)
+expect(json.loads(text) == sorted(map(int, wanted)), f"each signal is passed on once: {text}")
+expect(process.returncode == 3, f"exit {process.returncode} after signals")
+process = start("sleep", "100")
+until(lambda: children(process.pid, "sleep"), "the program runs")
+process.send_signal(signal.SIGTERM)
+process.communicate(timeout=60)
+expect(process.returncode == 128 + signal.SIGTERM, f"ended by SIGTERM: exit {process.returncode}")
+
+# ---- nothing stays behind ----
+expect(not folders_of(process.pid), f"left: {folders_of(process.pid)}")
+process = start("sleep", "100")
+server = until(lambda: children(process.pid, "redis-server"), "a private server")
+program = until(lambda: children(process.pid, "sleep"), "the program")
+expect(folders_of(process.pid) != [], "the folder is there meanwhile")
+left = folders_of(process.pid)
+process.kill()
+process.wait()
+time.sleep(0.3)
+expect(alive(program[0]), "the program goes on when its watch was killed")
+until(lambda: not alive(server[0]), "the private server dies with the watch")
+expect(all(map(os.path.exists, left)), "a killed watch cannot clear up")
+watch("true")
+expect(not any(map(os.path.exists, left)), "the next watch clears up")
+expect(alive(program[0]), "and does not touch the program")
+os.kill(program[0], signal.SIGKILL)
+
+# ---- Redis that is lost, or somebody else's ----
+process = start("sh", "-c", "read line; exit 4")
+server = until(lambda: children(process.pid, "redis-server"), "a private server")
+until(lambda: os.path.exists(os.path.join(process.out, "events.jsonl")), "watching has begun")
+os.kill(server[0], signal.SIGKILL)
+until(lambda: [pid for pid in children(process.pid, "redis-server") if pid != server[0]], "a new server")
+process.communicate("end\n", timeout=60)
+expect(process.returncode == 4, f"exit {process.returncode} after the server was killed")
+with socket.socket() as taken:
+    taken.bind(("127.0.0.1", 0))
+    dead = taken.getsockname()[1]
+process = start("sh", "-c", "exit 6", options=("--http", "off", "--redis", f"redis://127.0.0.1:{dead}"))
+_, said = process.communicate(timeout=60)
+expect(process.returncode == 6, f"without any Redis: exit {process.returncode} {said}")
+
+# ---- HTTP ----
+def get(port, path="/"):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+def port_of(process):
+    """What the watch says on standard error when it listens."""
+    for line in process.stderr:
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
+        if found:
+            return int(found.group(1)), line
+    return None, ""
+
+
+with socket.socket() as busy:
+    busy.bind(("127.0.0.1", 0))
+    busy.listen()
+    taken = busy.getsockname()[1]
+    process = start("sh", "-c", "read line", options=("--http", str(taken)))
+    port, line = port_of(process)
+    expect(port is not None and port != taken and f"port {taken} is in use" in line, f"a busy port: {line!r}")
+    kind, text = get(port, "/metrics")
+    expect(kind.startswith("text/plain; version=0.0.4"), kind)
+    names = re.findall(r"^# TYPE (\S+) (?:gauge|counter)$", text, re.M)
+    expect(len(names) > 10 and len(set(names)) == len(names), f"metrics: {names}")
+    for line in text.splitlines():
+        sample = re.fullmatch(r"([a-z_]+)(\{[^}]*\})? \S+", line)
+        expect(line.startswith("#") or (sample and sample.group(1) in names), f"{line!r} is no sample of a named metric")
+    for name in names:
+        with open(os.path.join(sys.argv[2], "docs", "watching.md")) as file:
+            expect(name in file.read(), f"docs/watching.md does not name {name}")
+    status = json.loads(get(port, "/status.json")[1])
+    expect(status["state"] in ("waiting", "searching") and status["slow"] is False, f"{status}")
+    expect("slackline watch" in get(port)[1], "/ says what this is")
+    try:
+        get(port, "/elsewhere")
+        expect(False, "a page that is not there")
+    except urllib.error.HTTPError as error:
+        expect(error.code == 404, f"{error.code}")
+    slow = socket.create_connection(("127.0.0.1", port))  # says nothing, and delays nobody
+    get(port, "/metrics")
+    process.communicate("\n", timeout=60)
+    slow.close()
+
+# ---- results ----
+process = start("sh", "-c", "read line; exit 9")
+until(lambda: os.path.exists(os.path.join(process.out, "events.jsonl")), "watching has begun")
+second = run("watch", "--out", process.out, "--http", "off", "--", "true")
+expect(second.returncode == 1 and "another run is using this directory" in second.stderr, f"{second.stderr}")
+process.communicate("\n", timeout=60)
+with open(os.path.join(process.out, "report.json")) as file:
+    report = json.load(file)
+expect(report["exit_code"] == 9 and report["program"] == ["sh", "-c", "read line; exit 9"], f"{report}")
+expect(any("no MPI or NCCL call" in text for text in report["not_told"]), f"{report['not_told']}")
+expect("exit code   9" in open(os.path.join(process.out, "report.txt")).read(), "report.txt")
+done = subprocess.run([command, "watch", "--http", "off", "--", "/bin/true"], cwd=folder, capture_output=True, text=True)
+expect(os.path.exists(os.path.join(folder, "runs", "watch-true", "report.txt")), f"the default folder: {done.stderr}")
+
+# ---- a program that the loader cannot preload into ----
+source = os.path.join(folder, "fixed.c")
+with open(source, "w") as file:
+    file.write("int main(void) { return 11; }\n")
+if subprocess.run(["cc", "-static", "-o", source[:-2], source], capture_output=True).returncode == 0:
+    done = watch(source[:-2])
+    expect(done.returncode == 11, f"a static program: exit {done.returncode}")
+    expect(done.stderr.count("is linked statically") == 1 and "no MPI or NCCL call" not in done.stderr,
+           f"it is told so once: {done.stderr!r}")
+
+# ---- a terminal ----
+master, slave = pty.openpty()
+process = subprocess.Popen([command, "watch", "--out", out(), "--http", "off", "--", "sh", "-c", "sleep 0.6; echo hello"],
+                           stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                           env={**os.environ, "TERM": "xterm"})
+os.close(slave)
+shown = b""
+try:
+    while chunk := os.read(master, 4096):
+        shown += chunk
+except OSError:
+    pass
+process.wait()
+os.close(master)
+expect(b"waiting" in shown and b"\r" in shown, f"a terminal shows the state: {shown!r}")
+expect(b"hello" in shown, f"{shown!r}")
+finish()

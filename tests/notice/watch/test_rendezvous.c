@@ -1,0 +1,134 @@
+/* Several nodes find the server that the first rank starts, by the folder that they share. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "check.h"
+#include "notice/store/store.h"
+#include "notice/watch/rendezvous.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const sl_place first = {.job = "job", .inside = 1, .rank = 0, .size = 4, .several = 1};
+static const sl_place other = {.job = "job", .inside = 1, .rank = 2, .size = 4, .several = 1};
+
+static int make(void **state) {
+    static char folder[64];
+    if (sl_redis_find() != SL_OK) {
+        print_message("skipped: %s\n", sl_error_text());
+        exit(77);
+    }
+    snprintf(folder, sizeof folder, "/tmp/slackline-rendezvous-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    *state = folder;
+    return 0;
+}
+
+static int clear(void **state) {
+    return sl_path_remove(*state) == SL_OK ? 0 : -1;
+}
+
+static void must_talk(const char *a, const char *b) {
+    sl_store *here, *there;
+    void *bytes;
+    size_t size;
+    assert_ok(sl_store_open(a, "job", 0, &here));
+    assert_ok(sl_store_open(b, "job", 0, &there));
+    assert_ok(sl_store_set(here, "key", "value", 5, 0));
+    assert_ok(sl_store_get(there, "key", &bytes, &size));
+    assert_string_equal(bytes, "value");
+    sl_free(bytes);
+    sl_store_close(here);
+    sl_store_close(there);
+}
+
+typedef struct waiter {
+    sl_rendezvous meeting;
+    sl_status status;
+} waiter;
+
+static void *wait_for_url(void *context) {
+    waiter *w = context;
+    _Atomic uint32_t stop = 0;
+    w->status = sl_rendezvous_wait(&w->meeting, 30 * SL_SECOND, &stop);
+    return NULL;
+}
+
+static void a_node_that_comes_first_waits_for_the_url(void **state) {
+    const char *folder = *state;
+    char path[128];
+    _Atomic uint32_t stop = 0;
+    snprintf(path, sizeof path, "%s/redis.url", folder);
+    assert_ok(sl_file_write(path, "job of yesterday\nredis://:x@127.0.0.1:1\n", 40)); /* is not this job's */
+    waiter second = {.status = SL_ESYS};
+    sl_rendezvous server;
+    pthread_t thread;
+    assert_ok(sl_rendezvous_open(&second.meeting, &other, folder, folder, NULL));
+    assert_string_equal(second.meeting.url, "");
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_url, &second), 0);
+    sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 200 * SL_MS);
+    assert_ok(sl_rendezvous_open(&server, &first, folder, folder, NULL));
+    assert_ok(sl_rendezvous_wait(&server, 30 * SL_SECOND, &stop));
+    pthread_join(thread, NULL);
+    assert_int_equal(second.status, SL_OK);
+    must_talk(server.url, second.meeting.url);
+    struct stat found;
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0600);
+    sl_rendezvous_close(&second.meeting);
+    sl_rendezvous_close(&server);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+static void one_node_meets_on_a_socket_that_no_other_user_can_open(void **state) {
+    const char *folder = *state;
+    static const sl_place alone = {.job = "job", .size = 1};
+    _Atomic uint32_t stop = 0;
+    sl_rendezvous r;
+    assert_ok(sl_rendezvous_open(&r, &alone, folder, folder, NULL));
+    assert_ok(sl_rendezvous_wait(&r, 30 * SL_SECOND, &stop));
+    must_talk(r.url, r.url);
+    struct stat found;
+    assert_int_equal(stat(r.redis.path, &found), 0);
+    assert_int_equal(found.st_mode & 077, 0);
+    sl_rendezvous_close(&r);
+}
+
+static void a_url_that_is_given_is_taken(void **state) {
+    const char *folder = *state;
+    _Atomic uint32_t stop = 0;
+    sl_rendezvous r;
+    assert_ok(sl_rendezvous_open(&r, &first, folder, folder, "redis://somewhere"));
+    assert_int_equal(r.redis.pid, 0);
+    assert_ok(sl_rendezvous_wait(&r, SL_SECOND, &stop));
+    assert_string_equal(r.url, "redis://somewhere");
+    sl_rendezvous_close(&r);
+}
+
+static void waiting_in_vain_says_what_to_do(void **state) {
+    const char *folder = *state;
+    _Atomic uint32_t stop = 0;
+    sl_rendezvous r;
+    assert_ok(sl_rendezvous_open(&r, &other, folder, folder, NULL));
+    assert_int_equal(sl_rendezvous_wait(&r, 100 * SL_MS, &stop), SL_EPEER);
+    assert_non_null(strstr(sl_error_text(), "redis.url"));
+    assert_non_null(strstr(sl_error_text(), "--redis"));
+    stop = 1;
+    sl_time before = sl_clock_now(sl_clock_real());
+    assert_int_equal(sl_rendezvous_wait(&r, 3600 * SL_SECOND, &stop), SL_EPEER);
+    assert_true(sl_clock_now(sl_clock_real()) - before < 60 * SL_SECOND);
+    sl_rendezvous_close(&r);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, make, clear)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(a_node_that_comes_first_waits_for_the_url),
+        WITH(one_node_meets_on_a_socket_that_no_other_user_can_open),
+        WITH(a_url_that_is_given_is_taken),
+        WITH(waiting_in_vain_says_what_to_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

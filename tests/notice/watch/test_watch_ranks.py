@@ -1,0 +1,101 @@
+"""slackline watch around mpirun, and mpirun or srun around it: 4 ranks give the output and the exit code that they give
+unwatched, one of them reports for all, and nothing of the watch stays behind."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(here, "..", "probe"))
+from probing import MPI, found, installed, skip  # noqa: E402
+
+build = os.path.abspath(sys.argv[1])
+command = os.path.join(build, "slackline")
+for need in (command, os.path.join(build, "libslackline_probe.so")):
+    if not os.path.exists(need):
+        skip(f"{need} is not built")
+if not shutil.which("redis-server"):
+    skip("redis-server is not installed")
+families = installed()
+if not families:
+    skip("no MPI compiler")
+failures = 0
+
+
+def expect(holds, what):
+    global failures
+    if not holds:
+        failures += 1
+        print("FAILED:", what)
+
+
+def run(words, folder):
+    return subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=200, check=False)
+
+
+def left():
+    return set(glob.glob(f"/dev/shm/slackline-{os.getuid()}-watch-*"))
+
+
+def check(name, done, plain, out, ranks=4):
+    expect(done.returncode == plain.returncode, f"{name}: exit {done.returncode}, unwatched {plain.returncode}: {done.stderr}")
+    expect(done.stdout == plain.stdout, f"{name}: printed {done.stdout!r}, unwatched {plain.stdout!r}")
+    expect("no MPI or NCCL call" not in done.stderr, f"{name}: {done.stderr}")
+    try:
+        with open(os.path.join(out, "report.json")) as file:
+            report = json.load(file)
+    except FileNotFoundError:
+        return expect(False, f"{name}: no report: {done.stderr}")
+    status = report["status"]
+    expect(report["exit_code"] == plain.returncode, f"{name}: the report says exit {report['exit_code']}")
+    expect(status["ranks"] == ranks and status["nodes"] == 1, f"{name}: {status['ranks']} ranks on {status['nodes']} nodes")
+    expect(status["period_calls"] == 2, f"{name}: a period of {status['period_calls']} calls, not of an Allreduce and a Sendrecv")
+    expect(status["iterations"] > 200, f"{name}: {status['iterations']} iterations")
+    expect(status["records_lost"] == 0, f"{name}: {status['records_lost']} records lost")
+    return None
+
+
+before = left()
+with tempfile.TemporaryDirectory() as folder:
+    for family in families:
+        program = os.path.join(folder, f"loop.{family}")
+        subprocess.run([found(MPI[family]["cc"]), "-w", "-O1", "-o", program, os.path.join(here, "loop.c")], check=True)
+        mpirun = [found(MPI[family]["run"]), *MPI[family]["options"], "-n", "4"]
+        plain = run([*mpirun, program, "600", "2000"], folder)
+        expect(plain.returncode == 0 and plain.stdout.startswith("ranks 4"), f"{family}: {plain.stdout} {plain.stderr}")
+        out = os.path.join(folder, f"outside.{family}")
+        watch = [command, "watch", "--out", out, "--http", "off", "--"]
+        check(f"{family}, watch outside", run([*watch, *mpirun, program, "600", "2000"], folder), plain, out)
+        out = os.path.join(folder, f"inside.{family}")
+        watch = [command, "watch", "--out", out, "--http", "off", "--record", "--"]
+        check(f"{family}, watch inside", run([*mpirun, *watch, program, "600", "2000"], folder), plain, out)
+        logs = glob.glob(os.path.join(out, "calls", "*"))
+        expect(len(logs) >= 4, f"{family}: a call log for each rank: {logs}")
+        failing = run([*mpirun, program, "5", "1000", "3"], folder)
+        watch = [command, "watch", "--out", out, "--http", "off", "--"]
+        done = run([*watch, *mpirun, program, "5", "1000", "3"], folder)
+        expect(done.returncode == failing.returncode, f"{family}, failing: exit {done.returncode}, not {failing.returncode}")
+        done = run([*mpirun, *watch, program, "5", "1000", "3"], folder)
+        expect(done.returncode == failing.returncode, f"{family}, failing inside: exit {done.returncode}, "
+                                                      f"not {failing.returncode}: {done.stderr}")
+        done = run([*watch, program, "100", "1000"], folder)  # a single process, without a launcher
+        expect(done.returncode == 0 and done.stdout.startswith("ranks 1"), f"{family}, alone: {done.stdout} {done.stderr}")
+        single = run([program, "600", "2000"], folder)
+        out = os.path.join(folder, f"alone.{family}")
+        check(f"{family}, alone", run([command, "watch", "--out", out, "--http", "off", "--", program, "600", "2000"], folder),
+              single, out, ranks=1)
+    if shutil.which("srun") and run(["srun", "-n", "1", "true"], folder).returncode == 0:
+        program = os.path.join(folder, "loop.openmpi")
+        srun = ["srun", "--mpi=pmix", "-n", "4", "--overcommit"]
+        plain = run([*srun, program, "600", "2000"], folder)
+        out = os.path.join(folder, "srun")
+        check("srun", run([*srun, command, "watch", "--out", out, "--http", "off", "--", program, "600", "2000"], folder), plain, out)
+    else:
+        print("srun: skipped, there is no Slurm here")
+expect(left() <= before, f"left in /dev/shm: {left() - before}")
+print(f"{failures} failed")
+sys.exit(1 if failures else 0)
