@@ -244,7 +244,7 @@ static int order_pieces(const void *a, const void *b) {
 
 static sl_status match_messages(const piece *p, size_t count, sl_meetings *all) {
     size_t sends = 0;
-    long shift;
+    long shift = 0;
     while (sends < count && p[sends].role == SL_ROLE_SEND)
         sends++;
     const piece *receive = p + sends;
@@ -280,7 +280,7 @@ static sl_status match_exchanges(const piece *p, size_t count, int ranks, sl_mee
             const piece *a = p + first[m], *b = p + first[o];
             size_t as = first[m + 1] - first[m], bs = first[o + 1] - first[o];
             int to = b[0].part.rank, sends = 0;
-            long shift;
+            long shift = 0;
             for (size_t i = 0; i < as && !sends; i++)
                 sends = a[i].peer == to;
             if (m == o || !sends || !lay_over(a, as, b, bs, &shift))
