@@ -43,8 +43,8 @@ int main(int argc, char **argv) {
     for (int number = first; number < first + count; number++) {
         job j;
         job_outcome out;
-        job_kind kind = job_draw(seed, number, &j);
-        if (job_run(&j, &out) != SL_OK) {
+        job_kind kind;
+        if (job_case(seed, number, &j, &kind, &out) != SL_OK) {
             fprintf(stderr, "case %d: %s\n", number, sl_error_text());
             return 1;
         }

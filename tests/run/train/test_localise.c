@@ -15,8 +15,8 @@ static void a_campaign_of_random_faults_names_nothing_that_is_healthy(void **sta
     for (int number = 0; number < CASES; number++) {
         job j;
         job_outcome out;
-        job_kind kind = job_draw(seed, number, &j);
-        assert_ok(job_run(&j, &out));
+        job_kind kind;
+        assert_ok(job_case(seed, number, &j, &kind, &out));
         job_verdict v = job_judge(&j, kind, &out);
         printf("case %d, %d x %d, %s: %s\n", number, j.ranks, j.replicas, job_kinds[kind], job_verdicts[v]);
         verdicts[v]++;
