@@ -131,7 +131,7 @@ static void compare(sl_controller *c) {
     else
         snprintf(seen, sizeof seen, "no suspect among %d ranks", c->profile.collection.ranks);
     snprintf(decided, sizeof decided, "%s", count > 0 && c->config.hold ? "the job is held" : "not held");
-    sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, c->profile_reason);
+    sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, count > 0 ? NULL : c->profile_reason);
     if (!c->config.hold)
         because(c, "the job is not to be held");
     else if (count == 0)

@@ -33,7 +33,7 @@ static void slow_rank_is_found_and_relieved(int nodes) {
         fail_msg("not held: %s, %s", event->seen, event->why);
     event = job_await(j, SL_EVENT_VERDICT, from);
     assert_int_equal(event->rank, 2);
-    assert_non_null(strstr(event->seen, "device 2"));
+    assert_non_null(strstr(event->seen, "device of rank 2"));
     assert_int_equal(status_of(j)->verdict[0].component, SL_COMPONENT_DEVICE);
     assert_true(status_of(j)->slow);
     assert_int_equal(status_of(j)->closed, 1);
