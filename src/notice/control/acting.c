@@ -101,6 +101,7 @@ static void keep_reference(sl_controller *c) {
              c->profile.iterations, c->profile.collection.tolds);
     sl_call_profile_close(c->reference);
     c->reference = make_profile(c);
+    c->reference_until = c->profile.to;
     sl_controller_tell(c, SL_EVENT_PROFILED, seen, "kept as what is healthy", NULL);
     sl_collection_end(&c->profile.collection);
 }
