@@ -101,6 +101,7 @@ static void keep_reference(sl_controller *c) {
              c->profile.iterations, c->profile.collection.tolds);
     sl_call_profile_close(c->reference);
     c->reference = make_profile(c);
+    c->reference_until = c->profile.to;
     sl_controller_tell(c, SL_EVENT_PROFILED, seen, "kept as what is healthy", NULL);
     sl_collection_end(&c->profile.collection);
 }
@@ -131,7 +132,7 @@ static void compare(sl_controller *c) {
     else
         snprintf(seen, sizeof seen, "no suspect among %d ranks", c->profile.collection.ranks);
     snprintf(decided, sizeof decided, "%s", count > 0 && c->config.hold ? "the job is held" : "not held");
-    sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, c->profile_reason);
+    sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, count > 0 ? NULL : c->profile_reason);
     if (!c->config.hold)
         because(c, "the job is not to be held");
     else if (count == 0)

@@ -226,6 +226,16 @@ static void begin_levels(sl_controller *c, const sl_sample *sample, const char *
     sl_controller_feed(c, c->phases.phase < SL_PHASE_TRACKING ? SL_IN_PERIOD : SL_IN_PERIOD_CHANGED, 0);
 }
 
+/* A reference that was taken when iterations were slow already, and nobody had noticed, is none. */
+static void check_reference(sl_controller *c, const sl_change *change) {
+    int64_t index = change->index > 2 ? change->index - 2 : 0; /* where a level begins is not sharp */
+    if (!c->reference || c->start_of[index & (SL_MEMORY - 1)] >= c->reference_until)
+        return;
+    sl_call_profile_close(c->reference);
+    c->reference = NULL;
+    c->phases.reference = 0;
+}
+
 static void became_slow(sl_controller *c, const sl_change *change, int64_t iteration, int history) {
     if (!c->view.slow)
         c->view.healthy_ms = change->before;
@@ -237,6 +247,7 @@ static void became_slow(sl_controller *c, const sl_change *change, int64_t itera
     char decided[64];
     snprintf(decided, sizeof decided, "a profile of %d iterations", SL_PROFILE_ITERATIONS);
     sl_controller_tell_change(c, change, iteration, decided);
+    check_reference(c, change);
     sl_controller_feed(c, SL_IN_ONSET, 0);
 }
 
@@ -292,6 +303,7 @@ static void take_sample(sl_controller *c, const sl_sample *sample) {
     c->view.time_ms = sample->slowest_ms;
     c->iteration_of[c->sample & (SL_MEMORY - 1)] = sample->iteration;
     c->bytes_of[c->sample & (SL_MEMORY - 1)] = sample->bytes;
+    c->start_of[c->sample & (SL_MEMORY - 1)] = sample->start;
     c->sample++;
     c->since++;
     int changed = sl_detector_add(c->detector, sample->time_ms, &change);

@@ -39,12 +39,14 @@ struct sl_controller {
     int64_t sample; /* given to the detector since it was opened */
     int64_t since;  /* of them, since the last change */
     int64_t iteration_of[SL_MEMORY];
+    sl_time start_of[SL_MEMORY];
     double bytes_of[SL_MEMORY]; /* of an iteration */
     sl_phases phases;
     sl_status_view view;
     sl_time begun, now,
         taken_over; /* samples of before `taken_over` are history: nothing is done about them */
     sl_call_profile *reference;
+    sl_time reference_until; /* end of its window */
     struct {
         sl_collection collection;
         sl_time from, to;

@@ -98,7 +98,7 @@ static sl_status found(sl_rings *rings, const char *name) {
     SL_TRY(sl_grow(&rings->ring, &rings->capacity, rings->count + 1, sizeof *rings->ring));
     ring *one = &rings->ring[rings->count++];
     *one = (ring){.pid = pid, .thread = thread};
-    snprintf(one->name, sizeof one->name, "%s", name);
+    memcpy(one->name, name, strlen(name) + 1); /* it fits: see above */
     map(rings, one);
     return SL_OK;
 }

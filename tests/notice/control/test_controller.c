@@ -33,11 +33,13 @@ static void slow_rank_is_found_and_relieved(int nodes) {
         fail_msg("not held: %s, %s", event->seen, event->why);
     event = job_await(j, SL_EVENT_VERDICT, from);
     assert_int_equal(event->rank, 2);
-    assert_non_null(strstr(event->seen, "device 2"));
+    assert_non_null(strstr(event->seen, "device of rank 2"));
     assert_int_equal(status_of(j)->verdict[0].component, SL_COMPONENT_DEVICE);
     assert_true(status_of(j)->slow);
     assert_int_equal(status_of(j)->closed, 1);
-    job_goes_on(j, 20 * SL_SECOND);
+    at = job_iterations(j);
+    job_run(j, SL_SECOND); /* far less than the deadline: the release is what lets it go on */
+    assert_true(job_iterations(j) > at + 5);
     from = j->events;
     atomic_store(&j->shared->extra[2], 0);
     job_await(j, SL_EVENT_RELIEF, from);
