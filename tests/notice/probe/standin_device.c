@@ -26,7 +26,7 @@ typedef struct shared {
 
 typedef struct comm {
     int id, rank, size;
-    uint64_t calls, sends[RANKS], receives[RANKS];
+    uint64_t calls[2], sends[2][RANKS], receives[2][RANKS]; /* of each stream */
 } comm;
 
 typedef struct id {
@@ -40,10 +40,16 @@ typedef struct meeting {
     uint64_t number;
 } meeting;
 
+/* An event is done when the last record of it was reached. */
+typedef struct event {
+    _Atomic uint64_t recorded, reached;
+} event;
+
 typedef struct entry {
     meeting part[GROUP];
     int parts;
-    _Atomic int *event; /* or an event, set when it is reached */
+    event *event; /* or an event, and which record of it */
+    uint64_t record;
 } entry;
 
 typedef struct stream {
@@ -82,7 +88,7 @@ static void *work(void *argument) {
                 s->order = s->order * 31 + e->part[i].number * 7 + (uint64_t)e->part[i].members;
             atomic_fetch_add(&all->finished[world_rank], 1);
         } else
-            atomic_store(e->event, 1);
+            atomic_store(&e->event->reached, e->record);
         atomic_store(&s->tail, at + 1);
     }
     return NULL;
@@ -128,17 +134,25 @@ static int add(meeting m, void *handle) {
     return 0;
 }
 
+/* Calls of a communicator meet by their number on their stream; there are two streams, 5 and 6. */
+static int second(void *handle) {
+    return handle == (void *)6;
+}
+
 int ncclAllReduce(const void *a, void *b, size_t n, int t, int o, comm *c, void *s) {
     (void)a, (void)b, (void)n, (void)t, (void)o;
-    return add((meeting){&all->met[c->id][c->rank], all->met[c->id], c->size, ++c->calls}, s);
+    int on = second(s), place = 2 * c->id + on;
+    return add((meeting){&all->met[place][c->rank], all->met[place], c->size, ++c->calls[on]}, s);
 }
 int ncclSend(const void *b, size_t n, int t, int p, comm *c, void *s) {
     (void)b, (void)n, (void)t;
-    return add((meeting){&all->sent[c->id][c->rank][p], &all->taken[c->id][c->rank][p], 1, ++c->sends[p]}, s);
+    int on = second(s), at = 2 * c->id + on;
+    return add((meeting){&all->sent[at][c->rank][p], &all->taken[at][c->rank][p], 1, ++c->sends[on][p]}, s);
 }
 int ncclRecv(void *b, size_t n, int t, int p, comm *c, void *s) {
     (void)b, (void)n, (void)t;
-    return add((meeting){&all->taken[c->id][p][c->rank], &all->sent[c->id][p][c->rank], 1, ++c->receives[p]},
+    int on = second(s), at = 2 * c->id + on;
+    return add((meeting){&all->taken[at][p][c->rank], &all->sent[at][p][c->rank], 1, ++c->receives[on][p]},
                s);
 }
 int ncclGroupStart(void) {
@@ -186,17 +200,18 @@ uint64_t standin_order(void *handle) {
     return stream_of(handle)->order;
 }
 int cudaEventCreate(void **e) {
-    *e = calloc(1, sizeof(_Atomic int));
+    *e = calloc(1, sizeof(event));
     return 0;
 }
 int cudaEventRecord(void *e, void *s) {
-    entry event = {.event = e};
-    atomic_store((_Atomic int *)e, 0);
-    enqueue(s, &event);
+    event *own = e;
+    entry reached = {.event = own, .record = atomic_fetch_add(&own->recorded, 1) + 1};
+    enqueue(s, &reached);
     return 0;
 }
 int cudaEventQuery(void *e) {
-    return atomic_load((_Atomic int *)e) ? 0 : 600;
+    event *own = e;
+    return atomic_load(&own->reached) == atomic_load(&own->recorded) ? 0 : 600;
 }
 int cudaEventElapsedTime(float *ms, void *a, void *b) {
     (void)a, (void)b;

@@ -57,7 +57,7 @@ print("\\n".join(map(str, world.gather(value) or [])), end="")
 
 
 def thermodynamics(code, out, errors):
-    rows = [line.split() for line in out.splitlines() if re.match(r"\s+\d+\s+-?\d+\.\d+.*\d$", line)]
+    rows = [line.split() for line in out.splitlines() if re.match(r"\s+\d+\s+-?\d+\.\d+.*\d\s*$", line)]
     return code, [row for row in rows if len(row) == 6]
 
 
