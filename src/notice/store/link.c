@@ -168,8 +168,7 @@ static redisContext *call_up(const sl_store_address *a, sl_time deadline) {
     redisContext *redis = a->path[0] ? redisConnectUnixWithTimeout(a->path, limit)
                                      : redisConnectWithTimeout(a->host, a->port, limit);
     if (redis && !redis->err) {
-        struct timeval none = {0};
-        redisSetTimeout(redis, none); /* what follows polls */
+        redisSetTimeout(redis, limit); /* of a handshake; what follows polls */
         fcntl(redis->fd, F_SETFD, FD_CLOEXEC);
     }
     return redis;

@@ -45,46 +45,46 @@ static void put_urls(const sl_redis *redis, char *text, size_t size) {
 }
 
 /* Nobody else may read the password, not for a moment. */
-static sl_status leave_urls(sl_rendezvous *m) {
+static sl_status leave_urls(sl_rendezvous *r) {
     char text[TEXT];
-    snprintf(text, sizeof text, "%s\n", m->place->job);
-    put_urls(&m->redis, text, sizeof text);
+    snprintf(text, sizeof text, "%s\n", r->place->job);
+    if (r->redis.path[0])
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s\n", r->url);
+    else
+        put_urls(&r->redis, text, sizeof text);
     mode_t before = umask(077);
-    sl_status status = sl_file_write(m->left, text, strlen(text));
+    sl_status status = sl_file_write(r->left, text, strlen(text));
     umask(before);
-    if (status == SL_OK && chmod(m->left, 0600) != 0)
-        status = sl_error_errno(SL_ESYS, "%s: cannot be made private", m->left);
+    if (status == SL_OK && chmod(r->left, 0600) != 0)
+        status = sl_error_errno(SL_ESYS, "%s: cannot be made private", r->left);
     return status;
 }
 
-sl_status sl_rendezvous_open(sl_rendezvous *m, const sl_place *place, const char *directory,
+sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_place *place, const char *directory,
                              const char *folder, const char *given) {
-    *m = (sl_rendezvous){.place = place, .directory = directory};
+    *r = (sl_rendezvous){.place = place, .directory = directory};
     if (given) {
-        snprintf(m->url, sizeof m->url, "%s", given);
-        return SL_OK;
-    }
-    if (!place->several) {
-        SL_TRY(sl_redis_start(folder, 0, &m->redis));
-        sl_redis_url(&m->redis, "", m->url, sizeof m->url);
+        snprintf(r->url, sizeof r->url, "%s", given);
         return SL_OK;
     }
     if (place->rank != 0)
         return SL_OK;
-    SL_TRY(sl_redis_start(folder, 1, &m->redis));
-    sl_redis_url(&m->redis, "127.0.0.1", m->url, sizeof m->url);
-    snprintf(m->left, sizeof m->left, "%s/redis.url", directory);
-    sl_status status = leave_urls(m);
+    SL_TRY(sl_redis_start(folder, place->several, &r->redis));
+    sl_redis_url(&r->redis, "127.0.0.1", r->url, sizeof r->url);
+    if (place->size == 1)
+        return SL_OK;
+    snprintf(r->left, sizeof r->left, "%s/redis.url", directory);
+    sl_status status = leave_urls(r);
     if (status != SL_OK)
-        sl_rendezvous_close(m);
+        sl_rendezvous_close(r);
     return status;
 }
 
-void sl_rendezvous_close(sl_rendezvous *m) {
-    sl_redis_stop(&m->redis);
-    if (m->left[0])
-        unlink(m->left);
-    m->left[0] = 0;
+void sl_rendezvous_close(sl_rendezvous *r) {
+    sl_redis_stop(&r->redis);
+    if (r->left[0])
+        unlink(r->left);
+    r->left[0] = 0;
 }
 
 static int answers(const char *url, const char *job) {
@@ -100,34 +100,34 @@ static int answers(const char *url, const char *job) {
 }
 
 /* Tries what redis.url says, if it is this job's. */
-static int look(sl_rendezvous *m) {
+static int look(sl_rendezvous *r) {
     char path[TEXT + 16], *text = NULL, *save = NULL;
     size_t size;
-    snprintf(path, sizeof path, "%s/redis.url", m->directory);
+    snprintf(path, sizeof path, "%s/redis.url", r->directory);
     if (sl_file_read_most(path, 1 << 16, &text, &size) != SL_OK)
         return 0;
     char *line = strtok_r(text, "\n", &save);
-    int mine = line && strcmp(line, m->place->job) == 0;
-    while (mine && !m->url[0] && (line = strtok_r(NULL, "\n", &save)))
-        if (strlen(line) < sizeof m->url && answers(line, m->place->job))
-            snprintf(m->url, sizeof m->url, "%s", line);
+    int mine = line && strcmp(line, r->place->job) == 0;
+    while (mine && !r->url[0] && (line = strtok_r(NULL, "\n", &save)))
+        if (strlen(line) < sizeof r->url && answers(line, r->place->job))
+            snprintf(r->url, sizeof r->url, "%s", line);
     sl_free(text);
-    return m->url[0] != 0;
+    return r->url[0] != 0;
 }
 
-sl_status sl_rendezvous_wait(sl_rendezvous *m, sl_time limit, _Atomic uint32_t *stop) {
+sl_status sl_rendezvous_wait(sl_rendezvous *r, sl_time limit, _Atomic uint32_t *stop) {
     sl_clock *clock = sl_clock_real();
     sl_time deadline = sl_clock_now(clock) + limit;
-    if (m->redis.pid > 0)
-        return sl_redis_wait(&m->redis, limit);
-    while (!m->url[0] && !look(m)) {
+    if (r->redis.pid > 0)
+        return sl_redis_wait(&r->redis, limit);
+    while (!r->url[0] && !look(r)) {
         sl_time now = sl_clock_now(clock);
         if (now >= deadline || atomic_load(stop))
             return sl_error(
                 SL_EPEER,
                 "%s/redis.url does not lead to the job's redis server: the folder must be one that "
                 "all nodes share; or give --redis URL",
-                m->directory);
+                r->directory);
         sl_clock_wait(clock, stop, 0, now + LOOK_MS * SL_MS);
     }
     return SL_OK;

@@ -1,8 +1,9 @@
 /* Where the processes of a job meet: the URL of their Redis server.
  *
- * One node: a private server on a unix socket in the node's folder. Several nodes: the one that is given, or
- * a server that the first process starts on TCP and whose URLs, one for each address of its host, it leaves
- * in DIRECTORY/redis.url (mode 600, the job's name in the first line); the others try them in turn. */
+ * The one that is given, or a server that the first process starts: on a unix socket in its node's folder, or
+ * on TCP where the job has other hosts. Its URLs (TCP: one for each address of its host) are left in
+ * DIRECTORY/redis.url (mode 600, the job's name in the first line); the agents of other nodes try them in
+ * turn. A node may be a network namespace of the same host: it reaches the socket by its path. */
 #ifndef SL_NOTICE_WATCH_RENDEZVOUS_H
 #define SL_NOTICE_WATCH_RENDEZVOUS_H
 
@@ -22,14 +23,14 @@ typedef struct sl_rendezvous {
 
 /** Starts what this process, the agent of its node, has to start, in `folder`; `given` is the URL that the
  * user gave, NULL: none. Does not wait. SL_ENONE without redis-server, SL_ESYS. */
-sl_status sl_rendezvous_open(sl_rendezvous *rendezvous, const sl_place *place, const char *directory,
+sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_place *place, const char *directory,
                              const char *folder, const char *given);
 
 /** Ends and removes it. */
-void sl_rendezvous_close(sl_rendezvous *rendezvous);
+void sl_rendezvous_close(sl_rendezvous *r);
 
 /** Waits until the server answers and its URL is known, at most `limit`, or until *stop is set. SL_ESYS,
  * SL_EPEER. From any one thread. */
-sl_status sl_rendezvous_wait(sl_rendezvous *rendezvous, sl_time limit, _Atomic uint32_t *stop);
+sl_status sl_rendezvous_wait(sl_rendezvous *r, sl_time limit, _Atomic uint32_t *stop);
 
 #endif

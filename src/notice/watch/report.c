@@ -71,6 +71,8 @@ void sl_report_view(sl_report *r, const sl_status_view *view) {
     int verdicts = view->verdicts < SL_STATUS_SUSPECTS ? view->verdicts : SL_STATUS_SUSPECTS;
     r->view = *view;
     r->has_view = 1;
+    r->ranks = view->ranks > r->ranks ? view->ranks : r->ranks;
+    r->nodes = view->nodes > r->nodes ? view->nodes : r->nodes;
     take(p->suspect, &p->suspects, view->suspect, suspects);
     take(p->verdict, &p->verdicts, view->verdict, verdicts);
     if (view->level_ms > 0)
@@ -153,10 +155,10 @@ static json_t *report_json(const sl_report *r, int exit_code, sl_time lasted, co
         json_array_append_new(phases, phase_json(&r->phase[i]));
     for (int i = 0; i < n->count; i++)
         json_array_append_new(untold, json_string(n->text[i]));
-    return json_pack("{s:o, s:s, s:i, s:f, s:f, s:o, s:o, s:i, s:o}", "program", texts(r->command), "job",
-                     r->job, "exit_code", exit_code, "began", r->began, "lasted_s", (double)lasted / 1e9,
-                     "status", sl_words_status_json(&r->view), "phases", phases, "events", r->events,
-                     "not_told", untold);
+    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:i, s:o}", "program", texts(r->command),
+                     "job", r->job, "ranks", r->ranks, "nodes", r->nodes, "exit_code", exit_code, "began",
+                     r->began, "lasted_s", (double)lasted / 1e9, "status", sl_words_status_json(&r->view),
+                     "phases", phases, "events", r->events, "not_told", untold);
 }
 
 /* ---- text ---- */

@@ -24,6 +24,7 @@ typedef struct sl_report {
     sl_report_phase *phase;
     size_t phases, room;
     sl_status_view view; /* the last */
+    int ranks, nodes;    /* the most that there were */
     int has_view, events;
 } sl_report;
 

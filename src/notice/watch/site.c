@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int open_in(const sl_site *site, const char *name) {
@@ -22,30 +23,46 @@ static void take_root(const sl_site *site) {
         close(file);
 }
 
-static void choose_agent(const sl_place *place, sl_site *site) {
-    int file = place->local_rank <= 0 ? open_in(site, "agent.lock") : -1;
-    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0) {
-        site->agent = file;
-        site->is_agent = 1;
-        return;
+int sl_site_claim(sl_site *site) {
+    struct stat found;
+    char text[16];
+    int file = open_in(site, "agent.lock");
+    if (file < 0 || flock(file, LOCK_EX | LOCK_NB) != 0 || fstat(file, &found) != 0 || found.st_size > 0) {
+        if (file >= 0)
+            close(file);
+        return 0;
     }
-    if (file >= 0)
-        close(file);
+    int length = snprintf(text, sizeof text, "%d\n", (int)getpid());
+    (void)!write(file, text, (size_t)length);
+    if (site->member >= 0)
+        close(site->member);
+    site->member = -1;
+    site->agent = file;
+    return site->is_agent = 1;
+}
+
+static void be_member(sl_site *site) {
     site->member = open_in(site, "members.lock");
     while (site->member >= 0 && flock(site->member, LOCK_SH) != 0 && errno == EINTR)
         ;
+}
+
+/* As the launcher says; others claim later, for one launcher's host may be several nodes. */
+static int is_first(const sl_place *place) {
+    return place->local_rank == 0 || place->rank == 0;
 }
 
 sl_status sl_site_open(const sl_place *place, sl_site *site) {
     char name[200];
     site->directory.lock = site->agent = site->member = -1;
     site->is_agent = 0;
-    if (place->local_rank <= 0)
+    if (is_first(place))
         sl_launch_directory_clear(NULL);
     sl_place_folder(place, name, sizeof name);
     SL_TRY(sl_launch_directory_join(name, &site->directory));
     take_root(site);
-    choose_agent(place, site);
+    if (!is_first(place) || !sl_site_claim(site))
+        be_member(site);
     return SL_OK;
 }
 

@@ -1,7 +1,8 @@
 /* The folder of a node, in which the probe's rings and gates are, and who is the node's agent. All ranks of
  * the node share it with a lock each (launch/directory.h): the last to leave removes it, and what killed ones
- * left is cleared by the next start. The agent is the rank with the lowest number on the node, or the first
- * to take the lock on its file `agent.lock` where the launcher does not say. */
+ * left is cleared by the next start. The agent is the first to take the lock on its file `agent.lock`: the
+ * rank with the lowest number tries at once, the others a little later, for a launcher's host may be several
+ * nodes (network namespaces). */
 #ifndef SL_NOTICE_WATCH_SITE_H
 #define SL_NOTICE_WATCH_SITE_H
 
@@ -18,6 +19,9 @@ typedef struct sl_site {
 /** Clears what dead runs left, makes or joins the folder. SL_ESYS. Close it also on error. */
 sl_status sl_site_open(const sl_place *place, sl_site *site);
 void sl_site_close(sl_site *site);
+
+/** Makes this process the agent of a node that has had none; whether it is. */
+int sl_site_claim(sl_site *site);
 
 /** For the agent: no other rank of the node is watched any more. */
 int sl_site_alone(const sl_site *site);

@@ -77,18 +77,16 @@ void sl_view_show(sl_view *v, const sl_status_view *status, sl_time now) {
 }
 
 void sl_view_event(sl_view *v, const sl_event *e) {
-    char where[64] = "";
+    char where[64] = "", when[48] = "";
+    const char *why = strcmp(e->why, e->seen) == 0 ? "" : e->why;
+    if (e->iteration >= 0)
+        snprintf(when, sizeof when, "iteration %d: ", e->iteration);
     if (e->from >= 0)
         snprintf(where, sizeof where, ", link %d -> %d", e->from, e->to);
     else if (e->rank >= 0)
         snprintf(where, sizeof where, ", rank %d", e->rank);
-    if (e->iteration >= 0)
-        sl_view_say(v, "iteration %d: %s%s%s%s%s%s%s%s", e->iteration, sl_event_names[e->kind].name, where,
-                    e->seen[0] ? ": " : "", e->seen, e->decided[0] ? "; " : "", e->decided,
-                    e->why[0] ? "; " : "", e->why);
-    else
-        sl_view_say(v, "%s%s%s%s%s%s%s%s", sl_event_names[e->kind].name, where, e->seen[0] ? ": " : "",
-                    e->seen, e->decided[0] ? "; " : "", e->decided, e->why[0] ? "; " : "", e->why);
+    sl_view_say(v, "%s%s%s%s%s%s%s%s%s", when, sl_event_names[e->kind].name, where, e->seen[0] ? ": " : "",
+                e->seen, e->decided[0] ? "; " : "", e->decided, why[0] ? "; " : "", why);
 }
 
 void sl_view_say(sl_view *v, const char *format, ...) {

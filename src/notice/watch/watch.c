@@ -24,6 +24,8 @@
 #define TICK (SL_SECOND / 2)
 #define LINGER (5 * SL_SECOND) /* for the other ranks of the node */
 #define LINGER_LOOK (20 * SL_MS)
+#define CLAIM_EVERY (SL_SECOND / 2) /* later than the first rank of a node */
+enum { CLAIMS = 4 };
 
 static const char no_calls[] =
     "no MPI or NCCL call was seen: the program is linked statically or without either "
@@ -43,6 +45,7 @@ typedef struct watching {
 
     sl_loop *loop;
     sl_noticing *noticing; /* NULL: another of this node is its agent */
+    int claims;            /* tries to become the agent after all */
     int met;               /* the store has answered once */
     int done, calls;       /* it has said its last; it saw calls */
 
@@ -308,6 +311,18 @@ static sl_status start_noticing(watching *w) {
     return sl_loop_at(w->loop, now() + TICK, tick, w, NULL);
 }
 
+/* Another rank of the node claims to be its agent until somebody is. */
+static sl_status claim_late(void *context) {
+    watching *w = context;
+    if (w->program == 0 || w->claims++ == CLAIMS)
+        return SL_OK;
+    if (!sl_site_claim(&w->site))
+        return sl_loop_at(w->loop, now() + CLAIM_EVERY, claim_late, w, NULL);
+    if (prepare_agent(w) != SL_OK || start_noticing(w) != SL_OK)
+        sl_view_say(&w->view, "%s; the ranks of this node run unwatched", sl_error_text());
+    return SL_OK;
+}
+
 /* The program runs: from here on trouble is said and not returned. */
 static void attend(watching *w) {
     if (w->site.is_agent && w->place.rank == 0) {
@@ -319,8 +334,11 @@ static void attend(watching *w) {
             sl_view_say(&w->view, "%s", w->untold);
         }
     }
-    if (w->site.is_agent && start_noticing(w) != SL_OK)
-        sl_view_say(&w->view, "%s; the program runs unwatched", sl_error_text());
+    if (w->site.is_agent) {
+        if (start_noticing(w) != SL_OK)
+            sl_view_say(&w->view, "%s; the program runs unwatched", sl_error_text());
+    } else
+        (void)sl_loop_at(w->loop, now() + CLAIM_EVERY, claim_late, w, NULL);
     if (sl_loop_run(w->loop) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
     int status; /* only when the loop failed */

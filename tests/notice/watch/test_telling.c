@@ -142,8 +142,8 @@ static void the_line_says_iteration_time_level_state_and_suspects(void **state) 
         text, "iteration 99  20.50 ms  (healthy 8.00)  slow, validating  suspect: device of rank 3, "
               "link 2 -> 0  4 ranks");
     v.verdict[v.verdicts++] = device(3);
-    sl_view_line(&v, 60, 0, text, sizeof text);
-    assert_true(strlen(text) <= 60);
+    sl_view_line(&v, 70, 0, text, sizeof text);
+    assert_true(strlen(text) <= 70);
     assert_non_null(strstr(text, "verdict: device of rank 3"));
     for (int width = 1; width < 120; width++)
         assert_true(sl_view_line(&v, width, 1, text, sizeof text) <= width);

@@ -52,9 +52,9 @@ def check(name, done, plain, out, ranks=4):
         return expect(False, f"{name}: no report: {done.stderr}")
     status = report["status"]
     expect(report["exit_code"] == plain.returncode, f"{name}: the report says exit {report['exit_code']}")
-    expect(status["ranks"] == ranks and status["nodes"] == 1, f"{name}: {status['ranks']} ranks on {status['nodes']} nodes")
+    expect(report["ranks"] == ranks and report["nodes"] == 1, f"{name}: {report['ranks']} ranks on {report['nodes']} nodes")
     expect(status["period_calls"] == 2, f"{name}: a period of {status['period_calls']} calls, not of an Allreduce and a Sendrecv")
-    expect(status["iterations"] > 200, f"{name}: {status['iterations']} iterations")
+    expect(status["iterations"] > 100, f"{name}: {status['iterations']} iterations")
     expect(status["records_lost"] == 0, f"{name}: {status['records_lost']} records lost")
     return None
 
@@ -65,14 +65,14 @@ with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, f"loop.{family}")
         subprocess.run([found(MPI[family]["cc"]), "-w", "-O1", "-o", program, os.path.join(here, "loop.c")], check=True)
         mpirun = [found(MPI[family]["run"]), *MPI[family]["options"], "-n", "4"]
-        plain = run([*mpirun, program, "600", "2000"], folder)
+        plain = run([*mpirun, program, "300", "2000"], folder)
         expect(plain.returncode == 0 and plain.stdout.startswith("ranks 4"), f"{family}: {plain.stdout} {plain.stderr}")
         out = os.path.join(folder, f"outside.{family}")
         watch = [command, "watch", "--out", out, "--http", "off", "--"]
-        check(f"{family}, watch outside", run([*watch, *mpirun, program, "600", "2000"], folder), plain, out)
+        check(f"{family}, watch outside", run([*watch, *mpirun, program, "300", "2000"], folder), plain, out)
         out = os.path.join(folder, f"inside.{family}")
         watch = [command, "watch", "--out", out, "--http", "off", "--record", "--"]
-        check(f"{family}, watch inside", run([*mpirun, *watch, program, "600", "2000"], folder), plain, out)
+        check(f"{family}, watch inside", run([*mpirun, *watch, program, "300", "2000"], folder), plain, out)
         logs = glob.glob(os.path.join(out, "calls", "*"))
         expect(len(logs) >= 4, f"{family}: a call log for each rank: {logs}")
         failing = run([*mpirun, program, "5", "1000", "3"], folder)
@@ -84,16 +84,16 @@ with tempfile.TemporaryDirectory() as folder:
                                                       f"not {failing.returncode}: {done.stderr}")
         done = run([*watch, program, "100", "1000"], folder)  # a single process, without a launcher
         expect(done.returncode == 0 and done.stdout.startswith("ranks 1"), f"{family}, alone: {done.stdout} {done.stderr}")
-        single = run([program, "600", "2000"], folder)
+        single = run([program, "300", "2000"], folder)
         out = os.path.join(folder, f"alone.{family}")
-        check(f"{family}, alone", run([command, "watch", "--out", out, "--http", "off", "--", program, "600", "2000"], folder),
+        check(f"{family}, alone", run([command, "watch", "--out", out, "--http", "off", "--", program, "300", "2000"], folder),
               single, out, ranks=1)
     if shutil.which("srun") and run(["srun", "-n", "1", "true"], folder).returncode == 0:
         program = os.path.join(folder, "loop.openmpi")
         srun = ["srun", "--mpi=pmix", "-n", "4", "--overcommit"]
-        plain = run([*srun, program, "600", "2000"], folder)
+        plain = run([*srun, program, "300", "2000"], folder)
         out = os.path.join(folder, "srun")
-        check("srun", run([*srun, command, "watch", "--out", out, "--http", "off", "--", program, "600", "2000"], folder), plain, out)
+        check("srun", run([*srun, command, "watch", "--out", out, "--http", "off", "--", program, "300", "2000"], folder), plain, out)
     else:
         print("srun: skipped, there is no Slurm here")
 expect(left() <= before, f"left in /dev/shm: {left() - before}")
