@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/launch.h"
+#include "notice/validate/reference.h"
 #include "notice/validate/request.h"
 
 #include <limits.h>
@@ -80,14 +81,16 @@ static sl_status become(char *worker, int argc, char **argv) {
     return status;
 }
 
-/* Files that cannot be read are wrong requests, told before a process starts. */
+/* Files that are wrong are wrong requests, told before a process starts. */
 static sl_status check_files(const sl_validate_request *request) {
-    if (request->expect && access(request->expect, R_OK) != 0)
-        return sl_error_errno(SL_EINVAL, "validate: %s cannot be read", request->expect);
-    if (request->links && request->links[strspn(request->links, "0123456789-, ")] &&
-        access(request->links, R_OK) != 0)
-        return sl_error_errno(SL_EINVAL, "validate: %s cannot be read", request->links);
-    return SL_OK;
+    sl_reference reference;
+    sl_pair *pair = NULL;
+    int count;
+    if (request->expect)
+        SL_TRY(sl_reference_read(request->expect, &reference));
+    sl_status status = request->links ? sl_links_read(request->links, &pair, &count) : SL_OK;
+    sl_free(pair);
+    return status;
 }
 
 int sl_command_validate(int argc, char **argv) {

@@ -2,13 +2,16 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/worker.h"
+#include "notice/validate/reference.h"
 #include "notice/validate/report.h"
 #include "run/collective/group.h"
 
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 /* A store that does not answer for so long is lost. */
 #define STORE_PATIENCE (SL_SECOND / 2)
@@ -123,6 +126,7 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
     sl_store *store;
     char *text = NULL;
     int healthy = 1;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would wait for the verdict */
     SL_TRY(sl_store_open(request->join, request->job, STORE_PATIENCE, &store));
     sl_status status =
         sl_meeting_open_store(store, request->round, request->members, request->member, &meeting);

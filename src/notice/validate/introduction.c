@@ -1,5 +1,4 @@
 #include "notice/validate/introduction.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "notice/validate/evidence.h"
 #include "notice/validate/waves.h"
@@ -10,47 +9,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* ---- links that are asked for ---- */
-
-static sl_status read_pairs(const char *text, const char *where, sl_pair **pair, int *count) {
-    size_t room = 0;
-    *pair = NULL;
-    *count = 0;
-    SL_TRY(sl_alloc(pair, 0, sizeof **pair));
-    for (const char *at = text; *(at += strspn(at, " \t\r\n,;"));) {
-        int a, b, used = 0;
-        if (*at == '#') {
-            at += strcspn(at, "\n");
-            continue;
-        }
-        if (sscanf(at, "%9d %*[-] %9d%n", &a, &b, &used) != 2 && sscanf(at, "%9d %9d%n", &a, &b, &used) != 2)
-            return sl_error(SL_EINVAL, "%s: '%.*s' is no link; a link is two ranks: 0-1", where,
-                            (int)strcspn(at, ",;\n"), at);
-        if (a < 0 || b < 0 || a == b)
-            return sl_error(SL_EINVAL, "%s: %d-%d is no link between two ranks", where, a, b);
-        SL_TRY(sl_grow(pair, &room, (size_t)*count + 1, sizeof **pair));
-        (*pair)[(*count)++] = (sl_pair){a, b, 0};
-        at += used;
-    }
-    return *count > 0 ? SL_OK : sl_error(SL_EINVAL, "%s: names no link", where);
-}
-
-sl_status sl_links_read(const char *text, sl_pair **pair, int *count) {
-    char *content, where[160];
-    size_t size;
-    *pair = NULL;
-    *count = 0;
-    if (text[strspn(text, "0123456789-, ")] == 0) {
-        snprintf(where, sizeof where, "links '%.100s'", text);
-        return read_pairs(text, where, pair, count);
-    }
-    SL_TRY(sl_file_read_most(text, 16 << 20, &content, &size));
-    snprintf(where, sizeof where, "%.150s", text);
-    sl_status status = read_pairs(content, where, pair, count);
-    sl_free(content);
-    return status;
-}
 
 /* ---- what is said ---- */
 
@@ -67,7 +25,8 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_pl
                              .rank = rank,
                              .pid = request->pid,
                              .own_pid = (int32_t)getpid(),
-                             .threads = request->gemm ? request->threads : 0,
+                             .threads = request->devices ? request->threads : 0,
+                             .gemm = request->gemm,
                              .wires = request->wires,
                              .topology = (int32_t)request->topology,
                              .place = *place};
@@ -129,11 +88,19 @@ static void name_hosts(sl_company *c) {
     }
 }
 
+/* Fewer than three suspects would have nobody to be compared with: then all devices are tested. */
+enum { COMPARABLE = 3 };
+
 static sl_status make_waves(sl_company *c) {
     sl_wave_member *all;
-    SL_TRY(sl_alloc(&all, (size_t)c->members, sizeof *all));
+    int suspects = 0;
     for (int i = 0; i < c->members; i++)
-        all[i] = (sl_wave_member){c->host[i], c->of[i].version ? c->of[i].threads : 0, c->of[i].cores};
+        suspects += c->of[i].version && c->of[i].gemm;
+    SL_TRY(sl_alloc(&all, (size_t)c->members, sizeof *all));
+    for (int i = 0; i < c->members; i++) {
+        int tested = c->of[i].version && (c->of[i].gemm || (suspects > 0 && suspects < COMPARABLE));
+        all[i] = (sl_wave_member){c->host[i], tested ? c->of[i].threads : 0, c->of[i].cores};
+    }
     sl_status status = sl_waves(all, c->members, c->wave, &c->waves);
     sl_free(all);
     return status;

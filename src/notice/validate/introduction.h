@@ -18,7 +18,8 @@ typedef struct sl_introduction {
     int32_t rank; /* of the program, or of the allocation */
     int32_t pid;  /* of that rank; 0: none */
     int32_t own_pid;
-    int32_t threads; /* of the device that is tested; 0: none */
+    int32_t threads; /* of the device; 0: it must not be tested */
+    int32_t gemm;    /* the device is suspect */
     int32_t wires;   /* its links are tested */
     int32_t topology;
     int32_t links; /* that follow; 0: those of the topology */
@@ -34,7 +35,7 @@ typedef struct sl_company {
     sl_introduction *of; /* [members]; version 0: absent */
     int *host;           /* [members]: index; -1: absent */
     int hosts;
-    int *wave; /* [members] */
+    int *wave; /* [members]; -1: the device is not tested */
     int waves;
     sl_passes links; /* of members; a connects, b has a door */
     uint64_t token;
@@ -49,9 +50,5 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_pl
  * sl_company_free, also on error. */
 sl_status sl_company_open(const sl_gathered *words, sl_company *company);
 void sl_company_free(sl_company *company);
-
-/** Pairs of ranks from "0-1,2-3", or from a file that has pairs of numbers: a and b of each. SL_EINVAL.
- * Free *pair with sl_free. */
-sl_status sl_links_read(const char *text, sl_pair **pair, int *count);
 
 #endif

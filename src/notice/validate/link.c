@@ -36,9 +36,9 @@ static sl_time now(void) {
 /* ---- round trips ---- */
 
 /* The first byte says whether another follows. */
-static int ping(int file, sl_time *shortest) {
+static int ping(int file, sl_time limit, sl_time *shortest) {
     char message[PING_BYTES] = {1};
-    sl_time begin = now(), deadline = begin + SL_LINK_LIMIT;
+    sl_time begin = now(), deadline = begin + limit;
     *shortest = SL_TIME_NEVER;
     for (int i = 0; i < PINGS; i++) {
         sl_time sent = now();
@@ -57,9 +57,9 @@ static int ping(int file, sl_time *shortest) {
 }
 
 /* Times what it can see too: from an answer to the next question. */
-static int pong(int file, sl_time *shortest) {
+static int pong(int file, sl_time limit, sl_time *shortest) {
     char message[PING_BYTES];
-    sl_time deadline = now() + SL_LINK_LIMIT + SL_LINK_LIMIT / 2, answered = 0;
+    sl_time deadline = now() + limit + limit / 2, answered = 0;
     *shortest = SL_TIME_NEVER;
     do {
         if (sl_wire_receive(file, message, sizeof message, deadline) != 0)
@@ -91,9 +91,9 @@ static uint64_t next_size(uint64_t size, sl_time took) {
     return wanted > BLOCK_MOST ? BLOCK_MOST : (uint64_t)wanted;
 }
 
-static int send_blocks(int file) {
+static int send_blocks(int file, sl_time limit) {
     static const char chunk[CHUNK];
-    sl_time begin = now(), deadline = begin + SL_LINK_LIMIT + SL_LINK_LIMIT / 4;
+    sl_time begin = now(), deadline = begin + limit + limit / 4;
     for (uint64_t size = BLOCK_FIRST;;) {
         const block head = {.size = size};
         answer got;
@@ -147,12 +147,12 @@ static int receive_block(int file, uint64_t size, sl_time deadline, double *rate
     return got < size;
 }
 
-static int receive_blocks(int file, sl_link_sample *sample) {
-    sl_time deadline = now() + SL_LINK_LIMIT;
+static int receive_blocks(int file, sl_time limit, sl_link_sample *sample) {
+    sl_time deadline = now() + limit;
     for (;;) {
         block head;
         answer reply;
-        if (sl_wire_receive(file, &head, sizeof head, deadline + SL_LINK_LIMIT / 4) != 0)
+        if (sl_wire_receive(file, &head, sizeof head, deadline + limit / 4) != 0)
             return -1;
         if (head.size == 0)
             return 0;
@@ -162,7 +162,7 @@ static int receive_blocks(int file, sl_link_sample *sample) {
         if (state > 0) {
             sample->limited = 1;
             reply.took = -1;
-            sl_wire_send(file, &reply, sizeof reply, now() + SL_LINK_LIMIT / 4);
+            sl_wire_send(file, &reply, sizeof reply, now() + limit / 4);
             return -1;
         }
         if (sl_wire_send(file, &reply, sizeof reply, deadline) != 0)
@@ -170,18 +170,18 @@ static int receive_blocks(int file, sl_link_sample *sample) {
     }
 }
 
-void sl_link_test(int *file, int first, sl_link_sample *sample) {
+void sl_link_test(int *file, int first, sl_time limit, sl_link_sample *sample) {
     sl_time shortest = SL_TIME_NEVER;
     *sample = (sl_link_sample){.latency_ms = -1, .gb_per_s = -1};
-    int failed = first ? ping(*file, &shortest) : pong(*file, &shortest);
+    int failed = first ? ping(*file, limit, &shortest) : pong(*file, limit, &shortest);
     if (shortest != SL_TIME_NEVER)
         sample->latency_ms = sl_to_ms(shortest) / 2;
     for (int turn = 0; turn < 2 && !failed; turn++)
         if (turn == !first) {
-            failed = send_blocks(*file);
+            failed = send_blocks(*file, limit);
         } else {
             sample->gb_per_s = 0;
-            failed = receive_blocks(*file, sample);
+            failed = receive_blocks(*file, limit, sample);
         }
     if (failed) {
         close(*file);

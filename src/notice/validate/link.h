@@ -8,7 +8,10 @@
 #include "base/time.h"
 #include "notice/validate/causes.h"
 
-#define SL_LINK_LIMIT (700 * SL_MS) /* of a direction; a link that needs longer is as good as gone */
+/* Of a direction, at most; a link that needs longer is as good as gone. */
+#define SL_LINK_LIMIT (700 * SL_MS)
+/* A test takes at most so many limits. */
+#define SL_LINK_LIMITS 5
 
 typedef struct sl_link_sample {
     double latency_ms; /* half of the shortest round trip; -1: none came back */
@@ -16,9 +19,9 @@ typedef struct sl_link_sample {
     int limited;       /* the time was over: gb_per_s is what had arrived by then */
 } sl_link_sample;
 
-/** Both ends call it, `first` on one of them; *file is closed and -1 when the wire cannot be used any more.
- */
-void sl_link_test(int *file, int first, sl_link_sample *sample);
+/** Both ends call it, `first` on one of them; `limit`: of a direction. *file is closed and -1 when the wire
+ * cannot be used any more. */
+void sl_link_test(int *file, int first, sl_time limit, sl_link_sample *sample);
 
 /** Before and after the tests: the interface that carries the wire, its counters, and segments sent again;
  * twice gives the difference. */

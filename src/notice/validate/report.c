@@ -1,48 +1,12 @@
 #include "notice/validate/report.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "notice/validate/gemm.h"
+#include "notice/validate/reference.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char format_name[] = "slackline-validation-1";
-static const char *const kind_name[SL_LINK_KINDS] = {"within a host", "between hosts"};
-
-/* ---- the reference ---- */
-
-static double positive(const json_t *object, const char *key) {
-    double value = json_number_value(json_object_get(object, key));
-    return isfinite(value) && value > 0 ? value : 0;
-}
-
-sl_status sl_reference_read(const char *path, sl_reference *reference) {
-    char *text;
-    size_t size;
-    json_error_t error;
-    *reference = (sl_reference){0};
-    SL_TRY(sl_file_read_most(path, 64 << 20, &text, &size));
-    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    sl_free(text);
-    const char *format = json_string_value(json_object_get(json, "format"));
-    sl_status status = SL_OK;
-    if (!json)
-        status = sl_error(SL_EINVAL, "%s:%d: %s", path, error.line, error.text);
-    else if (!format || strcmp(format, format_name) != 0)
-        status = sl_error(SL_EINVAL, "%s: is no report of slackline validate --format json", path);
-    const json_t *kinds = json_object_get(json, "kinds");
-    reference->gflops = positive(json_object_get(kinds, "device"), "gflops");
-    for (int i = 0; i < SL_LINK_KINDS; i++) {
-        const json_t *kind = json_object_get(kinds, kind_name[i]);
-        reference->latency_ms[i] = positive(kind, "latency_ms");
-        reference->gb_per_s[i] = positive(kind, "gb_per_s");
-    }
-    json_decref(json);
-    return status;
-}
 
 /* ---- JSON ---- */
 
@@ -76,10 +40,10 @@ static json_t *link_json(const sl_measured_link *l) {
     static const char *const states[] = {"tested", "no connection", "nothing arrived"};
     const sl_link_evidence *e = &l->from_evidence;
     return json_pack("{s:i,s:i,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:s,s:o,s:o,s:o}", "from", l->from,
-                     "to", l->to, "kind", kind_name[l->from_host != l->to_host], "state", states[l->state],
-                     "latency_ms", known(l->latency_ms, l->latency_ms > 0), "expected_latency_ms",
-                     known(l->expected_latency_ms, l->expected_latency_ms > 0), "gb_per_s",
-                     known(l->gb_per_s, l->samples > 0), "expected_gb_per_s",
+                     "to", l->to, "kind", sl_link_kind_name[l->from_host != l->to_host], "state",
+                     states[l->state], "latency_ms", known(l->latency_ms, l->latency_ms > 0),
+                     "expected_latency_ms", known(l->expected_latency_ms, l->expected_latency_ms > 0),
+                     "gb_per_s", known(l->gb_per_s, l->samples > 0), "expected_gb_per_s",
                      known(l->expected_gb_per_s, l->expected_gb_per_s > 0), "latency_cv",
                      known(l->latency_cv, l->latency_ms > 0), "bandwidth_cv",
                      known(l->bandwidth_cv, l->samples > 1), "at_most", l->limited, "slow", l->slow,
@@ -96,7 +60,7 @@ static json_t *kinds_json(const sl_kinds *k) {
     for (int i = 0; json && i < SL_LINK_KINDS; i++) {
         const sl_kind *delay = &k->latency[i], *rate = &k->bandwidth[i];
         if (rate->members > 0)
-            json_object_set_new(json, kind_name[i],
+            json_object_set_new(json, sl_link_kind_name[i],
                                 json_pack("{s:i,s:o,s:f,s:f,s:o,s:f,s:f}", "members", rate->members,
                                           "latency_ms", known(delay->median, delay->median > 0), "latency_cv",
                                           delay->cv, "latency_factor", delay->factor, "gb_per_s",
@@ -108,9 +72,10 @@ static json_t *kinds_json(const sl_kinds *k) {
 
 static json_t *report_json(const sl_round_result *r, const sl_verdicts *v) {
     const sl_measured *m = &r->measured;
-    json_t *json = json_pack("{s:s,s:b,s:i,s:i,s:[],s:[],s:[],s:o,s:[]}", "format", format_name, "healthy",
-                             v->count == 0, "repeats", m->repeats, "passes", r->company.links.passes,
-                             "verdicts", "devices", "links", "kinds", kinds_json(&v->kinds), "missing");
+    json_t *json =
+        json_pack("{s:s,s:b,s:i,s:i,s:[],s:[],s:[],s:o,s:[]}", "format", SL_VALIDATION_FORMAT, "healthy",
+                  v->count == 0, "repeats", m->repeats, "passes", r->company.links.passes, "verdicts",
+                  "devices", "links", "kinds", kinds_json(&v->kinds), "missing");
     int failed = !json;
     for (int i = 0; !failed && i < v->count; i++)
         failed = json_array_append_new(json_object_get(json, "verdicts"), sl_suspect_to_json(&v->suspect[i]));
@@ -172,14 +137,14 @@ static void write_links(const sl_round_result *r, FILE *out) {
         char name[32], delay[16], rate[16];
         snprintf(name, sizeof name, "%d -> %d", l->from, l->to);
         if (l->state != SL_WIRE_TESTED || l->samples == 0) {
-            fprintf(out, "%-12s %-14s %s\n", name, kind_name[l->from_host != l->to_host],
+            fprintf(out, "%-12s %-14s %s\n", name, sl_link_kind_name[l->from_host != l->to_host],
                     l->state == SL_WIRE_REFUSED ? l->why
                     : l->state == SL_WIRE_LOST  ? "connected, but nothing arrived"
                                                 : "not tested: the other direction took all the time");
             continue;
         }
         fprintf(out, "%-12s %-14s %10.3g %12s %8.3g %12s %8.1f %%%s\n", name,
-                kind_name[l->from_host != l->to_host], l->latency_ms,
+                sl_link_kind_name[l->from_host != l->to_host], l->latency_ms,
                 percent(l->latency_ms, l->expected_latency_ms, delay), l->gb_per_s,
                 percent(l->gb_per_s, l->expected_gb_per_s, rate), 100 * l->bandwidth_cv,
                 l->slow ? "  slow" : "");
@@ -204,7 +169,7 @@ static void write_text(const sl_round_result *r, const sl_verdicts *v, FILE *out
         if (k->bandwidth[i].members > 0)
             fprintf(out,
                     "links %s: latency varies by %.1f %%, bandwidth by %.1f %%; slow from %.0f %% below on\n",
-                    kind_name[i], 100 * k->latency[i].cv, 100 * k->bandwidth[i].cv,
+                    sl_link_kind_name[i], 100 * k->latency[i].cv, 100 * k->bandwidth[i].cv,
                     100 - 100 / k->bandwidth[i].factor);
     fputc('\n', out);
     for (int i = 0; i < v->count; i++) {

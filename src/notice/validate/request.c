@@ -1,8 +1,10 @@
 #include "notice/validate/request.h"
+#include "base/file.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,13 +31,17 @@ const char sl_validate_usage[] =
     "\n"
     "Beside a program that is held (started by slackline watch):\n"
     "  --join URL --job JOB --round NAME --member I --members N --rank RANK [--pid PID] [--gemm]\n"
-    "  [--links LIST|FILE | --topology T] [--deadline MS]\n"
+    "  [--links LIST|FILE | --topology T] [--deadline MS (default 3000)]\n"
+    "  The first member that is there puts the JSON report under the key validation:NAME of the job.\n"
     "\n"
     "Exit code: 0 nothing is slow, 1 something is slow or cannot be told, or the validation failed, 2 a "
     "wrong\n"
     "request.\n"
     "\n"
     "Example: slackline validate --ranks 4 --format json > healthy.json\n";
+
+/* A program is held meanwhile, usually for 5 s. */
+#define HELD (3 * SL_SECOND)
 
 static sl_status whole(const char *option, const char *text, int least, int most, int *value) {
     char *end;
@@ -132,7 +138,7 @@ static sl_status take_member(int option, const char *value, sl_validate_request 
     case RANK:
         return whole("rank", value, 0, 1 << 30, &r->rank);
     case PID:
-        return whole("pid", value, 1, 1 << 30, &r->pid);
+        return whole("pid", value, -1, 1 << 30, &r->pid);
     default:
         r->result = value;
         return SL_OK;
@@ -143,7 +149,7 @@ static sl_status take(int option, const char *value, sl_validate_request *r) {
     static const char *const topologies[] = {"ring", "tree", "all", NULL};
     static const char *const kinds[] = {"devices", "links", NULL};
     static const char *const formats[] = {"text", "json", NULL};
-    int chosen;
+    int chosen = 0;
     switch (option) {
     case RANKS:
         return whole("ranks", value, 1, 10000, &r->ranks);
@@ -184,7 +190,7 @@ static sl_status take(int option, const char *value, sl_validate_request *r) {
     }
 }
 
-/* A member says who it is; what it does not name is not tested. */
+/* A member says who it is, and whether its device is suspect. */
 static sl_status check_member(sl_validate_request *r) {
     if (!r->join) {
         if (r->job || r->round || r->member >= 0 || r->members || r->rank >= 0 || r->pid)
@@ -201,7 +207,8 @@ static sl_status check_member(sl_validate_request *r) {
     if (r->ranks)
         return sl_error(SL_EINVAL, "validate: --ranks starts processes, --join is one: not both");
     r->gemm &= r->devices;
-    r->wires &= r->links || r->topology_said;
+    if (r->deadline == 0)
+        r->deadline = HELD;
     return SL_OK;
 }
 
@@ -225,4 +232,47 @@ sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *r
     if (request->links && request->topology_said)
         return sl_error(SL_EINVAL, "validate: give --links or --topology, not both");
     return check_member(request);
+}
+
+/* ---- links that are asked for ---- */
+
+static sl_status read_pairs(const char *text, const char *where, sl_pair **pair, int *count) {
+    size_t room = 0;
+    *pair = NULL;
+    *count = 0;
+    SL_TRY(sl_alloc(pair, 0, sizeof **pair));
+    for (const char *at = text; *(at += strspn(at, " \t\r\n,;"));) {
+        int a, b, used = 0;
+        if (*at == '#') {
+            at += strcspn(at, "\n");
+            continue;
+        }
+        if (sscanf(at, "%9d %*[-] %9d%n", &a, &b, &used) != 2 && sscanf(at, "%9d %9d%n", &a, &b, &used) != 2)
+            return sl_error(SL_EINVAL, "%s: '%.*s' is no link; a link is two ranks: 0-1", where,
+                            (int)strcspn(at, ",;\n"), at);
+        if (a < 0 || b < 0 || a == b)
+            return sl_error(SL_EINVAL, "%s: %d-%d is no link between two ranks", where, a, b);
+        SL_TRY(sl_grow(pair, &room, (size_t)*count + 1, sizeof **pair));
+        (*pair)[(*count)++] = (sl_pair){a, b, 0};
+        at += used;
+    }
+    return *count > 0 ? SL_OK : sl_error(SL_EINVAL, "%s: names no link", where);
+}
+
+sl_status sl_links_read(const char *text, sl_pair **pair, int *count) {
+    char *content = NULL, where[160];
+    size_t size;
+    int listed = text[strspn(text, "0123456789-, ")] == 0;
+    *pair = NULL;
+    *count = 0;
+    snprintf(where, sizeof where, listed ? "links '%.100s'" : "%.150s", text);
+    if (!listed)
+        SL_TRY(sl_file_read_most(text, 16 << 20, &content, &size));
+    sl_status status = read_pairs(content ? content : text, where, pair, count);
+    sl_free(content);
+    if (status != SL_OK) {
+        sl_free(*pair);
+        *pair = NULL;
+    }
+    return status;
 }

@@ -1,10 +1,11 @@
 /* What `slackline validate` is asked: read by the command, which refuses what is wrong before a process
- * starts, and by the processes that it starts, which get the same words. Base alone. */
+ * starts, and by the processes that it starts, which get the same words. */
 #ifndef SL_NOTICE_VALIDATE_REQUEST_H
 #define SL_NOTICE_VALIDATE_REQUEST_H
 
 #include "base/status.h"
 #include "base/time.h"
+#include "notice/validate/passes.h"
 
 typedef enum sl_validate_topology {
     SL_TOPOLOGY_RING,
@@ -35,6 +36,10 @@ typedef struct sl_validate_request {
 
 /** Fills `request` with pointers into argv; argv[0] is not looked at. SL_EINVAL says what is wrong. */
 sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request);
+
+/** Pairs of ranks from "0-1,2-3", or from a file that has pairs of numbers: a and b of each. SL_EINVAL.
+ * Free *pair with sl_free. */
+sl_status sl_links_read(const char *text, sl_pair **pair, int *count);
 
 extern const char sl_validate_usage[];
 

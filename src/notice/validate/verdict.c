@@ -202,6 +202,7 @@ static void judge_link(judge *j, sl_measured_link *l) {
     const sl_kind *rate = &j->v->kinds.bandwidth[far(l)], *delay = &j->v->kinds.latency[far(l)];
     l->expected_gb_per_s = rate->expected;
     l->expected_latency_ms = delay->expected;
+    l->slow = 0;
     if (l->state == SL_WIRE_LOST)
         l->slow = 1;
     else if (l->samples > 0 && rate->expected > 0 && rate->expected > rate->factor * l->gb_per_s)
