@@ -16,7 +16,7 @@
 /* A store that does not answer for so long is lost. */
 #define STORE_PATIENCE (SL_SECOND / 2)
 
-/* ---- a meeting of the ranks of an allocation ---- */
+/* ---- a council of the ranks of an allocation ---- */
 
 /* A rank that is lost ends all: mpirun and srun see to that. */
 static sl_status gather_ranks(void *context, const void *bytes, size_t size, sl_time patience,
@@ -94,12 +94,12 @@ static sl_status in_allocation(const sl_validate_request *request, int *argc, ch
     int healthy = 1;
     SL_TRY(sl_group_open_world(argc, argv, &group));
     *rank = sl_group_rank(group);
-    sl_meeting meeting = {.members = sl_group_size(group),
+    sl_council council = {.members = sl_group_size(group),
                           .self = *rank,
                           .context = group,
                           .gather_all = gather_ranks,
                           .close = keep_group};
-    sl_status status = sl_round(request, &meeting, *rank, &result);
+    sl_status status = sl_round(request, &council, *rank, &result);
     if (status == SL_OK)
         status = conclude(request, &result, &text, &healthy);
     if (status == SL_OK && text)
@@ -122,16 +122,16 @@ static sl_status tell_store(sl_store *store, const char *round, const char *text
 
 static sl_status as_member(const sl_validate_request *request, int *code) {
     sl_round_result result = {0};
-    sl_meeting meeting = {0};
+    sl_council council = {0};
     sl_store *store;
     char *text = NULL;
     int healthy = 1;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would wait for the verdict */
     SL_TRY(sl_store_open(request->join, request->job, STORE_PATIENCE, &store));
     sl_status status =
-        sl_meeting_open_store(store, request->round, request->members, request->member, &meeting);
+        sl_council_open_store(store, request->round, request->members, request->member, &council);
     if (status == SL_OK)
-        status = sl_round(request, &meeting, request->rank, &result);
+        status = sl_round(request, &council, request->rank, &result);
     if (status == SL_OK)
         status = conclude(request, &result, &text, &healthy);
     if (status == SL_OK && text)
@@ -141,8 +141,8 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
                 result.joined);
     free(text);
     sl_round_result_free(&result);
-    if (meeting.close)
-        meeting.close(meeting.context);
+    if (council.close)
+        council.close(council.context);
     sl_store_close(store);
     *code = healthy ? 0 : 1;
     return status;

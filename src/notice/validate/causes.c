@@ -6,8 +6,10 @@
 
 /* A share of a device's time that is worth a word: below the 10 % from which a device counts as slow. */
 #define SHARE 0.05
-/* A healthy device starves when this share of the time somebody waited, and of its processors were taken. */
-#define STARVES 0.25
+/* A healthy device starves when somebody waited for so much of the time, and so much of its processors was
+ * taken. */
+#define PRESSED 0.25
+#define TAKEN 0.5
 /* The clock is the cause when it is as far below as a device must be to be slow. */
 #define CLOCK (1 / 1.1)
 
@@ -44,9 +46,9 @@ void sl_cause_of_device(const sl_evidence *e, double mhz, char *cause, size_t si
 
 void sl_cause_of_starving(const sl_evidence *e, char *cause, size_t size) {
     cause[0] = 0;
-    if (e->throttled > STARVES)
+    if (e->throttled > PRESSED)
         snprintf(cause, size, "cgroup quota");
-    else if (e->pressure > STARVES && e->cores > 0 && e->load > STARVES * e->cores)
+    else if (e->pressure > PRESSED && e->cores > 0 && e->load > TAKEN * e->cores)
         contention(e, cause, size);
 }
 

@@ -4,7 +4,7 @@
 #ifndef SL_NOTICE_VALIDATE_INTRODUCTION_H
 #define SL_NOTICE_VALIDATE_INTRODUCTION_H
 
-#include "notice/validate/meeting.h"
+#include "notice/validate/council.h"
 #include "notice/validate/passes.h"
 #include "notice/validate/readings.h"
 #include "notice/validate/request.h"

@@ -117,7 +117,7 @@ static int send_blocks(int file, sl_time limit) {
 
 /* The rate of a block's last three quarters. */
 static int receive_block(int file, uint64_t size, sl_time deadline, double *rate, sl_time *took) {
-    static _Thread_local char chunk[CHUNK];
+    char chunk[CHUNK];
     sl_time begin = now(), quarter = begin;
     uint64_t got = 0, skipped = 0;
     while (got < size) {

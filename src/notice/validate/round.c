@@ -17,7 +17,7 @@
 
 typedef struct round {
     const sl_validate_request *request;
-    const sl_meeting *meeting;
+    const sl_council *council;
     sl_round_result *result;
     sl_company *company;
     int door, *wire; /* [ends] */
@@ -45,10 +45,10 @@ static sl_status introduce(round *r, int rank) {
     void *words = NULL;
     size_t size = 0;
     sl_gathered all = {0};
-    SL_TRY(sl_door_open(r->request->address, &place, &r->door));
+    SL_TRY(sl_wire_listen(r->request->address, &place, &r->door));
     sl_status status = sl_introduce(r->request, rank, &place, &words, &size);
     if (status == SL_OK)
-        status = r->meeting->gather_all(r->meeting->context, words, size, patience(r, ARRIVAL), &all);
+        status = r->council->gather_all(r->council->context, words, size, patience(r, ARRIVAL), &all);
     if (status == SL_OK)
         status = sl_company_open(&all, r->company);
     sl_gathered_free(&all);
@@ -60,7 +60,7 @@ static sl_status introduce(round *r, int rank) {
 
 static int is_end(const round *r, int pair) {
     const sl_pair *p = &r->company->links.pair[pair];
-    return p->a == r->meeting->self || p->b == r->meeting->self;
+    return p->a == r->council->self || p->b == r->council->self;
 }
 
 static int is_here(const round *r, int member) {
@@ -84,7 +84,7 @@ static sl_status list_ends(round *r) {
 
 /* Those whose number is larger have the door; a connection waits there until it is opened. */
 static int connect_all(round *r, sl_time deadline) {
-    int awaited = 0, self = r->meeting->self;
+    int awaited = 0, self = r->council->self;
     const sl_introduction *of = r->company->of;
     for (int i = 0; i < r->samples.ends; i++) {
         sl_link_end *end = &r->samples.end[i];
@@ -110,7 +110,7 @@ static void accept_all(round *r, int awaited, sl_time deadline) {
             return;
         for (int i = 0; i < r->samples.ends; i++)
             if (r->samples.end[i].pair == link && r->wire[i] < 0 &&
-                r->company->links.pair[link].b == r->meeting->self) {
+                r->company->links.pair[link].b == r->council->self) {
                 r->wire[i] = file;
                 known = 1;
             }
@@ -138,7 +138,7 @@ static sl_status make_wires(round *r) {
 /* ---- devices ---- */
 
 static sl_status open_device(round *r) {
-    int *ours, count = 0, self = r->meeting->self;
+    int *ours, count = 0, self = r->council->self;
     if (r->company->wave[self] < 0)
         return SL_OK;
     SL_TRY(sl_alloc(&ours, 2 * (size_t)r->company->members, sizeof *ours));
@@ -163,8 +163,8 @@ static sl_status test_device(round *r, int repeat) {
 
 static sl_status test_devices(round *r, int repeat) {
     for (int wave = 0; wave < r->company->waves; wave++) {
-        SL_TRY(sl_meeting_barrier(r->meeting, patience(r, STEP), NULL));
-        if (r->company->wave[r->meeting->self] == wave)
+        SL_TRY(sl_council_barrier(r->council, patience(r, STEP), NULL));
+        if (r->company->wave[r->council->self] == wave)
             SL_TRY(test_device(r, repeat));
     }
     return SL_OK;
@@ -177,7 +177,7 @@ static sl_status test_links(round *r, int repeat) {
         r->samples.link[(size_t)i * (size_t)r->samples.room + (size_t)repeat] =
             (sl_link_sample){.latency_ms = -1, .gb_per_s = -1};
     for (int pass = 0; pass < r->company->links.passes; pass++) {
-        SL_TRY(sl_meeting_barrier(r->meeting, patience(r, STEP), NULL));
+        SL_TRY(sl_council_barrier(r->council, patience(r, STEP), NULL));
         /* a link that carries nothing must not look like two members that are lost */
         sl_time limit = patience(r, STEP) / (SL_LINK_LIMITS + 1);
         limit = limit < SL_LINK_LIMIT ? limit : SL_LINK_LIMIT;
@@ -186,7 +186,7 @@ static sl_status test_links(round *r, int repeat) {
             if (p->pass != pass || r->wire[i] < 0)
                 continue;
             sl_link_sample *sample = &r->samples.link[(size_t)i * (size_t)r->samples.room + (size_t)repeat];
-            sl_link_test(&r->wire[i], p->a == r->meeting->self, limit, sample);
+            sl_link_test(&r->wire[i], p->a == r->council->self, limit, sample);
         }
     }
     return SL_OK;
@@ -217,7 +217,7 @@ static sl_status repeat_all(round *r) {
         took = now() - begin > took ? now() - begin : took;
         stop = r->request->deadline > 0 &&
                now() - r->begin + took + took / 4 > r->request->deadline - r->request->deadline / 8;
-        SL_TRY(sl_meeting_barrier(r->meeting, patience(r, STEP), &stop));
+        SL_TRY(sl_council_barrier(r->council, patience(r, STEP), &stop));
     }
     return SL_OK;
 }
@@ -232,10 +232,10 @@ static sl_status tell_all(round *r) {
     end_wires(r);
     sl_status status = sl_samples_pack(&r->samples, &bytes, &size);
     if (status == SL_OK)
-        status = r->meeting->gather_all(r->meeting->context, bytes, size, patience(r, STEP), &all);
+        status = r->council->gather_all(r->council->context, bytes, size, patience(r, STEP), &all);
     if (status == SL_OK)
         status = sl_samples_join(&all, r->result);
-    r->result->reports = r->result->reports == r->meeting->self;
+    r->result->reports = r->result->reports == r->council->self;
     sl_gathered_free(&all);
     sl_free(bytes);
     return status;
@@ -254,11 +254,11 @@ static void close_round(round *r) {
     sl_watch_cpu_close(r->watch);
 }
 
-sl_status sl_round(const sl_validate_request *request, const sl_meeting *meeting, int rank,
+sl_status sl_round(const sl_validate_request *request, const sl_council *council, int rank,
                    sl_round_result *result) {
     *result = (sl_round_result){0};
     round r = {.request = request,
-               .meeting = meeting,
+               .council = council,
                .result = result,
                .company = &result->company,
                .door = -1,

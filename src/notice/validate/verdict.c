@@ -149,22 +149,57 @@ static sl_status accuse_device(judge *j, const sl_measured_device *d, double mhz
     return add(j, &s);
 }
 
+/* ---- healthy devices that starve ---- */
+
+static int starves(const sl_measured_device *d, char cause[96]) {
+    sl_cause_of_starving(&d->evidence, cause, 96);
+    return d->samples > 0 && cause[0];
+}
+
+/* Tested devices of a host: 0 none starves, 1 some do, 2 all of several do. A slow one among them is the
+ * finding, and what presses on the others is not. */
+static int host_starves(const sl_measured *m, int host) {
+    char cause[96];
+    int starved = 0, tested = 0;
+    for (int i = 0; i < m->devices; i++) {
+        const sl_measured_device *d = &m->device[i];
+        if (d->host != host || d->samples == 0)
+            continue;
+        if (d->slow)
+            return 0;
+        tested++;
+        starved += starves(d, cause);
+    }
+    return starved == 0 ? 0 : starved == tested && tested > 1 ? 2 : 1;
+}
+
 /* Fast products on processors that others press on: the device is well and starves. */
-static sl_status accuse_starving(judge *j, const sl_measured_device *d) {
+static sl_status accuse_starving(judge *j, const sl_measured_device *d, int whole) {
     sl_suspect s = nobody();
     char words[128];
-    sl_cause_of_starving(&d->evidence, s.cause, sizeof s.cause);
-    if (!s.cause[0])
-        return SL_OK;
-    s.component = SL_COMPONENT_DEVICE;
+    starves(d, s.cause);
+    s.component = whole ? SL_COMPONENT_HOST : SL_COMPONENT_DEVICE;
     s.rank = d->rank;
     s.measured = d->gflops;
     s.expected = d->expected;
     sl_evidence_words(&d->evidence, words, sizeof words);
     snprintf(s.why, sizeof s.why,
-             "the device is healthy (%.3g of %.3g GFLOP/s), its processors are not free: %s", d->gflops,
-             d->expected, words[0] ? words : "others wait for them too");
+             "the device%s healthy (%.3g of %.3g GFLOP/s), %s processors are not free: %.110s",
+             whole ? "s are" : " is", d->gflops, d->expected, whole ? "their" : "its",
+             words[0] ? words : "others wait for them too");
     return add(j, &s);
+}
+
+static sl_status accuse_starving_all(judge *j) {
+    const sl_measured *m = j->m;
+    char cause[96];
+    for (int host = 0; host < m->hosts; host++) {
+        int said = 0, how = host_starves(m, host);
+        for (int i = 0; how > 0 && i < m->devices; i++)
+            if (m->device[i].host == host && starves(&m->device[i], cause) && !(how == 2 && said++))
+                SL_TRY(accuse_starving(j, &m->device[i], how == 2));
+    }
+    return SL_OK;
 }
 
 /* Nothing to compare with: says so where they disagree. */
@@ -366,7 +401,7 @@ static sl_status accuse_host(judge *j, int host, int devices, int links) {
             (!slowest || m->link[i].gb_per_s < slowest->gb_per_s))
             slowest = &m->link[i];
     if (devices && worst) {
-        char words[160];
+        char words[256];
         s.measured = worst->gflops;
         s.expected = worst->expected;
         sl_cause_of_device(&worst->evidence, usual_clock(j), s.cause, sizeof s.cause);
@@ -407,10 +442,8 @@ static sl_status accuse_devices(judge *j, const char *taken) {
             continue;
         if (d->slow)
             SL_TRY(accuse_device(j, d, mhz));
-        else if (d->samples > 0)
-            SL_TRY(accuse_starving(j, d));
     }
-    return SL_OK;
+    return accuse_starving_all(j);
 }
 
 static sl_status accuse_links(judge *j, const char *taken) {

@@ -109,7 +109,7 @@ static int listen_on(int family, uint16_t *port) {
     return file;
 }
 
-sl_status sl_door_open(const char *only, sl_place *place, int *file) {
+sl_status sl_wire_listen(const char *only, sl_place *place, int *file) {
     *place = (sl_place){0};
     SL_TRY(only ? one_address(only, place) : own_addresses(place));
     *file = listen_on(AF_INET6, &place->port);

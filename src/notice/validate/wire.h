@@ -30,7 +30,7 @@ typedef struct sl_place {
 
 /** A door on a free port; `place` gets this host's addresses, or `only` alone (as text; NULL: all). *file is
  * closed by the caller. SL_EINVAL: `only` is no address, SL_ESYS. */
-sl_status sl_door_open(const char *only, sl_place *place, int *file);
+sl_status sl_wire_listen(const char *only, sl_place *place, int *file);
 
 /** Connects to `peer`, trying its addresses in turn, at most until `deadline`; says who is there. `here` is
  * this process's place, `together`: both are on one host. *file -1 and `why` when it cannot be. */

@@ -32,7 +32,7 @@ static void connect_both(end both[2]) {
     sl_place here;
     char why[96];
     int door, link = -1;
-    assert_ok(sl_door_open(NULL, &here, &door));
+    assert_ok(sl_wire_listen(NULL, &here, &door));
     sl_wire_connect(&here, &here, 1, TOKEN, 17, in(SL_SECOND), &both[0].file, why, sizeof why);
     if (both[0].file < 0)
         fail_msg("no wire: %s", why);
@@ -96,7 +96,7 @@ static void a_stranger_at_the_door_is_nobody(void **state) {
     sl_place here;
     char why[96];
     int door, link = -1, stranger, friend;
-    assert_ok(sl_door_open(NULL, &here, &door));
+    assert_ok(sl_wire_listen(NULL, &here, &door));
     sl_wire_connect(&here, &here, 1, TOKEN + 1, 3, in(SL_SECOND), &stranger, why, sizeof why);
     sl_wire_connect(&here, &here, 1, TOKEN, 4, in(SL_SECOND), &friend, why, sizeof why);
     assert_true(stranger >= 0 && friend >= 0);
@@ -115,13 +115,13 @@ static void an_address_where_nobody_listens_is_told(void **state) {
     sl_place here, peer;
     char why[96];
     int door, other, file;
-    assert_ok(sl_door_open(NULL, &here, &door));
-    assert_ok(sl_door_open("127.0.0.1", &peer, &other));
+    assert_ok(sl_wire_listen(NULL, &here, &door));
+    assert_ok(sl_wire_listen("127.0.0.1", &peer, &other));
     close(other);
     sl_wire_connect(&here, &peer, 1, TOKEN, 0, in(SL_SECOND), &file, why, sizeof why);
     assert_int_equal(file, -1);
     assert_non_null(strstr(why, "127.0.0.1: Connection refused"));
-    assert_fails(sl_door_open("not.an.address", &peer, &other), SL_EINVAL, "not.an.address");
+    assert_fails(sl_wire_listen("not.an.address", &peer, &other), SL_EINVAL, "not.an.address");
     close(door);
 }
 

@@ -111,8 +111,8 @@ static void links_between_two_camps_take_no_pass_more_than_the_busiest_member_ha
     printf("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 300; round++) {
         int side = 2 + (int)(sl_random_mix(at += SL_RANDOM_STEP) % 20), n = 2 * side, count = 0;
-        sl_pair pair[400];
-        int degree[40] = {0}, most = 0;
+        sl_pair pair[500];
+        int degree[64] = {0}, most = 0;
         for (int a = 0; a < side; a++)
             for (int b = side; b < n; b++)
                 if (sl_random_mix(at += SL_RANDOM_STEP) % 3 == 0) {
@@ -135,7 +135,7 @@ static void any_links_take_at_most_twice_what_none_can_beat(void **state) {
     for (int round = 0; round < 300; round++) {
         int n = 2 + (int)(sl_random_mix(at += SL_RANDOM_STEP) % 30), count = 0;
         sl_pair pair[500];
-        int degree[40] = {0}, most = 0;
+        int degree[64] = {0}, most = 0;
         for (int a = 0; a < n; a++)
             for (int b = a + 1; b < n; b++)
                 if (sl_random_mix(at += SL_RANDOM_STEP) % 2) {

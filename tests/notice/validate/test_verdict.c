@@ -188,6 +188,27 @@ static void a_healthy_device_on_processors_that_are_taken_is_contention(void **s
     sl_verdicts_free(&t.v);
 }
 
+static void all_devices_of_a_host_starving_is_its_host(void **state) {
+    (void)state;
+    table t = start();
+    for (int d = 0; d < 4; d++)
+        add_device(&t, d / 2, 100, 0.01);
+    for (int d = 0; d < 2; d++) {
+        t.device[d].evidence.pressure = 0.8;
+        t.device[d].evidence.load = 1.5;
+    }
+    judge(&t, NULL);
+    assert_int_equal(only(&t)->component, SL_COMPONENT_HOST);
+    assert_int_equal(only(&t)->rank, 0);
+    assert_says(only(&t)->cause, "contention");
+    sl_verdicts_free(&t.v);
+    t.device[1].gflops = 50; /* that is the finding */
+    judge(&t, NULL);
+    assert_int_equal(only(&t)->component, SL_COMPONENT_DEVICE);
+    assert_int_equal(only(&t)->rank, 1);
+    sl_verdicts_free(&t.v);
+}
+
 static void all_devices_of_a_host_slow_is_a_slow_host(void **state) {
     (void)state;
     table t = start();
@@ -429,6 +450,7 @@ int main(void) {
         cmocka_unit_test(two_devices_that_disagree_cannot_be_told),
         cmocka_unit_test(a_group_that_was_stopped_makes_its_device_slow_whatever_the_others_do),
         cmocka_unit_test(a_healthy_device_on_processors_that_are_taken_is_contention),
+        cmocka_unit_test(all_devices_of_a_host_starving_is_its_host),
         cmocka_unit_test(all_devices_of_a_host_slow_is_a_slow_host),
         cmocka_unit_test(a_slow_direction_is_named_with_its_direction),
         cmocka_unit_test(both_directions_slow_are_one_link),

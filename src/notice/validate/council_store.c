@@ -1,6 +1,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
-#include "notice/validate/meeting.h"
+#include "notice/validate/council.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -175,8 +175,8 @@ static sl_status gather_all(void *context, const void *bytes, size_t size, sl_ti
     return SL_OK;
 }
 
-sl_status sl_meeting_open_store(sl_store *store, const char *round, int members, int self,
-                                sl_meeting *meeting) {
+sl_status sl_council_open_store(sl_store *store, const char *round, int members, int self,
+                                sl_council *council) {
     talk *t;
     SL_TRY(sl_alloc(&t, 1, sizeof *t));
     *t = (talk){.store = store, .members = members, .self = self};
@@ -186,7 +186,7 @@ sl_status sl_meeting_open_store(sl_store *store, const char *round, int members,
         sl_free(t);
         return status;
     }
-    *meeting = (sl_meeting){
+    *council = (sl_council){
         .members = members, .self = self, .context = t, .gather_all = gather_all, .close = close_talk};
     return SL_OK;
 }

@@ -1,11 +1,11 @@
-/* A meeting: how validating processes exchange what they know and wait for each other. One table of
+/* A council: how validating processes exchange what they know and wait for each other. One table of
  * functions, filled by the store (processes that agents start) or by MPI (processes of an allocation, in the
  * worker).
  *
  * Members are numbered from 0. All take the same steps in the same order. A member that does not come to a
  * step within the patience is absent from then on, and all others agree on that. */
-#ifndef SL_NOTICE_VALIDATE_MEETING_H
-#define SL_NOTICE_VALIDATE_MEETING_H
+#ifndef SL_NOTICE_VALIDATE_COUNCIL_H
+#define SL_NOTICE_VALIDATE_COUNCIL_H
 
 #include "base/status.h"
 #include "base/time.h"
@@ -21,7 +21,7 @@ typedef struct sl_gathered {
 
 void sl_gathered_free(sl_gathered *gathered);
 
-typedef struct sl_meeting {
+typedef struct sl_council {
     int members, self;
     void *context;
     /** Everybody gets everybody's `bytes[size]`. SL_EPEER: this member came too late itself, or nobody can be
@@ -29,10 +29,10 @@ typedef struct sl_meeting {
     sl_status (*gather_all)(void *context, const void *bytes, size_t size, sl_time patience,
                             sl_gathered *gathered);
     void (*close)(void *context);
-} sl_meeting;
+} sl_council;
 
 /** Waits for all; *stop becomes nonzero for everybody when anybody's is. */
-sl_status sl_meeting_barrier(const sl_meeting *meeting, sl_time patience, int *stop);
+sl_status sl_council_barrier(const sl_council *council, sl_time patience, int *stop);
 
 /** Room for `members` parts. SL_ENOMEM. */
 sl_status sl_gathered_open(int members, sl_gathered *gathered);
@@ -42,7 +42,7 @@ sl_status sl_gathered_put(sl_gathered *gathered, int member, const void *bytes, 
 /** Through the log `validation:ROUND:talk` of `store` (the caller's). Its order is everybody's order: a step
  * ends when all have come, or where the first member that lost patience says so in it; what comes behind that
  * is not heard. No member is needed for that, so none can take it away with it. SL_ENOMEM. */
-sl_status sl_meeting_open_store(sl_store *store, const char *round, int members, int self,
-                                sl_meeting *meeting);
+sl_status sl_council_open_store(sl_store *store, const char *round, int members, int self,
+                                sl_council *council);
 
 #endif

@@ -1,4 +1,4 @@
-#include "notice/validate/meeting.h"
+#include "notice/validate/council.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -27,10 +27,10 @@ sl_status sl_gathered_put(sl_gathered *gathered, int member, const void *bytes, 
     return SL_OK;
 }
 
-sl_status sl_meeting_barrier(const sl_meeting *meeting, sl_time patience, int *stop) {
+sl_status sl_council_barrier(const sl_council *council, sl_time patience, int *stop) {
     sl_gathered all = {0};
     char mine = (char)(stop && *stop);
-    sl_status status = meeting->gather_all(meeting->context, &mine, 1, patience, &all);
+    sl_status status = council->gather_all(council->context, &mine, 1, patience, &all);
     for (int i = 0; status == SL_OK && stop && i < all.members; i++)
         if (all.part[i] && all.size[i] == 1 && *(char *)all.part[i])
             *stop = 1;
