@@ -21,7 +21,7 @@ const char sl_validate_usage[] =
     "  --topology T       links that are tested: ring (default), tree, or all\n"
     "  --links LIST|FILE  these links instead: 0-1,1-2 or a file of such pairs\n"
     "  --only KIND        devices or links alone\n"
-    "  --repeat N         repeats (default 3); how much they vary is in the report\n"
+    "  --repeat N         repeats (default 5); how much they vary is in the report\n"
     "  --window MS        products of one repeat run so long (default 100)\n"
     "  --threads N        threads of a device (default 1)\n"
     "  --expect FILE      compare with an earlier result (JSON), not with the median of the same kind\n"
@@ -214,7 +214,7 @@ static sl_status check_member(sl_validate_request *r) {
 
 sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request) {
     *request = (sl_validate_request){
-        .repeat = 3, .threads = 1, .devices = 1, .wires = 1, .window = 100 * SL_MS, .member = -1, .rank = -1};
+        .repeat = 5, .threads = 1, .devices = 1, .wires = 1, .window = 100 * SL_MS, .member = -1, .rank = -1};
     optind = 1;
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {

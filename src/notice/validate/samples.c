@@ -102,6 +102,7 @@ static void join_device(const sl_gathered *all, int member, double *value, sl_me
     memcpy(value, (const char *)all->part[member] + sizeof top, (size_t)top.repeats * sizeof(double));
     d->samples = top.repeats;
     sl_spread(value, top.repeats, &d->gflops, &d->cv);
+    d->best = top.repeats > 0 ? value[top.repeats - 1] : 0; /* sorted by now */
 }
 
 /* Samples of one figure: what arrived at `at`; latency 1: round trips. */
@@ -142,11 +143,14 @@ static int join_direction(const sl_gathered *all, const sl_company *c, int pair,
     const char *asks = from < to ? sender : receiver; /* a of the pair sends the round trips */
     int repeats = head_of(all->part[from < to ? from : to]).repeats;
     int count = collect(asks, repeats, 1, value, &unused, &unused);
-    if (count > 0)
+    if (count > 0) {
         sl_spread(value, count, &l->latency_ms, &l->latency_cv);
+        l->best_ms = value[0];
+    }
     count = collect(receiver, head_of(all->part[to]).repeats, 0, value, &l->limited, &nothing);
     l->samples = count;
     sl_spread(value, count, &l->gb_per_s, &l->bandwidth_cv);
+    l->best_gb_per_s = count > 0 ? value[count - 1] : 0;
     /* no round trip either: which direction swallows everything is not known, so both are lost */
     if (count == 0 && (nothing || l->latency_ms < 0))
         l->state = SL_WIRE_LOST;

@@ -8,6 +8,7 @@
 
 #define BEYOND 1.1        /* Falcon's 10 % */
 #define SPREADS 2         /* so many coefficients of variation come on top */
+#define ONCE 0.1          /* what one repeat is taken to vary by, which does not say it */
 #define LATENCY_LEAST 0.1 /* ms */
 #define FAR_FASTER 1.5    /* a device that beats the median so far says that the median is not healthy */
 #define STOPPED 0.1       /* share of time that a control group was stopped */
@@ -54,14 +55,25 @@ static double better_median(double *value, int count, int larger_is_better) {
     return value[larger_is_better ? count / 2 : (count - 1) / 2];
 }
 
+/* How much the healthy of a kind differ: the median distance from the median, as a coefficient of variation
+ * (1.4826: of a normal distribution). The smaller of two in the middle, for up to half may be slow. */
+static double differ_by(double *value, int count, double median) {
+    for (int i = 0; i < count; i++)
+        value[i] = fabs(value[i] - median);
+    return median > 0 ? 1.4826 * better_median(value, count, 0) / median : 0;
+}
+
 /* `value[values]` of `members` members and the median of their variation. */
-static void settle(sl_kind *kind, double *value, int values, int members, int larger, double reference,
-                   double cv) {
+static void settle(const judge *j, sl_kind *kind, double *value, int values, int members, int larger,
+                   double reference, double cv) {
     kind->members = members;
-    kind->cv = cv;
-    kind->factor = BEYOND + SPREADS * cv;
     kind->given = reference > 0;
     kind->median = better_median(value, values, larger);
+    double between = differ_by(value, values, kind->median);
+    kind->cv = cv > between ? cv : between;
+    if (j->m->repeats < 2 && kind->cv < ONCE)
+        kind->cv = ONCE;
+    kind->factor = BEYOND + SPREADS * kind->cv;
     kind->expected = kind->given ? reference : members >= LEAST ? kind->median : 0;
 }
 
@@ -76,7 +88,7 @@ static void expect_devices(judge *j, const sl_reference *reference) {
     for (int i = 0; i < j->m->devices; i++)
         if (j->m->device[i].samples > 0)
             j->value[count++] = j->m->device[i].gflops;
-    settle(&j->v->kinds.device, j->value, count, count, 1, reference ? reference->gflops : 0, median);
+    settle(j, &j->v->kinds.device, j->value, count, count, 1, reference ? reference->gflops : 0, median);
 }
 
 /* One figure of the directions of a kind; 0: this direction has none. */
@@ -105,7 +117,7 @@ static void expect_links(judge *j, int kind, int latency, double reference) {
                 j->value[count++] = value;
             links += j->m->link[i].from < j->m->link[i].to;
         }
-    settle(out, j->value, count, links, !latency, reference, median);
+    settle(j, out, j->value, count, links, !latency, reference, median);
 }
 
 /* ---- devices ---- */
@@ -121,7 +133,8 @@ static double usual_clock(judge *j) {
 static void judge_device(judge *j, sl_measured_device *d) {
     const sl_kind *kind = &j->v->kinds.device;
     d->expected = kind->expected;
-    d->slow = d->samples > 0 && d->expected > 0 && d->expected > kind->factor * d->gflops;
+    d->slow = d->samples > 0 && d->expected > 0 && d->expected > kind->factor * d->gflops &&
+              d->expected > BEYOND * d->best;
     if (d->samples > 0 && !d->slow && d->evidence.throttled > STOPPED) {
         /* what it would do in the time that it was stopped */
         double free = d->gflops / (1 - (d->evidence.throttled < 0.99 ? d->evidence.throttled : 0.99));
@@ -233,23 +246,23 @@ static sl_status doubt_devices(judge *j) {
 
 /* ---- links ---- */
 
-static void judge_link(judge *j, sl_measured_link *l) {
-    const sl_kind *rate = &j->v->kinds.bandwidth[far(l)], *delay = &j->v->kinds.latency[far(l)];
-    l->expected_gb_per_s = rate->expected;
-    l->expected_latency_ms = delay->expected;
-    l->slow = 0;
-    if (l->state == SL_WIRE_LOST)
-        l->slow = 1;
-    else if (l->samples > 0 && rate->expected > 0 && rate->expected > rate->factor * l->gb_per_s)
-        l->slow = 1;
-    else if (l->latency_ms > 0 && delay->expected > 0 && l->latency_ms > delay->factor * delay->expected &&
-             l->latency_ms > delay->expected + LATENCY_LEAST)
-        l->slow = 1;
-}
-
 static int slow_by_rate(const judge *j, const sl_measured_link *l) {
     const sl_kind *rate = &j->v->kinds.bandwidth[far(l)];
-    return l->samples > 0 && rate->expected > 0 && rate->expected > rate->factor * l->gb_per_s;
+    return l->samples > 0 && rate->expected > 0 && rate->expected > rate->factor * l->gb_per_s &&
+           rate->expected > BEYOND * l->best_gb_per_s;
+}
+
+static int slow_by_latency(const judge *j, const sl_measured_link *l) {
+    const sl_kind *delay = &j->v->kinds.latency[far(l)];
+    double least = l->best_ms > 0 ? l->best_ms : l->latency_ms;
+    return l->latency_ms > 0 && delay->expected > 0 && l->latency_ms > delay->factor * delay->expected &&
+           least > BEYOND * delay->expected && least > delay->expected + LATENCY_LEAST;
+}
+
+static void judge_link(judge *j, sl_measured_link *l) {
+    l->expected_latency_ms = j->v->kinds.latency[far(l)].expected;
+    l->expected_gb_per_s = j->v->kinds.bandwidth[far(l)].expected;
+    l->slow = l->state == SL_WIRE_LOST || slow_by_rate(j, l) || slow_by_latency(j, l);
 }
 
 static void say_link(const judge *j, const sl_measured_link *l, sl_suspect *s) {

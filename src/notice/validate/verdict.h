@@ -1,13 +1,16 @@
 /* The verdict: what the measurements of a validation say. Pure.
  *
  * A device or a direction of a link is slow when it is worse than expected by more than 10 % beyond what
- * measurements of its kind vary by: expected / measured > 1.1 + 2 cv, where cv is the median coefficient of
- * variation of the kind's members (the other way round for latency, which must also differ by 0.1 ms, what a
- * late wake-up costs). Expected is a healthy reference that was given, else the median of the kind (of an
- * even number the better of the two in the middle: half of a kind may be slow). Without a reference a kind
- * with fewer than three devices or links judges nobody: it says "cannot tell" where its members disagree, and
- * nothing where they agree. A device whose control group was stopped for more than 10 % of the time is slow
- * whatever the others do. Suspects are named by ranks of the program. */
+ * measurements of its kind vary by: expected / measured > 1.1 + 2 cv (the other way round for latency, which
+ * must also differ by 0.1 ms, what a late wake-up costs). cv is the median coefficient of variation of the
+ * kind's members, or how much the better half of them differ if that is more (with
+ * one repeat at least 10 %). Every sample must show it: the best one is worse than expected by 10 %, too, for
+ * a slow component is slow each time, and one that was kept waiting by chance is not. Expected is a healthy
+ * reference that was given, else the median of the kind (of an even number the better of the two in the
+ * middle: half of a kind may be slow). Without a reference a kind with fewer than three devices or links
+ * judges nobody: it says "cannot tell" where its members disagree, and nothing where they agree. A device
+ * whose control group was stopped for more than 10 % of the time is slow whatever the others do. Suspects are
+ * named by ranks of the program. */
 #ifndef SL_NOTICE_VALIDATE_VERDICT_H
 #define SL_NOTICE_VALIDATE_VERDICT_H
 
@@ -19,6 +22,7 @@ typedef struct sl_measured_device {
     int rank, host; /* host: index */
     int samples;    /* 0: it was not tested */
     double gflops;  /* median of the samples */
+    double best;    /* of them; 0: as the median */
     double cv;      /* of the samples; 0 with one */
     sl_evidence evidence;
     double expected; /* filled by the verdict; 0: nothing to compare with */
@@ -38,7 +42,8 @@ typedef struct sl_measured_link {
     int samples;       /* of gb_per_s; 0: not known */
     double latency_ms; /* of the link, equal in both directions; < 0: not known */
     double gb_per_s, latency_cv, bandwidth_cv;
-    int limited; /* the true rate may be lower */
+    double best_ms, best_gb_per_s; /* of the samples; 0: as the median */
+    int limited;                   /* the true rate may be lower */
     char why[96];
     sl_link_evidence from_evidence, to_evidence;
     double expected_latency_ms, expected_gb_per_s; /* filled by the verdict; 0: nothing to compare with */
@@ -50,7 +55,7 @@ typedef struct sl_kind {
     int members;     /* devices, or links (not directions) */
     double median;   /* of this validation; 0: nothing was measured */
     double expected; /* 0: not known */
-    double cv;       /* median over the members */
+    double cv;       /* what measurements of the kind vary by */
     double factor;   /* from which on a member is slow */
     int given;       /* expected is a reference */
 } sl_kind;

@@ -42,6 +42,12 @@ static void add_link(table *t, int a, int b, double there, double back, double l
     t->m.links += 2;
 }
 
+static void ring(table *t, int n, double rate, double latency, double cv) {
+    for (int i = 0; i < n; i++)
+        add_link(t, i < (i + 1) % n ? i : (i + 1) % n, i < (i + 1) % n ? (i + 1) % n : i, rate, rate, latency,
+                 cv);
+}
+
 static table start(void) {
     return (table){0};
 }
@@ -81,7 +87,8 @@ static void four_devices_alike_are_healthy(void **state) {
     judge(&t, NULL);
     assert_int_equal(t.v.count, 0);
     assert_near(t.v.kinds.device.expected, 100, 1e-9); /* the better of the two in the middle */
-    assert_near(t.v.kinds.device.factor, 1.12, 1e-9);
+    /* they differ from it by 0, 1, 2 and 3: 1.4826 * 1 / 100, which is more than the 0.01 of each */
+    assert_near(t.v.kinds.device.factor, 1.1 + 2 * 0.014826, 1e-9);
     sl_verdicts_free(&t.v);
 }
 
@@ -106,6 +113,40 @@ static void ten_percent_beyond_what_it_varies_by_is_slow(void **state) {
         }
         sl_verdicts_free(&t.v);
     }
+}
+
+static void one_repeat_does_not_say_what_it_varies_by(void **state) {
+    (void)state;
+    for (int repeats = 1; repeats <= 2; repeats++) {
+        table t = start();
+        for (int d = 0; d < 4; d++)
+            add_device(&t, 0, d == 1 ? 80 : 100, 0);
+        t.m.repeats = repeats;
+        t.m.device = t.device;
+        assert_ok(sl_verdict(&t.m, NULL, &t.v));
+        assert_int_equal(t.v.count, repeats - 1); /* 10 % are taken: slow from 1.3 on */
+        sl_verdicts_free(&t.v);
+    }
+}
+
+static void one_that_was_fast_once_is_not_slow(void **state) {
+    (void)state;
+    table t = start();
+    for (int d = 0; d < 4; d++)
+        add_device(&t, d, d == 1 ? 40 : 100, 0.01);
+    ring(&t, 4, 1.0, 0.2, 0.03);
+    t.device[1].best = 95;
+    t.link[3].gb_per_s = 0.3;
+    t.link[3].best_gb_per_s = 0.97;
+    t.link[4].latency_ms = t.link[5].latency_ms = 3;
+    t.link[4].best_ms = t.link[5].best_ms = 0.21;
+    judge(&t, NULL);
+    assert_int_equal(t.v.count, 0);
+    sl_verdicts_free(&t.v);
+    t.device[1].best = 85;
+    judge(&t, NULL);
+    assert_int_equal(only(&t)->rank, 1);
+    sl_verdicts_free(&t.v);
 }
 
 static void half_of_the_devices_may_be_slow(void **state) {
@@ -227,12 +268,6 @@ static void all_devices_of_a_host_slow_is_a_slow_host(void **state) {
 }
 
 /* ---- links ---- */
-
-static void ring(table *t, int n, double rate, double latency, double cv) {
-    for (int i = 0; i < n; i++)
-        add_link(t, i < (i + 1) % n ? i : (i + 1) % n, i < (i + 1) % n ? (i + 1) % n : i, rate, rate, latency,
-                 cv);
-}
 
 static void a_slow_direction_is_named_with_its_direction(void **state) {
     (void)state;
@@ -445,6 +480,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(four_devices_alike_are_healthy),
         cmocka_unit_test(ten_percent_beyond_what_it_varies_by_is_slow),
+        cmocka_unit_test(one_repeat_does_not_say_what_it_varies_by),
+        cmocka_unit_test(one_that_was_fast_once_is_not_slow),
         cmocka_unit_test(half_of_the_devices_may_be_slow),
         cmocka_unit_test(most_devices_slow_cannot_be_told_without_a_reference),
         cmocka_unit_test(two_devices_that_disagree_cannot_be_told),
