@@ -4,7 +4,7 @@
 slow device because of its quota, a rank on a core that others use is a slow device because of those, and a process that
 does not come is named without anybody waiting for it.
 
-Faults are large (a fifth of a core, four others on a core), for what is tested is who is named, not how finely."""
+Faults are large (a twentieth of a core, four others on a core), for what is tested is who is named, not how finely."""
 import os
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def validate(store, pids, absent=(), words=("--gemm", "--repeat", "3")):
 
 def a_quota_is_found(store):
     with Held() as pids:
-        with Quota(pids[2], share=0.2):
+        with Quota(pids[2], share=0.05):
             report, round = validate(store, pids)
     found = [one for one in report["verdicts"] if one["component"] == "device" and one["rank"] == 2]
     assert found, figures(report)
@@ -54,7 +54,7 @@ def a_quota_is_found(store):
     assert found[0]["measured"] < 0.5 * found[0]["expected"], figures(report)
     assert "cgroup quota" not in str([one for one in report["verdicts"] if one is not found[0]]), figures(report)
     evidence = report["devices"][2]["evidence"]
-    assert evidence["joined"] and abs(evidence["quota"] - 0.2) < 0.01 and evidence["throttled"] > 0.4, evidence
+    assert evidence["joined"] and abs(evidence["quota"] - 0.05) < 0.01 and evidence["throttled"] > 0.4, evidence
     assert report["healthy"] is False and 1 in round.codes.values() and set(round.codes.values()) <= {0, 1}, round.codes
     assert [e for e in round.errors.values() if e] == [], round.errors
 
@@ -65,9 +65,14 @@ def load_beside_is_found(store):
         return
     with Held([cores[:1], cores[:1], cores[1:2], cores[:1]]) as pids:
         with Load(cores[1], processes=4) as load:
+            guilty = [process.pid for process in load.started]
+            for pid in guilty:  # busier than whatever else this machine does
+                try:
+                    os.setpriority(os.PRIO_PROCESS, pid, -5)
+                except PermissionError:
+                    pass
             time.sleep(0.5)
             report, _ = validate(store, pids)
-            guilty = [process.pid for process in load.started]
     found = [one for one in report["verdicts"] if one["component"] == "device" and one["rank"] == 2]
     assert found, figures(report)
     assert "contention" in found[0]["cause"] and "co-located load" in found[0]["cause"], found
