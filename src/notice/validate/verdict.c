@@ -11,6 +11,7 @@
 #define ONCE 0.1          /* what one repeat is taken to vary by, which does not say it */
 #define LATENCY_LEAST 0.1 /* ms */
 #define FAR_FASTER 1.5    /* a device that beats the median so far says that the median is not healthy */
+#define WAITING 0.25      /* share of time without a processor from which on a device is kept waiting */
 #define STOPPED 0.1       /* share of time that a control group was stopped */
 enum { LEAST = 3 };       /* members of a kind that can be compared */
 
@@ -130,11 +131,29 @@ static double usual_clock(judge *j) {
     return better_median(j->value, count, 1);
 }
 
-static void judge_device(judge *j, sl_measured_device *d) {
+/* Time without a processor that is not for a quota. */
+static double kept_waiting(const sl_measured_device *d) {
+    return d->evidence.waited > d->evidence.throttled ? d->evidence.waited - d->evidence.throttled : 0;
+}
+
+static double usual_waiting(judge *j) {
+    int count = 0;
+    for (int i = 0; i < j->m->devices; i++)
+        if (j->m->device[i].samples > 0)
+            j->value[count++] = kept_waiting(&j->m->device[i]);
+    return better_median(j->value, count, 0);
+}
+
+/* Where most devices wait for processors, how long each of them waits is luck, and no finding. */
+static int is_luck(const sl_measured_device *d, double usual) {
+    return usual > WAITING && kept_waiting(d) > WAITING;
+}
+
+static void judge_device(judge *j, sl_measured_device *d, double waiting) {
     const sl_kind *kind = &j->v->kinds.device;
     d->expected = kind->expected;
     d->slow = d->samples > 0 && d->expected > 0 && d->expected > kind->factor * d->gflops &&
-              d->expected > BEYOND * d->best;
+              d->expected > BEYOND * d->best && !is_luck(d, waiting);
     if (d->samples > 0 && !d->slow && d->evidence.throttled > STOPPED) {
         /* what it would do in the time that it was stopped */
         double free = d->gflops / (1 - (d->evidence.throttled < 0.99 ? d->evidence.throttled : 0.99));
@@ -503,8 +522,9 @@ static sl_status judge_all(judge *j, const sl_reference *reference) {
         expect_links(j, kind, 1, reference ? reference->latency_ms[kind] : 0);
         expect_links(j, kind, 0, reference ? reference->gb_per_s[kind] : 0);
     }
+    double waiting = usual_waiting(j);
     for (int i = 0; i < m->devices; i++)
-        judge_device(j, &m->device[i]);
+        judge_device(j, &m->device[i], waiting);
     for (int i = 0; i < m->links; i++)
         judge_link(j, &m->link[i]);
     SL_TRY(sl_alloc(&taken, (size_t)(2 * m->hosts), 1));

@@ -250,6 +250,28 @@ static void all_devices_of_a_host_starving_is_its_host(void **state) {
     sl_verdicts_free(&t.v);
 }
 
+static void where_all_wait_nobody_is_named_for_waiting_longest(void **state) {
+    (void)state;
+    const double gflops[] = {2.2, 6.5, 2.8, 10.7};
+    table t = start();
+    for (int d = 0; d < 4; d++) {
+        add_device(&t, 0, gflops[d], 0.1);
+        t.device[d].evidence.waited = 0.95;
+        t.device[d].evidence.pressure = 1;
+        t.device[d].evidence.load = 1.5;
+    }
+    judge(&t, NULL);
+    assert_int_equal(only(&t)->component, SL_COMPONENT_HOST);
+    assert_says(only(&t)->cause, "contention");
+    sl_verdicts_free(&t.v);
+    t.device[0].evidence.throttled = 0.8; /* but this one waits for its quota */
+    judge(&t, NULL);
+    assert_int_equal(only(&t)->component, SL_COMPONENT_DEVICE);
+    assert_int_equal(only(&t)->rank, 0);
+    assert_says(only(&t)->cause, "quota");
+    sl_verdicts_free(&t.v);
+}
+
 static void all_devices_of_a_host_slow_is_a_slow_host(void **state) {
     (void)state;
     table t = start();
@@ -488,6 +510,7 @@ int main(void) {
         cmocka_unit_test(a_group_that_was_stopped_makes_its_device_slow_whatever_the_others_do),
         cmocka_unit_test(a_healthy_device_on_processors_that_are_taken_is_contention),
         cmocka_unit_test(all_devices_of_a_host_starving_is_its_host),
+        cmocka_unit_test(where_all_wait_nobody_is_named_for_waiting_longest),
         cmocka_unit_test(all_devices_of_a_host_slow_is_a_slow_host),
         cmocka_unit_test(a_slow_direction_is_named_with_its_direction),
         cmocka_unit_test(both_directions_slow_are_one_link),
