@@ -17,6 +17,7 @@ static const struct subcommand {
     {"train", sl_command_train, "train a model on pipeline ranks, adapting to slow links"},
     {"detect", sl_command_detect, "change points of a series, or of a recorded call log"},
     {"watch", sl_command_watch, "find what makes an unchanged MPI or NCCL program slow"},
+    {"validate", sl_command_validate, "find slow devices and links, each tested on its own"},
     {"formats", sl_command_formats, NULL},
 };
 

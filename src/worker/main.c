@@ -1,6 +1,6 @@
 /* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
  * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: what a host computes
- * (launch/selftest.h); no rank of anything. */
+ * (launch/selftest.h); no rank of anything. slackline-worker --validate ...: validate.h. */
 #include "base/memory.h"
 #include "launch/delegate.h"
 #include "launch/launch.h"
@@ -10,6 +10,7 @@
 #include "run/train/cores.h"
 #include "run/train/fired.h"
 #include "run/train/trainer.h"
+#include "worker/validate.h"
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -104,6 +105,8 @@ int main(int argc, char **argv) {
     int rank = -1, left = 0;
     if (argc == 3 && strcmp(argv[1], "--self-test") == 0)
         return self_test(argv[2]);
+    if (argc > 1 && strcmp(argv[1], "--validate") == 0)
+        return sl_worker_validate(argc - 1, argv + 1);
     if (argc < 3) {
         fprintf(stderr, "slackline-worker: started by slackline train, not by hand\n");
         return 2;

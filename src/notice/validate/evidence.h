@@ -1,0 +1,32 @@
+/* Evidence: what the system says around the products that test a device, and where they run: in the control
+ * groups and on the processors of the rank of the program that is held, so that they meet what it meets.
+ * Reads /proc and /sys (readings.h); what is not there, or not permitted, is "not known" and no error. */
+#ifndef SL_NOTICE_VALIDATE_EVIDENCE_H
+#define SL_NOTICE_VALIDATE_EVIDENCE_H
+
+#include "base/status.h"
+#include "notice/validate/causes.h"
+#include "notice/validate/readings.h"
+
+/** Moves this process into the processor groups (cpu, cpuset) and onto the processors of process `pid`.
+ * Nonzero when all of it was permitted; otherwise `why` says what was not. */
+int sl_join_process(int pid, char *why, size_t size);
+
+/** The processors that this process may use. */
+void sl_own_cores(sl_cores *cores);
+
+typedef struct sl_watch_cpu sl_watch_cpu;
+
+/** Watches the processors of this process; processes `ours[count]` of this host (the other members and the
+ * ranks that are held) are no others' load. SL_ENOMEM. */
+sl_status sl_watch_cpu_open(const int *ours, int count, sl_watch_cpu **watch);
+void sl_watch_cpu_close(sl_watch_cpu *watch);
+
+/** Before and after one run of products, on the thread that computes. SL_ENOMEM. */
+sl_status sl_watch_cpu_begin(sl_watch_cpu *watch);
+sl_status sl_watch_cpu_end(sl_watch_cpu *watch);
+
+/** Over all runs so far. */
+void sl_watch_cpu_evidence(const sl_watch_cpu *watch, sl_evidence *evidence);
+
+#endif

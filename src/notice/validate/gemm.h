@@ -1,0 +1,23 @@
+/* The test of a device: products of f32 matrices of 512 x 512 through run/device, as many as fit into a
+ * window of time. The window is longer than the period of a control group's quota and than a scheduler's
+ * slice, so that the rate is what a rank gets, not what the processor does in between. */
+#ifndef SL_NOTICE_VALIDATE_GEMM_H
+#define SL_NOTICE_VALIDATE_GEMM_H
+
+#include "base/status.h"
+#include "base/time.h"
+
+#define SL_GEMM_SIZE 512
+
+typedef struct sl_gemm sl_gemm;
+
+/** On the cpu with `threads` threads. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
+sl_status sl_gemm_open(int threads, sl_gemm **gemm);
+void sl_gemm_close(sl_gemm *gemm);
+
+/** Two products that do not count, then products for at least `window`; *gflops is their rate. SL_ESYS: also
+ * when a product is wrong. */
+sl_status sl_gemm_warm(sl_gemm *gemm);
+sl_status sl_gemm_run(sl_gemm *gemm, sl_time window, double *gflops);
+
+#endif

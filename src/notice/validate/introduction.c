@@ -1,0 +1,189 @@
+#include "notice/validate/introduction.h"
+#include "base/memory.h"
+#include "notice/validate/evidence.h"
+#include "notice/validate/waves.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- what is said ---- */
+
+static void say_host(sl_introduction *words) {
+    struct stat space;
+    gethostname(words->host, sizeof words->host - 1);
+    if (stat("/proc/self/ns/net", &space) == 0)
+        snprintf(words->space, sizeof words->space, "%llu", (unsigned long long)space.st_ino);
+}
+
+sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_place *place, void **bytes,
+                       size_t *size) {
+    sl_introduction words = {.version = SL_INTRODUCTION_VERSION,
+                             .rank = rank,
+                             .pid = request->pid,
+                             .own_pid = (int32_t)getpid(),
+                             .threads = request->devices ? request->threads : 0,
+                             .gemm = request->gemm,
+                             .wires = request->wires,
+                             .topology = (int32_t)request->topology,
+                             .place = *place};
+    sl_pair *pair = NULL;
+    if (request->wires && request->links)
+        SL_TRY(sl_links_read(request->links, &pair, &words.links));
+    say_host(&words);
+    sl_own_cores(&words.cores);
+    if (getrandom(&words.token, sizeof words.token, 0) != (ssize_t)sizeof words.token)
+        words.token = (uint64_t)getpid(); /* told to all, never guessed: only a stray must not match */
+    *size = sizeof words + (size_t)words.links * 2 * sizeof(int32_t);
+    sl_status status = sl_alloc(bytes, *size, 1);
+    if (status == SL_OK)
+        memcpy(*bytes, &words, sizeof words);
+    for (int i = 0; status == SL_OK && i < words.links; i++) {
+        int32_t ends[2] = {pair[i].a, pair[i].b};
+        memcpy((char *)*bytes + sizeof words + (size_t)i * sizeof ends, ends, sizeof ends);
+    }
+    sl_free(pair);
+    return status;
+}
+
+/* ---- what follows ---- */
+
+void sl_company_free(sl_company *company) {
+    sl_free(company->of);
+    sl_free(company->host);
+    sl_free(company->wave);
+    sl_passes_free(&company->links);
+    *company = (sl_company){0};
+}
+
+static sl_status take_words(const sl_gathered *words, sl_company *c) {
+    for (int i = 0; i < c->members; i++) {
+        if (!words->part[i])
+            continue;
+        sl_introduction *of = &c->of[i];
+        if (words->size[i] >= sizeof *of)
+            memcpy(of, words->part[i], sizeof *of);
+        if (of->version != SL_INTRODUCTION_VERSION || of->links < 0 ||
+            words->size[i] != sizeof *of + (size_t)of->links * 2 * sizeof(int32_t))
+            return sl_error(SL_EPEER, "validating process %d is of another version", i);
+        of->host[sizeof of->host - 1] = of->space[sizeof of->space - 1] = 0;
+        if (!c->token)
+            c->token = of->token;
+    }
+    return SL_OK;
+}
+
+static void name_hosts(sl_company *c) {
+    for (int i = 0; i < c->members; i++) {
+        c->host[i] = -1;
+        for (int j = 0; c->of[i].version && j < i && c->host[i] < 0; j++)
+            if (c->of[j].version && strcmp(c->of[i].host, c->of[j].host) == 0 &&
+                strcmp(c->of[i].space, c->of[j].space) == 0)
+                c->host[i] = c->host[j];
+        if (c->of[i].version && c->host[i] < 0)
+            c->host[i] = c->hosts++;
+    }
+}
+
+/* Fewer than three suspects would have nobody to be compared with: then all devices are tested. */
+enum { COMPARABLE = 3 };
+
+static sl_status make_waves(sl_company *c) {
+    sl_wave_member *all;
+    int suspects = 0;
+    for (int i = 0; i < c->members; i++)
+        suspects += c->of[i].version && c->of[i].gemm;
+    SL_TRY(sl_alloc(&all, (size_t)c->members, sizeof *all));
+    for (int i = 0; i < c->members; i++) {
+        int tested = c->of[i].version && (c->of[i].gemm || (suspects > 0 && suspects < COMPARABLE));
+        all[i] = (sl_wave_member){c->host[i], tested ? c->of[i].threads : 0, c->of[i].cores};
+    }
+    sl_status status = sl_waves(all, c->members, c->wave, &c->waves);
+    sl_free(all);
+    return status;
+}
+
+static int member_of(const sl_company *c, int rank) {
+    for (int i = 0; i < c->members; i++)
+        if (c->of[i].version && c->of[i].rank == rank)
+            return i;
+    return -1;
+}
+
+/* Everybody's lists together, as far as their ranks are here; 0: nobody has one. */
+static sl_status given_links(const sl_gathered *words, sl_company *c, int *given) {
+    sl_pair *pair = NULL;
+    size_t room = 0;
+    int count = 0;
+    *given = 0;
+    for (int i = 0; i < c->members; i++)
+        for (int k = 0; c->of[i].version && k < c->of[i].links; k++) {
+            int32_t ends[2];
+            memcpy(ends, (char *)words->part[i] + sizeof *c->of + (size_t)k * sizeof ends, sizeof ends);
+            int a = member_of(c, ends[0]), b = member_of(c, ends[1]);
+            *given = 1;
+            if (a < 0 || b < 0 || a == b)
+                continue;
+            sl_status status = sl_grow(&pair, &room, (size_t)count + 1, sizeof *pair);
+            if (status != SL_OK) {
+                sl_free(pair);
+                return status;
+            }
+            pair[count++] = (sl_pair){a, b, 0};
+        }
+    sl_status status = *given ? sl_passes_given(c->members, pair, count, &c->links) : SL_OK;
+    sl_free(pair);
+    return status;
+}
+
+typedef struct chair {
+    int rank, member;
+} chair;
+
+static int by_rank(const void *left, const void *right) {
+    const chair *l = left, *r = right;
+    return l->rank != r->rank ? (l->rank > r->rank) - (l->rank < r->rank)
+                              : (l->member > r->member) - (l->member < r->member);
+}
+
+/* The topology over those who test links, in the order of their ranks. */
+static sl_status shaped_links(sl_company *c) {
+    chair *chairs;
+    int count = 0, topology = SL_TOPOLOGY_RING;
+    SL_TRY(sl_alloc(&chairs, (size_t)c->members, sizeof *chairs));
+    for (int i = c->members - 1; i >= 0; i--)
+        if (c->of[i].version && c->of[i].wires) {
+            chairs[count++] = (chair){c->of[i].rank, i};
+            topology = c->of[i].topology;
+        }
+    if (count > 1)
+        qsort(chairs, (size_t)count, sizeof *chairs, by_rank);
+    sl_status status = topology == SL_TOPOLOGY_TREE  ? sl_passes_tree(count, &c->links)
+                       : topology == SL_TOPOLOGY_ALL ? sl_passes_all(count, &c->links)
+                                                     : sl_passes_ring(count, &c->links);
+    for (int i = 0; status == SL_OK && i < c->links.count; i++) {
+        sl_pair *p = &c->links.pair[i];
+        int a = chairs[p->a].member, b = chairs[p->b].member;
+        p->a = a < b ? a : b;
+        p->b = a < b ? b : a;
+    }
+    sl_free(chairs);
+    return status;
+}
+
+sl_status sl_company_open(const sl_gathered *words, sl_company *company) {
+    sl_company *c = company;
+    int given;
+    *c = (sl_company){.members = words->members};
+    SL_TRY(sl_alloc(&c->of, (size_t)c->members, sizeof *c->of));
+    SL_TRY(sl_alloc(&c->host, (size_t)c->members, sizeof *c->host));
+    SL_TRY(sl_alloc(&c->wave, (size_t)c->members, sizeof *c->wave));
+    SL_TRY(take_words(words, c));
+    name_hosts(c);
+    SL_TRY(make_waves(c));
+    SL_TRY(given_links(words, c, &given));
+    return given ? SL_OK : shaped_links(c);
+}

@@ -1,0 +1,54 @@
+/* What a validating process says of itself first, and what all of them then know alike: who is there, on
+ * which host, which links are tested in which pass and which devices in which wave. Every process derives
+ * that from the same words, so nobody has to be told. */
+#ifndef SL_NOTICE_VALIDATE_INTRODUCTION_H
+#define SL_NOTICE_VALIDATE_INTRODUCTION_H
+
+#include "notice/validate/council.h"
+#include "notice/validate/passes.h"
+#include "notice/validate/readings.h"
+#include "notice/validate/request.h"
+#include "notice/validate/wire.h"
+
+#define SL_INTRODUCTION_VERSION 1
+
+/* Sent as it stands; links, pairs of int32 ranks, follow. */
+typedef struct sl_introduction {
+    uint32_t version;
+    int32_t rank; /* of the program, or of the allocation */
+    int32_t pid;  /* of that rank; 0: none */
+    int32_t own_pid;
+    int32_t threads; /* of the device; 0: it must not be tested */
+    int32_t gemm;    /* the device is suspect */
+    int32_t wires;   /* its links are tested */
+    int32_t topology;
+    int32_t links; /* that follow; 0: those of the topology */
+    uint64_t token;
+    char host[80];  /* name */
+    char space[40]; /* tells hosts of the same name apart */
+    sl_cores cores;
+    sl_place place;
+} sl_introduction;
+
+typedef struct sl_company {
+    int members;         /* that were expected */
+    sl_introduction *of; /* [members]; version 0: absent */
+    int *host;           /* [members]: index; -1: absent */
+    int hosts;
+    int *wave; /* [members]; -1: the device is not tested */
+    int waves;
+    sl_passes links; /* of members; a connects, b has a door */
+    uint64_t token;
+} sl_company;
+
+/** The words of this process: *bytes is free'd with sl_free. `links` of the request are read. SL_EINVAL,
+ * SL_ESYS, SL_ENOMEM. */
+sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_place *place, void **bytes,
+                       size_t *size);
+
+/** Everybody's words into what follows from them. SL_EPEER: another version; SL_ENOMEM. Free with
+ * sl_company_free, also on error. */
+sl_status sl_company_open(const sl_gathered *words, sl_company *company);
+void sl_company_free(sl_company *company);
+
+#endif

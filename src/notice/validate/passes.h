@@ -1,0 +1,41 @@
+/* Passes: which links are tested at the same time. In a pass every member is in at most one link, so that a
+ * link's test meets no other test at either end; the number of passes decides how long a validation takes.
+ *
+ * A ring takes 2 passes (an even number of members) or 3, a binary tree 4, however many members there are
+ * (Falcon, section 4.3, figure 9). Links that are given take few passes: a greedy edge colouring that turns
+ * over an alternating path of two colours before it takes a new one; as few as the busiest member has links
+ * where the links join two camps (a bipartite graph), seldom more than one above that elsewhere. Pure. */
+#ifndef SL_NOTICE_VALIDATE_PASSES_H
+#define SL_NOTICE_VALIDATE_PASSES_H
+
+#include "base/status.h"
+#include <stddef.h>
+
+/* A link of two members, in no direction; a < b. */
+typedef struct sl_pair {
+    int a, b, pass;
+} sl_pair;
+
+typedef struct sl_passes {
+    sl_pair *pair; /* in ascending order of a, then b */
+    int count;
+    int passes; /* pair[i].pass is in [0, passes); none is empty */
+} sl_passes;
+
+/** Members 0, 1, ..., members - 1 and back to 0; two have one link, one has none. SL_ENOMEM. Free with
+ * sl_passes_free, as the others. */
+sl_status sl_passes_ring(int members, sl_passes *passes);
+
+/** The binary tree in which member i > 0 hangs below (i - 1) / 2. SL_ENOMEM. */
+sl_status sl_passes_tree(int members, sl_passes *passes);
+
+/** Every pair of members. SL_ENOMEM. */
+sl_status sl_passes_all(int members, sl_passes *passes);
+
+/** `pair[count]` (their `pass` is not read; in any order, repeated and turned ones count once). SL_EINVAL: a
+ * member outside [0, members), or a link from a member to itself. SL_ENOMEM. */
+sl_status sl_passes_given(int members, const sl_pair *pair, int count, sl_passes *passes);
+
+void sl_passes_free(sl_passes *passes);
+
+#endif

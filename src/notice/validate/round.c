@@ -1,0 +1,293 @@
+#include "notice/validate/round.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "notice/validate/evidence.h"
+#include "notice/validate/gemm.h"
+#include "notice/validate/samples.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Longer than a pass with a link that carries nothing: round trips, both directions, their ends. */
+#define STEP (4 * SL_SECOND)
+#define STEP_LEAST (500 * SL_MS)
+#define ARRIVAL (5 * SL_SECOND) /* of a process that was started at the same time */
+#define CONNECTING SL_SECOND
+
+typedef struct round {
+    const sl_validate_request *request;
+    const sl_council *council;
+    sl_round_result *result;
+    sl_company *company;
+    int door, *wire; /* [ends] */
+    sl_link_evidence *before;
+    sl_samples samples;
+    sl_gemm *gemm;
+    sl_watch_cpu *watch;
+    sl_time begin;
+} round;
+
+static sl_time now(void) {
+    return sl_clock_now(sl_clock_real());
+}
+
+/* Where there is a deadline a lost member must not take all of it. */
+static sl_time patience(const round *r, sl_time usual) {
+    if (r->request->deadline <= 0)
+        return usual;
+    sl_time left = (r->request->deadline - (now() - r->begin)) / 2;
+    return left < STEP_LEAST ? STEP_LEAST : left < usual ? left : usual;
+}
+
+static sl_status introduce(round *r, int rank) {
+    sl_place place;
+    void *words = NULL;
+    size_t size = 0;
+    sl_gathered all = {0};
+    SL_TRY(sl_wire_listen(r->request->address, &place, &r->door));
+    sl_status status = sl_introduce(r->request, rank, &place, &words, &size);
+    if (status == SL_OK)
+        status = r->council->gather_all(r->council->context, words, size, patience(r, ARRIVAL), &all);
+    if (status == SL_OK)
+        status = sl_company_open(&all, r->company);
+    sl_gathered_free(&all);
+    sl_free(words);
+    return status;
+}
+
+/* ---- wires ---- */
+
+static int is_end(const round *r, int pair) {
+    const sl_pair *p = &r->company->links.pair[pair];
+    return p->a == r->council->self || p->b == r->council->self;
+}
+
+static int is_here(const round *r, int member) {
+    return r->company->of[member].version != 0;
+}
+
+static sl_status list_ends(round *r) {
+    int ends = 0, links = r->company->links.count;
+    for (int i = 0; i < links; i++)
+        ends += is_end(r, i);
+    SL_TRY(sl_samples_open(r->request->repeat, ends, &r->samples));
+    SL_TRY(sl_alloc(&r->wire, (size_t)ends, sizeof *r->wire));
+    SL_TRY(sl_alloc(&r->before, (size_t)ends, sizeof *r->before));
+    for (int i = 0, n = 0; i < links; i++)
+        if (is_end(r, i)) {
+            r->wire[n] = -1;
+            r->samples.end[n++] = (sl_link_end){.pair = i, .state = SL_WIRE_REFUSED};
+        }
+    return SL_OK;
+}
+
+/* Those whose number is larger have the door; a connection waits there until it is opened. */
+static int connect_all(round *r, sl_time deadline) {
+    int awaited = 0, self = r->council->self;
+    const sl_introduction *of = r->company->of;
+    for (int i = 0; i < r->samples.ends; i++) {
+        sl_link_end *end = &r->samples.end[i];
+        const sl_pair *p = &r->company->links.pair[end->pair];
+        if (p->b == self) {
+            awaited += is_here(r, p->a);
+            continue;
+        }
+        if (!is_here(r, p->b))
+            continue;
+        sl_wire_connect(&of[self].place, &of[p->b].place, r->company->host[self] == r->company->host[p->b],
+                        r->company->token, end->pair, deadline, &r->wire[i], end->why, sizeof end->why);
+        if (r->wire[i] >= 0)
+            end->why[0] = 0;
+    }
+    return awaited;
+}
+
+static void accept_all(round *r, int awaited, sl_time deadline) {
+    while (awaited > 0) {
+        int link, file = sl_wire_accept(r->door, r->company->token, deadline, &link), known = 0;
+        if (file < 0)
+            return;
+        for (int i = 0; i < r->samples.ends; i++)
+            if (r->samples.end[i].pair == link && r->wire[i] < 0 &&
+                r->company->links.pair[link].b == r->council->self) {
+                r->wire[i] = file;
+                known = 1;
+            }
+        awaited -= known;
+        if (!known)
+            close(file);
+    }
+}
+
+static sl_status make_wires(round *r) {
+    sl_time deadline = now() + patience(r, CONNECTING);
+    SL_TRY(list_ends(r));
+    int awaited = connect_all(r, deadline);
+    accept_all(r, awaited, deadline);
+    for (int i = 0; i < r->samples.ends; i++) {
+        if (r->wire[i] >= 0)
+            r->samples.end[i].state = SL_WIRE_TESTED;
+        else if (!r->samples.end[i].why[0])
+            snprintf(r->samples.end[i].why, sizeof r->samples.end[i].why, "nobody came to the door");
+        sl_link_evidence_begin(r->wire[i], &r->before[i]);
+    }
+    return SL_OK;
+}
+
+/* ---- devices ---- */
+
+static sl_status open_device(round *r) {
+    int *ours, count = 0, self = r->council->self;
+    if (r->company->wave[self] < 0)
+        return SL_OK;
+    SL_TRY(sl_alloc(&ours, 2 * (size_t)r->company->members, sizeof *ours));
+    for (int i = 0; i < r->company->members; i++)
+        if (is_here(r, i) && r->company->host[i] == r->company->host[self]) {
+            ours[count++] = r->company->of[i].own_pid;
+            if (r->company->of[i].pid > 0)
+                ours[count++] = r->company->of[i].pid;
+        }
+    sl_status status = sl_watch_cpu_open(ours, count, &r->watch);
+    sl_free(ours);
+    return status == SL_OK && !r->gemm ? sl_gemm_open(r->request->threads, &r->gemm) : status;
+}
+
+static sl_status test_device(round *r, int repeat) {
+    SL_TRY(sl_gemm_warm(r->gemm));
+    SL_TRY(sl_watch_cpu_begin(r->watch));
+    SL_TRY(sl_gemm_run(r->gemm, r->request->window, &r->samples.gflops[repeat]));
+    r->samples.devices = 1;
+    return sl_watch_cpu_end(r->watch);
+}
+
+static sl_status test_devices(round *r, int repeat) {
+    for (int wave = 0; wave < r->company->waves; wave++) {
+        SL_TRY(sl_council_barrier(r->council, patience(r, STEP), NULL));
+        if (r->company->wave[r->council->self] == wave)
+            SL_TRY(test_device(r, repeat));
+    }
+    return SL_OK;
+}
+
+/* ---- links ---- */
+
+static sl_status test_links(round *r, int repeat) {
+    for (int i = 0; i < r->samples.ends; i++)
+        r->samples.link[(size_t)i * (size_t)r->samples.room + (size_t)repeat] =
+            (sl_link_sample){.latency_ms = -1, .gb_per_s = -1};
+    for (int pass = 0; pass < r->company->links.passes; pass++) {
+        SL_TRY(sl_council_barrier(r->council, patience(r, STEP), NULL));
+        /* a link that carries nothing must not look like two members that are lost */
+        sl_time limit = patience(r, STEP) / (SL_LINK_LIMITS + 1);
+        limit = limit < SL_LINK_LIMIT ? limit : SL_LINK_LIMIT;
+        for (int i = 0; i < r->samples.ends; i++) {
+            const sl_pair *p = &r->company->links.pair[r->samples.end[i].pair];
+            if (p->pass != pass || r->wire[i] < 0)
+                continue;
+            sl_link_sample *sample = &r->samples.link[(size_t)i * (size_t)r->samples.room + (size_t)repeat];
+            sl_link_test(&r->wire[i], p->a == r->council->self, limit, sample);
+        }
+    }
+    return SL_OK;
+}
+
+static void end_wires(round *r) {
+    for (int i = 0; i < r->samples.ends; i++) {
+        r->samples.end[i].evidence = r->before[i];
+        if (r->wire[i] >= 0)
+            sl_link_evidence_end(r->wire[i], &r->before[i], &r->samples.end[i].evidence);
+        else
+            r->samples.end[i].evidence.errors = r->samples.end[i].evidence.drops =
+                r->samples.end[i].evidence.resent = -1;
+    }
+}
+
+/* ---- all ---- */
+
+/* All stop when one cannot end another repeat in time. */
+static sl_status repeat_all(round *r) {
+    int stop = 0;
+    sl_time took = 0;
+    for (int repeat = 0; repeat < r->request->repeat && !stop; repeat++) {
+        sl_time begin = now();
+        SL_TRY(test_devices(r, repeat));
+        SL_TRY(test_links(r, repeat));
+        r->samples.repeats = repeat + 1;
+        took = now() - begin > took ? now() - begin : took;
+        stop = r->request->deadline > 0 &&
+               now() - r->begin + took + took / 4 > r->request->deadline - r->request->deadline / 8;
+        SL_TRY(sl_council_barrier(r->council, patience(r, STEP), &stop));
+    }
+    return SL_OK;
+}
+
+static sl_status tell_all(round *r) {
+    sl_gathered all = {0};
+    void *bytes = NULL;
+    size_t size = 0;
+    if (r->watch)
+        sl_watch_cpu_evidence(r->watch, &r->samples.evidence);
+    r->samples.evidence.joined = r->request->pid > 0 && !r->result->joined[0];
+    end_wires(r);
+    sl_status status = sl_samples_pack(&r->samples, &bytes, &size);
+    if (status == SL_OK)
+        status = r->council->gather_all(r->council->context, bytes, size, patience(r, STEP), &all);
+    if (status == SL_OK)
+        status = sl_samples_join(&all, r->result);
+    r->result->reports = r->result->reports == r->council->self;
+    sl_gathered_free(&all);
+    sl_free(bytes);
+    return status;
+}
+
+static void close_round(round *r) {
+    for (int i = 0; r->wire && i < r->samples.ends; i++)
+        if (r->wire[i] >= 0)
+            close(r->wire[i]);
+    if (r->door >= 0)
+        close(r->door);
+    sl_free(r->wire);
+    sl_free(r->before);
+    sl_samples_free(&r->samples);
+    sl_gemm_close(r->gemm);
+    sl_watch_cpu_close(r->watch);
+}
+
+sl_status sl_round(const sl_validate_request *request, const sl_council *council, int rank,
+                   sl_round_result *result) {
+    *result = (sl_round_result){0};
+    round r = {.request = request,
+               .council = council,
+               .result = result,
+               .company = &result->company,
+               .door = -1,
+               .begin = now()};
+    /* before this process has no more than the rank's processors: making a product takes a while */
+    sl_status status = request->gemm ? sl_gemm_open(request->threads, &r.gemm) : SL_OK;
+    if (status == SL_OK && r.gemm)
+        status = sl_gemm_warm(r.gemm);
+    if (request->pid > 0)
+        sl_join_process(request->pid, result->joined, sizeof result->joined);
+    if (status == SL_OK)
+        status = introduce(&r, rank);
+    if (status == SL_OK)
+        status = make_wires(&r);
+    if (status == SL_OK)
+        status = open_device(&r);
+    if (status == SL_OK)
+        status = repeat_all(&r);
+    if (status == SL_OK)
+        status = tell_all(&r);
+    close_round(&r);
+    return status;
+}
+
+void sl_round_result_free(sl_round_result *result) {
+    sl_company_free(&result->company);
+    sl_free(result->measured.device);
+    sl_free(result->measured.link);
+    sl_free(result->missing);
+    sl_free(result->host);
+    *result = (sl_round_result){0};
+}

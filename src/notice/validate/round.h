@@ -1,0 +1,25 @@
+/* A round of validation, as every member runs it: introductions; wires; then, so often as asked, devices in
+ * waves and links in passes, each begun together; and everybody's samples to all, from which each can say the
+ * verdict. A member that is lost is named and the others go on. */
+#ifndef SL_NOTICE_VALIDATE_ROUND_H
+#define SL_NOTICE_VALIDATE_ROUND_H
+
+#include "notice/validate/introduction.h"
+#include "notice/validate/verdict.h"
+
+typedef struct sl_round_result {
+    sl_company company;
+    sl_measured measured;
+    const char **host; /* names; measured.host */
+    sl_absent *missing;
+    int reports;      /* this member is the first of those that are there: it says the verdict */
+    char joined[160]; /* why the test did not run where the rank does; "": it did, or there is none */
+} sl_round_result;
+
+/** `rank`: this member's. SL_EINVAL (links, address), SL_EPEER, SL_ESYS, SL_ENOMEM. Free with
+ * sl_round_result_free, also on error. */
+sl_status sl_round(const sl_validate_request *request, const sl_council *council, int rank,
+                   sl_round_result *result);
+void sl_round_result_free(sl_round_result *result);
+
+#endif

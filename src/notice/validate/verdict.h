@@ -1,0 +1,108 @@
+/* The verdict: what the measurements of a validation say. Pure.
+ *
+ * A device or a direction of a link is slow when it is worse than expected by more than 10 % beyond what
+ * measurements of its kind vary by: expected / measured > 1.1 + 2 cv (the other way round for latency, which
+ * must also differ by 0.1 ms, what a late wake-up costs). cv is the median coefficient of variation of the
+ * kind's members, or how much the better half of them differ if that is more (with
+ * one repeat at least 10 %). Every sample must show it: the best one is worse than expected by 10 %, too, for
+ * a slow component is slow each time, and one that was kept waiting by chance is not. Expected is a healthy
+ * reference that was given, else the median of the kind (of an even number the better of the two in the
+ * middle: half of a kind may be slow). Without a reference a kind with fewer than three devices or links
+ * judges nobody: it says "cannot tell" where its members disagree, and nothing where they agree. A device
+ * whose control group was stopped for more than 10 % of the time is slow whatever the others do. Suspects are
+ * named by ranks of the program. */
+#ifndef SL_NOTICE_VALIDATE_VERDICT_H
+#define SL_NOTICE_VALIDATE_VERDICT_H
+
+#include "base/status.h"
+#include "notice/detect/suspect.h"
+#include "notice/validate/causes.h"
+
+typedef struct sl_measured_device {
+    int rank, host; /* host: index */
+    int samples;    /* 0: it was not tested */
+    double gflops;  /* median of the samples */
+    double best;    /* of them; 0: as the median */
+    double cv;      /* of the samples; 0 with one */
+    sl_evidence evidence;
+    double expected; /* filled by the verdict; 0: nothing to compare with */
+    int slow;        /* filled by the verdict */
+} sl_measured_device;
+
+typedef enum sl_wire_state {
+    SL_WIRE_TESTED,
+    SL_WIRE_REFUSED, /* no connection could be made: `why` */
+    SL_WIRE_LOST     /* connected, but nothing came through in this direction */
+} sl_wire_state;
+
+/* One direction of a link. Both directions of a link stand next to each other. */
+typedef struct sl_measured_link {
+    int from, to, from_host, to_host;
+    sl_wire_state state;
+    int samples;       /* of gb_per_s; 0: not known */
+    double latency_ms; /* of the link, equal in both directions; < 0: not known */
+    double gb_per_s, latency_cv, bandwidth_cv;
+    double best_ms, best_gb_per_s; /* of the samples; 0: as the median */
+    int limited;                   /* the true rate may be lower */
+    char why[96];
+    sl_link_evidence from_evidence, to_evidence;
+    double expected_latency_ms, expected_gb_per_s; /* filled by the verdict; 0: nothing to compare with */
+    int slow;                                      /* filled by the verdict */
+} sl_measured_link;
+
+/* What a kind's members measure, and by how much that varies. */
+typedef struct sl_kind {
+    int members;     /* devices, or links (not directions) */
+    double median;   /* of this validation; 0: nothing was measured */
+    double expected; /* 0: not known */
+    double cv;       /* what measurements of the kind vary by */
+    double factor;   /* from which on a member is slow */
+    int given;       /* expected is a reference */
+} sl_kind;
+
+enum { SL_LINKS_NEAR, SL_LINKS_FAR, SL_LINK_KINDS }; /* within a host; between hosts */
+
+typedef struct sl_kinds {
+    sl_kind device;
+    sl_kind latency[SL_LINK_KINDS], bandwidth[SL_LINK_KINDS]; /* ms, GB/s */
+} sl_kinds;
+
+/* An earlier healthy result; 0: not known. */
+typedef struct sl_reference {
+    double gflops, latency_ms[SL_LINK_KINDS], gb_per_s[SL_LINK_KINDS];
+} sl_reference;
+
+/* A process that did not come, or was lost. */
+typedef struct sl_absent {
+    int member, rank; /* rank -1: it never said */
+} sl_absent;
+
+typedef struct sl_measured {
+    sl_measured_device *device;
+    int devices;
+    sl_measured_link *link;
+    int links;               /* directions */
+    const char *const *host; /* names, for the words */
+    int hosts;
+    const sl_absent *missing;
+    int missings;
+    int repeats;
+} sl_measured;
+
+typedef struct sl_verdicts {
+    sl_suspect *suspect;
+    int count;
+    size_t room;
+    sl_kinds kinds;
+} sl_verdicts;
+
+/** Fills `verdicts`, and expected and slow in `measured`. `reference` may be NULL. SL_ENOMEM. Free with
+ * sl_verdicts_free, also on error. */
+sl_status sl_verdict(sl_measured *measured, const sl_reference *reference, sl_verdicts *verdicts);
+void sl_verdicts_free(sl_verdicts *verdicts);
+
+/** Median and coefficient of variation (standard deviation over mean, n - 1) of `value[count]`, which are
+ * sorted; both 0 for none. */
+void sl_spread(double *value, int count, double *median, double *cv);
+
+#endif
