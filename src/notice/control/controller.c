@@ -398,6 +398,8 @@ static void take_over(sl_controller *c) {
 
 static int take_seat(sl_controller *c) {
     int before = c->seat.mine;
+    if (c->now < c->seat.next) /* nobody is asked, so nothing is learned about the store */
+        return c->connected && before;
     if (!sl_controller_answered(c, sl_seat_step(&c->seat, c->config.store, c->now)))
         return 0;
     if (c->seat.mine && !before)

@@ -66,7 +66,10 @@ static void take(sl_suspect *to, int *count, const sl_suspect *from, int given) 
 }
 
 void sl_report_view(sl_report *r, const sl_status_view *view) {
-    sl_report_phase *p = phase_of_suspects(r);
+    sl_report_phase *p = &r->phase[r->phases - 1];
+    if (r->phases > 1)
+        p->slow = view->slow; /* relief from one of two troubles leaves the other */
+    p = phase_of_suspects(r);
     int suspects = view->suspects < SL_STATUS_SUSPECTS ? view->suspects : SL_STATUS_SUSPECTS;
     int verdicts = view->verdicts < SL_STATUS_SUSPECTS ? view->verdicts : SL_STATUS_SUSPECTS;
     r->view = *view;

@@ -240,6 +240,27 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     sl_path_remove(folder);
 }
 
+static void relief_from_one_of_two_troubles_is_no_healthy_phase(void **state) {
+    (void)state;
+    char *const command[] = {"prog", NULL};
+    sl_report report;
+    assert_ok(sl_report_open(&report, command, "job"));
+    sl_event onset = change(SL_EVENT_ONSET, 60, 1), more = change(SL_EVENT_ONSET, 70, 2);
+    sl_event less = change(SL_EVENT_RELIEF, 80, 3), none = change(SL_EVENT_RELIEF, 90, 4);
+    sl_status_view v = slow();
+    const sl_event *events[] = {&onset, &more, &less, &none};
+    for (int i = 0; i < 4; i++) {
+        assert_ok(sl_report_event(&report, events[i]));
+        v.slow = i < 3;
+        sl_report_view(&report, &v);
+    }
+    assert_int_equal(report.phases, 5);
+    static const int expected[] = {0, 1, 1, 1, 0};
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(report.phase[i].slow, expected[i]);
+    sl_report_close(&report);
+}
+
 static void what_could_not_be_told_is_in_the_report(void **state) {
     (void)state;
     char folder[] = "/tmp/slackline-report-XXXXXX";
@@ -270,6 +291,7 @@ int main(void) {
         cmocka_unit_test(the_line_says_iteration_time_level_state_and_suspects),
         cmocka_unit_test(nothing_is_drawn_where_there_is_no_terminal),
         cmocka_unit_test(the_report_has_phases_with_their_suspects),
+        cmocka_unit_test(relief_from_one_of_two_troubles_is_no_healthy_phase),
         cmocka_unit_test(what_could_not_be_told_is_in_the_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,9 +4,11 @@ import glob
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
@@ -59,6 +61,55 @@ def check(name, done, plain, out, ranks=4):
     return None
 
 
+def until(holds, what):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        value = holds()
+        if value:
+            return value
+        time.sleep(0.02)
+    expect(False, f"never came: {what}")
+    return None
+
+
+def servers(pid):
+    found_ = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True, check=False).stdout
+    return [int(line.split()[0]) for line in found_.splitlines() if "redis-server" in line]
+
+
+def kinds(out):
+    try:
+        with open(os.path.join(out, "events.jsonl")) as file:
+            return [json.loads(line)["kind"] for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def check_losses(mpirun, program):
+    """Redis is killed, then the watch itself, while the program runs."""
+    plain = run([*mpirun, program, "1500", "2000"], folder)
+    out = os.path.join(folder, "lost")
+    words = [command, "watch", "--out", out, "--http", "off", "--", *mpirun, program, "1500", "2000"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
+    until(lambda: "tracked" in kinds(out), "an iteration")
+    server = until(lambda: servers(process.pid), "the private server")
+    os.kill(server[0], signal.SIGKILL)
+    text, said = process.communicate(timeout=100)
+    expect(process.returncode == 0 and text == plain.stdout, f"Redis killed: {process.returncode} {text!r} {said}")
+    expect(kinds(out).count("store") == 2, f"Redis is lost and back, once: {said}")
+    with open(os.path.join(out, "report.json")) as file:
+        report = json.load(file)
+    expect(report["status"]["iterations"] > 1000, f"Redis killed: {report['status']['iterations']} iterations: {said}")
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder)
+    until(lambda: servers(process.pid), "the private server")
+    time.sleep(0.5)
+    process.kill()
+    text = process.stdout.read()  # the program has it, and goes on
+    expect(text == plain.stdout, f"watch killed: printed {text!r}")
+    process.wait()
+    run([command, "watch", "--out", out, "--http", "off", "--", "true"], folder)  # clears what that one left
+
+
 before = left()
 with tempfile.TemporaryDirectory() as folder:
     for family in families:
@@ -88,6 +139,8 @@ with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, f"alone.{family}")
         check(f"{family}, alone", run([command, "watch", "--out", out, "--http", "off", "--", program, "300", "2000"], folder),
               single, out, ranks=1)
+        if family == families[0]:
+            check_losses(mpirun, program)
     if shutil.which("srun") and run(["srun", "-n", "1", "true"], folder).returncode == 0:
         program = os.path.join(folder, "loop.openmpi")
         srun = ["srun", "--mpi=pmix", "-n", "4", "--overcommit"]
