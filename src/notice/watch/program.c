@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Every candidate: beside the command (a build folder), or where an installation puts libraries. */
-static const char *const places[] = {"", "/../lib", "/../lib64", "/../lib/" SL_LIBRARY_FOLDER};
+static const char *const places[] = {"", "/../lib", "/../lib64", ("/../lib/" SL_LIBRARY_FOLDER)};
 
 sl_status sl_program_probe(char **path) {
     char self[PATH_MAX], file[PATH_MAX + 64];

@@ -14,8 +14,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < iterations; i++) {
         usleep((useconds_t)pause);
         MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        MPI_Sendrecv(&sum, 1, MPI_DOUBLE, (rank + 1) % size, 7, &other, 1, MPI_DOUBLE, (rank + size - 1) % size, 7,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(&sum, 1, MPI_DOUBLE, (rank + 1) % size, 7, &other, 1, MPI_DOUBLE,
+                     (rank + size - 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         mine = other / size + 1e-3 * rank;
     }
     if (rank == 0)
