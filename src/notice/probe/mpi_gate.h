@@ -265,6 +265,17 @@ static inline void leave(const passage *p) {
         sl_gate_leave(p->caller);
 }
 
+/* A message that was probed to be taken counts as received, but its sender may wait until it is: so the
+ * thread does not park before it has made that call. `number` is a constant. */
+static inline __attribute__((always_inline)) void mind_message(const passage *p, int number, int result) {
+    if (!p->caller || result != 0)
+        return;
+    if (number == SL_CALL_MPI_Mprobe || number == SL_CALL_MPI_Improbe)
+        sl_gate_forbid(p->caller, NULL);
+    else if (number == SL_CALL_MPI_Mrecv || number == SL_CALL_MPI_Imrecv)
+        sl_gate_allow(p->caller);
+}
+
 /* Where a wildcard's call finds what it got, when the program does not ask. */
 static inline void *status_for(const passage *p, void *given, void *own) {
     return p->wild && given == SL_IGNORE ? own : given;

@@ -40,6 +40,7 @@
         int result = real args;                                                                              \
         after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
         leave(&p);                                                                                           \
+        mind_message(&p, SL_CALL_MPI_##name, result);                                                        \
         sl_probe_leave();                                                                                    \
         return result;                                                                                       \
     }
@@ -61,6 +62,7 @@
         if (p.wild)                                                                                          \
             matched(p.channel, place, (takes) && result == 0 ? status : NULL);                               \
         leave(&p);                                                                                           \
+        mind_message(&p, SL_CALL_MPI_##name, result);                                                        \
         sl_probe_leave();                                                                                    \
         return result;                                                                                       \
     }
@@ -94,6 +96,7 @@
         }                                                                                                    \
         if (!(persistent))                                                                                   \
             leave(&p);                                                                                       \
+        mind_message(&p, SL_CALL_MPI_##name, result);                                                        \
         sl_probe_leave();                                                                                    \
         return result;                                                                                       \
     }

@@ -302,6 +302,7 @@ static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *,
         }
     }
     leave(&p);
+    mind_message(&p, SL_CALL_MPI_Improbe, result != 0 || !*flag);
     return result;
 }
 

@@ -114,6 +114,37 @@ static int somebody_is_busy(void) {
     return busy;
 }
 
+/* Where everybody is, on standard error: why a hold did not close (SL_DUMP). */
+static void dump(void) {
+    static const char *const states[] = {"free", "outside", "moving", "inside", "parked"};
+    static const char kinds[] = "?CPWL";
+    for (int r = 0; r < ranks; r++) {
+        const sl_gate_view *v = views[r];
+        fprintf(stderr, "rank %d wild %u drained %d calls %llu\n", r, v->wild, v->drained,
+                (unsigned long long)v->calls);
+        for (uint32_t t = 0; t < v->threads; t++) {
+            fprintf(stderr, "  thread %u %s%s\n", t, states[v->thread[t].state],
+                    v->thread[t].forbidden ? ", forbidden" : "");
+            for (uint32_t i = 0; i < v->thread[t].entries; i++) {
+                const sl_gate_view_entry *e = &v->thread[t].entry[i];
+                const sl_gate_view_channel *c = &v->channel[e->channel];
+                fprintf(stderr, "    %s %c comm %04x %d -> %d tag %d: number %llu\n",
+                        e->need ? "needs" : "call", kinds[c->key.kind],
+                        (unsigned)(c->key.communicator & 0xffff), c->key.source, c->key.destination,
+                        c->key.tag, (unsigned long long)e->number);
+            }
+        }
+        for (uint32_t i = 0; i < v->channels; i++) {
+            const sl_gate_view_channel *c = &v->channel[i];
+            fprintf(
+                stderr, "  %c comm %04x %d -> %d tag %d: announced %llu entered %llu due %llu target %llu\n",
+                kinds[c->key.kind], (unsigned)(c->key.communicator & 0xffff), c->key.source,
+                c->key.destination, c->key.tag, (unsigned long long)c->announced,
+                (unsigned long long)c->entered, (unsigned long long)c->due, (unsigned long long)c->target);
+        }
+    }
+}
+
 static int moved, over, busy;
 
 /* One hold to its end; 1 closed, 0 released, -1 the program ended meanwhile. */
@@ -150,6 +181,8 @@ static int hold(uint32_t number, double *ms) {
     }
     if (verdict != SL_CUT_CLOSED && !end)
         printf("reason %s\n", sl_cut_reason(cut));
+    if (verdict != SL_CUT_CLOSED && !end && getenv("SL_DUMP"))
+        dump();
     for (int r = 0; r < ranks; r++)
         sl_gate_release(gates[r]);
     sl_cut_destroy(cut);

@@ -43,6 +43,7 @@ def hold_run(build, rings, program, ranks, holds, number, pause, what, device=No
     """Holds a program that has just been started until it ends: what hold_gates says, and how the program ended."""
     done = subprocess.run([holder(build), rings, str(ranks), str(holds), str(number), str(pause), *([device] if device else [])], capture_output=True, text=True, timeout=400)
     end = ended(program, what)
+    sys.stderr.write(done.stderr)
     assert done.returncode == 0, (what, done.stdout, done.stderr, end)
     said = {"reasons": []}
     for line in done.stdout.splitlines():
