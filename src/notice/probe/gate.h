@@ -130,9 +130,9 @@ typedef struct sl_gate {
 /* What the gate asks of the shim while a thread is parked; private to the process. */
 typedef struct sl_gate_shim {
     /** Keeps the library's messages moving, so that a peer inside a call can leave it. Must not block. For
-     * MPI: MPI_Iprobe on a private duplicate of MPI_COMM_SELF, where nothing ever arrives; one that finds a
-     * message (on MPI_COMM_WORLD, say) returns in Open MPI without moving anything else. NULL: nothing to
-     * move. */
+     * MPI: MPI_Test of a receive that never ends, on a private communicator. A probe does not do: one that
+     * finds a message returns in Open MPI without moving anything else, and MPICH's moves neither nonblocking
+     * collectives nor windows. NULL: nothing to move. */
     void (*progress)(void *context);
     /** 1 when everything enqueued on this rank's devices so far is done, by polling an event recorded after
      * the last enqueued call; never waits. NULL: no device. */

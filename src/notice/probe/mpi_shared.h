@@ -37,9 +37,8 @@ static int post_duplicate(int (*real)(SL_COMM, SL_COMM *, SL_REQUEST *), SL_COMM
 static int finalize(int (*real)(void)) {
     passage p = pass_alone();
     sl_probe_gate_finish();
-    if (p.caller && library.quiet != library.null)
-        library.comm_free(&library.quiet);
-    library.quiet = library.null;
+    if (p.caller)
+        end_quiet();
     leave(&p);
     return real();
 }

@@ -50,8 +50,10 @@ static struct {
     int (*group_translate)(SL_MPI_GROUP, int, const int *, SL_MPI_GROUP, int *);
     int (*group_free)(SL_MPI_GROUP *);
     /* for the gate */
-    int level, plain; /* of threads that MPI gave; what that makes of channels (sl_gate_channel) */
-    SL_COMM quiet;    /* nobody sends here: a probe that found something would move nothing else */
+    int level, plain;   /* of threads that MPI gave; what that makes of channels (sl_gate_channel) */
+    SL_COMM quiet;      /* nobody sends here, */
+    SL_REQUEST unheard; /* so this receive never ends: to test it is to move all else. Under `listening` */
+    pthread_mutex_t listening;
     sl_gate_channel *local;
     _Atomic int cancels;
     int (*initialized)(int *);
@@ -60,10 +62,13 @@ static struct {
     int (*is_thread_main)(int *);
     int (*comm_create)(SL_COMM, SL_MPI_GROUP, SL_COMM *);
     int (*comm_free)(SL_COMM *);
-    int (*iprobe)(int, int, SL_COMM, int *, void *);
+    int (*irecv)(void *, int, SL_TYPE, int, int, SL_COMM, SL_REQUEST *);
+    int (*test)(SL_REQUEST *, int *, void *);
+    int (*cancel)(SL_REQUEST *);
+    int (*request_free)(SL_REQUEST *);
     int (*get_status)(SL_REQUEST, int *, void *);
     int (*test_cancelled)(const void *, int *);
-} library = {.rank = -1};
+} library = {.rank = -1, .listening = PTHREAD_MUTEX_INITIALIZER};
 
 #define SL_COMM_NULL library.null
 

@@ -87,7 +87,7 @@ _Static_assert(sizeof(MPI_Status) == 24 && offsetof(MPI_Status, MPI_SOURCE) == 0
 _Static_assert((long)MPI_STATUS_IGNORE == 0 && (long)MPI_STATUSES_IGNORE == 0, "constants");
 /* the variables whose addresses are the constant handles */
 const void *const handles[] = {&ompi_mpi_comm_world, &ompi_mpi_comm_self, &ompi_mpi_comm_null,
-                               &ompi_request_null, &ompi_mpi_datatype_null};
+                               &ompi_request_null, &ompi_mpi_datatype_null, &ompi_mpi_byte};
 #else
 _Static_assert(sizeof(MPI_Comm) == sizeof(int) && sizeof(MPI_Request) == sizeof(int) &&
                    sizeof(MPI_Message) == sizeof(int),
@@ -100,6 +100,7 @@ _Static_assert(sizeof(MPI_Status) == 20 && offsetof(MPI_Status, MPI_SOURCE) == 8
 _Static_assert((long)MPI_STATUS_IGNORE == 1 && (long)MPI_STATUSES_IGNORE == 1, "constants");
 _Static_assert(MPI_COMM_WORLD == 0x44000000 && MPI_COMM_SELF == 0x44000001 && MPI_COMM_NULL == 0x04000000,
                "handles");
-_Static_assert(MPI_REQUEST_NULL == 0x2c000000 && MPI_DATATYPE_NULL == 0x0c000000, "handles");
+_Static_assert(MPI_REQUEST_NULL == 0x2c000000 && MPI_DATATYPE_NULL == 0x0c000000 && MPI_BYTE == 0x4c00010d,
+               "handles");
 #endif
 #endif
