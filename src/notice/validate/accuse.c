@@ -66,10 +66,9 @@ static sl_status accuse_starving(sl_judge *j, const sl_measured_device *d, int w
     s.measured = d->gflops;
     s.expected = d->expected;
     sl_evidence_words(&d->evidence, words, sizeof words);
-    snprintf(s.why, sizeof s.why,
-             "the device%s healthy (%.3g of %.3g GFLOP/s), %s processors are not free: %.110s",
-             whole ? "s are" : " is", d->gflops, d->expected, whole ? "their" : "its",
-             words[0] ? words : "others wait for them too");
+    snprintf(s.why, sizeof s.why, "%s (%.3g of %.3g GFLOP/s), but %s processors are not free: %.110s",
+             whole ? "no device is slower than the others" : "the device is healthy", d->gflops, d->expected,
+             whole ? "their" : "its", words[0] ? words : "others wait for them too");
     return sl_judge_add(j, &s);
 }
 
