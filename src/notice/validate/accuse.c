@@ -65,9 +65,12 @@ static sl_status accuse_starving(sl_judge *j, const sl_measured_device *d, int w
     s.rank = d->rank;
     s.measured = d->gflops;
     s.expected = d->expected;
+    char rate[48] = "";
     sl_evidence_words(&d->evidence, words, sizeof words);
-    snprintf(s.why, sizeof s.why, "%s (%.3g of %.3g GFLOP/s), but %s processors are not free: %.110s",
-             whole ? "no device is slower than the others" : "the device is healthy", d->gflops, d->expected,
+    if (d->expected > 0)
+        snprintf(rate, sizeof rate, " (%.3g of %.3g GFLOP/s)", d->gflops, d->expected);
+    snprintf(s.why, sizeof s.why, "%s%s, but %s processors are not free: %.110s",
+             whole ? "no device is slower than the others" : "the device is healthy", rate,
              whole ? "their" : "its", words[0] ? words : "others wait for them too");
     return sl_judge_add(j, &s);
 }
