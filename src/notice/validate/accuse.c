@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+/* Share of time without a processor that shows in what an end of a link sends and receives. */
+#define WAITING 0.25
+
 /* ---- devices ---- */
 
 static double usual_clock(sl_judge *j) {
@@ -245,10 +248,21 @@ static sl_status accuse_devices(sl_judge *j, const char *taken) {
     return accuse_starving_all(j);
 }
 
+/* An end that has no processor cannot receive or send: then its device is the finding. */
+static int is_kept_from_link(const sl_measured *m, int rank) {
+    for (int i = 0; i < m->devices; i++) {
+        const sl_measured_device *d = &m->device[i];
+        if (d->rank == rank && d->slow && !d->evidence.apart && d->evidence.waited > WAITING)
+            return 1;
+    }
+    return 0;
+}
+
 static sl_status accuse_links(sl_judge *j, const char *taken) {
     for (int i = 0; i + 1 < j->m->links; i += 2) {
         const sl_measured_link *there = &j->m->link[i], *back = &j->m->link[i + 1];
-        if (there->state == SL_WIRE_REFUSED)
+        if (there->state == SL_WIRE_REFUSED || is_kept_from_link(j->m, there->from) ||
+            is_kept_from_link(j->m, there->to))
             continue;
         if (sl_judge_kind(there) == SL_LINKS_FAR && (taken[there->from_host] || taken[there->to_host]))
             continue;

@@ -341,6 +341,26 @@ static void latency_alone_names_both_directions(void **state) {
     sl_verdicts_free(&t.v);
 }
 
+static void links_of_a_rank_without_a_processor_are_not_the_finding(void **state) {
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        table t = start();
+        for (int d = 0; d < 5; d++)
+            add_device(&t, d, d == 2 ? 10 : 100, 0.01);
+        t.device[2].evidence.throttled = t.device[2].evidence.waited = 0.9;
+        t.device[2].evidence.apart = apart; /* links were tested with processors of their own */
+        ring(&t, 5, 1.0, 0.05, 0.03);
+        t.link[3].gb_per_s = 0.2; /* 2 -> 1 */
+        judge(&t, NULL);
+        assert_int_equal(t.v.count, 1 + apart);
+        assert_int_equal(t.v.suspect[0].component, SL_COMPONENT_DEVICE);
+        assert_int_equal(t.v.suspect[0].rank, 2);
+        if (apart)
+            assert_int_equal(t.v.suspect[1].from, 2);
+        sl_verdicts_free(&t.v);
+    }
+}
+
 static void one_link_of_its_kind_cannot_be_told(void **state) {
     (void)state;
     table t = start();
@@ -515,6 +535,7 @@ int main(void) {
         cmocka_unit_test(a_slow_direction_is_named_with_its_direction),
         cmocka_unit_test(both_directions_slow_are_one_link),
         cmocka_unit_test(latency_alone_names_both_directions),
+        cmocka_unit_test(links_of_a_rank_without_a_processor_are_not_the_finding),
         cmocka_unit_test(one_link_of_its_kind_cannot_be_told),
         cmocka_unit_test(kinds_are_not_compared_with_each_other),
         cmocka_unit_test(all_links_of_a_host_slow_is_a_slow_host),
