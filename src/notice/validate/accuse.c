@@ -3,9 +3,6 @@
 
 #include <stdio.h>
 
-/* Share of time without a processor that shows in what an end of a link sends and receives. */
-#define WAITING 0.25
-
 /* ---- devices ---- */
 
 static double usual_clock(sl_judge *j) {
@@ -42,8 +39,8 @@ static int starves(const sl_measured_device *d, char cause[96]) {
     return d->samples > 0 && cause[0];
 }
 
-/* Tested devices of a host: 0 none starves, 1 some do, 2 all of several do. A slow one among them is the
- * finding, and what presses on the others is not. */
+/* Tested devices of a host: 0 none starves, 1 some do, 2 half of them or more, and several. A slow one among
+ * them is the finding, and what presses on the others is not. */
 static int host_starves(const sl_measured *m, int host) {
     char cause[96];
     int starved = 0, tested = 0;
@@ -56,7 +53,7 @@ static int host_starves(const sl_measured *m, int host) {
         tested++;
         starved += starves(d, cause);
     }
-    return starved == 0 ? 0 : starved == tested && tested > 1 ? 2 : 1;
+    return starved == 0 ? 0 : starved > 1 && 2 * starved >= tested ? 2 : 1;
 }
 
 /* Fast products on processors that others press on: the device is well and starves. */
@@ -252,7 +249,7 @@ static sl_status accuse_devices(sl_judge *j, const char *taken) {
 static int is_kept_from_link(const sl_measured *m, int rank) {
     for (int i = 0; i < m->devices; i++) {
         const sl_measured_device *d = &m->device[i];
-        if (d->rank == rank && d->slow && !d->evidence.apart && d->evidence.waited > WAITING)
+        if (d->rank == rank && d->slow && !d->evidence.apart && d->evidence.waited > SL_JUDGE_WAITING)
             return 1;
     }
     return 0;

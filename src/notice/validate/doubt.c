@@ -28,7 +28,8 @@ static sl_status doubt_devices(sl_judge *j) {
                  "which of %d devices is slow: %.3g and %.3g GFLOP/s; at least 3, or a healthy "
                  "reference, are needed to compare",
                  kind->members, least, most);
-    else if (kind->expected > 0 && !kind->given && most > FAR_FASTER * kind->factor * kind->expected)
+    else if (kind->expected > 0 && !kind->given && sl_judge_waiting(j) <= SL_JUDGE_WAITING &&
+             most > FAR_FASTER * kind->factor * kind->expected)
         snprintf(s.why, sizeof s.why,
                  "whether most devices are slow: the fastest reaches %.3g GFLOP/s, the median "
                  "%.3g; a healthy reference is needed",

@@ -7,7 +7,6 @@
 #define SPREADS 2         /* so many coefficients of variation come on top */
 #define ONCE 0.1          /* what one repeat is taken to vary by, which does not say it */
 #define LATENCY_LEAST 0.1 /* ms */
-#define WAITING 0.25      /* share of time without a processor from which on a device is kept waiting */
 #define STOPPED 0.1       /* share of time that a control group was stopped */
 enum { LEAST = 3 };       /* members of a kind that can be compared */
 
@@ -102,7 +101,7 @@ static double kept_waiting(const sl_measured_device *d) {
     return d->evidence.waited > d->evidence.throttled ? d->evidence.waited - d->evidence.throttled : 0;
 }
 
-static double usual_waiting(sl_judge *j) {
+double sl_judge_waiting(sl_judge *j) {
     int count = 0;
     for (int i = 0; i < j->m->devices; i++)
         if (j->m->device[i].samples > 0)
@@ -110,16 +109,33 @@ static double usual_waiting(sl_judge *j) {
     return sl_judge_median(j->value, count, 0);
 }
 
-/* Where most devices wait for processors, how long each of them waits is luck, and no finding. */
-static int is_luck(const sl_measured_device *d, double usual) {
-    return usual > WAITING && kept_waiting(d) > WAITING;
+/* The rate in the time that it had a processor. */
+static double running_rate(const sl_measured_device *d) {
+    double waited = kept_waiting(d) < 0.99 ? kept_waiting(d) : 0.99;
+    return d->gflops / (1 - waited);
 }
 
-static void judge_device(sl_judge *j, sl_measured_device *d, double waiting) {
+static double usual_rate(sl_judge *j) {
+    int count = 0;
+    for (int i = 0; i < j->m->devices; i++)
+        if (j->m->device[i].samples > 0)
+            j->value[count++] = running_rate(&j->m->device[i]);
+    const sl_kind *kind = &j->v->kinds.device;
+    return kind->given ? kind->expected : sl_judge_median(j->value, count, 1);
+}
+
+/* Where most devices wait for processors, how long each of them waits is luck, and no finding; but what it
+ * does with a processor is. */
+static int is_luck(const sl_judge *j, const sl_measured_device *d, double waiting, double rate) {
+    return waiting > SL_JUDGE_WAITING && kept_waiting(d) > SL_JUDGE_WAITING &&
+           rate <= j->v->kinds.device.factor * running_rate(d);
+}
+
+static void judge_device(sl_judge *j, sl_measured_device *d, double waiting, double rate) {
     const sl_kind *kind = &j->v->kinds.device;
     d->expected = kind->expected;
     d->slow = d->samples > 0 && d->expected > 0 && d->expected > kind->factor * d->gflops &&
-              d->expected > BEYOND * d->best && !is_luck(d, waiting);
+              d->expected > BEYOND * d->best && !is_luck(j, d, waiting, rate);
     if (d->samples > 0 && !d->slow && d->evidence.throttled > STOPPED) {
         /* what it would do in the time that it was stopped */
         double free = d->gflops / (1 - (d->evidence.throttled < 0.99 ? d->evidence.throttled : 0.99));
@@ -153,9 +169,9 @@ void sl_judge_expect(sl_judge *j, const sl_reference *reference) {
         expect_links(j, kind, 1, reference ? reference->latency_ms[kind] : 0);
         expect_links(j, kind, 0, reference ? reference->gb_per_s[kind] : 0);
     }
-    double waiting = usual_waiting(j);
+    double waiting = sl_judge_waiting(j), rate = usual_rate(j);
     for (int i = 0; i < j->m->devices; i++)
-        judge_device(j, &j->m->device[i], waiting);
+        judge_device(j, &j->m->device[i], waiting, rate);
     for (int i = 0; i < j->m->links; i++)
         judge_link(j, &j->m->link[i]);
 }

@@ -23,6 +23,11 @@ int sl_judge_kind(const sl_measured_link *link);
  * for none. */
 double sl_judge_median(double *value, int count, int larger_is_better);
 
+/* Share of time without a processor from which on a device is kept waiting. */
+#define SL_JUDGE_WAITING 0.25
+/** How long most devices are, but for quotas. */
+double sl_judge_waiting(sl_judge *j);
+
 /** Fills the kinds, then expected and slow of every device and direction. */
 void sl_judge_expect(sl_judge *j, const sl_reference *reference);
 /** Whether it is its rate that is slow. */

@@ -256,7 +256,7 @@ static void where_all_wait_nobody_is_named_for_waiting_longest(void **state) {
     table t = start();
     for (int d = 0; d < 4; d++) {
         add_device(&t, 0, gflops[d], 0.1);
-        t.device[d].evidence.waited = 0.95;
+        t.device[d].evidence.waited = 1 - gflops[d] / 150; /* all do 150 when they have a processor */
         t.device[d].evidence.pressure = 1;
         t.device[d].evidence.load = 1.5;
     }
@@ -264,6 +264,12 @@ static void where_all_wait_nobody_is_named_for_waiting_longest(void **state) {
     assert_int_equal(only(&t)->component, SL_COMPONENT_HOST);
     assert_says(only(&t)->cause, "contention");
     sl_verdicts_free(&t.v);
+    t.device[1].gflops = 0.3; /* 7 with a processor, where others do 150 */
+    judge(&t, NULL);
+    assert_int_equal(only(&t)->component, SL_COMPONENT_DEVICE);
+    assert_int_equal(only(&t)->rank, 1);
+    sl_verdicts_free(&t.v);
+    t.device[1].gflops = 6.5;
     t.device[0].evidence.throttled = 0.8; /* but this one waits for its quota */
     judge(&t, NULL);
     assert_int_equal(only(&t)->component, SL_COMPONENT_DEVICE);
