@@ -4,12 +4,14 @@
 carries nothing, among four hosts on a switch whose ports are all shaped alike. Nothing is named where nothing is slow.
 
 Rates are shaped, so that the machine is faster than any link; slow ones have an eighth."""
+import json
 import os
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "notice", "validate"))
-from members import Round, Store, accused, doubts, figures, need_programs  # noqa: E402
+from members import Round, Store, accused, command, doubts, figures, need_programs  # noqa: E402
 from star import Star, permitted  # noqa: E402
 
 HOSTS, MBIT, SLOW = 4, 400, 50
@@ -72,7 +74,6 @@ def two_hosts_alone_cannot_be_told_but_with_a_reference(store, star):
 
 
 def validate_to(store, star, path):
-    import json
     with open(path, "w") as file:
         json.dump(validate(store, star), file)
 
@@ -94,6 +95,14 @@ def a_link_that_nothing_passes_does_not_hang(store, star):
     assert time.monotonic() - began < 40
 
 
+def an_allocation_over_hosts_finds_it_as_well(store, star):
+    star.slow(3, 2, SLOW)
+    words = star.mpirun(store.folder, 1, [command, "validate", "--format", "json", "--only", "links"])
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    report = json.loads(done.stdout)
+    assert accused(report) == [("link", 3, 2, False)] and done.returncode == 1, (done.stderr, figures(report))
+
+
 need_programs()
 if reason := permitted():
     print(f"skipped: {reason}")
@@ -102,7 +111,7 @@ with Store() as store, Star(hosts=HOSTS, mbit=MBIT) as star:
     for test in (nothing_is_named_where_nothing_is_slow, one_direction_is_named_with_its_direction, the_other_direction_too,
                  both_directions_are_one_link, all_that_a_host_sends_is_a_slow_host,
                  two_hosts_alone_cannot_be_told_but_with_a_reference, a_tree_and_all_pairs_find_it_as_well,
-                 a_link_that_nothing_passes_does_not_hang):
+                 a_link_that_nothing_passes_does_not_hang, an_allocation_over_hosts_finds_it_as_well):
         began = time.monotonic()
         test(store, star)
         star.restore()

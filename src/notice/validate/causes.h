@@ -11,17 +11,20 @@
 
 /* Of one device; sent between processes. */
 typedef struct sl_evidence {
-    double waited;           /* share of the time in which the products had no processor */
-    double throttled;        /* share in which its control group was stopped */
-    double quota;            /* processors that the group may use; 0: no limit, or not known */
-    double pressure;         /* share in which some task of the host waited for a processor; -1: not known */
-    double load;             /* processors of its set that others kept busy; -1: not known */
-    double cores;            /* processors in its set */
-    double mhz, mhz_most;    /* of its processors; 0: not known */
-    double celsius;          /* hottest sensor of the host; 0: not known */
-    double thermal;          /* times that the processor slowed itself for heat; -1: not known */
-    double busiest_load;     /* processors that the busiest other process used there */
-    int32_t busiest, joined; /* its id; whether the test ran in the control groups of the program's rank */
+    double waited;        /* share of the time in which the products had no processor */
+    double throttled;     /* share in which its control group was stopped */
+    double quota;         /* processors that the group may use; 0: no limit, or not known */
+    double pressure;      /* share in which some task of the host waited for a processor; -1: not known */
+    double load;          /* processors of its set that others kept busy; -1: not known */
+    double cores;         /* processors in its set */
+    double mhz, mhz_most; /* of its processors; 0: not known */
+    double celsius;       /* hottest sensor of the host; 0: not known */
+    double thermal;       /* times that the processor slowed itself for heat; -1: not known */
+    double busiest_load;  /* processors that the busiest other process used there */
+    int32_t busiest;      /* its id */
+    int32_t joined;       /* the device was tested in the control groups of the program's rank */
+    int32_t apart;        /* and links outside of them */
+    int32_t spare;
     char busiest_name[24];
 } sl_evidence;
 

@@ -44,14 +44,12 @@ static int group_of(int pid, const char *controller, char *folder, size_t size, 
     return found;
 }
 
-/* Enters the group of `pid`; nothing is to do where that is this process's own. */
-static int enter(int pid, const char *controller, char *why, size_t size) {
-    char theirs[1024], mine[1024], path[1100];
-    size_t mount;
-    if (!group_of(pid, controller, theirs, sizeof theirs, &mount) ||
-        (group_of((int)getpid(), controller, mine, sizeof mine, &mount) && strcmp(theirs, mine) == 0))
-        return 1;
-    snprintf(path, sizeof path, "%s/cgroup.procs", theirs);
+static const char *const controllers[] = {"cpu", "cpuset", ""};
+enum { CONTROLLERS = 3 };
+
+static int enter(const char *folder, char *why, size_t size) {
+    char path[1100];
+    snprintf(path, sizeof path, "%s/cgroup.procs", folder);
     int file = open(path, O_WRONLY | O_CLOEXEC);
     int done = file >= 0 && dprintf(file, "%d\n", (int)getpid()) > 0;
     if (!done)
@@ -61,18 +59,44 @@ static int enter(int pid, const char *controller, char *why, size_t size) {
     return done;
 }
 
+void sl_home_find(sl_home *home) {
+    size_t mount;
+    for (int i = 0; i < CONTROLLERS; i++)
+        if (!group_of((int)getpid(), controllers[i], home->group[i], sizeof home->group[i], &mount))
+            home->group[i][0] = 0;
+    if (sched_getaffinity(0, sizeof home->cores, &home->cores) != 0)
+        CPU_ZERO(&home->cores);
+}
+
 int sl_join_process(int pid, char *why, size_t size) {
-    static const char *const controllers[] = {"cpu", "cpuset", ""};
+    sl_home here;
     cpu_set_t set;
     int done = 1;
     why[0] = 0;
-    for (int i = 0; i < 3; i++)
-        done &= enter(pid, controllers[i], why, size);
+    sl_home_find(&here);
+    for (int i = 0; i < CONTROLLERS; i++) {
+        char theirs[1024];
+        size_t mount;
+        if (group_of(pid, controllers[i], theirs, sizeof theirs, &mount) &&
+            strcmp(theirs, here.group[i]) != 0)
+            done &= enter(theirs, why, size);
+    }
     if (sched_getaffinity(pid, sizeof set, &set) != 0 || sched_setaffinity(0, sizeof set, &set) != 0) {
         snprintf(why, size, "the processors of process %d: %.60s", pid, strerror(errno));
         return 0;
     }
     return done;
+}
+
+int sl_home_return(const sl_home *home) {
+    sl_home here;
+    char why[160];
+    int done = 1;
+    sl_home_find(&here);
+    for (int i = 0; i < CONTROLLERS; i++)
+        if (home->group[i][0] && strcmp(home->group[i], here.group[i]) != 0)
+            done &= enter(home->group[i], why, sizeof why);
+    return done & (sched_setaffinity(0, sizeof home->cores, &home->cores) == 0);
 }
 
 void sl_own_cores(sl_cores *cores) {
@@ -90,7 +114,7 @@ void sl_own_cores(sl_cores *cores) {
 typedef struct moment {
     sl_time wall, own, stopped, pressure;
     int64_t busy;
-    double heat;
+    double heat, quota;
     sl_process *process; /* in ascending order of id */
     size_t processes, room;
 } moment;
@@ -116,13 +140,13 @@ static sl_time own_time(void) {
 
 /* The quota may be that of a group above. */
 static sl_time stopped_time(double *quota) {
-    static const char *const controllers[] = {"cpu", ""};
     sl_time stopped = 0;
     *quota = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < CONTROLLERS; i++) {
         char folder[1024], path[1100], text[1024], period[64];
         size_t mount;
-        if (!group_of((int)getpid(), controllers[i], folder, sizeof folder, &mount))
+        if (strcmp(controllers[i], "cpuset") == 0 ||
+            !group_of((int)getpid(), controllers[i], folder, sizeof folder, &mount))
             continue;
         for (;;) {
             sl_throttling throttling;
@@ -190,9 +214,8 @@ static double heat_of(const sl_cores *cores) {
 
 static sl_status read_moment(const sl_watch_cpu *watch, moment *m) {
     char text[1 << 16];
-    double quota;
     m->pressure = sl_read_pressure(read_small("/proc/pressure/cpu", text, sizeof text));
-    m->stopped = stopped_time(&quota);
+    m->stopped = stopped_time(&m->quota);
     m->heat = heat_of(&watch->cores);
     m->busy = sl_read_busy(read_small("/proc/stat", text, sizeof text), &watch->cores);
     return read_processes(m);
@@ -276,7 +299,7 @@ sl_status sl_watch_cpu_end(sl_watch_cpu *watch) {
     return SL_OK;
 }
 
-sl_status sl_watch_cpu_open(const int *ours, int count, sl_watch_cpu **out) {
+sl_status sl_watch_cpu_open(const sl_cores *cores, const int *ours, int count, sl_watch_cpu **out) {
     sl_watch_cpu *watch;
     SL_TRY(sl_alloc(&watch, 1, sizeof *watch));
     sl_status status = sl_alloc(&watch->ours, (size_t)count, sizeof *watch->ours);
@@ -287,7 +310,7 @@ sl_status sl_watch_cpu_open(const int *ours, int count, sl_watch_cpu **out) {
     if (count > 0)
         memcpy(watch->ours, ours, (size_t)count * sizeof *ours);
     watch->count = count;
-    sl_own_cores(&watch->cores);
+    watch->cores = *cores;
     *out = watch;
     return SL_OK;
 }
@@ -346,7 +369,7 @@ void sl_watch_cpu_evidence(const sl_watch_cpu *watch, sl_evidence *e) {
     e->mhz = watch->mhz / watch->runs;
     e->waited = share(watch->wall - watch->own, watch->wall);
     e->throttled = share(watch->stopped, watch->wall);
-    stopped_time(&e->quota);
+    e->quota = watch->after.quota;
     if (watch->pressure >= 0)
         e->pressure = share(watch->pressure, watch->wall);
     if (watch->busy >= 0)

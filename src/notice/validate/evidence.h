@@ -8,18 +8,31 @@
 #include "notice/validate/causes.h"
 #include "notice/validate/readings.h"
 
+#include <sched.h>
+
+/* Where this process runs by itself, to go back to. */
+typedef struct sl_home {
+    char group[3][1024]; /* folders of its control groups; "": none */
+    cpu_set_t cores;
+} sl_home;
+
+void sl_home_find(sl_home *home);
+
 /** Moves this process into the processor groups (cpu, cpuset) and onto the processors of process `pid`.
  * Nonzero when all of it was permitted; otherwise `why` says what was not. */
 int sl_join_process(int pid, char *why, size_t size);
+
+/** Moves it back. Nonzero when all of it was permitted. */
+int sl_home_return(const sl_home *home);
 
 /** The processors that this process may use. */
 void sl_own_cores(sl_cores *cores);
 
 typedef struct sl_watch_cpu sl_watch_cpu;
 
-/** Watches the processors of this process; processes `ours[count]` of this host (the other members and the
+/** Watches the processors `cores`; processes `ours[count]` of this host (the other members and the
  * ranks that are held) are no others' load. SL_ENOMEM. */
-sl_status sl_watch_cpu_open(const int *ours, int count, sl_watch_cpu **watch);
+sl_status sl_watch_cpu_open(const sl_cores *cores, const int *ours, int count, sl_watch_cpu **watch);
 void sl_watch_cpu_close(sl_watch_cpu *watch);
 
 /** Before and after one run of products, on the thread that computes. SL_ENOMEM. */

@@ -16,12 +16,13 @@ static json_t *known(double value, int is_known) {
 }
 
 static json_t *evidence_json(const sl_evidence *e) {
-    json_t *json = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "waited", known(e->waited, 1),
-                             "throttled", known(e->throttled, 1), "quota", known(e->quota, e->quota > 0),
-                             "pressure", known(e->pressure, e->pressure >= 0), "load",
-                             known(e->load, e->load >= 0), "processors", known(e->cores, e->cores > 0), "mhz",
-                             known(e->mhz, e->mhz > 0), "celsius", known(e->celsius, e->celsius > 0),
-                             "thermal_throttles", known(e->thermal, e->thermal >= 0), "joined", e->joined);
+    json_t *json =
+        json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b}", "waited", known(e->waited, 1), "throttled",
+                  known(e->throttled, 1), "quota", known(e->quota, e->quota > 0), "pressure",
+                  known(e->pressure, e->pressure >= 0), "load", known(e->load, e->load >= 0), "processors",
+                  known(e->cores, e->cores > 0), "mhz", known(e->mhz, e->mhz > 0), "celsius",
+                  known(e->celsius, e->celsius > 0), "thermal_throttles", known(e->thermal, e->thermal >= 0),
+                  "joined", e->joined, "apart", e->apart);
     if (json && e->busiest > 0)
         json_object_set_new(json, "busiest",
                             json_pack("{s:s%,s:i,s:f}", "name", e->busiest_name, strlen(e->busiest_name),
@@ -153,9 +154,18 @@ static void write_links(const sl_round_result *r, FILE *out) {
         fputc('\n', out);
 }
 
+static const char *from_on(const sl_kind *kind, char text[64]) {
+    if (kind->expected > 0)
+        snprintf(text, 64, "slow from %.0f %% below on", 100 - 100 / kind->factor);
+    else
+        snprintf(text, 64, "too few to compare without a reference");
+    return text;
+}
+
 static void write_text(const sl_round_result *r, const sl_verdicts *v, FILE *out) {
     const sl_measured *m = &r->measured;
     const sl_kinds *k = &v->kinds;
+    char limit[64];
     fprintf(out, "%d process%s on %d host%s, %d link%s in %d pass%s, %d repeat%s\n\n", m->devices,
             m->devices == 1 ? "" : "es", m->hosts, m->hosts == 1 ? "" : "s", m->links / 2,
             m->links == 2 ? "" : "s", r->company.links.passes, r->company.links.passes == 1 ? "" : "es",
@@ -163,14 +173,13 @@ static void write_text(const sl_round_result *r, const sl_verdicts *v, FILE *out
     write_devices(r, out);
     write_links(r, out);
     if (k->device.members > 0)
-        fprintf(out, "devices (f32 products of %d x %d): vary by %.1f %%; slow from %.0f %% below on\n",
-                SL_GEMM_SIZE, SL_GEMM_SIZE, 100 * k->device.cv, 100 - 100 / k->device.factor);
+        fprintf(out, "devices (f32 products of %d x %d): vary by %.1f %%; %s\n", SL_GEMM_SIZE, SL_GEMM_SIZE,
+                100 * k->device.cv, from_on(&k->device, limit));
     for (int i = 0; i < SL_LINK_KINDS; i++)
         if (k->bandwidth[i].members > 0)
-            fprintf(out,
-                    "links %s: latency varies by %.1f %%, bandwidth by %.1f %%; slow from %.0f %% below on\n",
+            fprintf(out, "links %s: latency varies by %.1f %%, bandwidth by %.1f %%; %s\n",
                     sl_link_kind_name[i], 100 * k->latency[i].cv, 100 * k->bandwidth[i].cv,
-                    100 - 100 / k->bandwidth[i].factor);
+                    from_on(&k->bandwidth[i], limit));
     fputc('\n', out);
     for (int i = 0; i < v->count; i++) {
         char line[512];

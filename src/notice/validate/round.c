@@ -26,6 +26,8 @@ typedef struct round {
     sl_gemm *gemm;
     sl_watch_cpu *watch;
     sl_time begin;
+    sl_home home;
+    int apart; /* it could leave the rank's control groups again */
 } round;
 
 static sl_time now(void) {
@@ -40,13 +42,28 @@ static sl_time patience(const round *r, sl_time usual) {
     return left < STEP_LEAST ? STEP_LEAST : left < usual ? left : usual;
 }
 
+/* Where the rank runs, to meet what it meets. */
+static void go_to_rank(round *r) {
+    if (r->request->pid > 0)
+        sl_join_process(r->request->pid, r->result->joined, sizeof r->result->joined);
+}
+
+/* Links are tested elsewhere: their ends would be slow because they have no processor, not because of the
+ * link. */
+static void come_back(round *r) {
+    if (r->request->pid > 0)
+        r->apart = sl_home_return(&r->home);
+}
+
 static sl_status introduce(round *r, int rank) {
     sl_place place;
     void *words = NULL;
     size_t size = 0;
     sl_gathered all = {0};
     SL_TRY(sl_wire_listen(r->request->address, &place, &r->door));
+    go_to_rank(r); /* says which processors these are */
     sl_status status = sl_introduce(r->request, rank, &place, &words, &size);
+    come_back(r);
     if (status == SL_OK)
         status = r->council->gather_all(r->council->context, words, size, patience(r, ARRIVAL), &all);
     if (status == SL_OK)
@@ -148,17 +165,24 @@ static sl_status open_device(round *r) {
             if (r->company->of[i].pid > 0)
                 ours[count++] = r->company->of[i].pid;
         }
-    sl_status status = sl_watch_cpu_open(ours, count, &r->watch);
+    sl_status status = sl_watch_cpu_open(&r->company->of[self].cores, ours, count, &r->watch);
     sl_free(ours);
     return status == SL_OK && !r->gemm ? sl_gemm_open(r->request->threads, &r->gemm) : status;
 }
 
-static sl_status test_device(round *r, int repeat) {
+static sl_status test_here(round *r, int repeat) {
     SL_TRY(sl_gemm_warm(r->gemm));
     SL_TRY(sl_watch_cpu_begin(r->watch));
     SL_TRY(sl_gemm_run(r->gemm, r->request->window, &r->samples.gflops[repeat]));
     r->samples.devices = 1;
     return sl_watch_cpu_end(r->watch);
+}
+
+static sl_status test_device(round *r, int repeat) {
+    go_to_rank(r);
+    sl_status status = test_here(r, repeat);
+    come_back(r);
+    return status;
 }
 
 static sl_status test_devices(round *r, int repeat) {
@@ -229,6 +253,7 @@ static sl_status tell_all(round *r) {
     if (r->watch)
         sl_watch_cpu_evidence(r->watch, &r->samples.evidence);
     r->samples.evidence.joined = r->request->pid > 0 && !r->result->joined[0];
+    r->samples.evidence.apart = r->apart;
     end_wires(r);
     sl_status status = sl_samples_pack(&r->samples, &bytes, &size);
     if (status == SL_OK)
@@ -263,12 +288,11 @@ sl_status sl_round(const sl_validate_request *request, const sl_council *council
                .company = &result->company,
                .door = -1,
                .begin = now()};
+    sl_home_find(&r.home);
     /* before this process has no more than the rank's processors: making a product takes a while */
     sl_status status = request->gemm ? sl_gemm_open(request->threads, &r.gemm) : SL_OK;
     if (status == SL_OK && r.gemm)
         status = sl_gemm_warm(r.gemm);
-    if (request->pid > 0)
-        sl_join_process(request->pid, result->joined, sizeof result->joined);
     if (status == SL_OK)
         status = introduce(&r, rank);
     if (status == SL_OK)

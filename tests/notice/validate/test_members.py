@@ -53,6 +53,7 @@ def a_quota_is_found(store):
     assert found[0]["cause"].startswith("cgroup quota"), figures(report)
     assert found[0]["measured"] < 0.5 * found[0]["expected"], figures(report)
     assert "cgroup quota" not in str([one for one in report["verdicts"] if one is not found[0]]), figures(report)
+    assert not any(2 in one[1:3] for one in accused(report) if one[0] == "link"), figures(report)  # its links are well
     evidence = report["devices"][2]["evidence"]
     assert evidence["joined"] and abs(evidence["quota"] - 0.05) < 0.01 and evidence["throttled"] > 0.4, evidence
     assert report["healthy"] is False and 1 in round.codes.values() and set(round.codes.values()) <= {0, 1}, round.codes

@@ -256,7 +256,7 @@ static void where_all_wait_nobody_is_named_for_waiting_longest(void **state) {
     table t = start();
     for (int d = 0; d < 4; d++) {
         add_device(&t, 0, gflops[d], 0.1);
-        t.device[d].evidence.waited = 0.95;
+        t.device[d].evidence.waited = 1 - gflops[d] / 150; /* all do 150 when they have a processor */
         t.device[d].evidence.pressure = 1;
         t.device[d].evidence.load = 1.5;
     }
@@ -264,6 +264,12 @@ static void where_all_wait_nobody_is_named_for_waiting_longest(void **state) {
     assert_int_equal(only(&t)->component, SL_COMPONENT_HOST);
     assert_says(only(&t)->cause, "contention");
     sl_verdicts_free(&t.v);
+    t.device[1].gflops = 0.3; /* 7 with a processor, where others do 150 */
+    judge(&t, NULL);
+    assert_int_equal(only(&t)->component, SL_COMPONENT_DEVICE);
+    assert_int_equal(only(&t)->rank, 1);
+    sl_verdicts_free(&t.v);
+    t.device[1].gflops = 6.5;
     t.device[0].evidence.throttled = 0.8; /* but this one waits for its quota */
     judge(&t, NULL);
     assert_int_equal(only(&t)->component, SL_COMPONENT_DEVICE);
@@ -339,6 +345,26 @@ static void latency_alone_names_both_directions(void **state) {
     judge(&t, NULL);
     assert_int_equal(t.v.count, 0);
     sl_verdicts_free(&t.v);
+}
+
+static void links_of_a_rank_without_a_processor_are_not_the_finding(void **state) {
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        table t = start();
+        for (int d = 0; d < 5; d++)
+            add_device(&t, d, d == 2 ? 10 : 100, 0.01);
+        t.device[2].evidence.throttled = t.device[2].evidence.waited = 0.9;
+        t.device[2].evidence.apart = apart; /* links were tested with processors of their own */
+        ring(&t, 5, 1.0, 0.05, 0.03);
+        t.link[3].gb_per_s = 0.2; /* 2 -> 1 */
+        judge(&t, NULL);
+        assert_int_equal(t.v.count, 1 + apart);
+        assert_int_equal(t.v.suspect[0].component, SL_COMPONENT_DEVICE);
+        assert_int_equal(t.v.suspect[0].rank, 2);
+        if (apart)
+            assert_int_equal(t.v.suspect[1].from, 2);
+        sl_verdicts_free(&t.v);
+    }
 }
 
 static void one_link_of_its_kind_cannot_be_told(void **state) {
@@ -515,6 +541,7 @@ int main(void) {
         cmocka_unit_test(a_slow_direction_is_named_with_its_direction),
         cmocka_unit_test(both_directions_slow_are_one_link),
         cmocka_unit_test(latency_alone_names_both_directions),
+        cmocka_unit_test(links_of_a_rank_without_a_processor_are_not_the_finding),
         cmocka_unit_test(one_link_of_its_kind_cannot_be_told),
         cmocka_unit_test(kinds_are_not_compared_with_each_other),
         cmocka_unit_test(all_links_of_a_host_slow_is_a_slow_host),

@@ -1,0 +1,98 @@
+#include "notice/validate/verdict_inside.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* A device that beats the median so far says that the median is not healthy. */
+#define FAR_FASTER 1.5
+
+/* Nothing to compare with: says so where they disagree. */
+static sl_status doubt_devices(sl_judge *j) {
+    const sl_kind *kind = &j->v->kinds.device;
+    double least = INFINITY, most = 0;
+    sl_suspect s = sl_judge_nobody();
+    for (int i = 0; i < j->m->devices; i++) {
+        const sl_measured_device *d = &j->m->device[i];
+        if (d->samples == 0 || d->slow)
+            continue;
+        double once = d->best > d->gflops ? d->best : d->gflops; /* every repeat must show it */
+        least = once < least ? once : least;
+        most = d->gflops > most ? d->gflops : most;
+    }
+    if (most <= 0)
+        return SL_OK;
+    s.measured = least;
+    s.expected = most;
+    if (kind->expected <= 0 && most > kind->factor * least)
+        snprintf(s.why, sizeof s.why,
+                 "which of %d devices is slow: %.3g and %.3g GFLOP/s; at least 3, or a healthy "
+                 "reference, are needed to compare",
+                 kind->members, least, most);
+    else if (kind->expected > 0 && !kind->given && sl_judge_waiting(j) <= SL_JUDGE_WAITING &&
+             most > FAR_FASTER * kind->factor * kind->expected)
+        snprintf(s.why, sizeof s.why,
+                 "whether most devices are slow: the fastest reaches %.3g GFLOP/s, the median "
+                 "%.3g; a healthy reference is needed",
+                 most, kind->expected);
+    return s.why[0] ? sl_judge_add(j, &s) : SL_OK;
+}
+
+static sl_status doubt_refused(sl_judge *j, const sl_measured_link *l) {
+    sl_suspect s = sl_judge_nobody();
+    s.from = l->from;
+    s.to = l->to;
+    s.both = 1;
+    snprintf(s.why, sizeof s.why, "about the link %d - %d: no connection for the test (%.90s)", l->from,
+             l->to, l->why);
+    return sl_judge_add(j, &s);
+}
+
+/* Too few links of a kind, or no reference: says so where they disagree. */
+static sl_status doubt_links(sl_judge *j, int kind) {
+    const sl_kind *rate = &j->v->kinds.bandwidth[kind];
+    double least = INFINITY, most = 0;
+    sl_suspect s = sl_judge_nobody();
+    for (int i = 0; i < j->m->links; i++) {
+        const sl_measured_link *l = &j->m->link[i];
+        if (sl_judge_kind(l) != kind || l->samples == 0)
+            continue;
+        double rate_once = l->best_gb_per_s > l->gb_per_s ? l->best_gb_per_s : l->gb_per_s;
+        if (rate_once < least) { /* at its best it is worse than that of others */
+            least = rate_once;
+            s.from = l->from;
+            s.to = l->to;
+        }
+        most = l->gb_per_s > most ? l->gb_per_s : most;
+    }
+    if (rate->expected > 0 || most <= rate->factor * least)
+        return SL_OK;
+    s.measured = least;
+    s.expected = most;
+    snprintf(s.why, sizeof s.why,
+             "whether the link %d -> %d is slow: %.3g GB/s, the fastest of %d link%s %s has %.3g; "
+             "at least 3 of a kind, or a healthy reference, are needed to compare",
+             s.from, s.to, least, rate->members, rate->members == 1 ? "" : "s",
+             kind == SL_LINKS_FAR ? "between hosts" : "within a host", most);
+    return sl_judge_add(j, &s);
+}
+
+sl_status sl_judge_doubt(sl_judge *j) {
+    const sl_measured *m = j->m;
+    for (int i = 0; i < m->missings; i++) {
+        sl_suspect s = sl_judge_nobody();
+        s.rank = m->missing[i].rank;
+        if (s.rank >= 0)
+            snprintf(s.why, sizeof s.why, "about rank %d: its validating process was lost", s.rank);
+        else
+            snprintf(s.why, sizeof s.why, "about all ranks: validating process %d did not come",
+                     m->missing[i].member);
+        SL_TRY(sl_judge_add(j, &s));
+    }
+    for (int i = 0; i + 1 < m->links; i += 2)
+        if (m->link[i].state == SL_WIRE_REFUSED)
+            SL_TRY(doubt_refused(j, &m->link[i]));
+    SL_TRY(doubt_devices(j));
+    for (int kind = 0; kind < SL_LINK_KINDS; kind++)
+        SL_TRY(doubt_links(j, kind));
+    return SL_OK;
+}
