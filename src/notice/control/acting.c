@@ -9,6 +9,7 @@
 #define SHORTEST (20 * SL_MS) /* window of a profile */
 #define ALL_TESTED 32         /* jobs of at most so many ranks are tested whole */
 #define TESTS_END 700         /* ms before the hold's deadline */
+#define REST 3                /* times the length of a hold until the next */
 #define LONGEST_WINDOW (600 * SL_SECOND)
 
 void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number) {
@@ -149,6 +150,8 @@ static const char *not_to_hold(const sl_controller *c) {
         return "not every rank has one process that is watched";
     if (!sl_nodes_timed(&c->nodes))
         return "the clock of a node is not known";
+    if (c->now < c->hold.rested)
+        return "the job was held a short while ago";
     return NULL;
 }
 
@@ -191,6 +194,7 @@ static void release(sl_controller *c) {
     sl_controller_order(c, "release", c->hold.round, json_object());
     double held = sl_to_ms(c->now - c->hold.begin);
     c->view.held_ms += held;
+    c->hold.rested = c->now + REST * (c->now - c->hold.begin);
     c->hold.round = 0;
     snprintf(seen, sizeof seen, "held for %.1f ms", held);
     if (closed && c->validation.round && !c->validation.result) {

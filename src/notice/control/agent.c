@@ -29,7 +29,7 @@ sl_status sl_agent_open(const sl_agent_config *config, sl_agent **agent) {
     SL_TRY(sl_alloc(&a, 1, sizeof *a));
     a->config = *config;
     a->holds.folder = config->folder;
-    a->pace = SLOWEST;
+    a->pace = FASTEST; /* until it is known how many calls there are */
     sl_clock_identity(a->identity, sizeof a->identity);
     if (gethostname(a->host, sizeof a->host - 1) != 0)
         a->host[0] = 0;
@@ -265,8 +265,10 @@ static sl_status beat(sl_agent *a, sl_time now) {
 /* Rings that fill quickly are read more often, so that nothing is overwritten. */
 static void set_pace(sl_agent *a) {
     double fullest = sl_rings_fullest(a->rings);
-    if (fullest > 0.25 && a->pace > FASTEST)
-        a->pace /= 2;
+    if (fullest > 0.5)
+        a->pace = FASTEST;
+    else if (fullest > 0.2)
+        a->pace = a->pace / 2 > FASTEST ? a->pace / 2 : FASTEST;
     else if (fullest < 0.05 && a->pace < SLOWEST)
         a->pace = 2 * a->pace < SLOWEST ? 2 * a->pace : SLOWEST;
 }

@@ -56,6 +56,7 @@ struct sl_controller {
         sl_closing closing;
         int64_t round; /* 0: none was ordered */
         sl_time begin, until, closed;
+        sl_time rested; /* not held again before: trouble that comes and goes must not stop the job */
     } hold;
     struct {
         int64_t round;       /* 0: none */
