@@ -1,6 +1,7 @@
 #include "notice/control/controller_inside.h"
 
 #include "base/memory.h"
+#include "notice/control/narrow.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -132,7 +133,7 @@ static void compare(sl_controller *c) {
         sl_suspects_text(c->view.suspect, (int)count, seen, sizeof seen);
     else
         snprintf(seen, sizeof seen, "no suspect among %d ranks", c->profile.collection.ranks);
-    snprintf(decided, sizeof decided, "%s", count > 0 && c->config.hold ? "the job is held" : "not held");
+    snprintf(decided, sizeof decided, "%s", count > 0 && c->config.hold ? "a hold is tried" : "no hold");
     sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, count > 0 ? NULL : c->profile_reason);
     if (!c->config.hold)
         because(c, "the job is not to be held");
@@ -342,6 +343,22 @@ static int read_verdicts(sl_controller *c, const json_t *verdicts) {
     return count;
 }
 
+/* Contention of a host is that of the ranks that the profile names. */
+static void narrow(sl_controller *c) {
+    int world = sl_nodes_world(&c->nodes), *node_of;
+    if (sl_alloc(&node_of, (size_t)world, sizeof *node_of) != SL_OK) {
+        c->failed = SL_ENOMEM;
+        return;
+    }
+    for (int rank = 0; rank < world; rank++) {
+        const sl_node *node = sl_nodes_of_rank(&c->nodes, rank, NULL);
+        node_of[rank] = node ? (int)(node - c->nodes.node) : -1;
+    }
+    c->view.verdicts = sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS,
+                                         c->view.suspect, c->view.suspects, node_of, world);
+    sl_free(node_of);
+}
+
 static void verdict_by_validation(sl_controller *c) {
     if (!c->validation.result) { /* nobody could test */
         verdict_by_profile(c);
@@ -354,6 +371,7 @@ static void verdict_by_validation(sl_controller *c) {
         snprintf(why, sizeof why, "the tests found nothing slow; by the profile: %s", profile);
         cannot_tell(c, why);
     }
+    narrow(c);
     const char *why = c->validation.beside ? "tested partly beside the running program" : "tested while held";
     end_validation(c);
     tell_verdicts(c, "by validation", why);
