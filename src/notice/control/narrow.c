@@ -3,18 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SAME 1.1 /* measured and expected differ by less: what was tested is healthy */
-
 static int there(const sl_suspect *s, int node, const int *node_of, int ranks) {
     return s->component == SL_COMPONENT_DEVICE && s->rank >= 0 && s->rank < ranks && node_of[s->rank] == node;
 }
 
-/* The contended node of a verdict; -1: it is none of a healthy host. */
+/* The contended node of a verdict, whose cause says so (notice/validate/causes.h); -1: it is of something
+ * else.
+ */
 static int contended(const sl_suspect *v, const int *node_of, int ranks) {
-    int healthy = v->expected <= 0 || v->measured <= 0 ||
-                  (v->expected < SAME * v->measured && v->measured < SAME * v->expected);
-    return v->component == SL_COMPONENT_HOST && healthy && v->rank >= 0 && v->rank < ranks ? node_of[v->rank]
-                                                                                           : -1;
+    int is = v->component == SL_COMPONENT_HOST && strstr(v->cause, "contention") && v->rank >= 0 &&
+             v->rank < ranks;
+    return is ? node_of[v->rank] : -1;
 }
 
 int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, int suspects,
