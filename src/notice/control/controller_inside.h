@@ -1,6 +1,6 @@
 /* The controller's state, shared by its files: controller.c reads who is there and their iterations,
  * answering.c what agents answer, both as inputs of the phases; acting.c does what the phases ask for,
- * telling.c says it. */
+ * concluding.c comes to verdicts, telling.c says it. */
 #ifndef SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
 #define SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
 
@@ -102,8 +102,17 @@ void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number);
 /** Appends an order; `order` is taken. 0 when the store is lost. */
 int sl_controller_order(sl_controller *c, const char *kind, int64_t round, json_t *order);
 
-/** What the members said is the verdict that follows. */
+/** The validation is over, or not wanted any more: its processes go. */
+void sl_controller_end_validation(sl_controller *c);
+
+/* ---- concluding.c ---- */
+
+/** What the members said is here: the verdict that follows. */
 void sl_controller_validated(sl_controller *c);
+
+/** The suspects are the verdict; or what was tested, as far as anything was. */
+void sl_controller_verdict_by_profile(sl_controller *c);
+void sl_controller_verdict_by_validation(sl_controller *c);
 
 /* ---- telling.c ---- */
 
