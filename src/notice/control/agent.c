@@ -212,14 +212,13 @@ static sl_status look_around(sl_agent *a, sl_time now) {
 /* ---- what goes to the controller ---- */
 
 static sl_status send_iterations(sl_agent *a) {
-    for (size_t sent = 0; a->pendings > 0;) {
+    while (a->pendings > 0) {
         size_t count = a->pendings < SL_AGENT_PART ? a->pendings : SL_AGENT_PART;
         sl_message_head head = {.kind = SL_MESSAGE_ITERATIONS, .count = (uint32_t)count};
         sl_status status = sl_message_append(a->config.store, SL_LOG_ITERATIONS, &head, a->config.node,
                                              a->pending, count * sizeof *a->pending, SL_KEEP_ITERATIONS);
         if (status != SL_OK)
             return sl_agent_passing(status);
-        sent += count;
         a->pendings -= count;
         memmove(a->pending, a->pending + count, a->pendings * sizeof *a->pending);
     }
