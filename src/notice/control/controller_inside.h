@@ -1,6 +1,6 @@
-/* The controller's state, shared by its files: controller.c reads who is there and their iterations,
- * answering.c what agents answer, both as inputs of the phases; acting.c does what the phases ask for,
- * concluding.c comes to verdicts, telling.c says it. */
+/* The controller's state, shared by its files: controller.c reads who is there, levels.c their
+ * iterations, answering.c what agents answer, all as inputs of the phases; acting.c does what the phases ask
+ * for, concluding.c comes to verdicts, telling.c says it. */
 #ifndef SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
 #define SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
 
@@ -83,6 +83,14 @@ void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number);
 
 /** Whether the store answered; what it means when it did not, or does again. */
 int sl_controller_answered(sl_controller *c, sl_status status);
+
+/* ---- levels.c ---- */
+
+/** The iterations that agents have found: samples, levels, onsets and reliefs. */
+void sl_controller_read_iterations(sl_controller *c);
+
+/** A controller that has taken over a job which is slow goes on from its onset. */
+void sl_controller_resume(sl_controller *c);
 
 /* ---- answering.c ---- */
 
