@@ -12,7 +12,7 @@
 #define IDLE (100 * SL_MS)
 #define BUSY (10 * SL_MS)   /* while a profile or a validation is awaited */
 #define CLOSING (SL_MS / 2) /* while gates close */
-#define CLOSURE (3 * SL_SECOND)
+#define CLOSURE (2 * SL_SECOND)
 #define BEFORE (300 * SL_MS) /* of a hold's deadline */
 #define VALIDATION (60 * SL_SECOND)
 #define AGAIN (20 * SL_SECOND)

@@ -254,6 +254,33 @@ static void agent_that_dies_is_told_and_the_rest_goes_on(void **state) {
     job_close(j);
 }
 
+static void agent_that_dies_in_a_hold_holds_nothing_up(void **state) {
+    (void)state;
+    job *j = job_open(2);
+    job_start(j, 1);
+    start_watching(j, 1, 3 * SL_SECOND);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->extra[2], 20 * SL_MS);
+    sl_time due[4] = {0};
+    for (sl_time end = job_now() + JOB_PATIENCE; status_of(j)->phase != SL_PHASE_HOLDING && job_now() < end;)
+        job_step(j, due);
+    assert_int_equal(status_of(j)->phase, SL_PHASE_HOLDING);
+    for (int i = 0; i < 3; i++) /* it holds its gates, and is no more */
+        sl_agent_step(j->agent[1], job_now(), &due[0]);
+    sl_agent *dead = j->agent[1];
+    j->agent[1] = NULL;
+    int64_t at = job_iterations(j);
+    const sl_event *event = job_await(j, SL_EVENT_HELD, from);
+    assert_non_null(strstr(event->seen, "no cut closed"));
+    assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 2);
+    job_run(j, 2 * SL_SECOND); /* by then the deadline is past on its node too */
+    assert_true(job_iterations(j) > at + 5);
+    assert_int_equal(status_of(j)->phase, SL_PHASE_TRACKING);
+    j->agent[1] = dead;
+    job_close(j);
+}
+
 static void hold_ends_by_its_deadline_when_all_that_watches_is_dead(void **state) {
     (void)state;
     job *j = job_open(1);
@@ -384,6 +411,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(validation_runs_while_the_job_is_held_and_its_verdict_is_told),
         cmocka_unit_test(validation_that_outlives_the_hold_goes_on_beside_the_program),
         cmocka_unit_test(agent_that_dies_is_told_and_the_rest_goes_on),
+        cmocka_unit_test(agent_that_dies_in_a_hold_holds_nothing_up),
         cmocka_unit_test(hold_ends_by_its_deadline_when_all_that_watches_is_dead),
         cmocka_unit_test(another_controller_takes_the_place_of_a_dead_one),
         cmocka_unit_test(lost_store_stops_nothing),
