@@ -9,6 +9,7 @@
 #define SHORTEST (20 * SL_MS) /* window of a profile */
 #define ALL_TESTED 32         /* jobs of at most so many ranks are tested whole */
 #define TESTS_END 700         /* ms before the hold's deadline */
+#define REST 3                /* times the length of a hold until the next */
 #define LONGEST_WINDOW (600 * SL_SECOND)
 
 void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number) {
@@ -131,7 +132,7 @@ static void compare(sl_controller *c) {
         sl_suspects_text(c->view.suspect, (int)count, seen, sizeof seen);
     else
         snprintf(seen, sizeof seen, "no suspect among %d ranks", c->profile.collection.ranks);
-    snprintf(decided, sizeof decided, "%s", count > 0 && c->config.hold ? "the job is held" : "not held");
+    snprintf(decided, sizeof decided, "%s", count > 0 && c->config.hold ? "a hold is tried" : "no hold");
     sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, count > 0 ? NULL : c->profile_reason);
     if (!c->config.hold)
         because(c, "the job is not to be held");
@@ -149,6 +150,8 @@ static const char *not_to_hold(const sl_controller *c) {
         return "not every rank has one process that is watched";
     if (!sl_nodes_timed(&c->nodes))
         return "the clock of a node is not known";
+    if (c->now < c->hold.rested)
+        return "the job was held a short while ago";
     return NULL;
 }
 
@@ -191,6 +194,7 @@ static void release(sl_controller *c) {
     sl_controller_order(c, "release", c->hold.round, json_object());
     double held = sl_to_ms(c->now - c->hold.begin);
     c->view.held_ms += held;
+    c->hold.rested = c->now + REST * (c->now - c->hold.begin);
     c->hold.round = 0;
     snprintf(seen, sizeof seen, "held for %.1f ms", held);
     if (closed && c->validation.round && !c->validation.result) {
@@ -295,76 +299,13 @@ static void validate(sl_controller *c) {
     because(c, "the validation has not ended in time");
 }
 
-static void end_validation(sl_controller *c) {
+void sl_controller_end_validation(sl_controller *c) {
     if (c->validation.round)
         sl_controller_order(c, "dismiss", c->validation.round, json_object());
     c->validation.round = 0;
     json_decref(c->validation.result);
     c->validation.result = NULL;
     interruption_over(c);
-}
-
-/* ---- verdicts ---- */
-
-static void tell_verdicts(sl_controller *c, const char *decided, const char *why) {
-    for (int i = 0; i < c->view.verdicts; i++)
-        sl_controller_tell_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, why);
-}
-
-static void cannot_tell(sl_controller *c, const char *why) {
-    sl_suspect *s = &c->view.verdict[0];
-    *s = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
-    snprintf(s->why, sizeof s->why, "%s", why);
-    c->view.verdicts = 1;
-}
-
-static void verdict_by_profile(sl_controller *c) {
-    c->view.verdicts = c->view.suspects;
-    memcpy(c->view.verdict, c->view.suspect, sizeof c->view.verdict);
-    if (c->view.verdicts == 0)
-        cannot_tell(c, c->reason[0] ? c->reason : "no profile came");
-    end_validation(c);
-    tell_verdicts(c, "by the profile alone", c->reason);
-}
-
-static int read_verdicts(sl_controller *c, const json_t *verdicts) {
-    size_t i;
-    const json_t *one;
-    int count = 0;
-    json_array_foreach(verdicts, i, one) {
-        if (count < SL_STATUS_SUSPECTS && sl_suspect_from_json(one, &c->view.verdict[count]) == SL_OK)
-            count++;
-    }
-    return count;
-}
-
-static void verdict_by_validation(sl_controller *c) {
-    if (!c->validation.result) { /* nobody could test */
-        verdict_by_profile(c);
-        return;
-    }
-    c->view.verdicts = read_verdicts(c, json_object_get(c->validation.result, "verdicts"));
-    if (c->view.verdicts == 0) {
-        char profile[200], why[256];
-        sl_suspects_text(c->view.suspect, c->view.suspects, profile, sizeof profile);
-        snprintf(why, sizeof why, "the tests found nothing slow; by the profile: %s", profile);
-        cannot_tell(c, why);
-    }
-    const char *why = c->validation.beside ? "tested partly beside the running program" : "tested while held";
-    end_validation(c);
-    tell_verdicts(c, "by validation", why);
-}
-
-void sl_controller_validated(sl_controller *c) {
-    char seen[160];
-    snprintf(seen, sizeof seen, "%zu devices and %zu links tested by %d processes in %.0f ms",
-             json_array_size(json_object_get(c->validation.result, "devices")),
-             json_array_size(json_object_get(c->validation.result, "links")), c->validation.members,
-             sl_to_ms(c->now - c->validation.begin));
-    sl_controller_tell(c, SL_EVENT_VALIDATED, seen, NULL,
-                       c->validation.beside ? "the hold ended before: partly beside the running program"
-                                            : "while the program was held");
-    sl_controller_note(c, SL_IN_VERDICT, 0);
 }
 
 static void clear(sl_controller *c) {
@@ -405,13 +346,13 @@ static void act(sl_controller *c, sl_phase_action action) {
         validate(c);
         break;
     case SL_DO_CANCEL_VALIDATION:
-        end_validation(c);
+        sl_controller_end_validation(c);
         break;
     case SL_DO_VERDICT_PROFILE:
-        verdict_by_profile(c);
+        sl_controller_verdict_by_profile(c);
         break;
     case SL_DO_VERDICT:
-        verdict_by_validation(c);
+        sl_controller_verdict_by_validation(c);
         break;
     case SL_DO_CLEAR_VERDICT:
         clear(c);

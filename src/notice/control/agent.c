@@ -29,7 +29,7 @@ sl_status sl_agent_open(const sl_agent_config *config, sl_agent **agent) {
     SL_TRY(sl_alloc(&a, 1, sizeof *a));
     a->config = *config;
     a->holds.folder = config->folder;
-    a->pace = SLOWEST;
+    a->pace = FASTEST; /* until it is known how many calls there are */
     sl_clock_identity(a->identity, sizeof a->identity);
     if (gethostname(a->host, sizeof a->host - 1) != 0)
         a->host[0] = 0;
@@ -212,14 +212,13 @@ static sl_status look_around(sl_agent *a, sl_time now) {
 /* ---- what goes to the controller ---- */
 
 static sl_status send_iterations(sl_agent *a) {
-    for (size_t sent = 0; a->pendings > 0;) {
+    while (a->pendings > 0) {
         size_t count = a->pendings < SL_AGENT_PART ? a->pendings : SL_AGENT_PART;
         sl_message_head head = {.kind = SL_MESSAGE_ITERATIONS, .count = (uint32_t)count};
         sl_status status = sl_message_append(a->config.store, SL_LOG_ITERATIONS, &head, a->config.node,
                                              a->pending, count * sizeof *a->pending, SL_KEEP_ITERATIONS);
         if (status != SL_OK)
             return sl_agent_passing(status);
-        sent += count;
         a->pendings -= count;
         memmove(a->pending, a->pending + count, a->pendings * sizeof *a->pending);
     }
@@ -265,8 +264,10 @@ static sl_status beat(sl_agent *a, sl_time now) {
 /* Rings that fill quickly are read more often, so that nothing is overwritten. */
 static void set_pace(sl_agent *a) {
     double fullest = sl_rings_fullest(a->rings);
-    if (fullest > 0.25 && a->pace > FASTEST)
-        a->pace /= 2;
+    if (fullest > 0.5)
+        a->pace = FASTEST;
+    else if (fullest > 0.2)
+        a->pace = a->pace / 2 > FASTEST ? a->pace / 2 : FASTEST;
     else if (fullest < 0.05 && a->pace < SLOWEST)
         a->pace = 2 * a->pace < SLOWEST ? 2 * a->pace : SLOWEST;
 }

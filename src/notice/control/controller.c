@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define IDLE (50 * SL_MS)
+#define IDLE (100 * SL_MS)
 #define BUSY (10 * SL_MS)   /* while a profile or a validation is awaited */
 #define CLOSING (SL_MS / 2) /* while gates close */
-#define CLOSURE (3 * SL_SECOND)
+#define CLOSURE (2 * SL_SECOND)
 #define BEFORE (300 * SL_MS) /* of a hold's deadline */
 #define VALIDATION (60 * SL_SECOND)
 #define AGAIN (20 * SL_SECOND)
@@ -196,172 +196,6 @@ static void ask_clocks(sl_controller *c) {
     }
 }
 
-/* ---- iterations ---- */
-
-static int interrupted(const sl_controller *c, const sl_sample *sample) {
-    for (int i = 0; i < SL_INTERRUPTIONS && i < c->interruptions; i++) {
-        const sl_interruption *one = &c->interruption[i];
-        if (sample->start < one->end && sample->end > one->begin)
-            return 1;
-    }
-    return 0;
-}
-
-/* The period was found, or it or the work of an iteration is another one: levels begin anew. */
-static void begin_levels(sl_controller *c, const sl_sample *sample, const char *why) {
-    char seen[96], decided[64] = "";
-    sl_detector_close(c->detector);
-    c->detector = NULL;
-    if (sl_detector_open(SL_CHANGE_BOCD_V, &c->detector) != SL_OK)
-        c->failed = SL_ENOMEM;
-    c->sample = c->since = 0;
-    if (c->view.period)
-        snprintf(decided, sizeof decided, "levels begin anew");
-    snprintf(seen, sizeof seen, "an iteration is %d calls, %.4g ms", sample->period, sample->time_ms);
-    c->view.period = sample->period;
-    c->view.slow = 0;
-    c->view.healthy_ms = 0;
-    c->view.onset = -1;
-    sl_controller_tell(c, SL_EVENT_TRACKED, seen, decided, why);
-    sl_controller_feed(c, c->phases.phase < SL_PHASE_TRACKING ? SL_IN_PERIOD : SL_IN_PERIOD_CHANGED, 0);
-}
-
-/* A reference that was taken when iterations were slow already, and nobody had noticed, is none. */
-static void check_reference(sl_controller *c, const sl_change *change) {
-    int64_t index = change->index > 2 ? change->index - 2 : 0; /* where a level begins is not sharp */
-    if (!c->reference || c->start_of[index & (SL_MEMORY - 1)] >= c->reference_until)
-        return;
-    sl_call_profile_close(c->reference);
-    c->reference = NULL;
-    c->phases.reference = 0;
-}
-
-static void became_slow(sl_controller *c, const sl_change *change, int64_t iteration, int history) {
-    if (!c->view.slow)
-        c->view.healthy_ms = change->before;
-    c->view.slow = 1;
-    c->view.onset = iteration;
-    c->view.onsets++;
-    if (history)
-        return;
-    char decided[64];
-    snprintf(decided, sizeof decided, "a profile of %d iterations", SL_PROFILE_ITERATIONS);
-    sl_controller_tell_change(c, change, iteration, decided);
-    check_reference(c, change);
-    sl_controller_feed(c, SL_IN_ONSET, 0);
-}
-
-static void became_fast(sl_controller *c, const sl_change *change, int64_t iteration, int history) {
-    int was_slow = c->view.slow;
-    int whole = !was_slow || change->after <= c->view.healthy_ms * (1 + SL_CHANGE_LEAST);
-    const char *decided = !was_slow ? "" : whole ? "the verdict is cleared" : "still slow: another profile";
-    c->view.slow = !whole;
-    c->view.reliefs++;
-    if (whole) {
-        c->view.healthy_ms = 0;
-        c->view.onset = -1;
-    }
-    if (history)
-        return;
-    sl_controller_tell_change(c, change, iteration, decided);
-    sl_controller_feed(c, whole ? SL_IN_RELIEF : SL_IN_EASED, 0);
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Median bytes of an iteration over samples [first, end), at most 15 of them. */
-static double usual_bytes(const sl_controller *c, int64_t first, int64_t end) {
-    double bytes[15];
-    size_t count = 0;
-    for (int64_t i = first < 0 ? 0 : first; i < end && count < 15; i++)
-        bytes[count++] = c->bytes_of[i & (SL_MEMORY - 1)];
-    qsort(bytes, count, sizeof *bytes, by_value);
-    return count ? bytes[count / 2] : 0;
-}
-
-/* A change of time that goes with a change of what the messages carry is the program's: other work, not
- * slower hardware. Says so in why[size]. */
-static int work_changed(const sl_controller *c, const sl_change *change, char *why, size_t size) {
-    double before = usual_bytes(c, change->index - 15, change->index);
-    double after = usual_bytes(c, change->index, c->sample);
-    double more = before > 0 ? after / before - 1 : 0;
-    snprintf(why, size, "its messages carry %+.1f %%: other work", 100 * more);
-    return change->kind == SL_CHANGE_ONSET ? more >= SL_CHANGE_LEAST : more <= -SL_CHANGE_LEAST;
-}
-
-static void take_sample(sl_controller *c, const sl_sample *sample) {
-    sl_change change;
-    int history = sample->end < c->taken_over;
-    if (sample->anew)
-        begin_levels(c, sample, NULL);
-    c->view.iteration = sample->iteration + sample->count - 1;
-    if (interrupted(c, sample) || !c->detector)
-        return;
-    c->view.time_ms = sample->slowest_ms;
-    c->iteration_of[c->sample & (SL_MEMORY - 1)] = sample->iteration;
-    c->bytes_of[c->sample & (SL_MEMORY - 1)] = sample->bytes;
-    c->start_of[c->sample & (SL_MEMORY - 1)] = sample->start;
-    c->sample++;
-    c->since++;
-    int changed = sl_detector_add(c->detector, sample->time_ms, &change);
-    c->view.level_ms = sl_detector_level(c->detector);
-    if (!changed) {
-        if (c->since >= SL_STABLE_SAMPLES && !c->view.slow && !history)
-            sl_controller_feed(c, SL_IN_STABLE, 0);
-        return;
-    }
-    char why[96];
-    if (work_changed(c, &change, why, sizeof why)) {
-        begin_levels(c, sample, why);
-        return;
-    }
-    int64_t iteration = c->iteration_of[change.index & (SL_MEMORY - 1)];
-    c->since = c->sample - change.index;
-    if (change.kind == SL_CHANGE_ONSET)
-        became_slow(c, &change, iteration, history);
-    else
-        became_fast(c, &change, iteration, history);
-}
-
-static void read_iterations(sl_controller *c) {
-    const sl_store_entry *entry;
-    size_t count;
-    do {
-        if (!sl_controller_answered(c, sl_store_read(c->config.store, SL_LOG_ITERATIONS, &c->at_iterations,
-                                                     MOST, 0, &entry, &count)))
-            return;
-        for (size_t i = 0; i < count; i++) {
-            const void *body;
-            const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_ITERATIONS, &body);
-            const sl_node *node = head ? sl_nodes_find(&c->nodes, head->node) : NULL;
-            if (!node || (!node->same_clock && node->offset.trips == 0))
-                continue; /* times that nobody understands */
-            for (uint32_t j = 0; j < head->count; j++) {
-                sl_message_block block = ((const sl_message_block *)body)[j];
-                block.start = sl_node_time(node, block.start);
-                block.end = sl_node_time(node, block.end);
-                if (sl_samples_add(c->samples, &block, c->now) != SL_OK)
-                    c->failed = SL_ENOMEM;
-            }
-        }
-        sl_sample sample; /* entries are no longer needed: what follows talks to the store */
-        while (!c->failed && sl_samples_take(c->samples, c->now, &sample))
-            take_sample(c, &sample);
-    } while (count == MOST && !c->failed);
-}
-
-/* A controller that has taken over a job which is slow goes on from its onset. */
-static void resume(sl_controller *c) {
-    if (!c->taken_over || c->sample == 0)
-        return;
-    c->taken_over = 0;
-    if (c->view.slow)
-        sl_controller_feed(c, SL_IN_ONSET, 0);
-}
-
 /* ---- the step ---- */
 
 static void fill_view(sl_controller *c) {
@@ -425,8 +259,8 @@ static sl_time when_next(const sl_controller *c) {
 static void work(sl_controller *c) {
     read_nodes(c);
     ask_clocks(c);
-    read_iterations(c);
-    resume(c);
+    sl_controller_read_iterations(c);
+    sl_controller_resume(c);
     sl_controller_read_profiles(c);
     sl_controller_read_views(c);
     sl_controller_read_validation(c);
@@ -448,7 +282,7 @@ void sl_controller_finish(sl_controller *c) {
     c->now = sl_clock_now(sl_clock_real());
     if (c->phases.phase != SL_PHASE_ENDED && take_seat(c)) {
         read_nodes(c);
-        read_iterations(c);
+        sl_controller_read_iterations(c);
         sl_controller_read_profiles(c);
     }
     sl_controller_feed(c, SL_IN_ENDED, 0);

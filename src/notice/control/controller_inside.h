@@ -1,6 +1,6 @@
-/* The controller's state, shared by its files: controller.c reads who is there and their iterations,
- * answering.c what agents answer, both as inputs of the phases; acting.c does what the phases ask for,
- * telling.c says it. */
+/* The controller's state, shared by its files: controller.c reads who is there, levels.c their
+ * iterations, answering.c what agents answer, all as inputs of the phases; acting.c does what the phases ask
+ * for, concluding.c comes to verdicts, telling.c says it. */
 #ifndef SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
 #define SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
 
@@ -56,6 +56,7 @@ struct sl_controller {
         sl_closing closing;
         int64_t round; /* 0: none was ordered */
         sl_time begin, until, closed;
+        sl_time rested; /* not held again before: trouble that comes and goes must not stop the job */
     } hold;
     struct {
         int64_t round;       /* 0: none */
@@ -83,6 +84,14 @@ void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number);
 /** Whether the store answered; what it means when it did not, or does again. */
 int sl_controller_answered(sl_controller *c, sl_status status);
 
+/* ---- levels.c ---- */
+
+/** The iterations that agents have found: samples, levels, onsets and reliefs. */
+void sl_controller_read_iterations(sl_controller *c);
+
+/** A controller that has taken over a job which is slow goes on from its onset. */
+void sl_controller_resume(sl_controller *c);
+
 /* ---- answering.c ---- */
 
 /** What agents answer to orders, where it is awaited: calls, looks at gates, the result of a validation. */
@@ -101,8 +110,17 @@ void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number);
 /** Appends an order; `order` is taken. 0 when the store is lost. */
 int sl_controller_order(sl_controller *c, const char *kind, int64_t round, json_t *order);
 
-/** What the members said is the verdict that follows. */
+/** The validation is over, or not wanted any more: its processes go. */
+void sl_controller_end_validation(sl_controller *c);
+
+/* ---- concluding.c ---- */
+
+/** What the members said is here: the verdict that follows. */
 void sl_controller_validated(sl_controller *c);
+
+/** The suspects are the verdict; or what was tested, as far as anything was. */
+void sl_controller_verdict_by_profile(sl_controller *c);
+void sl_controller_verdict_by_validation(sl_controller *c);
 
 /* ---- telling.c ---- */
 

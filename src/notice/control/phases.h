@@ -54,7 +54,7 @@ typedef enum sl_phase_action {
 typedef struct sl_phase_limits {
     int hold;           /* 0: the job is never held */
     sl_time profile;    /* longest wait for a profile */
-    sl_time closure;    /* longest wait for closure; beyond the cut's own limit */
+    sl_time closure;    /* longest wait for closure */
     sl_time before;     /* a hold is released so long before its deadline */
     sl_time validation; /* longest wait for a validation, held or not */
     sl_time again;      /* before a reference is tried once more */

@@ -2,6 +2,8 @@
  * server. SL_SHOW=1 prints the events. */
 #include "watched_job.h"
 
+static char slackline[4200]; /* the command, beside this test */
+
 static const sl_status_view *status_of(const job *j) {
     return sl_controller_status(j->controller[0]);
 }
@@ -159,6 +161,69 @@ static void slow_rank_is_found_where_sizes_differ_from_iteration_to_iteration(vo
     job_close(j);
 }
 
+/* ---- validation, by the command itself ---- */
+
+static void need_validate(void) {
+    if (access(slackline, X_OK) != 0) {
+        printf("not tried: %s is not built\n", slackline);
+        skip();
+    }
+    char command[4400];
+    snprintf(command, sizeof command, "%s validate --ranks 2 --repeat 1 --format json > /dev/null 2>&1",
+             slackline);
+    int code = system(command); /* 1: something is slow, which is no matter here */
+    if (!WIFEXITED(code) || WEXITSTATUS(code) > 1) {
+        printf("not tried: %s validate does not work here\n", slackline);
+        skip();
+    }
+}
+
+static void validation_runs_while_the_job_is_held_and_its_verdict_is_told(void **state) {
+    (void)state;
+    need_validate();
+    job *j = job_open(1);
+    j->validate = 1;
+    job_start(j, 1);
+    start_watching(j, 1, 20 * SL_SECOND);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->extra[2], 20 * SL_MS);
+    job_await(j, SL_EVENT_HELD, from);
+    int64_t at = job_iterations(j);
+    const sl_event *event = job_await(j, SL_EVENT_VALIDATED, from);
+    assert_true(job_iterations(j) <= at + 1); /* it stood meanwhile */
+    assert_non_null(strstr(event->seen, "4 devices"));
+    assert_non_null(strstr(event->why, "held"));
+    event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_non_null(strstr(event->decided, "validation"));
+    assert_true(status_of(j)->verdicts > 0);
+    at = job_iterations(j);
+    job_run(j, SL_SECOND);
+    assert_true(job_iterations(j) > at + 5);
+    job_close(j);
+}
+
+static void validation_that_outlives_the_hold_goes_on_beside_the_program(void **state) {
+    (void)state;
+    need_validate();
+    job *j = job_open(1);
+    j->validate = 1;
+    job_start(j, 1);
+    start_watching(j, 1, SL_SECOND / 2); /* starting the processes alone takes about as long */
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->extra[2], 20 * SL_MS);
+    job_await(j, SL_EVENT_RELEASED, from);
+    int64_t at = job_iterations(j);
+    const sl_event *event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_true(job_iterations(j) > at);
+    assert_non_null(strstr(event->decided, "validation"));
+    assert_non_null(strstr(event->why, "beside"));
+    assert_int_equal(status_of(j)->onsets,
+                     1); /* what the tests took from the program is no trouble of its own */
+    job_close(j);
+}
+
 /* ---- what breaks ---- */
 
 static void agent_that_dies_is_told_and_the_rest_goes_on(void **state) {
@@ -186,6 +251,33 @@ static void agent_that_dies_is_told_and_the_rest_goes_on(void **state) {
     event = job_await(j, SL_EVENT_NODE, from);
     assert_non_null(strstr(event->seen, "node-b"));
     assert_int_equal(status_of(j)->nodes, 2);
+    job_close(j);
+}
+
+static void agent_that_dies_in_a_hold_holds_nothing_up(void **state) {
+    (void)state;
+    job *j = job_open(2);
+    job_start(j, 1);
+    start_watching(j, 1, 3 * SL_SECOND);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->extra[2], 20 * SL_MS);
+    sl_time due[4] = {0};
+    for (sl_time end = job_now() + JOB_PATIENCE; status_of(j)->phase != SL_PHASE_HOLDING && job_now() < end;)
+        job_step(j, due);
+    assert_int_equal(status_of(j)->phase, SL_PHASE_HOLDING);
+    for (int i = 0; i < 3; i++) /* it holds its gates, and is no more */
+        sl_agent_step(j->agent[1], job_now(), &due[0]);
+    sl_agent *dead = j->agent[1];
+    j->agent[1] = NULL;
+    int64_t at = job_iterations(j);
+    const sl_event *event = job_await(j, SL_EVENT_HELD, from);
+    assert_non_null(strstr(event->seen, "no cut closed"));
+    assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 2);
+    job_run(j, 2 * SL_SECOND); /* by then the deadline is past on its node too */
+    assert_true(job_iterations(j) > at + 5);
+    assert_int_equal(status_of(j)->phase, SL_PHASE_TRACKING);
+    j->agent[1] = dead;
     job_close(j);
 }
 
@@ -295,7 +387,18 @@ static void program_that_ends_ends_the_watch(void **state) {
     job_close(j);
 }
 
-int main(void) {
+/* An agent starts its own program with the word `validate`: here that is this test, which becomes slackline.
+ */
+int main(int argc, char **argv) {
+    char self[4096] = "";
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return 1;
+    *strrchr(self, '/') = 0;
+    snprintf(slackline, sizeof slackline, "%s/../slackline", self);
+    if (argc > 1 && strcmp(argv[1], "validate") == 0) {
+        execv(slackline, argv);
+        return 127;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_rank_is_found_held_and_relieved),
         cmocka_unit_test(slow_rank_is_found_on_two_nodes),
@@ -305,7 +408,10 @@ int main(void) {
         cmocka_unit_test(second_slow_rank_is_an_onset_of_its_own),
         cmocka_unit_test(more_work_in_an_iteration_is_no_trouble),
         cmocka_unit_test(slow_rank_is_found_where_sizes_differ_from_iteration_to_iteration),
+        cmocka_unit_test(validation_runs_while_the_job_is_held_and_its_verdict_is_told),
+        cmocka_unit_test(validation_that_outlives_the_hold_goes_on_beside_the_program),
         cmocka_unit_test(agent_that_dies_is_told_and_the_rest_goes_on),
+        cmocka_unit_test(agent_that_dies_in_a_hold_holds_nothing_up),
         cmocka_unit_test(hold_ends_by_its_deadline_when_all_that_watches_is_dead),
         cmocka_unit_test(another_controller_takes_the_place_of_a_dead_one),
         cmocka_unit_test(lost_store_stops_nothing),

@@ -42,6 +42,7 @@ typedef struct job_shared {
 typedef struct job {
     char folder[2][64]; /* of two nodes: ranks 0 and 1, ranks 2 and 3; or of one */
     int nodes;
+    int validate; /* agents start validations */
     char scratch[64];
     job_shared *shared;
     pid_t rank[JOB_RANKS];
@@ -183,6 +184,7 @@ static inline void job_add_agent(job *j, int node, const char *record) {
                               .store = j->agent_store[node],
                               .store_url = j->url,
                               .job = "job",
+                              .validate = j->validate,
                               .record = record};
     assert_ok(sl_agent_open(&config, &j->agent[node]));
 }

@@ -1,0 +1,84 @@
+#include "notice/control/controller_inside.h"
+
+#include "base/memory.h"
+#include "notice/control/narrow.h"
+#include <stdio.h>
+#include <string.h>
+
+static void tell_verdicts(sl_controller *c, const char *decided, const char *why) {
+    for (int i = 0; i < c->view.verdicts; i++)
+        sl_controller_tell_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, why);
+}
+
+static void cannot_tell(sl_controller *c, const char *why) {
+    sl_suspect *s = &c->view.verdict[0];
+    *s = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    snprintf(s->why, sizeof s->why, "%s", why);
+    c->view.verdicts = 1;
+}
+
+void sl_controller_verdict_by_profile(sl_controller *c) {
+    c->view.verdicts = c->view.suspects;
+    memcpy(c->view.verdict, c->view.suspect, sizeof c->view.verdict);
+    if (c->view.verdicts == 0)
+        cannot_tell(c, c->reason[0] ? c->reason : "no profile came");
+    sl_controller_end_validation(c);
+    tell_verdicts(c, "by the profile alone", c->reason);
+}
+
+static int read_verdicts(sl_controller *c, const json_t *verdicts) {
+    size_t i;
+    const json_t *one;
+    int count = 0;
+    json_array_foreach(verdicts, i, one) {
+        if (count < SL_STATUS_SUSPECTS && sl_suspect_from_json(one, &c->view.verdict[count]) == SL_OK)
+            count++;
+    }
+    return count;
+}
+
+/* Contention of a host is that of the ranks that the profile names. */
+static void narrow(sl_controller *c) {
+    int world = sl_nodes_world(&c->nodes), *node_of;
+    if (sl_alloc(&node_of, (size_t)world, sizeof *node_of) != SL_OK) {
+        c->failed = SL_ENOMEM;
+        return;
+    }
+    for (int rank = 0; rank < world; rank++) {
+        const sl_node *node = sl_nodes_of_rank(&c->nodes, rank, NULL);
+        node_of[rank] = node ? (int)(node - c->nodes.node) : -1;
+    }
+    c->view.verdicts = sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS,
+                                         c->view.suspect, c->view.suspects, node_of, world);
+    sl_free(node_of);
+}
+
+void sl_controller_verdict_by_validation(sl_controller *c) {
+    if (!c->validation.result) { /* nobody could test */
+        sl_controller_verdict_by_profile(c);
+        return;
+    }
+    c->view.verdicts = read_verdicts(c, json_object_get(c->validation.result, "verdicts"));
+    if (c->view.verdicts == 0) {
+        char profile[200], why[256];
+        sl_suspects_text(c->view.suspect, c->view.suspects, profile, sizeof profile);
+        snprintf(why, sizeof why, "the tests found nothing slow; by the profile: %s", profile);
+        cannot_tell(c, why);
+    }
+    narrow(c);
+    const char *why = c->validation.beside ? "tested partly beside the running program" : "tested while held";
+    sl_controller_end_validation(c);
+    tell_verdicts(c, "by validation", why);
+}
+
+void sl_controller_validated(sl_controller *c) {
+    char seen[160];
+    snprintf(seen, sizeof seen, "%zu devices and %zu links tested by %d processes in %.0f ms",
+             json_array_size(json_object_get(c->validation.result, "devices")),
+             json_array_size(json_object_get(c->validation.result, "links")), c->validation.members,
+             sl_to_ms(c->now - c->validation.begin));
+    sl_controller_tell(c, SL_EVENT_VALIDATED, seen, NULL,
+                       c->validation.beside ? "the hold ended before: partly beside the running program"
+                                            : "while the program was held");
+    sl_controller_note(c, SL_IN_VERDICT, 0);
+}

@@ -1,0 +1,17 @@
+/* What a validation and a profile say together. Pure.
+ *
+ * A host whose devices test healthy but whose processors are pressed upon is under contention, and that is
+ * all that tests can see: all its ranks share the pressure. Which of them suffers, the profile knows. So such
+ * a verdict becomes that of the devices of this host that the profile suspects, with the cause that was
+ * found; unless it suspects all of them, or none. */
+#ifndef SL_NOTICE_CONTROL_NARROW_H
+#define SL_NOTICE_CONTROL_NARROW_H
+
+#include "notice/detect/suspect.h"
+
+/** Verdicts in verdict[count] of room `most`; node_of[ranks]: index of each rank's node. Returns how many
+ * there are then. */
+int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, int suspects,
+                      const int *node_of, int ranks);
+
+#endif

@@ -1,0 +1,82 @@
+/* What a validation and a profile say together. */
+#include "check.h"
+#include "notice/control/narrow.h"
+
+static const int nodes[4] = {0, 0, 0, 1};
+
+static sl_suspect of(sl_component component, int rank, double measured, double expected, const char *cause) {
+    sl_suspect s = {.component = component,
+                    .rank = rank,
+                    .from = -1,
+                    .to = -1,
+                    .measured = measured,
+                    .expected = expected,
+                    .why = "why"};
+    snprintf(s.cause, sizeof s.cause, "%s", cause);
+    return s;
+}
+
+static void contention_of_a_host_is_of_the_rank_that_the_profile_names(void **state) {
+    (void)state;
+    sl_suspect verdict[4] = {of(SL_COMPONENT_HOST, 0, 73.4, 73.4, "CPU contention"),
+                             of(SL_COMPONENT_DEVICE, 3, 30, 73.4, "clock")};
+    const sl_suspect suspect[2] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, ""),
+                                   of(SL_COMPONENT_DEVICE, 3, 27, 10, "")};
+    assert_int_equal(sl_verdict_narrow(verdict, 2, 4, suspect, 2, nodes, 4), 2);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
+    assert_int_equal(verdict[0].rank, 1);
+    assert_string_equal(verdict[0].cause, "CPU contention");
+    assert_int_equal(verdict[1].rank, 3);
+    assert_string_equal(verdict[1].cause, "clock");
+}
+
+static void slow_host_stays_one(void **state) {
+    (void)state;
+    sl_suspect verdict[4] = {of(SL_COMPONENT_HOST, 0, 40, 73.4, "clock")};
+    const sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, "")};
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, 1, nodes, 4), 1);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_HOST);
+}
+
+static void host_whose_every_rank_is_suspect_stays_one(void **state) {
+    (void)state;
+    sl_suspect verdict[4] = {of(SL_COMPONENT_HOST, 0, 73, 73.4, "CPU contention")};
+    const sl_suspect suspect[3] = {of(SL_COMPONENT_DEVICE, 0, 27, 10, ""),
+                                   of(SL_COMPONENT_DEVICE, 1, 27, 10, ""),
+                                   of(SL_COMPONENT_DEVICE, 2, 27, 10, "")};
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, 3, nodes, 4), 1);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_HOST);
+}
+
+static void suspects_elsewhere_change_nothing(void **state) {
+    (void)state;
+    sl_suspect verdict[4] = {of(SL_COMPONENT_HOST, 0, 73, 73.4, "CPU contention")};
+    const sl_suspect suspect[2] = {of(SL_COMPONENT_DEVICE, 3, 27, 10, ""),
+                                   of(SL_COMPONENT_LINK, -1, 2, 1, "")};
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, 2, nodes, 4), 1);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_HOST);
+}
+
+static void two_suspects_of_a_host_fit_or_it_stays(void **state) {
+    (void)state;
+    sl_suspect verdict[2] = {of(SL_COMPONENT_HOST, 2, 0, 0, "CPU contention"),
+                             of(SL_COMPONENT_LINK, -1, 2, 1, "")};
+    const sl_suspect suspect[2] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, ""),
+                                   of(SL_COMPONENT_DEVICE, 2, 27, 10, "")};
+    assert_int_equal(sl_verdict_narrow(verdict, 2, 2, suspect, 2, nodes, 4), 2);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_HOST);
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 2, suspect, 2, nodes, 4), 2);
+    assert_int_equal(verdict[0].rank, 1);
+    assert_int_equal(verdict[1].rank, 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contention_of_a_host_is_of_the_rank_that_the_profile_names),
+        cmocka_unit_test(slow_host_stays_one),
+        cmocka_unit_test(host_whose_every_rank_is_suspect_stays_one),
+        cmocka_unit_test(suspects_elsewhere_change_nothing),
+        cmocka_unit_test(two_suspects_of_a_host_fit_or_it_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
