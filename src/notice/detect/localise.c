@@ -253,7 +253,9 @@ static sl_status begin(sl_localiser *l, int first, double clock_error, sl_news *
     char why[192];
     SL_TRY(compare(l, first, first, clock_error, news, why, sizeof why));
     int after_change = l->changed >= 0 && l->rows - l->changed < AFTER;
-    if (news->count == 0 && after_change)
+    int level =
+        news->before > 0 && news->after < (1 + SL_CHANGE_LEAST) * news->before; /* it only was faster */
+    if (level || (news->count == 0 && after_change))
         return SL_OK;
     if (news->count == 0)
         say_unknown(news, why);

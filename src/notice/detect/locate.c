@@ -9,12 +9,14 @@
 
 #define OP_SHARE 0.1        /* of a typical op: the least delay of a link that counts */
 #define LEAST (0.2 * SL_MS) /* what threads that wake late add to a message */
-#define ALIKE 0.25          /* delays that may have one cause */
-enum { ROWS_HEALTHY = 3 };  /* fewer tell nothing */
+#define USUAL 0.85 /* of the healthy rows: what they stay below is no news, however far from their median */
+#define ALIKE 0.25 /* delays that may have one cause */
+enum { ROWS_HEALTHY = 3 }; /* fewer tell nothing */
 
 typedef struct device {
     int replica, rank, known, slow;
-    double now, healthy, ratio; /* ns of one op of each kind */
+    double now, healthy, usual, ratio; /* ns of one op of each kind */
+    double excess;                     /* ns of all ops of an iteration */
 } device;
 
 typedef struct link {
@@ -30,6 +32,7 @@ typedef struct finding {
     device *device;         /* [replicas * ranks] */
     link *link;             /* [replicas * ranks * ranks] */
     double *room;           /* [nows + healthies] */
+    double usual;           /* of the level that was last taken: what most of its rows stay below */
     sl_located *located;
     int *count;
     char *why;
@@ -46,29 +49,38 @@ static double median(double *values, int count) {
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
+/* The median of what lies in the room; of few slow rows the least: one of them may be a spike. */
+static double level_of(finding *f, int count, int least) {
+    double middle = median(f->room, count);
+    if (least < ROWS_HEALTHY && count <= ROWS_HEALTHY)
+        middle = f->room[0];
+    f->usual = f->room[(int)(USUAL * (count - 1))];
+    return middle;
+}
+
 /* Of one entry over some rows; -1: fewer than `least` have it. */
-static double op_level(const finding *f, const sl_row *const *row, int rows, int at, int least) {
+static double op_level(finding *f, const sl_row *const *row, int rows, int at, int least) {
     int n = 0;
     for (int i = 0; i < rows; i++)
         if (row[i]->op[at].count > 0)
             f->room[n++] = (double)row[i]->op[at].time;
-    return n < least || n == 0 ? -1 : median(f->room, n);
+    return n < least || n == 0 ? -1 : level_of(f, n, least);
 }
 
-static double link_level(const finding *f, const sl_row *const *row, int rows, int at, int least) {
+static double link_level(finding *f, const sl_row *const *row, int rows, int at, int least) {
     int n = 0;
     for (int i = 0; i < rows; i++)
         if (row[i]->link[at].count > 0)
             f->room[n++] = (double)row[i]->link[at].time;
-    return n < least || n == 0 ? -1 : median(f->room, n);
+    return n < least || n == 0 ? -1 : level_of(f, n, least);
 }
 
-static double sum_level(const finding *f, const sl_row *const *row, int rows, int stage, int least) {
+static double sum_level(finding *f, const sl_row *const *row, int rows, int stage, int least) {
     int n = 0;
     for (int i = 0; i < rows; i++)
         if (row[i]->summed[stage] > 0)
             f->room[n++] = (double)(row[i]->summed[stage] - row[i]->came[stage]);
-    return n < least || n == 0 ? -1 : median(f->room, n);
+    return n < least || n == 0 ? -1 : level_of(f, n, least);
 }
 
 static double time_level(const finding *f, const sl_row *const *row, int rows) {
@@ -93,13 +105,15 @@ static void measure_devices(finding *f) {
             d->replica = replica;
             d->rank = rank;
             for (int key = 0; key < SL_ROW_KEYS; key++) {
-                double healthy = op_level(f, f->healthy, f->healthies, at * SL_ROW_KEYS + key, ROWS_HEALTHY);
                 double now = op_level(f, f->now, f->nows, at * SL_ROW_KEYS + key, 1);
+                double healthy = op_level(f, f->healthy, f->healthies, at * SL_ROW_KEYS + key, ROWS_HEALTHY);
                 if (healthy < 0 || now < 0)
                     continue;
                 d->known = 1;
                 d->now += now;
                 d->healthy += healthy;
+                d->usual += f->usual;
+                d->excess += f->now[f->nows - 1]->op[at * SL_ROW_KEYS + key].count * (now - healthy);
                 sum += healthy;
                 kinds++;
             }
@@ -108,7 +122,7 @@ static void measure_devices(finding *f) {
     for (int i = 0; i < s->replicas * s->ranks; i++) {
         device *d = &f->device[i];
         d->ratio = d->healthy > 0 ? d->now / d->healthy : 1;
-        d->slow = d->known && d->ratio > SL_SUSPECT_LEAST;
+        d->slow = d->known && d->ratio > SL_SUSPECT_LEAST && d->now > d->usual;
     }
 }
 
@@ -122,10 +136,11 @@ static void measure_links(finding *f) {
         l->replica = at / (s->ranks * s->ranks);
         l->from = at / s->ranks % s->ranks;
         l->to = at % s->ranks;
-        l->healthy = link_level(f, f->healthy, f->healthies, at, ROWS_HEALTHY);
         l->now = link_level(f, f->now, f->nows, at, 1);
+        l->healthy = link_level(f, f->healthy, f->healthies, at, ROWS_HEALTHY);
         l->known = l->healthy >= 0 && l->now >= 0;
-        l->slow = l->known && l->now - l->healthy > least && l->now > SL_SUSPECT_LEAST * l->healthy;
+        l->slow = l->known && l->now - l->healthy > least && l->now > SL_SUSPECT_LEAST * l->healthy &&
+                  l->now > f->usual;
     }
 }
 
@@ -285,7 +300,7 @@ static int say_shared(finding *f) {
         links += f->link[i].known;
         slow_links += f->link[i].slow;
     }
-    if (devices > 2 && 2 * slow_devices > devices)
+    if (slow_devices > 2 && 2 * slow_devices >= devices)
         snprintf(why, sizeof why, "%d of %d devices are slow: they share what became slow, or the work grew",
                  slow_devices, devices);
     else if (links > 2 && slow_links == links)
@@ -294,6 +309,29 @@ static int say_shared(finding *f) {
         return 0;
     say_unknown(f, -1, why);
     return 1;
+}
+
+/* A path through the iteration meets each op and each message at most once, so what became slow cannot cost
+ * more than all of it together. When that is less than half of what was lost, something else is slow. */
+static void doubt(finding *f, double lost) {
+    const sl_rows *s = f->shape;
+    const sl_row *last = f->now[f->nows - 1];
+    double excess = 0;
+    char first[96], why[192];
+    for (int i = 0; i < s->replicas * s->ranks; i++)
+        excess += f->device[i].slow ? f->device[i].excess : 0;
+    for (int i = 0; i < s->replicas * s->ranks * s->ranks; i++)
+        excess += f->link[i].slow ? last->link[i].count * (f->link[i].now - f->link[i].healthy) : 0;
+    if (*f->count == 0 || excess >= 0.5 * lost)
+        return;
+    sl_suspect named = f->located[0].suspect;
+    named.why[0] = 0;
+    sl_suspect_text(&named, first, sizeof first);
+    snprintf(why, sizeof why,
+             "%s and all else that is slow explains %.2f of the %.2f ms that an iteration lost", first,
+             excess / SL_MS, lost / SL_MS);
+    *f->count = 0;
+    say_unknown(f, -1, why);
 }
 
 /* Reductions are told only when nothing else is slow and one explains most of what was lost. */
@@ -323,6 +361,7 @@ static void judge(finding *f) {
     say_devices(f);
     for (int replica = 0; replica < f->shape->replicas; replica++)
         say_links(f, replica);
+    doubt(f, after - before);
     if (*f->count == 0)
         say_reduction(f, after - before);
     if (*f->count == 0)

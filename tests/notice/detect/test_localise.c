@@ -252,6 +252,18 @@ static void a_slower_schedule_alone_blames_nobody(void **state) {
     sl_localiser_close(j.localiser);
 }
 
+static void what_explains_too_little_is_not_blamed(void **state) {
+    (void)state;
+    job j;
+    open_job(&j);
+    go(&j, 20);
+    j.op[0][1] = 11.5; /* 6 x 1.5 and 6 x 3 ms: 27 of 100 */
+    j.time = 300;
+    go(&j, 9);
+    assert_unknown(&j, "of the");
+    sl_localiser_close(j.localiser);
+}
+
 static void what_all_have_is_nobodys_fault(void **state) {
     (void)state;
     job j;
@@ -373,6 +385,7 @@ int main(void) {
         cmocka_unit_test(an_adaptation_that_hides_the_trouble_does_not_end_it),
         cmocka_unit_test(a_spike_is_no_onset_even_when_others_see_trouble),
         cmocka_unit_test(a_slower_schedule_alone_blames_nobody),
+        cmocka_unit_test(what_explains_too_little_is_not_blamed),
         cmocka_unit_test(what_all_have_is_nobodys_fault),
         cmocka_unit_test(both_links_of_a_rank_may_be_its_host),
         cmocka_unit_test(clocks_may_be_that_far_apart),
