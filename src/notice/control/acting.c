@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AHEAD (100 * SL_MS)   /* of a profile's window: every agent reads its orders until then */
-#define SHORTEST (20 * SL_MS) /* window of a profile */
-#define ALL_TESTED 32         /* jobs of at most so many ranks are tested whole */
-#define TESTS_END 700         /* ms before the hold's deadline */
-#define REST 3                /* times the length of a hold until the next */
+#define AHEAD (100 * SL_MS) /* of a profile's window: every agent reads its orders until then */
+#define SHORTEST                                                                                             \
+    SL_SECOND /* window of a profile: a quota stops a rank every 100 ms, and one pause is no evidence */
+#define ALL_TESTED 32 /* jobs of at most so many ranks are tested whole */
+#define TESTS_END 700 /* ms before the hold's deadline */
+#define STRETCH_MOST 9
+#define REST 3 /* times the length of a hold until the next */
 #define LONGEST_WINDOW (600 * SL_SECOND)
 
 void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number) {
@@ -74,7 +76,7 @@ static void ask_for_profile(sl_controller *c) {
     iterations = iterations < 1 ? 1 : iterations;
     c->profile.iterations = (int)iterations;
     c->profile.from = c->now + AHEAD;
-    c->profile.to = c->profile.from + (iterations + 1) * level;
+    c->profile.to = c->profile.from + (iterations + 1) * level * c->profile.stretch;
     c->phases.until = c->profile.to + 8 * SL_SECOND;
     int world = sl_nodes_world(&c->nodes);
     if (world <= 0 || sl_collection_begin(&c->profile.collection, ++c->round, world) != SL_OK) {
@@ -84,6 +86,16 @@ static void ask_for_profile(sl_controller *c) {
     json_t *order = json_pack("{s:o,s:I}", "until", sl_nodes_times(&c->nodes, c->profile.to), "length",
                               (json_int_t)(c->profile.to - c->profile.from));
     sl_controller_order(c, "profile", c->round, order);
+}
+
+int sl_controller_profile_again(sl_controller *c) {
+    const sl_collection *got = &c->profile.collection;
+    int64_t expected = (int64_t)c->view.period * c->profile.iterations * got->tolds;
+    if ((int64_t)got->calls >= expected / 3 || c->profile.stretch >= STRETCH_MOST)
+        return 0;
+    c->profile.stretch *= 3;
+    ask_for_profile(c);
+    return 1;
 }
 
 static sl_call_profile *make_profile(sl_controller *c) {
@@ -316,11 +328,13 @@ static void clear(sl_controller *c) {
 static void act(sl_controller *c, sl_phase_action action) {
     switch (action) {
     case SL_DO_REFERENCE:
+        c->profile.stretch = 1;
         ask_for_profile(c);
         break;
     case SL_DO_PROFILE:
         clear(c);
         because(c, "no profile came in time");
+        c->profile.stretch = 1;
         ask_for_profile(c);
         break;
     case SL_DO_CANCEL_PROFILE:

@@ -23,7 +23,8 @@ void sl_controller_read_profiles(sl_controller *c) {
         }
     } while (count == 64 && !c->failed);
     const sl_collection *got = &c->profile.collection;
-    if (sl_collection_whole(got) || (got->tolds > 0 && c->now > c->profile.to + 4 * SL_SECOND))
+    int here = sl_collection_whole(got) || (got->tolds > 0 && c->now > c->profile.to + 4 * SL_SECOND);
+    if (here && !sl_controller_profile_again(c))
         sl_controller_feed(c, SL_IN_PROFILE, 0);
 }
 

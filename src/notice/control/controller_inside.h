@@ -51,6 +51,7 @@ struct sl_controller {
         sl_collection collection;
         sl_time from, to;
         int iterations;
+        int stretch; /* of its window, where iterations took longer than their level */
     } profile;
     struct {
         sl_closing closing;
@@ -109,6 +110,10 @@ void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number);
 
 /** Appends an order; `order` is taken. 0 when the store is lost. */
 int sl_controller_order(sl_controller *c, const char *kind, int64_t round, json_t *order);
+
+/** The profile that came holds far fewer calls than its iterations have: asks for one of a longer window. 0:
+ * it holds enough, or no longer window helps. */
+int sl_controller_profile_again(sl_controller *c);
 
 /** The validation is over, or not wanted any more: its processes go. */
 void sl_controller_end_validation(sl_controller *c);

@@ -35,8 +35,7 @@ static void begin_levels(sl_controller *c, const sl_sample *sample, const char *
 
 /* A reference that was taken when iterations were slow already, and nobody had noticed, is none. */
 static void check_reference(sl_controller *c, const sl_change *change) {
-    int64_t index = change->index > 2 ? change->index - 2 : 0; /* where a level begins is not sharp */
-    if (!c->reference || c->start_of[index & (SL_MEMORY - 1)] >= c->reference_until)
+    if (!c->reference || c->start_of[change->index & (SL_MEMORY - 1)] >= c->reference_until)
         return;
     sl_call_profile_close(c->reference);
     c->reference = NULL;
