@@ -48,7 +48,7 @@ static pid_t start_program(const job *j, const family *f) {
     assert_int_equal(system(command), 0);
     for (int i = 0; f->option[i]; i++)
         words[count++] = f->option[i];
-    const char *rest[] = {"-n", "4", program, "420", "120", "300", "1", "25"};
+    const char *rest[] = {"-n", "4", program, "600", "120", "480", "1", "25"};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         words[count++] = rest[i];
     snprintf(probe, sizeof probe, "%s/libslackline_probe.so", build);
