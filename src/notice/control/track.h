@@ -6,7 +6,8 @@
  * an iteration looks like the iteration. Calls whose number is a matter of chance (the Test family, Waitsome,
  * probes that found something) are no part of the sequence.
  *
- * Iterations shorter than 20 ms are joined: a block is one iteration, or as many as it takes to fill 20 ms.
+ * Iterations shorter than 50 ms are joined: a block is one iteration, or as many as it takes to fill that
+ * time, so that what a scheduler does to one iteration and not to the next is averaged.
  */
 #ifndef SL_NOTICE_CONTROL_TRACK_H
 #define SL_NOTICE_CONTROL_TRACK_H
@@ -15,7 +16,7 @@
 #include "base/time.h"
 #include "notice/record/call.h"
 
-#define SL_TRACK_BLOCK (20 * SL_MS)
+#define SL_TRACK_BLOCK (50 * SL_MS)
 
 typedef struct sl_track sl_track;
 

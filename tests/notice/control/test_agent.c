@@ -125,14 +125,14 @@ static int64_t blocks(tracked *t, int period, int64_t each, int64_t shortest) {
     return count;
 }
 
-static void iterations_of_30_ms_are_blocks_of_one(void **state) {
+static void iterations_of_60_ms_are_blocks_of_one(void **state) {
     (void)state;
     tracked t = {.now = 1000};
     assert_ok(sl_track_open(&t.track));
     for (int i = 0; i < 100; i++) {
-        does(&t, SL_CALL_MPI_Allreduce, 8, 10 * SL_MS, 0);
-        does(&t, SL_CALL_MPI_Bcast, 8, 5 * SL_MS, 0);
-        does(&t, SL_CALL_MPI_Bcast, 16, 15 * SL_MS, 0);
+        does(&t, SL_CALL_MPI_Allreduce, 8, 20 * SL_MS, 0);
+        does(&t, SL_CALL_MPI_Bcast, 8, 10 * SL_MS, 0);
+        does(&t, SL_CALL_MPI_Bcast, 16, 30 * SL_MS, 0);
     }
     assert_int_equal(sl_track_period(t.track), 3);
     sl_track_block last = {0};
@@ -140,14 +140,14 @@ static void iterations_of_30_ms_are_blocks_of_one(void **state) {
     for (sl_track_block block; sl_track_take(t.track, &block); last = block) {
         assert_int_equal(block.number, count++);
         assert_int_equal(block.count, 1);
-        assert_int_equal(block.time, 30 * SL_MS);
+        assert_int_equal(block.time, 60 * SL_MS);
     }
     assert_in_range(count, 90, 100);
     assert_int_equal(last.bytes, 32);
     sl_track_close(t.track);
 }
 
-static void iterations_of_3_ms_are_joined_to_20_ms(void **state) {
+static void iterations_of_3_ms_are_joined_to_50_ms(void **state) {
     (void)state;
     tracked t = {.now = 1000};
     sl_track_block block;
@@ -157,9 +157,9 @@ static void iterations_of_3_ms_are_joined_to_20_ms(void **state) {
         does(&t, SL_CALL_MPI_Barrier, 0, 2 * SL_MS, 0);
     }
     assert_true(sl_track_take(t.track, &block));
-    assert_int_equal(block.count, 7); /* 6 are 18 ms */
-    assert_int_equal(block.time, 21 * SL_MS);
-    assert_int_equal(block.end - block.start, 21 * SL_MS);
+    assert_int_equal(block.count, 17); /* 16 are 48 ms */
+    assert_int_equal(block.time, 51 * SL_MS);
+    assert_int_equal(block.end - block.start, 51 * SL_MS);
     sl_track_close(t.track);
 }
 
@@ -441,8 +441,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(rings_are_found_read_in_order_and_losses_counted, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(what_is_no_ring_is_left_alone, make_folder, remove_folder),
-        cmocka_unit_test(iterations_of_30_ms_are_blocks_of_one),
-        cmocka_unit_test(iterations_of_3_ms_are_joined_to_20_ms),
+        cmocka_unit_test(iterations_of_60_ms_are_blocks_of_one),
+        cmocka_unit_test(iterations_of_3_ms_are_joined_to_50_ms),
         cmocka_unit_test(sizes_that_change_from_iteration_to_iteration_hide_no_period),
         cmocka_unit_test(thread_with_the_recurring_calls_is_followed),
         cmocka_unit_test(tests_that_complete_by_chance_hide_no_period),
