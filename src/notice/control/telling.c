@@ -35,7 +35,8 @@ void sl_controller_tell_suspect(sl_controller *c, sl_event_kind kind, const sl_s
     sl_event event = blank(c, kind);
     sl_suspect_text(suspect, event.seen, sizeof event.seen);
     put(event.decided, sizeof event.decided, decided);
-    put(event.why, sizeof event.why, why);
+    if (why && !strstr(event.seen, why)) /* said already */
+        put(event.why, sizeof event.why, why);
     if (suspect->component == SL_COMPONENT_LINK) {
         event.from = suspect->from;
         event.to = suspect->to;
