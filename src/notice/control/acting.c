@@ -101,6 +101,7 @@ int sl_controller_profile_again(sl_controller *c) {
 static sl_call_profile *make_profile(sl_controller *c) {
     sl_call_profile *made = NULL;
     sl_collection *got = &c->profile.collection;
+    sl_collection_settle(got);
     sl_status status =
         got->ranks > 0 ? sl_call_profile_make(got->call, got->calls, got->ranks, &made) : SL_OK;
     if (status != SL_OK)

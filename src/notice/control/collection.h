@@ -6,8 +6,15 @@
 #include "notice/control/messages.h"
 #include "notice/control/nodes.h"
 
-#define SL_COLLECTION_MOST ((size_t)1 << 23) /* records of all ranks; further ones are left out and counted  \
-                                              */
+#define SL_COLLECTION_MOST                                                                                   \
+    ((size_t)1 << 23) /* records of all ranks; further ones are left out and counted                         \
+                       */
+
+/* Who is `rank` of an NCCL communicator. */
+typedef struct sl_collection_member {
+    uint64_t communicator;
+    int32_t rank, world;
+} sl_collection_member;
 
 typedef struct sl_collection {
     int64_t round; /* 0: nothing is collected */
@@ -16,6 +23,8 @@ typedef struct sl_collection {
     size_t calls, capacity, left_out;
     char *told; /* [ranks] whose last part is here */
     int tolds;
+    sl_collection_member *member; /* [members]; as they came, one after sl_collection_settle */
+    size_t members, member_capacity;
 } sl_collection;
 
 /** SL_ENOMEM. */
@@ -25,6 +34,10 @@ void sl_collection_end(sl_collection *collection);
 /** One message of the log of profiles. SL_ENOMEM. */
 sl_status sl_collection_add(sl_collection *collection, const sl_nodes *nodes, const sl_message_head *head,
                             const sl_call *calls);
+
+/** Before the calls are compared: NCCL's peers, which are ranks of their communicator, become ranks of the
+ * world, by the calls that those ranks made on it; who made none is SL_PEER_UNKNOWN. Once. */
+void sl_collection_settle(sl_collection *collection);
 
 /** Whether every rank has told all. */
 int sl_collection_whole(const sl_collection *collection);

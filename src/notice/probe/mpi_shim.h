@@ -248,13 +248,18 @@ static uint64_t sum_types(const void *counts, int large, const SL_TYPE *types, u
 /* What a call is; its time begins when it has passed the gate (`begin`): being held is no time of the call.
  */
 static inline void before(sl_call *call, int number, const sl_place *place, int peer, int tag) {
-    *call = (sl_call){.kind = SL_RECORD_CALL,
-                      .call = (uint8_t)number,
-                      .tag = record_tag(tag),
-                      .rank = library.rank,
-                      .peer = world_rank(place, peer),
-                      .communicator = place->name,
-                      .device = -1};
+    call->kind =
+        SL_RECORD_CALL; /* one by one: a literal is made elsewhere first and copied in wider pieces */
+    call->call = (uint8_t)number;
+    call->thread = 0;
+    call->tag = record_tag(tag);
+    call->rank = library.rank;
+    call->peer = world_rank(place, peer);
+    call->communicator = place->name;
+    call->bytes = 0;
+    call->start = call->end = 0;
+    call->device = -1;
+    call->sequence = 0;
 }
 
 static inline void begin(sl_call *call) {
