@@ -73,7 +73,7 @@ static void peers_of_mpi_stay(void **state) {
 }
 
 /* 2 stages x 4 tensor ranks: every tensor group's ranks are 0 to 3, and so are those of no other's. Rank 6 (2
- * of the second group) computes longer from some time on. */
+ * of the second group) computes longer from some time on; the first group waits for its gradients. */
 static void fill(job *j, int iterations, int64_t late) {
     for (int world = 0; world < 8; world++) {
         sl_call calls[3 * 64];
@@ -84,11 +84,11 @@ static void fill(job *j, int iterations, int64_t late) {
                     all = 10000000 + (group ? late : 0);
             calls[count++] = nccl(SL_CALL_ncclAllReduce, TENSOR(group), own, SL_PEER_NONE, begin + mine,
                                   begin + all + 1000000);
-            int64_t after = 20000000 + late;
-            calls[count++] =
-                group == 0
-                    ? nccl(SL_CALL_ncclSend, STAGES(own), 0, 1, begin + after, begin + after + 1000000)
-                    : nccl(SL_CALL_ncclRecv, STAGES(own), 1, 0, begin + after, begin + after + 1000000);
+            int64_t there = begin + 20000000, back = begin + 30000000, slow = group ? late : 0;
+            calls[count++] = nccl(group ? SL_CALL_ncclRecv : SL_CALL_ncclSend, STAGES(own), group, !group,
+                                  there + slow, there + slow + 1000000);
+            calls[count++] = nccl(group ? SL_CALL_ncclSend : SL_CALL_ncclRecv, STAGES(own), group, !group,
+                                  back + slow, back + late + 1000000);
         }
         tell(j, world, calls, count);
     }
