@@ -82,44 +82,72 @@ static int program_ended(job *j, pid_t child, int *status) {
     return 0;
 }
 
+/* The event, or NULL when it is not said in time. */
+static const sl_event *await(job *j, sl_event_kind kind, int from) {
+    int place = job_until(j, kind, from, JOB_PATIENCE);
+    return place ? &j->event[place - 1] : NULL;
+}
+
+/* What was not as it should be; NULL: all was. */
+static const char *watch_slow_rank(job *j) {
+    int from = 0, gated;
+    const sl_event *event;
+    if (!await(j, SL_EVENT_TRACKED, 0) || sl_controller_status(j->controller[0])->period != 3)
+        return "no period of 3 calls";
+    if (!await(j, SL_EVENT_PROFILED, 0))
+        return "no reference";
+    gated = gates(j);
+    do { /* a machine that does other things too may have troubles of its own before */
+        if (!(event = await(j, SL_EVENT_ONSET, from)))
+            return "no onset";
+        from = (int)(event - j->event) + 1;
+    } while (event->iteration < EARLIEST);
+    if (event->iteration > BEGIN + 10)
+        return "a late onset";
+    if (!(event = await(j, SL_EVENT_HELD, from)))
+        return "no hold";
+    if (gated == 4 && !strstr(event->seen, "4 ranks stand"))
+        return "not held";
+    if (gated != 4)
+        printf("not tried: holds, for the probe makes no gates here (%d of 4)\n", gated);
+    do {
+        if (!(event = await(j, SL_EVENT_VERDICT, from)))
+            return "no verdict that names rank 1";
+        from = (int)(event - j->event) + 1;
+    } while (event->rank != 1);
+    if (!await(j, SL_EVENT_RELIEF, from))
+        return "no relief";
+    return sl_controller_status(j->controller[0])->verdicts == 0 ? NULL : "the verdict outlives the relief";
+}
+
+/* The program's result is its own every time; a machine that is busy with others may have its own troubles at
+ * the same time as the slow rank, so there are three tries. */
 static void slow_rank_is_found_with(const family *f) {
+    const char *wrong = "";
     if (!installed(f)) {
         printf("not tried: %s and %s are not both installed\n", f->compiler, f->starter);
         skip();
     }
-    job *j = job_open(1);
-    job_add_agent(j, 0, NULL);
-    job_add_controller(j, 0, 1, 0);
-    pid_t child = start_program(j, f);
-    job_await(j, SL_EVENT_TRACKED, 0);
-    assert_int_equal(sl_controller_status(j->controller[0])->period, 3);
-    job_await(j, SL_EVENT_PROFILED, 0);
-    int gated = gates(j);
-    const sl_event *event;
-    int from = 0;
-    do { /* a machine that does other things too may have troubles of its own before */
-        event = job_await(j, SL_EVENT_ONSET, from);
-        from = (int)(event - j->event) + 1;
-    } while (event->iteration < EARLIEST);
-    assert_true(event->iteration <= BEGIN + 10);
-    event = job_await(j, SL_EVENT_HELD, from);
-    if (gated == 4 && !strstr(event->seen, "4 ranks stand"))
-        fail_msg("not held: %s, %s", event->seen, event->why);
-    if (gated != 4)
-        printf("not tried: holds, for the probe makes no gates here (%d of 4)\n", gated);
-    do {
-        event = job_await(j, SL_EVENT_VERDICT, from);
-        from = (int)(event - j->event) + 1;
-    } while (event->rank != 1);
-    job_await(j, SL_EVENT_RELIEF, from);
-    assert_int_equal(sl_controller_status(j->controller[0])->verdicts, 0);
-    int status = 0;
-    if (!program_ended(j, child, &status))
-        fail_msg("the program does not end");
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    sl_controller_finish(j->controller[0]);
-    job_close(j);
+    for (int try = 0; wrong && try < 3; try++) {
+        int status = 0;
+        job *j = job_open(1);
+        job_add_agent(j, 0, NULL);
+        job_add_controller(j, 0, 1, 0);
+        pid_t child = start_program(j, f);
+        wrong = watch_slow_rank(j);
+        for (int i = 0; wrong && i < j->events; i++)
+            sl_event_write(stderr, &j->event[i]);
+        if (!program_ended(j, child, &status))
+            fail_msg("the program does not end");
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+        sl_controller_finish(j->controller[0]);
+        job_close(j);
+        if (wrong)
+            printf("try %d: %s\n", try + 1, wrong);
+    }
+    if (wrong)
+        fail_msg("%s", wrong);
 }
 
 static void slow_rank_of_open_mpi_is_found(void **state) {
