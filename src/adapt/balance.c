@@ -19,10 +19,9 @@ typedef struct row {
     int replica, low, high, count;
 } row;
 
-/* The microbatch of a row that ends at `time`; the one before it at `before`. */
+/* A microbatch that may be the last one given: it ends at `time`, the one before it at `before`. */
 typedef struct candidate {
     exact time, before;
-    int row;
 } candidate;
 
 typedef struct search {
@@ -80,7 +79,8 @@ static void count_all(search *s, double threshold) {
         row *r = &s->row[i];
         r->count = count_within(r, threshold);
         reached += r->count;
-        if (r->count > r->low && r->count < r->high)
+        double quotient = threshold * r->rate - r->fill;
+        if (quotient > 1 && quotient < r->high + 1.0)
             slope += r->rate;
     }
     s->at = threshold;
@@ -120,13 +120,16 @@ static double middle(double low, double high) {
     return low;
 }
 
-/* Newton's step, twice as far as the sum misses so that it brackets; every fourth is a bisection. */
-static double next_threshold(const search *s, int pass) {
-    double missing = (double)(s->wanted - s->reached);
-    double step = s->at + (pass == 1 ? missing : 2 * missing + (missing > 0 ? 1 : -1)) / s->slope;
-    if (pass % 4 == 3 || !(step > s->floor && step < s->ceiling))
-        return middle(s->floor, s->ceiling);
-    return step;
+/* Newton's step first; then twice as far as the sum misses, so that it brackets; and where it came out on the
+ * same side again, by one more a row: what rounding down to whole counts may hide at most. Every fourth is a
+ * bisection, once there are two sides. */
+static double next_threshold(const search *s, int pass, int same_side) {
+    double missing = (double)(s->wanted - s->reached), sign = missing > 0 ? 1 : -1;
+    double more = pass == 1 ? 0 : same_side ? sign * s->rows : missing + sign;
+    double step = s->at + (missing + more) / s->slope;
+    if (step > s->floor && step < s->ceiling && (pass % 4 != 3 || s->floor == 0 || isinf(s->ceiling)))
+        return step;
+    return isinf(s->ceiling) ? 2 * s->at : middle(s->floor, s->ceiling);
 }
 
 static double first_threshold(const search *s) {
@@ -139,28 +142,31 @@ static double first_threshold(const search *s) {
     return start > s->floor && start < s->ceiling ? start : middle(s->floor, s->ceiling);
 }
 
-/* Until few microbatches end between floor and ceiling, or a row has about one, or no double lies between. */
+/* Until few microbatches end between floor and ceiling, or a row has about one and another threshold parts
+ * them no more (they end together, or nearly), or no double lies between. */
 static void narrow(search *s, int *split) {
     double threshold = first_threshold(s);
+    int side = 0;
     for (int pass = 1; threshold > s->floor; pass++) {
+        int64_t before = s->above - s->below;
+        int last = side;
         count_all(s, threshold);
+        side = s->reached < s->wanted ? -1 : 1;
         close_in(s, split);
         int64_t open = s->above - s->below;
-        if (open <= FEW || (pass >= 6 && open <= 2 * (int64_t)s->rows))
+        if (open <= FEW || (open <= 2 * (int64_t)s->rows && (pass >= 6 || open > before - before / 4)))
             return;
-        threshold = next_threshold(s, pass);
+        threshold = next_threshold(s, pass, side == last);
     }
 }
 
 /* ---- choosing among what is left ---- */
 
 /* Which microbatch is given first: the one that ends earlier; of two that end together the one that lifts its
- * replica less, then the lower index. */
-static int is_first(const search *s, const candidate *a, const candidate *b) {
+ * replica less. */
+static int by_order(const candidate *a, const candidate *b) {
     int order = compare(a->time, b->time);
-    if (order == 0)
-        order = compare(b->before, a->before);
-    return order ? order < 0 : s->row[a->row].replica < s->row[b->row].replica;
+    return order ? order : compare(b->before, a->before);
 }
 
 static void swap(candidate *a, candidate *b) {
@@ -169,46 +175,70 @@ static void swap(candidate *a, candidate *b) {
     *b = kept;
 }
 
-/* Moves the `wanted` first ones to the front: quickselect, its pivots drawn so that no input is a bad one. */
-static void select_first(const search *s, candidate *c, int64_t count, int64_t wanted) {
-    uint64_t state = 0;
-    while (wanted > 0 && wanted < count) {
-        swap(&c[sl_random_mix(state += SL_RANDOM_STEP) % (uint64_t)count], &c[count - 1]);
-        int64_t before = 0;
-        for (int64_t i = 0; i + 1 < count; i++)
-            if (is_first(s, &c[i], &c[count - 1]))
-                swap(&c[i], &c[before++]);
-        swap(&c[before], &c[count - 1]);
+/* The last of the `wanted` first ones, and how many of those are as it is: quickselect, its pivots drawn so
+ * that no input is a bad one. */
+static candidate find_last(candidate *c, int64_t count, int64_t wanted, int64_t *alike) {
+    for (uint64_t state = 0;;) {
+        candidate pivot = c[sl_random_mix(state += SL_RANDOM_STEP) % (uint64_t)count];
+        int64_t before = 0, behind = count;
+        for (int64_t i = 0; i < behind;) {
+            int order = by_order(&c[i], &pivot);
+            if (order < 0)
+                swap(&c[i++], &c[before++]);
+            else if (order > 0)
+                swap(&c[i], &c[--behind]);
+            else
+                i++;
+        }
+        if (wanted > before && wanted <= behind) {
+            *alike = wanted - before;
+            return pivot;
+        }
         if (wanted <= before) {
             count = before;
         } else {
-            c += before + 1;
-            count -= before + 1;
-            wanted -= before + 1;
+            c += behind;
+            count -= behind;
+            wanted -= behind;
         }
     }
 }
 
+static candidate candidate_of(const row *r, int count) {
+    return (candidate){.time = product(r->time, count + r->fill),
+                       .before = product(r->time, count - 1 + r->fill)};
+}
+
 static void list(const search *s, candidate *c) {
+    for (int i = 0; i < s->rows; i++)
+        for (int count = s->row[i].low + 1; count <= s->row[i].high; count++)
+            *c++ = candidate_of(&s->row[i], count);
+}
+
+/* All before `last` are given, and of those like it the first in the order of replicas. */
+static void give(const search *s, const candidate *last, int64_t alike, int *split) {
     for (int i = 0; i < s->rows; i++) {
         const row *r = &s->row[i];
-        exact before = product(r->time, r->low + r->fill);
-        for (int count = r->low + 1; count <= r->high; count++) {
-            *c = (candidate){.time = product(r->time, count + r->fill), .before = before, .row = i};
-            before = c++->time;
+        int count = r->low;
+        for (int order = -1; count < r->high && order < 0; count += order < 0) {
+            candidate c = candidate_of(r, count + 1);
+            order = by_order(&c, last);
+            if (order == 0 && alike > 0) {
+                alike--;
+                order = -1;
+            }
         }
+        split[r->replica] = count;
     }
 }
 
 static sl_status choose(search *s, int *split) {
     candidate *c;
+    int64_t alike;
     SL_TRY(sl_alloc(&c, (size_t)(s->above - s->below), sizeof *c));
     list(s, c);
-    for (int i = 0; i < s->rows; i++)
-        split[s->row[i].replica] = s->row[i].low;
-    select_first(s, c, s->above - s->below, s->wanted - s->below);
-    for (int64_t i = 0; i < s->wanted - s->below; i++)
-        split[s->row[c[i].row].replica]++;
+    candidate last = find_last(c, s->above - s->below, s->wanted - s->below, &alike);
+    give(s, &last, alike, split);
     sl_free(c);
     return SL_OK;
 }
