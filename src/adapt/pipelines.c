@@ -30,7 +30,8 @@ sl_status sl_pipelines_open(const char *schedule, int most, sl_pipelines **pipel
     if (!sl_family_find(schedule) && strcmp(schedule, "auto") != 0)
         return sl_error(SL_EINVAL, "'%s' is no family of schedules and not auto", schedule);
     if (most < 1 || most > SL_MAX_MICROBATCHES)
-        return sl_error(SL_EINVAL, "a replica with a pipeline may take from 1 to %d microbatches, not %d",
+        return sl_error(SL_EINVAL,
+                        "a replica with a pipeline takes at least 1 microbatch and at most %d, not %d",
                         SL_MAX_MICROBATCHES, most);
     SL_TRY(sl_alloc(pipelines, 1, sizeof **pipelines));
     snprintf((*pipelines)->schedule, sizeof(*pipelines)->schedule, "%s", schedule);
@@ -38,14 +39,17 @@ sl_status sl_pipelines_open(const char *schedule, int most, sl_pipelines **pipel
     return SL_OK;
 }
 
+static void free_kind(kind *k) {
+    sl_problem_free(&k->problem);
+    sl_free(k->time);
+    sl_free(k->planned);
+}
+
 void sl_pipelines_close(sl_pipelines *p) {
     if (!p)
         return;
-    for (size_t i = 0; i < p->kinds; i++) {
-        sl_problem_free(&p->kind[i].problem);
-        sl_free(p->kind[i].time);
-        sl_free(p->kind[i].planned);
-    }
+    for (size_t i = 0; i < p->kinds; i++)
+        free_kind(&p->kind[i]);
     sl_free(p->kind);
     sl_free(p->of);
     sl_free(p);
@@ -138,7 +142,8 @@ static void keep(const sl_pipelines *p, kind *k, int microbatches, double time) 
     k->time[microbatches] = time;
 }
 
-sl_status sl_pipelines_time(void *pipelines, int replica, int microbatches, double *time) {
+/* The form of sl_replica_curve. */
+static sl_status time_of(void *pipelines, int replica, int microbatches, double *time) {
     sl_pipelines *p = pipelines;
     kind *k = &p->kind[p->of[replica]];
     if (!(k->time[microbatches] > 0)) {
@@ -151,14 +156,23 @@ sl_status sl_pipelines_time(void *pipelines, int replica, int microbatches, doub
     return SL_OK;
 }
 
-static sl_status add_kind(sl_pipelines *p, const sl_problem *problem, double time) {
-    SL_TRY(sl_grow(&p->kind, &p->kind_room, p->kinds + 1, sizeof *p->kind));
-    kind *k = &p->kind[p->kinds++];
-    *k = (kind){.source = problem, .asked = time};
+static sl_status begin_kind(sl_pipelines *p, const sl_problem *problem, double time, kind *k) {
     SL_TRY(fill_kind(p, problem, time, k));
     SL_TRY(plan_makespan(p, k, 1)); /* not even one: the planner says why */
     keep(p, k, 1, (double)k->planned[1]);
     return SL_OK;
+}
+
+static sl_status add_kind(sl_pipelines *p, const sl_problem *problem, double time) {
+    SL_TRY(sl_grow(&p->kind, &p->kind_room, p->kinds + 1, sizeof *p->kind));
+    kind *k = &p->kind[p->kinds];
+    *k = (kind){.source = problem, .asked = time};
+    sl_status status = begin_kind(p, problem, time, k);
+    if (status == SL_OK)
+        p->kinds++;
+    else
+        free_kind(k);
+    return status;
 }
 
 sl_status sl_pipelines_add(sl_pipelines *p, const sl_problem *problem, double time) {
@@ -193,8 +207,8 @@ static sl_status divide(sl_pipelines *p, int microbatches, const int *limit, int
     double makespan;
     SL_TRY(suggest(p, microbatches, guess));
     return sl_balance_curve(
-        &(sl_replica_curve){.time = sl_pipelines_time, .context = p, .limit = limit, .guess = guess},
-        (int)p->replicas, microbatches, split, &makespan);
+        &(sl_replica_curve){.time = time_of, .context = p, .limit = limit, .guess = guess}, (int)p->replicas,
+        microbatches, split, &makespan);
 }
 
 sl_status sl_pipelines_balance(sl_pipelines *p, int microbatches, const int *limit, int *split,
@@ -211,7 +225,7 @@ sl_status sl_pipelines_balance(sl_pipelines *p, int microbatches, const int *lim
 sl_status sl_pipelines_planned(sl_pipelines *p, int replica, int microbatches, sl_time *time) {
     const kind *k = &p->kind[p->of[replica]];
     double ignored;
-    SL_TRY(sl_pipelines_time(p, replica, microbatches, &ignored));
+    SL_TRY(time_of(p, replica, microbatches, &ignored));
     *time = k->planned[microbatches];
     return *time > 0 ? SL_OK
                      : sl_error(SL_ENONE, "the memory of replica %d does not take %d microbatches", replica,
