@@ -13,6 +13,7 @@ typedef struct kind {
     const sl_problem *source; /* of the caller; compared, never read */
     double asked;             /* time of a microbatch, or 0 */
     sl_problem problem;       /* ours, its times multiplied */
+    int most;                 /* microbatches that a problem may have */
     double *time;             /* [most + 1] by microbatches, never falling; 0: not asked for */
     sl_time *planned;         /* [most + 1] as planned */
 } kind;
@@ -29,10 +30,8 @@ struct sl_pipelines {
 sl_status sl_pipelines_open(const char *schedule, int most, sl_pipelines **pipelines) {
     if (!sl_family_find(schedule) && strcmp(schedule, "auto") != 0)
         return sl_error(SL_EINVAL, "'%s' is no family of schedules and not auto", schedule);
-    if (most < 1 || most > SL_MAX_MICROBATCHES)
-        return sl_error(SL_EINVAL,
-                        "a replica with a pipeline takes at least 1 microbatch and at most %d, not %d",
-                        SL_MAX_MICROBATCHES, most);
+    if (most < 1)
+        return sl_error(SL_EINVAL, "replicas take at least 1 microbatch, not %d", most);
     SL_TRY(sl_alloc(pipelines, 1, sizeof **pipelines));
     snprintf((*pipelines)->schedule, sizeof(*pipelines)->schedule, "%s", schedule);
     (*pipelines)->most = most;
@@ -83,34 +82,40 @@ static sl_status multiply(sl_problem *p, double factor) {
     return SL_OK;
 }
 
-static sl_status check(const sl_problem *p, int most) {
+static sl_status check(const sl_problem *p) {
     if (p->layers)
         return sl_error(SL_EINVAL,
                         "the stages of this pipeline are cut from layers: give stages and times_ms");
     if (p->placement == SL_BIDIRECTIONAL)
         return sl_error(SL_EINVAL, "a bidirectional pipeline takes even numbers of microbatches only");
-    if ((int64_t)p->stages * most * 3 * p->parts > SL_MAX_OPS)
-        return sl_error(SL_EINVAL, "%d stages with up to %d microbatches make more than %d ops", p->stages,
-                        most, SL_MAX_OPS);
+    if (sl_pipelines_busiest(p) == 0)
+        return sl_error(SL_EINVAL, "the ops of this pipeline take no time");
     return SL_OK;
 }
 
+/* As many as are wanted and a problem may have. */
+static int most_microbatches(const sl_problem *p, int wanted) {
+    int most = SL_MAX_OPS / (3 * p->stages * p->parts);
+    most = most < SL_MAX_MICROBATCHES ? most : SL_MAX_MICROBATCHES;
+    return wanted < most ? wanted : most;
+}
+
 static sl_status fill_kind(const sl_pipelines *p, const sl_problem *problem, double time, kind *k) {
-    sl_time busiest = sl_pipelines_busiest(problem);
-    SL_TRY(check(problem, p->most));
-    if (busiest == 0)
-        return sl_error(SL_EINVAL, "the ops of this pipeline take no time");
+    SL_TRY(check(problem));
     SL_TRY(sl_problem_copy(problem, &k->problem));
     if (time > 0)
-        SL_TRY(multiply(&k->problem, time / (double)busiest));
-    k->problem.microbatches = p->most;
+        SL_TRY(multiply(&k->problem, time / (double)sl_pipelines_busiest(problem)));
+    if (sl_pipelines_busiest(&k->problem) == 0)
+        return sl_error(SL_EINVAL, "a microbatch of %g ns is too short for a pipeline's ops", time);
+    k->most = most_microbatches(problem, p->most);
+    k->problem.microbatches = k->most;
     double total = sl_problem_total_ms(&k->problem);
     if (total > SL_MAX_TOTAL_MS)
         return sl_error(SL_EINVAL,
                         "ops and messages of %d microbatches take %g ms one after the other; at most %g",
-                        p->most, total, (double)SL_MAX_TOTAL_MS);
-    SL_TRY(sl_alloc(&k->planned, (size_t)p->most + 1, sizeof *k->planned));
-    return sl_alloc(&k->time, (size_t)p->most + 1, sizeof *k->time);
+                        k->most, total, (double)SL_MAX_TOTAL_MS);
+    SL_TRY(sl_alloc(&k->planned, (size_t)k->most + 1, sizeof *k->planned));
+    return sl_alloc(&k->time, (size_t)k->most + 1, sizeof *k->time);
 }
 
 /* ---- asking ---- */
@@ -128,13 +133,13 @@ static sl_status plan_makespan(sl_pipelines *p, kind *k, int microbatches) {
 }
 
 /* Rules of thumb may make a shorter plan for one microbatch more; the search needs times that never fall. */
-static void keep(const sl_pipelines *p, kind *k, int microbatches, double time) {
+static void keep(kind *k, int microbatches, double time) {
     for (int m = microbatches - 1; m > 0; m--)
         if (k->time[m] > 0) {
             time = fmax(time, k->time[m]);
             break;
         }
-    for (int m = microbatches + 1; m <= p->most; m++)
+    for (int m = microbatches + 1; m <= k->most; m++)
         if (k->time[m] > 0) {
             time = fmin(time, k->time[m]);
             break;
@@ -150,7 +155,7 @@ static sl_status time_of(void *pipelines, int replica, int microbatches, double 
         sl_status status = plan_makespan(p, k, microbatches);
         if (status != SL_OK && status != SL_ENONE)
             return status;
-        keep(p, k, microbatches, status == SL_OK ? (double)k->planned[microbatches] : INFINITY);
+        keep(k, microbatches, status == SL_OK ? (double)k->planned[microbatches] : INFINITY);
     }
     *time = k->time[microbatches];
     return SL_OK;
@@ -159,7 +164,7 @@ static sl_status time_of(void *pipelines, int replica, int microbatches, double 
 static sl_status begin_kind(sl_pipelines *p, const sl_problem *problem, double time, kind *k) {
     SL_TRY(fill_kind(p, problem, time, k));
     SL_TRY(plan_makespan(p, k, 1)); /* not even one: the planner says why */
-    keep(p, k, 1, (double)k->planned[1]);
+    keep(k, 1, (double)k->planned[1]);
     return SL_OK;
 }
 
@@ -203,28 +208,41 @@ static sl_status suggest(const sl_pipelines *p, int microbatches, int *guess) {
     return status;
 }
 
-static sl_status divide(sl_pipelines *p, int microbatches, const int *limit, int *guess, int *split) {
+/* Limits, and what a problem may have at all. */
+static void limit_all(const sl_pipelines *p, const int *limit, int *limits) {
+    for (size_t i = 0; i < p->replicas; i++) {
+        int most = p->kind[p->of[i]].most;
+        limits[i] = limit ? limit[i] : 0;
+        if (most < p->most && (limits[i] == 0 || limits[i] > most))
+            limits[i] = most;
+    }
+}
+
+static sl_status divide(sl_pipelines *p, int microbatches, const int *limits, int *guess, int *split) {
     double makespan;
     SL_TRY(suggest(p, microbatches, guess));
     return sl_balance_curve(
-        &(sl_replica_curve){.time = time_of, .context = p, .limit = limit, .guess = guess}, (int)p->replicas,
+        &(sl_replica_curve){.time = time_of, .context = p, .limit = limits, .guess = guess}, (int)p->replicas,
         microbatches, split, &makespan);
 }
 
 sl_status sl_pipelines_balance(sl_pipelines *p, int microbatches, const int *limit, int *split,
                                sl_time *time) {
-    int *guess;
-    SL_TRY(sl_alloc(&guess, p->replicas, sizeof *guess));
-    sl_status status = divide(p, microbatches, limit, guess, split);
+    int *place; /* limits, then the guess */
+    SL_TRY(sl_alloc(&place, 2 * p->replicas, sizeof *place));
+    limit_all(p, limit, place);
+    sl_status status = divide(p, microbatches, place, place + p->replicas, split);
     for (size_t i = 0; i < p->replicas && status == SL_OK; i++)
         time[i] = p->kind[p->of[i]].planned[split[i]];
-    sl_free(guess);
+    sl_free(place);
     return status;
 }
 
 sl_status sl_pipelines_planned(sl_pipelines *p, int replica, int microbatches, sl_time *time) {
     const kind *k = &p->kind[p->of[replica]];
     double ignored;
+    if (microbatches > k->most)
+        return sl_error(SL_ENONE, "a problem has at most %d microbatches, not %d", k->most, microbatches);
     SL_TRY(time_of(p, replica, microbatches, &ignored));
     *time = k->planned[microbatches];
     return *time > 0 ? SL_OK

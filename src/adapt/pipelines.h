@@ -9,15 +9,16 @@
 
 typedef struct sl_pipelines sl_pipelines;
 
-/** For replicas that take at most `most` microbatches. `schedule`: a family's name, or "auto": the best
- * family for each number. SL_EINVAL. Close with sl_pipelines_close. */
+/** For replicas that take at most `most` microbatches (or as many as a problem may have, if that is less).
+ * `schedule`: a family's name, or "auto": the best family for each number. SL_EINVAL. Close with
+ * sl_pipelines_close. */
 sl_status sl_pipelines_open(const char *schedule, int most, sl_pipelines **pipelines);
 void sl_pipelines_close(sl_pipelines *pipelines);
 
 /** One more replica, with the pipeline of `problem` (copied; its number of microbatches does not count).
  * `time` > 0, ns: all op times are multiplied so that F, I and W of a microbatch take the busiest rank as
- * long; 0: as they are. SL_EINVAL: a problem that cannot be asked for other numbers of microbatches, or too
- * large a one; SL_ENONE: no schedule even for one microbatch. */
+ * long; 0: as they are. SL_EINVAL: a problem that cannot be asked for any number of microbatches; SL_ENONE:
+ * no schedule even for one microbatch. */
 sl_status sl_pipelines_add(sl_pipelines *pipelines, const sl_problem *problem, double time);
 
 /** F, I and W of a microbatch on the rank that works longest, ns. Never fails. */
