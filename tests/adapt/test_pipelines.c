@@ -173,11 +173,46 @@ static void pipelines_that_cannot_be_asked_are_refused(void **state) {
     sl_pipelines_close(pipelines);
 }
 
+static sl_status balance_two(const sl_problem *p, int *split, sl_time *time) {
+    sl_pipelines *pipelines = NULL;
+    sl_status status = sl_pipelines_open("1f1b", 9, &pipelines);
+    if (status == SL_OK)
+        status = sl_pipelines_add(pipelines, p, 0);
+    if (status == SL_OK)
+        status = sl_pipelines_add(pipelines, p, 60e6);
+    if (status == SL_OK)
+        status = sl_pipelines_balance(pipelines, 10, NULL, split, time);
+    sl_pipelines_close(pipelines);
+    return status;
+}
+
+static void want_of_memory_anywhere_is_an_error(void **state) {
+    (void)state;
+    sl_problem p;
+    int split[2], failures = 0;
+    sl_time time[2];
+    make_pipeline(2, 10 * SL_MS, &p);
+    for (long n = 0;; n++) {
+        sl_alloc_fail_at(n);
+        sl_status status = balance_two(&p, split, time);
+        sl_alloc_fail_at(-1);
+        if (status == SL_OK)
+            break;
+        assert_int_equal(status, SL_ENOMEM);
+        failures++;
+    }
+    assert_true(failures > 20);
+    assert_int_equal(split[0], 7); /* 30 * 8 and 60 * 4 */
+    assert_int_equal(split[1], 3);
+    sl_problem_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_even_1f1b_takes_its_formula),
         cmocka_unit_test(memory_limits_what_a_replica_takes),
         cmocka_unit_test(splits_of_any_pipelines_are_the_best_of_all),
+        cmocka_unit_test(want_of_memory_anywhere_is_an_error),
         cmocka_unit_test(alike_replicas_share_their_plans),
         cmocka_unit_test(what_a_problem_may_have_is_a_limit),
         cmocka_unit_test(pipelines_that_cannot_be_asked_are_refused),
