@@ -190,7 +190,7 @@ static void many_replicas_get_what_one_by_one_gives(void **unused) {
     static sl_replica replica[MOST];
     static int split[MOST], expected[MOST];
     uint64_t state = seed_of(2);
-    for (int n = 0; n < 200; n++) {
+    for (int n = 0; n < 60; n++) {
         int replicas = 1 + draw(&state, MOST);
         int spare = draw(&state, 3), microbatches = replicas + draw(&state, spare == 0   ? 3
                                                                             : spare == 1 ? replicas
