@@ -73,8 +73,8 @@ static sl_status multiply(sl_problem *p, double factor) {
         for (int stage = 0; stage < p->stages; stage++) {
             double time = (double)p->time[op][stage] * factor, most = (op == SL_B ? 2 : 1) * SL_MAX_OP_MS;
             if (time / 1e6 > most)
-                return sl_error(SL_EINVAL, "%s of stage %d would take %g ms; at most %g",
-                                sl_op_name(op), stage, time / 1e6, most);
+                return sl_error(SL_EINVAL, "%s of stage %d would take %g ms; at most %g", sl_op_name(op),
+                                stage, time / 1e6, most);
             p->time[op][stage] = (sl_time)(time + 0.5);
         }
     for (int stage = 0; stage < p->stages; stage++)
