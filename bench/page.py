@@ -13,6 +13,8 @@ PAGES = {
                       "paced, so that a rank waits as a rank with a device of its own would.",
                       ["Accuracy of emulated links", "Overhead of the runtime", "A slow link that does not block",
                        "Two data centres", "Interference", "Rails", "Faults"]),
+    "adapting.md": ("Adapting, measured", "Each section says the command that wrote it.",
+                    ["Microbatch balance"]),
     "probe.md": ("What watching costs", "Each section says the command that wrote it.",
                  ["A call", "A real program"]),
     "training.md": ("Training, measured", "Each section says the command that wrote it.",

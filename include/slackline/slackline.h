@@ -12,6 +12,7 @@
 #define SLACKLINE_SLACKLINE_H
 
 #include <slackline/adapt.h>
+#include <slackline/balance.h>
 #include <slackline/plan.h>
 #include <slackline/problem.h>
 #include <slackline/status.h>

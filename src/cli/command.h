@@ -8,6 +8,7 @@ int sl_command_plan(int argc, char **argv);
 int sl_command_simulate(int argc, char **argv);
 int sl_command_compare(int argc, char **argv);
 int sl_command_train(int argc, char **argv);
+int sl_command_balance(int argc, char **argv);
 int sl_command_detect(int argc, char **argv);
 int sl_command_watch(int argc, char **argv);
 int sl_command_validate(int argc, char **argv);
