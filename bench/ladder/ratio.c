@@ -2,7 +2,7 @@
  * worst of them, for each rule on its own. Durations are no part of the search: sl_chain_ratio has the worst
  * one exactly.
  *
- * Usage: bench_ladder SEED STARTS STEPS. One JSON object. */
+ * Usage: bench_ladder [SEED [STARTS [STEPS [MOST]]]]. One JSON object. */
 #include "adapt/chain.h"
 #include "base/random.h"
 
@@ -25,6 +25,19 @@ static double falcon(const sl_rung *rungs, int count) {
     sl_chain chain;
     sl_chain_falcon(1, rungs, count, &chain);
     return chain.ratio;
+}
+
+/* What the rule of Falcon is made for: a costlier strategy leaves less. (Where it leaves more, it is applied
+ * all the same and the ratio has no bound.) All rules get such ladders. */
+static void put_in_order(sl_rung *rungs, int count) {
+    for (int i = 0; i < count; i++)
+        for (int j = i + 1; j < count; j++) {
+            sl_rung a = rungs[i], b = rungs[j];
+            rungs[i] = (sl_rung){fmin(a.cost, b.cost), fmax(a.loss, b.loss)};
+            rungs[j] = (sl_rung){fmax(a.cost, b.cost), fmin(a.loss, b.loss)};
+        }
+    for (int i = 1; i < count; i++) /* a sort has no order for equal costs */
+        rungs[i].cost = fmax(rungs[i].cost, rungs[i - 1].cost * (1 + 1e-9));
 }
 
 /* The strategy that leaves the least, in the first moment. Worst for the shortest trouble. */
@@ -51,13 +64,14 @@ static double unit(source *s) {
 /* Costs from a second to an hour, and what remains from nothing to all of it. */
 static sl_rung random_rung(source *s) {
     double left = unit(s);
-    return (sl_rung){.cost = exp(unit(s) * log(3600)), .loss = left < 0.1 ? 0 : pow(unit(s), 3)};
+    return (sl_rung){.cost = exp(unit(s) * log(3600)), .loss = left < 0.1 ? 0 : fmax(1e-9, pow(unit(s), 3))};
 }
 
 static sl_rung nearby(source *s, sl_rung r) {
     double size = pow(10, -4 * unit(s));
     r.cost = fmin(3600, fmax(1, r.cost * exp(size * (unit(s) - 0.5))));
     r.loss = fmin(1, r.loss * exp(4 * size * (unit(s) - 0.5)));
+    r.loss = r.loss < 1e-9 ? 0 : r.loss; /* of what is left, not of how small a double can be */
     return unit(s) < 0.02 ? random_rung(s) : r;
 }
 
@@ -67,10 +81,12 @@ static double climb(source *s, rule rule_of, int count, int starts, int steps, s
         sl_rung now[SL_STRATEGIES_MOST], next[SL_STRATEGIES_MOST];
         for (int i = 0; i < count; i++)
             now[i] = random_rung(s);
+        put_in_order(now, count);
         double height = rule_of(now, count);
         for (int step = 0; step < steps; step++) {
             for (int i = 0; i < count; i++)
                 next[i] = unit(s) < 0.6 ? nearby(s, now[i]) : now[i];
+            put_in_order(next, count);
             double there = rule_of(next, count);
             if (there >= height) {
                 height = there;

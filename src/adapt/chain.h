@@ -53,8 +53,8 @@ double sl_chain_pays(double loss, const sl_rung *rungs, const sl_chain *chain, d
 /** What the best choice in hindsight pays. */
 double sl_chain_best(double loss, const sl_rung *rungs, int count, double duration);
 
-/** Climbs whenever the best choice in hindsight has doubled, beginning at `first` (> 0): at most 4 when that is
- * at most half the least cost. */
+/** Climbs whenever the best choice in hindsight has doubled, beginning at `first` (> 0): at most 4 when that
+ * is at most half the least cost. */
 void sl_chain_doubling(double loss, const sl_rung *rungs, int count, double first, sl_chain *chain);
 
 /** Falcon's algorithm 1: every rung in the order of cost, each when the time lost has reached its cost. */

@@ -115,14 +115,16 @@ sl_status sl_ladder_begins(sl_ladder *l, sl_time now, const sl_incident *inciden
     SL_TRY(check(incident->id, incident->loss));
     SL_TRY(advance(l, now));
     sl_ladder_case *c = find(l, incident->id);
+    int returned = c && !is_past(l, c);
     if (c && c->active)
         return sl_error(SL_EINVAL, "incident %d begins, but it has not been relieved", incident->id);
-    if (!c) {
+    if (!c)
         SL_TRY(make_place(l, &c));
+    if (!returned)
         *c = (sl_ladder_case){0};
-    }
     c->incident = *incident;
     c->active = 1;
+    c->returned = returned;
     c->since = now;
     c->brought = -1;
     SL_TRY(sl_ladder_note(l, SL_LADDER_BEGAN, c, -1, &entry));

@@ -12,8 +12,7 @@
 /* An incident and one strategy. */
 typedef struct sl_ladder_pair {
     sl_ladder_reason reason;
-    double
-        lost; /* ns, while the strategy would have helped; goes down while the incident is relieved */
+    double lost;     /* ns, while the strategy would have helped; goes down while the incident is relieved */
     double trigger;  /* ns; of WAITS */
     double expected; /* a second, when last asked */
     double keeping;  /* a second, asked on relief */
@@ -24,6 +23,7 @@ typedef struct sl_ladder_pair {
 typedef struct sl_ladder_case {
     sl_incident incident;
     int active;
+    int returned;        /* it has been relieved before, and something is remembered of it */
     sl_time since;       /* began or came again */
     sl_time relieved_at; /* not active */
     double lost;         /* ns, in all */

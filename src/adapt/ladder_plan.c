@@ -42,6 +42,17 @@ static int ask(sl_ladder *l, sl_ladder_case *c, int news) {
     return any;
 }
 
+/* No strategy of the chain does at least as well, both while the trouble lasts and after it. */
+static int keeps_better(const sl_ladder_case *c, const int *of, const sl_chain *chain, int strategy) {
+    const sl_ladder_pair *mine = &c->pair[strategy];
+    for (int i = 0; i < chain->count; i++) {
+        const sl_ladder_pair *other = &c->pair[of[chain->rung[i]]];
+        if (other->keeping <= mine->keeping && other->expected <= mine->expected)
+            return 0;
+    }
+    return 1;
+}
+
 /* The chain over the strategies that help and cost something. Those that come at once come first; the chain
  * is made when they have, since they change what the others would bring. */
 static void choose(sl_ladder *l, sl_ladder_case *c) {
@@ -60,6 +71,15 @@ static void choose(sl_ladder *l, sl_ladder_case *c) {
         sl_ladder_pair *pair = &c->pair[of[chain.rung[i]]];
         pair->reason = SL_REASON_WAITS;
         pair->trigger = chain.trigger[i];
+    }
+    /* of an incident that comes again and again the chain, which knows durations only, may skip what is best
+     * kept */
+    for (int i = 0; i < count; i++) {
+        sl_ladder_pair *pair = &c->pair[of[i]];
+        if (pair->reason == SL_REASON_SKIPPED && c->returned && keeps_better(c, of, &chain, of[i])) {
+            pair->reason = SL_REASON_WAITS;
+            pair->trigger = rungs[i].cost;
+        }
     }
 }
 

@@ -99,7 +99,9 @@ int sl_ladder_is_to_be_undone(const sl_ladder *l, int strategy) {
 }
 
 static sl_time after(sl_time now, double wait) {
-    return wait > 0 ? wait < 4e18 ? now + (sl_time)ceil(wait) : SL_TIME_NEVER : now;
+    if (!(wait > 0))
+        return now;
+    return wait < 9.2e18 - (double)now ? now + (sl_time)ceil(wait) : SL_TIME_NEVER;
 }
 
 static sl_time undo_due(const sl_ladder *l, int strategy) {

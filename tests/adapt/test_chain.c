@@ -231,7 +231,8 @@ static void climbing_whenever_hindsight_has_doubled_has_ratio_4_for_any_number_o
 /* As few as 1 to 3 strategies: every ladder of a grid, costs relative to the first. */
 static void no_ladder_of_a_grid_exceeds_what_falcons_rule_is_known_for(void **state) {
     (void)state;
-    static const double cost[] = {1, 1.2, 1.5, 2, 3, 5, 10, 30, 100}, loss[] = {0.9, 0.5, 0.2, 0.1, 0.03, 0.01, 0};
+    static const double cost[] = {1, 1.2, 1.5, 2, 3, 5, 10, 30, 100},
+                        loss[] = {0.9, 0.5, 0.2, 0.1, 0.03, 0.01, 0};
     enum { COSTS = sizeof cost / sizeof *cost, LOSSES = sizeof loss / sizeof *loss };
     double worst[4] = {0};
     for (int a = 0; a < COSTS; a++)

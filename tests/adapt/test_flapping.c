@@ -1,5 +1,5 @@
-/* The whole ladder, as it runs, against the best choice in hindsight: trouble of any duration, and an adversary who
- * turns it on and off at the worst moments. */
+/* The whole ladder, as it runs, against the best choice in hindsight: trouble of any duration, and an
+ * adversary who turns it on and off at the worst moments. */
 #include "check.h"
 
 #include "adapt/world.h"
@@ -82,7 +82,8 @@ static void whatever_the_duration_one_strategy_pays_at_most_2_and_a_ladder_4_tim
 
 /* ---- turned on and off ---- */
 
-/* What an adversary does: on until something is applied (or nearly so), off until it is undone (or nearly so). */
+/* What an adversary does: on until something is applied (or nearly so), off until it is undone (or nearly
+ * so). */
 typedef struct adversary {
     double on, off; /* of the time until the next action: 1 waits for it, less stops short of it */
     double jitter;  /* share of periods of random length */
@@ -98,6 +99,8 @@ static void play(world *w, const adversary *a, int rounds) {
             double wait = due == SL_TIME_NEVER ? 1e9 * (1 + 100 * unit()) : (double)(due - w->now);
             if (unit() < a->jitter)
                 wait *= 1.5 * unit();
+            if (wait > 1e15) /* eleven days */
+                wait = 1e15;
             assert_ok(world_run(w, w->now + (sl_time)ceil(wait * share), share >= 1, &acted));
         }
     }
@@ -125,8 +128,8 @@ static void no_adversary_makes_one_strategy_pay_more_than_3_times_hindsight_and_
             /* what is still open at the end is one cycle at most */
             double more = total(&w) - (3 + undo_share) * world_best(&w) - 4 * strategy.cost;
             if (more > 0)
-                fail_msg("cost %g, left %g, keeping %g, adversary %d: %g paid, %g in hindsight", strategy.cost,
-                         strategy.left, strategy.keeping, a, total(&w), world_best(&w));
+                fail_msg("cost %g, left %g, keeping %g, adversary %d: %g paid, %g in hindsight",
+                         strategy.cost, strategy.left, strategy.keeping, a, total(&w), world_best(&w));
             worst = fmax(worst, (total(&w) - 4 * strategy.cost) / world_best(&w) - undo_share);
             sl_ladder_close(w.ladder);
         }
@@ -134,10 +137,11 @@ static void no_adversary_makes_one_strategy_pay_more_than_3_times_hindsight_and_
     assert_true(worst > 2.5); /* the adversary is a bad one */
 }
 
-static void however_trouble_flaps_each_application_has_been_lost_before(void **state) {
+static void
+however_trouble_flaps_each_application_has_been_lost_before_and_hindsight_is_not_far(void **state) {
     (void)state;
     seeded(13);
-    double worst = 0;
+    double worst[5] = {0};
     for (int round = 0; round < 120; round++)
         for (int a = 0; a < ADVERSARIES; a++) {
             world w;
@@ -149,20 +153,21 @@ static void however_trouble_flaps_each_application_has_been_lost_before(void **s
             assert_ok(world_open(&w, &config, 0.5, strategy, count, answers));
             play(&w, &adversaries[a], 100);
             for (int s = 0; s < count; s++) {
-                /* one application for each cost that was lost, one undoing for each that keeping it has lost */
+                /* one application for each cost that was lost, one undoing for each that keeping it has lost
+                 */
                 assert_true(w.applications[s] * strategy[s].cost <= w.lost * (1 + 1e-9) + 1e-6);
                 assert_true(w.reversals[s] <= w.applications[s]);
             }
             double ratio = (total(&w) - 4 * strategy[count - 1].cost) / world_best(&w);
-            if (getenv("SHOW") && ratio > worst) {
-                printf("%d strategies, adversary %d: %g = %g + %g, best %g\n", count, a, ratio, w.paid, w.lost, world_best(&w));
-                for (int s = 0; s < count; s++)
-                    printf("   cost %g left %g keeping %g: %d %d\n", strategy[s].cost, strategy[s].left, strategy[s].keeping, w.applications[s], w.reversals[s]);
-            }
-            worst = fmax(worst, ratio);
+            worst[count] = fmax(worst[count], ratio);
+            /* No rule that is not told the future has less than 2n - 1 with n places to be in (Borodin,
+             * Linial and Saks 1992), here each strategy or none. This is measured, not proven. */
+            if (ratio > 15)
+                fail_msg("%d strategies, adversary %d: %g times hindsight", count, a, ratio);
             sl_ladder_close(w.ladder);
         }
-    print_message("worst of 1 to 4 strategies: %.3f\n", worst);
+    print_message("worst of 1 to 4 strategies: %.3f %.3f %.3f %.3f\n", worst[1], worst[2], worst[3],
+                  worst[4]);
 }
 
 static void what_comes_at_once_changes_at_most_once_in_a_calm_period(void **state) {
@@ -181,7 +186,8 @@ static void what_comes_at_once_changes_at_most_once_in_a_calm_period(void **stat
     }
     assert_int_equal(w.applied, 1);
     assert_int_equal(w.undone, 0);
-    /* the worst against calm: off until just undone. Cycles of 10 s and more: 11 in 110 s, and the last one's end */
+    /* the worst against calm: off until just undone. Cycles of 10 s and more: 11 in 110 s, and the last one's
+     * end */
     sl_time end = w.now + 110 * SL_SECOND;
     int before = w.applied + w.undone;
     while (w.now < end) {
@@ -200,7 +206,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_the_duration_one_strategy_pays_at_most_2_and_a_ladder_4_times_hindsight),
         cmocka_unit_test(no_adversary_makes_one_strategy_pay_more_than_3_times_hindsight_and_the_undoing),
-        cmocka_unit_test(however_trouble_flaps_each_application_has_been_lost_before),
+        cmocka_unit_test(
+            however_trouble_flaps_each_application_has_been_lost_before_and_hindsight_is_not_far),
         cmocka_unit_test(what_comes_at_once_changes_at_most_once_in_a_calm_period),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The ladder: what it does about incidents, when, why, and how it takes it back. Expected times are by hand: an
- * incident that loses 0.2 a second has lost a cost of 60 s after 300 s. */
+/* The ladder: what it does about incidents, when, why, and how it takes it back. Expected times are by hand:
+ * an incident that loses 0.2 a second has lost a cost of 60 s after 300 s. */
 #include "check.h"
 
 #include "adapt/ladder.h"
@@ -117,8 +117,8 @@ static sl_ladder_reason last_reason(const model *m, int strategy) {
     return SL_REASON_NONE;
 }
 
-static void a_strategy_is_applied_when_the_time_lost_equals_its_cost_and_what_it_took_replaces_the_cost(
-    void **state) {
+static void
+a_strategy_is_applied_when_the_time_lost_equals_its_cost_and_what_it_took_replaces_the_cost(void **state) {
     (void)state;
     model m;
     open_ladder(&m, (double[]){1, 1, 1, 0.1, 1});
@@ -228,7 +228,8 @@ static void a_strategy_that_brought_less_than_foretold_is_not_applied_again_for_
     sl_ladder_close(m.ladder);
 }
 
-static void a_failed_application_comes_again_after_twice_the_loss_and_three_failures_are_enough(void **state) {
+static void
+a_failed_application_comes_again_after_twice_the_loss_and_three_failures_are_enough(void **state) {
     (void)state;
     model m;
     sl_action action;
@@ -360,7 +361,8 @@ static void a_person_can_read_why(void **state) {
         "adapt the schedule: not for this cause\n",
         "change the topology: when 60 s are lost, 20.0 % lost would become 4.0 % for 60 s\n",
         "restart: cannot help, 20.0 % lost would become 20.0 %\n",
-        "   312.000 s  change the topology, for incident 3: 60 s are lost and it costs 60 s; 20.0 % lost should "
+        "   312.000 s  change the topology, for incident 3: 60 s are lost and it costs 60 s; 20.0 % lost "
+        "should "
         "become 4.0 %\n",
         "change the topology is in effect; it took 48 s\n",
         "incident 3: with change the topology 4.1 % are lost; 4.0 % were foretold\n",

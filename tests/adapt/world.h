@@ -1,7 +1,7 @@
-/* A simulated world for the ladder: one incident that an adversary turns on and off, strategies whose effect is as
- * their numbers say, and what it all costs, beside the best that anybody could have done who knew it all before
- * (a shortest path over what is in effect, switching wherever it likes). An application takes no time of the
- * incident's, only of the job's. */
+/* A simulated world for the ladder: one incident that an adversary turns on and off, strategies whose effect
+ * is as their numbers say, and what it all costs, beside the best that anybody could have done who knew it
+ * all before (a shortest path over what is in effect, switching wherever it likes). An application takes no
+ * time of the incident's, only of the job's. */
 #ifndef SL_TESTS_ADAPT_WORLD_H
 #define SL_TESTS_ADAPT_WORLD_H
 
@@ -22,8 +22,9 @@ typedef struct world {
     sl_time now;
     int on, begun;
     int in_effect[SL_STRATEGIES_MOST];
-    double paid, lost;                 /* ours: for actions, and else; s */
-    double best[SL_STRATEGIES_MOST + 1]; /* the least that it costs to be here: nothing in effect, then each */
+    double paid, lost; /* ours: for actions, and else; s */
+    double
+        best[SL_STRATEGIES_MOST + 1]; /* the least that it costs to be here: nothing in effect, then each */
     int applied, undone, applications[SL_STRATEGIES_MOST], reversals[SL_STRATEGIES_MOST];
 } world;
 
