@@ -7,8 +7,8 @@
  * Of the others chain.h chooses, from what the model says would remain, those worth climbing to and at how
  * much lost time; the next is applied when that is reached, the cheapest first, one application at a time.
  * Incidents that a strategy answers together pay for it together: each contributes its lost time over its
- * trigger, and 1 in all is enough. New information (another loss than was expected) makes a new choice; the
- * time lost is never forgotten by it, but a strategy that was applied counts from nothing again.
+ * trigger, and 1 in all is enough. New information (another loss than was expected) makes a new choice; what
+ * a strategy could have saved so far counts on, but one that was applied counts from nothing again.
  *
  * After relief a strategy stays until keeping it has lost what applying it again would cost, and at least
  * `calm`; where keeping loses nothing it stays. And what a relieved incident has lost counts on when it comes
@@ -51,7 +51,8 @@ void sl_ladder_close(sl_ladder *ladder);
 /** An incident begins, or comes again (the same id). Its loss is what is measured, with all that is in
  * effect. */
 sl_status sl_ladder_begins(sl_ladder *ladder, sl_time now, const sl_incident *incident);
-/** What it loses now. After an application this is what the application brought. */
+/** What it loses now. The first time after an application this is what the application brought: measured
+ * wholly after it. */
 sl_status sl_ladder_changes(sl_ladder *ladder, sl_time now, int id, double loss);
 sl_status sl_ladder_relieved(sl_ladder *ladder, sl_time now, int id);
 /** The action under way has ended. `took`: of the job's time; it replaces the cost of the strategy (of its
