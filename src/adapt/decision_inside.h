@@ -41,6 +41,10 @@ sl_regime sl_decision_regime(const sl_adaptation *a);
 sl_status sl_decision_remember(sl_adaptation *a, const sl_problem *measured);
 /** The problem whose every time is the median of the last `count` measurements. Free with sl_problem_free. */
 sl_status sl_decision_typical(const sl_adaptation *a, int count, sl_problem *problem);
+/** The same problem for making plans: each link's latency and transfer are `links.percentile` of the last
+ * `hold` measurements, at least those in `typical`, so that a small spike finds slack. Free with
+ * sl_problem_free. */
+sl_status sl_decision_cautious(const sl_adaptation *a, const sl_problem *typical, sl_problem *problem);
 /** Latency and transfer of a link together. */
 sl_time sl_decision_link_delay(const sl_problem *p, int from, int to);
 /** What counts as growth of a link's delay. */

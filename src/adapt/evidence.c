@@ -60,6 +60,31 @@ sl_status sl_decision_typical(const sl_adaptation *a, int count, sl_problem *pro
     return SL_OK;
 }
 
+sl_status sl_decision_cautious(const sl_adaptation *a, const sl_problem *typical, sl_problem *problem) {
+    sl_time *latency;
+    int count = a->filled;
+    SL_TRY(sl_problem_copy(typical, problem));
+    sl_status status = sl_alloc(&latency, 2 * (size_t)count, sizeof *latency);
+    if (status != SL_OK) {
+        sl_problem_free(problem);
+        return status;
+    }
+    sl_time *transfer = latency + count;
+    for (int link = 0; link < problem->ranks * problem->ranks; link++) {
+        sl_link *l = &problem->link[link];
+        for (int i = 0; i < count; i++) {
+            latency[i] = a->window[i].link[link].latency;
+            transfer[i] = a->window[i].link[link].transfer;
+        }
+        sl_time late = sl_percentile(latency, count, a->healthy.percentile);
+        sl_time busy = sl_percentile(transfer, count, a->healthy.percentile);
+        l->latency = late > l->latency ? late : l->latency;
+        l->transfer = busy > l->transfer ? busy : l->transfer;
+    }
+    sl_free(latency);
+    return SL_OK;
+}
+
 /* ---- what changed ---- */
 
 sl_time sl_decision_link_delay(const sl_problem *p, int from, int to) {

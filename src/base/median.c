@@ -1,5 +1,6 @@
 #include "base/median.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static int compare_times(const void *a, const void *b) {
@@ -12,4 +13,12 @@ sl_time sl_median(sl_time *values, int count) {
         return 0;
     qsort(values, (size_t)count, sizeof *values, compare_times);
     return values[count / 2];
+}
+
+sl_time sl_percentile(sl_time *values, int count, double percentile) {
+    if (count <= 0)
+        return 0;
+    qsort(values, (size_t)count, sizeof *values, compare_times);
+    int rank = (int)ceil(percentile / 100 * count * (1 - 1e-12));
+    return values[rank < 1 ? 0 : rank > count ? count - 1 : rank - 1];
 }

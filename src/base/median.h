@@ -8,4 +8,7 @@
 /** The middle value (of an even count the larger one of the two), 0 for none. Sorts `values`. */
 sl_time sl_median(sl_time *values, int count);
 
+/** The least value that `percentile` (0 to 100) of 100 values do not exceed, 0 for none. Sorts `values`. */
+sl_time sl_percentile(sl_time *values, int count, double percentile);
+
 #endif

@@ -2,7 +2,7 @@
  */
 #include "check.h"
 
-#include "adapt/decision.h"
+#include "adapt/decision_inside.h"
 #include "adapt/queues.h"
 #include "base/memory.h"
 #include "plan/family/family.h"
@@ -92,6 +92,41 @@ static void a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back(void
     }
     assert_int_equal(swapped, 25 + HOLD - 1);
     assert_int_equal(returned, 60 + HOLD - 1);
+    close_job(&j);
+}
+
+/* A link at 20 ms with 80 ms in one iteration of five. The median is 20, and the plan for it takes 540 ms on
+ * a spike; one for the percentile (90 of 100) takes 470 there (390 + 80, the bound), and as much as the other
+ * one at 20 ms. */
+static void plans_count_on_a_percentile_of_the_delays_so_that_spikes_find_slack(void **state) {
+    (void)state;
+    job j;
+    sl_problem median, cautious;
+    sl_plan plan;
+    sl_time makespan;
+    open_job(&j);
+    for (int i = 0; i < HOLD; i++) {
+        set_delay(&j, i == 2 ? 80 : 20);
+        assert_ok(sl_decision_remember(j.adaptation, &j.now));
+    }
+    set_delay(&j, 80);
+    assert_ok(sl_decision_typical(j.adaptation, HOLD, &median));
+    assert_int_equal(median.link[1].latency, 20 * SL_MS);
+    assert_ok(sl_plan_make(&median, "adaptra", &plan));
+    assert_ok(sl_decision_makespan_on(&j.now, &plan, &makespan));
+    assert_int_equal(makespan, 540 * SL_MS);
+    sl_plan_free(&plan);
+    assert_ok(sl_decision_cautious(j.adaptation, &median, &cautious));
+    assert_int_equal(cautious.link[1].latency, 80 * SL_MS);
+    assert_int_equal(cautious.link[2].latency, 0);
+    assert_ok(sl_plan_make(&cautious, "adaptra", &plan));
+    assert_ok(sl_decision_makespan_on(&j.now, &plan, &makespan));
+    assert_int_equal(makespan, 470 * SL_MS);
+    assert_ok(sl_decision_makespan_on(&median, &plan, &makespan));
+    assert_int_equal(makespan, 410 * SL_MS);
+    sl_plan_free(&plan);
+    sl_problem_free(&cautious);
+    sl_problem_free(&median);
     close_job(&j);
 }
 
@@ -385,6 +420,7 @@ static void a_job_adapts_within_its_placement(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
+        cmocka_unit_test(plans_count_on_a_percentile_of_the_delays_so_that_spikes_find_slack),
         cmocka_unit_test(delegates_take_over_while_a_link_exceeds_its_tolerance),
         cmocka_unit_test(as_many_delegates_as_the_link_needs),
         cmocka_unit_test(a_delay_within_the_tolerance_needs_no_delegates),
