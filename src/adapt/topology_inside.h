@@ -87,7 +87,8 @@ void sl_seating_put(sl_seating *seating, int position, int host);
 void sl_seating_swap(sl_seating *seating, int a, int b);
 /** Time of an iteration. *replica, *stage (may be NULL): where it is decided. */
 sl_time sl_seating_time(const sl_seating *seating, int *replica, int *stage);
-/** Sum over stages of the slowest replica's ops and the ring: the fewer stages hold what is slow the less. */
+/** Sum over stages of the slowest replica's ops and the ring: the fewer stages hold what is slow the less. The
+ * first and the last stage count a thousandth more. */
 sl_time sl_seating_spread(const sl_seating *seating);
 
 /* ---- the searches, on arrangements ---- */
@@ -119,5 +120,9 @@ sl_status sl_topology_settle(const sl_cluster *cluster, int *host);
 
 /** The bound of sl_topology_bound, with what is there already. */
 sl_status sl_bound_of(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, sl_time *bound);
+
+/** Raises it by what must cross between parts of the cluster (topology_cut.c); `empty` has all places empty and is
+ * replayed. */
+sl_status sl_bound_cuts(sl_seating *empty, sl_time *bound);
 
 #endif

@@ -139,7 +139,7 @@ sl_time sl_seating_spread(const sl_seating *s) {
                 work += s->frame->ops[kind][p] * cell->time[kind];
             most = work > most ? work : most;
         }
-        sum += most + s->ring[p];
+        sum += most + s->ring[p] + (p == 0 || p + 1 == c->pipeline ? most / 1024 : 0); /* interior ones are preferred */
     }
     return sum;
 }
