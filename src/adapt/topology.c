@@ -83,7 +83,7 @@ static sl_status search_local(topology_search *t) {
         SL_TRY(sl_topology_local(&t->bounded, t->seed + (uint64_t)start, start == 0 ? all / 2 : all / 4));
         consider(t, t->bounded.host);
     }
-    double replay = 40.0 * 4 * c->pipeline * c->microbatches * 3;
+    double replay = 2 * 2 * 40.0 * (double)sl_frame_ops(&t->frame); /* two replicas, there and back */
     double fit = t->effort * 1.5e8 / replay, most = t->effort * 1000.0 * c->hosts;
     sl_seating_set(&t->replayed, t->host);
     SL_TRY(sl_topology_local(&t->replayed, t->seed + 3, (long long)(fit < most ? fit : most)));
@@ -93,17 +93,16 @@ static sl_status search_local(topology_search *t) {
 }
 
 /* Logarithm of how many arrangements there are that differ in more than hosts of one class. */
-static sl_status count(const sl_cluster *c, double *logarithm) {
-    int *class_of, classes;
-    SL_TRY(sl_alloc(&class_of, 2 * (size_t)c->hosts, sizeof *class_of));
-    sl_status status = sl_topology_classes(c, class_of, &classes);
+static sl_status count(const sl_cluster *c, const sl_best *best, double *logarithm) {
+    int *of;
+    SL_TRY(sl_alloc(&of, (size_t)best->classes, sizeof *of));
     *logarithm = lgamma(c->hosts + 1.0) - log((double)c->tensor * c->data);
-    for (int k = 0; k < c->hosts && status == SL_OK; k++)
-        class_of[c->hosts + class_of[k]]++;
-    for (int k = 0; k < classes && status == SL_OK; k++)
-        *logarithm -= lgamma(class_of[c->hosts + k] + 1.0);
-    sl_free(class_of);
-    return status;
+    for (int k = 0; k < c->hosts; k++)
+        of[best->class_of[k]]++;
+    for (int k = 0; k < best->classes; k++)
+        *logarithm -= lgamma(of[k] + 1.0);
+    sl_free(of);
+    return SL_OK;
 }
 
 /* Hosts that need not have moved go back where they are now, as long as nothing gets worse. */
@@ -120,9 +119,9 @@ static void move_less(topology_search *t) {
                 home = home + 1 == c->hosts ? 0 : home + 1;
             if (home == position)
                 continue;
-            sl_seating_swap(s, position, home);
+            sl_seating_swap(s, position, home, 1);
             if (sl_shorter(time, spread, sl_seating_time(s, NULL, NULL), sl_seating_spread(s)))
-                sl_seating_swap(s, position, home);
+                sl_seating_swap(s, position, home, 1);
             else
                 again = 1;
         }
@@ -152,7 +151,7 @@ static sl_status search(topology_search *t, sl_topology *r) {
     t->time = r->present = sl_seating_time(&t->replayed, NULL, NULL);
     t->spread = sl_seating_spread(&t->replayed);
     SL_TRY(sl_bound_of(c, &t->best, &t->frame, &r->bound));
-    SL_TRY(count(c, &logarithm));
+    SL_TRY(count(c, &t->best, &logarithm));
     if (r->present > r->bound)
         SL_TRY(search_local(t));
     if (t->time > r->bound && logarithm < log(1e12))
@@ -162,7 +161,7 @@ static sl_status search(topology_search *t, sl_topology *r) {
         r->bound = t->time;
     r->proven = t->time <= r->bound;
     if (t->time < r->present) {
-        SL_TRY(sl_topology_settle(c, t->host));
+        SL_TRY(sl_topology_settle(c, &t->best, t->host));
         move_less(t);
     } else {
         memcpy(t->host, c->present, (size_t)c->hosts * sizeof *t->host);

@@ -36,26 +36,22 @@ static sl_time least_of(sl_seating *s, int host) {
 /* One host of each class, bounded; then the worst of them replayed, as many as are quick. */
 static sl_status bound_hosts(sl_seating *bounded, sl_seating *replayed, sl_time *bound) {
     const sl_cluster *c = bounded->cluster;
-    int *class_of, classes;
-    class_bound *class = NULL;
-    SL_TRY(sl_alloc(&class_of, (size_t)c->hosts, sizeof *class_of));
-    sl_status status = sl_topology_classes(c, class_of, &classes);
-    if (status == SL_OK)
-        status = sl_alloc(&class, (size_t)classes, sizeof *class);
-    for (int host = 0, next = 0; host < c->hosts && status == SL_OK; host++)
-        if (class_of[host] == next) /* classes are numbered by their first host */
+    const int *class_of = bounded->best->class_of;
+    int classes = bounded->best->classes;
+    class_bound *class;
+    SL_TRY(sl_alloc(&class, (size_t)classes, sizeof *class));
+    for (int host = 0, next = 0; host < c->hosts; host++)
+        if (class_of[host] == next)
             class[next++] = (class_bound){.host = host, .least = least_of(bounded, host)};
-    if (status == SL_OK) {
-        qsort(class, (size_t)classes, sizeof *class, worst_first);
-        long long end = replayed->frame->replayed + REPLAYED;
-        for (int k = 0; k < classes && replayed->frame->replayed < end; k++) {
-            sl_time least = least_of(replayed, class[k].host);
-            *bound = least > *bound ? least : *bound;
-        }
+    qsort(class, (size_t)classes, sizeof *class, worst_first);
+    *bound = class[0].least > *bound ? class[0].least : *bound;
+    long long each = 2 * c->pipeline * sl_frame_ops(bounded->frame), ops = REPLAYED;
+    for (int k = 0; k < classes && (ops -= each) >= 0; k++) {
+        sl_time least = least_of(replayed, class[k].host);
+        *bound = least > *bound ? least : *bound;
     }
     sl_free(class);
-    sl_free(class_of);
-    return status;
+    return SL_OK;
 }
 
 static int by_speed(const void *a, const void *b) {
@@ -124,8 +120,8 @@ sl_status sl_bound_of(const sl_cluster *c, const sl_best *best, sl_frame *frame,
         status = bound_speeds(&bounded, bound);
     if (status == SL_OK)
         status = bound_hosts(&bounded, &replayed, bound);
-    if (status == SL_OK)
-        status = sl_bound_cuts(&replayed, bound);
+    if (status == SL_OK) /* each cut replays each stage twice */
+        status = sl_bound_cuts(c->pipeline * sl_frame_ops(frame) < REPLAYED / 16 ? &replayed : &bounded, bound);
     sl_seating_free(&bounded);
     sl_seating_free(&replayed);
     return status;

@@ -22,15 +22,25 @@ static uint64_t sign(const sl_cluster *c, int host) {
     return sum;
 }
 
-static int alike(const sl_cluster *c, int a, int b) {
+/* Columns need no look where they are as the rows. */
+static int symmetric(const sl_cluster *c) {
+    size_t n = (size_t)c->hosts;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n; k++)
+            if (c->latency[i * n + k] != c->latency[k * n + i] || c->pace[i * n + k] != c->pace[k * n + i])
+                return 0;
+    return 1;
+}
+
+static int alike(const sl_cluster *c, int rows, int a, int b) {
     size_t n = (size_t)c->hosts, i = (size_t)a, j = (size_t)b;
     if (c->speed[a] != c->speed[b] || c->latency[i * n + j] != c->latency[j * n + i] ||
         c->pace[i * n + j] != c->pace[j * n + i])
         return 0;
     for (size_t k = 0; k < n; k++)
         if (k != i && k != j &&
-            (c->latency[i * n + k] != c->latency[j * n + k] || c->latency[k * n + i] != c->latency[k * n + j] ||
-             c->pace[i * n + k] != c->pace[j * n + k] || c->pace[k * n + i] != c->pace[k * n + j]))
+            (c->latency[i * n + k] != c->latency[j * n + k] || c->pace[i * n + k] != c->pace[j * n + k] ||
+             (!rows && (c->latency[k * n + i] != c->latency[k * n + j] || c->pace[k * n + i] != c->pace[k * n + j]))))
             return 0;
     return 1;
 }
@@ -38,13 +48,14 @@ static int alike(const sl_cluster *c, int a, int b) {
 sl_status sl_topology_classes(const sl_cluster *c, int *class_of, int *classes) {
     uint64_t *signature;
     int *first;
+    int rows = symmetric(c);
     *classes = 0;
     SL_TRY(sl_alloc(&signature, (size_t)c->hosts, sizeof *signature));
     sl_status status = sl_alloc(&first, (size_t)c->hosts, sizeof *first);
     for (int i = 0; i < c->hosts && status == SL_OK; i++) {
         signature[i] = sign(c, i);
         int k = 0;
-        while (k < *classes && !(signature[first[k]] == signature[i] && alike(c, first[k], i)))
+        while (k < *classes && !(signature[first[k]] == signature[i] && alike(c, rows, first[k], i)))
             k++;
         if (k == *classes)
             first[(*classes)++] = i;
@@ -102,15 +113,15 @@ static long long nearness(const sl_cluster *c, const int *class_of, const int *w
     return score;
 }
 
-sl_status sl_topology_settle(const sl_cluster *c, int *host) {
-    int *room, classes;
+sl_status sl_topology_settle(const sl_cluster *c, const sl_best *best, int *host) {
+    int *room;
+    const int *class_of = best->class_of;
     size_t n = (size_t)c->hosts;
-    SL_TRY(sl_alloc(&room, 4 * n, sizeof *room));
-    int *class_of = room, *wanted = room + n, *seat = room + 2 * n, *taken = room + 3 * n;
-    sl_status status = sl_topology_classes(c, class_of, &classes);
+    SL_TRY(sl_alloc(&room, 3 * n, sizeof *room));
+    int *wanted = room, *seat = room + n, *taken = room + 2 * n;
     long long nearest = -1;
     int best_r = 0, best_q = 0;
-    for (int r = 0; r < c->data && status == SL_OK; r++)
+    for (int r = 0; r < c->data; r++)
         for (int q = 0; q < c->tensor; q++) {
             rotate(c, class_of, host, r, q, wanted);
             long long score = c->hosts <= 64 ? assign(c, class_of, c->present, wanted, seat, taken)
@@ -121,11 +132,9 @@ sl_status sl_topology_settle(const sl_cluster *c, int *host) {
                 best_q = q;
             }
         }
-    if (status == SL_OK) {
-        rotate(c, class_of, host, best_r, best_q, wanted);
-        assign(c, class_of, c->present, wanted, seat, taken);
-        memcpy(host, seat, n * sizeof *host);
-    }
+    rotate(c, class_of, host, best_r, best_q, wanted);
+    assign(c, class_of, c->present, wanted, seat, taken);
+    memcpy(host, seat, n * sizeof *host);
     sl_free(room);
-    return status;
+    return SL_OK;
 }

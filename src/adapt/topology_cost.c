@@ -27,11 +27,13 @@ sl_status sl_best_make(const sl_cluster *c, sl_best *b) {
             b->pace = fmin(b->pace, pace);
         }
     }
-    return SL_OK;
+    SL_TRY(sl_alloc(&b->class_of, n, sizeof *b->class_of));
+    return sl_topology_classes(c, b->class_of, &b->classes);
 }
 
 void sl_best_free(sl_best *best) {
     sl_free(best->out_latency);
+    sl_free(best->class_of);
     *best = (sl_best){0};
 }
 

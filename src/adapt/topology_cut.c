@@ -84,13 +84,17 @@ static sl_time with_rings(const cut *k, int stages) {
     return time[stages - 1];
 }
 
-/* The first replica as it is in `s` now, replayed; then as it was. */
-static sl_time replayed(sl_seating *s) {
+/* With the first replica as it is in `s` now; then as it was. */
+static sl_time changed(sl_seating *s) {
     size_t bytes = (size_t)s->cluster->pipeline * sizeof *s->end;
-    memcpy(s->scratch, s->end, bytes);
-    sl_frame_replay(s->frame, s->cell, s->hop, s->end);
+    sl_time *before = s->scratch + 3 * (s->cluster->pipeline + 1);
+    memcpy(before, s->end, bytes);
+    if (s->replay)
+        sl_frame_replay(s->frame, s->cell, s->hop, s->end);
+    else
+        sl_frame_bound(s->frame, s->cell, s->hop, s->scratch, s->end);
     sl_time time = sl_seating_time(s, NULL, NULL);
-    memcpy(s->end, s->scratch, bytes);
+    memcpy(s->end, before, bytes);
     return time;
 }
 
@@ -104,7 +108,7 @@ static sl_time with_cell(const cut *k, int stage) {
         sl_time time = (sl_time)((double)c->time[kind][stage] / s->best->speed + sums * sum);
         s->cell[stage].time[kind] = time > before.time[kind] ? time : before.time[kind];
     }
-    sl_time time = replayed(s);
+    sl_time time = changed(s);
     s->cell[stage] = before;
     return time;
 }
@@ -117,7 +121,7 @@ static sl_time with_hop(const cut *k, int stage) {
         s->hop[stage].latency[back] = latency > before.latency[back] ? latency : before.latency[back];
         s->hop[stage].transfer[back] = transfer > before.transfer[back] ? transfer : before.transfer[back];
     }
-    sl_time time = replayed(s);
+    sl_time time = changed(s);
     s->hop[stage] = before;
     return time;
 }

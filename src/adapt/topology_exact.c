@@ -11,7 +11,8 @@ typedef struct exact_search {
     sl_seating bound; /* partly filled */
     const sl_cluster *cluster;
     sl_frame *frame;
-    int *class_of, *left; /* [hosts]; [classes] of them not placed */
+    const int *class_of;
+    int *left; /* [classes] hosts not placed */
     int *member, *first; /* hosts by class: member[first[k] .. first[k + 1]) */
     int classes, rarest, ties;
     sl_time floor; /* of the whole cluster */
@@ -112,20 +113,16 @@ sl_status sl_topology_exact(const sl_cluster *c, const sl_best *best, sl_frame *
                             long long *looked_at) {
     size_t n = (size_t)c->hosts;
     exact_search e = {.cluster = c, .frame = frame, .floor = bound, .budget = budget, .host = host, .time = time,
-                      .spread = spread};
+                      .spread = spread, .class_of = best->class_of, .classes = best->classes};
     int *room = NULL;
     *finished = 0;
     sl_status status = sl_seating_make(c, best, frame, NULL, 0, &e.bound);
     if (status == SL_OK)
-        status = sl_alloc(&room, 4 * n + 1, sizeof *room);
+        status = sl_alloc(&room, 3 * n + 1, sizeof *room);
     if (status == SL_OK) {
-        e.class_of = room;
-        e.left = room + n;
-        e.member = room + 2 * n;
-        e.first = room + 3 * n;
-        status = sl_topology_classes(c, e.class_of, &e.classes);
-    }
-    if (status == SL_OK) {
+        e.left = room;
+        e.member = room + n;
+        e.first = room + 2 * n;
         sort_classes(&e);
         search(&e, finished);
         *looked_at += e.nodes;

@@ -94,6 +94,13 @@ void sl_frame_replay(sl_frame *f, const sl_cell *cell, const sl_hop *hop, sl_tim
     f->replayed += timeline->spans;
 }
 
+long long sl_frame_ops(const sl_frame *f) {
+    long long ops = 0;
+    for (int stage = 0; stage < f->plan.order.ranks; stage++)
+        ops += f->plan.order.count[stage];
+    return ops;
+}
+
 /* Time of the op that sends a gradient back, and of what is left to do behind it. */
 static sl_time backward(const sl_frame *f, const sl_cell *cell) {
     if (f->full > 0)

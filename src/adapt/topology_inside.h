@@ -20,10 +20,12 @@
 
 #define SL_NO_HOST (-1)
 
-/* The best of a host's links, and of all. */
+/* What is known of a cluster's hosts before any sits: the best of each one's links, and of all; and which are alike. */
 typedef struct sl_best {
     double *out_latency, *in_latency, *out_pace, *in_pace; /* [hosts] */
     double latency, pace, speed;
+    int *class_of; /* [hosts] hosts that may be exchanged without any change; numbered by their first hosts */
+    int classes;
 } sl_best;
 
 typedef struct sl_cell {
@@ -73,6 +75,8 @@ sl_status sl_frame_make(const sl_cluster *cluster, sl_frame *frame);
 void sl_frame_free(sl_frame *frame);
 /** When each stage of a replica has done its last op, by the replay; end[pipeline]. */
 void sl_frame_replay(sl_frame *frame, const sl_cell *cell, const sl_hop *hop, sl_time *end);
+/** Ops of a replay. */
+long long sl_frame_ops(const sl_frame *frame);
 /** A lower bound of it in O(pipeline); scratch[4 * (pipeline + 1)]. */
 void sl_frame_bound(const sl_frame *frame, const sl_cell *cell, const sl_hop *hop, sl_time *scratch, sl_time *end);
 
@@ -84,7 +88,8 @@ void sl_seating_free(sl_seating *seating);
 void sl_seating_set(sl_seating *seating, const int *host);
 /** Puts a host (or SL_NO_HOST) at a position. */
 void sl_seating_put(sl_seating *seating, int position, int host);
-void sl_seating_swap(sl_seating *seating, int a, int b);
+/** Exchanges the hosts of two positions, or of `width` positions each, of one cell each. */
+void sl_seating_swap(sl_seating *seating, int a, int b, int width);
 /** Time of an iteration. *replica, *stage (may be NULL): where it is decided. */
 sl_time sl_seating_time(const sl_seating *seating, int *replica, int *stage);
 /** Sum over stages of the slowest replica's ops and the ring: the fewer stages hold what is slow the less. The
@@ -104,8 +109,8 @@ sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves)
  * (topology_local.c). `by_speed`: slow ones first. */
 sl_status sl_topology_grow(const sl_cluster *cluster, int by_speed, int *host);
 
-/** Hosts that may be exchanged without any change are of one class: class_of[hosts], numbered from 0; returns
- * their number through *classes (topology_class.c). */
+/** Hosts that may be exchanged without any change are of one class: class_of[hosts], numbered by their first hosts;
+ * returns their number through *classes (topology_class.c). Once for all: sl_best has them. */
 sl_status sl_topology_classes(const sl_cluster *cluster, int *class_of, int *classes);
 
 /** Branch and bound (topology_exact.c): improves host[hosts], whose time and spread are given, by whatever is
@@ -116,13 +121,12 @@ sl_status sl_topology_exact(const sl_cluster *cluster, const sl_best *best, sl_f
 
 /** Among arrangements that are the same but for rotations and exchanges in a class, the one nearest to the
  * present (topology_class.c). */
-sl_status sl_topology_settle(const sl_cluster *cluster, int *host);
+sl_status sl_topology_settle(const sl_cluster *cluster, const sl_best *best, int *host);
 
 /** The bound of sl_topology_bound, with what is there already. */
 sl_status sl_bound_of(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, sl_time *bound);
 
-/** Raises it by what must cross between parts of the cluster (topology_cut.c); `empty` has all places empty and is
- * replayed. */
+/** Raises it by what must cross between parts of the cluster (topology_cut.c); `empty` has all places empty. */
 sl_status sl_bound_cuts(sl_seating *empty, sl_time *bound);
 
 #endif

@@ -12,7 +12,8 @@
 typedef struct local_search {
     sl_seating *s;
     uint64_t state;
-    int *class_of, *member, *first; /* hosts by class: member[first[k] .. first[k + 1]) */
+    const int *class_of;
+    int *member, *first; /* hosts by class: member[first[k] .. first[k + 1]) */
     int classes;
     int *where;        /* [hosts] its position */
     int *best;         /* [positions] */
@@ -78,10 +79,12 @@ static void draw_pair(local_search *l, int *a, int *b) {
         *b = sl_position(c, sl_position_tensor(c, *a), draw(l, c->data), sl_position_stage(c, *a));
 }
 
-static void swap(local_search *l, int a, int b) {
-    sl_seating_swap(l->s, a, b);
-    l->where[l->s->host[a]] = a;
-    l->where[l->s->host[b]] = b;
+static void swap(local_search *l, int a, int b, int width) {
+    sl_seating_swap(l->s, a, b, width);
+    for (int i = 0; i < width; i++) {
+        l->where[l->s->host[a + i]] = a + i;
+        l->where[l->s->host[b + i]] = b + i;
+    }
 }
 
 static void place(local_search *l) {
@@ -106,7 +109,7 @@ static void swap_stages(local_search *l, int a, int b) {
 /* One try; takes it back where the cost grows by more than chance allows. */
 static void try_move(local_search *l, double heat, double *cost) {
     const sl_cluster *c = l->s->cluster;
-    int a = 0, b = 0, stages = !l->s->replay && c->pipeline > 1 && draw(l, 100) == 0;
+    int a = 0, b = 0, width = 1, stages = !l->s->replay && c->pipeline > 1 && draw(l, 100) == 0;
     sl_time time;
     if (stages) {
         a = draw(l, c->pipeline);
@@ -116,9 +119,14 @@ static void try_move(local_search *l, double heat, double *cost) {
         swap_stages(l, a, b);
     } else {
         draw_pair(l, &a, &b);
-        if (l->class_of[l->s->host[a]] == l->class_of[l->s->host[b]])
+        if (c->tensor > 1 && draw(l, 2)) { /* whole cells: what is fast inside stays together */
+            width = c->tensor;
+            a -= a % width;
+            b -= b % width;
+        }
+        if (a == b || (width == 1 && l->class_of[l->s->host[a]] == l->class_of[l->s->host[b]]))
             return;
-        swap(l, a, b);
+        swap(l, a, b, width);
     }
     int replica = l->replica, late = l->late;
     double now = cost_of(l, &time);
@@ -133,7 +141,7 @@ static void try_move(local_search *l, double heat, double *cost) {
     if (stages)
         swap_stages(l, a, b);
     else
-        swap(l, a, b);
+        swap(l, a, b, width);
 }
 
 static void sort_classes(local_search *l) {
@@ -149,17 +157,15 @@ static void sort_classes(local_search *l) {
 
 sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves) {
     size_t n = (size_t)seating->cluster->hosts;
-    local_search l = {.s = seating, .state = sl_random_mix(seed), .best_time = SL_TIME_NEVER};
+    local_search l = {.s = seating, .state = sl_random_mix(seed), .best_time = SL_TIME_NEVER,
+                      .class_of = seating->best->class_of, .classes = seating->best->classes};
     int *room;
-    SL_TRY(sl_alloc(&room, 5 * n + 1, sizeof *room));
-    l.class_of = room;
-    l.member = room + n;
-    l.where = room + 2 * n;
-    l.best = room + 3 * n;
-    l.first = room + 4 * n;
+    SL_TRY(sl_alloc(&room, 4 * n + 1, sizeof *room));
+    l.member = room;
+    l.where = room + n;
+    l.best = room + 2 * n;
+    l.first = room + 3 * n;
     sl_status status = sl_alloc(&l.stage, (size_t)seating->cluster->pipeline, sizeof *l.stage);
-    if (status == SL_OK)
-        status = sl_topology_classes(seating->cluster, l.class_of, &l.classes);
     if (status == SL_OK) {
         sort_classes(&l);
         place(&l);

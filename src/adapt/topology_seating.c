@@ -92,11 +92,14 @@ void sl_seating_put(sl_seating *s, int position, int host) {
     s->ring[stage] = sl_ring_cost(s, stage, &s->ring_sum[stage]);
 }
 
-void sl_seating_swap(sl_seating *s, int a, int b) {
+void sl_seating_swap(sl_seating *s, int a, int b, int width) {
     const sl_cluster *c = s->cluster;
-    int at[2] = {a, b}, host = s->host[a], replica[2], stage[2];
-    s->host[a] = s->host[b];
-    s->host[b] = host;
+    int at[2] = {a, b}, replica[2], stage[2];
+    for (int i = 0; i < width; i++) {
+        int host = s->host[a + i];
+        s->host[a + i] = s->host[b + i];
+        s->host[b + i] = host;
+    }
     for (int i = 0; i < 2; i++) {
         replica[i] = sl_position_replica(c, at[i]);
         stage[i] = sl_position_stage(c, at[i]);
