@@ -15,9 +15,9 @@ PAGES = {
                        "Two data centres", "Interference", "Rails", "Faults"]),
     "probe.md": ("What watching costs", "Each section says the command that wrote it.",
                  ["A call", "A real program"]),
-    "adapting.md": ("Adapting, measured and simulated",
-                    "Each section says the command that wrote it, and which of its rows are simulated.",
-                    ["Microbatch balance", "The ladder", "Topology"]),
+    "adapting.md": ("Adapting",
+                    "Each section says the command that wrote it, and whether it is measured or simulated.",
+                    ["Microbatch balance", "The ladder against hindsight", "Topology"]),
     "training.md": ("Training, measured", "Each section says the command that wrote it.",
                     ["Speed on the CPU", "Where the time of a step goes"]),
 }

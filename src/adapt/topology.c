@@ -1,4 +1,5 @@
-/* The search for an arrangement: local searches from several beginnings, then branch and bound where it can end. */
+/* The search for an arrangement: local searches from several beginnings, then branch and bound where it can
+ * end. */
 #include "adapt/topology_inside.h"
 #include "base/memory.h"
 
@@ -127,7 +128,8 @@ static void move_less(topology_search *t) {
         }
     }
     sl_seating_set(&t->replayed, s->host);
-    if (!sl_shorter(t->time, t->spread, sl_seating_time(&t->replayed, NULL, NULL), sl_seating_spread(&t->replayed)))
+    if (!sl_shorter(t->time, t->spread, sl_seating_time(&t->replayed, NULL, NULL),
+                    sl_seating_spread(&t->replayed)))
         memcpy(t->host, s->host, (size_t)c->hosts * sizeof *t->host);
 }
 
@@ -155,8 +157,8 @@ static sl_status search(topology_search *t, sl_topology *r) {
     if (r->present > r->bound)
         SL_TRY(search_local(t));
     if (t->time > r->bound && logarithm < log(1e12))
-        SL_TRY(sl_topology_exact(c, &t->best, &t->frame, r->bound, (long long)(t->effort * 1e9), t->host, &t->time,
-                                 &t->spread, &r->exact, &r->looked_at));
+        SL_TRY(sl_topology_exact(c, &t->best, &t->frame, r->bound, (long long)(t->effort * 1e9), t->host,
+                                 &t->time, &t->spread, &r->exact, &r->looked_at));
     if (r->exact)
         r->bound = t->time;
     r->proven = t->time <= r->bound;

@@ -2,13 +2,14 @@
  *
  * A cluster is hosts with speeds, links between all of them and what a training job sends over which: sums of
  * tensor ranks inside every op, activations and gradients between stages, rings over the replicas of a stage
- * (Falcon, appendix 9.2). An arrangement puts a host at every position. How long an iteration of it takes says
- * the one timing model: one order of a schedule family is replayed for each replica with the times of its hosts
- * and links, and a stage's ring begins when its slowest replica has ended (topology_inside.h).
+ * (Falcon, appendix 9.2). An arrangement puts a host at every position. How long an iteration of it takes
+ * says the one timing model: one order of a schedule family is replayed for each replica with the times of
+ * its hosts and links, and a stage's ring begins when its slowest replica has ended (topology_inside.h).
  *
- * The search takes a bound of that replay instead, which is a few additions a stage, and looks at the replay of
- * what it finds. Small cases, and large ones with few kinds of hosts, are decided by branch and bound on the
- * replay; for the others there is a proven bound. The same cluster, options and seed give the same answer. */
+ * The search takes a bound of that replay instead, which is a few additions a stage, and looks at the replay
+ * of what it finds. Small cases, and large ones with few kinds of hosts, are decided by branch and bound on
+ * the replay; for the others there is a proven bound. The same cluster, options and seed give the same
+ * answer. */
 #ifndef SL_ADAPT_TOPOLOGY_H
 #define SL_ADAPT_TOPOLOGY_H
 
@@ -85,15 +86,16 @@ typedef struct sl_topology {
     long long looked_at;   /* arrangements and parts of such that were timed */
 } sl_topology;
 
-/** The best arrangement: least time, then the least sum over stages of the slowest replica's work and the ring
- * (stragglers in the fewest stages), then fewest hosts that need other weights. Free with sl_topology_free, also
- * on error. SL_EINVAL, SL_ENOMEM. */
-sl_status sl_topology_search(const sl_cluster *cluster, const sl_topology_options *options, sl_topology *result);
+/** The best arrangement: least time, then the least sum over stages of the slowest replica's work and the
+ * ring (stragglers in the fewest stages), then fewest hosts that need other weights. Free with
+ * sl_topology_free, also on error. SL_EINVAL, SL_ENOMEM. */
+sl_status sl_topology_search(const sl_cluster *cluster, const sl_topology_options *options,
+                             sl_topology *result);
 void sl_topology_free(sl_topology *result);
 
 /** Why: a line each on slow hosts and congested links that the result treats otherwise than the present
- * arrangement, what held the present one up and what holds the new one up. lines[*count] to be freed one by one
- * and together with sl_free. */
+ * arrangement, what held the present one up and what holds the new one up. lines[*count] to be freed one by
+ * one and together with sl_free. */
 sl_status sl_topology_why(const sl_cluster *cluster, const sl_topology *result, char ***lines, int *count);
 
 #endif

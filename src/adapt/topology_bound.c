@@ -1,7 +1,7 @@
-/* A proven bound for clusters too large to decide. Each host must sit somewhere: whatever stage that is, its cell is
- * no faster than it is, and its hops and rings take one of its own links. The best stage for it, with the best of
- * everything around, bounds the iteration; the worst host counts. And slow hosts need cells: k of them, T to a
- * cell, are ceil(k / T) slow cells, so some replica has ceil of that / D slow stages. */
+/* A proven bound for clusters too large to decide. Each host must sit somewhere: whatever stage that is, its
+ * cell is no faster than it is, and its hops and rings take one of its own links. The best stage for it, with
+ * the best of everything around, bounds the iteration; the worst host counts. And slow hosts need cells: k of
+ * them, T to a cell, are ceil(k / T) slow cells, so some replica has ceil of that / D slow stages. */
 #include "adapt/topology_inside.h"
 #include "base/memory.h"
 
@@ -59,8 +59,9 @@ static int by_speed(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The least that a replica takes of which `slow` stages have a host of this speed: its busiest stage does all its
- * ops behind a forward through the stages before it, and even the lightest stages become so much slower. */
+/* The least that a replica takes of which `slow` stages have a host of this speed: its busiest stage does all
+ * its ops behind a forward through the stages before it, and even the lightest stages become so much slower.
+ */
 static sl_time bound_slow(const sl_seating *s, const sl_cell *cell, double speed, int slow) {
     const sl_cluster *c = s->cluster;
     sl_time least = SL_TIME_NEVER;
@@ -121,7 +122,8 @@ sl_status sl_bound_of(const sl_cluster *c, const sl_best *best, sl_frame *frame,
     if (status == SL_OK)
         status = bound_hosts(&bounded, &replayed, bound);
     if (status == SL_OK) /* each cut replays each stage twice */
-        status = sl_bound_cuts(c->pipeline * sl_frame_ops(frame) < REPLAYED / 16 ? &replayed : &bounded, bound);
+        status =
+            sl_bound_cuts(c->pipeline * sl_frame_ops(frame) < REPLAYED / 16 ? &replayed : &bounded, bound);
     sl_seating_free(&bounded);
     sl_seating_free(&replayed);
     return status;

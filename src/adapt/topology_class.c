@@ -17,8 +17,10 @@ static uint64_t sign(const sl_cluster *c, int host) {
     uint64_t sum = sl_random_mix(bits_of(c->speed[host]));
     for (size_t k = 0; k < n; k++)
         if (k != h)
-            sum += sl_random_mix(bits_of(c->latency[h * n + k]) ^ sl_random_mix(bits_of(c->pace[h * n + k]))) +
-                   3 * sl_random_mix(bits_of(c->latency[k * n + h]) ^ sl_random_mix(bits_of(c->pace[k * n + h])));
+            sum +=
+                sl_random_mix(bits_of(c->latency[h * n + k]) ^ sl_random_mix(bits_of(c->pace[h * n + k]))) +
+                3 * sl_random_mix(bits_of(c->latency[k * n + h]) ^
+                                  sl_random_mix(bits_of(c->pace[k * n + h])));
     return sum;
 }
 
@@ -40,7 +42,8 @@ static int alike(const sl_cluster *c, int rows, int a, int b) {
     for (size_t k = 0; k < n; k++)
         if (k != i && k != j &&
             (c->latency[i * n + k] != c->latency[j * n + k] || c->pace[i * n + k] != c->pace[j * n + k] ||
-             (!rows && (c->latency[k * n + i] != c->latency[k * n + j] || c->pace[k * n + i] != c->pace[k * n + j]))))
+             (!rows &&
+              (c->latency[k * n + i] != c->latency[k * n + j] || c->pace[k * n + i] != c->pace[k * n + j]))))
             return 0;
     return 1;
 }
@@ -67,10 +70,10 @@ sl_status sl_topology_classes(const sl_cluster *c, int *class_of, int *classes) 
     return status;
 }
 
-/* Gives each position a host of the class that it wants: those already there, then those with the same weights,
- * then any. seat[hosts] by position; taken[hosts] is scratch. Returns how near the whole is. */
-static long long assign(const sl_cluster *c, const int *class_of, const int *home, const int *wanted, int *seat,
-                        int *taken) {
+/* Gives each position a host of the class that it wants: those already there, then those with the same
+ * weights, then any. seat[hosts] by position; taken[hosts] is scratch. Returns how near the whole is. */
+static long long assign(const sl_cluster *c, const int *class_of, const int *home, const int *wanted,
+                        int *seat, int *taken) {
     long long score = 0;
     for (int i = 0; i < c->hosts; i++) {
         seat[i] = SL_NO_HOST;

@@ -8,12 +8,11 @@ static sl_status check_shape(int tensor, int data, int pipeline, int microbatche
     if (tensor < 1 || data < 1 || pipeline < 1 || tensor > SL_MAX_CLUSTER || data > SL_MAX_CLUSTER ||
         pipeline > SL_MAX_RANKS || (long long)tensor * data > SL_MAX_CLUSTER ||
         (long long)tensor * data * pipeline > SL_MAX_CLUSTER)
-        return sl_error(SL_EINVAL, "tensor %d x data %d x pipeline %d: 1 to %d positions, %d stages at most", tensor,
-                        data, pipeline, SL_MAX_CLUSTER, SL_MAX_RANKS);
-    if (microbatches < 1 || microbatches > SL_MAX_MICROBATCHES ||
-        3LL * microbatches * pipeline > SL_MAX_OPS)
-        return sl_error(SL_EINVAL, "%d microbatches of %d stages are out of 1 to %d ops", microbatches, pipeline,
-                        SL_MAX_OPS);
+        return sl_error(SL_EINVAL, "tensor %d x data %d x pipeline %d: 1 to %d positions, %d stages at most",
+                        tensor, data, pipeline, SL_MAX_CLUSTER, SL_MAX_RANKS);
+    if (microbatches < 1 || microbatches > SL_MAX_MICROBATCHES || 3LL * microbatches * pipeline > SL_MAX_OPS)
+        return sl_error(SL_EINVAL, "%d microbatches of %d stages are out of 1 to %d ops", microbatches,
+                        pipeline, SL_MAX_OPS);
     return SL_OK;
 }
 

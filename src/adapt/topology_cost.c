@@ -59,8 +59,8 @@ static sl_time whole(double ns) {
     return (sl_time)(ns + 0.5);
 }
 
-/* One sum over the tensor ranks of a cell: 2 (T - 1) steps of a T-th of the bytes on the slowest link of their
- * ring. */
+/* One sum over the tensor ranks of a cell: 2 (T - 1) steps of a T-th of the bytes on the slowest link of
+ * their ring. */
 static double tensor_sum(const sl_seating *s, int replica, int stage) {
     const sl_cluster *c = s->cluster;
     const int *host = &s->host[sl_position(c, 0, replica, stage)];

@@ -1,7 +1,8 @@
-/* Bounds from parts of a cluster that only slow links connect. For each kind of link the cluster falls into parts
- * when links as slow as it, or slower, are cut. A ring of D replicas lies in one part or crosses between two; where
- * the parts have no room for all rings, some cross, whichever stages' they are. The same for the T hosts of a cell;
- * and in any case something crosses: a ring, a cell or a hop. The least of what can, bounds the iteration. */
+/* Bounds from parts of a cluster that only slow links connect. For each kind of link the cluster falls into
+ * parts when links as slow as it, or slower, are cut. A ring of D replicas lies in one part or crosses
+ * between two; where the parts have no room for all rings, some cross, whichever stages' they are. The same
+ * for the T hosts of a cell; and in any case something crosses: a ring, a cell or a hop. The least of what
+ * can, bounds the iteration. */
 #include "adapt/topology_inside.h"
 #include "base/memory.h"
 

@@ -1,7 +1,7 @@
-/* Branch and bound: places are filled replica by replica; what is filled, with the best around it, bounds all that
- * can follow, and a replica that is full is replayed. Hosts of one class are one choice. Replicas may be rotated
- * around their rings, and tensor ranks around theirs, so a host of the rarest class is in the first replica, at
- * the first tensor rank. Decides by the replay: what it finishes is proven. */
+/* Branch and bound: places are filled replica by replica; what is filled, with the best around it, bounds all
+ * that can follow, and a replica that is full is replayed. Hosts of one class are one choice. Replicas may be
+ * rotated around their rings, and tensor ranks around theirs, so a host of the rarest class is in the first
+ * replica, at the first tensor rank. Decides by the replay: what it finishes is proven. */
 #include "adapt/topology_inside.h"
 #include "base/memory.h"
 
@@ -12,7 +12,7 @@ typedef struct exact_search {
     const sl_cluster *cluster;
     sl_frame *frame;
     const int *class_of;
-    int *left; /* [classes] hosts not placed */
+    int *left;           /* [classes] hosts not placed */
     int *member, *first; /* hosts by class: member[first[k] .. first[k + 1]) */
     int classes, rarest, ties;
     sl_time floor; /* of the whole cluster */
@@ -112,8 +112,15 @@ sl_status sl_topology_exact(const sl_cluster *c, const sl_best *best, sl_frame *
                             long long budget, int *host, sl_time *time, sl_time *spread, int *finished,
                             long long *looked_at) {
     size_t n = (size_t)c->hosts;
-    exact_search e = {.cluster = c, .frame = frame, .floor = bound, .budget = budget, .host = host, .time = time,
-                      .spread = spread, .class_of = best->class_of, .classes = best->classes};
+    exact_search e = {.cluster = c,
+                      .frame = frame,
+                      .floor = bound,
+                      .budget = budget,
+                      .host = host,
+                      .time = time,
+                      .spread = spread,
+                      .class_of = best->class_of,
+                      .classes = best->classes};
     int *room = NULL;
     *finished = 0;
     sl_status status = sl_seating_make(c, best, frame, NULL, 0, &e.bound);

@@ -1,11 +1,11 @@
 /* The order that is replayed for every replica, and a bound of its replay.
  *
  * The bound follows chains that every replay has. Of stage p, with m microbatches and x of them in flight:
- * its first op waits for a forward through the stages before (head); a microbatch needs a round trip from p to the
- * last stage and back; F number k + x begins after the backward of k has ended, so there are floor((m - 1) / x) + 1
- * round trips one behind the other; the last forward waits for m - 1 forwards, or messages, of the stages before
- * and then makes its own round trip; all ops of the stage run one after the other; and its last backward comes
- * after the last one of the stage behind it. */
+ * its first op waits for a forward through the stages before (head); a microbatch needs a round trip from p
+ * to the last stage and back; F number k + x begins after the backward of k has ended, so there are floor((m
+ * - 1) / x) + 1 round trips one behind the other; the last forward waits for m - 1 forwards, or messages, of
+ * the stages before and then makes its own round trip; all ops of the stage run one after the other; and its
+ * last backward comes after the last one of the stage behind it. */
 #include "adapt/topology_inside.h"
 #include "base/memory.h"
 
@@ -74,8 +74,7 @@ void sl_frame_replay(sl_frame *f, const sl_cell *cell, const sl_hop *hop, sl_tim
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             p->time[kind][stage] = cell[stage].time[kind];
         for (int back = 0; back < 2 && stage + 1 < p->stages; back++) {
-            sl_link *link =
-                &p->link[back ? (stage + 1) * p->ranks + stage : stage * p->ranks + stage + 1];
+            sl_link *link = &p->link[back ? (stage + 1) * p->ranks + stage : stage * p->ranks + stage + 1];
             link->latency = hop[stage].latency[back];
             link->transfer = hop[stage].transfer[back];
         }
@@ -114,7 +113,8 @@ static sl_time across(const sl_hop *hop, int back) {
     return hop->latency[back] + hop->transfer[back];
 }
 
-void sl_frame_bound(const sl_frame *f, const sl_cell *cell, const sl_hop *hop, sl_time *scratch, sl_time *end) {
+void sl_frame_bound(const sl_frame *f, const sl_cell *cell, const sl_hop *hop, sl_time *scratch,
+                    sl_time *end) {
     int stages = f->problem.stages;
     sl_time m = f->problem.microbatches, *head = scratch, *last = head + stages, *trip = last + stages;
     head[0] = 0;
@@ -122,11 +122,13 @@ void sl_frame_bound(const sl_frame *f, const sl_cell *cell, const sl_hop *hop, s
     for (int p = 1; p < stages; p++) {
         sl_time there = cell[p - 1].time[SL_F] + across(&hop[p - 1], 0);
         head[p] = head[p - 1] + there;
-        last[p] = larger(head[p] + (m - 1) * larger(cell[p].time[SL_F], hop[p - 1].transfer[0]), last[p - 1] + there);
+        last[p] = larger(head[p] + (m - 1) * larger(cell[p].time[SL_F], hop[p - 1].transfer[0]),
+                         last[p - 1] + there);
     }
     trip[stages - 1] = cell[stages - 1].time[SL_F] + backward(f, &cell[stages - 1]);
     for (int p = stages - 2; p >= 0; p--)
-        trip[p] = cell[p].time[SL_F] + across(&hop[p], 0) + trip[p + 1] + across(&hop[p], 1) + backward(f, &cell[p]);
+        trip[p] = cell[p].time[SL_F] + across(&hop[p], 0) + trip[p + 1] + across(&hop[p], 1) +
+                  backward(f, &cell[p]);
     sl_time behind = 0; /* end of the last backward of the stage behind */
     for (int p = stages - 1; p >= 0; p--) {
         sl_time own = backward(f, &cell[p]), work = 0;

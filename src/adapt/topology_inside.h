@@ -1,16 +1,16 @@
-/* What the parts of topology.h share: an arrangement with all that follows from it (a seating), kept up to date
- * while hosts change places, whole or with places left empty.
+/* What the parts of topology.h share: an arrangement with all that follows from it (a seating), kept up to
+ * date while hosts change places, whole or with places left empty.
  *
  *   cell   (replica, stage): the ops' times there: the slowest of its tensor ranks, and their sums on a ring
  *   hop    between two cells of a replica: latency and occupancy, each the worst of its tensor ranks'
- *   ring   of a stage: 2 (D - 1) steps of latency and V / D bytes on its slowest link, the worst of its tensor
- *          ranks' rings (as data_parallel of a problem file)
- *   end    when a cell has done its last op: by the replay, or bounded from below
- *   time   of an iteration: the latest of (last end of a stage in any replica, then its ring)
+ *   ring   of a stage: 2 (D - 1) steps of latency and V / D bytes on its slowest link, the worst of its
+ * tensor ranks' rings (as data_parallel of a problem file) end    when a cell has done its last op: by the
+ * replay, or bounded from below time   of an iteration: the latest of (last end of a stage in any replica,
+ * then its ring)
  *
- * An empty place stands for the best that any host can be: the fastest, each of its links the best there is. So
- * what a seating with empty places takes is a bound for all ways to fill them: in a fixed order of ops the replay
- * is a longest path, and never shorter where a part is longer. */
+ * An empty place stands for the best that any host can be: the fastest, each of its links the best there is.
+ * So what a seating with empty places takes is a bound for all ways to fill them: in a fixed order of ops the
+ * replay is a longest path, and never shorter where a part is longer. */
 #ifndef SL_ADAPT_TOPOLOGY_INSIDE_H
 #define SL_ADAPT_TOPOLOGY_INSIDE_H
 
@@ -20,7 +20,8 @@
 
 #define SL_NO_HOST (-1)
 
-/* What is known of a cluster's hosts before any sits: the best of each one's links, and of all; and which are alike. */
+/* What is known of a cluster's hosts before any sits: the best of each one's links, and of all; and which are
+ * alike. */
 typedef struct sl_best {
     double *out_latency, *in_latency, *out_pace, *in_pace; /* [hosts] */
     double latency, pace, speed;
@@ -42,9 +43,9 @@ typedef struct sl_frame {
     sl_plan plan;
     sl_replayer *replayer;
     int *ops[SL_OP_KINDS]; /* [stage] how many of each kind */
-    int *flight;           /* [stage] most microbatches between F and their backward; 0: order not ascending */
-    int full;              /* full backwards: 1 everywhere, 0 nowhere, -1 both */
-    long long replayed;    /* ops so far */
+    int *flight;        /* [stage] most microbatches between F and their backward; 0: order not ascending */
+    int full;           /* full backwards: 1 everywhere, 0 nowhere, -1 both */
+    long long replayed; /* ops so far */
 } sl_frame;
 
 typedef struct sl_seating {
@@ -78,7 +79,8 @@ void sl_frame_replay(sl_frame *frame, const sl_cell *cell, const sl_hop *hop, sl
 /** Ops of a replay. */
 long long sl_frame_ops(const sl_frame *frame);
 /** A lower bound of it in O(pipeline); scratch[4 * (pipeline + 1)]. */
-void sl_frame_bound(const sl_frame *frame, const sl_cell *cell, const sl_hop *hop, sl_time *scratch, sl_time *end);
+void sl_frame_bound(const sl_frame *frame, const sl_cell *cell, const sl_hop *hop, sl_time *scratch,
+                    sl_time *end);
 
 /* ---- topology_seating.c ---- */
 /** host NULL: all places empty. `best`, `frame` must outlive it. */
@@ -92,8 +94,8 @@ void sl_seating_put(sl_seating *seating, int position, int host);
 void sl_seating_swap(sl_seating *seating, int a, int b, int width);
 /** Time of an iteration. *replica, *stage (may be NULL): where it is decided. */
 sl_time sl_seating_time(const sl_seating *seating, int *replica, int *stage);
-/** Sum over stages of the slowest replica's ops and the ring: the fewer stages hold what is slow the less. The
- * first and the last stage count a thousandth more. */
+/** Sum over stages of the slowest replica's ops and the ring: the fewer stages hold what is slow the less.
+ * The first and the last stage count a thousandth more. */
 sl_time sl_seating_spread(const sl_seating *seating);
 
 /* ---- the searches, on arrangements ---- */
@@ -109,8 +111,8 @@ sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves)
  * (topology_local.c). `by_speed`: slow ones first. */
 sl_status sl_topology_grow(const sl_cluster *cluster, int by_speed, int *host);
 
-/** Hosts that may be exchanged without any change are of one class: class_of[hosts], numbered by their first hosts;
- * returns their number through *classes (topology_class.c). Once for all: sl_best has them. */
+/** Hosts that may be exchanged without any change are of one class: class_of[hosts], numbered by their first
+ * hosts; returns their number through *classes (topology_class.c). Once for all: sl_best has them. */
 sl_status sl_topology_classes(const sl_cluster *cluster, int *class_of, int *classes);
 
 /** Branch and bound (topology_exact.c): improves host[hosts], whose time and spread are given, by whatever is
@@ -126,7 +128,8 @@ sl_status sl_topology_settle(const sl_cluster *cluster, const sl_best *best, int
 /** The bound of sl_topology_bound, with what is there already. */
 sl_status sl_bound_of(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, sl_time *bound);
 
-/** Raises it by what must cross between parts of the cluster (topology_cut.c); `empty` has all places empty. */
+/** Raises it by what must cross between parts of the cluster (topology_cut.c); `empty` has all places empty.
+ */
 sl_status sl_bound_cuts(sl_seating *empty, sl_time *bound);
 
 #endif

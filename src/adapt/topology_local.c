@@ -1,7 +1,7 @@
-/* Local search for large clusters: hosts change places, mostly around the cell that decides the iteration's time.
- * Exchanges that lose a little are taken while the search is hot. As many arrangements take equally long, a small
- * share of what does not decide is counted in: mean links of rings, replicas that end early, stages' latest ends;
- * so a ring loses its slow links one by one before its slowest is gone. */
+/* Local search for large clusters: hosts change places, mostly around the cell that decides the iteration's
+ * time. Exchanges that lose a little are taken while the search is hot. As many arrangements take equally
+ * long, a small share of what does not decide is counted in: mean links of rings, replicas that end early,
+ * stages' latest ends; so a ring loses its slow links one by one before its slowest is gone. */
 #include "adapt/topology_inside.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -53,7 +53,7 @@ static double cost_of(local_search *l, sl_time *time) {
         stages += (double)(l->stage[p] + s->ring[p]);
         rings += s->ring_sum[p];
     }
-    return (double)*time + 0.01 * ends / c->data + 0.005 * stages / c->pipeline + 0.01 * rings / c->pipeline;
+    return (double)*time + 0.1 * ends / c->data + 0.05 * stages / c->pipeline + 0.1 * rings / c->pipeline;
 }
 
 static void keep_best(local_search *l, sl_time time, double cost) {
@@ -64,7 +64,8 @@ static void keep_best(local_search *l, sl_time time, double cost) {
     }
 }
 
-/* The position of a host of a class drawn first: so those that are like no others come as often as the many. */
+/* The position of a host of a class drawn first: so those that are like no others come as often as the many.
+ */
 static int draw_host(local_search *l) {
     int k = draw(l, l->classes);
     return l->where[l->member[l->first[k] + draw(l, l->first[k + 1] - l->first[k])]];
@@ -73,7 +74,9 @@ static int draw_host(local_search *l) {
 static void draw_pair(local_search *l, int *a, int *b) {
     const sl_cluster *c = l->s->cluster;
     int way = draw(l, 100), t = draw(l, c->tensor), d = draw(l, c->data), p = draw(l, c->pipeline);
-    *a = way < 45 ? sl_position(c, t, l->replica, p) : way < 75 ? sl_position(c, t, d, l->late) : draw_host(l);
+    *a = way < 45   ? sl_position(c, t, l->replica, p)
+         : way < 75 ? sl_position(c, t, d, l->late)
+                    : draw_host(l);
     *b = draw(l, 4) ? draw_host(l) : draw(l, c->hosts);
     if (way >= 90) /* the same ring in another sequence */
         *b = sl_position(c, sl_position_tensor(c, *a), draw(l, c->data), sl_position_stage(c, *a));
@@ -157,8 +160,11 @@ static void sort_classes(local_search *l) {
 
 sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves) {
     size_t n = (size_t)seating->cluster->hosts;
-    local_search l = {.s = seating, .state = sl_random_mix(seed), .best_time = SL_TIME_NEVER,
-                      .class_of = seating->best->class_of, .classes = seating->best->classes};
+    local_search l = {.s = seating,
+                      .state = sl_random_mix(seed),
+                      .best_time = SL_TIME_NEVER,
+                      .class_of = seating->best->class_of,
+                      .classes = seating->best->classes};
     int *room;
     SL_TRY(sl_alloc(&room, 4 * n + 1, sizeof *room));
     l.member = room;
@@ -170,7 +176,7 @@ sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves)
         sort_classes(&l);
         place(&l);
         sl_time time;
-        double cost = cost_of(&l, &time), hot = 0.003 * cost;
+        double cost = cost_of(&l, &time), hot = 0.0005 * cost;
         keep_best(&l, time, cost);
         for (long long i = 0; i < moves; i++) {
             double left = 1 - (double)i / (double)moves;

@@ -40,7 +40,8 @@ sl_status sl_names_expand(const sl_node *where, const sl_node *node,
     int width = open[1] == '0' ? (int)(dash - open - 1) : 1; /* node[00-15] */
     long first = strtol(open + 1, NULL, 10), last = strtol(dash + 1, NULL, 10);
     if (last < first || last - first >= SL_MAX_CLUSTER)
-        return sl_node_error(where, "has '%.60s'; a range goes up, by at most %d hosts", text, SL_MAX_CLUSTER);
+        return sl_node_error(where, "has '%.60s'; a range goes up, by at most %d hosts", text,
+                             SL_MAX_CLUSTER);
     for (long i = first; i <= last; i++) {
         char name[LONGEST + 32];
         snprintf(name, sizeof name, "%.*s%0*ld%s", (int)(open - text), text, width, i, close + 1);
@@ -67,7 +68,8 @@ static sl_status collect(const sl_node *where, const char *name, void *object) {
     return SL_OK;
 }
 
-sl_status sl_names_hosts(const sl_cluster *c, const sl_node *where, const sl_node *node, int *host, int *count) {
+sl_status sl_names_hosts(const sl_cluster *c, const sl_node *where, const sl_node *node, int *host,
+                         int *count) {
     collection all = {.cluster = c, .host = host, .count = count};
     *count = 0;
     if (node->kind == SL_NODE_MAP)

@@ -4,10 +4,11 @@
 
 #include "adapt/topology.h"
 
-/** Calls `each` for every name that `node` (a scalar) writes, in order; at most SL_MAX_CLUSTER. SL_EINVAL names
- * file, line and key of `where`. */
+/** Calls `each` for every name that `node` (a scalar) writes, in order; at most SL_MAX_CLUSTER. SL_EINVAL
+ * names file, line and key of `where`. */
 sl_status sl_names_expand(const sl_node *where, const sl_node *node,
-                          sl_status (*each)(const sl_node *where, const char *name, void *object), void *object);
+                          sl_status (*each)(const sl_node *where, const char *name, void *object),
+                          void *object);
 
 /** A list of names, or one: their hosts into host[capacity], *count of them. `all` ("*") allowed: every host.
  * SL_EINVAL: unknown, twice, too many. */

@@ -153,7 +153,8 @@ static sl_status read_pair(const sl_node *item, sl_cluster *c, int *host) {
     return SL_OK;
 }
 
-static sl_status read_items(const sl_node *list, sl_cluster *c, sl_status (*read)(const sl_node *, sl_cluster *, int *)) {
+static sl_status read_items(const sl_node *list, sl_cluster *c,
+                            sl_status (*read)(const sl_node *, sl_cluster *, int *)) {
     int *host;
     if (!list)
         return SL_OK;
@@ -189,39 +190,46 @@ static sl_status read_present(const sl_node *node, sl_cluster *c) {
     if (node->kind != SL_NODE_LIST)
         return sl_node_error(node, "must be a list of the hosts' names by position");
     SL_TRY(sl_names_hosts(c, node, node, c->present, &count));
-    return count == c->hosts ? SL_OK
-                             : sl_node_error(node, "must name each of the %d hosts once, got %d", c->hosts, count);
+    return count == c->hosts
+               ? SL_OK
+               : sl_node_error(node, "must name each of the %d hosts once, got %d", c->hosts, count);
 }
 
 static sl_status read_times(const sl_node *root, const sl_node *map, sl_cluster *c) {
     if (!map)
-        return sl_error(SL_EINVAL, "%s:%d: 'times_ms' is missing in 'cluster' (or give a profile with --profile)",
+        return sl_error(SL_EINVAL,
+                        "%s:%d: 'times_ms' is missing in 'cluster' (or give a profile with --profile)",
                         root->file, root->line);
     SL_TRY(sl_check_keys(map, sl_time_keys));
     if (sl_node_find(map, "FB"))
-        return sl_node_error(sl_node_find(map, "FB"), "is for schedules that overlap two ops; none is replayed here");
+        return sl_node_error(sl_node_find(map, "FB"),
+                             "is for schedules that overlap two ops; none is replayed here");
     return sl_read_op_times(map, c->pipeline, "stage", c->time);
 }
 
 /* What the first replica measured, at the speed of the hosts that it ran on. */
 static sl_status take_profile(const sl_node *root, const sl_problem *profile, sl_cluster *c) {
     if (sl_node_find(root, "times_ms"))
-        return sl_node_error(sl_node_find(root, "times_ms"), "is given by the profile, too; leave one of them out");
+        return sl_node_error(sl_node_find(root, "times_ms"),
+                             "is given by the profile, too; leave one of them out");
     if (profile->placement != SL_LINEAR || profile->stages != c->pipeline || profile->parts != 1)
-        return sl_node_error(sl_node_find(root, "parallel"),
-                             "has %d stages; the profile has %d in the placement %s, and it must be linear with as many",
-                             c->pipeline, profile->stages, sl_placement_name(profile->placement));
+        return sl_node_error(
+            sl_node_find(root, "parallel"),
+            "has %d stages; the profile has %d in the placement %s, and it must be linear with as many",
+            c->pipeline, profile->stages, sl_placement_name(profile->placement));
     if (c->tensor > 1)
-        return sl_node_error(sl_node_find(root, "parallel"),
-                             "has %d tensor ranks: a profile's op times hold their sums, which cannot be told apart",
-                             c->tensor);
+        return sl_node_error(
+            sl_node_find(root, "parallel"),
+            "has %d tensor ranks: a profile's op times hold their sums, which cannot be told apart",
+            c->tensor);
     if (profile->microbatches != c->microbatches)
-        return sl_node_error(sl_node_find(root, "batch"), "has %d microbatches, the profile %d", c->microbatches,
-                             profile->microbatches);
+        return sl_node_error(sl_node_find(root, "batch"), "has %d microbatches, the profile %d",
+                             c->microbatches, profile->microbatches);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         for (int stage = 0; stage < c->pipeline; stage++)
             c->time[kind][stage] = (sl_time)((double)profile->time[kind][stage] *
-                                                 c->speed[c->present[sl_position(c, 0, 0, stage)]] + 0.5);
+                                                 c->speed[c->present[sl_position(c, 0, 0, stage)]] +
+                                             0.5);
     return SL_OK;
 }
 
@@ -234,7 +242,8 @@ static sl_status check_extremes(const sl_node *root, const sl_cluster *c) {
         latency = fmax(latency, c->latency[i]);
         pace = fmax(pace, c->pace[i]);
     }
-    double sum = 2.0 * (c->tensor - 1) * (latency + c->sum / c->tensor * pace), hop = latency + c->activation * pace;
+    double sum = 2.0 * (c->tensor - 1) * (latency + c->sum / c->tensor * pace),
+           hop = latency + c->activation * pace;
     double longest = hop;
     for (int p = 0; p < c->pipeline; p++) {
         gradient = fmax(gradient, c->gradient[p]);
@@ -248,11 +257,12 @@ static sl_status check_extremes(const sl_node *root, const sl_cluster *c) {
     double ring = 2.0 * (c->data - 1) * (latency + gradient / c->data * pace);
     longest = fmax(longest, ring);
     if (longest > 2 * SL_MAX_OP_MS * 1e6)
-        return sl_error(SL_EINVAL, "%s:%d: 'cluster' has an op, message or ring that may take %.3g ms; at most %g",
+        return sl_error(SL_EINVAL,
+                        "%s:%d: 'cluster' has an op, message or ring that may take %.3g ms; at most %g",
                         root->file, root->line, longest / 1e6, 2 * SL_MAX_OP_MS);
     if (total + ring > SL_MAX_TOTAL_MS * 1e6 / 2)
-        return sl_error(SL_EINVAL, "%s:%d: 'cluster' may take %.3g ms for an iteration; at most %g", root->file,
-                        root->line, (total + ring) / 1e6, SL_MAX_TOTAL_MS / 2);
+        return sl_error(SL_EINVAL, "%s:%d: 'cluster' may take %.3g ms for an iteration; at most %g",
+                        root->file, root->line, (total + ring) / 1e6, SL_MAX_TOTAL_MS / 2);
     return SL_OK;
 }
 
@@ -274,9 +284,10 @@ static sl_status refuse_problem(const sl_node *root) {
     const sl_node *pipeline = root->kind == SL_NODE_MAP ? sl_node_find(root, "pipeline") : NULL;
     if (!pipeline)
         return SL_OK;
-    return sl_node_error(pipeline,
-                         "makes this a problem or a profile of one replica: it lacks hosts, the links between all of "
-                         "them, replicas and volumes; write a cluster file and give this one with --profile");
+    return sl_node_error(
+        pipeline,
+        "makes this a problem or a profile of one replica: it lacks hosts, the links between all of "
+        "them, replicas and volumes; write a cluster file and give this one with --profile");
 }
 
 sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile, sl_cluster *c) {

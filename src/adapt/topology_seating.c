@@ -58,8 +58,8 @@ void sl_seating_set(sl_seating *s, const int *host) {
     compute_all(s);
 }
 
-sl_status sl_seating_make(const sl_cluster *c, const sl_best *best, sl_frame *frame, const int *host, int replay,
-                          sl_seating *s) {
+sl_status sl_seating_make(const sl_cluster *c, const sl_best *best, sl_frame *frame, const int *host,
+                          int replay, sl_seating *s) {
     size_t cells = (size_t)c->data * (size_t)c->pipeline, stages = (size_t)c->pipeline;
     *s = (sl_seating){.cluster = c, .best = best, .frame = frame, .replay = replay};
     SL_TRY(sl_alloc(&s->host, (size_t)c->hosts, sizeof *s->host));
@@ -142,7 +142,8 @@ sl_time sl_seating_spread(const sl_seating *s) {
                 work += s->frame->ops[kind][p] * cell->time[kind];
             most = work > most ? work : most;
         }
-        sum += most + s->ring[p] + (p == 0 || p + 1 == c->pipeline ? most / 1024 : 0); /* interior ones are preferred */
+        sum += most + s->ring[p] +
+               (p == 0 || p + 1 == c->pipeline ? most / 1024 : 0); /* interior ones are preferred */
     }
     return sum;
 }

@@ -1,8 +1,8 @@
-/* Volumes. Of a microbatch of b sequences of n tokens, width h, k bytes a number: an activation has b n h k bytes,
- * and so has a sum of tensor ranks, of which each layer makes two in F and two in I (the attention's and the MLP's
- * outgoing products, and the gradients of their inputs). Parameters: 12 h^2 + 5 h a layer, v h + n h in the first
- * stage, v h in the last of several (the output's gradients, tied or not). Layers are divided evenly, the first
- * stages get one more. */
+/* Volumes. Of a microbatch of b sequences of n tokens, width h, k bytes a number: an activation has b n h k
+ * bytes, and so has a sum of tensor ranks, of which each layer makes two in F and two in I (the attention's
+ * and the MLP's outgoing products, and the gradients of their inputs). Parameters: 12 h^2 + 5 h a layer, v h
+ * + n h in the first stage, v h in the last of several (the output's gradients, tied or not). Layers are
+ * divided evenly, the first stages get one more. */
 #include "adapt/topology_volume.h"
 #include "plan/pipeline/problem_read.h"
 
@@ -82,8 +82,8 @@ sl_status sl_volume_read(const sl_node *root, int size, sl_cluster *c) {
     if (from && volumes_node)
         return sl_node_error(volumes_node, "stands beside 'model'; one of them says what is sent");
     if (!from && !volumes_node)
-        return sl_error(SL_EINVAL, "%s:%d: 'model' is missing in 'cluster' (or 'volumes'): what is sent", root->file,
-                        root->line);
+        return sl_error(SL_EINVAL, "%s:%d: 'model' is missing in 'cluster' (or 'volumes'): what is sent",
+                        root->file, root->line);
     return from ? read_model(from, size, c) : read_volumes(volumes_node, c);
 }
 
@@ -96,5 +96,6 @@ double sl_volume_data(const sl_cluster *c, int stage) {
 }
 
 double sl_volume_tensor(const sl_cluster *c, int stage) {
-    return c->microbatches * (c->sums[0][stage] + c->sums[1][stage]) * 2.0 * (c->tensor - 1) / c->tensor * c->sum;
+    return c->microbatches * (c->sums[0][stage] + c->sums[1][stage]) * 2.0 * (c->tensor - 1) / c->tensor *
+           c->sum;
 }

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_LINKS 8    /* told one by one */
-#define CONGESTED 1.5   /* times what a quarter of the present ring's links take at most */
-#define SLOW 0.9        /* of the median speed */
+#define MOST_LINKS 8  /* told one by one */
+#define CONGESTED 1.5 /* times what a quarter of the present ring's links take at most */
+#define SLOW 0.9      /* of the median speed */
 
 typedef struct telling {
     const sl_cluster *c;
@@ -38,8 +38,8 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* How many stages, and (stage, replica) pairs, have slow hosts. */
-static void count_slow(const sl_cluster *c, const int *position, double limit, int *hosts, int *stages, char *which,
-                       size_t size) {
+static void count_slow(const sl_cluster *c, const int *position, double limit, int *hosts, int *stages,
+                       char *which, size_t size) {
     unsigned char stage[SL_MAX_RANKS] = {0};
     *hosts = *stages = 0;
     which[0] = 0;
@@ -70,8 +70,11 @@ static sl_status tell_slow(telling *t) {
     if (hosts == 0)
         return SL_OK;
     int same = strcmp(now, then) == 0 && stages == after;
-    return tell(t, "%d slow host%s%s in stage%s %s%s%s%s", hosts, hosts == 1 ? "" : "s", same ? " stay" : " were",
-                stages == 1 ? "" : "s", now, same ? "" : after == 1 ? "; now in stage " : "; now in stages ",
+    return tell(t, "%d slow host%s%s in stage%s %s%s%s%s", hosts, hosts == 1 ? "" : "s",
+                same ? " stay" : " were", stages == 1 ? "" : "s", now,
+                same         ? ""
+                : after == 1 ? "; now in stage "
+                             : "; now in stages ",
                 same ? "" : then, same || after >= stages ? "" : ": fewer stages wait for them");
 }
 
@@ -102,8 +105,8 @@ static void describe(const sl_cluster *c, int a, int b, char *text, size_t size)
         snprintf(text, size, "the ring of stage %d (%.4g MB an iteration)", p, sl_volume_data(c, p) / 1e6);
         break;
     case USE_PIPELINE:
-        snprintf(text, size, "messages between stages %d and %d of replica %d (%.4g MB an iteration)", p < q ? p : q,
-                 p < q ? q : p, d, sl_volume_pipeline(c) / 1e6);
+        snprintf(text, size, "messages between stages %d and %d of replica %d (%.4g MB an iteration)",
+                 p < q ? p : q, p < q ? q : p, d, sl_volume_pipeline(c) / 1e6);
         break;
     default:
         snprintf(text, size, "nothing");
@@ -125,8 +128,7 @@ static sl_status tell_links(telling *t) {
     for (int at = 0; at < c->hosts; at++) {
         int p = sl_position_stage(c, at);
         int to = sl_position(c, sl_position_tensor(c, at), (sl_position_replica(c, at) + 1) % c->data, p);
-        cost[at] = cost[c->hosts + at] =
-            step(c, c->present[at], c->present[to], c->gradient[p] / c->data);
+        cost[at] = cost[c->hosts + at] = step(c, c->present[at], c->present[to], c->gradient[p] / c->data);
     }
     qsort(cost, (size_t)c->hosts, sizeof *cost, by_size);
     double usual = cost[c->hosts / 4];
@@ -161,9 +163,11 @@ static sl_status tell_late(telling *t, sl_seating *s, const char *which, const i
     int replica = 0, stage = 0;
     sl_seating_set(s, host);
     sl_time time = sl_seating_time(s, &replica, &stage);
-    return tell(t, "%s, %.6g ms: replica %d has done stage %d after %.6g ms; then the ring of that stage takes %.6g ms",
-                which, sl_to_ms(time), replica, stage, sl_to_ms(s->end[replica * c->pipeline + stage]),
-                sl_to_ms(s->ring[stage]));
+    return tell(
+        t,
+        "%s, %.6g ms: replica %d has done stage %d after %.6g ms; then the ring of that stage takes %.6g ms",
+        which, sl_to_ms(time), replica, stage, sl_to_ms(s->end[replica * c->pipeline + stage]),
+        sl_to_ms(s->ring[stage]));
 }
 
 static sl_status tell_all(telling *t) {

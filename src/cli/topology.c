@@ -31,17 +31,20 @@ typedef struct asked {
 } asked;
 
 static void print_help(void) {
-    printf("Usage: slackline topology CLUSTER [--profile FILE] [--seed N] [--effort X] [--set KEY=VALUE]..\n"
-           "                          [--format FORM]\n\n"
-           "Says which host should sit at which (tensor, data, pipeline) position, given the speed of devices and\n"
-           "what is left of links: congested links go from heavy traffic to light, slow hosts into few stages.\n"
-           "CLUSTER is a file as examples/cluster.yaml (docs/formats.md); - is standard input.\n\n"
-           "  --profile FILE    op times from a run's profile.yaml, as its first replica measured them\n"
-           "  --seed N          of the search (default 1): the same seed, the same answer\n"
-           "  --effort X        how much is looked at, 0.01 to 1000 (default 1: about a second for 1,024 hosts)\n"
-           "  --set KEY=VALUE   as if it stood in the file: links.list.0.bandwidth_gbps=10\n"
-           "  --format FORM     text (default) or json\n\n"
-           "Example: slackline topology examples/cluster.yaml\n");
+    printf(
+        "Usage: slackline topology CLUSTER [--profile FILE] [--seed N] [--effort X] [--set KEY=VALUE]..\n"
+        "                          [--format FORM]\n\n"
+        "Says which host should sit at which (tensor, data, pipeline) position, given the speed of devices "
+        "and\n"
+        "what is left of links: congested links go from heavy traffic to light, slow hosts into few stages.\n"
+        "CLUSTER is a file as examples/cluster.yaml (docs/formats.md); - is standard input.\n\n"
+        "  --profile FILE    op times from a run's profile.yaml, as its first replica measured them\n"
+        "  --seed N          of the search (default 1): the same seed, the same answer\n"
+        "  --effort X        how much is looked at, 0.01 to 1000 (default 1: about a second for 1,024 "
+        "hosts)\n"
+        "  --set KEY=VALUE   as if it stood in the file: links.list.0.bandwidth_gbps=10\n"
+        "  --format FORM     text (default) or json\n\n"
+        "Example: slackline topology examples/cluster.yaml\n");
 }
 
 static sl_status read_number(const char *option, const char *text, double least, double most, double *value) {
@@ -49,8 +52,8 @@ static sl_status read_number(const char *option, const char *text, double least,
     errno = 0;
     *value = strtod(text, &end);
     if (end == text || *end || errno || !isfinite(*value) || *value < least || *value > most)
-        return sl_error(SL_EINVAL, "topology: %s must be a number from %g to %g, got '%.40s'", option, least, most,
-                        text);
+        return sl_error(SL_EINVAL, "topology: %s must be a number from %g to %g, got '%.40s'", option, least,
+                        most, text);
     return SL_OK;
 }
 
@@ -58,18 +61,21 @@ static sl_status refuse_option(const char *word, int missing) {
     static const char *const names[] = {"profile", "seed", "effort", "set", "format", "help", NULL};
     const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
     if (missing)
-        return sl_error(SL_EINVAL, "topology: a value is missing after '%s'; see slackline topology --help", word);
+        return sl_error(SL_EINVAL, "topology: a value is missing after '%s'; see slackline topology --help",
+                        word);
     return sl_error(SL_EINVAL, "topology: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
                     near ? near : "; see slackline topology --help", near ? "'?" : "");
 }
 
 /* --set is kept until the file has been read. */
 static sl_status parse(int argc, char **argv, asked *a, const char **sets, int *set) {
-    static const struct option options[] = {
-        {"profile", required_argument, NULL, 'p'}, {"seed", required_argument, NULL, 's'},
-        {"effort", required_argument, NULL, 'e'},  {"set", required_argument, NULL, 'k'},
-        {"format", required_argument, NULL, 'f'},  {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"profile", required_argument, NULL, 'p'},
+                                            {"seed", required_argument, NULL, 's'},
+                                            {"effort", required_argument, NULL, 'e'},
+                                            {"set", required_argument, NULL, 'k'},
+                                            {"format", required_argument, NULL, 'f'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     int option;
     double number = 1;
     opterr = 0;
@@ -100,7 +106,9 @@ static sl_status parse(int argc, char **argv, asked *a, const char **sets, int *
             return refuse_option(argv[optind - 1], option == ':');
         }
     if (optind + 1 != argc)
-        return sl_error(SL_EINVAL, "topology: give one CLUSTER file (- is standard input); see slackline topology --help");
+        return sl_error(
+            SL_EINVAL,
+            "topology: give one CLUSTER file (- is standard input); see slackline topology --help");
     a->file = argv[optind];
     return SL_OK;
 }
@@ -175,8 +183,8 @@ static void print_json(const asked *a, const int *from, const int *to) {
     json_t *moves = json_array(), *why = json_array(), *data = json_array(), *tensor = json_array();
     for (int h = 0; h < c->hosts; h++)
         if (from[h] != to[h])
-            json_array_append_new(moves, json_pack("{s:s,s:o,s:o,s:b}", "host", c->name[h], "from", place(c, from[h]),
-                                                   "to", place(c, to[h]), "weights",
+            json_array_append_new(moves, json_pack("{s:s,s:o,s:o,s:b}", "host", c->name[h], "from",
+                                                   place(c, from[h]), "to", place(c, to[h]), "weights",
                                                    other_weights(c, from[h], to[h])));
     for (int i = 0; i < a->whys; i++)
         json_array_append_new(why, json_string(a->why[i]));
@@ -185,13 +193,13 @@ static void print_json(const asked *a, const int *from, const int *to) {
         json_array_append_new(tensor, json_real(sl_volume_tensor(c, p) / 1e6));
     }
     json_t *all = json_pack(
-        "{s:s,s:i,s:{s:i,s:i,s:i},s:s,s:f,s:f,s:f,s:f,s:f,s:b,s:b,s:o,s:o,s:f,s:{s:f,s:o,s:o},s:o,s:f}", "format",
-        "slackline-topology-1", "hosts", c->hosts, "parallel", "tensor", c->tensor, "data", c->data, "pipeline",
-        c->pipeline, "schedule", c->schedule, "present_ms", sl_to_ms(r->present), "iteration_ms", sl_to_ms(r->time),
-        "gain", gain(r), "lower_bound_ms", sl_to_ms(r->bound), "gap", gap(r), "proven", r->proven, "exact", r->exact,
-        "arrangement", arrangement(c, r->host), "moves", moves, "weights_mb", weights_moved(c, from, to) / 1e6,
-        "volumes_mb", "pipeline", sl_volume_pipeline(c) / 1e6, "data", data, "tensor", tensor, "why", why, "solve_ms",
-        1e3 * a->seconds);
+        "{s:s,s:i,s:{s:i,s:i,s:i},s:s,s:f,s:f,s:f,s:f,s:f,s:b,s:b,s:o,s:o,s:f,s:{s:f,s:o,s:o},s:o,s:f}",
+        "format", "slackline-topology-1", "hosts", c->hosts, "parallel", "tensor", c->tensor, "data", c->data,
+        "pipeline", c->pipeline, "schedule", c->schedule, "present_ms", sl_to_ms(r->present), "iteration_ms",
+        sl_to_ms(r->time), "gain", gain(r), "lower_bound_ms", sl_to_ms(r->bound), "gap", gap(r), "proven",
+        r->proven, "exact", r->exact, "arrangement", arrangement(c, r->host), "moves", moves, "weights_mb",
+        weights_moved(c, from, to) / 1e6, "volumes_mb", "pipeline", sl_volume_pipeline(c) / 1e6, "data", data,
+        "tensor", tensor, "why", why, "solve_ms", 1e3 * a->seconds);
     json_dumpf(all, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
     printf("\n");
     json_decref(all);
@@ -247,8 +255,8 @@ static void print_text(const asked *a, const int *from, const int *to) {
     else
         printf("bound %.6g ms, at most %.3g %% above the best there is\n", sl_to_ms(r->bound), 100 * gap(r));
     if (r->moved > 0)
-        printf("moves:             %d hosts, %d to other weights (%.4g MB, and their optimizer's state)\n", r->moved,
-               r->weights_moved, weights_moved(c, from, to) / 1e6);
+        printf("moves:             %d hosts, %d to other weights (%.4g MB, and their optimizer's state)\n",
+               r->moved, r->weights_moved, weights_moved(c, from, to) / 1e6);
     printf("\n");
     if (c->hosts <= MOST_CELLS)
         print_arrangement(c, r->host);

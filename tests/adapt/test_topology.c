@@ -1,5 +1,5 @@
-/* Topology: the time of an arrangement by hand and by the timing model, bounds, exact search against brute force,
- * and what Falcon and Adaptra found. */
+/* Topology: the time of an arrangement by hand and by the timing model, bounds, exact search against brute
+ * force, and what Falcon and Adaptra found. */
 #include "random_problem.h"
 
 #include "adapt/topology.h"
@@ -10,7 +10,8 @@
 #include <time.h>
 
 /* All links of this latency and bandwidth, ops of F, I, W ms. */
-static void make(int tensor, int data, int pipeline, int microbatches, double latency_ms, double gbps, sl_cluster *c) {
+static void make(int tensor, int data, int pipeline, int microbatches, double latency_ms, double gbps,
+                 sl_cluster *c) {
     assert_ok(sl_cluster_make(tensor, data, pipeline, microbatches, c));
     for (int i = 0; i < c->hosts * c->hosts; i++)
         if (i / c->hosts != i % c->hosts) {
@@ -57,13 +58,15 @@ static int seat(const sl_cluster *c, const int *host, int who) {
 
 /* ---- the time ---- */
 
-/* 1F1B of two stages, m microbatches, F 10, B 20, free links: stage 1 ends after 10 + 30 m, stage 0 20 later. */
+/* 1F1B of two stages, m microbatches, F 10, B 20, free links: stage 1 ends after 10 + 30 m, stage 0 20 later.
+ */
 static void two_stages_take_what_a_hand_calculates(void **state) {
     (void)state;
     sl_cluster c;
     make(1, 2, 2, 3, 0, 8, &c);
     assert_int_equal(time_of(&c, NULL), (10 + 90 + 20) * SL_MS);
-    /* a ring of two replicas and 80 bytes a us: 2 steps of (1 ms + 1e6 / 2 bytes at 8 Gbit/s = 0.5 ms) behind */
+    /* a ring of two replicas and 80 bytes a us: 2 steps of (1 ms + 1e6 / 2 bytes at 8 Gbit/s = 0.5 ms) behind
+     */
     c.gradient[0] = c.gradient[1] = 1e6;
     for (int a = 0; a < 2; a++)
         set_link(&c, 2 * a, 2 * a + 1, 1, 8);
@@ -86,12 +89,14 @@ static void sums_of_tensor_ranks_are_in_the_ops(void **state) {
     sl_cluster_free(&c);
 }
 
-/* Appendix 9.2: 2 m b n h k a boundary; 2 (D - 1) / D of k times the parameters; 8 b m n h L (T - 1) / (P T) * k. */
+/* Appendix 9.2: 2 m b n h k a boundary; 2 (D - 1) / D of k times the parameters; 8 b m n h L (T - 1) / (P T)
+ * * k. */
 static void volumes_are_those_of_falcons_appendix(void **state) {
     (void)state;
-    const char *text = "parallel: {tensor: 2, data: 4, pipeline: 2}\nbatch: {microbatches: 8, size: 3}\n"
-                       "times_ms: {F: 1, I: 1, W: 1}\nhosts: [\"n[0-15]\"]\nlinks: {default: {bandwidth_gbps: 1}}\n"
-                       "model: {layers: 6, width: 100, context: 50, bytes: 4}\n";
+    const char *text =
+        "parallel: {tensor: 2, data: 4, pipeline: 2}\nbatch: {microbatches: 8, size: 3}\n"
+        "times_ms: {F: 1, I: 1, W: 1}\nhosts: [\"n[0-15]\"]\nlinks: {default: {bandwidth_gbps: 1}}\n"
+        "model: {layers: 6, width: 100, context: 50, bytes: 4}\n";
     sl_document document;
     sl_cluster c;
     assert_ok(sl_document_parse("text", text, &document));
@@ -192,8 +197,8 @@ static int next_permutation(int *host, int n) {
 /* All arrangements of up to 6 hosts, each timed by itself: none is shorter than what the search proves. */
 static void the_search_finds_what_brute_force_finds(void **state) {
     (void)state;
-    static const int shape[][3] = {{1, 2, 2}, {1, 1, 4}, {1, 3, 2}, {2, 1, 2}, {1, 2, 3}, {1, 4, 1}, {2, 2, 1}, {3, 1, 2},
-                                   {1, 1, 5}, {1, 5, 1}, {2, 3, 1}};
+    static const int shape[][3] = {{1, 2, 2}, {1, 1, 4}, {1, 3, 2}, {2, 1, 2}, {1, 2, 3}, {1, 4, 1},
+                                   {2, 2, 1}, {3, 1, 2}, {1, 1, 5}, {1, 5, 1}, {2, 3, 1}};
     uint64_t s = seed_of(2);
     for (int round = 0; round < 33; round++) {
         const int *is = shape[round % 11];
@@ -222,7 +227,8 @@ static void the_search_finds_what_brute_force_finds(void **state) {
     }
 }
 
-/* On clusters too large for brute force: bounds stay below every random arrangement, estimates below times. */
+/* On clusters too large for brute force: bounds stay below every random arrangement, estimates below times.
+ */
 static void bounds_hold_for_random_arrangements(void **state) {
     (void)state;
     uint64_t s = seed_of(3);
@@ -257,8 +263,8 @@ static void the_same_seed_gives_the_same_answer(void **state) {
 /* ---- what was published ---- */
 
 /* Falcon, figure 10 and section 5.3: a congested link between data-parallel peers is better as a link between
- * stages. Every pair is used here (2 x 2: ring, boundary, and two diagonals that carry nothing), so the diagonals
- * are slow, too. */
+ * stages. Every pair is used here (2 x 2: ring, boundary, and two diagonals that carry nothing), so the
+ * diagonals are slow, too. */
 static void a_congested_link_goes_from_the_ring_to_the_pipeline(void **state) {
     (void)state;
     sl_cluster c;
@@ -298,8 +304,8 @@ static void the_same_slow_link_costs_more_in_a_ring(void **state) {
     sl_cluster_free(&c);
 }
 
-/* Falcon, figure 11: slow devices spread over stages cost more than gathered in one; with as many as a stage has
- * they fit, with more they need ceil(stragglers / devices a stage) stages. */
+/* Falcon, figure 11: slow devices spread over stages cost more than gathered in one; with as many as a stage
+ * has they fit, with more they need ceil(stragglers / devices a stage) stages. */
 static void stragglers_are_gathered_in_the_fewest_stages(void **state) {
     (void)state;
     for (int slow = 2; slow <= 6; slow += 2) {
