@@ -106,7 +106,23 @@ static sl_status count(const sl_cluster *c, const sl_best *best, double *logarit
     return SL_OK;
 }
 
-/* Hosts that need not have moved go back where they are now, as long as nothing gets worse. */
+/* Brings the host that sits at a position now back to it, in exchange, alone (width 1) or with its whole
+ * cell, unless that makes anything worse. Returns whether anything moved. */
+static int bring_back(sl_seating *s, int position, int width, sl_time time, sl_time spread) {
+    const sl_cluster *c = s->cluster;
+    int home = position, host = c->present[position];
+    while (s->host[home] != host)
+        home = home + 1 == c->hosts ? 0 : home + 1;
+    if (home == position || home % width != position % width)
+        return 0;
+    sl_seating_swap(s, position, home, width);
+    if (!sl_shorter(time, spread, sl_seating_time(s, NULL, NULL), sl_seating_spread(s)))
+        return 1;
+    sl_seating_swap(s, position, home, width);
+    return 0;
+}
+
+/* Hosts that need not have moved go back where they are now, cells first, as long as nothing gets worse. */
 static void move_less(topology_search *t) {
     const sl_cluster *c = t->cluster;
     sl_seating *s = &t->bounded;
@@ -114,18 +130,10 @@ static void move_less(topology_search *t) {
     sl_time time = sl_seating_time(s, NULL, NULL), spread = sl_seating_spread(s);
     for (int again = 1, round = 0; again && round < 4; round++) {
         again = 0;
-        for (int position = 0; position < c->hosts; position++) {
-            int home = position, host = c->present[position];
-            while (s->host[home] != host)
-                home = home + 1 == c->hosts ? 0 : home + 1;
-            if (home == position)
-                continue;
-            sl_seating_swap(s, position, home, 1);
-            if (sl_shorter(time, spread, sl_seating_time(s, NULL, NULL), sl_seating_spread(s)))
-                sl_seating_swap(s, position, home, 1);
-            else
-                again = 1;
-        }
+        for (int position = 0; position < c->hosts && c->tensor > 1; position += c->tensor)
+            again |= bring_back(s, position, c->tensor, time, spread);
+        for (int position = 0; position < c->hosts; position++)
+            again |= bring_back(s, position, 1, time, spread);
     }
     sl_seating_set(&t->replayed, s->host);
     if (!sl_shorter(t->time, t->spread, sl_seating_time(&t->replayed, NULL, NULL),
