@@ -2,6 +2,7 @@
  */
 #include "cli/command.h"
 
+#include "adapt/topology.h"
 #include "base/event.h"
 #include "plan/pipeline/problem.h"
 #include "run/file/run.h"
@@ -24,6 +25,8 @@ int sl_command_formats(int argc, char **argv) {
     sl_problem_document(stdout);
     printf("\n### Keys of a run file\n%s", heading);
     sl_run_document(stdout);
+    printf("\n### Keys of a cluster file\n%s", heading);
+    sl_cluster_document(stdout);
     printf("\n### Kinds of events\n| kind | meaning |\n|---|---|\n");
     for (int kind = 0; kind < SL_EVENT_KINDS; kind++)
         printf("| %s | %s |\n", sl_event_names[kind].name, sl_event_names[kind].meaning);

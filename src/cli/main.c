@@ -19,6 +19,7 @@ static const struct subcommand {
     {"detect", sl_command_detect, "change points of a series, or of a recorded call log"},
     {"watch", sl_command_watch, "find what makes an unchanged MPI or NCCL program slow"},
     {"validate", sl_command_validate, "find slow devices and links, each tested on its own"},
+    {"topology", sl_command_topology, "which host should sit where, given slow links and devices"},
     {"formats", sl_command_formats, NULL},
 };
 
