@@ -240,5 +240,6 @@ int main(int argc, char **argv) {
     qsort(closure, (size_t)closed, sizeof *closure, ascending);
     printf("holds %d\nclosed %d\nmoved %d\nover %d\nbusy %d\nms %.2f %.2f\n", holds, closed, moved, over,
            busy, closed ? closure[closed / 2] : 0, closed ? closure[closed - 1] : 0);
+    free(closure);
     return 0;
 }
