@@ -59,7 +59,10 @@ typedef struct sl_trainer {
     const sl_place *place;
     sl_groups groups;
     int world, world_rank; /* all ranks of the run, and this one among them */
-    int rank, ranks;       /* of this one's pipeline */
+    int *home;  /* [world] what each of them was when the attempt began: processes keep it when they change
+                   seats */
+    int leader; /* the rank of the world whose home is 0: it plans, decides and writes for all */
+    int rank, ranks; /* of this one's pipeline */
     sl_clock *clock;
     sl_binding *binding;
     sl_resume resume;
@@ -113,7 +116,13 @@ typedef struct sl_trainer {
 
 /** Whether this rank plans, decides and writes for all. */
 static inline int sl_trainer_leads(const sl_trainer *t) {
-    return t->world_rank == 0;
+    return t->world_rank == t->leader;
+}
+
+/** Where the process that is `world_rank` now sat when the attempt began: the device, host and links that a
+ * fault of the run file means. */
+static inline sl_seat sl_trainer_home(const sl_trainer *t, int world_rank) {
+    return sl_run_seat(t->run, t->home[world_rank]);
 }
 
 /** Plans, makes the stage, connects to the peers and opens the journal (rank 0). Collective. `t` holds run,

@@ -457,7 +457,11 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
                     .world = sl_group_size(world),
                     .world_rank = sl_group_rank(world),
                     .clock = sl_clock_real()};
-    sl_status status = sl_groups_open(run, world, &t.groups);
+    sl_status status = sl_alloc(&t.home, (size_t)t.world, sizeof *t.home);
+    for (int w = 0; w < t.world && status == SL_OK; w++)
+        t.home[w] = w;
+    if (status == SL_OK)
+        status = sl_groups_open(run, world, &t.groups);
     if (status == SL_OK)
         status = sl_trainer_open(&t, place);
     if (status == SL_OK)
@@ -473,5 +477,6 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     status = name_place(&t, status);
     sl_trainer_close(&t);
     sl_groups_close(&t.groups);
+    sl_free(t.home);
     return status;
 }
