@@ -1,5 +1,6 @@
 #include "base/memory.h"
 #include "plan/pipeline/problem_read.h"
+#include "run/file/run_arrange.h"
 #include "run/file/run_shape.h"
 
 #include <string.h>
@@ -117,6 +118,7 @@ static const sl_key run_keys[] = {
     {.name = "restarts", .type = SL_KEY_INT, .standard = "-1", .offset = AT(restarts), .minimum = -1, .maximum = 1000000, .help = "how often the ranks are started again from the newest checkpoint after a failure; absent: 3 with checkpoint, else 0"},
     {.name = "hosts", .type = SL_KEY_CUSTOM, .parse = parse_hosts, .help = "where ranks run, in this order: list of name:slots, or the path of a hostfile; tested after a failure, and left out when they fail while enough slots are left; absent: this host, or what the allocation gives"},
     {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
+    {.name = "arrangements", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of changes while the run goes on: who sits where, microbatches of each replica, see below"},
     {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
     {0}};
 /* clang-format on */
@@ -384,6 +386,7 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
     SL_TRY(sl_run_check_shape(document, run));
     SL_TRY(sl_run_read_cut(document, run));
     SL_TRY(sl_run_read_recompute(document, run));
+    SL_TRY(sl_run_read_arrangements(document, run));
     if (run->network.silence_ms < 2 * run->network.beat_ms)
         return sl_run_refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
     const sl_node *shared = sl_node_find(document->root, "shared");
@@ -415,6 +418,7 @@ void sl_run_free(sl_run *run) {
     sl_free(run->batch.split);
     sl_free(run->schedule);
     sl_free(run->fault);
+    sl_run_free_arrangements(run);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         sl_free(run->device.pace_ms[kind]);
     sl_free(run->device.pair_ms);
@@ -423,5 +427,6 @@ void sl_run_free(sl_run *run) {
 
 void sl_run_document(FILE *out) {
     sl_config_document(run_keys, "", out);
+    sl_run_document_arrangements(out);
     sl_config_document(fault_keys, "faults[].", out);
 }

@@ -19,6 +19,14 @@ typedef struct sl_fault {
     int replica, tensor;   /* only there; -1: everywhere. Ranks above are pipeline ranks */
 } sl_fault;
 
+/* From `iteration` on, said by hand. What is NULL stays as it is. */
+typedef struct sl_run_arrangement {
+    int iteration;
+    int *seat;     /* [processes] who takes each world rank, by the world rank it began with */
+    int *split;    /* [parallel.data] microbatches of each replica */
+    char *without; /* a host that is left out */
+} sl_run_arrangement;
+
 #define SL_RUN_RAILS_MOST 8 /* network.rails */
 
 /* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
@@ -83,6 +91,8 @@ typedef struct sl_run {
     } checkpoint;
     sl_fault *fault;
     int faults;
+    sl_run_arrangement *arrangement; /* by ascending iteration */
+    int arrangements;
     int validate_every;
     int dump_gradients; /* of so many first iterations */
     int restarts;       /* attempts after the first; -1: as sl_run_restarts says */
