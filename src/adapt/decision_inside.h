@@ -8,6 +8,9 @@
 
 #include "adapt/decision.h"
 
+/* Growth of a time below this is what the scheduling of a communication thread may add. */
+#define SL_DECISION_NOISE (300 * (SL_MS / 1000))
+
 /* What is slow; where both are, the link, which is told first. */
 typedef enum sl_trouble { SL_TROUBLE_NONE, SL_TROUBLE_DEVICE, SL_TROUBLE_LINK } sl_trouble;
 

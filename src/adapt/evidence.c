@@ -4,9 +4,6 @@
 
 #include <stdio.h>
 
-/* Growth of a delay below this is what the scheduling of a communication thread may add. */
-#define NOISE (300 * (SL_MS / 1000))
-
 /* The regime of the path that is in use; that of the problem is the direct path's. */
 sl_regime sl_decision_regime(const sl_adaptation *a) {
     return a->delegates ? SL_DECOUPLED : a->healthy.communication;
@@ -95,7 +92,7 @@ sl_time sl_decision_link_delay(const sl_problem *p, int from, int to) {
 /* What counts as growth of a delay: beyond noise, beyond half of what the link takes anyway, and enough to
  * matter. */
 sl_time sl_decision_threshold(const sl_adaptation *a, int from, int to) {
-    sl_time least = NOISE, half = sl_decision_link_delay(&a->healthy, from, to) / 2,
+    sl_time least = SL_DECISION_NOISE, half = sl_decision_link_delay(&a->healthy, from, to) / 2,
             part = a->first.makespan / 200;
     least = half > least ? half : least;
     return part > least ? part : least;
@@ -128,7 +125,7 @@ static int slow_stage(const sl_adaptation *a, const sl_problem *measured, double
             before += a->healthy.time[kind][stage];
             now += measured->time[kind][stage];
         }
-        if (before > 0 && now - before > NOISE && (double)now / (double)before > *factor) {
+        if (before > 0 && now - before > SL_DECISION_NOISE && (double)now / (double)before > *factor) {
             *factor = (double)now / (double)before;
             slowest = stage;
         }

@@ -44,6 +44,14 @@ sl_time sl_ladder_cost(const sl_ladder *l, int strategy) {
     return l->rung[strategy].strategy.cost;
 }
 
+sl_status sl_ladder_estimate(sl_ladder *l, int strategy, sl_time cost) {
+    if (strategy < 0 || strategy >= l->rungs || cost < 0)
+        return sl_error(SL_EINVAL, "strategy %d of %d is estimated to cost %.3f ms", strategy, l->rungs,
+                        sl_to_ms(cost));
+    l->rung[strategy].strategy.cost = cost;
+    return SL_OK;
+}
+
 int sl_ladder_in_effect(const sl_ladder *l, int strategy) {
     for (size_t i = 0; i < l->case_count; i++)
         if (l->cases[i].pair[strategy].in_effect)

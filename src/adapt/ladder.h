@@ -86,6 +86,10 @@ sl_time sl_ladder_due(const sl_ladder *ladder);
 /** Calls the strategy's apply or undo (SL_OK without one). */
 sl_status sl_ladder_carry_out(const sl_ladder *ladder, const sl_action *action);
 
+/** What applying a strategy is estimated to cost now, where that changes although it has not been applied:
+ * counts from the next news on. SL_EINVAL: negative. */
+sl_status sl_ladder_estimate(sl_ladder *ladder, int strategy, sl_time cost);
+
 /** The cost that is counted on now, and whether the strategy is in effect for any incident. */
 sl_time sl_ladder_cost(const sl_ladder *ladder, int strategy);
 int sl_ladder_in_effect(const sl_ladder *ladder, int strategy);

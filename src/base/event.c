@@ -28,6 +28,8 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
                          "a scheduler's warning (SIGTERM) came; a checkpoint is written and the run ends"},
     [SL_EVENT_RESTART] = {"restart", "an attempt failed and the ranks are started again"},
     [SL_EVENT_HOST] = {"host", "a host failed its test after a failure and is left out"},
+    [SL_EVENT_DECISION] = {"decision", "the ladder of strategies: what it begins, what that brought, what it "
+                                       "takes back (decisions.txt has all of it)"},
     [SL_EVENT_SUSPECT] = {"suspect", "iterations became slow, and the first of them point at this"},
     [SL_EVENT_TRACKED] = {"tracked", "the iteration of a watched program was found, or another one"},
     [SL_EVENT_PROFILED] = {"profiled",

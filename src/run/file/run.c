@@ -25,6 +25,7 @@ static sl_status leave_for_later(const sl_node *node, void *object);
 static sl_status parse_threads(const sl_node *node, void *object);
 static sl_status parse_faults(const sl_node *node, void *object);
 static sl_status parse_split(const sl_node *node, void *object);
+static sl_status parse_strategies(const sl_node *node, void *object);
 
 /* A key is a line. */
 /* clang-format off */
@@ -74,6 +75,10 @@ static const sl_key adaptation_keys[] = {
     {.name = "hold", .type = SL_KEY_INT, .standard = "5", .offset = AT(adaptation.hold), .minimum = 1, .maximum = 1000, .help = "iterations that a change must last before it is acted upon; the old schedule runs on and is measured"},
     {.name = "dwell", .type = SL_KEY_INT, .standard = "20", .offset = AT(adaptation.dwell), .minimum = 1, .maximum = 100000, .help = "least iterations between two swaps"},
     {.name = "gain", .type = SL_KEY_REAL, .standard = "0.02", .offset = AT(adaptation.gain), .minimum = 0, .maximum = 1, .help = "least share of the iteration time that a swap must gain"},
+    {.name = "strategies", .type = SL_KEY_CUSTOM, .parse = parse_strategies, .help = "list of what may be done about slow devices and links: schedule, delegate, balance (microbatches over replicas: losses may differ by rounding), topology (processes change places), restart (without the slow host); or all; default: all but balance, for they keep every bit"},
+    {.name = "balance_s", .type = SL_KEY_REAL, .standard = "0.2", .offset = AT(adaptation.balance_s), .minimum = 0, .maximum = 1e6, .help = "what dividing the microbatches anew is thought to cost until it has been done once, s"},
+    {.name = "topology_s", .type = SL_KEY_REAL, .standard = "0.5", .offset = AT(adaptation.topology_s), .minimum = 0, .maximum = 1e6, .help = "and an exchange of places, s"},
+    {.name = "restart_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(adaptation.restart_s), .minimum = 0, .maximum = 1e6, .help = "and a restart without a host, s"},
     {0}};
 static const sl_key device_keys[] = {
     {.name = "kind", .type = SL_KEY_CHOICE, .standard = "cpu", .offset = AT(device.kind), .choices = devices, .help = "where a rank computes"},
@@ -208,6 +213,29 @@ static sl_status parse_threads(const sl_node *node, void *object) {
     if (sl_node_int(node, 1, 1024, &value) != SL_OK)
         return sl_node_error(node, "must be auto or a whole number from 1 to 1024");
     run->device.threads = (int)value;
+    return SL_OK;
+}
+
+const char *const sl_remedy_names[] = {"schedule", "delegate", "balance", "topology", "restart", NULL};
+
+static sl_status parse_strategies(const sl_node *node, void *object) {
+    sl_run *run = object;
+    run->adaptation.strategies = (1u << SL_REMEDIES) - 1;
+    if (node->kind == SL_NODE_SCALAR && strcmp(node->text, "all") == 0)
+        return SL_OK;
+    run->adaptation.strategies = 0;
+    if (node->kind != SL_NODE_LIST)
+        return sl_node_error(node, "must be all or a list of schedule, delegate, balance, topology, restart");
+    for (int i = 0; i < node->children; i++) {
+        const sl_node *item = node->child[i];
+        int s = 0;
+        while (s < SL_REMEDIES &&
+               (item->kind != SL_NODE_SCALAR || strcmp(item->text, sl_remedy_names[s]) != 0))
+            s++;
+        if (s == SL_REMEDIES)
+            return sl_node_error(item, "must be schedule, delegate, balance, topology or restart");
+        run->adaptation.strategies |= 1u << s;
+    }
     return SL_OK;
 }
 
@@ -397,6 +425,7 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
 
 sl_status sl_run_read(const sl_document *document, sl_run *run) {
     *run = (sl_run){0};
+    run->adaptation.strategies = ((1u << SL_REMEDIES) - 1) & ~(1u << SL_REMEDY_BALANCE);
     SL_TRY(sl_config_read(document->root, document->file, run_keys, run));
     return check_run(document, run);
 }

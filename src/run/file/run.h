@@ -32,6 +32,18 @@ typedef struct sl_run_arrangement {
 /* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
 typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;
 
+/* What a run may do about trouble (run/train/remedy.h); bits of adaptation.strategies. */
+typedef enum sl_remedy_strategy {
+    SL_REMEDY_SCHEDULE,
+    SL_REMEDY_DELEGATE,
+    SL_REMEDY_BALANCE, /* changes which replica adds a microbatch, and so the last bits of sums */
+    SL_REMEDY_TOPOLOGY,
+    SL_REMEDY_RESTART,
+    SL_REMEDIES
+} sl_remedy_strategy;
+
+extern const char *const sl_remedy_names[SL_REMEDIES + 1];
+
 typedef struct sl_run {
     struct {
         int kind, layers, width, heads, context; /* kind: sl_model_kind */
@@ -75,6 +87,8 @@ typedef struct sl_run {
     struct {
         int hold, dwell;
         double gain;
+        unsigned strategies;                     /* 1 << sl_remedy_strategy */
+        double balance_s, topology_s, restart_s; /* what they cost, until they have been applied */
     } adaptation;
     struct {
         int kind;

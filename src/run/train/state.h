@@ -100,6 +100,7 @@ typedef struct sl_trainer {
     sl_offset *clocks; /* [world] */
     sl_arrivals arrivals;
     sl_localiser *localiser;
+    struct sl_remedy *remedy;
     int noticed_swaps, noticed_delegates; /* when it last looked */
     sl_time started;
     sl_time around[9]; /* what the last iterations took before their first op and behind their last */
