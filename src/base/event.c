@@ -11,6 +11,8 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
     [SL_EVENT_KEEP] = {"keep", "a change was seen and the running schedule kept, with the reason"},
     [SL_EVENT_RELIEF] = {"relief", "measurements returned to their healthy level"},
     [SL_EVENT_RETURN] = {"return", "all ranks went back to the first schedule"},
+    [SL_EVENT_ARRANGE] = {"arrange", "processes took other seats, or replicas other numbers of microbatches, "
+                                     "between two iterations; what it took"},
     [SL_EVENT_DELEGATE] = {"delegate", "delegate processes carry the messages from the next iteration on"},
     [SL_EVENT_DIRECT] = {"direct", "the ranks carry their messages themselves again; delegates are stopped"},
     [SL_EVENT_RAIL] = {"rail", "a rail between two hosts was lost, or is used again"},

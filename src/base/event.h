@@ -15,6 +15,7 @@ typedef enum sl_event_kind {
     SL_EVENT_KEEP,
     SL_EVENT_RELIEF,
     SL_EVENT_RETURN,
+    SL_EVENT_ARRANGE,
     SL_EVENT_DELEGATE,
     SL_EVENT_DIRECT,
     SL_EVENT_RAIL,

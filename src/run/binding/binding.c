@@ -160,29 +160,33 @@ static sl_status open_stages(sl_binding *b, const sl_model_bytes *bytes) {
 /* With a limit, F's blocks and I's come and go as the limit allows: at most as many of each as fit alone.
  * Their two ends of the arena must not meet, so its addresses reach further than what may be in use
  * (arena.h). */
-static sl_status open_arena(sl_binding *b, const sl_model_bytes *bytes, int in_flight) {
+static void size_arena(sl_binding *b, const sl_model_bytes *bytes, int in_flight) {
     size_t both = bytes->forward + bytes->backward, count = (size_t)(in_flight > 1 ? in_flight : 1),
            all = bytes->fixed + count * both, most = (size_t)(b->run->device.memory_mb * 1e6);
-    if (most == 0 || all <= most)
-        return sl_arena_open(all, &b->arena);
-    if (most < bytes->fixed + both)
-        return sl_arena_open(most, &b->arena); /* the plan was refused before */
+    b->limit = b->room = most == 0 || all <= most ? all : most;
+    if (b->limit == all || most < bytes->fixed + both)
+        return; /* the plan was refused before */
     size_t forwards = (most - bytes->fixed) / bytes->forward, backwards = (most - bytes->fixed) / both;
     forwards = forwards < count ? forwards : count;
     backwards = backwards < count ? backwards : count;
-    return sl_arena_open_room(most, bytes->fixed + forwards * bytes->forward + backwards * bytes->backward,
-                              &b->arena);
+    b->room = bytes->fixed + forwards * bytes->forward + backwards * bytes->backward;
 }
 
-static sl_status open_model(sl_binding *b, int in_flight, int hosted) {
+/* `old`: the binding that is replaced; NULL: this is the first. */
+static sl_status open_model(sl_binding *b, int in_flight, int hosted, sl_binding *old) {
     sl_model_bytes bytes;
     const sl_run *run = b->run;
-    SL_TRY(sl_device_open_cpu(threads_of(run), &b->device));
+    if (!b->device)
+        SL_TRY(sl_device_open_cpu(threads_of(run), &b->device));
     b->optimizer.threads = b->device->threads;
     SL_TRY(measure(run, &b->config, b->device, b->rank, &bytes));
-    SL_TRY(open_arena(b, &bytes, in_flight));
-    if (hosted > 0)
-        SL_TRY(sl_arena_open((size_t)hosted * (bytes.forward + bytes.backward), &b->host));
+    size_t host = (size_t)(hosted > 0 ? hosted : 0) * (bytes.forward + bytes.backward);
+    size_arena(b, &bytes, in_flight);
+    if (old && sl_binding_serves(b, old, host))
+        return sl_binding_adopt(b, old);
+    SL_TRY(sl_arena_open_room(b->limit, b->room, &b->arena));
+    if (host > 0)
+        SL_TRY(sl_arena_open(host, &b->host));
     return open_stages(b, &bytes);
 }
 
@@ -196,20 +200,8 @@ static sl_status open_buffers(sl_binding *b) {
     return sl_binding_open_sums(b);
 }
 
-sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
-                          sl_binding **binding) {
-    sl_binding *b;
-    SL_TRY(sl_alloc(&b, 1, sizeof *b));
-    *binding = b;
-    b->run = run;
-    b->groups = groups;
-    b->shape = sl_run_replica_shape(run, groups->seat.replica);
-    b->rank = groups->seat.pipeline;
-    b->first = sl_run_first_microbatch(run, groups->seat.replica);
-    b->stages = b->shape.stages;
-    shape_of(run, groups->seat.tensor, b, &b->config);
-    SL_TRY(sl_model_check(&b->config, b->stages));
-    SL_TRY(sl_binding_plot(b));
+static sl_status open_data(sl_binding *b) {
+    const sl_run *run = b->run;
     sl_data_config data = {.patterns = run->data.file,
                            .pattern_count = run->data.files,
                            .seed = (uint64_t)run->data.seed,
@@ -219,13 +211,46 @@ sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_fli
                            .context = run->model.context,
                            .batch = run->batch.size,
                            .microbatches = run->batch.microbatches};
-    SL_TRY(sl_data_open(&data, &b->data));
+    return sl_data_open(&data, &b->data);
+}
+
+static sl_status open_binding(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
+                              sl_binding *old, sl_binding **binding) {
+    sl_binding *b;
+    *binding = NULL;
+    SL_TRY(sl_alloc(&b, 1, sizeof *b));
+    *binding = b;
+    b->run = run;
+    b->own = *groups;
+    b->groups = &b->own;
+    b->shape = sl_run_replica_shape(run, groups->seat.replica);
+    b->rank = groups->seat.pipeline;
+    b->first = sl_run_first_microbatch(run, groups->seat.replica);
+    b->stages = b->shape.stages;
+    shape_of(run, groups->seat.tensor, b, &b->config);
+    SL_TRY(sl_model_check(&b->config, b->stages));
+    b->config.without_weights = old != NULL;
+    SL_TRY(sl_binding_plot(b));
+    if (old)
+        sl_binding_inherit(b, old);
+    else
+        SL_TRY(open_data(b));
     b->optimizer = sl_optimizer_standard(run->optimizer.lr, run->iterations);
     b->optimizer.warmup = run->optimizer.warmup < run->iterations ? run->optimizer.warmup : run->iterations;
     b->optimizer.decay = run->optimizer.decay;
     SL_TRY(sl_optimizer_check(&b->optimizer));
-    SL_TRY(open_model(b, in_flight, hosted));
+    SL_TRY(open_model(b, in_flight, hosted, old));
     return open_buffers(b);
+}
+
+sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
+                          sl_binding **binding) {
+    return open_binding(run, groups, in_flight, hosted, NULL, binding);
+}
+
+sl_status sl_binding_open_beside(sl_binding *old, const sl_run *run, const sl_groups *groups, int in_flight,
+                                 int hosted, sl_binding **binding) {
+    return open_binding(run, groups, in_flight, hosted, old, binding);
 }
 
 void sl_binding_close(sl_binding *b) {

@@ -29,11 +29,30 @@ size_t sl_binding_elements(const sl_run *run, int stage);
 
 /** Makes the stages with their initial weights and reads the data. `in_flight`: most microbatches between F
  * and W at once, counted once for each stage that holds one, which sizes the arena together with
- * device.memory_mb; `hosted`: most in host memory, which gets an arena of its own (0: none). `groups` must
- * outlive the binding. SL_EINVAL: data missing or too short; SL_ENOMEM: over device.memory_mb. */
+ * device.memory_mb; `hosted`: most in host memory, which gets an arena of its own (0: none). The groups that
+ * `groups` names must outlive the binding. SL_EINVAL: data missing or too short; SL_ENOMEM: over
+ * device.memory_mb. */
 sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
                           sl_binding **binding);
 void sl_binding_close(sl_binding *binding);
+
+/* ---- other seats, or another split, between two iterations (sl_rearrange) ----
+ *
+ * A binding is opened for what comes next beside the one that was, then weights and moments go from memory to
+ * memory, then the old one is closed. Where a rank keeps its stages, its slices and (with ZeRO) its share,
+ * and its memory suffices, stages and memory are handed over as they are; else device memory is needed twice
+ * until the old binding is closed: each within device.memory_mb by itself. */
+
+/** Opens a binding with the text and the device of `old`, whose updates are settled: weights and moments have
+ * no value until sl_binding_move. On error both are still to be closed. SL_ENOMEM. */
+sl_status sl_binding_open_beside(sl_binding *old, const sl_run *run, const sl_groups *groups, int in_flight,
+                                 int hosted, sl_binding **binding);
+
+/** Collective over the world of `next`, in which the rank w had the world rank was[w] before: every rank
+ * gives what it held to the one that sits in its old seat, as far as that one needs it, and gets its own
+ * likewise, both at once and in pieces; a rank that stays keeps its own. Weights are packed behind it.
+ * *bytes: what this rank sent. SL_EPEER, SL_ENOMEM. */
+sl_status sl_binding_move(sl_binding *old, sl_binding *next, const int *was, double *bytes);
 
 /** The engine's tables: fills those of table[stages] that this rank holds. They live as long as the binding.
  */
@@ -70,10 +89,10 @@ sl_status sl_binding_clip(sl_binding *binding);
 sl_status sl_binding_settle(sl_binding *binding);
 
 /** Collective: mean loss over the held-out text, by forward passes that keep nothing; NaN on other ranks than
- * 0. */
+ * the one that leads. */
 sl_status sl_binding_validate(sl_binding *binding, double *loss);
 
-/** Collective: xxh64 over all parameters in canonical order, on rank 0. */
+/** Collective: xxh64 over all parameters in canonical order, on the rank that leads. */
 sl_status sl_binding_hash(sl_binding *binding, uint64_t *hash);
 
 /* ---- full tensors, as checkpoints and other programs see them ---- */
@@ -91,7 +110,7 @@ typedef enum sl_binding_value {
  * Between two iterations; gradients after sl_binding_join. */
 sl_status sl_binding_collect(sl_binding *binding, int stage, int index, sl_binding_value value, float *full);
 
-/** Collective: every tensor in canonical order, whole, visited at rank 0 of the world. */
+/** Collective: every tensor in canonical order, whole, visited at the rank that leads. */
 sl_status sl_binding_each(sl_binding *binding, sl_binding_value value,
                           sl_status (*visit)(void *object, const struct sl_parameter *tensor,
                                              const float *full),
@@ -111,7 +130,7 @@ void sl_binding_data(const sl_binding *binding, uint64_t *tokens, uint64_t *chec
 
 /** Entropy of single tokens of the text, nats a token. */
 double sl_binding_entropy(const sl_binding *binding);
-/** Highest use of the device arena so far, bytes. */
+/** Highest use of the device arena so far, since the last change of seats, bytes. */
 size_t sl_binding_peak(const sl_binding *binding);
 /** The same of host memory; 0 where there is none. */
 size_t sl_binding_host_peak(const sl_binding *binding);

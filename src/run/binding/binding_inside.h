@@ -5,6 +5,7 @@
  *   clip     sums of squares, the norm over all ranks, the clip factor
  *   update   before a stage's next first F: AdamW, ZeRO's gather, the tied head's copy, packing
  *   plot     where the blocks of all stages are: shares over replicas, slices over tensor ranks
+ *   move     other seats: what is handed over, what goes from memory to memory
  *   whole    what concerns the whole model: validation, hash; full tensors from their slices and back */
 #ifndef SL_RUN_BINDING_BINDING_INSIDE_H
 #define SL_RUN_BINDING_BINDING_INSIDE_H
@@ -45,13 +46,15 @@ typedef struct sl_plot {
 
 struct sl_binding {
     const sl_run *run;
-    const sl_groups *groups; /* NULL: this rank is alone */
+    sl_groups own;           /* while it is replaced by another one, the run's are already others */
+    const sl_groups *groups; /* that copy */
     sl_problem shape;        /* of its replica: which rank holds which stage */
     int rank, stages, iteration;
     int first; /* global number of the replica's first microbatch */
     sl_model_config config;
     sl_device *device;
     sl_arena *arena, *host; /* host: NULL without host memory */
+    size_t limit, room;     /* what was asked for the arena */
     sl_held *held;          /* [helds] ascending stages */
     int helds;
     sl_data *data;
@@ -93,6 +96,15 @@ sl_status sl_binding_plot(sl_binding *b);
 void sl_binding_close_plot(sl_binding *b);
 /** The moments of a held stage from the arena, where ZeRO divides them. */
 sl_status sl_binding_open_moments(sl_binding *b, sl_held *held);
+
+/* ---- move.c: from the binding that is replaced */
+
+/** Text and device, which are the same for every seat. */
+void sl_binding_inherit(sl_binding *b, sl_binding *old);
+/** Whether the old one's stages serve here as they are, with their memory. */
+int sl_binding_serves(const sl_binding *b, const sl_binding *old, size_t hosted);
+/** Takes them over, once sl_binding_serves. SL_ENOMEM. */
+sl_status sl_binding_adopt(sl_binding *b, sl_binding *old);
 
 /** A W of a held stage has ended, or will at `end`; its `left` counts it. */
 sl_status sl_binding_weights_added(sl_held *held, sl_time end);

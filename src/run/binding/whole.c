@@ -1,5 +1,5 @@
 /* What concerns the whole model: validation by forward passes, the hash of all weights, both handed from rank
- * to rank within replica 0. */
+ * to rank within replica 0, and from there to the rank that leads. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
 #include "run/binding/hash.h"
@@ -27,13 +27,10 @@ static sl_status evaluate(sl_binding *b, int index, double *loss) {
     return SL_OK;
 }
 
-sl_status sl_binding_validate(sl_binding *b, double *loss) {
+/* Within replica 0; *loss on its first rank. */
+static sl_status validate(sl_binding *b, double *loss) {
     int batches = sl_data_validation_batches(b->data), last = sl_binding_rank_of(b, b->stages - 1);
     double sum = 0;
-    *loss = (double)NAN;
-    SL_TRY(sl_binding_settle(b));
-    if (b->groups->seat.replica > 0)
-        return SL_OK;
     batches = batches < MOST_VALIDATED ? batches : MOST_VALIDATED;
     for (int h = 0; h < b->helds; h++)
         SL_TRY(sl_model_begin(b->held[h].model, 1));
@@ -44,8 +41,19 @@ sl_status sl_binding_validate(sl_binding *b, double *loss) {
     }
     if (last != 0)
         SL_TRY(sl_group_pass(b->groups->pipeline, last, 0, &sum, sizeof sum));
-    if (b->rank == 0)
-        *loss = sum / batches;
+    *loss = sum / batches;
+    return SL_OK;
+}
+
+sl_status sl_binding_validate(sl_binding *b, double *loss) {
+    double mean = 0;
+    *loss = (double)NAN;
+    SL_TRY(sl_binding_settle(b));
+    if (b->groups->seat.replica == 0)
+        SL_TRY(validate(b, &mean));
+    SL_TRY(sl_group_pass(b->groups->world, 0, b->groups->leader, &mean, sizeof mean));
+    if (sl_groups_lead(b->groups))
+        *loss = mean;
     return SL_OK;
 }
 
@@ -169,18 +177,18 @@ sl_status sl_binding_place_head(sl_binding *b, const float *full) {
     return SL_OK;
 }
 
-/* ---- every tensor in canonical order, at rank 0 of the world ---- */
+/* ---- every tensor in canonical order, at the rank that leads ---- */
 
 sl_status sl_binding_each(sl_binding *b, sl_binding_value value,
                           sl_status (*visit)(void *object, const sl_parameter *tensor, const float *full),
                           void *object) {
     sl_model_config whole = b->config;
-    const sl_seat *seat = &b->groups->seat;
     sl_status status = SL_OK;
     whole.tensor = (sl_tensor_ranks){0};
     SL_TRY(sl_binding_settle(b));
     for (int stage = 0; stage < b->stages && status == SL_OK; stage++) {
-        int count = sl_model_list(&whole, stage, b->stages, NULL), from = sl_binding_rank_of(b, stage);
+        int count = sl_model_list(&whole, stage, b->stages, NULL);
+        int from = sl_run_world_rank(b->run, (sl_seat){.pipeline = sl_binding_rank_of(b, stage)});
         sl_parameter *list;
         SL_TRY(sl_alloc(&list, (size_t)count, sizeof *list));
         sl_model_list(&whole, stage, b->stages, list);
@@ -189,9 +197,10 @@ sl_status sl_binding_each(sl_binding *b, sl_binding_value value,
             status = sl_alloc(&full, list[i].count, sizeof *full);
             if (status == SL_OK)
                 status = sl_binding_collect(b, stage, i, value, full);
-            if (status == SL_OK && seat->replica == 0 && seat->tensor == 0)
-                status = sl_group_pass(b->groups->pipeline, from, 0, full, list[i].count * sizeof *full);
-            if (status == SL_OK && sl_group_rank(b->groups->world) == 0)
+            if (status == SL_OK)
+                status = sl_group_pass(b->groups->world, from, b->groups->leader, full,
+                                       list[i].count * sizeof *full);
+            if (status == SL_OK && sl_groups_lead(b->groups))
                 status = visit(object, &list[i], full);
             sl_free(full);
         }

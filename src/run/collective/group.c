@@ -1,10 +1,8 @@
-#include "run/collective/group.h"
 #include "base/memory.h"
+#include "run/collective/group_inside.h"
 
 #include <limits.h>
-#include <mpi.h>
 #include <sched.h>
-#include <stdint.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,18 +10,7 @@
 #define YIELDS 200                /* tests of a short wait before its first nap */
 #define PASS_PIECE ((size_t)1 << 20)
 
-enum { TAG_PASS = 1, TAG_SUM = 2 };
-
-struct sl_group {
-    MPI_Comm communicator;
-    int rank, size, threads;
-    sl_group_wait wait;
-    int *counts, *starts; /* [size], of the collective under way */
-    uint64_t *sizes;      /* [size] likewise */
-};
-
-/* A rank that waits gives its core to those that compute: short naps first, then up to 200 us. */
-static void nap(sl_group_wait wait, int *rounds) {
+void sl_group_nap(sl_group_wait wait, int *rounds) {
     int round = (*rounds)++;
     if (wait == SL_WAIT_SHORT) {
         if (round < YIELDS) {
@@ -43,7 +30,7 @@ static sl_status finish_as(sl_group_wait wait, MPI_Request *request, int count, 
             return sl_error(SL_EPEER, "%s between the ranks failed", what);
         if (done)
             return SL_OK;
-        nap(wait, &rounds);
+        sl_group_nap(wait, &rounds);
     }
 }
 
@@ -96,6 +83,13 @@ sl_status sl_group_split(sl_group *parent, int colour, int key, sl_group_wait wa
     if (MPI_Comm_split(parent->communicator, colour, key, &communicator) != MPI_SUCCESS)
         return sl_error(SL_EPEER, "a group of ranks cannot be made");
     return make(communicator, parent->threads, wait, group);
+}
+
+sl_status sl_group_end(sl_group *group) {
+    SL_TRY(sl_group_barrier(group)); /* sleeps, as above */
+    int code = MPI_Comm_free(&group->communicator);
+    sl_group_close(group);
+    return code == MPI_SUCCESS ? SL_OK : sl_error(SL_EPEER, "a group of ranks cannot be ended");
 }
 
 /* MPI_Comm_free is collective: MPI_Finalize does it. */
@@ -152,10 +146,10 @@ sl_status sl_group_pass(sl_group *group, int from, int to, void *data, size_t by
         size_t part = bytes - done < PASS_PIECE ? bytes - done : PASS_PIECE;
         sl_group_wait wait = done > 0 ? SL_WAIT_SHORT : group->wait;
         MPI_Request request;
-        int code = group->rank == from ? MPI_Isend((char *)data + done, (int)part, MPI_BYTE, to, TAG_PASS,
+        int code = group->rank == from ? MPI_Isend((char *)data + done, (int)part, MPI_BYTE, to, SL_TAG_PASS,
                                                    group->communicator, &request)
-                                       : MPI_Irecv((char *)data + done, (int)part, MPI_BYTE, from, TAG_PASS,
-                                                   group->communicator, &request);
+                                       : MPI_Irecv((char *)data + done, (int)part, MPI_BYTE, from,
+                                                   SL_TAG_PASS, group->communicator, &request);
         if (code != MPI_SUCCESS)
             return sl_error(SL_EPEER, "a message from rank %d to rank %d failed", from, to);
         SL_TRY(finish_as(wait, &request, 1, "a message"));
@@ -267,9 +261,9 @@ static sl_status join_shares(sl_group *group, const float *values, size_t count,
 static sl_status join_two(sl_group *group, float *values, size_t count, float *scratch, joiner join) {
     MPI_Request request[2];
     int peer = 1 - group->rank;
-    if (MPI_Irecv(scratch, (int)count, MPI_FLOAT, peer, TAG_SUM, group->communicator, &request[0]) !=
+    if (MPI_Irecv(scratch, (int)count, MPI_FLOAT, peer, SL_TAG_SUM, group->communicator, &request[0]) !=
             MPI_SUCCESS ||
-        MPI_Isend(values, (int)count, MPI_FLOAT, peer, TAG_SUM, group->communicator, &request[1]) !=
+        MPI_Isend(values, (int)count, MPI_FLOAT, peer, SL_TAG_SUM, group->communicator, &request[1]) !=
             MPI_SUCCESS)
         return sl_error(SL_EPEER, "a sum failed");
     SL_TRY(finish(group, request, 2, "a sum"));

@@ -32,6 +32,9 @@ typedef enum sl_group_wait { SL_WAIT_LONG, SL_WAIT_SHORT } sl_group_wait;
 /** The ranks of `parent` that name the same `colour` >= 0, ordered by `key`. Collective over `parent`. Close
  * it with sl_group_close before the world. SL_EPEER, SL_ENOMEM. */
 sl_status sl_group_split(sl_group *parent, int colour, int key, sl_group_wait wait, sl_group **group);
+/** Collective: ends a group that was split off, so that any number of them can follow each other. SL_EPEER.
+ */
+sl_status sl_group_end(sl_group *group);
 /** Forgets the group here; says nothing to the others, so it may be called after a failure. NULL is fine. */
 void sl_group_close(sl_group *group);
 
@@ -74,6 +77,19 @@ sl_status sl_group_gather_shares(sl_group *group, const float *part, size_t coun
 
 /** One message from rank `from` to rank `to`; other ranks do nothing. from == to copies nothing. */
 sl_status sl_group_pass(sl_group *group, int from, int to, void *data, size_t bytes);
+
+/* A piece of memory that one rank gives and another one takes. */
+typedef struct sl_block {
+    void *data;
+    size_t bytes;
+} sl_block;
+
+/** Gives give[gives] to rank `to` and takes take[takes] from rank `from`, both at once and several pieces of
+ * each under way, so that both directions of a link and the copying on either side overlap. Who takes names
+ * blocks of the same sizes as who gives. No blocks: nothing happens in that direction. SL_EPEER, SL_ENOMEM.
+ */
+sl_status sl_group_exchange(sl_group *group, const sl_block *give, int gives, int to, const sl_block *take,
+                            int takes, int from);
 
 sl_status sl_group_barrier(sl_group *group);
 

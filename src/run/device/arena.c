@@ -138,6 +138,10 @@ size_t sl_arena_peak(const sl_arena *arena) {
     return arena->peak;
 }
 
+void sl_arena_restart_peak(sl_arena *arena) {
+    arena->peak = arena->in_use;
+}
+
 size_t sl_arena_limit(const sl_arena *arena) {
     return arena->limit;
 }

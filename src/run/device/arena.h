@@ -44,5 +44,7 @@ void sl_arena_give(sl_arena *arena, void *block);
 size_t sl_arena_in_use(const sl_arena *arena);
 size_t sl_arena_peak(const sl_arena *arena);
 size_t sl_arena_limit(const sl_arena *arena);
+/** The peak counts from now on. */
+void sl_arena_restart_peak(sl_arena *arena);
 
 #endif

@@ -223,7 +223,7 @@ static sl_status ping_all(pinging *p, sl_transport *transport, sl_clock *clock, 
     const sl_seat *seat = &p->groups->seat;
     int halves = 0, tensors = p->run->parallel.tensor, pipelines = p->run->parallel.data * tensors;
     size_t sum = 0, most = 2 * (size_t)p->count * SL_PING_MOST * (size_t)pipelines;
-    int leads = sl_group_rank(p->groups->world) == 0, world = sl_group_size(p->groups->world);
+    int leads = sl_groups_lead(p->groups), world = sl_group_size(p->groups->world);
     SL_TRY(sl_alloc(&p->half, (size_t)p->count * SL_PING_MOST, sizeof *p->half));
     SL_TRY(sl_alloc(&p->all, leads ? most : 1, sizeof *p->all));
     SL_TRY(sl_alloc(&p->sizes, (size_t)world, sizeof *p->sizes));
@@ -232,7 +232,7 @@ static sl_status ping_all(pinging *p, sl_transport *transport, sl_clock *clock, 
                    &halves));
     for (int i = 0; i < halves; i++)
         p->half[i].pipeline = seat->replica * tensors + seat->tensor;
-    SL_TRY(sl_group_gather(p->groups->world, 0, p->half, (size_t)halves * sizeof *p->half, p->all,
+    SL_TRY(sl_group_gather(p->groups->world, p->groups->leader, p->half, (size_t)halves * sizeof *p->half, p->all,
                            most * sizeof *p->all, p->sizes));
     for (int w = 0; w < world; w++)
         sum += p->sizes[w];

@@ -55,7 +55,7 @@ sl_status sl_ping(sl_transport *transport, sl_clock *clock, int rank, const sl_p
 sl_status sl_ping_fit(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
                       const sl_offset *clock, int ranks, sl_ping_link *link);
 
-/** All of it, on all pipelines of a run at once: collective over the world. Rank 0's link[ranks * ranks] are
+/** All of it, on all pipelines of a run at once: collective over the world. Of the rank that leads link[ranks * ranks] are
  * filled in for the links between neighbouring stages; of several replicas and tensor ranks the slowest
  * counts. offsets[world] are known there. */
 sl_status sl_ping_all(const sl_run *run, const sl_groups *groups, sl_transport *transport, sl_clock *clock,

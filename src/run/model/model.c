@@ -307,9 +307,10 @@ sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, 
         sl_model_stage_close(s);
         return status;
     }
-    for (int i = 0; i < s->parameters; i++)
+    const int made = config->without_weights ? 0 : s->parameters;
+    for (int i = 0; i < made; i++)
         sl_parameter_initialise(&s->parameter[i], seed, config->layers);
-    if (s->layout.is_last)
+    if (s->layout.is_last && made)
         sl_parameter_initialise(&s->head, seed, config->layers); /* by its name: the embedding's values */
     s->stale = 1;
     *out = s;
@@ -347,6 +348,20 @@ sl_parameter *sl_model_parameters(sl_model_stage *s, int *count) {
     s->stale = 1;
     *count = s->parameters;
     return s->parameter;
+}
+
+/* They lie behind the gradients (place_parameters). */
+float *sl_model_state(sl_model_stage *s, size_t *floats) {
+    const int last = s->layout.is_last && s->config.tied && !s->layout.is_first;
+    *floats = 0;
+    for (int i = 0; i < s->parameters; i++)
+        *floats += padded(s->parameter[i].count) * (s->config.without_moments ? 1 : 3);
+    *floats += last ? padded(s->head.count) : 0;
+    return s->parameter[0].weight;
+}
+
+void sl_model_set_tensor(sl_model_stage *s, const sl_tensor_ranks *tensor) {
+    s->config.tensor = *tensor;
 }
 
 sl_parameter *sl_model_head(sl_model_stage *s) {

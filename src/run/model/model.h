@@ -58,6 +58,7 @@ typedef struct sl_model_config {
     const int *recompute; /* [stages] 1: keeps only the input of each block; NULL: none does */
     sl_tensor_ranks tensor;
     int without_moments; /* 1: who updates the weights holds AdamW's moments; the parameters' stay NULL */
+    int without_weights; /* 1: weights are 0 until somebody brings them (sl_model_state) */
 } sl_model_config;
 
 /** The config with its defaults. */
@@ -182,6 +183,14 @@ sl_status sl_model_weight_changed(sl_model_stage *stage, int parameter);
 /** The stage's parameters in canonical order, without the head's copy. Owned by the stage. The canonical list
  * of the model is that of stage 0, then 1, ... */
 sl_parameter *sl_model_parameters(sl_model_stage *stage, int *count);
+
+/** All that a stage keeps from iteration to iteration, in one piece of memory: weights, moments (unless
+ * without) and the tied head's copy, the same layout and so the same number of floats on every rank that
+ * holds this stage and slice. Whoever changes it calls sl_model_weights_changed. */
+float *sl_model_state(sl_model_stage *stage, size_t *floats);
+
+/** Other functions for its tensor ranks, of which it is still the same: where who calls it has moved. */
+void sl_model_set_tensor(sl_model_stage *stage, const sl_tensor_ranks *tensor);
 
 /** The tied head on the last stage: `gradient` is its own accumulator, `weight` its copy (or the embedding's
  * own weight, if this stage is also the first). NULL on other stages, and where the head is a parameter. */

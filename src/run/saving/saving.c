@@ -21,8 +21,21 @@ static sl_status start_thread(sl_saving *s) {
     return SL_OK;
 }
 
+sl_status sl_saving_move(sl_saving *s, sl_binding *binding, const sl_groups *groups) {
+    if (!s)
+        return SL_OK;
+    s->binding = binding;
+    s->group = groups->world;
+    s->leader = groups->leader;
+    s->leads = sl_groups_lead(groups);
+    sl_snapshot_free(&s->snapshot);
+    SL_TRY(sl_snapshot_make(binding, &s->snapshot));
+    s->writes = s->snapshot.stages > 0;
+    return SL_OK;
+}
+
 sl_status sl_saving_open(const sl_run *run, const char *folder, int first, sl_binding *binding,
-                         sl_group *group, sl_saving **saving) {
+                         const sl_groups *groups, sl_saving **saving) {
     sl_saving *s;
     *saving = NULL;
     if (run->checkpoint.every == 0)
@@ -30,19 +43,15 @@ sl_status sl_saving_open(const sl_run *run, const char *folder, int first, sl_bi
     SL_TRY(sl_alloc(&s, 1, sizeof *s));
     *saving = s;
     s->run = run;
-    s->binding = binding;
-    s->group = group;
-    s->rank = sl_group_rank(group);
     s->stages = run->parallel.stages;
     s->tried = first;
     s->model = sl_identity_model(binding);
     snprintf(s->run_folder, sizeof s->run_folder, "%s", folder);
     if (snprintf(s->folder, sizeof s->folder, "%s/checkpoints", folder) >= (int)sizeof s->folder)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
-    SL_TRY(sl_snapshot_make(binding, &s->snapshot));
-    s->writes = s->snapshot.stages > 0;
+    SL_TRY(sl_saving_move(s, binding, groups));
     SL_TRY(sl_alloc(&s->file, 2 * (size_t)s->stages, sizeof *s->file));
-    if (s->rank == 0) { /* all files of all ranks, index and config */
+    if (s->leads) { /* all files of all ranks, index and config */
         s->state.stages = s->stages;
         s->state.keys = sl_identity_keys(run, binding, s->state.key);
         SL_TRY(sl_alloc(&s->state.file, 2 * (size_t)s->stages + 2, sizeof *s->state.file));
@@ -131,10 +140,10 @@ static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started)
 
 static sl_status finish_phase(sl_saving *s, sl_journal *journal, sl_time started) {
     s->phase = SL_SAVING_NOTHING;
-    return s->rank == 0 ? write_event(s, journal, started) : SL_OK;
+    return s->leads ? write_event(s, journal, started) : SL_OK;
 }
 
-/* Rank 0: whether all files of all ranks fit on the disk, asked before the first byte: a disk that is full
+/* Who leads: whether all files of all ranks fit on the disk, asked before the first byte: a disk that is full
  * for a moment would take the metrics' lines, too. */
 static void check_room(sl_saving *s) {
     struct statvfs disk;
@@ -152,10 +161,10 @@ static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time star
     s->why[0] = 0;
     s->iteration = s->tried = done;
     s->began = sl_clock_now(sl_clock_real());
-    if (s->rank == 0)
+    if (s->leads)
         check_room(s);
     int fits = !s->why[0];
-    SL_TRY(sl_group_broadcast(s->group, 0, &fits, sizeof fits));
+    SL_TRY(sl_group_broadcast(s->group, s->leader, &fits, sizeof fits));
     if (!fits)
         return finish_phase(s, journal, started);
     SL_TRY(sl_snapshot_take(&s->snapshot, s->binding));
@@ -167,18 +176,18 @@ static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time star
     return SL_OK;
 }
 
-/* Rank 0 gets what all have written; its thread goes on from there. */
+/* Who leads gets what all have written; its thread goes on from there. */
 static sl_status begin_publish(sl_saving *s) {
     size_t *sizes, all = 0, capacity = 2 * (size_t)s->stages * sizeof *s->file;
     SL_TRY(sl_alloc(&sizes, (size_t)sl_group_size(s->group), sizeof *sizes));
-    sl_status status = sl_group_gather(s->group, 0, s->file, (size_t)s->files * sizeof *s->file,
+    sl_status status = sl_group_gather(s->group, s->leader, s->file, (size_t)s->files * sizeof *s->file,
                                        s->state.file, capacity, sizes);
     for (int r = 0; r < sl_group_size(s->group); r++)
         all += sizes[r];
     sl_free(sizes);
     SL_TRY(status);
     s->phase = SL_SAVING_PUBLISH;
-    if (s->rank != 0)
+    if (!s->leads)
         return SL_OK;
     s->state.files = (int)(all / sizeof *s->file);
     s->state.iteration = s->iteration;
@@ -188,7 +197,7 @@ static sl_status begin_publish(sl_saving *s) {
 
 static void begin_remove(sl_saving *s, const char *why) {
     s->phase = SL_SAVING_REMOVE;
-    if (s->rank != 0)
+    if (!s->leads)
         return;
     snprintf(s->why, sizeof s->why, "%s", why);
     give_work(s, SL_SAVING_REMOVE);
@@ -231,15 +240,18 @@ sl_status sl_saving_step(sl_saving *s, int done, sl_journal *journal, sl_time st
     return s->due && s->phase == SL_SAVING_NOTHING ? begin(s, done, journal, started) : SL_OK;
 }
 
+sl_status sl_saving_rest(sl_saving *s, sl_journal *journal, sl_time started) {
+    while (s && s->phase != SL_SAVING_NOTHING)
+        SL_TRY(advance(s, 1, journal, started));
+    return SL_OK;
+}
+
 sl_status sl_saving_finish(sl_saving *s, int done, sl_journal *journal, sl_time started) {
     if (!s)
         return SL_OK;
-    while (s->phase != SL_SAVING_NOTHING)
-        SL_TRY(advance(s, 1, journal, started));
+    SL_TRY(sl_saving_rest(s, journal, started));
     if (s->tried == done)
         return SL_OK;
     SL_TRY(begin(s, done, journal, started));
-    while (s->phase != SL_SAVING_NOTHING)
-        SL_TRY(advance(s, 1, journal, started));
-    return SL_OK;
+    return sl_saving_rest(s, journal, started);
 }

@@ -12,8 +12,8 @@
 typedef enum sl_saving_work {
     SL_SAVING_NOTHING,
     SL_SAVING_WRITE,   /* the files of this rank's stages */
-    SL_SAVING_PUBLISH, /* rank 0: the rest, and the name */
-    SL_SAVING_REMOVE,  /* rank 0: what could not be finished */
+    SL_SAVING_PUBLISH, /* who leads: the rest, and the name */
+    SL_SAVING_REMOVE,  /* who leads: what could not be finished */
     SL_SAVING_END      /* of the thread */
 } sl_saving_work;
 
@@ -21,7 +21,8 @@ struct sl_saving {
     const sl_run *run;
     sl_binding *binding;
     sl_group *group;
-    int rank, stages, writes; /* writes: this rank holds stages that it writes */
+    int leader, leads;  /* the rank that leads; this one does */
+    int stages, writes; /* writes: this rank holds stages that it writes */
     char run_folder[3072];
     char folder[3584]; /* DIR/checkpoints */
     sl_snapshot snapshot;
@@ -30,8 +31,8 @@ struct sl_saving {
     sl_saving_work phase; /* what the threads are at; SL_SAVING_NOTHING: no checkpoint is under way */
     int iteration, tried; /* under way; the last that was begun */
     int due;
-    sl_time began, snapped; /* rank 0: real clock, and what the copy took */
-    char why[256];          /* rank 0: why it failed */
+    sl_time began, snapped; /* who leads: real clock, and what the copy took */
+    char why[256];          /* who leads: why it failed */
     int64_t largest;        /* bytes of the largest copy of a rank */
     /* The thread's task: written by the main thread while `busy` is 0, by the other one while it is 1. */
     sl_saving_work work;
@@ -39,7 +40,7 @@ struct sl_saving {
     char text[256];           /* of the error */
     sl_checkpoint_file *file; /* [2 * stages] what this rank has written */
     int files;
-    sl_checkpoint_state state; /* rank 0: what is published; its files are those of all ranks */
+    sl_checkpoint_state state; /* who leads: what is published; its files are those of all ranks */
     /* Shared: `busy` under the lock; `stop` may be set at any time and is only looked at. */
     pthread_t thread;
     int started, busy;

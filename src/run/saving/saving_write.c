@@ -48,7 +48,7 @@ static sl_status write_stages(sl_saving *s) {
     return SL_OK;
 }
 
-/* ---- rank 0 ---- */
+/* ---- of the rank that leads ---- */
 
 static void add_file(sl_checkpoint_state *state, const char *name, sl_file_seal seal) {
     sl_checkpoint_file *file = &state->file[state->files++];

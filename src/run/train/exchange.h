@@ -7,14 +7,14 @@
 #include "plan/pipeline/order.h"
 #include "run/collective/group.h"
 
-/** Rank 0's order for a problem of this shape to all ranks; on the others `order` is empty and made here.
- * Free with sl_order_free. */
-sl_status sl_exchange_order(sl_group *group, const sl_problem *shape, sl_order *order);
+/** The order of rank `from` for a problem of this shape to all ranks; on the others `order` is empty and made
+ * here. Free with sl_order_free. */
+sl_status sl_exchange_order(sl_group *group, int from, const sl_problem *shape, sl_order *order);
 
-/** One round trip from rank 0 to each rank that is `remote` (on another host; known on all ranks):
- * clock[rank] is refined on rank 0, unless `suspect` says that links are under suspicion. Nothing happens on
- * one host. */
-sl_status sl_exchange_clocks(sl_group *group, sl_clock *clock, const int *remote, int suspect,
+/** One round trip from rank `from` to each rank that is `remote` (on another host; known on all ranks):
+ * clock[rank] is refined on that rank, unless `suspect` says that links are under suspicion. Nothing happens
+ * on one host. */
+sl_status sl_exchange_clocks(sl_group *group, int from, sl_clock *clock, const int *remote, int suspect,
                              sl_offset *clocks);
 
 #endif

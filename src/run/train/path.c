@@ -103,7 +103,7 @@ sl_status sl_path_news(sl_trainer *t, int iteration) {
             return status;
         }
     }
-    sl_status status = sl_group_gather(t->groups.world, 0, mine, count * sizeof *mine, all,
+    sl_status status = sl_group_gather(t->groups.world, t->leader, mine, count * sizeof *mine, all,
                                        (size_t)t->world * NEWS_MOST * sizeof *all, sizes);
     for (int r = 0; sl_trainer_leads(t) && r < t->world; r++)
         for (size_t i = 0; i < sizes[r] / sizeof *all && status == SL_OK; i++, sum++) {

@@ -1,10 +1,13 @@
 /* The state of a rank's training: what the set-up makes and the loop uses. Internal to the trainer.
  *
- *   setup    planning, opening, the programs of all ranks
- *   trainer  the loop, on every rank
- *   judge    rank 0: from records to measurements, decisions and the journal's lines
- *   noticed  rank 0: which device or link is slow, as events
- *   path     who carries the messages */
+ *   setup      what is made once
+ *   planning   before ranks take their seats: sizes, problems, first orders
+ *   seated     what a rank has in its seat: connections, records, engine, programs
+ *   rearrange  who sits where and how many microbatches replicas take, changed between two iterations
+ *   trainer    the loop, on every rank
+ *   judge      the rank that leads: from records to measurements, decisions and the journal's lines
+ *   noticed    the rank that leads: which device or link is slow, as events
+ *   path       who carries the messages */
 #ifndef SL_RUN_TRAIN_STATE_H
 #define SL_RUN_TRAIN_STATE_H
 
@@ -20,8 +23,8 @@
 #include "run/saving/saving.h"
 #include "run/train/trainer.h"
 
-/* What rank 0 holds of each replica: replicas differ in microbatches and in what is slow, so each is planned,
- * measured and adapted by itself. */
+/* What the rank that leads holds of each replica: replicas differ in microbatches and in what is slow, so
+ * each is planned, measured and adapted by itself. */
 typedef struct sl_replica {
     sl_problem problem;
     sl_plan plan; /* the first */
@@ -43,21 +46,23 @@ typedef struct sl_report {
     int32_t warned, unused;
 } sl_report;
 
-/* What rank 0 has from all ranks, rank by rank. */
+/* What the rank that leads has from all ranks, rank by rank. */
 typedef struct sl_gathered {
     char *reports; /* [world] reports with losses behind them, packed */
     size_t reports_capacity, *report_bytes;
     sl_record *records;
     size_t records_capacity, *record_bytes;
-    sl_record *replica; /* those of one replica, in rank 0's clock */
+    sl_record *replica; /* those of one replica, in its clock */
 } sl_gathered;
 
-/* What every rank holds; the lower half only rank 0 of the world. */
+/* What every rank holds; the lower half only the rank that leads. */
 typedef struct sl_trainer {
-    const sl_run *run;
+    const sl_run *run;  /* `own` */
+    sl_run own;         /* the caller's, but for batch.split, which may change and is freed here */
     const char *folder; /* the run's */
     const sl_place *place;
-    sl_groups groups;
+    sl_group *origin;      /* all processes as MPI has started them: by their homes */
+    sl_groups groups;      /* its world: `origin`, or since a rearrangement one by seats */
     int world, world_rank; /* all ranks of the run, and this one among them */
     int *home;  /* [world] what each of them was when the attempt began: processes keep it when they change
                    seats */
@@ -73,7 +78,7 @@ typedef struct sl_trainer {
     uint64_t position, lost;
     sl_problem problem;    /* of this rank's replica */
     sl_order first;        /* the order that it began with */
-    sl_program program[2]; /* running and previous, lowered from what rank 0 broadcast */
+    sl_program program[2]; /* running and previous, lowered from what was broadcast */
     int running;
     /* [stages] what the engine holds ops to in this iteration: the problem's times, slowed down */
     sl_time *paced[SL_OP_KINDS], *saved;
@@ -85,9 +90,9 @@ typedef struct sl_trainer {
     sl_reduction *reduction; /* [stages held] */
     char *report;            /* a report and losses */
     size_t report_bytes;
-    int *remote; /* [world] on another host than rank 0 */
+    int *remote; /* [world] on another host than the rank that leads */
     long ops, moves, overruns;
-    int warned; /* rank 0: some rank was */
+    int warned; /* who leads: some rank was */
     int leaves; /* all ranks end before this iteration */
 
     double message_bytes; /* of an activation between stages */
@@ -126,15 +131,17 @@ static inline sl_seat sl_trainer_home(const sl_trainer *t, int world_rank) {
     return sl_run_seat(t->run, t->home[world_rank]);
 }
 
-/** Plans, makes the stage, connects to the peers and opens the journal (rank 0). Collective. `t` holds run,
- * the world group and clock, the rest is 0. Close with sl_trainer_close, also on error. */
-sl_status sl_trainer_open(sl_trainer *t, const sl_place *place);
+/** Copies what of the run may change; everybody sits at home. Close with sl_trainer_close, also on error. */
+sl_status sl_trainer_take_run(sl_trainer *t, const sl_run *run);
+/** Plans, makes the stage, connects to the peers and opens the journal (the rank that leads). Collective.
+ * `t` holds run, groups, place and clock, of the rest nothing. */
+sl_status sl_trainer_open(sl_trainer *t);
 void sl_trainer_close(sl_trainer *t);
 
 /** Lowers an order and runs it from the next iteration on. */
 sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order);
 
-/* ---- judge.c, rank 0 only */
+/* ---- judge.c, the rank that leads only */
 
 /** From what was gathered of an iteration that began at `begin` to each replica's decision, the events and
  * the pending line of the journal. */
@@ -150,9 +157,9 @@ sl_status sl_judge_event(sl_trainer *t, sl_event *event, int replica);
 /** The name of what runs: replica 0's schedule, or all where they differ. */
 void sl_judge_name_schedule(sl_trainer *t);
 
-/* ---- noticed.c, rank 0 only */
+/* ---- noticed.c, the rank that leads only */
 
-/** The records of all ranks of a replica, in rank 0's clock. */
+/** The records of all ranks of a replica, in its clock. */
 sl_status sl_noticed_add(sl_trainer *t, int replica, const sl_record *records, int count);
 /** After the decisions on an iteration: events `suspect` and `verdict`, where there is news. */
 sl_status sl_noticed_end(sl_trainer *t, int iteration, sl_time time);

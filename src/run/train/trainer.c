@@ -3,7 +3,7 @@
 #include "run/binding/gradients.h"
 #include "run/train/exchange.h"
 #include "run/train/path.h"
-#include "run/train/state.h"
+#include "run/train/rearrange.h"
 
 #include <math.h>
 #include <signal.h>
@@ -131,7 +131,7 @@ static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
         begins[t->world] = t->warned;
     }
     sl_status status =
-        sl_group_broadcast(t->groups.world, 0, begins, ((size_t)t->world + 1) * sizeof *begins);
+        sl_group_broadcast(t->groups.world, t->leader, begins, ((size_t)t->world + 1) * sizeof *begins);
     *begin = begins[t->world_rank];
     t->leaves = begins[t->world] != 0;
     sl_free(begins);
@@ -144,9 +144,9 @@ static sl_status gather_records(sl_trainer *t) {
     if (t->lost > 0)
         return sl_error(SL_ESYS, "%llu records of rank %d were lost", (unsigned long long)t->lost,
                         t->world_rank);
-    SL_TRY(sl_group_gather(t->groups.world, 0, t->report, t->report_bytes, g->reports, g->reports_capacity,
-                           g->report_bytes));
-    return sl_group_gather(t->groups.world, 0, t->records, read * sizeof *t->records, g->records,
+    SL_TRY(sl_group_gather(t->groups.world, t->leader, t->report, t->report_bytes, g->reports,
+                           g->reports_capacity, g->report_bytes));
+    return sl_group_gather(t->groups.world, t->leader, t->records, read * sizeof *t->records, g->records,
                            g->records_capacity * sizeof *g->records, g->record_bytes);
 }
 
@@ -192,7 +192,7 @@ static sl_time median_time(const sl_time *values, int count) {
 /* Delegates come and go before the schedule changes, so that the swap's cost is the swap's. */
 static sl_status exchange_path(sl_trainer *t) {
     int delegates = sl_trainer_leads(t) ? sl_judge_delegates(t) : 0;
-    SL_TRY(sl_group_broadcast(t->groups.world, 0, &delegates, sizeof delegates));
+    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &delegates, sizeof delegates));
     return sl_path_change(t, delegates);
 }
 
@@ -204,7 +204,7 @@ static sl_status swap_replica(sl_trainer *t, int replica) {
     if (sl_trainer_leads(t))
         status = sl_order_copy(&t->replica[replica].decision.plan->order, &order);
     if (status == SL_OK)
-        status = sl_exchange_order(t->groups.world, &shape, &order);
+        status = sl_exchange_order(t->groups.world, t->leader, &shape, &order);
     if (status == SL_OK && replica == t->groups.seat.replica)
         status = sl_trainer_run_order(t, &order);
     sl_order_free(&order);
@@ -233,7 +233,7 @@ static sl_status swap_all(sl_trainer *t, int *swaps) {
     int replicas = t->run->parallel.data, any = 0;
     for (int r = 0; r < replicas && sl_trainer_leads(t); r++)
         swaps[r] = t->replica[r].decision.verdict != SL_VERDICT_KEEP;
-    SL_TRY(sl_group_broadcast(t->groups.world, 0, swaps, (size_t)replicas * sizeof *swaps));
+    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, swaps, (size_t)replicas * sizeof *swaps));
     for (int r = 0; r < replicas; r++)
         any |= swaps[r];
     if (!any)
@@ -260,7 +260,7 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     sl_time begin;
     int suspect = t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_DELEGATED ||
                   t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
-    SL_TRY(sl_exchange_clocks(t->groups.world, t->clock, t->remote, suspect, t->clocks));
+    SL_TRY(sl_exchange_clocks(t->groups.world, t->leader, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
     if (sl_trainer_leads(t))
         SL_TRY(sl_judge_flush(t, begin));
@@ -317,7 +317,7 @@ static sl_status ping(sl_trainer *t, int first) {
     if (t->ranks == 1)
         return SL_OK;
     emulate_links(t, first);
-    SL_TRY(sl_exchange_clocks(t->groups.world, t->clock, t->remote, 0, t->clocks));
+    SL_TRY(sl_exchange_clocks(t->groups.world, t->leader, t->clock, t->remote, 0, t->clocks));
     return sl_ping_all(t->run, &t->groups, t->transport, t->clock, t->message_bytes, t->clocks, t->ping);
 }
 
@@ -387,8 +387,8 @@ static sl_status finish(sl_trainer *t) {
     SL_TRY(sl_binding_validate(t->binding, &s.validation));
     SL_TRY(sl_binding_hash(t->binding, &s.weights_hash));
     SL_TRY(sl_alloc(&all, 3 * (size_t)t->world, sizeof *all));
-    sl_status status =
-        sl_group_gather(t->groups.world, 0, mine, sizeof mine, all, (size_t)t->world * sizeof mine, NULL);
+    sl_status status = sl_group_gather(t->groups.world, t->leader, mine, sizeof mine, all,
+                                       (size_t)t->world * sizeof mine, NULL);
     for (int r = 0; r < t->world; r++) {
         s.memory_peak = all[3 * r] > s.memory_peak ? all[3 * r] : s.memory_peak;
         s.host_peak = all[3 * r + 1] > s.host_peak ? all[3 * r + 1] : s.host_peak;
@@ -450,33 +450,44 @@ static sl_status name_place(const sl_trainer *t, sl_status status) {
                     seat->replica, seat->tensor, text);
 }
 
+/* What the run file says by hand. */
+static sl_status arrange(sl_trainer *t, int iteration) {
+    for (int i = 0; i < t->run->arrangements; i++) {
+        const sl_run_arrangement *a = &t->run->arrangement[i];
+        const sl_arrangement next = {.home = a->seat, .split = a->split, .why = "the run file says so"};
+        sl_rearranged took;
+        if (a->iteration == iteration && (a->seat || a->split))
+            SL_TRY(sl_rearrange(t, iteration, sl_trainer_leads(t) ? &next : NULL, &took));
+    }
+    return SL_OK;
+}
+
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
-    sl_trainer t = {.run = run,
+    sl_trainer t = {.origin = world,
                     .folder = place->folder,
                     .place = place,
                     .world = sl_group_size(world),
                     .world_rank = sl_group_rank(world),
                     .clock = sl_clock_real()};
-    sl_status status = sl_alloc(&t.home, (size_t)t.world, sizeof *t.home);
-    for (int w = 0; w < t.world && status == SL_OK; w++)
-        t.home[w] = w;
+    sl_status status = sl_trainer_take_run(&t, run);
     if (status == SL_OK)
-        status = sl_groups_open(run, world, &t.groups);
+        status = sl_groups_open(t.run, world, t.leader, &t.groups);
     if (status == SL_OK)
-        status = sl_trainer_open(&t, place);
+        status = sl_trainer_open(&t);
     if (status == SL_OK)
         status = ping(&t, t.resume.first);
     t.started = sl_clock_now(t.clock);
     if (status == SL_OK)
         status = write_start(&t);
     int iteration = t.resume.first;
-    for (; iteration < run->iterations && status == SL_OK && !t.leaves; iteration++)
-        status = one_iteration(&t, iteration);
+    for (; iteration < run->iterations && status == SL_OK && !t.leaves; iteration++) {
+        status = arrange(&t, iteration);
+        if (status == SL_OK)
+            status = one_iteration(&t, iteration);
+    }
     if (status == SL_OK)
         status = t.leaves ? leave(&t, iteration - 1) : finish(&t);
     status = name_place(&t, status);
     sl_trainer_close(&t);
-    sl_groups_close(&t.groups);
-    sl_free(t.home);
     return status;
 }
