@@ -1,4 +1,5 @@
 #include "run/binding/reduce.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "run/binding/norm.h"
 
@@ -6,20 +7,26 @@
 
 #define CHUNK_BLOCKS ((size_t)256) /* of each share at a time: 1 MiB, the fastest of 64 KiB to 4 MiB */
 
-sl_status sl_reduce_open(sl_group *data, sl_reduce *r) {
-    const size_t chunk = CHUNK_BLOCKS * SL_NORM_BLOCK, size = (size_t)sl_group_size(data);
-    *r = (sl_reduce){.data = data};
-    if (size == 1)
+static sl_status open_slot(const sl_reduce *r, sl_reduce_slot *slot) {
+    const size_t chunk = CHUNK_BLOCKS * SL_NORM_BLOCK, size = (size_t)sl_group_size(r->data);
+    if (slot->versions)
         return SL_OK;
-    SL_TRY(sl_alloc(&r->all, size * chunk, sizeof *r->all));
-    SL_TRY(sl_alloc(&r->versions, size * chunk, sizeof *r->versions));
-    return sl_alloc(&r->mine, chunk, sizeof *r->mine);
+    SL_TRY(sl_group_flight_open(r->data, &slot->flight));
+    SL_TRY(sl_alloc(&slot->all, size * chunk, sizeof *slot->all));
+    return sl_alloc(&slot->versions, size * chunk, sizeof *slot->versions);
+}
+
+sl_status sl_reduce_open(sl_group *data, sl_reduce *r) {
+    *r = (sl_reduce){.data = data};
+    return sl_group_size(data) > 1 ? open_slot(r, &r->slot[0]) : SL_OK;
 }
 
 void sl_reduce_close(sl_reduce *r) {
-    sl_free(r->all);
-    sl_free(r->versions);
-    sl_free(r->mine);
+    for (int i = 0; i < SL_REDUCE_SLOTS; i++) {
+        sl_group_flight_close(r->slot[i].flight);
+        sl_free(r->slot[i].all);
+        sl_free(r->slot[i].versions);
+    }
     *r = (sl_reduce){0};
 }
 
@@ -65,37 +72,123 @@ static size_t length_of(size_t longest, size_t offset) {
     return (longest - offset < CHUNK_BLOCKS ? longest - offset : CHUNK_BLOCKS) * SL_NORM_BLOCK;
 }
 
-sl_status sl_reduce_gradients(sl_reduce *r, const sl_shares *cut, const sl_parameter *list, int whole) {
-    int size = sl_group_size(r->data), me = sl_group_rank(r->data);
-    size_t longest = sl_shares_longest(cut);
-    for (size_t offset = 0; offset < longest && size > 1; offset += CHUNK_BLOCKS) {
-        size_t length = length_of(longest, offset);
-        for (int share = 0; share < size; share++)
-            pack(cut, list, GRADIENT, share, offset, length, r->all + (size_t)share * length);
-        SL_TRY(sl_group_sum_shares(r->data, r->all, length, r->mine, r->versions));
-        if (whole)
-            SL_TRY(sl_group_gather_shares(r->data, r->mine, length, r->all));
-        for (int share = 0; share < size; share++)
-            if (whole)
-                unpack(cut, list, GRADIENT, share, offset, r->all + (size_t)share * length);
-            else if (share == me)
-                unpack(cut, list, GRADIENT, share, offset, r->mine);
+/* The chunks of a list on their way: of `chunks` so many have been started, have turned (this replica's share
+ * is summed, and leaves for the others) and have been taken, in this order. */
+typedef struct travel {
+    sl_reduce *reduce;
+    const sl_shares *cut;
+    const sl_parameter *list;
+    what side;
+    size_t longest, chunks, started, turned, taken;
+    int size, me;
+    int turns, whole; /* the first half is there at all; the second half is */
+} travel;
+
+static sl_reduce_slot *slot_of(const travel *t, size_t chunk) {
+    return &t->reduce->slot[chunk % SL_REDUCE_SLOTS];
+}
+
+static size_t length_in(const travel *t, size_t chunk) {
+    return length_of(t->longest, chunk * CHUNK_BLOCKS);
+}
+
+static void pack_share(const travel *t, size_t chunk, int share) {
+    const size_t length = length_in(t, chunk);
+    pack(t->cut, t->list, t->side, share, chunk * CHUNK_BLOCKS, length,
+         slot_of(t, chunk)->all + (size_t)share * length);
+}
+
+static sl_status gather(const travel *t, size_t chunk, const float *mine) {
+    sl_reduce_slot *slot = slot_of(t, chunk);
+    slot->started = sl_clock_now(sl_clock_real());
+    return sl_group_start_gather(slot->flight, mine, length_in(t, chunk), slot->all);
+}
+
+/* This replica's version of all shares leaves, or of weights its share. */
+static sl_status start(travel *t) {
+    const size_t chunk = t->started++, length = length_in(t, chunk);
+    sl_reduce_slot *slot = slot_of(t, chunk);
+    SL_TRY(open_slot(t->reduce, slot));
+    if (!t->turns) {
+        pack_share(t, chunk, t->me);
+        t->turned++;
+        return gather(t, chunk, slot->all + (size_t)t->me * length);
     }
+    for (int share = 0; share < t->size; share++)
+        pack_share(t, chunk, share);
+    slot->started = sl_clock_now(sl_clock_real());
+    return sl_group_start_sum(slot->flight, slot->all, length, slot->versions);
+}
+
+static sl_status turn(travel *t) {
+    const size_t chunk = t->turned++;
+    sl_reduce_slot *slot = slot_of(t, chunk);
+    float *mine = slot->versions + (size_t)t->me * length_in(t, chunk);
+    SL_TRY(sl_group_finish_sum(slot->flight, mine));
+    if (t->whole)
+        return gather(t, chunk, mine);
+    unpack(t->cut, t->list, t->side, t->me, chunk * CHUNK_BLOCKS, mine);
+    t->taken++;
     return SL_OK;
 }
 
-sl_status sl_reduce_weights(sl_reduce *r, const sl_shares *cut, const sl_parameter *list) {
-    int size = sl_group_size(r->data), me = sl_group_rank(r->data);
-    size_t longest = sl_shares_longest(cut);
-    for (size_t offset = 0; offset < longest && size > 1; offset += CHUNK_BLOCKS) {
-        size_t length = length_of(longest, offset);
-        pack(cut, list, WEIGHT, me, offset, length, r->mine);
-        SL_TRY(sl_group_gather_shares(r->data, r->mine, length, r->all));
-        for (int share = 0; share < size; share++)
-            if (share != me)
-                unpack(cut, list, WEIGHT, share, offset, r->all + (size_t)share * length);
-    }
+static sl_status take(travel *t) {
+    const size_t chunk = t->taken++, length = length_in(t, chunk);
+    sl_reduce_slot *slot = slot_of(t, chunk);
+    SL_TRY(sl_group_finish_gather(slot->flight));
+    for (int share = 0; share < t->size; share++)
+        if (t->side == GRADIENT || share != t->me)
+            unpack(t->cut, t->list, t->side, share, chunk * CHUNK_BLOCKS, slot->all + (size_t)share * length);
     return SL_OK;
+}
+
+/* What has come is worked on first, the oldest before others. Another chunk is started when nothing is under
+ * way, or nothing has come soon. */
+static sl_status step(travel *t) {
+    sl_group_flight *flight[2];
+    sl_time soon = SL_TIME_NEVER;
+    int count = 0, which = -1, takes = t->taken < t->turned;
+    const int starts = t->started < t->chunks && t->started - t->taken < SL_REDUCE_SLOTS;
+    if (takes) {
+        flight[count++] = slot_of(t, t->taken)->flight;
+        soon = slot_of(t, t->taken)->started + SL_REDUCE_SOON;
+    }
+    if (t->turned < t->started) {
+        sl_time due = slot_of(t, t->turned)->started + SL_REDUCE_SOON;
+        flight[count++] = slot_of(t, t->turned)->flight;
+        soon = due < soon ? due : soon;
+    }
+    if (count > 0)
+        SL_TRY(sl_group_first(flight, count, starts ? soon : SL_TIME_NEVER, &which));
+    if (which < 0)
+        return start(t);
+    return which == 0 && takes ? take(t) : turn(t);
+}
+
+static sl_status travel_all(sl_reduce *r, const sl_shares *cut, const sl_parameter *list, what side,
+                            int whole) {
+    travel t = {.reduce = r,
+                .cut = cut,
+                .list = list,
+                .side = side,
+                .longest = sl_shares_longest(cut),
+                .size = sl_group_size(r->data),
+                .me = sl_group_rank(r->data),
+                .turns = side == GRADIENT,
+                .whole = whole};
+    if (t.size > 1)
+        t.chunks = (t.longest + CHUNK_BLOCKS - 1) / CHUNK_BLOCKS;
+    while (t.taken < t.chunks)
+        SL_TRY(step(&t));
+    return SL_OK;
+}
+
+sl_status sl_reduce_gradients(sl_reduce *r, const sl_shares *cut, const sl_parameter *list, int whole) {
+    return travel_all(r, cut, list, GRADIENT, whole);
+}
+
+sl_status sl_reduce_weights(sl_reduce *r, const sl_shares *cut, const sl_parameter *list) {
+    return travel_all(r, cut, list, WEIGHT, 1);
 }
 
 double sl_reduce_bytes(size_t elements, int replicas) {

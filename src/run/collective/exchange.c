@@ -71,6 +71,6 @@ sl_status sl_group_exchange(sl_group *group, const sl_block *give, int gives, in
         if (done > 0)
             rounds = 0;
         else
-            sl_group_nap(SL_WAIT_SHORT, &rounds);
+            sl_group_nap(SL_WAIT_SHORT, &rounds, SL_TIME_NEVER);
     }
 }

@@ -10,7 +10,8 @@
 #define YIELDS 200                /* tests of a short wait before its first nap */
 #define PASS_PIECE ((size_t)1 << 20)
 
-void sl_group_nap(sl_group_wait wait, int *rounds) {
+/* A rank that waits gives its core to those that compute: short naps first, then up to 200 us. */
+void sl_group_nap(sl_group_wait wait, int *rounds, sl_time until) {
     int round = (*rounds)++;
     if (wait == SL_WAIT_SHORT) {
         if (round < YIELDS) {
@@ -19,8 +20,10 @@ void sl_group_nap(sl_group_wait wait, int *rounds) {
         }
         round -= YIELDS;
     }
-    long us = round < 20 ? 20 : round < 60 ? 50 : 200;
-    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+    sl_time most = (round < 20 ? 20 : round < 60 ? 50 : 200) * 1000;
+    sl_time left = until - sl_clock_now(sl_clock_real());
+    if (left > 0)
+        nanosleep(&(struct timespec){.tv_nsec = left < most ? left : most}, NULL);
 }
 
 static sl_status finish_as(sl_group_wait wait, MPI_Request *request, int count, const char *what) {
@@ -30,7 +33,7 @@ static sl_status finish_as(sl_group_wait wait, MPI_Request *request, int count, 
             return sl_error(SL_EPEER, "%s between the ranks failed", what);
         if (done)
             return SL_OK;
-        sl_group_nap(wait, &rounds);
+        sl_group_nap(wait, &rounds, SL_TIME_NEVER);
     }
 }
 
@@ -47,11 +50,15 @@ static sl_status make(MPI_Comm communicator, int threads, sl_group_wait wait, sl
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     MPI_Comm_rank(communicator, &made->rank);
     MPI_Comm_size(communicator, &made->size);
-    sl_status status = sl_alloc(&made->counts, (size_t)made->size, sizeof *made->counts);
+    sl_status status = sl_alloc(&made->link, (size_t)made->size, sizeof *made->link);
+    if (status == SL_OK)
+        status = sl_alloc(&made->counts, (size_t)made->size, sizeof *made->counts);
     if (status == SL_OK)
         status = sl_alloc(&made->starts, (size_t)made->size, sizeof *made->starts);
     if (status == SL_OK)
         status = sl_alloc(&made->sizes, (size_t)made->size, sizeof *made->sizes);
+    if (status == SL_OK)
+        status = sl_group_flight_open(made, &made->own);
     if (status == SL_OK)
         *group = made;
     else
@@ -96,6 +103,9 @@ sl_status sl_group_end(sl_group *group) {
 void sl_group_close(sl_group *group) {
     if (!group)
         return;
+    sl_group_flight_close(group->own);
+    sl_free(group->held);
+    sl_free(group->link);
     sl_free(group->counts);
     sl_free(group->starts);
     sl_free(group->sizes);
@@ -142,9 +152,12 @@ sl_status sl_group_broadcast(sl_group *group, int root, void *data, size_t bytes
 sl_status sl_group_pass(sl_group *group, int from, int to, void *data, size_t bytes) {
     if (from == to || (group->rank != from && group->rank != to))
         return SL_OK;
+    const sl_time begin = sl_clock_now(sl_clock_real()); /* all pieces take an emulated link from then on */
     for (size_t done = 0; done < bytes;) {
         size_t part = bytes - done < PASS_PIECE ? bytes - done : PASS_PIECE;
         sl_group_wait wait = done > 0 ? SL_WAIT_SHORT : group->wait;
+        if (group->rank == from)
+            sl_clock_sleep_until(sl_clock_real(), sl_group_due(group, to, begin, part));
         MPI_Request request;
         int code = group->rank == from ? MPI_Isend((char *)data + done, (int)part, MPI_BYTE, to, SL_TAG_PASS,
                                                    group->communicator, &request)
@@ -228,104 +241,4 @@ sl_status sl_group_gather_all(sl_group *group, const void *data, size_t bytes, v
                         group->communicator, &request) != MPI_SUCCESS)
         return sl_error(SL_EPEER, "a gather failed");
     return finish(group, &request, 1, "a gather");
-}
-
-/* ---- sums and maxima ---- */
-
-typedef void (*joiner)(float *restrict into, const float *restrict other, size_t count);
-
-static void add(float *restrict into, const float *restrict other, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        into[i] += other[i];
-}
-
-static void take_larger(float *restrict into, const float *restrict other, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        into[i] = into[i] > other[i] || into[i] != into[i] ? into[i] : other[i]; /* a NaN stays one */
-}
-
-/* Everybody's version of this rank's part, joined in ascending rank into the first. */
-static sl_status join_shares(sl_group *group, const float *values, size_t count, float *versions,
-                             joiner join) {
-    MPI_Request request;
-    if (MPI_Ialltoall(values, (int)count, MPI_FLOAT, versions, (int)count, MPI_FLOAT, group->communicator,
-                      &request) != MPI_SUCCESS)
-        return sl_error(SL_EPEER, "a sum failed");
-    SL_TRY(finish(group, &request, 1, "a sum"));
-    for (size_t r = 1; r < (size_t)group->size; r++)
-        join(versions, versions + r * count, count);
-    return SL_OK;
-}
-
-/* Two ranks swap all they have: one exchange, and a + b is b + a. */
-static sl_status join_two(sl_group *group, float *values, size_t count, float *scratch, joiner join) {
-    MPI_Request request[2];
-    int peer = 1 - group->rank;
-    if (MPI_Irecv(scratch, (int)count, MPI_FLOAT, peer, SL_TAG_SUM, group->communicator, &request[0]) !=
-            MPI_SUCCESS ||
-        MPI_Isend(values, (int)count, MPI_FLOAT, peer, SL_TAG_SUM, group->communicator, &request[1]) !=
-            MPI_SUCCESS)
-        return sl_error(SL_EPEER, "a sum failed");
-    SL_TRY(finish(group, request, 2, "a sum"));
-    join(values, scratch, count);
-    return SL_OK;
-}
-
-/* scratch: the values padded to size * share, then everybody's version of this rank's share */
-static sl_status join_piece(sl_group *group, float *values, size_t count, float *scratch, joiner join) {
-    size_t size = (size_t)group->size, share = (count + size - 1) / size;
-    if (group->size == 2)
-        return join_two(group, values, count, scratch, join);
-    float *padded = values, *mine = scratch;
-    if (share * size != count) {
-        padded = scratch;
-        mine = scratch + share * size;
-        memcpy(padded, values, count * sizeof *values);
-        memset(padded + count, 0, (share * size - count) * sizeof *values);
-    }
-    SL_TRY(join_shares(group, padded, share, mine, join));
-    SL_TRY(sl_group_gather_shares(group, mine, share, padded));
-    if (padded != values)
-        memcpy(values, padded, count * sizeof *values);
-    return SL_OK;
-}
-
-static sl_status join_all(sl_group *group, float *values, size_t count, float *scratch, joiner join) {
-    for (size_t at = 0; at < count && group->size > 1; at += SL_GROUP_PIECE) {
-        size_t piece = count - at < SL_GROUP_PIECE ? count - at : SL_GROUP_PIECE;
-        SL_TRY(join_piece(group, values + at, piece, scratch, join));
-    }
-    return SL_OK;
-}
-
-size_t sl_group_scratch(const sl_group *group, size_t count) {
-    size_t piece = count < SL_GROUP_PIECE ? count : SL_GROUP_PIECE;
-    return group->size == 1 ? 0 : 2 * (piece + (size_t)group->size);
-}
-
-sl_status sl_group_sum(sl_group *group, float *values, size_t count, float *scratch) {
-    return join_all(group, values, count, scratch, add);
-}
-
-sl_status sl_group_max(sl_group *group, float *values, size_t count, float *scratch) {
-    return join_all(group, values, count, scratch, take_larger);
-}
-
-sl_status sl_group_sum_shares(sl_group *group, const float *values, size_t count, float *out,
-                              float *scratch) {
-    if (count > INT_MAX)
-        return sl_error(SL_ENOMEM, "a sum of %zu values for each rank at once", count);
-    SL_TRY(join_shares(group, values, count, scratch, add));
-    memcpy(out, scratch, count * sizeof *out);
-    return SL_OK;
-}
-
-sl_status sl_group_gather_shares(sl_group *group, const float *part, size_t count, float *all) {
-    MPI_Request request;
-    if (count > INT_MAX)
-        return sl_error(SL_ENOMEM, "a gather of %zu values of each rank at once", count);
-    if (MPI_Iallgather(part, (int)count, MPI_FLOAT, all, (int)count, MPI_FLOAT, group->communicator,
-                       &request) != MPI_SUCCESS)
-        return sl_error(SL_EPEER, "a sum failed");
-    return finish(group, &request, 1, "a sum");
 }

@@ -3,7 +3,11 @@
  * The only folder of run/ that knows MPI. Every wait tests and sleeps, because Open MPI's own waits spin and
  * starve the other ranks of a host where they outnumber its cores. Sums go in ascending logical rank
  * (all-to-all, add, all-gather), never through MPI_Allreduce, whose order changes with size and position
- * (docs/design.md, rules that keep every bit).
+ * (docs/design.md, rules that keep every bit). Every two ranks exchange their parts directly, V / D each way
+ * in either half of a sum of V bytes over D ranks; a half can be started, and finished later, so that sums in
+ * chunks do not wait for each other's latency.
+ *
+ * Links can be made slow (sl_group_emulate), for the laboratory.
  *
  * A group is all ranks, or a part of another group. Different groups may be used by different threads at the
  * same time where sl_group_threads says so; one group by one thread at a time. Counts are size_t everywhere:
@@ -12,6 +16,8 @@
 #define SL_RUN_COLLECTIVE_GROUP_H
 
 #include "base/status.h"
+#include "run/transport/transport.h"
+
 #include <stddef.h>
 
 typedef struct sl_group sl_group;
@@ -75,6 +81,29 @@ sl_status sl_group_sum_shares(sl_group *group, const float *values, size_t count
 /** The second half: everybody's part[count] one after the other into all[size][count]. */
 sl_status sl_group_gather_shares(sl_group *group, const float *part, size_t count, float *all);
 
+/* ---- halves of sums under way ----
+ *
+ * A flight holds one half at a time. Several flights of a group may be under way, first halves started in the
+ * same order on all ranks, and second halves; how far a rank runs ahead is its own affair. All by the thread
+ * that uses the group. */
+typedef struct sl_group_flight sl_group_flight;
+
+/** Close it with sl_group_flight_close before its group; NULL is fine. SL_ENOMEM. */
+sl_status sl_group_flight_open(sl_group *group, sl_group_flight **flight);
+void sl_group_flight_close(sl_group_flight *flight);
+
+/** As sl_group_sum_shares: starts, returns at once. values and scratch[size][count] stay untouched until it
+ * is finished, which gives the sum. */
+sl_status sl_group_start_sum(sl_group_flight *flight, const float *values, size_t count, float *scratch);
+/** `out` may be this rank's own part of the scratch. */
+sl_status sl_group_finish_sum(sl_group_flight *flight, float *out);
+/** As sl_group_gather_shares. `part` may be this rank's own part of `all`. */
+sl_status sl_group_start_gather(sl_group_flight *flight, const float *part, size_t count, float *all);
+sl_status sl_group_finish_gather(sl_group_flight *flight);
+/** Sleeps until one of flights[count] has come, whose number goes to *which (finishing it takes no time), or
+ * until `until`: -1. */
+sl_status sl_group_first(sl_group_flight *const *flights, int count, sl_time until, int *which);
+
 /** One message from rank `from` to rank `to`; other ranks do nothing. from == to copies nothing. */
 sl_status sl_group_pass(sl_group *group, int from, int to, void *data, size_t bytes);
 
@@ -92,5 +121,17 @@ sl_status sl_group_exchange(sl_group *group, const sl_block *give, int gives, in
                             int takes, int from);
 
 sl_status sl_group_barrier(sl_group *group);
+
+/** The directed link from this rank to `peer` takes at least this long from now on, for the messages of sums,
+ * maxima and sl_group_pass; what else a group does is small and goes as before. Zeros: as it is.
+ *
+ * What is emulated: this rank's messages to `peer` take the link one after the other, each bytes /
+ * bytes_per_second from when it was handed over or the link was free, and are sent a latency later (the
+ * calendar of run/transport, whose messages between stages are held back alike). So in a sum of V bytes over
+ * D ranks 2 V / D bytes take the link, and two latencies. A ring sends 2 (D - 1) V / D over each of its links
+ * and takes 2 (D - 1) latencies: the same for 2 ranks, and D - 1 times as much for D. Other pairs stay as
+ * they are, though nobody has a sum before its slowest part has come. Between two uses of the group only;
+ * no bit changes. per_queue means nothing here: a group has no queues. */
+void sl_group_emulate(sl_group *group, int peer, sl_link_emulation emulation);
 
 #endif

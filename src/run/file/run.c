@@ -124,7 +124,7 @@ static const sl_key run_keys[] = {
     {.name = "hosts", .type = SL_KEY_CUSTOM, .parse = parse_hosts, .help = "where ranks run, in this order: list of name:slots, or the path of a hostfile; tested after a failure, and left out when they fail while enough slots are left; absent: this host, or what the allocation gives"},
     {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
     {.name = "arrangements", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of changes while the run goes on: who sits where, microbatches of each replica, see below"},
-    {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below"},
+    {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below; it stays with the processes that sit there when the run begins"},
     {0}};
 /* clang-format on */
 
@@ -259,7 +259,7 @@ static sl_status parse_split(const sl_node *node, void *object) {
 typedef struct fault_item {
     sl_fault fault;
     int one_way, iteration;
-    int link[2];
+    int link[2], replicas[2];
 } fault_item;
 
 static sl_status parse_pair(const sl_node *node, int least, int *pair) {
@@ -290,17 +290,24 @@ static sl_status parse_link(const sl_node *node, void *object) {
     return parse_pair(node, 0, ((fault_item *)object)->link);
 }
 
+static sl_status parse_replicas(const sl_node *node, void *object) {
+    fault_item *item = object;
+    SL_TRY(parse_pair(node, 0, item->replicas));
+    return item->replicas[0] != item->replicas[1] ? SL_OK : sl_node_error(node, "must be two replicas");
+}
+
 /* A key is a line. */
 /* clang-format off */
 static const sl_key fault_keys[] = {
     {.name = "iterations", .type = SL_KEY_CUSTOM, .parse = parse_iterations, .help = "[first, end)"},
     {.name = "iteration", .type = SL_KEY_INT, .standard = "-1", .offset = offsetof(fault_item, iteration), .minimum = -1, .maximum = 1e9, .help = "with kill: when"},
     {.name = "link", .type = SL_KEY_CUSTOM, .parse = parse_link, .help = "[rank, rank] of the pipeline, both directions unless one_way"},
+    {.name = "replicas", .type = SL_KEY_CUSTOM, .parse = parse_replicas, .help = "[replica, replica] with rank: a link, that between this pipeline rank of the two, which carries their sums of gradients; both directions unless one_way"},
     {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = offsetof(fault_item, one_way), .help = "only from the first to the second"},
     {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(latency_ms), .minimum = 0, .maximum = 60000, .help = "added to the link, ms"},
     {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(bandwidth_gbps), .minimum = 0, .maximum = 1e6, .help = "replaces the link's, 1e9 bit/s"},
     {.name = "per_queue", .type = SL_KEY_BOOL, .standard = "false", .offset = FAULT(per_queue), .help = "that bandwidth is of each delegate's queue, as where every flow is limited, not of the link"},
-    {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow pipeline rank"},
+    {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow pipeline rank; with replicas: the rank whose link it is"},
     {.name = "slowdown", .type = SL_KEY_REAL, .standard = "1", .offset = FAULT(slowdown), .minimum = 1, .maximum = 1000, .help = "its ops take this many times their pace"},
     {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this pipeline rank dies (SIGKILL), once: not again when the run continues"},
     {.name = "replica", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(replica), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "only in this replica; absent: in every replica, with kill in replica 0"},
@@ -308,24 +315,50 @@ static const sl_key fault_keys[] = {
     {0}};
 /* clang-format on */
 
+/* Whether the link's keys are there that there should be. */
+static sl_status check_link(const sl_node *node, const fault_item *item) {
+    const sl_fault *fault = &item->fault;
+    if (fault->latency_ms <= 0 && fault->bandwidth_gbps <= 0)
+        return sl_node_error(node, "needs latency_ms or bandwidth_gbps with link or replicas");
+    if (item->replicas[0] < 0)
+        return SL_OK;
+    if (fault->rank < 0)
+        return sl_node_error(node, "needs rank with replicas: whose link it is");
+    if (fault->slowdown > 1)
+        return sl_node_error(node, "has a slowdown, but with replicas it is a link that is slow");
+    if (fault->replica >= 0)
+        return sl_node_error(node, "has both replica and replicas");
+    return SL_OK;
+}
+
 static sl_status check_fault(const sl_node *node, const fault_item *item) {
     const sl_fault *fault = &item->fault;
-    int link = item->link[0] >= 0, slow = fault->rank >= 0, dies = fault->kill >= 0;
-    if (link + slow + dies != 1)
-        return sl_node_error(node, "must name one of link, rank and kill");
+    int between = item->replicas[0] >= 0, link = item->link[0] >= 0 || between,
+        slow = fault->rank >= 0 && !between, dies = fault->kill >= 0;
+    if ((item->link[0] >= 0) + between + slow + dies != 1)
+        return sl_node_error(node, "must name one of link, rank and kill, or rank and replicas");
     if (dies && item->iteration < 0)
         return sl_node_error(node, "needs 'iteration' with kill");
     if (!dies && (fault->end == 0 || item->iteration >= 0))
         return sl_node_error(node, "needs 'iterations: [first, end]'");
-    if (link && fault->latency_ms <= 0 && fault->bandwidth_gbps <= 0)
-        return sl_node_error(node, "needs latency_ms or bandwidth_gbps with link");
+    if (link)
+        SL_TRY(check_link(node, item));
     if (slow && fault->slowdown <= 1)
         return sl_node_error(node, "needs a slowdown above 1 with rank");
     return SL_OK;
 }
 
+static void add_link(sl_run *run, const fault_item *item, int backward) {
+    sl_fault *fault = &run->fault[run->faults++];
+    *fault = item->fault;
+    fault->from = item->link[backward];
+    fault->to = item->link[1 - backward];
+    fault->from_replica = item->replicas[backward];
+    fault->to_replica = item->replicas[1 - backward];
+}
+
 static sl_status parse_fault(const sl_node *node, sl_run *run) {
-    fault_item item = {.link = {-1, -1}};
+    fault_item item = {.link = {-1, -1}, .replicas = {-1, -1}};
     SL_TRY(sl_config_read(node, "faults", fault_keys, &item));
     SL_TRY(check_fault(node, &item));
     if (item.fault.kill >= 0) {
@@ -334,14 +367,13 @@ static sl_status parse_fault(const sl_node *node, sl_run *run) {
         item.fault.replica = item.fault.replica < 0 ? 0 : item.fault.replica;
         item.fault.tensor = item.fault.tensor < 0 ? 0 : item.fault.tensor;
     }
-    item.fault.from = item.link[0];
-    item.fault.to = item.link[1];
-    run->fault[run->faults++] = item.fault;
-    if (item.fault.from >= 0 && !item.one_way) {
-        item.fault.from = item.link[1];
-        item.fault.to = item.link[0];
-        run->fault[run->faults++] = item.fault;
+    if (item.replicas[0] >= 0) {
+        item.link[0] = item.link[1] = item.fault.rank;
+        item.fault.rank = -1;
     }
+    add_link(run, &item, 0);
+    if (item.link[0] >= 0 && !item.one_way)
+        add_link(run, &item, 1);
     return SL_OK;
 }
 

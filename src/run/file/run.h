@@ -6,17 +6,19 @@
 #include "base/config.h"
 #include "plan/pipeline/problem.h"
 
-/* Reproducible trouble for iterations [first, end). */
+/* Reproducible trouble for iterations [first, end), of the processes that sit there when the run begins. */
 typedef struct sl_fault {
     int first, end;
-    int from, to;          /* directed link; from -1: none */
-    double latency_ms;     /* added; 0: none */
-    double bandwidth_gbps; /* replaces; 0: none */
-    int per_queue;         /* that bandwidth is each queue's of the link */
-    int rank;              /* -1: none */
-    double slowdown;       /* of that rank's ops; 1: none */
-    int kill;              /* rank that dies at `first`; -1: none */
-    int replica, tensor;   /* only there; -1: everywhere. Ranks above are pipeline ranks */
+    int from, to;                 /* directed link; from -1: none */
+    int from_replica, to_replica; /* of that rank (from and to are one) in these replicas: the way of their
+                                     sums; -1: a link of a pipeline */
+    double latency_ms;            /* added; 0: none */
+    double bandwidth_gbps;        /* replaces; 0: none */
+    int per_queue;                /* that bandwidth is each queue's of the link */
+    int rank;                     /* -1: none */
+    double slowdown;              /* of that rank's ops; 1: none */
+    int kill;                     /* rank that dies at `first`; -1: none */
+    int replica, tensor;          /* only there; -1: everywhere. Ranks above are pipeline ranks */
 } sl_fault;
 
 /* From `iteration` on, said by hand. What is NULL stays as it is. */

@@ -170,12 +170,14 @@ static sl_status check_schedule(const sl_document *document, const sl_run *run, 
     return sl_run_refuse(document, "schedule", NULL, why);
 }
 
-/* The places that a fault is narrowed down to. */
+/* The places that a fault is narrowed down to, or lies between. */
 static sl_status check_fault_place(const sl_document *document, const sl_run *run, const sl_fault *f) {
     char why[192];
-    snprintf(why, sizeof why, "names replica %d, but the run has replicas 0 to %d", f->replica,
+    int replica = f->from_replica > f->to_replica ? f->from_replica : f->to_replica;
+    replica = f->replica > replica ? f->replica : replica;
+    snprintf(why, sizeof why, "names replica %d, but the run has replicas 0 to %d", replica,
              run->parallel.data - 1);
-    if (f->replica >= run->parallel.data)
+    if (replica >= run->parallel.data)
         return sl_run_refuse(document, "faults", NULL, why);
     snprintf(why, sizeof why, "names tensor rank %d, but the run has tensor ranks 0 to %d", f->tensor,
              run->parallel.tensor - 1);
@@ -198,7 +200,7 @@ static sl_status check_faults(const sl_document *document, const sl_run *run) {
                  "names a link of ranks that are not neighbours: with placement %s nothing is sent between "
                  "ranks %d and %d",
                  sl_placement_name((sl_placement)run->parallel.placement), f->from, f->to);
-        if (f->from >= 0 && !sl_run_has_link(run, f->from, f->to))
+        if (f->from >= 0 && f->from_replica < 0 && !sl_run_has_link(run, f->from, f->to))
             return sl_run_refuse(document, "faults", NULL, why);
     }
     return SL_OK;

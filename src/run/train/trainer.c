@@ -2,75 +2,19 @@
 #include "base/memory.h"
 #include "run/binding/gradients.h"
 #include "run/train/exchange.h"
+#include "run/train/faults.h"
 #include "run/train/path.h"
 #include "run/train/rearrange.h"
 
 #include <math.h>
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LEAD (2 * SL_MS) /* from the broadcast of an iteration's begin to that begin */
 
 /* ---- one iteration, on every rank ---- */
 
-/* In this iteration, and at this rank's replica and tensor rank. */
-static int fault_active(const sl_trainer *t, const sl_fault *f, int iteration) {
-    const sl_seat *seat = &t->groups.seat;
-    return iteration >= f->first && iteration < f->end && (f->replica < 0 || f->replica == seat->replica) &&
-           (f->tensor < 0 || f->tensor == seat->tensor);
-}
-
 static int is_paced(const sl_trainer *t) {
     return t->run->device.pace_ms[SL_F] != NULL;
-}
-
-static void set_pace(sl_trainer *t, double slowdown) {
-    sl_pace pace = {.saved = t->saved, .offload = t->problem.offload};
-    for (int stage = 0; stage < t->problem.stages; stage++) {
-        for (int kind = 0; kind < SL_OP_KINDS; kind++)
-            t->paced[kind][stage] = (sl_time)((double)t->problem.time[kind][stage] * slowdown);
-        t->saved[stage] = (sl_time)((double)t->problem.saved[stage] * slowdown);
-    }
-    for (int kind = 0; kind < SL_OP_KINDS; kind++)
-        pace.time[kind] = t->paced[kind];
-    sl_engine_pace(t->engine, &pace);
-}
-
-static void emulate_links(sl_trainer *t, int iteration) {
-    for (int peer = 0; peer < t->ranks; peer++) {
-        if (!sl_run_has_link(t->run, t->rank, peer))
-            continue;
-        sl_link_emulation link = {0};
-        for (int i = 0; i < t->run->faults; i++) {
-            const sl_fault *f = &t->run->fault[i];
-            if (!fault_active(t, f, iteration) || f->from != t->rank || f->to != peer)
-                continue;
-            link.latency += sl_from_ms(f->latency_ms);
-            if (f->bandwidth_gbps > 0)
-                link.bytes_per_second = f->bandwidth_gbps * 1e9 / 8;
-            link.per_queue |= f->per_queue;
-        }
-        sl_transport_emulate(t->transport, peer, link);
-    }
-}
-
-static void apply_faults(sl_trainer *t, int iteration) {
-    double slowdown = 1;
-    emulate_links(t, iteration);
-    for (int i = 0; i < t->run->faults; i++) {
-        const sl_fault *f = &t->run->fault[i];
-        if (!fault_active(t, f, iteration))
-            continue;
-        if (f->kill == t->rank)
-            kill(getpid(), SIGKILL);
-        if (f->rank == t->rank)
-            slowdown *= f->slowdown;
-    }
-    if (is_paced(t))
-        set_pace(t, slowdown);
-    else
-        sl_engine_pace(t->engine, &(sl_pace){.offload = t->problem.offload});
 }
 
 /* By this thread: a ring has one writer. */
@@ -99,7 +43,7 @@ static int is_warned(const sl_trainer *t) {
 
 static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
     sl_engine_result result;
-    apply_faults(t, iteration);
+    sl_faults_apply(t, iteration);
     sl_binding_begin(t->binding, iteration);
     SL_TRY(sl_engine_run(t->engine, (uint32_t)iteration, begin, &result));
     SL_TRY(sl_binding_reduce(t->binding, t->reduction));
@@ -148,37 +92,6 @@ static sl_status gather_records(sl_trainer *t) {
                            g->reports_capacity, g->report_bytes));
     return sl_group_gather(t->groups.world, t->leader, t->records, read * sizeof *t->records, g->records,
                            g->records_capacity * sizeof *g->records, g->record_bytes);
-}
-
-/* Where a fault happens, of several replicas or tensor ranks. */
-static void name_fault_place(const sl_trainer *t, const sl_fault *f, sl_event *event) {
-    event->has_replica = t->run->parallel.data > 1 && f->replica >= 0;
-    event->replica = f->replica;
-    if (t->run->parallel.tensor > 1 && f->tensor >= 0)
-        snprintf(event->seen, sizeof event->seen, "tensor rank %d", f->tensor);
-}
-
-static sl_status write_faults(sl_trainer *t, int iteration) {
-    for (int i = 0; i < t->run->faults; i++) {
-        const sl_fault *f = &t->run->fault[i];
-        if (iteration != f->first && iteration != f->end)
-            continue;
-        sl_event event = {.kind = SL_EVENT_FAULT,
-                          .time = sl_clock_now(t->clock) - t->started,
-                          .iteration = iteration,
-                          .from = f->from,
-                          .to = f->to,
-                          .rank = f->rank >= 0 ? f->rank : f->kill};
-        snprintf(event.decided, sizeof event.decided, "%s", iteration == f->first ? "injected" : "removed");
-        if (f->from >= 0)
-            snprintf(event.why, sizeof event.why, "latency %g ms, bandwidth %g Gbit/s (0: unchanged)",
-                     f->latency_ms, f->bandwidth_gbps);
-        else if (f->rank >= 0)
-            snprintf(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
-        name_fault_place(t, f, &event);
-        SL_TRY(sl_journal_event(t->journal, &event));
-    }
-    return SL_OK;
 }
 
 static sl_time median_time(const sl_time *values, int count) {
@@ -267,7 +180,7 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     if (t->leaves)
         return SL_OK;
     if (sl_trainer_leads(t))
-        SL_TRY(write_faults(t, iteration));
+        SL_TRY(sl_faults_write(t, iteration));
     SL_TRY(run_iteration(t, iteration, begin));
     SL_TRY(gather_records(t));
     if (sl_trainer_leads(t))
@@ -316,7 +229,7 @@ static void describe_links(const sl_trainer *t, char *text, size_t size) {
 static sl_status ping(sl_trainer *t, int first) {
     if (t->ranks == 1)
         return SL_OK;
-    emulate_links(t, first);
+    sl_faults_emulate(t, first);
     SL_TRY(sl_exchange_clocks(t->groups.world, t->leader, t->clock, t->remote, 0, t->clocks));
     return sl_ping_all(t->run, &t->groups, t->transport, t->clock, t->message_bytes, t->clocks, t->ping);
 }

@@ -1,5 +1,6 @@
 /* Started by test_sum.sh under mpirun: sums in a fixed order against a sum that each rank makes for itself.
  */
+#include "base/clock.h"
 #include "run/collective/group.h"
 
 #include <math.h>
@@ -163,6 +164,122 @@ static int check_split(sl_group *world) {
     return wrong;
 }
 
+/* ---- emulated links: rank 0's way to rank 1 ---- */
+
+#define LATENCY (40 * SL_MS)
+#define RATE 20e6 /* bytes/s */
+#define MANY 6
+
+static void slow(sl_group *group, sl_time latency, double rate) {
+    sl_link_emulation link = {.latency = latency, .bytes_per_second = rate};
+    if (sl_group_rank(group) == 0)
+        sl_group_emulate(group, 1, link);
+}
+
+static sl_time now(void) {
+    return sl_clock_now(sl_clock_real());
+}
+
+/* How long a message takes from when the rank is ready for it. */
+static sl_time pass_time(sl_group *group, int from, int to, void *data, size_t bytes) {
+    sl_time begin = now(); /* before anybody sends, for they wait for this rank */
+    sl_group_barrier(group);
+    sl_group_pass(group, from, to, data, bytes);
+    return now() - begin;
+}
+
+/* A message of 2.5 MB takes 125 ms and the latency, once, though it goes in pieces; the way back and other
+ * pairs do not wait for it. */
+static int check_slow_pass(sl_group *group) {
+    const size_t bytes = 2500000;
+    int rank = sl_group_rank(group), size = sl_group_size(group), wrong = 0;
+    char *data = calloc(bytes, 1);
+    sl_time back = SL_SECOND, other = SL_SECOND, least = LATENCY + 125 * SL_MS;
+    slow(group, LATENCY, RATE);
+    sl_time there = pass_time(group, 0, 1, data, bytes);
+    wrong |= (rank == 0 || rank == 1) && there < least;
+    wrong |= rank == 1 && there > least + LATENCY * 3 / 2; /* three pieces, one latency */
+    for (int i = 0; i < 5; i++) {
+        sl_time time = pass_time(group, 1, 0, data, bytes);
+        back = time < back ? time : back;
+        time = pass_time(group, 0, size - 1, data, size > 2 ? bytes : 0);
+        other = time < other ? time : other;
+    }
+    wrong |= back > least / 2 || (size > 2 && other > least / 2);
+    slow(group, 0, 0);
+    for (int i = 0; i < 5; i++) {
+        sl_time time = pass_time(group, 0, 1, data, bytes);
+        back = time < back ? time : back;
+    }
+    wrong |= back > least / 2;
+    free(data);
+    return wrong;
+}
+
+/* Either half of a sum waits for what takes the slow link; the bits are those of before. */
+static int check_slow_sum(sl_group *group) {
+    const size_t share = 50000, size = (size_t)sl_group_size(group), count = share * size;
+    const sl_time least = LATENCY + 10 * SL_MS; /* of 200 kB */
+    int rank = sl_group_rank(group), wrong = 0;
+    float *values = calloc(count, sizeof *values), *mine = calloc(share, sizeof *mine),
+          *scratch = calloc(2 * (count + size), sizeof *scratch);
+    for (size_t i = 0; i < count; i++)
+        values[i] = value(rank, i);
+    slow(group, LATENCY, RATE);
+    sl_time begin = now();
+    sl_group_barrier(group);
+    wrong |= sl_group_sum_shares(group, values, share, mine, scratch) != SL_OK;
+    wrong |= rank == 1 && now() - begin < least;
+    for (size_t i = 0; i < share; i++) {
+        float expected = expected_sum((int)size, (size_t)rank * share + i);
+        wrong |= memcmp(&expected, &mine[i], sizeof expected) != 0;
+    }
+    begin = now();
+    sl_group_barrier(group);
+    wrong |= sl_group_gather_shares(group, mine, share, scratch) != SL_OK;
+    wrong |= rank == 1 && now() - begin < least;
+    wrong |= check_sum(group, count);
+    wrong |= rank == 1 && now() - begin < 2 * least;
+    slow(group, 0, 0);
+    free(values);
+    free(mine);
+    free(scratch);
+    return wrong;
+}
+
+/* Chunks that are under way together pay the latency once, and the link's time one after the other. */
+static int check_flights(sl_group *group) {
+    const size_t share = 10000, size = (size_t)sl_group_size(group), count = share * size;
+    int rank = sl_group_rank(group), wrong = 0;
+    sl_group_flight *flight[MANY] = {0};
+    float *values = calloc(MANY * count, sizeof *values), *scratch = calloc(MANY * count, sizeof *scratch);
+    for (size_t i = 0; i < MANY * count; i++)
+        values[i] = value(rank, i);
+    slow(group, 4 * LATENCY, RATE);
+    sl_time begin = now();
+    sl_group_barrier(group);
+    for (size_t k = 0; k < MANY; k++) {
+        wrong |= sl_group_flight_open(group, &flight[k]) != SL_OK;
+        wrong |= sl_group_start_sum(flight[k], values + k * count, share, scratch + k * count) != SL_OK;
+    }
+    for (size_t k = 0; k < MANY; k++) {
+        float *mine = scratch + k * count + (size_t)rank * share;
+        wrong |= sl_group_finish_sum(flight[k], mine) != SL_OK;
+        for (size_t i = 0; i < share; i++) {
+            float expected = expected_sum((int)size, k * count + (size_t)rank * share + i);
+            wrong |= memcmp(&expected, &mine[i], sizeof expected) != 0;
+        }
+    }
+    sl_time took = now() - begin;
+    wrong |= rank == 1 && (took < 4 * LATENCY + MANY * 2 * SL_MS || took > MANY * 4 * LATENCY);
+    slow(group, 0, 0);
+    for (size_t k = 0; k < MANY; k++)
+        sl_group_flight_close(flight[k]);
+    free(values);
+    free(scratch);
+    return wrong;
+}
+
 int main(int argc, char **argv) {
     sl_group *group;
     if (sl_group_open_world(&argc, &argv, &group) != SL_OK)
@@ -173,8 +290,10 @@ int main(int argc, char **argv) {
         wrong |= check_shares(group, count) | check_max(group, count);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         wrong |= check_sum(group, counts[i]);
+    if (sl_group_size(group) > 1)
+        wrong |= check_slow_pass(group) | check_slow_sum(group) << 1 | check_flights(group) << 2;
     if (wrong)
-        printf("rank %d: wrong\n", sl_group_rank(group));
+        printf("rank %d of %d: wrong (%d)\n", sl_group_rank(group), sl_group_size(group), wrong);
     sl_group_close_world(group);
-    return wrong;
+    return wrong != 0;
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sums over 1 to 5 ranks have the bits of an addition in ascending rank.
+# Sums over 1 to 5 ranks have the bits of an addition in ascending rank, also where a link is emulated: it takes at least as long
+# as it should, and nothing else does.
 set -eu
 program=$1/tests/sum_ranks
 [ -x "$program" ] || { echo "skipped: the trainer is not built (MPI or oneDNN is missing)"; exit 77; }

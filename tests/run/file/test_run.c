@@ -11,6 +11,13 @@
     "batch: {microbatches: 12}\n"                                                                            \
     "iterations: 60\n"
 
+#define REPLICAS                                                                                             \
+    "model: {layers: 8, width: 128, heads: 4, context: 64}\n"                                                \
+    "data: {files: [\"a\", \"b/*\"]}\n"                                                                      \
+    "parallel: {pipeline: 4, data: 2}\n"                                                                     \
+    "batch: {microbatches: 12}\n"                                                                            \
+    "iterations: 60\n"
+
 static sl_status read_run(const char *text, sl_run *run) {
     sl_document document;
     sl_status status = sl_document_parse("run.yaml", text, &document);
@@ -62,6 +69,27 @@ static void keys_and_defaults_arrive(void **state) {
                  "no schedule fits into device.memory_mb of 1: weights and optimizer take 0.9995 MB and one "
                  "microbatch 0.001 MB on rank 0");
     sl_problem_free(&problem);
+    sl_run_free(&run);
+}
+
+/* The way of the sums of pipeline rank 3, both directions; one_way only the first. */
+static void a_link_between_replicas_arrives(void **state) {
+    (void)state;
+    sl_run run;
+    assert_ok(read_run(
+        REPLICAS "faults:\n"
+                 "  - {iterations: [20, 60], rank: 3, replicas: [1, 0], latency_ms: 30}\n"
+                 "  - {iterations: [2, 6], rank: 0, replicas: [0, 1], bandwidth_gbps: 0.5, one_way: true}\n"
+                 "  - {iterations: [30, 50], link: [1, 2], latency_ms: 2}\n",
+        &run));
+    assert_int_equal(run.faults, 5);
+    for (int i = 0; i < 2; i++) {
+        const sl_fault *f = &run.fault[i];
+        assert_true(f->from == 3 && f->to == 3 && f->rank == -1 && f->replica == -1 && f->latency_ms == 30);
+        assert_true(f->from_replica == 1 - i && f->to_replica == i);
+    }
+    assert_true(run.fault[2].from_replica == 0 && run.fault[2].to_replica == 1 && run.fault[2].from == 0);
+    assert_true(run.fault[3].from_replica == -1 && run.fault[3].to_replica == -1 && run.fault[3].from == 1);
     sl_run_free(&run);
 }
 
@@ -240,6 +268,28 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {BASE "faults:\n  - {iterations: [2, 4], rank: 1}\n", "needs a slowdown above 1"},
         {BASE "faults:\n  - {iterations: [2, 4], rank: 1, slowdown: 2, link: [0, 1]}\n",
          "one of link, rank and kill"},
+        {REPLICAS "faults:\n  - {iterations: [2, 4], replicas: [0, 1], latency_ms: 1}\n",
+         "needs rank with replicas"},
+        {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1]}\n",
+         "needs latency_ms or bandwidth_gbps"},
+        {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [1, 1], latency_ms: 1}\n",
+         "'replicas' must be two replicas"},
+        {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [1], latency_ms: 1}\n",
+         "'replicas' must be a list of two"},
+        {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [1, 2], latency_ms: 1}\n",
+         "names replica 2, but the run has replicas 0 to 1"},
+        {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 4, replicas: [0, 1], latency_ms: 1}\n",
+         "names rank 4"},
+        {REPLICAS
+         "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1], latency_ms: 1, slowdown: 2}\n",
+         "has a slowdown"},
+        {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1], replica: 1, latency_ms: 1}\n",
+         "both replica and replicas"},
+        {REPLICAS
+         "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1], link: [0, 1], latency_ms: 1}\n",
+         "one of link, rank and kill"},
+        {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1], tensor: 1, latency_ms: 1}\n",
+         "names tensor rank 1"},
         {BASE "faults:\n  - {iterations: [2, 4], kill: 1}\n", "needs 'iteration' with kill"},
         {BASE "faults:\n  - {link: [0, 1], latency_ms: 1}\n", "needs 'iterations"},
         {"model: {layers: 3, width: 128, heads: 4, context: 64}\ndata: {files: [a]}\nparallel: {pipeline: "
@@ -288,6 +338,7 @@ static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_and_defaults_arrive),
+        cmocka_unit_test(a_link_between_replicas_arrives),
         cmocka_unit_test(rails_and_shared_wires_arrive),
         cmocka_unit_test(a_rail_over_ucx_needs_a_build_with_it),
         cmocka_unit_test(a_placement_comes_from_the_schedule_or_the_file),

@@ -1,0 +1,110 @@
+/* What the files of the remedy share; on the rank that leads. */
+#ifndef SL_RUN_TRAIN_REMEDY_INSIDE_H
+#define SL_RUN_TRAIN_REMEDY_INSIDE_H
+
+#include "adapt/findings.h"
+#include "adapt/ladder.h"
+#include "run/train/remedy.h"
+
+/* SHIM */
+static inline double sl_network_time(const sl_trainer *t, int a, int b, double c) {
+    (void)t;
+    (void)a;
+    (void)b;
+    (void)c;
+    return -1;
+}
+static inline int sl_can_leave(const sl_trainer *t, const char *h) {
+    (void)t;
+    (void)h;
+    return 0;
+}
+static inline const char *sl_departure_host(const sl_trainer *t, int h) {
+    (void)t;
+    (void)h;
+    return "";
+}
+static inline sl_time sl_leave_cost(const sl_trainer *t) {
+    (void)t;
+    return 0;
+}
+static inline sl_status sl_leave_hosts(sl_trainer *t, int d, const char *const *h, int c, const char *w) {
+    (void)t;
+    (void)d;
+    (void)h;
+    (void)c;
+    (void)w;
+    return SL_OK;
+}
+static inline sl_status sl_network_look(sl_trainer *t, int i) {
+    (void)t;
+    (void)i;
+    return SL_OK;
+}
+/* END */
+#define SL_REMEDY_PIECES 64 /* slow ones at a time; more are left out, the least first */
+
+/* A slow piece of the cluster. */
+typedef struct sl_piece {
+    int id;
+    sl_cause cause;
+    int home[2];      /* device: the process (and of several tensor ranks the first), -1; link: both ends */
+    int replica;      /* that showed it; -1: all */
+    sl_finding found; /* ranks and stages of the present arrangement */
+    sl_time back;     /* link: the growth of the other direction */
+    double excess;    /* ns of an iteration that it would cost alone */
+    double loss;      /* share of the time that it loses now */
+    char seen[160];
+} sl_piece;
+
+/* What is known of the cluster, by homes. */
+typedef struct sl_cluster_view {
+    int homes;
+    double *slow;    /* [homes] times as long as healthy ops */
+    double *latency; /* [from * homes + to] ns more than healthy */
+    double *pace;    /* [from * homes + to] ns a byte more than healthy */
+} sl_cluster_view;
+
+struct sl_remedy {
+    sl_ladder *ladder;     /* NULL: what is healthy is not known yet */
+    int rung[SL_REMEDIES]; /* place in the ladder; -1: not in it */
+    int kind[SL_STRATEGIES_MOST];
+    int rungs;
+    FILE *log;
+    sl_time *took; /* [hold] of the last iterations since something changed */
+    int filled, next;
+    sl_time healthy;                                        /* of an iteration; 0: not yet known */
+    sl_piece now[SL_REMEDY_PIECES], told[SL_REMEDY_PIECES]; /* what is seen; what the ladder has been told */
+    int nows, tolds;
+    int asked_network; /* the network has been measured since the last piece came */
+    int fresh;         /* something was changed: the next losses are what it brought */
+    /* What is under way, -1: nothing; for the schedule, iterations that its own decision was waited for. */
+    int waiting, waited;
+    /* model.c's answers of this step, by what was asked */
+    sl_cluster_view view;
+    int known[SL_REMEDIES];
+    double takes[SL_REMEDIES]; /* ns of an iteration with that strategy, as measured ones */
+    double present;            /* by the model, as it runs now */
+    int *even;                 /* [data] the split that the run began with */
+    int *home, *split;         /* [world], [data]: what topology and balance came to */
+    int *topology_split;       /* [data] for the topology */
+    char host[256];            /* whom a restart would leave out */
+    sl_trainer *t;
+};
+
+/** Reads the findings of all replicas: pieces and their losses into now[]. *ready: it could be told. */
+sl_status sl_remedy_see(sl_trainer *t, int *ready);
+/** Median of the last iterations; 0: too few. */
+sl_time sl_remedy_iteration(const sl_remedy *r);
+
+/** Fills view from now[]. */
+sl_status sl_remedy_view(sl_trainer *t);
+/** Time of an iteration by the model, ns, in an arrangement: home[world]; split[data]: given, or when `find`
+ * the best one is found and written there. */
+sl_status sl_remedy_model(sl_trainer *t, const int *home, int *split, int find, double *time);
+
+/** Opens the ladder with the strategies that this run allows; what an iteration takes when nothing is slow is
+ * known by now. */
+sl_status sl_remedy_ladder(sl_trainer *t);
+
+#endif

@@ -1,0 +1,265 @@
+/* The ladder's strategies in a run: what would be lost with each of them. */
+#include "adapt/topology.h"
+#include "base/memory.h"
+#include "run/binding/binding.h"
+#include "run/train/remedy_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+#define AT_ONCE (5 * SL_MS) /* of another schedule or delegates, until one was measured */
+
+/* ---- each one's iteration time, asked once a step ---- */
+
+/* By the model, in the present arrangement. */
+static sl_status present(sl_trainer *t) {
+    sl_remedy *r = t->remedy;
+    return r->present > 0 ? SL_OK : sl_remedy_model(t, t->home, t->run->batch.split, 0, &r->present);
+}
+
+static double measured(const sl_remedy *r) {
+    return (double)sl_remedy_iteration(r);
+}
+
+/* What the running orders and the best ones take on what was measured; adapt/decision.h has replayed both. */
+static sl_status ask_schedule(sl_trainer *t, double *time) {
+    sl_time running = 0, best = 0;
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        const sl_decision *d = &t->replica[r].decision;
+        running = d->running_predicted > running ? d->running_predicted : running;
+        best = d->best_predicted > best ? d->best_predicted : best;
+    }
+    *time = running > 0 ? measured(t->remedy) * (double)best / (double)running : INFINITY;
+    return SL_OK;
+}
+
+/* Delegates carry messages beside the ops: the same orders, decoupled. */
+static sl_status ask_delegates(sl_trainer *t, double *time) {
+    sl_time with = 0, without = 0;
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        const sl_adaptation *a = t->replica[r].adaptation;
+        sl_problem usual;
+        sl_time coupled, decoupled = 0;
+        SL_TRY(sl_adaptation_typical(a, &usual));
+        sl_status status = sl_adaptation_takes(a, &usual, &coupled);
+        usual.communication = SL_DECOUPLED;
+        if (status == SL_OK)
+            status = sl_adaptation_takes(a, &usual, &decoupled);
+        sl_problem_free(&usual);
+        SL_TRY(status);
+        without = coupled > without ? coupled : without;
+        with = decoupled > with ? decoupled : with;
+    }
+    *time = without > 0 ? measured(t->remedy) * (double)with / (double)without : INFINITY;
+    return SL_OK;
+}
+
+static sl_status ask_balance(sl_trainer *t, double *time) {
+    sl_remedy *r = t->remedy;
+    double balanced;
+    memcpy(r->split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *r->split);
+    SL_TRY(present(t));
+    SL_TRY(sl_remedy_model(t, t->home, r->split, 1, &balanced));
+    *time = measured(r) * balanced / r->present;
+    return SL_OK;
+}
+
+/* The search's question: hosts are the processes by their homes. Links have what a sum's healthy time says,
+ * or nothing where there are no sums, and what they have grown by. */
+static sl_status make_cluster(const sl_trainer *t, sl_cluster *c) {
+    const sl_cluster_view *v = &t->remedy->view;
+    const sl_problem *healthy = sl_adaptation_healthy(t->replica[0].adaptation);
+    int d = t->run->parallel.data;
+    SL_TRY(sl_cluster_make(t->run->parallel.tensor, d, t->ranks, t->run->batch.split[0], c));
+    sl_free(c->schedule);
+    c->schedule = NULL;
+    SL_TRY(sl_copy_text(&c->schedule, t->replica[0].plan.schedule));
+    double pace = 0, bytes = 0, sums = 0;
+    for (int stage = 0; stage < t->ranks; stage++) {
+        c->gradient[stage] = sizeof(float) * (double)sl_binding_elements(t->run, stage);
+        bytes += 2.0 * (d - 1) / d * c->gradient[stage];
+        sums += (double)healthy->reduce[stage];
+        for (int kind = 0; kind < SL_OP_KINDS; kind++)
+            c->time[kind][stage] = healthy->time[kind][stage];
+    }
+    pace = bytes > 0 ? sums / bytes : 0;
+    c->activation = t->message_bytes;
+    for (int h = 0; h < v->homes; h++) {
+        c->speed[h] = 1 / v->slow[h];
+        c->present[h] = t->home[h];
+        for (int k = 0; k < v->homes; k++) {
+            c->latency[h * v->homes + k] = h == k ? 0 : v->latency[h * v->homes + k];
+            c->pace[h * v->homes + k] = h == k ? 0 : pace + v->pace[h * v->homes + k];
+        }
+    }
+    return SL_OK;
+}
+
+/* The search knows one number of microbatches for all replicas; what it finds is asked of the model, with
+ * microbatches divided anew where that is allowed. */
+static sl_status ask_topology(sl_trainer *t, double *time) {
+    sl_remedy *r = t->remedy;
+    sl_cluster cluster;
+    sl_topology found;
+    double there;
+    int balances = r->rung[SL_REMEDY_BALANCE] >= 0;
+    SL_TRY(present(t));
+    sl_status status = make_cluster(t, &cluster);
+    if (status == SL_OK)
+        status = sl_topology_search(&cluster, &(sl_topology_options){.seed = 1, .effort = 1}, &found);
+    if (status == SL_OK) {
+        memcpy(r->home, found.host, (size_t)t->world * sizeof *r->home);
+        *time = found.moved ? 0 : INFINITY;
+        sl_topology_free(&found);
+    }
+    sl_cluster_free(&cluster);
+    if (status != SL_OK || *time > 0)
+        return status;
+    memcpy(r->topology_split, balances ? t->run->batch.split : r->even,
+           (size_t)t->run->parallel.data * sizeof *r->topology_split);
+    SL_TRY(sl_remedy_model(t, r->home, r->topology_split, balances, &there));
+    *time = measured(r) * there / r->present;
+    return SL_OK;
+}
+
+/* Without the host that most is lost on; the others' losses stay. */
+static sl_status ask_restart(sl_trainer *t, double *time) {
+    sl_remedy *r = t->remedy;
+    double worst = 0;
+    *time = INFINITY;
+    for (int i = 0; i < r->nows; i++)
+        for (int end = 0; end < 2; end++) {
+            double sum = 0;
+            const char *host = r->now[i].home[end] >= 0 ? sl_departure_host(t, r->now[i].home[end]) : NULL;
+            if (!host || !sl_can_leave(t, host))
+                continue;
+            for (int k = 0; k < r->nows; k++)
+                for (int e = 0; e < 2; e++)
+                    if (r->now[k].home[e] >= 0 &&
+                        strcmp(sl_departure_host(t, r->now[k].home[e]), host) == 0) {
+                        sum += r->now[k].loss;
+                        break;
+                    }
+            if (sum > worst) {
+                worst = sum;
+                snprintf(r->host, sizeof r->host, "%s", host);
+                *time = fmax((double)r->healthy, measured(r) * (1 - sum));
+            }
+        }
+    return SL_OK;
+}
+
+static sl_status (*const asks[SL_REMEDIES])(sl_trainer *, double *) = {
+    ask_schedule, ask_delegates, ask_balance, ask_topology, ask_restart};
+
+/* ---- what the ladder asks ---- */
+
+/* An iteration of `time` loses 1 - healthy / time of the time; each incident as much less as all together. An
+ * answer that cannot be had (no memory, no plan) is that it cannot help. */
+static double remaining(sl_trainer *t, sl_remedy_strategy strategy, const sl_incident *incident) {
+    sl_remedy *r = t->remedy;
+    if (!r->known[strategy]) {
+        r->known[strategy] = 1;
+        if (asks[strategy](t, &r->takes[strategy]) != SL_OK)
+            r->takes[strategy] = INFINITY;
+    }
+    double healthy = (double)r->healthy, now = 1 - healthy / measured(r);
+    if (!isfinite(r->takes[strategy]) || now <= 0)
+        return incident->loss;
+    return incident->loss * fmax(0, 1 - healthy / r->takes[strategy]) / now;
+}
+
+static double with_schedule(void *t, const sl_incident *i) {
+    return remaining(t, SL_REMEDY_SCHEDULE, i);
+}
+static double with_delegates(void *t, const sl_incident *i) {
+    return remaining(t, SL_REMEDY_DELEGATE, i);
+}
+static double with_balance(void *t, const sl_incident *i) {
+    return remaining(t, SL_REMEDY_BALANCE, i);
+}
+static double with_topology(void *t, const sl_incident *i) {
+    return remaining(t, SL_REMEDY_TOPOLOGY, i);
+}
+static double with_restart(void *t, const sl_incident *i) {
+    return remaining(t, SL_REMEDY_RESTART, i);
+}
+
+/* An uneven split on healthy replicas: the one with most microbatches against an even share. */
+static double keeping_balance(void *user, const sl_incident *incident) {
+    const sl_trainer *t = user;
+    int most = 0, even = 0;
+    (void)incident;
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        most = t->run->batch.split[r] > most ? t->run->batch.split[r] : most;
+        even = t->remedy->even[r] > even ? t->remedy->even[r] : even;
+    }
+    double longer = (most + t->ranks - 1.0) / (even + t->ranks - 1.0);
+    return longer > 1 ? 1 - 1 / longer : 0;
+}
+
+/* ---- which there are ---- */
+
+static int possible(const sl_trainer *t, sl_remedy_strategy strategy) {
+    const sl_run *run = t->run;
+    if (!run->adapt || !(run->adaptation.strategies & (1u << strategy)))
+        return 0;
+    switch (strategy) {
+    case SL_REMEDY_DELEGATE:
+        return run->transport == SL_RUN_AUTO && t->ranks > 1;
+    case SL_REMEDY_BALANCE:
+        return run->parallel.data > 1 && run->batch.microbatches > run->parallel.data;
+    case SL_REMEDY_TOPOLOGY: /* the search knows one stage a rank */
+        return t->world > 1 && t->problem.placement == SL_LINEAR;
+    case SL_REMEDY_RESTART:
+        return sl_can_leave(t, NULL);
+    default:
+        return 1;
+    }
+}
+
+sl_status sl_remedy_ladder(sl_trainer *t) {
+    const sl_strategy all[SL_REMEDIES] = {{.name = "adapt the schedule",
+                                           .causes = SL_CAUSES_ANY,
+                                           .cost = AT_ONCE,
+                                           .remaining = with_schedule,
+                                           .user = t},
+                                          {.name = "delegate the communication",
+                                           .causes = SL_CAUSE_LINK,
+                                           .cost = AT_ONCE,
+                                           .remaining = with_delegates,
+                                           .user = t},
+                                          {.name = "re-balance microbatches",
+                                           .causes = SL_CAUSES_ANY,
+                                           .cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
+                                           .undo_cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
+                                           .remaining = with_balance,
+                                           .keeping = keeping_balance,
+                                           .user = t},
+                                          {.name = "change the topology",
+                                           .causes = SL_CAUSES_ANY,
+                                           .cost = sl_from_ms(1e3 * t->run->adaptation.topology_s),
+                                           .remaining = with_topology,
+                                           .user = t},
+                                          {.name = "restart without the host",
+                                           .causes = SL_CAUSES_ANY,
+                                           .cost = sl_from_ms(1e3 * t->run->adaptation.restart_s),
+                                           .replaces = 1,
+                                           .remaining = with_restart,
+                                           .user = t}};
+    sl_strategy chosen[SL_REMEDIES];
+    sl_remedy *r = t->remedy;
+    for (int s = 0; s < SL_REMEDIES; s++) {
+        if (!possible(t, (sl_remedy_strategy)s))
+            continue;
+        r->kind[r->rungs] = s;
+        r->rung[s] = r->rungs;
+        chosen[r->rungs++] = all[s];
+    }
+    sl_ladder_config config = sl_ladder_defaults();
+    config.at_once = 50 * SL_MS;
+    config.news = 0.2;
+    config.calm = t->run->adaptation.dwell * r->healthy;
+    config.profile_every = 0; /* network.h looks at the network by itself */
+    return sl_ladder_open(&config, chosen, r->rungs, &r->ladder);
+}

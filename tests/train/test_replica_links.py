@@ -1,0 +1,100 @@
+"""Slow links between replicas: the sums of the stage they carry take as long as latency and bandwidth say, those of other
+stages do not, relief comes at once, and not a bit changes."""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from training import arguments, need, train  # noqa: E402
+
+WIDTH, BLOCKS, CONTEXT, TOKENS = 32, 2, 16, 256
+RUN = """
+model: {kind: gpt2, layers: 4, width: %d, heads: 4, context: %d}
+data: {files: ["%s/docs/*.md"], seed: 3}
+parallel: {pipeline: 2, data: %d}
+batch: {microbatches: 12, size: 1}
+optimizer: {kind: adamw, lr: 1e-3, clip: 0.5, warmup: 2}
+iterations: 14
+schedule: 1f1b
+adapt: false
+device: {pace_ms: {F: 2, I: 2, W: 2}}
+"""
+BEGIN, END = 4, 10
+LATENCY_MS, GBPS = 20, 0.02
+# by hand: of a block 12 w^2 + 13 w, the last norm 2 w; the tied head is summed apart
+STAGE = BLOCKS * (12 * WIDTH * WIDTH + 13 * WIDTH) + 2 * WIDTH
+HEAD = TOKENS * WIDTH
+
+
+def file_of(folder, source, replicas):
+    path = os.path.join(folder, f"run-{replicas}.yaml")
+    with open(path, "w") as file:
+        file.write(RUN % (WIDTH, CONTEXT, source, replicas))
+    return path
+
+
+def reductions(out):
+    """{pipeline rank: [ms of each iteration]}: from when the last replica had come to when the last had its sum."""
+    events = json.load(open(os.path.join(out, "timeline.json")))["traceEvents"]
+    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    spans = {}
+    for event in events:
+        if event.get("cat") == "reduce":
+            rank = int(names[event["pid"]].rpartition(" ")[2])
+            spans.setdefault((rank, event["args"]["iteration"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    found = {}
+    for (rank, _), all_of_them in sorted(spans.items()):
+        found.setdefault(rank, []).append((max(end for _, end in all_of_them) - max(begin for begin, _ in all_of_them)) / 1e3)
+    return found
+
+
+def the_stage_is_slow_by_what_the_link_takes(build, folder, source, replicas, fault, slowed, shares):
+    """`shares`: of a sum's bytes that take the link, for each of its halves."""
+    file = file_of(folder, source, replicas)
+    healthy = train(build, file, os.path.join(folder, f"healthy-{replicas}"))
+    out = os.path.join(folder, f"slow-{replicas}")
+    slow = train(build, file, out, f"faults=[{{iterations: [{BEGIN}, {END}], {fault}}}]")
+    assert slow.bits == healthy.bits, f"{slow.bits} is not {healthy.bits}"
+    least = 2 * 2 * LATENCY_MS + 2 * (STAGE + HEAD) * 4 * shares / (GBPS * 1e6 / 8)
+    ms = reductions(out)
+    inside = {rank: ms[rank][BEGIN:END] for rank in ms}
+    outside = {rank: ms[rank][:BEGIN] + ms[rank][END:] for rank in ms}
+    print(f"{replicas} replicas, {fault}: at least {least:.1f} ms; " +
+          "; ".join(f"rank {rank} {statistics.median(inside[rank]):.1f} ms, else {statistics.median(outside[rank]):.1f} ms"
+                    for rank in ms))
+    assert min(inside[slowed]) >= least, f"faster than the link lets it: {inside[slowed]}, {least}"
+    assert statistics.median(inside[slowed]) < 3 * least, f"much slower than the link: {inside[slowed]}, {least}"
+    assert statistics.median(inside[slowed]) > 3 * statistics.median(inside[1 - slowed]), f"not of that stage: {inside}"
+    assert statistics.median(inside[slowed]) > 3 * statistics.median(outside[slowed]), f"before or after: {ms}"
+    measured = [event for event in slow.events if event["kind"] == "fault"]
+    assert {event["decided"] for event in measured} == {"injected", "removed"}, measured
+    assert all(event["rank"] == slowed and "between replicas" in event["seen"] for event in measured), measured
+
+
+def mistakes_are_refused(build, folder, source):
+    file = file_of(folder, source, 2)
+    for fault, words in (("replicas: [0, 1], latency_ms: 1", "needs rank with replicas"),
+                         ("rank: 0, replicas: [0, 2], latency_ms: 1", "names replica 2"),
+                         ("rank: 0, replicas: [0, 0], latency_ms: 1", "'replicas' must be two replicas"),
+                         ("rank: 0, replicas: [0, 1]", "needs latency_ms or bandwidth_gbps")):
+        done = subprocess.run(arguments(build, file, os.path.join(folder, "none"), [f"faults=[{{iterations: [1, 2], {fault}}}]"]),
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and words in done.stderr, f"{fault}: exit {done.returncode}: {done.stderr}"
+
+
+def main():
+    build, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    need(build)
+    link = f"latency_ms: {LATENCY_MS}, bandwidth_gbps: {GBPS}"
+    with tempfile.TemporaryDirectory(prefix="slackline-replica-links-") as folder:
+        mistakes_are_refused(build, folder, source)
+        the_stage_is_slow_by_what_the_link_takes(build, folder, source, 2, f"rank: 1, replicas: [0, 1], {link}", 1, 1 / 2)
+        the_stage_is_slow_by_what_the_link_takes(build, folder, source, 3,
+                                                 f"rank: 1, replicas: [2, 0], {link}, one_way: true", 1, 1 / 3)
+
+
+if __name__ == "__main__":
+    main()
