@@ -1,4 +1,5 @@
 #include "run/train/rearrange.h"
+#include "adapt/findings.h"
 #include "base/memory.h"
 #include "run/train/path.h"
 #include "run/train/planning.h"
@@ -180,6 +181,9 @@ static sl_status connect_seats(sl_trainer *t, change *c) {
     for (int r = 0; t->replica && r < t->run->parallel.data; r++) {
         t->replica[r].delegates = t->delegates;
         SL_TRY(sl_adaptation_follow(t->replica[r].adaptation, t->delegates));
+        const sl_problem *healthy = sl_adaptation_healthy(c->replica[r].adaptation);
+        if (healthy) /* other hosts may be slow from the first iteration on */
+            SL_TRY(sl_adaptation_assume(t->replica[r].adaptation, healthy));
     }
     return end_phase(t, c, &c->took.connect);
 }

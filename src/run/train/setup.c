@@ -2,6 +2,7 @@
  * for each arrangement. */
 #include "base/memory.h"
 #include "run/train/path.h"
+#include "run/train/remedy.h"
 #include "run/train/planning.h"
 #include "run/train/seated.h"
 
@@ -86,7 +87,7 @@ static sl_status open_all(sl_trainer *t, sl_binding_sizes *sizes) {
         SL_TRY(sl_path_change(t, delegates));
     for (int r = 0; t->replica && r < t->run->parallel.data; r++)
         t->replica[r].delegates = t->delegates;
-    return SL_OK;
+    return sl_trainer_leads(t) ? sl_remedy_open(t) : SL_OK;
 }
 
 sl_status sl_trainer_open(sl_trainer *t) {
@@ -106,6 +107,7 @@ static void close_leader(sl_trainer *t) {
         sl_problem_free(&t->pending_problem[r]);
     for (int r = 0; t->pending_timeline && r < t->run->parallel.data; r++)
         sl_timeline_free(&t->pending_timeline[r]);
+    sl_remedy_close(t->remedy);
     sl_journal_close(t->journal);
     sl_progress_close(t->progress);
     sl_free(t->ping);

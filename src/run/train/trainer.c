@@ -5,6 +5,7 @@
 #include "run/train/faults.h"
 #include "run/train/path.h"
 #include "run/train/rearrange.h"
+#include "run/train/remedy.h"
 
 #include <math.h>
 #include <string.h>
@@ -188,6 +189,7 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     SL_TRY(sl_path_news(t, iteration));
     SL_TRY(exchange_path(t));
     SL_TRY(exchange_swaps(t));
+    SL_TRY(sl_remedy_step(t, iteration));
     SL_TRY(sl_saving_step(t->saving, iteration + 1, t->journal, t->started));
     int every = t->run->validate_every;
     if (every > 0 && (iteration + 1) % every == 0 && iteration + 1 < t->run->iterations)
