@@ -77,7 +77,7 @@ static const sl_key adaptation_keys[] = {
     {.name = "gain", .type = SL_KEY_REAL, .standard = "0.02", .offset = AT(adaptation.gain), .minimum = 0, .maximum = 1, .help = "least share of the iteration time that a swap must gain"},
     {.name = "strategies", .type = SL_KEY_CUSTOM, .parse = parse_strategies, .help = "list of what may be done about slow devices and links: schedule, delegate, balance (microbatches over replicas: losses may differ by rounding), topology (processes change places), restart (without the slow host); or all; default: all but balance, for they keep every bit"},
     {.name = "balance_s", .type = SL_KEY_REAL, .standard = "0.2", .offset = AT(adaptation.balance_s), .minimum = 0, .maximum = 1e6, .help = "what dividing the microbatches anew is thought to cost until it has been done once, s"},
-    {.name = "topology_s", .type = SL_KEY_REAL, .standard = "0.5", .offset = AT(adaptation.topology_s), .minimum = 0, .maximum = 1e6, .help = "and an exchange of places, s"},
+    {.name = "topology_s", .type = SL_KEY_REAL, .standard = "0.2", .offset = AT(adaptation.topology_s), .minimum = 0, .maximum = 1e6, .help = "and an exchange of places besides the weights and moments, which count 1 GB/s, s"},
     {.name = "restart_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(adaptation.restart_s), .minimum = 0, .maximum = 1e6, .help = "and a restart without a host, s"},
     {0}};
 static const sl_key device_keys[] = {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define AT_ONCE (5 * SL_MS) /* of another schedule or delegates, until one was measured */
+#define FIRST_RATE 1e9      /* bytes/s of an exchange of places */
 
 /* ---- each one's iteration time, asked once a step ---- */
 
@@ -218,6 +219,17 @@ static int possible(const sl_trainer *t, sl_remedy_strategy strategy) {
     }
 }
 
+/* The largest stage's weights and moments go over the network once, both directions at the same time. */
+static sl_time exchange_cost(const sl_trainer *t) {
+    size_t most = 0;
+    for (int stage = 0; stage < t->problem.stages; stage++) {
+        size_t elements = sl_binding_elements(t->run, stage);
+        most = elements > most ? elements : most;
+    }
+    double bytes = 3.0 * sizeof(float) * (double)most * (t->problem.stages / t->ranks);
+    return sl_from_ms(1e3 * t->run->adaptation.topology_s + 1e3 * bytes / FIRST_RATE);
+}
+
 sl_status sl_remedy_ladder(sl_trainer *t) {
     const sl_strategy all[SL_REMEDIES] = {{.name = "adapt the schedule",
                                            .causes = SL_CAUSES_ANY,
@@ -238,7 +250,7 @@ sl_status sl_remedy_ladder(sl_trainer *t) {
                                            .user = t},
                                           {.name = "change the topology",
                                            .causes = SL_CAUSES_ANY,
-                                           .cost = sl_from_ms(1e3 * t->run->adaptation.topology_s),
+                                           .cost = exchange_cost(t),
                                            .remaining = with_topology,
                                            .user = t},
                                           {.name = "restart without the host",
@@ -259,7 +271,7 @@ sl_status sl_remedy_ladder(sl_trainer *t) {
     sl_ladder_config config = sl_ladder_defaults();
     config.at_once = 50 * SL_MS;
     config.news = 0.2;
-    config.calm = t->run->adaptation.dwell * r->healthy;
-    config.profile_every = 0; /* network.h looks at the network by itself */
+    config.calm = t->run->adaptation.hold * r->healthy; /* as a schedule returns */
+    config.profile_every = 0;                           /* network.h looks at the network by itself */
     return sl_ladder_open(&config, chosen, r->rungs, &r->ladder);
 }
