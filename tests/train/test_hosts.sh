@@ -58,6 +58,15 @@ else
         [ "$(hash_of $name)" = "$expected" ] || { echo "FAILED: two rails, $transport: $(hash_of $name), not $expected"; exit 1; }
         echo "two hosts over two rails, $transport: the same weights"
     done
+    for transport in direct delegated; do
+        name=seats-$transport
+        seats=(--set 'arrangements=[{iteration: 1, seats: [2, 0, 3, 1]}, {iteration: 3, seats: [1, 2, 0, 3]}]' --set transport=$transport)
+        inside $name --mca btl self,tcp -n 2 "${train[@]}" "$work/$name" "${seats[@]}" : \
+            -n 2 unshare -u bash -c 'hostname other-host; exec "$@"' - "${train[@]}" "$work/$name" "${seats[@]}"
+        [ "$(hash_of $name)" = "$expected" ] || { echo "FAILED: other seats, $transport: $(hash_of $name), not $expected"; exit 1; }
+        [ "$(grep -c '"kind":"arrange"' "$work/$name/events.jsonl")" = 2 ] || { echo "FAILED: no arrangement"; exit 1; }
+        echo "two hosts, processes that change seats between them, $transport: the same weights"
+    done
     # sums across hosts: over two replicas, one on either host; then over tensor ranks, one on either
     for sizes in "2 2 1" "1 2 2"; do
         read -r pipeline data tensor <<<"$sizes"

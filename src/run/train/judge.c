@@ -258,7 +258,7 @@ sl_status sl_judge_flush(sl_trainer *t, sl_time next_begin) {
 
 /* The slowest replica's ops make the iteration; `around` comes before the first and behind the last. */
 static sl_time predict(const sl_trainer *t, int iteration) {
-    int known = t->arounds > 0 && (t->run->device.pace_ms[SL_F] != NULL || iteration > 0);
+    int known = t->arounds > 0 && (t->run->device.pace_ms[SL_F] != NULL || iteration > t->fresh);
     sl_time slowest = 0, around[9];
     int arounds = t->arounds < 9 ? t->arounds : 9;
     if (!known)

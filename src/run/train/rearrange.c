@@ -214,7 +214,7 @@ static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *
     return sl_judge_event(t, &event, -1);
 }
 
-static sl_status carry_out(sl_trainer *t, change *c) {
+static sl_status carry_out(sl_trainer *t, int iteration, change *c) {
     sl_time start = sl_clock_now(t->clock);
     c->phase = start;
     SL_TRY(settle(t, c));
@@ -223,6 +223,7 @@ static sl_status carry_out(sl_trainer *t, change *c) {
     SL_TRY(move_states(t, c));
     SL_TRY(connect_seats(t, c));
     c->took.whole = sl_clock_now(t->clock) - start;
+    t->fresh = iteration;
     return SL_OK;
 }
 
@@ -232,7 +233,7 @@ sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next,
     sl_status status = agree(t, next, &c);
     int same = status == SL_OK && changes_nothing(t, &c);
     if (status == SL_OK && !same)
-        status = carry_out(t, &c);
+        status = carry_out(t, iteration, &c);
     if (status == SL_OK && !same && sl_trainer_leads(t)) {
         *took = c.took;
         status = write_event(t, iteration, took, next->why);

@@ -94,6 +94,7 @@ typedef struct sl_trainer {
     long ops, moves, overruns;
     int warned; /* who leads: some rank was */
     int leaves; /* all ranks end before this iteration */
+    int fresh;  /* the first iteration as everybody sits: without a pace no op was measured before it */
 
     double message_bytes; /* of an activation between stages */
 

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""How long training stands still while two pipeline ranks change seats: from memory to memory in the run, beside a
+checkpoint on disk and a restart (Falcon, section 7.4 and figure 19).
+
+Usage: bench/arrange/run.py [BUILD_DIR] [--widths W,W,..] [--folder DIR] [--write docs/results/adapting.md]
+gpt2 of 4 layers, two ranks on this host. In the run: the median of eight exchanges back and forth, each phase by itself. With
+the disk: SIGTERM, upon which the run saves itself and ends, then --resume, until its first iteration begins; the iterations
+that are computed meanwhile are taken off. The median of three. --folder is where the checkpoints are written (default: a
+temporary folder); they are synced to its disk. About two minutes."""
+import argparse
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+folder = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(folder))
+from page import finish, machine, source, table  # noqa: E402
+
+PUBLISHED = 6.72  # Falcon, section 7.4: at most, against a dump to disk
+PHASES = ("settle", "groups", "plan", "states", "connect")
+
+parser = argparse.ArgumentParser()
+parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
+parser.add_argument("--widths", default="128,256,512,1024")
+parser.add_argument("--folder")
+parser.add_argument("--write", metavar="FILE")
+arguments = parser.parse_args()
+command = os.path.join(os.path.abspath(arguments.build), "slackline")
+if not os.path.exists(os.path.join(arguments.build, "slackline-worker")):
+    raise SystemExit(f"{arguments.build}: the trainer is not built (MPI or oneDNN is missing)")
+
+
+def lines(out, name):
+    path = os.path.join(out, name)
+    text = open(path).read() if os.path.exists(path) else ""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def words(width, out, *settings):
+    """A run of that width; iterations without end unless told."""
+    file = os.path.join(os.path.dirname(out), "run.yaml")
+    with open(file, "w") as run:
+        json.dump({"model": {"kind": "gpt2", "layers": 4, "width": width, "heads": 8, "context": 32},
+                   "data": {"files": [os.path.join(source, "docs", "*.md")]}, "parallel": {"pipeline": 2},
+                   "batch": {"microbatches": 2, "size": 1}, "iterations": 100000, "schedule": "1f1b", "adapt": False,
+                   "device": {"threads": 1}}, run)
+    return [command, "train", file, "--out", out] + [word for setting in settings for word in ("--set", setting)]
+
+
+def in_memory(width, place):
+    """Medians of each phase and of the whole, ms, and the megabytes that were moved."""
+    items = ", ".join("{iteration: %d, seats: [%d, %d]}" % (2 * i + 2, (i + 1) % 2, i % 2) for i in range(8))
+    out = os.path.join(place, "memory")
+    subprocess.run(words(width, out, f"arrangements=[{items}]", "iterations=19"), check=True, capture_output=True)
+    told = [event["seen"] for event in lines(out, "events.jsonl") if event["kind"] == "arrange"]
+    assert len(told) == 8, told
+    times = {phase: statistics.median(float(re.search(rf"{phase} ([\d.]+)", text)[1]) for text in told) for phase in PHASES}
+    whole = statistics.median(float(re.search(r"in ([\d.]+) ms", text)[1]) for text in told)
+    return whole, times, float(re.search(r"([\d.]+) MB", told[0])[1])
+
+
+def await_line(process, out, more_than):
+    """When the run has written so many lines of metrics: an iteration begins."""
+    while len(lines(out, "metrics.jsonl")) <= more_than:
+        if process.poll() is not None:
+            raise SystemExit(f"the run ended: {process.stderr.read()}")
+        time.sleep(0.001)
+    return time.monotonic()
+
+
+def start(line):
+    return time.monotonic(), subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def over_disk(width, place, number):
+    """How long nothing is trained, and how much of it the checkpoint takes to be written, ms."""
+    out = os.path.join(place, f"disk{number}")
+    _, run = start(words(width, out, "checkpoint.every=90000"))
+    began = await_line(run, out, 3)
+    run.send_signal(signal.SIGTERM)
+    run.communicate()
+    stopped = (time.monotonic() - began) * 1e3
+    before = lines(out, "metrics.jsonl")
+    stopped -= sum(line["time_ms"] for line in before[4:])
+    saved = [event["seen"] for event in lines(out, "events.jsonl") if event["kind"] == "checkpoint_written"]
+    at, run = start(words(width, out, "checkpoint.every=90000") + ["--resume"])
+    begins = await_line(run, out, len(before))
+    first = lines(out, "metrics.jsonl")[len(before)]["time_ms"]
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    return stopped + (begins - at) * 1e3 - first, float(re.search(r"in ([\d.]+) ms", saved[-1])[1])
+
+
+rows = []
+for width in map(int, arguments.widths.split(",")):
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as place:
+        whole, times, megabytes = in_memory(width, place)
+        disk = sorted(over_disk(width, place, number) for number in range(3))[1]
+    rows.append([width, f"{megabytes:.1f}", *(f"{times[phase]:.1f}" for phase in PHASES), f"{whole:.1f}", f"{disk[1]:.0f}",
+                 f"{disk[0]:.0f}", f"{disk[1] / whole:.1f}", f"{disk[0] / whole:.1f}"])
+    print(*rows[-1], file=sys.stderr)
+
+finish(arguments.write, "A topology change in the run", f"""
+Measured: `bench/arrange/run.py`, {machine()}, two ranks on one host, ms; gpt2 of 4 layers.
+
+Two pipeline ranks exchange their seats between two iterations: weights and moments go from memory to memory, both ways at
+once. Beside it the same through a checkpoint on disk (written and synced) and a restart. *save* is what writing that
+checkpoint alone takes, *pause* from the last iteration before to the first one behind.
+
+{table(["width", "states MB", *PHASES, "**in the run**", "disk: save", "disk: pause", "save / in the run", "pause / in the run"],
+       rows)}
+
+Falcon's figure 19 has up to {PUBLISHED} times between its dump to memory and its dump to disk, on other machines and models.
+""")

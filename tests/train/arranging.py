@@ -1,0 +1,37 @@
+"""What tests of rearranging share: a small run, arrangements as a setting, and what events tell of them."""
+import re
+
+SOURCE_RUN = """
+model: {{kind: gpt2, layers: 4, width: 64, heads: 4, context: 32}}
+data: {{files: ["{source}/docs/design.md", "{source}/src/base/*.c"], seed: 3}}
+parallel: {{pipeline: 2}}
+batch: {{microbatches: 6, size: 2}}
+optimizer: {{kind: adamw, lr: 1e-3, clip: 0.5, warmup: 2}}
+iterations: 6
+schedule: 1f1b
+adapt: false
+"""
+# bytes of its states: weights and two moments, and the tied head's copy on the last rank
+PARAMETERS = 256 * 64 + 32 * 64 + 4 * (12 * 64 * 64 + 13 * 64) + 2 * 64
+STATE_MB = (12 * PARAMETERS + 4 * 256 * 64) / 1e6
+
+
+def arranged(*items):
+    words = ("{" + ", ".join(f"{key}: {value}" for key, value in item.items()) + "}" for item in items)
+    return "arrangements=[" + ", ".join(words) + "]"
+
+
+def events(result):
+    return [event for event in result.events if event["kind"] == "arrange"]
+
+
+def moved(event):
+    """Processes that moved, and megabytes between them."""
+    found = re.match(r"(\d+) of \d+ processes moved, ([\d.]+) MB", event["seen"])
+    return int(found[1]), float(found[2])
+
+
+def phases(event):
+    """The whole in ms, and that of each phase."""
+    whole, parts = event["seen"].split(" ms: ")
+    return float(whole.split()[-1]), {part.split()[0]: float(part.split()[1]) for part in parts.split(", ")}
