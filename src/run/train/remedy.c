@@ -36,15 +36,18 @@ static sl_status open_log(sl_trainer *t) {
 static sl_status open_view(sl_trainer *t) {
     sl_remedy *r = t->remedy;
     size_t world = (size_t)t->world, replicas = (size_t)t->run->parallel.data;
+    int **const of_world[] = {&r->places, &r->tried, &r->next_home},
+                **const of_data[] = {&r->even, &r->places_split, &r->tried_split, &r->split, &r->next_split};
     r->view.homes = t->world;
     SL_TRY(sl_alloc(&r->view.slow, world, sizeof *r->view.slow));
     SL_TRY(sl_alloc(&r->view.latency, world * world, sizeof *r->view.latency));
     SL_TRY(sl_alloc(&r->view.pace, world * world, sizeof *r->view.pace));
-    SL_TRY(sl_alloc(&r->home, world, sizeof *r->home));
-    SL_TRY(sl_alloc(&r->split, replicas, sizeof *r->split));
-    SL_TRY(sl_alloc(&r->even, replicas, sizeof *r->even));
+    for (size_t i = 0; i < sizeof of_world / sizeof *of_world; i++)
+        SL_TRY(sl_alloc(of_world[i], world, sizeof **of_world[i]));
+    for (size_t i = 0; i < sizeof of_data / sizeof *of_data; i++)
+        SL_TRY(sl_alloc(of_data[i], replicas, sizeof **of_data[i]));
     memcpy(r->even, t->run->batch.split, replicas * sizeof *r->even);
-    return sl_alloc(&r->topology_split, replicas, sizeof *r->topology_split);
+    return SL_OK;
 }
 
 sl_status sl_remedy_open(sl_trainer *t) {
@@ -70,10 +73,10 @@ void sl_remedy_close(sl_remedy *r) {
     sl_free(r->view.slow);
     sl_free(r->view.latency);
     sl_free(r->view.pace);
-    sl_free(r->even);
-    sl_free(r->home);
-    sl_free(r->split);
-    sl_free(r->topology_split);
+    int *const lists[] = {r->places,       r->tried,       r->next_home, r->even,
+                          r->places_split, r->tried_split, r->split,     r->next_split};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        sl_free(lists[i]);
     sl_free(r);
 }
 
@@ -207,12 +210,10 @@ static order_kind order_of(sl_trainer *t, const sl_action *action) {
         return ORDER_NOTHING; /* asked for again below */
     if (r->waiting == SL_REMEDY_RESTART)
         return ORDER_LEAVE;
-    if (r->waiting == SL_REMEDY_BALANCE)
-        memcpy(r->home, t->home, (size_t)t->world * sizeof *r->home);
-    else
-        memcpy(r->split, r->topology_split, (size_t)t->run->parallel.data * sizeof *r->split);
-    if (action->kind == SL_ACTION_UNDO)
-        memcpy(r->split, r->even, (size_t)t->run->parallel.data * sizeof *r->split);
+    int moves = r->waiting == SL_REMEDY_TOPOLOGY && action->kind == SL_ACTION_APPLY;
+    const int *split = action->kind == SL_ACTION_UNDO ? r->even : moves ? r->places_split : r->split;
+    memcpy(r->next_home, moves ? r->places : t->home, (size_t)t->world * sizeof *r->next_home);
+    memcpy(r->next_split, split, (size_t)t->run->parallel.data * sizeof *r->next_split);
     return ORDER_ARRANGE;
 }
 
@@ -267,9 +268,9 @@ static sl_status arrange(sl_trainer *t, int iteration) {
     sl_rearranged took;
     if (!sl_trainer_leads(t))
         return sl_rearrange(t, iteration + 1, NULL, &took);
-    SL_TRY(sl_rearrange(t, iteration + 1,
-                        &(sl_arrangement){.home = r->home, .split = r->split, .why = "decisions.txt"},
-                        &took));
+    SL_TRY(sl_rearrange(
+        t, iteration + 1,
+        &(sl_arrangement){.home = r->next_home, .split = r->next_split, .why = "decisions.txt"}, &took));
     return ended(t, took.whole, 1);
 }
 

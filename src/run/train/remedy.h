@@ -14,6 +14,7 @@
  *   remedy.c        each iteration on every rank: what the ladder says is done
  *   remedy_seen.c   rank that leads: from findings to incidents and their losses
  *   remedy_model.c  what an iteration would take in another arrangement, by the timing model
+ *   remedy_gather.c slow devices in as few replicas as can be
  *   remedy_strategies.c  the ladder's strategies over that model
  *
  * decisions.txt in the run's folder tells it as sentences, events.jsonl as events `decision`. */

@@ -83,12 +83,14 @@ struct sl_remedy {
     /* model.c's answers of this step, by what was asked */
     sl_cluster_view view;
     int known[SL_REMEDIES];
-    double takes[SL_REMEDIES]; /* ns of an iteration with that strategy, as measured ones */
-    double present;            /* by the model, as it runs now */
-    int *even;                 /* [data] the split that the run began with */
-    int *home, *split;         /* [world], [data]: what topology and balance came to */
-    int *topology_split;       /* [data] for the topology */
-    char host[256];            /* whom a restart would leave out */
+    double takes[SL_REMEDIES];   /* ns of an iteration with that strategy, as measured ones */
+    double present;              /* by the model, as it runs now */
+    int *even;                   /* [data] the split that the run began with */
+    int *places, *places_split;  /* [world], [data]: what the topology came to */
+    int *tried, *tried_split;    /* while it is looked for */
+    int *split;                  /* [data] what the balance came to */
+    int *next_home, *next_split; /* what is carried out */
+    char host[256];              /* whom a restart would leave out */
     sl_trainer *t;
 };
 
@@ -102,6 +104,12 @@ sl_status sl_remedy_view(sl_trainer *t);
 /** Time of an iteration by the model, ns, in an arrangement: home[world]; split[data]: given, or when `find`
  * the best one is found and written there. */
 sl_status sl_remedy_model(sl_trainer *t, const int *home, int *split, int find, double *time);
+
+/** How much longer ops would take at a place in an arrangement home[world]. */
+double sl_remedy_slowness(const sl_trainer *t, const int *home, int rank, int replica);
+/** home[world]: the present arrangement with slow devices gathered in as few replicas as can be. Returns how
+ * many places change; 0: none. */
+int sl_remedy_gather(const sl_trainer *t, int *home);
 
 /** Opens the ladder with the strategies that this run allows; what an iteration takes when nothing is slow is
  * known by now. */

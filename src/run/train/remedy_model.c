@@ -91,7 +91,7 @@ static int home_in(const sl_trainer *t, const int *home, int rank, int replica, 
     return home[sl_run_world_rank(t->run, (sl_seat){rank, replica, tensor})];
 }
 
-static double slowest_of(const sl_trainer *t, const int *home, int rank, int replica) {
+double sl_remedy_slowness(const sl_trainer *t, const int *home, int rank, int replica) {
     double slow = 1;
     for (int tensor = 0; tensor < t->run->parallel.tensor; tensor++)
         slow = fmax(slow, t->remedy->view.slow[home_in(t, home, rank, replica, tensor)]);
@@ -100,7 +100,7 @@ static double slowest_of(const sl_trainer *t, const int *home, int rank, int rep
 
 static void slow_ops(const sl_trainer *t, const int *home, int replica, sl_problem *p) {
     for (int stage = 0; stage < p->stages; stage++) {
-        double slow = slowest_of(t, home, sl_problem_rank(p, stage), replica);
+        double slow = sl_remedy_slowness(t, home, sl_problem_rank(p, stage), replica);
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             p->time[kind][stage] = (sl_time)((double)p->time[kind][stage] * slow);
     }

@@ -96,31 +96,42 @@ static sl_status make_cluster(const sl_trainer *t, sl_cluster *c) {
     return SL_OK;
 }
 
-/* The search knows one number of microbatches for all replicas; what it finds is asked of the model, with
- * microbatches divided anew where that is allowed. */
+/* By the model, with microbatches divided anew where that is allowed; the best one so far is kept. */
+static sl_status try_places(sl_trainer *t, const int *home, double *best) {
+    sl_remedy *r = t->remedy;
+    size_t replicas = (size_t)t->run->parallel.data;
+    int balances = r->rung[SL_REMEDY_BALANCE] >= 0;
+    double time;
+    memcpy(r->tried_split, balances ? t->run->batch.split : r->even, replicas * sizeof *r->tried_split);
+    SL_TRY(sl_remedy_model(t, home, r->tried_split, balances, &time));
+    if (time >= *best)
+        return SL_OK;
+    *best = time;
+    memcpy(r->places, home, (size_t)t->world * sizeof *r->places);
+    memcpy(r->places_split, r->tried_split, replicas * sizeof *r->places_split);
+    return SL_OK;
+}
+
+/* The search knows one number of microbatches for all replicas; beside its answer stands the one for replicas
+ * that get different numbers. */
 static sl_status ask_topology(sl_trainer *t, double *time) {
     sl_remedy *r = t->remedy;
     sl_cluster cluster;
     sl_topology found;
-    double there;
-    int balances = r->rung[SL_REMEDY_BALANCE] >= 0;
+    double best = INFINITY;
     SL_TRY(present(t));
     sl_status status = make_cluster(t, &cluster);
     if (status == SL_OK)
         status = sl_topology_search(&cluster, &(sl_topology_options){.seed = 1, .effort = 1}, &found);
-    if (status == SL_OK) {
-        memcpy(r->home, found.host, (size_t)t->world * sizeof *r->home);
-        *time = found.moved ? 0 : INFINITY;
+    if (status == SL_OK && found.moved)
+        status = try_places(t, found.host, &best);
+    if (status == SL_OK)
         sl_topology_free(&found);
-    }
     sl_cluster_free(&cluster);
-    if (status != SL_OK || *time > 0)
-        return status;
-    memcpy(r->topology_split, balances ? t->run->batch.split : r->even,
-           (size_t)t->run->parallel.data * sizeof *r->topology_split);
-    SL_TRY(sl_remedy_model(t, r->home, r->topology_split, balances, &there));
-    *time = measured(r) * there / r->present;
-    return SL_OK;
+    if (status == SL_OK && r->rung[SL_REMEDY_BALANCE] >= 0 && sl_remedy_gather(t, r->tried))
+        status = try_places(t, r->tried, &best);
+    *time = measured(r) * best / r->present;
+    return status;
 }
 
 /* Without the host that most is lost on; the others' losses stay. */
@@ -187,7 +198,7 @@ static double with_restart(void *t, const sl_incident *i) {
 }
 
 /* An uneven split on healthy replicas: the one with most microbatches against an even share. */
-static double keeping_balance(void *user, const sl_incident *incident) {
+static double keeping_split(void *user, const sl_incident *incident) {
     const sl_trainer *t = user;
     int most = 0, even = 0;
     (void)incident;
@@ -231,34 +242,36 @@ static sl_time exchange_cost(const sl_trainer *t) {
 }
 
 sl_status sl_remedy_ladder(sl_trainer *t) {
-    const sl_strategy all[SL_REMEDIES] = {{.name = "adapt the schedule",
-                                           .causes = SL_CAUSES_ANY,
-                                           .cost = AT_ONCE,
-                                           .remaining = with_schedule,
-                                           .user = t},
-                                          {.name = "delegate the communication",
-                                           .causes = SL_CAUSE_LINK,
-                                           .cost = AT_ONCE,
-                                           .remaining = with_delegates,
-                                           .user = t},
-                                          {.name = "re-balance microbatches",
-                                           .causes = SL_CAUSES_ANY,
-                                           .cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
-                                           .undo_cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
-                                           .remaining = with_balance,
-                                           .keeping = keeping_balance,
-                                           .user = t},
-                                          {.name = "change the topology",
-                                           .causes = SL_CAUSES_ANY,
-                                           .cost = exchange_cost(t),
-                                           .remaining = with_topology,
-                                           .user = t},
-                                          {.name = "restart without the host",
-                                           .causes = SL_CAUSES_ANY,
-                                           .cost = sl_from_ms(1e3 * t->run->adaptation.restart_s),
-                                           .replaces = 1,
-                                           .remaining = with_restart,
-                                           .user = t}};
+    const sl_strategy all[SL_REMEDIES] = {
+        {.name = "adapt the schedule",
+         .causes = SL_CAUSES_ANY,
+         .cost = AT_ONCE,
+         .remaining = with_schedule,
+         .user = t},
+        {.name = "delegate the communication",
+         .causes = SL_CAUSE_LINK,
+         .cost = AT_ONCE,
+         .remaining = with_delegates,
+         .user = t},
+        {.name = "re-balance microbatches",
+         .causes = SL_CAUSES_ANY,
+         .cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
+         .undo_cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
+         .remaining = with_balance,
+         .keeping = keeping_split,
+         .user = t},
+        {.name = "change the topology",
+         .causes = SL_CAUSES_ANY,
+         .cost = exchange_cost(t),
+         .remaining = with_topology,
+         .keeping = keeping_split, /* places cost nothing, but microbatches may be divided with them */
+         .user = t},
+        {.name = "restart without the host",
+         .causes = SL_CAUSES_ANY,
+         .cost = sl_from_ms(1e3 * t->run->adaptation.restart_s),
+         .replaces = 1,
+         .remaining = with_restart,
+         .user = t}};
     sl_strategy chosen[SL_REMEDIES];
     sl_remedy *r = t->remedy;
     for (int s = 0; s < SL_REMEDIES; s++) {

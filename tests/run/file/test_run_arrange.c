@@ -63,18 +63,11 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {TWO "arrangements: [{iteration: 3, split: [4, 2]}, {iteration: 3, split: [3, 3]}]\n",
          "must be behind that of the arrangement before"},
         {TWO "arrangements: [{iteration: 3, without: \"\"}]\n", "must be the name of a host"},
-        {"model: {layers: 4, width: 128, heads: 4, context: 64}\n"
-         "data: {files: [\"a\"]}\n"
-         "parallel: {pipeline: 2, data: 2, placement: loop}\n"
-         "batch: {microbatches: 8}\n"
-         "schedule: interleaved-1f1b\n"
-         "iterations: 60\n"
-         "arrangements: [{iteration: 3, split: [5, 3]}]\n",
-         "does not fit the schedule in replica 0"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         sl_run run;
-        assert_int_equal(read_run(wrong[i].text, &run), SL_EINVAL);
+        if (read_run(wrong[i].text, &run) != SL_EINVAL)
+            fail_msg("%s\nis taken", wrong[i].text);
         if (!strstr(sl_error_text(), wrong[i].says))
             fail_msg("%s\nsays \"%s\", not \"%s\"", wrong[i].text, sl_error_text(), wrong[i].says);
         sl_run_free(&run);
