@@ -24,7 +24,11 @@ const sl_foreign *sl_advice_foreign(const sl_advice *a) {
 static double remaining(void *user, const sl_incident *incident) {
     const sl_advice_bound *b = user;
     const sl_advice_incident *i = &b->advice->incident[incident->id];
-    return i->slot < 0 ? incident->loss : sl_foreign_remaining(&b->advice->foreign, b->strategy, i->slot);
+    double loss = i->slot >= 0 ? sl_foreign_loss(&b->advice->foreign, i->slot) : 0;
+    if (loss <= 0)
+        return incident->loss;
+    /* what the ladder believes of the incident may be newer than the model's last view */
+    return incident->loss / loss * sl_foreign_remaining(&b->advice->foreign, b->strategy, i->slot);
 }
 
 static double keeping(void *user, const sl_incident *incident) {
@@ -291,7 +295,8 @@ sl_status sl_advice_step(sl_advice *a, sl_time now, sl_time told) {
         sl_action action;
         unsigned considered = read_log(a);
         for (int i = 0; i < SL_ADVICE_INCIDENTS; i++)
-            if ((considered >> i & 1) && a->incident[i].active && a->incident[i].loss > 0) {
+            if ((considered >> i & 1) && a->incident[i].active && !a->incident[i].pending &&
+                a->incident[i].loss > 0) {
                 sl_event event;
                 sl_advice_plan_event(a, i, &event);
                 tell(a, &event, told);

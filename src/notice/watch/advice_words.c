@@ -30,15 +30,16 @@ int sl_advice_next(const sl_advice_incident *c) {
 
 static void rung_text(const sl_advice *a, const sl_advice_incident *c, int s, char *text, size_t size) {
     const sl_advice_rung *r = &c->rung[s];
-    char why[96] = "";
+    char why[96] = "", when[48] = "at once";
     if (c->slot >= 0)
         sl_foreign_why(&a->foreign, s, c->slot, why, sizeof why);
     switch (r->reason) {
     case SL_REASON_AT_ONCE:
     case SL_REASON_WAITS:
-        snprintf(text, size, "%s when %.3g s are lost: %.1f %% lost would become %.1f %% for %.3g s",
-                 sl_foreign_name(s), r->reason == SL_REASON_WAITS ? seconds(r->trigger) : 0, 100 * c->loss,
-                 100 * r->expected, seconds(r->cost));
+        if (r->reason == SL_REASON_WAITS)
+            snprintf(when, sizeof when, "when %.4g s are lost", seconds(r->trigger));
+        snprintf(text, size, "%s %s: %.1f %% lost would become %.1f %% for %.4g s", sl_foreign_name(s), when,
+                 100 * c->loss, 100 * r->expected, seconds(r->cost));
         break;
     case SL_REASON_NONE:
         snprintf(text, size, "%s: not offered", sl_foreign_name(s));
@@ -48,7 +49,7 @@ static void rung_text(const sl_advice *a, const sl_advice_incident *c, int s, ch
         snprintf(text, size, "%s: %s", sl_foreign_name(s), why[0] ? why : "cannot help");
         break;
     case SL_REASON_SKIPPED:
-        snprintf(text, size, "%s: pays less (%.1f %% for %.3g s)", sl_foreign_name(s), 100 * r->expected,
+        snprintf(text, size, "%s: pays less (%.1f %% for %.4g s)", sl_foreign_name(s), 100 * r->expected,
                  seconds(r->cost));
         break;
     case SL_REASON_IN_EFFECT:
@@ -106,19 +107,20 @@ void sl_advice_action_event(const sl_advice *a, const sl_advice_action *action, 
     }
     if (action->undo) {
         snprintf(event->decided, sizeof event->decided, "undo %s", sl_foreign_name(action->strategy));
-        snprintf(event->why, sizeof event->why, "nothing is slow, and keeping it has lost %.3g s",
+        snprintf(event->why, sizeof event->why, "nothing is slow, and keeping it has lost %.4g s",
                  seconds(action->lost));
         return;
     }
     snprintf(event->decided, sizeof event->decided, "apply %s now: %.1f %% lost should become %.1f %%",
              sl_foreign_name(action->strategy), 100 * action->loss, 100 * action->expected);
-    snprintf(event->why, sizeof event->why, "%.3g s are lost and it costs %.3g s%s", seconds(action->lost),
+    snprintf(event->why, sizeof event->why, "%.4g s are lost and it costs %.4g s%s", seconds(action->lost),
              seconds(action->cost), a->config.carried ? "" : "; nobody carries it out (--on-event)");
 }
 
 /* ---- the live line ---- */
 
 void sl_advice_line(const sl_advice *a, char *text, size_t size) {
+    char when[48] = "at once";
     text[0] = 0;
     if (a->number) {
         snprintf(text, size, "%s%s is being carried out", a->undo ? "undo " : "",
@@ -130,8 +132,9 @@ void sl_advice_line(const sl_advice *a, char *text, size_t size) {
         int next = c->active && c->loss > 0 ? sl_advice_next(c) : -1;
         if (next < 0)
             continue;
-        snprintf(text, size, "advice: %s when %.3g s are lost, %.0f %% -> %.0f %%", sl_foreign_name(next),
-                 c->rung[next].reason == SL_REASON_WAITS ? seconds(c->rung[next].trigger) : 0, 100 * c->loss,
+        if (c->rung[next].reason == SL_REASON_WAITS)
+            snprintf(when, sizeof when, "when %.4g s are lost", seconds(c->rung[next].trigger));
+        snprintf(text, size, "advice: %s %s, %.0f %% -> %.0f %%", sl_foreign_name(next), when, 100 * c->loss,
                  100 * c->rung[next].expected);
         return;
     }
@@ -237,7 +240,7 @@ void sl_advice_print(const sl_advice *a, FILE *out) {
             f->config.spares == 1 ? "" : "s");
     for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++)
         if (f->config.cost_s[s] >= 0)
-            fprintf(out, "%s (%s): costs %.3g s until it has been carried out\n", sl_foreign_words(s),
+            fprintf(out, "%s (%s): costs %.4g s until it has been carried out\n", sl_foreign_words(s),
                     sl_foreign_name(s), f->config.cost_s[s]);
         else
             fprintf(out, "%s (%s): not offered\n", sl_foreign_words(s), sl_foreign_name(s));

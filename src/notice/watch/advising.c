@@ -8,12 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HELD = 16 };
+
 struct sl_advising {
     sl_advising_config config;
     char log[4200];
     sl_advice *advice;
     sl_calling calling; /* hook NULL: none */
     sl_status_view view;
+    sl_event held[HELD]; /* for the hook, until the view that goes with them is here */
+    int helds;
     sl_time began;
     sl_time event_time, event_seen; /* an event's time, and when it was seen: what events bear next */
     char said[256];                 /* the last trouble, which is not said again and again */
@@ -127,23 +131,36 @@ void sl_advising_close(sl_advising *a) {
     sl_free(a);
 }
 
+/* An event is said before the view that it belongs to; the hook is told both. */
+static void pass_on(sl_advising *a) {
+    for (int i = 0; i < a->helds; i++)
+        check(a, sl_calling_event(&a->calling, &a->held[i], &a->view));
+    a->helds = 0;
+}
+
 void sl_advising_event(sl_advising *a, const sl_event *event) {
     a->event_time = event->time;
     a->event_seen = now(a);
-    if (a->calling.hook && sl_calling_wants(event->kind))
-        check(a, sl_calling_event(&a->calling, event, &a->view));
+    if (!a->calling.hook || !sl_calling_wants(event->kind))
+        return;
+    if (a->helds == HELD)
+        pass_on(a);
+    a->held[a->helds++] = *event;
 }
 
 void sl_advising_view(sl_advising *a, const sl_status_view *view) {
     a->view = *view;
+    pass_on(a);
     check(a, sl_advice_view(a->advice, now(a), told(a), view));
 }
 
 void sl_advising_tick(sl_advising *a) {
+    pass_on(a);
     check(a, sl_advice_step(a->advice, now(a), told(a)));
 }
 
-int sl_advising_pending(const sl_advising *a) {
+int sl_advising_pending(sl_advising *a) {
+    pass_on(a);
     return a->calling.hook ? sl_hook_pending(a->calling.hook) : 0;
 }
 

@@ -33,7 +33,7 @@ void sl_advising_view(sl_advising *advising, const sl_status_view *view);
 void sl_advising_tick(sl_advising *advising);
 
 /** Calls that go on or wait. */
-int sl_advising_pending(const sl_advising *advising);
+int sl_advising_pending(sl_advising *advising);
 
 /** As sl_advice_line and sl_advice_json. */
 void sl_advising_line(const sl_advising *advising, char *text, size_t size);
