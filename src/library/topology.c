@@ -235,7 +235,7 @@ static sl_status say_why(const sl_cluster *c, const sl_topology *r, char **why) 
     size_t size = 1, used = 0;
     sl_status status = sl_topology_why(c, r, &lines, &count);
     for (int i = 0; i < count; i++)
-        size += strlen(lines[i]) + 1;
+        size += lines[i] ? strlen(lines[i]) + 1 : 0; /* without memory the last one is none */
     if (status == SL_OK)
         status = sl_alloc(why, size, 1);
     for (int i = 0; i < count; i++) {
