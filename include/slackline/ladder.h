@@ -116,6 +116,9 @@ int64_t slackline_ladder_due(const slackline_ladder *ladder);
 /** Calls the strategy's apply or undo; SLACKLINE_OK without one, otherwise what it returns. */
 slackline_status slackline_ladder_carry_out(const slackline_ladder *ladder, const slackline_action *action);
 
+/** What applying a strategy is estimated to cost now, where that changes although it has not been applied:
+ * counts from the next news on. SLACKLINE_INVALID: negative, or there is no such strategy. */
+slackline_status slackline_ladder_estimate(slackline_ladder *ladder, int strategy, int64_t cost_ns);
 /** The cost that is counted on now; -1 where there is no such strategy. */
 int64_t slackline_ladder_cost(const slackline_ladder *ladder, int strategy);
 /** Whether a strategy is in effect for any incident. */

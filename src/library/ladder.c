@@ -194,6 +194,13 @@ SL_PUBLIC slackline_status slackline_ladder_carry_out(const slackline_ladder *la
     return carry ? carry(s->user, action->incidents, action->count) : SLACKLINE_OK;
 }
 
+SL_PUBLIC slackline_status slackline_ladder_estimate(slackline_ladder *ladder, int strategy,
+                                                     int64_t cost_ns) {
+    if (strategy < 0 || strategy >= ladder->count)
+        return sl_library_status(sl_error(SL_EINVAL, "there is no strategy %d", strategy));
+    return sl_library_status(sl_ladder_estimate(ladder->ladder, strategy, cost_ns));
+}
+
 SL_PUBLIC int64_t slackline_ladder_cost(const slackline_ladder *ladder, int strategy) {
     return strategy >= 0 && strategy < ladder->count ? sl_ladder_cost(ladder->ladder, strategy) : -1;
 }

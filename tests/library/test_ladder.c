@@ -195,6 +195,10 @@ static void wrong_requests_are_refused(void **state) {
     refuses(slackline_ladder_changes(ladder, 0, 3, 0.1), "goes back");
     refuses(slackline_ladder_relieved(ladder, s, 4), "has not begun");
     refuses(slackline_ladder_ended(ladder, s, 0, 1), "nothing was under way");
+    refuses(slackline_ladder_estimate(ladder, 0, -1000000), "-1.000 ms");
+    refuses(slackline_ladder_estimate(ladder, 3, 1), "no strategy 3");
+    works(slackline_ladder_estimate(ladder, 0, 7 * s));
+    assert_true(slackline_ladder_cost(ladder, 0) == 7 * s);
     assert_true(slackline_ladder_cost(ladder, 3) == -1 && slackline_ladder_cost(ladder, -1) == -1);
     assert_false(slackline_ladder_in_effect(ladder, 3));
     slackline_ladder_free(ladder);

@@ -235,9 +235,12 @@ void sl_advice_print(const sl_advice *a, FILE *out) {
     char text[384];
     size_t count;
     const sl_ladder_entry *log = sl_ladder_log(a->ladder, &count);
-    fprintf(out, "%d ranks on %d node%s, taken for replicas of %d microbatches each; %d spare host%s\n",
-            f->ranks, f->nodes, f->nodes == 1 ? "" : "s", f->config.microbatches, f->config.spares,
-            f->config.spares == 1 ? "" : "s");
+    fprintf(
+        out,
+        "%d ranks on %d node%s; %d that make the same calls are taken for replicas of %d microbatches each; "
+        "%d spare host%s\n",
+        f->ranks, f->nodes, f->nodes == 1 ? "" : "s", f->replicas, f->config.microbatches, f->config.spares,
+        f->config.spares == 1 ? "" : "s");
     for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++)
         if (f->config.cost_s[s] >= 0)
             fprintf(out, "%s (%s): costs %.4g s until it has been carried out\n", sl_foreign_words(s),

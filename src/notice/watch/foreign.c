@@ -45,6 +45,7 @@ unsigned sl_foreign_cause(const sl_suspect *s) {
 void sl_foreign_take(sl_foreign *f, const sl_status_view *view) {
     f->ranks = view->ranks;
     f->nodes = view->nodes;
+    f->replicas = view->alike > 0 && view->alike < view->ranks ? view->alike : view->ranks;
     f->healthy_ms = view->healthy_ms;
     f->level_ms = view->level_ms;
     f->count = 0;
@@ -108,45 +109,47 @@ static double devices(const sl_foreign *f, double *slowest, double *stretched) {
     return part;
 }
 
-static int ranks_of_host(const sl_foreign *f) {
-    return f->nodes > 0 ? (f->ranks + f->nodes - 1) / f->nodes : f->ranks;
+/* Of the replicas, those that are on a slow host. */
+static int replicas_of_host(const sl_foreign *f) {
+    return f->nodes > 0 ? (f->replicas + f->nodes - 1) / f->nodes : f->replicas;
 }
 
-/* time[ranks] of a microbatch, healthy ones 1. A slow device is at its rank, the ranks of a slow host stand
- * anywhere: how many there are is what counts. */
+/* Times of a microbatch, healthy ones 1, of the replicas: where they are all ranks a slow device stands at
+ * its rank, else, like the ranks of a slow host, anywhere: how many there are is what counts. */
 static void speeds(const sl_foreign *f, sl_replica *replica) {
     double slowest, stretched, most = 1;
-    int host_rank = 0;
+    int next = 0, all = f->replicas == f->ranks;
     devices(f, &slowest, &stretched);
     for (int i = 0; i < f->count; i++)
         if (is_device(&f->slow[i]))
             most = fmax(most, factor(&f->slow[i]));
-    for (int i = 0; i < f->ranks; i++)
+    for (int i = 0; i < f->replicas; i++)
         replica[i] = (sl_replica){.time = 1};
     for (int i = 0; i < f->count; i++) {
         const sl_suspect *s = &f->slow[i];
         /* where the slowest is taken as slower than it was measured, so are the others */
         double time = most > 1 ? 1 + (factor(s) - 1) * (slowest - 1) / (most - 1) : slowest;
-        if (s->component == SL_COMPONENT_DEVICE && s->rank >= 0 && s->rank < f->ranks)
+        int ranks = s->component == SL_COMPONENT_HOST ? replicas_of_host(f) : is_device(s);
+        if (s->component == SL_COMPONENT_DEVICE && all && s->rank >= 0 && s->rank < f->replicas)
             replica[s->rank].time = time;
-        for (int k = 0; s->component == SL_COMPONENT_HOST && k < ranks_of_host(f) && host_rank < f->ranks;
-             k++)
-            replica[host_rank++].time = time;
+        else
+            for (int k = 0; k < ranks && next < f->replicas; k++)
+                replica[next++].time = time;
     }
 }
 
-/* Longest rank's time over that of a healthy rank with its even share; INFINITY: there is no answer. */
+/* Longest replica's time over that of a healthy one with its even share; INFINITY: there is no answer. */
 static double balanced(const sl_foreign *f, int *split) {
     sl_replica *replica = NULL;
     int *own = NULL;
     double makespan = INFINITY;
-    long long all = (long long)f->ranks * f->config.microbatches;
-    if (f->ranks < 2 || all > INT32_MAX)
+    long long all = (long long)f->replicas * f->config.microbatches;
+    if (f->replicas < 2 || all > INT32_MAX)
         return INFINITY;
-    if (sl_alloc(&replica, (size_t)f->ranks, sizeof *replica) == SL_OK &&
-        (split || sl_alloc(&own, (size_t)f->ranks, sizeof *own) == SL_OK)) {
+    if (sl_alloc(&replica, (size_t)f->replicas, sizeof *replica) == SL_OK &&
+        (split || sl_alloc(&own, (size_t)f->replicas, sizeof *own) == SL_OK)) {
         speeds(f, replica);
-        if (sl_balance(replica, f->ranks, (int)all, split ? split : own, &makespan) != SL_OK)
+        if (sl_balance(replica, f->replicas, (int)all, split ? split : own, &makespan) != SL_OK)
             makespan = INFINITY;
     }
     sl_free(replica);
@@ -156,6 +159,8 @@ static double balanced(const sl_foreign *f, int *split) {
 
 sl_status sl_foreign_split(const sl_foreign *f, int *split) {
     int any = 0;
+    if (f->replicas != f->ranks)
+        return sl_error(SL_ENONE, "which ranks are replicas of the slow one is not known one by one");
     for (int i = 0; i < f->count; i++) {
         if (f->slow[i].component == SL_COMPONENT_HOST)
             return sl_error(SL_ENONE, "which ranks are on the slow host is not known");
@@ -198,11 +203,11 @@ double sl_foreign_remaining(const sl_foreign *f, int strategy, int index) {
 double sl_foreign_keeping(const sl_foreign *f, int strategy) {
     double slowest, stretched;
     int *split = NULL, most = 0;
-    if (strategy != SL_FOREIGN_BALANCE || f->ranks < 2 || devices(f, &slowest, &stretched) <= 0 ||
-        sl_alloc(&split, (size_t)f->ranks, sizeof *split) != SL_OK)
+    if (strategy != SL_FOREIGN_BALANCE || f->replicas < 2 || devices(f, &slowest, &stretched) <= 0 ||
+        sl_alloc(&split, (size_t)f->replicas, sizeof *split) != SL_OK)
         return 0;
     if (isfinite(balanced(f, split)))
-        for (int i = 0; i < f->ranks; i++)
+        for (int i = 0; i < f->replicas; i++)
             most = split[i] > most ? split[i] : most;
     sl_free(split);
     double longer = most > 0 ? stretched * (most / (double)f->config.microbatches - 1) : 0;
@@ -216,11 +221,11 @@ void sl_foreign_why(const sl_foreign *f, int strategy, int index, char *text, si
         snprintf(text, size, "nobody here can carry it out");
     else if (strategy == SL_FOREIGN_BALANCE && !is_device(s))
         snprintf(text, size, "a link does not get faster by other work");
-    else if (strategy == SL_FOREIGN_BALANCE && (f->ranks < 2 || ranks_of_host(f) >= f->ranks) &&
+    else if (strategy == SL_FOREIGN_BALANCE && replicas_of_host(f) >= f->replicas &&
              s->component == SL_COMPONENT_HOST)
         snprintf(text, size, "all ranks are on the slow host");
-    else if (strategy == SL_FOREIGN_BALANCE && f->ranks < 2)
-        snprintf(text, size, "there is one rank");
+    else if (strategy == SL_FOREIGN_BALANCE && f->replicas < 2)
+        snprintf(text, size, "no other rank does the same");
     else if (strategy == SL_FOREIGN_TOPOLOGY && f->config.spares <= 0)
         snprintf(text, size, "no spare host, and no better seating is known");
     else if (strategy == SL_FOREIGN_TOPOLOGY && s->component == SL_COMPONENT_GROUP)

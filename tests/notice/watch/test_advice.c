@@ -154,6 +154,16 @@ static void the_model_divides_the_loss_and_balances_by_measured_speeds(void **st
     sl_foreign_take(&f, &w.view);
     double left = sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0);
     assert_near(left, 12.5 / 112.5, 1e-12); /* 3, 9, 10, 10: 10/8 of 50 ms */
+    /* one of two that do the same, beside two that do something else: 16 microbatches, 5 of them its own */
+    w.view.verdict[0] = device(2, 2);
+    w.view.alike = 2;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 37.5 / 137.5, 1e-12); /* 11 where 8 were */
+    assert_fails(sl_foreign_split(&f, split), SL_ENONE, "one by one");
+    w.view.alike = 1;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 0.5, 1e-12);
+    w.view.alike = 0;
     /* two verdicts share by how far each is off */
     w.view.verdicts = 2;
     w.view.verdict[0] = device(2, 2);
