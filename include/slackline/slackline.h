@@ -13,8 +13,10 @@
 
 #include <slackline/adapt.h>
 #include <slackline/balance.h>
+#include <slackline/ladder.h>
 #include <slackline/plan.h>
 #include <slackline/problem.h>
 #include <slackline/status.h>
+#include <slackline/topology.h>
 
 #endif

@@ -2,6 +2,7 @@
 #include "adapt/topology.h"
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static sl_status check_shape(int tensor, int data, int pipeline, int microbatches) {
@@ -65,4 +66,35 @@ void sl_cluster_free(sl_cluster *c) {
     sl_free(c->sums[1]);
     sl_free(c->schedule);
     *c = (sl_cluster){0};
+}
+
+sl_status sl_cluster_check(const sl_cluster *c, const char *where) {
+    double speed = 1e3, latency = 0, pace = 0, gradient = 0, total = 0;
+    for (int i = 0; i < c->hosts; i++)
+        speed = fmin(speed, c->speed[i]);
+    for (size_t i = 0; i < (size_t)c->hosts * (size_t)c->hosts; i++) {
+        latency = fmax(latency, c->latency[i]);
+        pace = fmax(pace, c->pace[i]);
+    }
+    double sum = 2.0 * (c->tensor - 1) * (latency + c->sum / c->tensor * pace),
+           hop = latency + c->activation * pace;
+    double longest = hop;
+    for (int p = 0; p < c->pipeline; p++) {
+        gradient = fmax(gradient, c->gradient[p]);
+        for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+            double op = (double)c->time[kind][p] / speed +
+                        (kind == SL_W ? 0 : c->sums[kind != SL_F][p]) * (c->tensor > 1 ? sum : 0);
+            longest = fmax(longest, op);
+            total += c->microbatches * (op + hop);
+        }
+    }
+    double ring = 2.0 * (c->data - 1) * (latency + gradient / c->data * pace);
+    longest = fmax(longest, ring);
+    if (longest > 2 * SL_MAX_OP_MS * 1e6)
+        return sl_error(SL_EINVAL, "%s has an op, message or ring that may take %.3g ms; at most %g", where,
+                        longest / 1e6, 2 * SL_MAX_OP_MS);
+    if (total + ring > SL_MAX_TOTAL_MS * 1e6 / 2)
+        return sl_error(SL_EINVAL, "%s may take %.3g ms for an iteration; at most %g", where,
+                        (total + ring) / 1e6, SL_MAX_TOTAL_MS / 2);
+    return SL_OK;
 }

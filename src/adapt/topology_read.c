@@ -233,37 +233,10 @@ static sl_status take_profile(const sl_node *root, const sl_problem *profile, sl
     return SL_OK;
 }
 
-/* Whatever the arrangement, no op, message or ring is longer than the timing model takes. */
 static sl_status check_extremes(const sl_node *root, const sl_cluster *c) {
-    double speed = 1e3, latency = 0, pace = 0, gradient = 0, total = 0;
-    for (int i = 0; i < c->hosts; i++)
-        speed = fmin(speed, c->speed[i]);
-    for (size_t i = 0; i < (size_t)c->hosts * (size_t)c->hosts; i++) {
-        latency = fmax(latency, c->latency[i]);
-        pace = fmax(pace, c->pace[i]);
-    }
-    double sum = 2.0 * (c->tensor - 1) * (latency + c->sum / c->tensor * pace),
-           hop = latency + c->activation * pace;
-    double longest = hop;
-    for (int p = 0; p < c->pipeline; p++) {
-        gradient = fmax(gradient, c->gradient[p]);
-        for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-            double op = (double)c->time[kind][p] / speed +
-                        (kind == SL_W ? 0 : c->sums[kind != SL_F][p]) * (c->tensor > 1 ? sum : 0);
-            longest = fmax(longest, op);
-            total += c->microbatches * (op + hop);
-        }
-    }
-    double ring = 2.0 * (c->data - 1) * (latency + gradient / c->data * pace);
-    longest = fmax(longest, ring);
-    if (longest > 2 * SL_MAX_OP_MS * 1e6)
-        return sl_error(SL_EINVAL,
-                        "%s:%d: 'cluster' has an op, message or ring that may take %.3g ms; at most %g",
-                        root->file, root->line, longest / 1e6, 2 * SL_MAX_OP_MS);
-    if (total + ring > SL_MAX_TOTAL_MS * 1e6 / 2)
-        return sl_error(SL_EINVAL, "%s:%d: 'cluster' may take %.3g ms for an iteration; at most %g",
-                        root->file, root->line, (total + ring) / 1e6, SL_MAX_TOTAL_MS / 2);
-    return SL_OK;
+    char where[512];
+    snprintf(where, sizeof where, "%s:%d: 'cluster'", root->file, root->line);
+    return sl_cluster_check(c, where);
 }
 
 static sl_status read_rest(const sl_node *root, const sl_problem *profile, const request *r, sl_cluster *c) {

@@ -1,7 +1,5 @@
 #include "base/event.h"
 
-#include <jansson.h>
-
 const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
     [SL_EVENT_START] = {"start", "the run began: its plan and what it runs on"},
     [SL_EVENT_FAULT] =
@@ -40,6 +38,10 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
     [SL_EVENT_RELEASED] = {"released", "a held program goes on"},
     [SL_EVENT_VALIDATED] = {"validated", "suspects were tested, with the evidence"},
     [SL_EVENT_VERDICT] = {"verdict", "what is slow, or why nothing can be told"},
+    [SL_EVENT_ADVICE] =
+        {"advice", "what would be done about something slow in a watched program, its gain and cost, or "
+                   "that it is to be done now"},
+    [SL_EVENT_HOOK] = {"hook", "the program of --on-event carried an advice out, or could not"},
     [SL_EVENT_NODE] = {"node", "the agent of a node came, was lost, or its processes changed"},
     [SL_EVENT_STORE] = {"store", "the store was lost, or is back; the program runs on"},
     [SL_EVENT_CONTROLLER] = {"controller", "another process controls the job from now on"},
@@ -50,7 +52,7 @@ static int put_text(json_t *line, const char *key, const char *text) {
     return text[0] ? json_object_set_new(line, key, json_string(text)) : 0;
 }
 
-sl_status sl_event_write(FILE *out, const sl_event *event) {
+json_t *sl_event_json(const sl_event *event) {
     json_t *line = json_pack("{s:f, s:i, s:s}", "time_s", (double)event->time / 1e9, "iteration",
                              event->iteration, "kind", sl_event_names[event->kind].name);
     int failed = !line;
@@ -63,11 +65,18 @@ sl_status sl_event_write(FILE *out, const sl_event *event) {
     if (line)
         failed |= put_text(line, "seen", event->seen) | put_text(line, "decided", event->decided) |
                   put_text(line, "why", event->why);
-    char *text = failed ? NULL : json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (failed)
+        json_decref(line);
+    return failed ? NULL : line;
+}
+
+sl_status sl_event_write(FILE *out, const sl_event *event) {
+    json_t *line = sl_event_json(event);
+    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(line);
     if (!text)
         return sl_error(SL_ENOMEM, "out of memory for an event");
-    failed = fprintf(out, "%s\n", text) < 0 || fflush(out) != 0;
+    int failed = fprintf(out, "%s\n", text) < 0 || fflush(out) != 0;
     free(text);
     return failed ? sl_error_errno(SL_ESYS, "the event log cannot be written") : SL_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include <jansson.h>
 #include <stdio.h>
 
 typedef enum sl_event_kind {
@@ -36,6 +37,8 @@ typedef enum sl_event_kind {
     SL_EVENT_RELEASED,
     SL_EVENT_VALIDATED,
     SL_EVENT_VERDICT,
+    SL_EVENT_ADVICE,
+    SL_EVENT_HOOK,
     SL_EVENT_NODE,
     SL_EVENT_STORE,
     SL_EVENT_CONTROLLER,
@@ -62,6 +65,9 @@ typedef struct sl_event {
     char decided[128]; /* done about it */
     char why[256];
 } sl_event;
+
+/** The object of a line; the caller's. NULL: no memory. */
+json_t *sl_event_json(const sl_event *event);
 
 /** Writes one line and flushes it, so that a killed run leaves whole lines. SL_ESYS. */
 sl_status sl_event_write(FILE *out, const sl_event *event);

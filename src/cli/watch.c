@@ -27,6 +27,15 @@ static const char usage[] =
     "                      or the next free port); off: not at all\n"
     "  --no-hold           the program is never held: verdicts rest on its own calls\n"
     "  --no-validate       suspects are named and not tested\n"
+    "  --on-event CMD      a program that is run for each onset, verdict and relief, and to carry an advice "
+    "out;\n"
+    "                      the event comes as JSON on its standard input (docs/watching.md)\n"
+    "  --on-event-limit S  seconds that a run of it may take (default 60)\n"
+    "  --cost NAME=S,...   seconds of the job's time that balance, topology and restart cost until one has\n"
+    "                      been carried out (default balance=5,topology=60,restart=1800); off: never "
+    "advised\n"
+    "  --microbatches N    of a rank and iteration, for the advice to balance (default 8)\n"
+    "  --spares N          hosts that could take another's place, for the advice (default 0)\n"
     "\n"
     "On one node: slackline watch -- mpirun -np 4 PROGRAM. On several: mpirun ... slackline watch -- "
     "PROGRAM,\n"
@@ -38,8 +47,9 @@ static const char usage[] =
     "Example: slackline watch -- mpirun -np 4 hpcc\n";
 
 static sl_status refuse_option(const char *word, int missing) {
-    static const char *const names[] = {"out",     "record",      "redis", "http",
-                                        "no-hold", "no-validate", "help",  NULL};
+    static const char *const names[] = {
+        "out",  "record",       "redis",  "http", "no-hold", "no-validate", "on-event", "on-event-limit",
+        "cost", "microbatches", "spares", "help", NULL};
     const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
     if (missing)
         return sl_error(SL_EINVAL, "watch: a value is missing after '%s'; see slackline watch --help", word);
@@ -72,12 +82,63 @@ static sl_status parse_http(const char *text, char *host, size_t size, sl_watch_
     return SL_OK;
 }
 
+static sl_status parse_seconds(const char *option, const char *text, double least, double *value) {
+    char *end;
+    *value = strtod(text, &end);
+    if (end == text || *end || !(*value >= least && *value <= 1e8))
+        return sl_error(SL_EINVAL, "watch: %s must be seconds from %g to 1e8, got '%.40s'", option, least,
+                        text);
+    return SL_OK;
+}
+
+static sl_status parse_count(const char *option, const char *text, long least, int *value) {
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (end == text || *end || number < least || number > 1000000)
+        return sl_error(SL_EINVAL, "watch: %s must be a number from %ld to 1000000, got '%.40s'", option,
+                        least, text);
+    *value = (int)number;
+    return SL_OK;
+}
+
+/* NAME=SECONDS or NAME=off, with commas between. */
+static sl_status parse_costs(const char *text, sl_foreign_config *foreign) {
+    while (*text) {
+        char item[80];
+        size_t length = strcspn(text, ",");
+        snprintf(item, sizeof item, "%.*s", (int)(length < sizeof item ? length : sizeof item - 1), text);
+        char *value = strchr(item, '=');
+        int strategy = 0;
+        if (value)
+            *value++ = 0;
+        while (strategy < SL_FOREIGN_STRATEGIES && strcmp(item, sl_foreign_name(strategy)) != 0)
+            strategy++;
+        if (!value || strategy == SL_FOREIGN_STRATEGIES)
+            return sl_error(SL_EINVAL, "watch: --cost takes balance=S, topology=S or restart=S, got '%.*s'",
+                            (int)(length < 60 ? length : 60), text);
+        if (strcmp(value, "off") == 0)
+            foreign->cost_s[strategy] = -1;
+        else
+            SL_TRY(parse_seconds("--cost", value, 0, &foreign->cost_s[strategy]));
+        text += length + (text[length] == ',');
+    }
+    return SL_OK;
+}
+
 static sl_status parse(int argc, char **argv, sl_watch_request *request, char *host, size_t size, int *help) {
-    static const struct option options[] = {
-        {"out", required_argument, NULL, 'o'},   {"record", no_argument, NULL, 'r'},
-        {"redis", required_argument, NULL, 'R'}, {"http", required_argument, NULL, 'p'},
-        {"no-hold", no_argument, NULL, 'H'},     {"no-validate", no_argument, NULL, 'V'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"out", required_argument, NULL, 'o'},
+                                            {"record", no_argument, NULL, 'r'},
+                                            {"redis", required_argument, NULL, 'R'},
+                                            {"http", required_argument, NULL, 'p'},
+                                            {"no-hold", no_argument, NULL, 'H'},
+                                            {"no-validate", no_argument, NULL, 'V'},
+                                            {"on-event", required_argument, NULL, 'e'},
+                                            {"on-event-limit", required_argument, NULL, 'l'},
+                                            {"cost", required_argument, NULL, 'c'},
+                                            {"microbatches", required_argument, NULL, 'm'},
+                                            {"spares", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     optind = 1;
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "+:ho:", options, NULL)) != -1;)
@@ -100,6 +161,21 @@ static sl_status parse(int argc, char **argv, sl_watch_request *request, char *h
         case 'V':
             request->validate = 0;
             break;
+        case 'e':
+            request->on_event = optarg;
+            break;
+        case 'l':
+            SL_TRY(parse_seconds("--on-event-limit", optarg, 0.001, &request->on_event_limit));
+            break;
+        case 'c':
+            SL_TRY(parse_costs(optarg, &request->foreign));
+            break;
+        case 'm':
+            SL_TRY(parse_count("--microbatches", optarg, 1, &request->foreign.microbatches));
+            break;
+        case 's':
+            SL_TRY(parse_count("--spares", optarg, 0, &request->foreign.spares));
+            break;
         case 'h':
             *help = 1;
             return SL_OK;
@@ -108,6 +184,8 @@ static sl_status parse(int argc, char **argv, sl_watch_request *request, char *h
         }
     if (request->directory && !request->directory[0])
         return sl_error(SL_EINVAL, "watch: --out needs the path of a folder");
+    if (request->on_event && !request->on_event[0])
+        return sl_error(SL_EINVAL, "watch: --on-event needs the path of a program");
     if (optind >= argc || !argv[optind][0])
         return sl_error(SL_EINVAL, "watch: no command to run; see slackline watch --help");
     request->command = argv + optind;
@@ -116,7 +194,12 @@ static sl_status parse(int argc, char **argv, sl_watch_request *request, char *h
 
 int sl_command_watch(int argc, char **argv) {
     char host[64] = "127.0.0.1";
-    sl_watch_request request = {.host = host, .port = PORT, .hold = 1, .validate = 1};
+    sl_watch_request request = {.host = host,
+                                .port = PORT,
+                                .hold = 1,
+                                .validate = 1,
+                                .on_event_limit = 60,
+                                .foreign = sl_foreign_defaults()};
     int help = 0, code = 0;
     sl_status status = parse(argc, argv, &request, host, sizeof host, &help);
     if (status == SL_OK && help)

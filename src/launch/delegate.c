@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "launch/directory.h"
+#include "launch/environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,39 +18,19 @@
 #define FILES_MOST 32
 #define FIRST 3 /* the child's first file behind the standard ones */
 
-extern char **environ;
-
-/* What would make a child take part in the parent's job. */
-static int belongs_to_a_rank(const char *variable) {
-    static const char *const prefix[] = {"OMPI_", "PMIX_", "PMI_", "PRTE_", "OPAL_"};
-    for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
-        if (strncmp(variable, prefix[i], strlen(prefix[i])) == 0)
-            return 1;
-    return 0;
-}
-
 /* *own: the text of SLACKLINE_RUN, if it is set here. Both are the caller's to free. */
 static sl_status make_environment(const char *directory, char ***environment, char **own) {
     static const char mark[] = SL_LAUNCH_VARIABLE "=";
-    size_t count = 0, kept = 0;
-    while (environ[count])
-        count++;
     *own = NULL;
-    SL_TRY(sl_alloc(environment, count + 2, sizeof **environment));
     if (directory) {
         size_t size = sizeof mark + strlen(directory);
-        sl_status status = sl_alloc(own, size, 1);
-        if (status != SL_OK) {
-            sl_free(*environment);
-            return status;
-        }
+        SL_TRY(sl_alloc(own, size, 1));
         snprintf(*own, size, "%s%s", mark, directory);
-        (*environment)[kept++] = *own;
     }
-    for (size_t i = 0; i < count; i++)
-        if (!belongs_to_a_rank(environ[i]) && !(directory && strncmp(environ[i], mark, sizeof mark - 1) == 0))
-            (*environment)[kept++] = environ[i];
-    return SL_OK;
+    sl_status status = sl_launch_environment((const char *const *)own, directory ? 1 : 0, environment);
+    if (status != SL_OK)
+        sl_free(*own);
+    return status;
 }
 
 /* The files lie anywhere, also where another one has to go; copies far above are in nobody's way. */

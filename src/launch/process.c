@@ -39,17 +39,16 @@ static pid_t parent_of(pid_t pid) {
     return (pid_t)parent;
 }
 
-static int names_run(pid_t pid, const char *directory) {
-    char path[64], wanted[512];
+static int has_variable(pid_t pid, const char *line) {
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    int length = snprintf(wanted, sizeof wanted, "%s=%s", SL_LAUNCH_VARIABLE, directory);
     char *content;
     size_t size;
-    if (length < 0 || (size_t)length >= sizeof wanted || sl_file_read(path, &content, &size) != SL_OK)
+    if (sl_file_read(path, &content, &size) != SL_OK)
         return 0;
     int found = 0;
     for (size_t at = 0; at < size && !found; at += strlen(content + at) + 1)
-        found = strcmp(content + at, wanted) == 0;
+        found = strcmp(content + at, line) == 0;
     sl_free(content);
     return found;
 }
@@ -122,18 +121,18 @@ int sl_process_signal_descendants(pid_t ancestor, pid_t except, int signal) {
     return living;
 }
 
-int sl_process_signal_run(const char *directory, int signal) {
+int sl_process_signal_marked(const char *line, int signal) {
     sl_process *processes;
     int count = list(&processes), living = 0;
     if (count < 0)
         return -1;
     for (int i = 0; i < count; i++) {
-        if (processes[i].pid == getpid() || !names_run(processes[i].pid, directory))
+        if (processes[i].pid == getpid() || !has_variable(processes[i].pid, line))
             continue;
         int process = open_process(processes[i].pid);
         if (process < 0)
             continue;
-        if (parent_of(processes[i].pid) && names_run(processes[i].pid, directory)) {
+        if (parent_of(processes[i].pid) && has_variable(processes[i].pid, line)) {
             send_signal(process, signal);
             living++;
         }
@@ -141,6 +140,12 @@ int sl_process_signal_run(const char *directory, int signal) {
     }
     sl_free(processes);
     return living;
+}
+
+int sl_process_signal_run(const char *directory, int signal) {
+    char line[512];
+    int length = snprintf(line, sizeof line, "%s=%s", SL_LAUNCH_VARIABLE, directory);
+    return length < 0 || (size_t)length >= sizeof line ? 0 : sl_process_signal_marked(line, signal);
 }
 
 void sl_process_end_run(const char *directory) {

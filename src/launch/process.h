@@ -9,6 +9,9 @@
  * how many there were; zombies do not count. Never fails; -1 when /proc cannot be read. */
 int sl_process_signal_descendants(pid_t ancestor, pid_t except, int signal);
 
+/** The same for all processes that have `line` ("NAME=VALUE") in their environment, but this one. */
+int sl_process_signal_marked(const char *line, int signal);
+
 /** The same for all processes that have `directory` in SLACKLINE_RUN, but this one. */
 int sl_process_signal_run(const char *directory, int signal);
 

@@ -47,6 +47,14 @@ said=$(LD_LIBRARY_PATH=$libraries "$folder/adapt") || fail "adapt.c fails: $said
 [ "$(echo "$said" | grep -o 'from now on adaptra, .*' | tr '\n' ' ')" = "from now on adaptra, 450.0 ms from now on adaptra, 390.0 ms " ] ||
     fail "adapt.c says: $said"
 
+# The ladder's: the device is slow from 100 s to 400 s, loses 0.5 a second, and balancing costs 3 s.
+# shellcheck disable=SC2046,SC2086
+cc -std=c11 $strict "${example%/*}/decide.c" $(pkg-config --cflags --libs slackline) -o "$folder/decide" || fail "decide.c does not compile"
+said=$(LD_LIBRARY_PATH=$libraries "$folder/decide") || fail "decide.c fails: $said"
+for part in '^108.0 s: apply: microbatches 12 12 5 11$' '^4[0-9.]* s: undo: microbatches 10 10 10 10$' 'when 3 s are lost, 50.0 % lost would become 16.7 %'; do
+    echo "$said" | grep -q "$part" || fail "decide.c says: $said"
+done
+
 # Statically, without the shared library in sight.
 mkdir "$folder/static" && cp "$libraries/libslackline.a" "$folder/static/"
 # shellcheck disable=SC2046

@@ -5,7 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Replicas of one another do the same: who could take work from the first slow device. */
+static void count_alike(sl_controller *c) {
+    const sl_call_profile *p = c->reference;
+    int rank = -1;
+    c->view.alike = 0;
+    for (int i = c->view.verdicts; i-- > 0;)
+        if (c->view.verdict[i].component == SL_COMPONENT_DEVICE ||
+            c->view.verdict[i].component == SL_COMPONENT_HOST)
+            rank = c->view.verdict[i].rank;
+    for (int i = 0; p && rank >= 0 && rank < p->ranks && i < p->ranks; i++)
+        c->view.alike += p->rank[i].kind == p->rank[rank].kind;
+}
+
 static void tell_verdicts(sl_controller *c, const char *decided, const char *why) {
+    count_alike(c);
     for (int i = 0; i < c->view.verdicts; i++)
         sl_controller_tell_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, why);
 }

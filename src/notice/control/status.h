@@ -37,6 +37,8 @@ typedef struct sl_status_view {
     sl_suspect suspect[SL_STATUS_SUSPECTS]; /* by profiling */
     sl_suspect verdict[SL_STATUS_SUSPECTS]; /* by validation, or by profiling alone where the job could not be
                                                held */
+    int alike;                              /* ranks that make the same calls as the first slow device,
+                                               that one included; 0: not known */
     int64_t calls, lost;                    /* records read, and overwritten before they were read */
     int holds, closed;                      /* tried, and closed */
     double held_ms;                         /* in all */

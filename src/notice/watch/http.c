@@ -21,23 +21,27 @@ struct sl_http {
     struct MHD_Daemon *daemon;
     int file, port;
     sl_status_view view;
+    json_t *advice; /* NULL: none */
 };
 
 /* ---- what is told ---- */
 
-static void put_metrics(FILE *out, const sl_status_view *view) {
-    sl_metrics_write(out, view);
+static void put_metrics(FILE *out, const sl_http *http) {
+    sl_metrics_write(out, &http->view);
 }
 
-static void put_status(FILE *out, const sl_status_view *view) {
-    json_t *object = sl_words_status_json(view);
+static void put_status(FILE *out, const sl_http *http) {
+    json_t *object = sl_words_status_json(&http->view);
+    if (object && http->advice)
+        json_object_set(object, "advice", http->advice);
     if (object)
         json_dumpf(object, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     json_decref(object);
     fputc('\n', out);
 }
 
-static void put_text(FILE *out, const sl_status_view *v) {
+static void put_text(FILE *out, const sl_http *http) {
+    const sl_status_view *v = &http->view;
     char text[512];
     fprintf(out, "slackline watch: %s%s\n", sl_phase_name(v->phase), v->slow ? ", slow" : "");
     if (v->iteration >= 0)
@@ -56,7 +60,7 @@ static void put_text(FILE *out, const sl_status_view *v) {
 
 static const struct page {
     const char *path, *type;
-    void (*put)(FILE *out, const sl_status_view *view);
+    void (*put)(FILE *out, const sl_http *http);
 } pages[] = {{"/metrics", "text/plain; version=0.0.4; charset=utf-8", put_metrics},
              {"/status.json", "application/json", put_status},
              {"/", "text/plain; charset=utf-8", put_text}};
@@ -106,7 +110,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     }
     for (size_t i = 0; code == MHD_HTTP_NOT_FOUND && i < sizeof pages / sizeof *pages; i++)
         if (strcmp(url, pages[i].path) == 0) {
-            pages[i].put(out, &http->view);
+            pages[i].put(out, http);
             type = pages[i].type;
             code = MHD_HTTP_OK;
         }
@@ -203,6 +207,7 @@ void sl_http_close(sl_http *http) {
         sl_loop_unwatch(http->loop, http->file);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
+    json_decref(http->advice);
     sl_free(http);
 }
 
@@ -212,6 +217,11 @@ int sl_http_port(const sl_http *http) {
 
 void sl_http_set(sl_http *http, const sl_status_view *view) {
     http->view = *view;
+}
+
+void sl_http_advise(sl_http *http, json_t *advice) {
+    json_decref(http->advice);
+    http->advice = advice;
 }
 
 void sl_http_tick(sl_http *http) {

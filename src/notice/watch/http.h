@@ -6,6 +6,8 @@
 #include "base/loop.h"
 #include "notice/control/status.h"
 
+#include <jansson.h>
+
 typedef struct sl_http sl_http;
 
 /** Listens on `host` (numeric) and `port`, or the next free of 100 behind it. Unwatched and closed by
@@ -18,6 +20,9 @@ int sl_http_port(const sl_http *http);
 
 /** What is told from now on; copied. */
 void sl_http_set(sl_http *http, const sl_status_view *view);
+
+/** What is advised from now on, the object `advice` of /status.json; taken over, NULL: none. */
+void sl_http_advise(sl_http *http, json_t *advice);
 
 /** To be called now and then (each half second): ends connections that say nothing. */
 void sl_http_tick(sl_http *http);

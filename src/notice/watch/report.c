@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NOTES = 8 };
+enum { NOTES = 8, ADVICES = 1000 /* more are in events.jsonl */ };
 
 static sl_status add_phase(sl_report *r, int slow, int64_t from, sl_time begin, const char *seen) {
     SL_TRY(sl_grow(&r->phase, &r->room, r->phases + 1, sizeof *r->phase));
@@ -32,11 +32,20 @@ sl_status sl_report_open(sl_report *r, char *const *command, const char *job) {
 
 void sl_report_close(sl_report *r) {
     sl_free(r->phase);
+    sl_free(r->advice);
     r->phase = NULL;
+    r->advice = NULL;
 }
 
 sl_status sl_report_event(sl_report *r, const sl_event *event) {
     r->events++;
+    if (event->kind == SL_EVENT_ADVICE || event->kind == SL_EVENT_HOOK) {
+        if (r->advices == ADVICES)
+            return SL_OK;
+        SL_TRY(sl_grow(&r->advice, &r->advice_room, r->advices + 1, sizeof *r->advice));
+        r->advice[r->advices++] = *event;
+        return SL_OK;
+    }
     if (event->kind != SL_EVENT_ONSET && event->kind != SL_EVENT_RELIEF)
         return SL_OK;
     sl_report_phase *last = &r->phase[r->phases - 1];
@@ -153,15 +162,18 @@ static json_t *texts(char *const *text) {
 }
 
 static json_t *report_json(const sl_report *r, int exit_code, sl_time lasted, const notes *n) {
-    json_t *phases = json_array(), *untold = json_array();
+    json_t *phases = json_array(), *untold = json_array(), *advice = json_array();
+    for (size_t i = 0; i < r->advices; i++)
+        json_array_append_new(advice, sl_event_json(&r->advice[i]));
     for (size_t i = 0; i < r->phases; i++)
         json_array_append_new(phases, phase_json(&r->phase[i]));
     for (int i = 0; i < n->count; i++)
         json_array_append_new(untold, json_string(n->text[i]));
-    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:i, s:o}", "program", texts(r->command),
-                     "job", r->job, "ranks", r->ranks, "nodes", r->nodes, "exit_code", exit_code, "began",
-                     r->began, "lasted_s", (double)lasted / 1e9, "status", sl_words_status_json(&r->view),
-                     "phases", phases, "events", r->events, "not_told", untold);
+    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:i, s:o}", "program",
+                     texts(r->command), "job", r->job, "ranks", r->ranks, "nodes", r->nodes, "exit_code",
+                     exit_code, "began", r->began, "lasted_s", (double)lasted / 1e9, "status",
+                     sl_words_status_json(&r->view), "phases", phases, "advice", advice, "events", r->events,
+                     "not_told", untold);
 }
 
 /* ---- text ---- */
@@ -189,6 +201,13 @@ static void print_phase(FILE *out, const sl_report_phase *p, int64_t last) {
     print_suspects(out, "verdict", p->verdict, p->verdicts);
 }
 
+static void print_advice(FILE *out, const sl_event *e) {
+    fprintf(out, "  %.3f s, iteration %d, %s: %s\n    %s\n", (double)e->time / 1e9, e->iteration,
+            sl_event_names[e->kind].name, e->seen, e->decided);
+    if (e->why[0])
+        fprintf(out, "    %s\n", e->why);
+}
+
 static void print(FILE *out, const sl_report *r, int exit_code, sl_time lasted, const notes *n) {
     const sl_status_view *v = &r->view;
     fprintf(out, "program    ");
@@ -208,6 +227,10 @@ static void print(FILE *out, const sl_report *r, int exit_code, sl_time lasted, 
         for (size_t i = 0; i < r->phases; i++)
             print_phase(out, &r->phase[i], v->iteration);
     }
+    if (r->advices > 0)
+        fprintf(out, "\nadvice (decisions.txt has all that was considered)\n");
+    for (size_t i = 0; i < r->advices; i++)
+        print_advice(out, &r->advice[i]);
     if (n->count > 0)
         fprintf(out, "\nnot told\n");
     for (int i = 0; i < n->count; i++)

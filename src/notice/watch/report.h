@@ -23,6 +23,8 @@ typedef struct sl_report {
     double began; /* seconds of the epoch */
     sl_report_phase *phase;
     size_t phases, room;
+    sl_event *advice; /* advice, and what became of it */
+    size_t advices, advice_room;
     sl_status_view view; /* the last */
     int ranks, nodes;    /* the most that there were */
     int has_view, events;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define DRAW_EVERY (250 * SL_MS)
-enum { PIECES = 6, WIDEST = 400 };
+enum { PIECES = 7, WIDEST = 400 };
 
 void sl_view_open(sl_view *v, FILE *out) {
     *v = (sl_view){.out = out};
@@ -24,7 +24,8 @@ static void list(const char *what, const sl_suspect *suspect, int count, char *t
     }
 }
 
-int sl_view_line(const sl_status_view *s, int width, int colour, char *text, size_t size) {
+int sl_view_line(const sl_status_view *s, const char *advice, int width, int colour, char *text,
+                 size_t size) {
     sl_piece p[PIECES];
     int n = 0;
     double healthy = s->healthy_ms > 0 ? s->healthy_ms : s->level_ms;
@@ -48,8 +49,12 @@ int sl_view_line(const sl_status_view *s, int width, int colour, char *text, siz
             list("suspect:", s->suspect, s->suspects, p[n].text, sizeof p->text);
         n++;
     }
-    if (s->ranks > 0) {
+    if (advice[0]) {
         p[n] = (sl_piece){.rank = 5};
+        snprintf(p[n++].text, sizeof p->text, "%s", advice);
+    }
+    if (s->ranks > 0) {
+        p[n] = (sl_piece){.rank = 6};
         snprintf(p[n++].text, sizeof p->text, "%d rank%s", s->ranks, s->ranks == 1 ? "" : "s");
     }
     return sl_pieces_line(p, n, width, colour, text, size);
@@ -72,8 +77,12 @@ void sl_view_show(sl_view *v, const sl_status_view *status, sl_time now) {
         return;
     v->next = now == SL_TIME_NEVER ? v->next : now + DRAW_EVERY;
     int columns = sl_terminal_columns(&v->terminal), width = columns < WIDEST ? columns - 1 : WIDEST;
-    sl_view_line(status, width > 0 ? width : 1, v->terminal.colour, v->last, sizeof v->last);
+    sl_view_line(status, v->advice, width > 0 ? width : 1, v->terminal.colour, v->last, sizeof v->last);
     draw(v);
+}
+
+void sl_view_advise(sl_view *v, const char *advice) {
+    snprintf(v->advice, sizeof v->advice, "%s", advice);
 }
 
 void sl_view_event(sl_view *v, const sl_event *e) {

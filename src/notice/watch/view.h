@@ -13,8 +13,9 @@
 typedef struct sl_view {
     FILE *out;
     sl_terminal terminal;
-    int drawn;    /* the line stands there */
-    sl_time next; /* not drawn before */
+    int drawn;        /* the line stands there */
+    sl_time next;     /* not drawn before */
+    char advice[128]; /* what would be done, in a few words; "" */
     char last[1024];
 } sl_view;
 
@@ -24,9 +25,13 @@ void sl_view_open(sl_view *view, FILE *out);
 /** What is known now; drawn at most four times a second, except when `now` is SL_TIME_NEVER. */
 void sl_view_show(sl_view *view, const sl_status_view *status, sl_time now);
 
+/** What is said of it from the next drawing on ("": nothing). */
+void sl_view_advise(sl_view *view, const char *advice);
+
 /** The line in at most `width` characters; escapes only with colour. For tests and sl_view_show. Returns its
  * characters without escapes. */
-int sl_view_line(const sl_status_view *status, int width, int colour, char *text, size_t size);
+int sl_view_line(const sl_status_view *status, const char *advice, int width, int colour, char *text,
+                 size_t size);
 
 /** An event as a line that stays. */
 void sl_view_event(sl_view *view, const sl_event *event);

@@ -6,6 +6,7 @@
 #include "launch/directory.h"
 #include "launch/folder.h"
 #include "notice/store/store.h"
+#include "notice/watch/advising.h"
 #include "notice/watch/http.h"
 #include "notice/watch/noticing.h"
 #include "notice/watch/program.h"
@@ -24,6 +25,7 @@
 #define TICK (SL_SECOND / 2)
 #define LINGER (5 * SL_SECOND) /* for the other ranks of the node */
 #define LINGER_LOOK (20 * SL_MS)
+#define HOOK_LINGER (5 * SL_SECOND) /* for calls that go on or wait when the program has ended */
 #define CLAIM_EVERY (SL_SECOND / 2) /* later than the first rank of a node */
 enum { CLAIMS = 4 };
 
@@ -57,6 +59,8 @@ typedef struct watching {
     sl_view view;
     sl_report report;
     sl_status_view last;
+    sl_advising *advising; /* NULL: none */
+    sl_time concluded;     /* when the program had ended and everything was said; 0: not yet */
 } watching;
 
 static sl_time now(void) {
@@ -134,44 +138,7 @@ static void open_http(watching *w) {
         sl_view_say(&w->view, "%s; results in %s", url, w->directory);
 }
 
-static void take_seat(watching *w, int first) {
-    char path[3200];
-    w->seated = 1;
-    if (w->folder.lock < 0 && sl_launch_folder_open(w->directory, &w->folder) != SL_OK)
-        sl_view_say(&w->view, "%s", sl_error_text());
-    snprintf(path, sizeof path, "%s/events.jsonl", w->directory);
-    if (!w->events && !(w->events = fopen(path, first ? "we" : "ae")))
-        sl_view_say(&w->view, "%s: cannot be written: %s", path, strerror(errno));
-    open_http(w);
-}
-
-static void leave_seat(watching *w) {
-    w->seated = 0;
-    if (w->events)
-        fclose(w->events);
-    w->events = NULL;
-    sl_http_close(w->http);
-    w->http = NULL;
-    if (w->place.inside)
-        sl_launch_folder_close(&w->folder);
-}
-
-/* The program has ended, and everything is said. */
-static void conclude(watching *w) {
-    int speaks = !w->place.inside || w->seated;
-    if (speaks && !w->calls && !w->untold[0] && w->exit_code < 126) {
-        snprintf(w->untold, sizeof w->untold, "%s", no_calls);
-        sl_view_say(&w->view, "%s", no_calls);
-    }
-    if (speaks &&
-        sl_report_write(&w->report, w->directory, w->exit_code, now() - w->began, w->untold) != SL_OK)
-        sl_view_say(&w->view, "%s", sl_error_text());
-    sl_loop_stop(w->loop);
-}
-
-static void take_event(watching *w, const sl_event *event) {
-    if (w->place.inside && !w->seated)
-        return; /* the one in charge says it */
+static void write_event(watching *w, const sl_event *event) {
     if (w->events && sl_event_write(w->events, event) != SL_OK) {
         sl_view_say(&w->view, "%s", sl_error_text());
         fclose(w->events);
@@ -181,6 +148,100 @@ static void take_event(watching *w, const sl_event *event) {
     (void)sl_report_event(&w->report, event);
 }
 
+/* What the advice has to say goes where the controller's events go. */
+static void on_advice(void *context, const sl_event *event) {
+    write_event(context, event);
+}
+
+static void on_words(void *context, const char *text) {
+    watching *w = context;
+    sl_view_say(&w->view, "%s", text);
+}
+
+static void open_advising(watching *w) {
+    const sl_watch_request *r = w->request;
+    sl_advising_config config = {.foreign = r->foreign,
+                                 .program = r->on_event,
+                                 .limit = (sl_time)(r->on_event_limit * 1e9),
+                                 .job = w->place.job,
+                                 .directory = w->directory,
+                                 .loop = w->loop,
+                                 .tell = on_advice,
+                                 .say = on_words,
+                                 .context = w};
+    if (!w->advising && sl_advising_open(&config, &w->advising) != SL_OK)
+        sl_view_say(&w->view, "%s; watching goes on without advice", sl_error_text());
+}
+
+static void take_seat(watching *w, int first) {
+    char path[3200];
+    w->seated = 1;
+    if (w->folder.lock < 0 && sl_launch_folder_open(w->directory, &w->folder) != SL_OK)
+        sl_view_say(&w->view, "%s", sl_error_text());
+    snprintf(path, sizeof path, "%s/events.jsonl", w->directory);
+    if (!w->events && !(w->events = fopen(path, first ? "we" : "ae")))
+        sl_view_say(&w->view, "%s: cannot be written: %s", path, strerror(errno));
+    open_http(w);
+    open_advising(w);
+}
+
+static void leave_seat(watching *w) {
+    w->seated = 0;
+    if (w->events)
+        fclose(w->events);
+    w->events = NULL;
+    sl_http_close(w->http);
+    w->http = NULL;
+    sl_advising_close(w->advising);
+    w->advising = NULL;
+    if (w->place.inside)
+        sl_launch_folder_close(&w->folder);
+}
+
+static void keep_decisions(watching *w) {
+    char path[3200];
+    snprintf(path, sizeof path, "%s/decisions.txt", w->directory);
+    if (w->advising && sl_advising_write(w->advising, path) != SL_OK)
+        sl_view_say(&w->view, "%s", sl_error_text());
+}
+
+/* The program has ended, and everything is said; calls of the hook that go on get a little time. */
+static sl_status conclude(void *context) {
+    watching *w = context;
+    int speaks = !w->place.inside || w->seated;
+    w->concluded = w->concluded ? w->concluded : now();
+    if (speaks && w->advising && sl_advising_pending(w->advising) && now() < w->concluded + HOOK_LINGER)
+        return sl_loop_at(w->loop, now() + LINGER_LOOK, conclude, w, NULL);
+    if (speaks)
+        keep_decisions(w);
+    if (speaks && !w->calls && !w->untold[0] && w->exit_code < 126) {
+        snprintf(w->untold, sizeof w->untold, "%s", no_calls);
+        sl_view_say(&w->view, "%s", no_calls);
+    }
+    if (speaks &&
+        sl_report_write(&w->report, w->directory, w->exit_code, now() - w->began, w->untold) != SL_OK)
+        sl_view_say(&w->view, "%s", sl_error_text());
+    sl_loop_stop(w->loop);
+    return SL_OK;
+}
+
+/* What is advised now is told wherever the view is. */
+static void show_advice(watching *w) {
+    char text[128];
+    sl_advising_line(w->advising, text, sizeof text);
+    sl_view_advise(&w->view, text);
+    if (w->http)
+        sl_http_advise(w->http, sl_advising_json(w->advising));
+}
+
+static void take_event(watching *w, const sl_event *event) {
+    if (w->place.inside && !w->seated)
+        return; /* the one in charge says it */
+    write_event(w, event);
+    if (w->advising)
+        sl_advising_event(w->advising, event);
+}
+
 static void take_view(watching *w, const sl_status_view *view) {
     if (w->place.inside && !w->seated)
         return;
@@ -188,6 +249,10 @@ static void take_view(watching *w, const sl_status_view *view) {
     sl_report_view(&w->report, view);
     if (w->http)
         sl_http_set(w->http, view);
+    if (w->advising) {
+        sl_advising_view(w->advising, view);
+        show_advice(w);
+    }
     sl_view_show(&w->view, view, now());
 }
 
@@ -219,9 +284,7 @@ static sl_status on_notes(void *context, int file) {
             w->calls = note.calls;
             break;
         }
-    if (w->done && w->program == 0)
-        conclude(w);
-    return SL_OK;
+    return w->done && w->program == 0 ? conclude(w) : SL_OK;
 }
 
 /* ---- the program ---- */
@@ -230,7 +293,7 @@ static sl_status stop_noticing(watching *w) {
     if (!w->noticing)
         sl_loop_stop(w->loop);
     else if (w->done)
-        conclude(w);
+        return conclude(w);
     else
         sl_noticing_stop(w->noticing); /* its last note concludes */
     return SL_OK;
@@ -292,6 +355,8 @@ static sl_status tick(void *context) {
     watching *w = context;
     if (w->http)
         sl_http_tick(w->http);
+    if (w->advising && !w->concluded)
+        sl_advising_tick(w->advising);
     see_to_server(w);
     return sl_loop_at(w->loop, now() + TICK, tick, w, NULL);
 }

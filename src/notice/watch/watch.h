@@ -9,6 +9,7 @@
 #define SL_NOTICE_WATCH_WATCH_H
 
 #include "base/status.h"
+#include "notice/watch/foreign.h"
 
 typedef struct sl_watch_request {
     char *const *command;  /* argv, ended by NULL */
@@ -18,6 +19,9 @@ typedef struct sl_watch_request {
     int port;              /* the first that is tried; 0: no HTTP */
     int record;            /* 1: call logs of each rank, into directory/calls */
     int hold, validate;    /* 0: never */
+    const char *on_event;  /* a program that is called for events; NULL: none */
+    double on_event_limit; /* seconds of a call */
+    sl_foreign_config foreign;
 } sl_watch_request;
 
 /** Runs the command to its end. *exit_code is the program's, 128 + signal where one killed it, 126 or 127

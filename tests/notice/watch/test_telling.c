@@ -134,19 +134,21 @@ static void the_line_says_iteration_time_level_state_and_suspects(void **state) 
     (void)state;
     char text[1024];
     sl_status_view v = healthy();
-    sl_view_line(&v, 200, 0, text, sizeof text);
+    sl_view_line(&v, "", 200, 0, text, sizeof text);
     assert_string_equal(text, "iteration 99  8.25 ms  (healthy 8.00)  tracking  4 ranks");
     v = slow();
-    sl_view_line(&v, 200, 0, text, sizeof text);
+    sl_view_line(&v, "", 200, 0, text, sizeof text);
     assert_string_equal(
         text, "iteration 99  20.50 ms  (healthy 8.00)  slow, validating  suspect: device of rank 3, "
               "link 2 -> 0  4 ranks");
     v.verdict[v.verdicts++] = device(3);
-    sl_view_line(&v, 70, 0, text, sizeof text);
+    sl_view_line(&v, "", 70, 0, text, sizeof text);
     assert_true(strlen(text) <= 70);
     assert_non_null(strstr(text, "verdict: device of rank 3"));
+    sl_view_line(&v, "advice: balance", 200, 0, text, sizeof text);
+    assert_non_null(strstr(text, "verdict: device of rank 3  advice: balance  4 ranks"));
     for (int width = 1; width < 120; width++)
-        assert_true(sl_view_line(&v, width, 1, text, sizeof text) <= width);
+        assert_true(sl_view_line(&v, "advice: balance", width, 1, text, sizeof text) <= width);
 }
 
 static void nothing_is_drawn_where_there_is_no_terminal(void **state) {

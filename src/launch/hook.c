@@ -1,0 +1,385 @@
+#include "launch/hook.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "launch/hook_run.h"
+#include "launch/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GRACE SL_SECOND         /* between SIGTERM and SIGKILL */
+#define LOOK_AGAIN (20 * SL_MS) /* while children die */
+#define GIVE_UP (5 * SL_SECOND) /* on children that do not die */
+#define SLOW_READ (10 * SL_MS)  /* between two reads of what is thrown away */
+enum { PIECE = 65536 };
+
+typedef struct waiting {
+    struct waiting *next;
+    int64_t tag;
+    char *title, *input;
+    char **variable;
+    int variables;
+} waiting;
+
+typedef enum stage { IDLE, RUNNING, TERMINATING, KILLING } stage;
+
+struct sl_hook {
+    sl_hook_config config;
+    char *program, *log_path;
+    int log; /* open file; -1: none */
+    int file, timer;
+    waiting *first, *last;
+    int count;
+    sl_time opened;
+
+    stage stage;
+    waiting *now; /* what runs */
+    sl_hook_run run;
+    sl_time began, until; /* until: of the stage */
+    sl_time read_at;      /* of output that is thrown away; 0: it is read as it comes */
+    size_t written;       /* of this run, into the log */
+    long long thrown;     /* bytes */
+    int wait_status, has_ended;
+    unsigned runs;
+};
+
+static sl_time now(void) {
+    return sl_clock_now(sl_clock_real());
+}
+
+static void forget(waiting *w) {
+    if (!w)
+        return;
+    for (int i = 0; i < w->variables; i++)
+        sl_free(w->variable[i]);
+    sl_free(w->variable);
+    sl_free(w->title);
+    sl_free(w->input);
+    sl_free(w);
+}
+
+/* ---- the log ---- */
+
+static void put(sl_hook *h, const char *text, size_t size) {
+    while (h->log >= 0 && size > 0) {
+        ssize_t wrote = write(h->log, text, size);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0) { /* a full disk is no reason to stop */
+            close(h->log);
+            h->log = -1;
+            return;
+        }
+        text += wrote;
+        size -= (size_t)wrote;
+    }
+}
+
+static void say(sl_hook *h, const char *what, const char *more) {
+    char line[512];
+    int used = snprintf(line, sizeof line, "--- %.3f s  %.200s%s%.250s\n", (double)(now() - h->opened) / 1e9,
+                        what, more[0] ? ": " : "", more);
+    put(h, line, (size_t)used < sizeof line ? (size_t)used : sizeof line - 1);
+}
+
+/* ---- opening ---- */
+
+sl_status sl_hook_look(const char *program) {
+    char path[PATH_MAX];
+    return sl_hook_find(program, path, sizeof path);
+}
+
+static sl_status open_files(sl_hook *h) {
+    struct epoll_event event = {.events = EPOLLIN};
+    h->file = epoll_create1(EPOLL_CLOEXEC);
+    h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    event.data.fd = h->timer;
+    if (h->file < 0 || h->timer < 0 || epoll_ctl(h->file, EPOLL_CTL_ADD, h->timer, &event) != 0)
+        return sl_error_errno(SL_ESYS, "the hook cannot be watched");
+    return SL_OK;
+}
+
+sl_status sl_hook_open(const sl_hook_config *config, sl_hook **hook) {
+    sl_hook *h;
+    if (!config->program[0] || config->limit <= 0)
+        return sl_error(SL_EINVAL, "a hook needs a program and a limit of time");
+    SL_TRY(sl_alloc(&h, 1, sizeof *h));
+    h->config = *config;
+    h->log = h->file = h->timer = -1;
+    h->run = (sl_hook_run)SL_HOOK_RUN_NONE;
+    h->opened = now();
+    sl_status status = sl_copy_text(&h->program, config->program);
+    if (status == SL_OK && config->log)
+        status = sl_copy_text(&h->log_path, config->log);
+    if (status == SL_OK)
+        status = open_files(h);
+    if (status != SL_OK) {
+        sl_hook_close(h);
+        return status;
+    }
+    *hook = h;
+    return SL_OK;
+}
+
+static void set_timer(sl_hook *h, sl_time when) {
+    struct itimerspec spec = {0};
+    if (when > 0 && when < SL_TIME_NEVER) {
+        sl_time left = when - now();
+        left = left > 0 ? left : 1;
+        spec.it_value.tv_sec = left / SL_SECOND;
+        spec.it_value.tv_nsec = left % SL_SECOND;
+    }
+    timerfd_settime(h->timer, 0, &spec, NULL);
+}
+
+sl_status sl_hook_post(sl_hook *h, int64_t tag, const char *title, const char *input,
+                       const char *const *variables, int count) {
+    waiting *w;
+    if (h->count >= SL_HOOK_WAITING)
+        return sl_error(SL_ENONE, "%d events wait for %s already", h->count, h->program);
+    SL_TRY(sl_alloc(&w, 1, sizeof *w));
+    w->tag = tag;
+    sl_status status = sl_copy_text(&w->title, title);
+    if (status == SL_OK)
+        status = sl_copy_text(&w->input, input);
+    if (status == SL_OK)
+        status = sl_alloc(&w->variable, (size_t)count + 1, sizeof *w->variable);
+    for (int i = 0; i < count && status == SL_OK; i++) {
+        status = sl_copy_text(&w->variable[i], variables[i]);
+        w->variables += status == SL_OK;
+    }
+    if (status != SL_OK) {
+        forget(w);
+        return status;
+    }
+    if (h->last)
+        h->last->next = w;
+    else
+        h->first = w;
+    h->last = w;
+    h->count++;
+    if (h->stage == IDLE)
+        set_timer(h, now());
+    return SL_OK;
+}
+
+int sl_hook_file(const sl_hook *h) {
+    return h->file;
+}
+
+int sl_hook_pending(const sl_hook *h) {
+    return h->count + (h->stage != IDLE);
+}
+
+/* ---- a run ---- */
+
+static void watch(sl_hook *h, int file) {
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = file};
+    epoll_ctl(h->file, EPOLL_CTL_ADD, file, &event);
+}
+
+static void unwatch(sl_hook *h, int file) {
+    epoll_ctl(h->file, EPOLL_CTL_DEL, file, NULL);
+}
+
+static void open_log(sl_hook *h) {
+    if (h->log < 0 && h->log_path)
+        h->log = open(h->log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+}
+
+static void tell_end(sl_hook *h, sl_hook_result result, sl_time took, const char *said) {
+    sl_hook_end end = {.tag = h->now->tag, .result = result, .took = took};
+    snprintf(end.said, sizeof end.said, "%s", said);
+    say(h, h->now->title, said);
+    forget(h->now);
+    h->now = NULL;
+    h->stage = IDLE;
+    if (h->config.ended)
+        h->config.ended(h->config.context, &end);
+}
+
+static void start(sl_hook *h) {
+    h->now = h->first;
+    h->first = h->first->next;
+    h->last = h->first ? h->last : NULL;
+    h->count--;
+    open_log(h);
+    say(h, h->now->title, h->program);
+    h->written = 0;
+    h->thrown = 0;
+    h->has_ended = 0;
+    h->read_at = 0;
+    h->began = now();
+    sl_status status = sl_hook_run_start(h->program, h->now->input, (const char *const *)h->now->variable,
+                                         h->now->variables, h->runs++, &h->run);
+    if (status != SL_OK) {
+        tell_end(h, SL_HOOK_ABSENT, 0, sl_error_text());
+        return;
+    }
+    h->stage = RUNNING;
+    h->until = h->began + h->config.limit;
+    watch(h, h->run.output);
+    watch(h, h->run.process);
+}
+
+/* At most a piece at a time, so that a flood holds nobody up. Returns 0 when there is no more for now. */
+static int read_piece(sl_hook *h) {
+    char piece[PIECE];
+    ssize_t got = read(h->run.output, piece, sizeof piece);
+    if (got <= 0)
+        return 0;
+    size_t kept = h->written < SL_HOOK_LOGGED ? SL_HOOK_LOGGED - h->written : 0;
+    kept = kept < (size_t)got ? kept : (size_t)got;
+    put(h, piece, kept);
+    h->written += kept;
+    h->thrown += (long long)((size_t)got - kept);
+    return 1;
+}
+
+static void read_output(sl_hook *h) {
+    if (h->run.output < 0 || (h->read_at && now() < h->read_at))
+        return;
+    if (!read_piece(h) && !h->read_at && errno != EAGAIN && errno != EINTR) { /* closed by all that had it */
+        unwatch(h, h->run.output);
+        close(h->run.output);
+        h->run.output = -1;
+        return;
+    }
+    if (h->thrown > 0) {
+        if (!h->read_at)
+            unwatch(h, h->run.output);
+        h->read_at = now() + SLOW_READ;
+    }
+}
+
+static void finish(sl_hook *h) {
+    char said[128];
+    int code = WIFEXITED(h->wait_status) ? WEXITSTATUS(h->wait_status) : -1;
+    sl_time took = now() - h->began;
+    for (int i = 0; i < 16 && h->run.output >= 0 && read_piece(h); i++)
+        ;
+    if (h->written > 0)
+        put(h, "\n", 1);
+    if (h->thrown > 0) {
+        snprintf(said, sizeof said, "%lld bytes and more are left out", h->thrown);
+        say(h, h->now->title, said);
+    }
+    if (h->stage != RUNNING)
+        snprintf(said, sizeof said, "took longer than %g s and was ended", (double)h->config.limit / 1e9);
+    else if (code >= 0)
+        snprintf(said, sizeof said, "exit %d after %.3f s", code, (double)took / 1e9);
+    else
+        snprintf(said, sizeof said, "killed by signal %d (%s) after %.3f s", WTERMSIG(h->wait_status),
+                 strsignal(WTERMSIG(h->wait_status)), (double)took / 1e9);
+    sl_hook_result result = h->stage != RUNNING        ? SL_HOOK_FAILED
+                            : code == 0                ? SL_HOOK_DONE
+                            : code == SL_HOOK_NOT_MINE ? SL_HOOK_PASSED
+                                                       : SL_HOOK_FAILED;
+    sl_hook_run_close(&h->run);
+    tell_end(h, result, took, said);
+}
+
+/* Has the process itself ended? Once it is fetched its id is nobody's any more. */
+static int fetch(sl_hook *h) {
+    if (!h->has_ended && waitpid(h->run.pid, &h->wait_status, WNOHANG) == h->run.pid) {
+        h->has_ended = 1;
+        unwatch(h, h->run.process);
+    }
+    return h->has_ended;
+}
+
+/* Its own group first, before its id is fetched; then all that carry its mark. How many live. */
+static int signal_all(sl_hook *h, int number) {
+    if (!h->has_ended) {
+        sl_process_signal_descendants(h->run.pid, 0, number);
+        kill(-h->run.pid, number);
+    }
+    int living = sl_process_signal_marked(h->run.mark, number);
+    return living > 0 ? living : 0;
+}
+
+static void proceed(sl_hook *h) {
+    sl_time time = now();
+    if (h->stage == RUNNING && fetch(h)) {
+        finish(h);
+        return;
+    }
+    if (h->stage == RUNNING && time >= h->until) {
+        signal_all(h, SIGTERM);
+        h->stage = TERMINATING;
+        h->until = time + GRACE;
+    }
+    if (h->stage == TERMINATING && (time >= h->until || fetch(h))) {
+        h->stage = KILLING;
+        h->until = time + GIVE_UP;
+    }
+    if (h->stage == KILLING) {
+        int living = signal_all(h, SIGKILL);
+        if ((fetch(h) && living == 0) || time >= h->until) {
+            if (!h->has_ended) /* it cannot be killed: its death is not waited for */
+                unwatch(h, h->run.process);
+            finish(h);
+        }
+    }
+}
+
+static sl_time next(const sl_hook *h) {
+    sl_time when = h->stage == IDLE ? (h->first ? now() : SL_TIME_NEVER) : h->until;
+    if (h->stage == KILLING)
+        when = now() + LOOK_AGAIN;
+    if (h->stage != IDLE && h->read_at && h->read_at < when)
+        when = h->read_at;
+    return when;
+}
+
+void sl_hook_step(sl_hook *h) {
+    uint64_t expirations;
+    (void)!read(h->timer, &expirations, sizeof expirations);
+    if (h->stage != IDLE)
+        read_output(h);
+    if (h->stage != IDLE)
+        proceed(h);
+    if (h->stage == IDLE && h->first)
+        start(h);
+    set_timer(h, next(h));
+}
+
+void sl_hook_close(sl_hook *h) {
+    if (!h)
+        return;
+    sl_time deadline = now() + GIVE_UP;
+    while (h->stage != IDLE && now() < deadline) {
+        int living = signal_all(h, SIGKILL);
+        if (fetch(h) && living == 0)
+            break;
+        sl_clock_sleep_until(sl_clock_real(), now() + LOOK_AGAIN / 4);
+    }
+    if (h->stage != IDLE) {
+        say(h, h->now->title, "ended: nobody waits for it any more");
+        sl_hook_run_close(&h->run);
+    }
+    forget(h->now);
+    while (h->first) {
+        waiting *w = h->first;
+        h->first = w->next;
+        forget(w);
+    }
+    if (h->log >= 0)
+        close(h->log);
+    if (h->timer >= 0)
+        close(h->timer);
+    if (h->file >= 0)
+        close(h->file);
+    sl_free(h->program);
+    sl_free(h->log_path);
+    sl_free(h);
+}

@@ -1,0 +1,180 @@
+#include "launch/hook_run.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "launch/environment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* errno says why not. */
+static int can_run(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return 0;
+    if (!S_ISREG(info.st_mode)) {
+        errno = S_ISDIR(info.st_mode) ? EISDIR : EACCES;
+        return 0;
+    }
+    return access(path, X_OK) == 0;
+}
+
+sl_status sl_hook_find(const char *program, char *path, size_t size) {
+    if (strchr(program, '/')) {
+        if ((size_t)snprintf(path, size, "%s", program) >= size)
+            errno = ENAMETOOLONG;
+        else if (can_run(path))
+            return SL_OK;
+        return sl_error_errno(SL_ENONE, "%.200s cannot be run", program);
+    }
+    int why = ENOENT;
+    const char *folders = getenv("PATH");
+    for (const char *at = folders ? folders : "/usr/bin:/bin"; at; at = strchr(at, ':')) {
+        at += *at == ':';
+        size_t length = strcspn(at, ":");
+        int used = snprintf(path, size, "%.*s%s%s", (int)length, at, length ? "/" : "./", program);
+        if (used < 0 || (size_t)used >= size)
+            continue;
+        if (can_run(path))
+            return SL_OK;
+        why = errno == ENOENT || errno == ENOTDIR ? why : errno;
+    }
+    errno = why;
+    return sl_error_errno(SL_ENONE, "%.200s cannot be run: it is not in PATH", program);
+}
+
+/* The event as a file in memory, at its beginning. */
+static int open_input(const char *input) {
+    int file = memfd_create("slackline-event", MFD_CLOEXEC);
+    size_t size = strlen(input), done = 0;
+    while (file >= 0 && done < size) {
+        ssize_t wrote = write(file, input + done, size - done);
+        if (wrote < 0 && errno != EINTR) {
+            close(file);
+            return -1;
+        }
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (file >= 0)
+        lseek(file, 0, SEEK_SET);
+    return file;
+}
+
+typedef struct child {
+    const char *path;
+    char *const *argv, *const *environment;
+    int input, output, tell;
+    pid_t parent;
+} child;
+
+/* In the child: only calls that are safe after fork of a process with threads. */
+_Noreturn static void become(const child *c) {
+    sigset_t none;
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0);
+    for (int number = 1; number < NSIG; number++)
+        sigaction(number, &standard, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (getppid() == c->parent && dup2(c->input, 0) == 0 && dup2(c->output, 1) == 1 &&
+        dup2(c->output, 2) == 2)
+        execve(c->path, c->argv, c->environment);
+    int error = errno;
+    (void)!write(c->tell, &error, sizeof error);
+    _exit(127);
+}
+
+/* Forks; the child says over a pipe why it could not become the program. */
+static sl_status launch(child *c, pid_t *pid) {
+    int tell[2], error = 0;
+    ssize_t got = 0;
+    if (pipe2(tell, O_CLOEXEC) != 0)
+        return sl_error_errno(SL_ESYS, "%s cannot be run", c->path);
+    c->tell = tell[1];
+    c->parent = getpid();
+    *pid = fork();
+    if (*pid == 0)
+        become(c);
+    int failed = errno;
+    close(tell[1]);
+    while (*pid > 0 && (got = read(tell[0], &error, sizeof error)) < 0 && errno == EINTR)
+        ;
+    close(tell[0]);
+    if (*pid > 0 && got != (ssize_t)sizeof error) {
+        setpgid(*pid, *pid); /* the child has done so too; whoever comes first */
+        return SL_OK;
+    }
+    while (*pid > 0 && waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    errno = *pid > 0 ? error : failed;
+    return sl_error_errno(SL_ENONE, "%s cannot be run", c->path);
+}
+
+static sl_status start(child *c, sl_hook_run *run) {
+    int output[2];
+    if (pipe2(output, O_CLOEXEC) != 0)
+        return sl_error_errno(SL_ESYS, "%s cannot be run", c->path);
+    fcntl(output[0], F_SETFL, O_NONBLOCK);
+    c->output = output[1];
+    sl_status status = launch(c, &run->pid);
+    close(output[1]);
+    if (status != SL_OK) {
+        close(output[0]);
+        return status;
+    }
+    run->output = output[0];
+    run->process = (int)syscall(SYS_pidfd_open, run->pid, 0);
+    if (run->process >= 0)
+        return SL_OK;
+    status = sl_error_errno(SL_ESYS, "%s cannot be watched", c->path);
+    kill(-run->pid, SIGKILL);
+    waitpid(run->pid, NULL, 0);
+    sl_hook_run_close(run);
+    return status;
+}
+
+sl_status sl_hook_run_start(const char *program, const char *input, const char *const *variables, int count,
+                            unsigned number, sl_hook_run *run) {
+    char path[PATH_MAX], **environment = NULL;
+    const char **lines = NULL;
+    *run = (sl_hook_run)SL_HOOK_RUN_NONE;
+    SL_TRY(sl_hook_find(program, path, sizeof path));
+    snprintf(run->mark, sizeof run->mark, "SLACKLINE_HOOK=%d.%lld.%u", (int)getpid(),
+             (long long)sl_clock_now(sl_clock_real()), number);
+    SL_TRY(sl_alloc(&lines, (size_t)count + 1, sizeof *lines));
+    lines[0] = run->mark;
+    for (int i = 0; i < count; i++)
+        lines[i + 1] = variables[i];
+    sl_status status = sl_launch_environment(lines, count + 1, &environment);
+    char *argv[] = {path, NULL};
+    child c = {.path = path, .argv = argv, .environment = environment, .input = -1};
+    if (status == SL_OK && (c.input = open_input(input)) < 0)
+        status = sl_error_errno(SL_ESYS, "no file for the input of %s", path);
+    if (status == SL_OK)
+        status = start(&c, run);
+    if (c.input >= 0)
+        close(c.input);
+    sl_free(environment);
+    sl_free(lines);
+    return status;
+}
+
+void sl_hook_run_close(sl_hook_run *run) {
+    if (run->output >= 0)
+        close(run->output);
+    if (run->process >= 0)
+        close(run->process);
+    *run = (sl_hook_run)SL_HOOK_RUN_NONE;
+}

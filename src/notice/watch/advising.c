@@ -1,0 +1,188 @@
+#include "notice/watch/advising.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "notice/watch/calling.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HELD = 16 };
+
+struct sl_advising {
+    sl_advising_config config;
+    char log[4200];
+    sl_advice *advice;
+    sl_calling calling; /* hook NULL: none */
+    sl_status_view view;
+    sl_event held[HELD]; /* for the hook, until the view that goes with them is here */
+    int helds;
+    sl_time began;
+    sl_time event_time, event_seen; /* an event's time, and when it was seen: what events bear next */
+    char said[256];                 /* the last trouble, which is not said again and again */
+};
+
+static sl_time now(const sl_advising *a) {
+    return sl_clock_now(sl_clock_real()) - a->began;
+}
+
+/* Events bear times since the controller's start. */
+static sl_time told(const sl_advising *a) {
+    return a->event_time + (now(a) - a->event_seen);
+}
+
+static void say(sl_advising *a, const char *text) {
+    if (strncmp(a->said, text, sizeof a->said - 1) == 0)
+        return;
+    snprintf(a->said, sizeof a->said, "%.255s", text);
+    a->config.say(a->config.context, text);
+}
+
+static void check(sl_advising *a, sl_status status) {
+    if (status != SL_OK)
+        say(a, sl_error_text());
+}
+
+/* ---- the hook ---- */
+
+static void on_end(void *context, const sl_hook_end *end) {
+    sl_advising *a = context;
+    char text[400];
+    if (end->result == SL_HOOK_ABSENT) {
+        say(a, end->said);
+    } else if (end->result == SL_HOOK_FAILED) {
+        snprintf(text, sizeof text, "%.100s: %.250s", a->config.program, end->said);
+        say(a, text);
+    }
+    sl_advice_outcome outcome = end->result == SL_HOOK_DONE     ? SL_ADVICE_DONE
+                                : end->result == SL_HOOK_PASSED ? SL_ADVICE_REFUSED
+                                                                : SL_ADVICE_FAILED;
+    check(a, sl_advice_ended(a->advice, now(a), told(a), end->tag, outcome, end->took, end->said));
+}
+
+static sl_status on_hook(void *context, int file) {
+    sl_advising *a = context;
+    (void)file;
+    sl_hook_step(a->calling.hook);
+    return SL_OK;
+}
+
+static sl_status open_hook(sl_advising *a) {
+    const sl_advising_config *c = &a->config;
+    sl_hook_config config = {
+        .program = c->program, .limit = c->limit, .log = a->log, .ended = on_end, .context = a};
+    if (sl_hook_look(c->program) != SL_OK)
+        say(a, sl_error_text());
+    SL_TRY(sl_hook_open(&config, &a->calling.hook));
+    return sl_loop_watch(c->loop, sl_hook_file(a->calling.hook), on_hook, a);
+}
+
+/* ---- advice ---- */
+
+static void on_tell(void *context, const sl_event *event) {
+    sl_advising *a = context;
+    a->config.tell(a->config.context, event);
+}
+
+/* An action that cannot even be asked for has failed; the ladder hears of it like of any other. */
+static void on_act(void *context, const sl_advice_action *action) {
+    sl_advising *a = context;
+    if (sl_calling_action(&a->calling, a->advice, action, &a->view) == SL_OK)
+        return;
+    say(a, sl_error_text());
+    check(a, sl_advice_ended(a->advice, now(a), told(a), action->number, SL_ADVICE_FAILED, 0,
+                             "it could not be called"));
+}
+
+static sl_status open_advice(sl_advising *a) {
+    sl_advice_config config = {.foreign = a->config.foreign,
+                               .carried = a->config.program != NULL,
+                               .tell = on_tell,
+                               .act = on_act,
+                               .context = a};
+    return sl_advice_open(&config, &a->advice);
+}
+
+sl_status sl_advising_open(const sl_advising_config *config, sl_advising **advising) {
+    sl_advising *a;
+    SL_TRY(sl_alloc(&a, 1, sizeof *a));
+    a->config = *config;
+    a->began = sl_clock_now(sl_clock_real());
+    a->calling = (sl_calling){.job = config->job, .directory = config->directory};
+    snprintf(a->log, sizeof a->log, "%s/hook.log", config->directory);
+    sl_status status = open_advice(a);
+    if (status == SL_OK && config->program)
+        status = open_hook(a);
+    if (status == SL_OK)
+        *advising = a;
+    else
+        sl_advising_close(a);
+    return status;
+}
+
+void sl_advising_close(sl_advising *a) {
+    if (!a)
+        return;
+    if (a->calling.hook)
+        sl_loop_unwatch(a->config.loop, sl_hook_file(a->calling.hook));
+    sl_hook_close(a->calling.hook);
+    sl_advice_close(a->advice);
+    sl_free(a);
+}
+
+/* An event is said before the view that it belongs to; the hook is told both. */
+static void pass_on(sl_advising *a) {
+    for (int i = 0; i < a->helds; i++)
+        check(a, sl_calling_event(&a->calling, &a->held[i], &a->view));
+    a->helds = 0;
+}
+
+void sl_advising_event(sl_advising *a, const sl_event *event) {
+    a->event_time = event->time;
+    a->event_seen = now(a);
+    if (!a->calling.hook || !sl_calling_wants(event->kind))
+        return;
+    if (a->helds == HELD)
+        pass_on(a);
+    a->held[a->helds++] = *event;
+}
+
+void sl_advising_view(sl_advising *a, const sl_status_view *view) {
+    a->view = *view;
+    pass_on(a);
+    check(a, sl_advice_view(a->advice, now(a), told(a), view));
+}
+
+void sl_advising_tick(sl_advising *a) {
+    pass_on(a);
+    check(a, sl_advice_step(a->advice, now(a), told(a)));
+}
+
+int sl_advising_pending(sl_advising *a) {
+    pass_on(a);
+    return a->calling.hook ? sl_hook_pending(a->calling.hook) : 0;
+}
+
+void sl_advising_line(const sl_advising *a, char *text, size_t size) {
+    sl_advice_line(a->advice, text, size);
+}
+
+json_t *sl_advising_json(const sl_advising *a) {
+    return sl_advice_json(a->advice);
+}
+
+sl_status sl_advising_write(const sl_advising *a, const char *path) {
+    char *text = NULL;
+    size_t size = 0;
+    if (!sl_advice_any(a->advice))
+        return SL_OK;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return sl_error(SL_ENOMEM, "out of memory for the decision log");
+    sl_advice_print(a->advice, out);
+    sl_status status = fclose(out) == 0 ? sl_file_write(path, text, size)
+                                        : sl_error(SL_ENOMEM, "out of memory for the decision log");
+    free(text);
+    return status;
+}

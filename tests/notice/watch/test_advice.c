@@ -1,0 +1,396 @@
+/* What would be done about a foreign program's slow parts, on views made by hand. Expected shares are by
+ * hand: 4 ranks, 100 ms healthy, 200 ms slow, all of it computing; a device twice as slow. Of 32 microbatches
+ * (8 each) it takes 4 and the others 10, 9 and 9, so an iteration takes 125 ms: 20 % are lost. */
+#include "check.h"
+
+#include "notice/watch/advice.h"
+
+#include <math.h>
+
+enum { EVENTS = 400, ACTIONS = 40 };
+
+typedef struct world {
+    sl_advice *advice;
+    sl_status_view view;
+    double now; /* s */
+    sl_event event[EVENTS];
+    int events;
+    sl_advice_action action[ACTIONS];
+    int ids[ACTIONS];
+    int actions;
+} world;
+
+static sl_time at(double seconds) {
+    return (sl_time)llround(seconds * 1e9);
+}
+
+static void on_tell(void *context, const sl_event *event) {
+    world *w = context;
+    assert_true(w->events < EVENTS);
+    w->event[w->events++] = *event;
+}
+
+static void on_act(void *context, const sl_advice_action *action) {
+    world *w = context;
+    assert_true(w->actions < ACTIONS && action->count > 0);
+    w->ids[w->actions] = action->incidents[0];
+    w->action[w->actions++] = *action;
+}
+
+static void open_world(world *w, int carried) {
+    sl_advice_config config = {
+        .foreign = sl_foreign_defaults(), .carried = carried, .tell = on_tell, .act = on_act, .context = w};
+    *w = (world){.view = {.phase = SL_PHASE_TRACKING,
+                          .nodes = 1,
+                          .ranks = 4,
+                          .period = 3,
+                          .iteration = 100,
+                          .level_ms = 100,
+                          .onset = -1}};
+    assert_ok(sl_advice_open(&config, &w->advice));
+}
+
+static void close_world(world *w) {
+    sl_advice_close(w->advice);
+}
+
+/* Seconds of iterations, ten views each. */
+static void run(world *w, double seconds) {
+    for (int i = 0; i < (int)(seconds * 10); i++) {
+        w->now += 0.1;
+        w->view.iteration += 1;
+        assert_ok(sl_advice_view(w->advice, at(w->now), at(w->now), &w->view));
+    }
+}
+
+static void become_slow(world *w, double level, sl_suspect slow) {
+    w->view.slow = 1;
+    w->view.onset = w->view.iteration;
+    w->view.onsets++;
+    w->view.healthy_ms = 100;
+    w->view.level_ms = level;
+    w->view.verdicts = 1;
+    w->view.verdict[0] = slow;
+}
+
+static void become_healthy(world *w) {
+    w->view.slow = 0;
+    w->view.reliefs++;
+    w->view.onset = -1;
+    w->view.healthy_ms = 0;
+    w->view.level_ms = 100;
+    w->view.verdicts = 0;
+}
+
+static sl_suspect device(int rank, double times) {
+    return (sl_suspect){.component = SL_COMPONENT_DEVICE,
+                        .rank = rank,
+                        .from = -1,
+                        .to = -1,
+                        .measured = times,
+                        .expected = 1};
+}
+
+static sl_suspect link_of(int from, int to) {
+    return (sl_suspect){
+        .component = SL_COMPONENT_LINK, .rank = -1, .from = from, .to = to, .measured = 2, .expected = 1};
+}
+
+static void ended(world *w, sl_advice_outcome outcome, double took) {
+    w->now += took;
+    assert_true(w->actions > 0);
+    assert_ok(sl_advice_ended(w->advice, at(w->now), at(w->now), w->action[w->actions - 1].number, outcome,
+                              at(took), "said so"));
+}
+
+static const sl_event *last_of(const world *w, sl_event_kind kind) {
+    for (int i = w->events; i-- > 0;)
+        if (w->event[i].kind == kind)
+            return &w->event[i];
+    fail_msg("no event of this kind");
+    return NULL;
+}
+
+static void must_say(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fail_msg("'%s' does not say '%s'", text, part);
+}
+
+static char *log_of(const world *w) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    sl_advice_print(w->advice, out);
+    fclose(out);
+    return text;
+}
+
+static void the_model_divides_the_loss_and_balances_by_measured_speeds(void **state) {
+    (void)state;
+    world w;
+    sl_foreign f = {.config = sl_foreign_defaults()};
+    int split[4];
+    open_world(&w, 0);
+    become_slow(&w, 200, device(2, 2));
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_loss(&f, 0), 0.5, 1e-12);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 0.2, 1e-12);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 0), 0.5, 1e-12);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_RESTART, 0), 0, 1e-12);
+    assert_ok(sl_foreign_split(&f, split));
+    assert_int_equal(split[2], 4);
+    assert_int_equal(split[0] + split[1] + split[3], 28);
+    /* kept on healthy devices an iteration takes 10 microbatches where it took 8 */
+    assert_near(sl_foreign_keeping(&f, SL_FOREIGN_BALANCE), 0.2, 1e-12);
+    f.config.spares = 1;
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 0), 0, 1e-12);
+    /* rates fall where times grow: half the GFLOP/s is twice as slow */
+    w.view.verdict[0].measured = 1;
+    w.view.verdict[0].expected = 2;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 0.2, 1e-12);
+    /* half of the iteration computes: 50 ms stretched threefold, 30 of its share left at most */
+    w.view.verdict[0] = device(2, 3);
+    sl_foreign_take(&f, &w.view);
+    double left = sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0);
+    assert_near(left, 12.5 / 112.5, 1e-12); /* 3, 9, 10, 10: 10/8 of 50 ms */
+    /* one of two that do the same, beside two that do something else: 16 microbatches, 5 of them its own */
+    w.view.verdict[0] = device(2, 2);
+    w.view.alike = 2;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 37.5 / 137.5, 1e-12); /* 11 where 8 were */
+    assert_fails(sl_foreign_split(&f, split), SL_ENONE, "one by one");
+    w.view.alike = 1;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 0.5, 1e-12);
+    w.view.alike = 0;
+    /* two verdicts share by how far each is off */
+    w.view.verdicts = 2;
+    w.view.verdict[0] = device(2, 2);
+    w.view.verdict[1] = link_of(0, 1);
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_loss(&f, 0), 0.25, 1e-12);
+    assert_near(sl_foreign_loss(&f, 1), 0.25, 1e-12);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 1), 0.25, 1e-12);
+    close_world(&w);
+}
+
+static void an_advice_says_gain_cost_and_why_not_the_others(void **state) {
+    (void)state;
+    world w;
+    char text[128];
+    open_world(&w, 0);
+    run(&w, 5);
+    assert_int_equal(w.events, 0);
+    become_slow(&w, 200, device(2, 2));
+    run(&w, 1);
+    const sl_event *e = last_of(&w, SL_EVENT_ADVICE);
+    assert_int_equal(e->rank, 2);
+    must_say(e->seen, "device of rank 2");
+    must_say(e->seen, "50.0 % of the time is lost");
+    must_say(e->decided, "balance when 5 s are lost: 50.0 % lost would become 20.0 % for 5 s");
+    must_say(e->why, "topology: no spare host");
+    must_say(e->why, "restart when 1800 s are lost");
+    must_say(e->why, "delegate: left out, the program's pipeline is not known");
+    sl_advice_line(w.advice, text, sizeof text);
+    assert_string_equal(text, "advice: balance when 5 s are lost, 50 % -> 20 %");
+    json_t *json = sl_advice_json(w.advice);
+    const json_t *incident = json_array_get(json_object_get(json, "incidents"), 0);
+    assert_int_equal(json_integer_value(json_object_get(incident, "rank")), 2);
+    assert_near(json_real_value(json_object_get(incident, "loss")), 0.5, 1e-12);
+    const json_t *balance = json_array_get(json_object_get(incident, "strategies"), 0);
+    assert_string_equal(json_string_value(json_object_get(balance, "state")), "waits");
+    assert_near(json_real_value(json_object_get(balance, "when_lost_s")), 5, 1e-9);
+    json_decref(json);
+    close_world(&w);
+}
+
+/* 0.5 s are lost a second: 5 s after 10 s. Not carried out, it comes again when 10 and 20 more are lost. */
+static void without_a_hook_it_stays_advice_and_is_repeated_three_times(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 0);
+    become_slow(&w, 200, device(2, 2));
+    run(&w, 9.9);
+    int before = w.events;
+    run(&w, 0.5);
+    assert_true(w.events > before);
+    must_say(w.event[before].decided, "apply balance now");
+    must_say(w.event[before].why, "nobody carries it out");
+    assert_near((double)w.event[before].time / 1e9, 10.1, 0.11); /* the incident begins with the first view */
+    run(&w, 400);
+    int told = 0;
+    for (int i = 0; i < w.events; i++)
+        told += strstr(w.event[i].decided, "apply balance now") != NULL;
+    assert_int_equal(told, 3);
+    assert_int_equal(w.actions, 0);
+    char *log = log_of(&w);
+    must_say(log, "nobody carries it out");
+    must_say(log, "advised three times");
+    assert_null(strstr(log, "failed"));
+    free(log);
+    close_world(&w);
+}
+
+static void what_is_carried_out_is_judged_and_its_time_is_learnt(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 1);
+    become_slow(&w, 200, device(2, 2));
+    run(&w, 11);
+    assert_int_equal(w.actions, 1);
+    assert_int_equal(w.action[0].strategy, SL_FOREIGN_BALANCE);
+    assert_false(w.action[0].undo);
+    assert_near(w.action[0].loss, 0.5, 1e-9);
+    assert_near(w.action[0].expected, 0.2, 1e-9);
+    ended(&w, SL_ADVICE_DONE, 2);
+    must_say(last_of(&w, SL_EVENT_HOOK)->decided, "carried out");
+    w.view.level_ms = 160; /* not all that was foretold: 37.5 % */
+    run(&w, 6);
+    char *log = log_of(&w);
+    must_say(log, "balance microbatches is in effect; it took 2 s");
+    must_say(log, "with balance microbatches 37.5 % are lost; 20.0 % were foretold");
+    free(log);
+    become_healthy(&w);
+    run(&w, 5);
+    assert_int_equal(w.actions, 1);
+    run(&w, 60); /* kept it loses 0.13 a second (60 ms of 100 are stretched), and to undo it costs 5 s */
+    assert_int_equal(w.actions, 2);
+    assert_true(w.action[1].undo);
+    assert_int_equal(w.action[1].strategy, SL_FOREIGN_BALANCE);
+    close_world(&w);
+}
+
+/* That iterations become healthy right after a balance is its work: the device may be as slow as before. */
+static void a_balance_that_heals_is_not_undone(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 1);
+    become_slow(&w, 200, device(2, 2));
+    run(&w, 11);
+    ended(&w, SL_ADVICE_DONE, 0.5);
+    run(&w, 1);
+    become_healthy(&w);
+    run(&w, 120);
+    assert_int_equal(w.actions, 1);
+    char *log = log_of(&w);
+    must_say(log, "with balance microbatches 0.0 % are lost");
+    free(log);
+    close_world(&w);
+}
+
+static void a_failure_waits_for_twice_the_loss_and_ends_after_three(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 1);
+    become_slow(&w, 200, device(2, 2));
+    double begun[4] = {0};
+    for (int n = 0; n < 3; n++) {
+        for (int i = 0; i < 3000 && w.actions == n; i++)
+            run(&w, 0.1);
+        assert_int_equal(w.actions, n + 1);
+        begun[n] = w.now;
+        ended(&w, SL_ADVICE_FAILED, 0);
+        must_say(last_of(&w, SL_EVENT_HOOK)->decided, "not carried out");
+    }
+    assert_near(begun[1] - begun[0], 10, 0.5); /* 10 s lost in all where 5 were */
+    assert_near(begun[2] - begun[1], 20, 0.5);
+    run(&w, 300);
+    assert_int_equal(w.actions, 3);
+    close_world(&w);
+}
+
+static void what_the_hook_does_not_do_is_not_asked_for_again(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 1);
+    become_slow(&w, 200, device(2, 2));
+    run(&w, 11);
+    assert_int_equal(w.actions, 1);
+    ended(&w, SL_ADVICE_REFUSED, 0.01);
+    run(&w, 300);
+    assert_int_equal(w.actions, 1);
+    become_healthy(&w);
+    run(&w, 1);
+    become_slow(&w, 200, device(1, 2));
+    run(&w, 300);
+    assert_int_equal(w.actions, 1);
+    must_say(last_of(&w, SL_EVENT_ADVICE)->why, "balance: nobody here can carry it out");
+    close_world(&w);
+}
+
+static void a_late_or_wrong_end_changes_nothing(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 1);
+    become_slow(&w, 200, device(2, 2));
+    run(&w, 11);
+    int events = w.events;
+    assert_ok(sl_advice_ended(w.advice, at(w.now), at(w.now), 0, SL_ADVICE_DONE, 0, ""));
+    assert_ok(sl_advice_ended(w.advice, at(w.now), at(w.now), 99, SL_ADVICE_DONE, 0, ""));
+    assert_int_equal(w.events, events);
+    ended(&w, SL_ADVICE_DONE, 0.1);
+    assert_int_equal(w.events, events + 1);
+    close_world(&w);
+}
+
+/* A link: with a spare host at 60 s; 0.5 a second: after 120 s. */
+static void a_link_is_answered_by_a_spare_host(void **state) {
+    (void)state;
+    world w = {0};
+    sl_advice_config config = {
+        .foreign = sl_foreign_defaults(), .carried = 1, .tell = on_tell, .act = on_act};
+    open_world(&w, 1);
+    close_world(&w);
+    config.context = &w;
+    config.foreign.spares = 1;
+    assert_ok(sl_advice_open(&config, &w.advice));
+    become_slow(&w, 200, link_of(1, 2));
+    run(&w, 119);
+    assert_int_equal(w.actions, 0);
+    run(&w, 3);
+    assert_int_equal(w.actions, 1);
+    assert_int_equal(w.action[0].strategy, SL_FOREIGN_TOPOLOGY);
+    assert_int_equal(last_of(&w, SL_EVENT_ADVICE)->from, 1);
+    close_world(&w);
+}
+
+static void what_cannot_be_told_is_not_advised_on(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 1);
+    become_slow(&w, 200, (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1});
+    run(&w, 100);
+    assert_int_equal(w.events, 0);
+    assert_int_equal(w.actions, 0);
+    assert_false(sl_advice_any(w.advice));
+    close_world(&w);
+}
+
+static void wrong_costs_are_refused(void **state) {
+    (void)state;
+    sl_advice *advice;
+    sl_advice_config config = {.foreign = sl_foreign_defaults()};
+    config.foreign.cost_s[0] = NAN;
+    assert_fails(sl_advice_open(&config, &advice), SL_EINVAL, "balance costs");
+    config.foreign = sl_foreign_defaults();
+    config.foreign.microbatches = 0;
+    assert_fails(sl_advice_open(&config, &advice), SL_EINVAL, "microbatches");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_model_divides_the_loss_and_balances_by_measured_speeds),
+        cmocka_unit_test(an_advice_says_gain_cost_and_why_not_the_others),
+        cmocka_unit_test(without_a_hook_it_stays_advice_and_is_repeated_three_times),
+        cmocka_unit_test(what_is_carried_out_is_judged_and_its_time_is_learnt),
+        cmocka_unit_test(a_balance_that_heals_is_not_undone),
+        cmocka_unit_test(a_failure_waits_for_twice_the_loss_and_ends_after_three),
+        cmocka_unit_test(what_the_hook_does_not_do_is_not_asked_for_again),
+        cmocka_unit_test(a_late_or_wrong_end_changes_nothing),
+        cmocka_unit_test(a_link_is_answered_by_a_spare_host),
+        cmocka_unit_test(what_cannot_be_told_is_not_advised_on),
+        cmocka_unit_test(wrong_costs_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
