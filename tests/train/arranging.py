@@ -22,7 +22,8 @@ def arranged(*items):
 
 
 def events(result):
-    return [event for event in result.events if event["kind"] == "arrange"]
+    """Those that the run file asked for."""
+    return [event for event in result.events if event["kind"] == "arrange" and event["why"] == "the run file says so"]
 
 
 def moved(event):

@@ -138,7 +138,7 @@ size_t sl_binding_elements(const sl_run *run, int stage) {
     return elements;
 }
 
-static sl_status open_stages(sl_binding *b, const sl_model_bytes *bytes) {
+sl_status sl_binding_open_stages(sl_binding *b) {
     SL_TRY(sl_alloc(&b->held, (size_t)b->stages, sizeof *b->held));
     for (int stage = 0; stage < b->stages; stage++) {
         if (sl_binding_rank_of(b, stage) != b->rank)
@@ -147,7 +147,7 @@ static sl_status open_stages(sl_binding *b, const sl_model_bytes *bytes) {
         *h = (sl_held){.binding = b, .stage = stage, .index = b->helds};
         SL_TRY(sl_model_stage_open(&b->config, b->device, b->arena, stage, b->stages,
                                    (uint64_t)b->run->data.seed, &h->model));
-        sl_model_stage_pad(h->model, bytes->forward, bytes->backward);
+        sl_model_stage_pad(h->model, b->need.forward, b->need.backward);
         sl_model_set_host(h->model, b->host);
         h->list = sl_model_parameters(h->model, &h->parameters);
         h->tied = b->config.tied ? sl_model_head(h->model) : NULL;
@@ -172,25 +172,22 @@ static void size_arena(sl_binding *b, const sl_model_bytes *bytes, int in_flight
     b->room = bytes->fixed + forwards * bytes->forward + backwards * bytes->backward;
 }
 
-/* `old`: the binding that is replaced; NULL: this is the first. */
-static sl_status open_model(sl_binding *b, int in_flight, int hosted, sl_binding *old) {
-    sl_model_bytes bytes;
-    const sl_run *run = b->run;
+sl_status sl_binding_size(sl_binding *b, int in_flight, int hosted) {
     if (!b->device)
-        SL_TRY(sl_device_open_cpu(threads_of(run), &b->device));
+        SL_TRY(sl_device_open_cpu(threads_of(b->run), &b->device));
     b->optimizer.threads = b->device->threads;
-    SL_TRY(measure(run, &b->config, b->device, b->rank, &bytes));
-    size_t host = (size_t)(hosted > 0 ? hosted : 0) * (bytes.forward + bytes.backward);
-    size_arena(b, &bytes, in_flight);
-    if (old && sl_binding_serves(b, old, host))
-        return sl_binding_adopt(b, old);
-    SL_TRY(sl_arena_open_room(b->limit, b->room, &b->arena));
-    if (host > 0)
-        SL_TRY(sl_arena_open(host, &b->host));
-    return open_stages(b, &bytes);
+    SL_TRY(measure(b->run, &b->config, b->device, b->rank, &b->need));
+    b->hosted = (size_t)(hosted > 0 ? hosted : 0) * (b->need.forward + b->need.backward);
+    size_arena(b, &b->need, in_flight);
+    return SL_OK;
 }
 
-static sl_status open_buffers(sl_binding *b) {
+sl_status sl_binding_open_memory(sl_binding *b) {
+    SL_TRY(sl_arena_open_room(b->limit, b->room, &b->arena));
+    return b->hosted > 0 ? sl_arena_open(b->hosted, &b->host) : SL_OK;
+}
+
+sl_status sl_binding_open_buffers(sl_binding *b) {
     size_t tokens = (size_t)b->config.batch * (size_t)b->config.context;
     SL_TRY(sl_alloc(&b->tokens, tokens, sizeof *b->tokens));
     SL_TRY(sl_alloc(&b->targets, tokens, sizeof *b->tokens));
@@ -214,8 +211,7 @@ static sl_status open_data(sl_binding *b) {
     return sl_data_open(&data, &b->data);
 }
 
-static sl_status open_binding(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
-                              sl_binding *old, sl_binding **binding) {
+sl_status sl_binding_make(const sl_run *run, const sl_groups *groups, sl_binding **binding) {
     sl_binding *b;
     *binding = NULL;
     SL_TRY(sl_alloc(&b, 1, sizeof *b));
@@ -229,28 +225,33 @@ static sl_status open_binding(const sl_run *run, const sl_groups *groups, int in
     b->stages = b->shape.stages;
     shape_of(run, groups->seat.tensor, b, &b->config);
     SL_TRY(sl_model_check(&b->config, b->stages));
-    b->config.without_weights = old != NULL;
-    SL_TRY(sl_binding_plot(b));
-    if (old)
-        sl_binding_inherit(b, old);
-    else
-        SL_TRY(open_data(b));
     b->optimizer = sl_optimizer_standard(run->optimizer.lr, run->iterations);
     b->optimizer.warmup = run->optimizer.warmup < run->iterations ? run->optimizer.warmup : run->iterations;
     b->optimizer.decay = run->optimizer.decay;
     SL_TRY(sl_optimizer_check(&b->optimizer));
-    SL_TRY(open_model(b, in_flight, hosted, old));
-    return open_buffers(b);
+    return sl_binding_plot(b);
 }
 
 sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
                           sl_binding **binding) {
-    return open_binding(run, groups, in_flight, hosted, NULL, binding);
+    SL_TRY(sl_binding_make(run, groups, binding));
+    sl_binding *b = *binding;
+    SL_TRY(open_data(b));
+    SL_TRY(sl_binding_size(b, in_flight, hosted));
+    SL_TRY(sl_binding_open_memory(b));
+    SL_TRY(sl_binding_open_stages(b));
+    return sl_binding_open_buffers(b);
 }
 
-sl_status sl_binding_open_beside(sl_binding *old, const sl_run *run, const sl_groups *groups, int in_flight,
-                                 int hosted, sl_binding **binding) {
-    return open_binding(run, groups, in_flight, hosted, old, binding);
+/* They may be opened again in the same memory. */
+void sl_binding_close_stages(sl_binding *b) {
+    for (int i = 0; i < b->helds; i++) {
+        for (int m = 0; m < 2; m++)
+            sl_arena_give(b->arena, b->held[i].moment[m]);
+        sl_model_stage_close(b->held[i].model);
+        b->held[i].moment[0] = b->held[i].moment[1] = NULL;
+        b->held[i].model = NULL;
+    }
 }
 
 void sl_binding_close(sl_binding *b) {
@@ -259,12 +260,8 @@ void sl_binding_close(sl_binding *b) {
     sl_binding_close_sums(b);
     sl_binding_close_clip(b);
     sl_binding_close_plot(b);
-    for (int i = 0; i < b->helds; i++)
-        for (int m = 0; m < 2; m++)
-            sl_arena_give(b->arena, b->held[i].moment[m]);
+    sl_binding_close_stages(b);
     sl_free(b->tensor_scratch);
-    for (int i = 0; i < b->helds; i++)
-        sl_model_stage_close(b->held[i].model);
     sl_free(b->held);
     sl_arena_close(b->arena);
     sl_arena_close(b->host);

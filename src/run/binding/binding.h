@@ -38,21 +38,24 @@ void sl_binding_close(sl_binding *binding);
 
 /* ---- other seats, or another split, between two iterations (sl_rearrange) ----
  *
- * A binding is opened for what comes next beside the one that was, then weights and moments go from memory to
- * memory, then the old one is closed. Where a rank keeps its stages, its slices and (with ZeRO) its share,
- * and its memory suffices, stages and memory are handed over as they are; else device memory is needed twice
- * until the old binding is closed: each within device.memory_mb by itself. */
+ * Weights and moments go from memory to memory into a binding for the new seat, which takes over what it can:
+ *   text and device    always
+ *   stages             where a rank keeps its stages, its slices and (with ZeRO) its share, and its memory
+ *                      suffices: as they are
+ *   memory             where it suffices or can be extended a little (arena.h): what comes waits in its free
+ *                      room, or where that is too small in host memory, until the old stages have gone
+ * Else device memory is needed twice until the old stages have gone, each within device.memory_mb by itself.
+ */
 
-/** Opens a binding with the text and the device of `old`, whose updates are settled: weights and moments have
- * no value until sl_binding_move. On error both are still to be closed. SL_ENOMEM. */
-sl_status sl_binding_open_beside(sl_binding *old, const sl_run *run, const sl_groups *groups, int in_flight,
-                                 int hosted, sl_binding **binding);
+/** As sl_binding_settle, for stages that are about to move: they cannot compute any more. */
+sl_status sl_binding_settle_last(sl_binding *binding);
 
-/** Collective over the world of `next`, in which the rank w had the world rank was[w] before: every rank
- * gives what it held to the one that sits in its old seat, as far as that one needs it, and gets its own
- * likewise, both at once and in pieces; a rank that stays keeps its own. Weights are packed behind it.
- * *bytes: what this rank sent. SL_EPEER, SL_ENOMEM. */
-sl_status sl_binding_move(sl_binding *old, sl_binding *next, const int *was, double *bytes);
+/** Collective over the world of `groups`, in which rank w had the world rank was[w] before; behind
+ * sl_binding_settle_last. Every rank gives what `old` holds to the one that now sits in its old seat, as far
+ * as that one needs it, and gets its own likewise, both at once and in pieces. `old` holds no state behind
+ * it; on error, too, both are still to be closed. *bytes: what this rank has sent. SL_EPEER, SL_ENOMEM. */
+sl_status sl_binding_move(sl_binding *old, const sl_run *run, const sl_groups *groups, int in_flight,
+                          int hosted, const int *was, sl_binding **next, double *bytes);
 
 /** The engine's tables: fills those of table[stages] that this rank holds. They live as long as the binding.
  */

@@ -54,7 +54,9 @@ struct sl_binding {
     sl_model_config config;
     sl_device *device;
     sl_arena *arena, *host; /* host: NULL without host memory */
-    size_t limit, room;     /* what was asked for the arena */
+    sl_model_bytes need;    /* of all stages here */
+    size_t limit, room;     /* of the arena */
+    size_t hosted;          /* of host memory */
     sl_held *held;          /* [helds] ascending stages */
     int helds;
     sl_data *data;
@@ -70,6 +72,7 @@ struct sl_binding {
     size_t own_squares;
     /* What the stages' due updates are made with; this rank has still to pass the head's copy. */
     int due_iteration, copy_due;
+    int leaving; /* updates are the last ones here: nothing is packed behind them */
     float factor;
     sl_plot *plot; /* [stages * tensor ranks] of every stage of the model */
     size_t all_blocks;
@@ -97,14 +100,17 @@ void sl_binding_close_plot(sl_binding *b);
 /** The moments of a held stage from the arena, where ZeRO divides them. */
 sl_status sl_binding_open_moments(sl_binding *b, sl_held *held);
 
-/* ---- move.c: from the binding that is replaced */
+/* ---- the steps of opening, for move.c too */
 
-/** Text and device, which are the same for every seat. */
-void sl_binding_inherit(sl_binding *b, sl_binding *old);
-/** Whether the old one's stages serve here as they are, with their memory. */
-int sl_binding_serves(const sl_binding *b, const sl_binding *old, size_t hosted);
-/** Takes them over, once sl_binding_serves. SL_ENOMEM. */
-sl_status sl_binding_adopt(sl_binding *b, sl_binding *old);
+/** A binding without memory, text and device. */
+sl_status sl_binding_make(const sl_run *run, const sl_groups *groups, sl_binding **binding);
+/** What memory it needs; a device where there is none yet. */
+sl_status sl_binding_size(sl_binding *b, int in_flight, int hosted);
+/** That memory; the stages in it; what works on them. */
+sl_status sl_binding_open_memory(sl_binding *b);
+sl_status sl_binding_open_stages(sl_binding *b);
+sl_status sl_binding_open_buffers(sl_binding *b);
+void sl_binding_close_stages(sl_binding *b);
 
 /** A W of a held stage has ended, or will at `end`; its `left` counts it. */
 sl_status sl_binding_weights_added(sl_held *held, sl_time end);

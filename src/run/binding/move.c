@@ -5,34 +5,110 @@
 
 #include <string.h>
 
-/* ---- what is handed over ---- */
+/* Where the state of the new seat comes to. */
+typedef enum reception {
+    STAYS,   /* it is there: the stages are handed over */
+    WAITS,   /* to a waiting room, until the old stages have made place for the new ones */
+    ARRIVES, /* to the new stages, in memory of their own */
+} reception;
 
-void sl_binding_inherit(sl_binding *b, sl_binding *old) {
-    b->data = old->data;
-    b->device = old->device;
-    old->data = NULL;
-    old->device = NULL;
-}
+typedef struct move {
+    sl_binding *old, *next;
+    reception reception;
+    int to, from;            /* who sits where this process sat; who sat where it sits now */
+    int gives, takes, stays; /* stages with their weights: are needed there; come from there; nobody moves */
+    sl_block *out, *in;      /* [3 * helds] of the old seat, of the new one */
+    char *room;              /* the waiting room */
+    size_t room_bytes;
+    int room_on_host;
+} move;
+
+/* ---- who, and what ---- */
 
 static int same_slices(sl_seat a, sl_seat b) {
     return a.pipeline == b.pipeline && a.tensor == b.tensor;
 }
 
-int sl_binding_serves(const sl_binding *b, const sl_binding *old, size_t hosted) {
-    sl_seat now = b->groups->seat, before = old->groups->seat;
-    int same_share = !b->run->parallel.zero || now.replica == before.replica;
-    size_t host = old->host ? sl_arena_limit(old->host) : 0;
-    return same_slices(now, before) && same_share && b->limit <= old->limit && b->room <= old->room &&
-           hosted <= host;
+/* World ranks are seats: the process that sits in this one's old seat has its old world rank. */
+static void find_partners(move *m, const int *was) {
+    const sl_run *run = m->next->run;
+    sl_seat before = m->old->groups->seat;
+    int me = sl_group_rank(m->next->groups->world);
+    m->to = was[me];
+    m->stays = was[me] == me;
+    for (int w = 0; w < sl_run_ranks(run); w++)
+        if (was[w] == me)
+            m->from = w;
+    m->gives = !same_slices(sl_run_seat(run, was[m->to]), before);
+    m->takes = !same_slices(before, m->next->groups->seat);
 }
 
-sl_status sl_binding_adopt(sl_binding *b, sl_binding *old) {
-    SL_TRY(sl_alloc(&b->held, (size_t)b->stages, sizeof *b->held));
-    b->limit = old->limit;
-    b->room = old->room;
-    b->arena = old->arena;
-    b->host = old->host;
+/* ZeRO's shares go from seat to seat, whoever has the weights already. */
+static int moves_shares(const move *m) {
+    return m->next->run->parallel.zero && !m->stays;
+}
+
+/* The state of a seat in its stages: of each in ascending order weights and moments (`stages`) and a share of
+ * the moments (`shares`). Sizes depend on the seat alone. Returns how many blocks. */
+static int list_held(const sl_binding *b, int stages, int shares, sl_block *blocks) {
+    int count = 0;
+    for (int i = 0; i < b->helds; i++) {
+        const sl_held *h = &b->held[i];
+        size_t floats, share = sl_shares_elements(sl_binding_cut(b, h->stage), b->groups->seat.replica);
+        float *state = sl_model_state(h->model, &floats);
+        if (stages)
+            blocks[count++] = (sl_block){state, floats * sizeof *state};
+        for (int part = 0; part < 2 && shares; part++)
+            blocks[count++] = (sl_block){h->moment[part], share * sizeof(float)};
+    }
+    return count;
+}
+
+/* The same in one piece of memory, for stages that are still to be opened. *bytes: of all of it. */
+static sl_status list_waiting(const sl_binding *b, char *memory, int stages, int shares, sl_block *blocks,
+                              int *count, size_t *bytes) {
+    size_t at = 0, floats;
+    *count = 0;
+    for (int stage = 0; stage < b->stages; stage++) {
+        if (sl_binding_rank_of(b, stage) != b->rank)
+            continue;
+        SL_TRY(sl_model_state_floats(&b->config, stage, b->stages, &floats));
+        size_t share = sl_shares_elements(sl_binding_cut(b, stage), b->groups->seat.replica);
+        const size_t sizes[] = {floats * sizeof(float), share * sizeof(float), share * sizeof(float)};
+        for (int k = 0; k < 3; k++) {
+            if (k == 0 ? stages : shares)
+                blocks[(*count)++] = (sl_block){memory ? memory + at : NULL, sizes[k]};
+            at += k == 0 || b->run->parallel.zero ? sl_arena_round(sizes[k]) : 0;
+        }
+    }
+    *bytes = at;
+    return SL_OK;
+}
+
+static int all_blocks(const move *m) {
+    return 3 * m->next->stages;
+}
+
+/* ---- where it goes to ---- */
+
+static int host_suffices(const move *m) {
+    return m->next->hosted <= (m->old->host ? sl_arena_limit(m->old->host) : 0);
+}
+
+/* The whole memory of the old binding, with or without what is in it. */
+static void take_memory(move *m) {
+    sl_binding *old = m->old, *next = m->next;
+    next->limit = old->limit > next->limit ? old->limit : next->limit;
+    next->room = old->room > next->room ? old->room : next->room;
+    next->arena = old->arena;
+    next->host = old->host;
     old->arena = old->host = NULL;
+}
+
+static sl_status hand_over(move *m) {
+    sl_binding *old = m->old, *b = m->next;
+    SL_TRY(sl_alloc(&b->held, (size_t)b->stages, sizeof *b->held));
+    take_memory(m);
     for (int i = 0; i < old->helds; i++) {
         sl_held *from = &old->held[i];
         b->held[b->helds++] = (sl_held){.binding = b,
@@ -47,87 +123,120 @@ sl_status sl_binding_adopt(sl_binding *b, sl_binding *old) {
         from->model = NULL;
         from->moment[0] = from->moment[1] = NULL;
     }
-    sl_arena_restart_peak(b->arena);
     return SL_OK;
 }
 
-/* ---- what is sent ---- */
-
-/* Whose stages hold the state of the seat of `b`, which `other` may have adopted. */
-static const sl_held *holders(const sl_binding *b, const sl_binding *other) {
-    return b->helds > 0 && b->held[0].model ? b->held : other->held;
+/* Free room of the arena, where that is left beside the old stages and beside the new ones. */
+static sl_status open_room(move *m) {
+    sl_arena *arena = m->old->arena;
+    int count;
+    SL_TRY(list_waiting(m->next, NULL, 1, 1, m->in, &count, &m->room_bytes));
+    size_t stages = sl_arena_in_use(arena), fixed = m->next->need.fixed;
+    stages = stages > fixed ? stages : fixed;
+    if (stages + m->room_bytes <= sl_arena_limit(arena))
+        return sl_arena_take(arena, m->room_bytes, SL_ARENA_HIGH, "moving states", &m->room);
+    m->room_on_host = 1;
+    return sl_alloc(&m->room, m->room_bytes, 1);
 }
 
-/* The state of the seat of `b` in blocks[3 * helds]: of each stage in ascending order weights and moments
- * (`stages`) and a share of moments (`shares`), sizes that depend on the seat alone. Returns how many. */
-static int list_blocks(const sl_binding *b, const sl_held *held, int stages, int shares, sl_block *blocks) {
-    int count = 0;
-    for (int i = 0; i < b->helds; i++) {
-        size_t floats, share;
-        float *state = sl_model_state(held[i].model, &floats);
-        share = sl_shares_elements(sl_binding_cut(b, held[i].stage), b->groups->seat.replica);
-        if (stages)
-            blocks[count++] = (sl_block){state, floats * sizeof *state};
-        for (int m = 0; m < 2 && shares; m++)
-            blocks[count++] = (sl_block){held[i].moment[m], share * sizeof(float)};
-    }
-    return count;
+static void close_room(move *m) {
+    if (m->room_on_host)
+        sl_free(m->room);
+    else
+        sl_arena_give(m->next->arena ? m->next->arena : m->old->arena, m->room);
+    m->room = NULL;
 }
 
-static double sum_bytes(const sl_block *blocks, int count) {
-    double bytes = 0;
+static sl_status prepare(move *m) {
+    sl_binding *old = m->old, *next = m->next;
+    sl_seat now = next->groups->seat, before = old->groups->seat;
+    int kept = same_slices(now, before) && (!next->run->parallel.zero || now.replica == before.replica);
+    int suffices = host_suffices(m) && sl_arena_extend(old->arena, next->limit, next->room);
+    m->reception = !suffices ? ARRIVES : kept ? STAYS : WAITS;
+    if (m->reception == STAYS)
+        return hand_over(m);
+    if (m->reception == WAITS)
+        return open_room(m);
+    SL_TRY(sl_binding_open_memory(next));
+    return sl_binding_open_stages(next);
+}
+
+/* ---- moving ---- */
+
+static sl_status list_in(const move *m, int stages, int shares, int *count) {
+    size_t bytes;
+    if (m->reception == WAITS)
+        return list_waiting(m->next, m->room, stages, shares, m->in, count, &bytes);
+    *count = list_held(m->next, stages, shares, m->in);
+    return SL_OK;
+}
+
+/* What this process has already, but not where it is to be. */
+static sl_status copy_own(const move *m) {
+    int shares = m->next->run->parallel.zero && m->stays, count;
+    SL_TRY(list_in(m, 1, shares, &count));
+    list_held(m->old, 1, shares, m->out);
     for (int i = 0; i < count; i++)
-        bytes += (double)blocks[i].bytes;
-    return bytes;
+        memcpy(m->in[i].data, m->out[i].data, m->in[i].bytes);
+    return SL_OK;
 }
 
-/* What this process has already, in memory that could not be handed over. */
-static void copy_own(const sl_binding *old, const sl_binding *next, int shares, sl_block *from,
-                     sl_block *into) {
-    int count = list_blocks(old, old->held, 1, shares, from);
-    list_blocks(next, next->held, 1, shares, into);
+static sl_status exchange(move *m, double *bytes) {
+    const sl_binding *source = m->reception == STAYS ? m->next : m->old;
+    int gives, takes;
+    if (m->reception != STAYS && !m->takes)
+        SL_TRY(copy_own(m));
+    gives = list_held(source, m->gives, moves_shares(m), m->out);
+    SL_TRY(list_in(m, m->takes, moves_shares(m), &takes));
+    for (int i = 0; i < gives; i++)
+        *bytes += (double)m->out[i].bytes;
+    return sl_group_exchange(m->next->groups->world, m->out, gives, m->to, m->in, takes, m->from);
+}
+
+/* From the waiting room into stages where the old ones were. */
+static sl_status enter(move *m) {
+    int zero = m->next->run->parallel.zero, count;
+    sl_binding_close_stages(m->old);
+    take_memory(m);
+    SL_TRY(sl_binding_open_stages(m->next));
+    SL_TRY(list_in(m, 1, zero, &count));
+    list_held(m->next, 1, zero, m->out);
     for (int i = 0; i < count; i++)
-        memcpy(into[i].data, from[i].data, from[i].bytes);
+        memcpy(m->out[i].data, m->in[i].data, m->in[i].bytes);
+    return SL_OK;
 }
 
-typedef struct moves {
-    int to, from;            /* who sits where this process sat; who sat where it sits now */
-    int gives, takes, stays; /* stages with their weights: are needed there; come from there; nobody moves */
-} moves;
-
-static moves plan_moves(const sl_binding *old, const sl_binding *next, const int *was) {
-    const sl_run *run = next->run;
-    int me = sl_group_rank(next->groups->world);
-    moves m = {.to = was[me], .stays = was[me] == me};
-    for (int w = 0; w < sl_run_ranks(run); w++)
-        if (was[w] == me)
-            m.from = w;
-    m.gives = !same_slices(sl_run_seat(run, was[m.to]), old->groups->seat);
-    m.takes = !same_slices(old->groups->seat, next->groups->seat);
-    return m;
+static sl_status carry_out(move *m, double *bytes) {
+    SL_TRY(sl_alloc(&m->out, 2 * (size_t)all_blocks(m), sizeof *m->out));
+    m->in = m->out + all_blocks(m);
+    SL_TRY(prepare(m));
+    SL_TRY(exchange(m, bytes));
+    if (m->reception == WAITS)
+        SL_TRY(enter(m));
+    else
+        sl_binding_close_stages(m->old);
+    for (int h = 0; h < m->next->helds; h++)
+        SL_TRY(sl_model_weights_changed(m->next->held[h].model));
+    return sl_binding_open_buffers(m->next);
 }
 
-static sl_status exchange(sl_binding *old, sl_binding *next, const moves *m, sl_block *blocks, int most,
-                          double *bytes) {
-    const sl_held *mine = holders(old, next);
-    int shares = next->run->parallel.zero && !m->stays, gives, takes, adopted = mine != old->held;
-    if (!adopted && !m->takes)
-        copy_own(old, next, next->run->parallel.zero && m->stays, blocks, blocks + most);
-    gives = list_blocks(old, mine, m->gives, shares, blocks);
-    takes = list_blocks(next, next->held, m->takes, shares, blocks + most);
-    *bytes = sum_bytes(blocks, gives);
-    return sl_group_exchange(next->groups->world, blocks, gives, m->to, blocks + most, takes, m->from);
-}
-
-/* World ranks are seats: the process that sits in this one's old seat has its old world rank. */
-sl_status sl_binding_move(sl_binding *old, sl_binding *next, const int *was, double *bytes) {
-    moves m = plan_moves(old, next, was);
-    int most = 3 * next->helds; /* every rank holds as many */
-    sl_block *blocks;
-    SL_TRY(sl_alloc(&blocks, 2 * (size_t)most, sizeof *blocks));
-    sl_status status = exchange(old, next, &m, blocks, most, bytes);
-    sl_free(blocks);
-    for (int h = 0; h < next->helds && status == SL_OK && holders(old, next) == old->held; h++)
-        status = sl_model_weights_changed(next->held[h].model);
+sl_status sl_binding_move(sl_binding *old, const sl_run *run, const sl_groups *groups, int in_flight,
+                          int hosted, const int *was, sl_binding **next, double *bytes) {
+    move m = {.old = old};
+    *bytes = 0;
+    SL_TRY(sl_binding_make(run, groups, next));
+    m.next = *next;
+    m.next->config.without_weights = 1;
+    m.next->data = old->data;
+    m.next->device = old->device;
+    old->data = NULL;
+    old->device = NULL;
+    SL_TRY(sl_binding_size(m.next, in_flight, hosted));
+    find_partners(&m, was);
+    sl_status status = carry_out(&m, bytes);
+    close_room(&m);
+    if (status == SL_OK)
+        sl_arena_restart_peak(m.next->arena);
+    sl_free(m.out);
     return status;
 }

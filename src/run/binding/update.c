@@ -19,7 +19,7 @@ static sl_status step_stage(sl_binding *b, const sl_held *h) {
         if (piece)
             sl_optimizer_step(&b->optimizer, b->due_iteration, b->factor, p->rows > 0, piece,
                               p->gradient + at, p->weight + at, moment1, moment2);
-        if (!b->run->parallel.zero) /* else the rest of it is still to come */
+        if (!b->run->parallel.zero && !b->leaving) /* with ZeRO the rest of it is still to come */
             SL_TRY(sl_model_weight_changed(h->model, i));
     }
     return SL_OK;
@@ -64,11 +64,16 @@ sl_status sl_binding_update_stage(sl_held *h) {
     if (b->copy_due)
         SL_TRY(pass_copy(b));
     copy_here(b, h);
-    return sl_model_weights_changed(h->model);
+    return b->leaving ? SL_OK : sl_model_weights_changed(h->model);
 }
 
 sl_status sl_binding_settle(sl_binding *b) {
     for (int h = 0; h < b->helds; h++)
         SL_TRY(sl_binding_update_stage(&b->held[h]));
     return sl_passing_finish(&b->passing); /* its group is free for others */
+}
+
+sl_status sl_binding_settle_last(sl_binding *b) {
+    b->leaving = 1;
+    return sl_binding_settle(b);
 }

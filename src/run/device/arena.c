@@ -18,7 +18,8 @@ struct sl_arena {
     pthread_mutex_t mutex; /* guards all below but memory, base, room and limit */
     char *memory;          /* as allocated */
     char *base;            /* aligned */
-    size_t room;           /* bytes at base */
+    size_t addresses; /* bytes from base on that are the arena's; those behind the room are not touched */
+    size_t room;      /* bytes at base */
     size_t limit, in_use, peak;
     block *taken; /* ascending by start */
     size_t count, capacity;
@@ -29,6 +30,12 @@ size_t sl_arena_round(size_t bytes) {
         return SIZE_MAX / SL_ARENA_ALIGN * SL_ARENA_ALIGN;
     size_t rounded = (bytes + SL_ARENA_ALIGN - 1) / SL_ARENA_ALIGN * SL_ARENA_ALIGN;
     return rounded ? rounded : SL_ARENA_ALIGN;
+}
+
+/* Zero pages are mapped lazily: write to each, through volatile so that it is not optimised away. */
+static void touch(sl_arena *arena, size_t from) {
+    for (size_t at = from; at < arena->room; at += PAGE)
+        *(volatile char *)(arena->base + at) = 0;
 }
 
 sl_status sl_arena_open(size_t limit, sl_arena **out) {
@@ -44,7 +51,8 @@ sl_status sl_arena_open_room(size_t limit, size_t room, sl_arena **out) {
     arena->room = sl_arena_round(room > limit ? room : limit);
     /* one region of large pages: a walk over gigabytes would otherwise miss the page tables at every step */
     const size_t align = arena->room >= HUGE_PAGE ? HUGE_PAGE : SL_ARENA_ALIGN;
-    if (sl_alloc(&arena->memory, arena->room + align, 1) != SL_OK) {
+    arena->addresses = align == HUGE_PAGE ? sl_arena_round(arena->room + arena->room / 4) : arena->room;
+    if (sl_alloc(&arena->memory, arena->addresses + align, 1) != SL_OK) {
         sl_free(arena);
         return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", room);
     }
@@ -52,9 +60,7 @@ sl_status sl_arena_open_room(size_t limit, size_t room, sl_arena **out) {
     arena->base = arena->memory + (skew ? align - skew : 0);
     if (align == HUGE_PAGE)
         madvise(arena->base, arena->room, MADV_HUGEPAGE); /* a wish */
-    /* zero pages are mapped lazily: write to each, through volatile so that it is not optimised away */
-    for (size_t at = 0; at < arena->room; at += PAGE)
-        *(volatile char *)(arena->base + at) = 0;
+    touch(arena, 0);
     pthread_mutex_init(&arena->mutex, NULL);
     *out = arena;
     return SL_OK;
@@ -136,6 +142,20 @@ size_t sl_arena_in_use(const sl_arena *arena) {
 
 size_t sl_arena_peak(const sl_arena *arena) {
     return arena->peak;
+}
+
+int sl_arena_extend(sl_arena *arena, size_t limit, size_t room) {
+    const size_t before = arena->room;
+    limit = sl_arena_round(limit);
+    room = sl_arena_round(room > limit ? room : limit);
+    if (room > arena->addresses)
+        return 0;
+    arena->limit = limit > arena->limit ? limit : arena->limit;
+    if (room <= before)
+        return 1;
+    arena->room = room;
+    touch(arena, before); /* the page that it begins in holds nothing behind the room before */
+    return 1;
 }
 
 void sl_arena_restart_peak(sl_arena *arena) {

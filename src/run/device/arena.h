@@ -44,6 +44,9 @@ void sl_arena_give(sl_arena *arena, void *block);
 size_t sl_arena_in_use(const sl_arena *arena);
 size_t sl_arena_peak(const sl_arena *arena);
 size_t sl_arena_limit(const sl_arena *arena);
+/** Makes limit and room of an arena that is in use at least these, where it lies: an arena has addresses for
+ * a quarter more than it was opened with. 0: that is not enough. */
+int sl_arena_extend(sl_arena *arena, size_t limit, size_t room);
 /** The peak counts from now on. */
 void sl_arena_restart_peak(sl_arena *arena);
 

@@ -229,6 +229,16 @@ sl_status sl_model_measure(const sl_model_config *config, sl_device *device, int
     return SL_OK;
 }
 
+sl_status sl_model_state_floats(const sl_model_config *config, int stage, int stages, size_t *floats) {
+    sl_parameter *list;
+    const sl_model_config c = sl_model_complete(config);
+    SL_TRY(sl_alloc(&list, (size_t)sl_model_list(&c, stage, stages, NULL), sizeof *list));
+    const fixed_size f = size_fixed(&c, list, sl_model_list(&c, stage, stages, list), stage, stages);
+    *floats = f.own + f.moments + f.head_weight;
+    sl_free(list);
+    return SL_OK;
+}
+
 /* ---- opening and closing ---- */
 
 static float *advance(float **at, size_t count) {
@@ -241,7 +251,8 @@ static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
     const fixed_size f = size_fixed(&s->config, s->parameter, s->parameters, stage, stages);
     SL_TRY(sl_arena_take(s->arena, fixed_floats(f) * sizeof(float), SL_ARENA_LOW,
                          "weights and optimizer state", &s->memory));
-    memset(s->memory, 0, fixed_floats(f) * sizeof(float));
+    const size_t cleared = s->config.without_weights ? f.own + f.head : fixed_floats(f);
+    memset(s->memory, 0, cleared * sizeof(float));
     float *at = s->memory;
     for (int i = 0; i < s->parameters; i++)
         s->parameter[i].gradient = advance(&at, padded(s->parameter[i].count));
@@ -352,11 +363,9 @@ sl_parameter *sl_model_parameters(sl_model_stage *s, int *count) {
 
 /* They lie behind the gradients (place_parameters). */
 float *sl_model_state(sl_model_stage *s, size_t *floats) {
-    const int last = s->layout.is_last && s->config.tied && !s->layout.is_first;
-    *floats = 0;
-    for (int i = 0; i < s->parameters; i++)
-        *floats += padded(s->parameter[i].count) * (s->config.without_moments ? 1 : 3);
-    *floats += last ? padded(s->head.count) : 0;
+    const int stage = s->layout.is_first ? 0 : 1, stages = s->layout.is_last ? stage + 1 : stage + 2;
+    const fixed_size f = size_fixed(&s->config, s->parameter, s->parameters, stage, stages);
+    *floats = f.own + f.moments + f.head_weight;
     return s->parameter[0].weight;
 }
 

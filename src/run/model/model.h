@@ -58,7 +58,8 @@ typedef struct sl_model_config {
     const int *recompute; /* [stages] 1: keeps only the input of each block; NULL: none does */
     sl_tensor_ranks tensor;
     int without_moments; /* 1: who updates the weights holds AdamW's moments; the parameters' stay NULL */
-    int without_weights; /* 1: weights are 0 until somebody brings them (sl_model_state) */
+    int without_weights; /* 1: weights and moments have no value until somebody brings them (sl_model_state)
+                          */
 } sl_model_config;
 
 /** The config with its defaults. */
@@ -188,6 +189,8 @@ sl_parameter *sl_model_parameters(sl_model_stage *stage, int *count);
  * without) and the tied head's copy, the same layout and so the same number of floats on every rank that
  * holds this stage and slice. Whoever changes it calls sl_model_weights_changed. */
 float *sl_model_state(sl_model_stage *stage, size_t *floats);
+/** How many floats that are, without a stage. SL_ENOMEM. */
+sl_status sl_model_state_floats(const sl_model_config *config, int stage, int stages, size_t *floats);
 
 /** Other functions for its tensor ranks, of which it is still the same: where who calls it has moved. */
 void sl_model_set_tensor(sl_model_stage *stage, const sl_tensor_ranks *tensor);

@@ -85,7 +85,7 @@ static sl_status end_phase(sl_trainer *t, change *c, sl_time *time) {
 
 static sl_status settle(sl_trainer *t, change *c) {
     SL_TRY(sl_saving_rest(t->saving, t->journal, t->started));
-    SL_TRY(sl_binding_settle(t->binding));
+    SL_TRY(sl_binding_settle_last(t->binding));
     c->delegates = t->delegates;
     if (c->delegates)
         SL_TRY(sl_path_change(t, -1));
@@ -157,10 +157,8 @@ static sl_status move_states(sl_trainer *t, change *c) {
     double bytes = 0;
     int in_flight;
     SL_TRY(sl_planning_in_flight(t, &in_flight));
-    sl_status status =
-        sl_binding_open_beside(t->binding, t->run, &t->groups, in_flight, sl_planning_hosted(t), &next);
-    if (status == SL_OK)
-        status = sl_binding_move(t->binding, next, c->was, &bytes);
+    sl_status status = sl_binding_move(t->binding, t->run, &t->groups, in_flight, sl_planning_hosted(t),
+                                       c->was, &next, &bytes);
     if (status != SL_OK) {
         sl_binding_close(next);
         return status;
