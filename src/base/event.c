@@ -34,6 +34,7 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
     [SL_EVENT_TRACKED] = {"tracked", "the iteration of a watched program was found, or another one"},
     [SL_EVENT_PROFILED] = {"profiled",
                            "the calls of some iterations were compared: suspects, or a reference"},
+    [SL_EVENT_PROFILE] = {"profile", "the links of a running job were measured, slow or not"},
     [SL_EVENT_HELD] = {"held", "a watched program stands at a consistent cut, or could not be held"},
     [SL_EVENT_RELEASED] = {"released", "a held program goes on"},
     [SL_EVENT_VALIDATED] = {"validated", "suspects were tested, with the evidence"},

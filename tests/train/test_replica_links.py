@@ -74,6 +74,41 @@ def the_stage_is_slow_by_what_the_link_takes(build, folder, source, replicas, fa
     assert all(event["rank"] == slowed and "between replicas" in event["seen"] for event in measured), measured
 
 
+def trouble_moves_with_its_processes(build, folder, source):
+    """Seats are (rank, replica): 0 = (0, 0), 1 = (0, 1), 2 = (1, 0), 3 = (1, 1). The connection of processes 2 and 3 is slow from
+    the start; from iteration 7 on they sit at (0, 0) and (1, 0), neighbours in a pipeline, and later where they no longer talk.
+    Process 1, whose device is slow, goes from (0, 1) to (1, 1) and to (1, 0)."""
+    file = file_of(folder, source, 2)
+    whole = train(build, file, os.path.join(folder, "whole"))
+    out = os.path.join(folder, "moved")
+    moved = train(build, file, out, f"faults=[{{iterations: [0, 14], rank: 1, replicas: [0, 1], latency_ms: {LATENCY_MS}}}, "
+                  "{iterations: [0, 14], rank: 0, replica: 1, slowdown: 4}]",
+                  "arrangements=[{iteration: 7, seats: [2, 0, 3, 1]}, {iteration: 11, seats: [2, 0, 1, 3]}]")
+    assert moved.bits == whole.bits, f"{moved.bits} is not {whole.bits}"
+    ms = reductions(out)
+    print("sums, ms:", ms)
+    # two sums of two halves each
+    assert min(ms[1][:7]) >= 4 * LATENCY_MS and statistics.median(ms[1][7:]) < 2 * LATENCY_MS, ms
+    delays = {}
+    for line in moved.metrics:
+        for link in line["links"]:
+            slow = 7 <= line["iteration"] < 11 and link["replica"] == 0
+            delays.setdefault(slow, []).append(float(link["latency_ms"]))
+    assert len(delays[True]) == 2 * 4 and min(delays[True]) >= LATENCY_MS, delays
+    assert statistics.median(delays[False]) < LATENCY_MS, delays
+    events = json.load(open(os.path.join(out, "timeline.json")))["traceEvents"]
+    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    where = {0: "replica 1, rank 0", 7: "replica 1, rank 1", 11: "replica 0, rank 1"}
+    for iteration in range(14):
+        ops = {}
+        for event in events:
+            if event.get("cat") == "F" and event["args"]["iteration"] == iteration:
+                ops.setdefault(names[event["pid"]], []).append(event["dur"])
+        slow = max(ops, key=lambda name: statistics.median(ops[name]))
+        assert slow == where[max(first for first in where if first <= iteration)], f"iteration {iteration}: {slow} is slow"
+    print("a slow device and a slow connection moved with their processes")
+
+
 def mistakes_are_refused(build, folder, source):
     file = file_of(folder, source, 2)
     for fault, words in (("replicas: [0, 1], latency_ms: 1", "needs rank with replicas"),
@@ -91,6 +126,7 @@ def main():
     link = f"latency_ms: {LATENCY_MS}, bandwidth_gbps: {GBPS}"
     with tempfile.TemporaryDirectory(prefix="slackline-replica-links-") as folder:
         mistakes_are_refused(build, folder, source)
+        trouble_moves_with_its_processes(build, folder, source)
         the_stage_is_slow_by_what_the_link_takes(build, folder, source, 2, f"rank: 1, replicas: [0, 1], {link}", 1, 1 / 2)
         the_stage_is_slow_by_what_the_link_takes(build, folder, source, 3,
                                                  f"rank: 1, replicas: [2, 0], {link}, one_way: true", 1, 1 / 3)

@@ -88,7 +88,7 @@ typedef struct sl_run {
     int *wire; /* [from * ranks + to] emulated links of one number occupy one wire; NULL: each its own */
     struct {
         int hold, dwell;
-        double gain;
+        double gain, profile_every_s;
         unsigned strategies;                     /* 1 << sl_remedy_strategy */
         double balance_s, topology_s, restart_s; /* what they cost, until they have been applied */
     } adaptation;

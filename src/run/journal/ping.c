@@ -13,9 +13,9 @@
 /* ---- exchanging ---- */
 
 typedef struct pinger {
-    sl_transport *transport;
+    const sl_ping_way *way;
     sl_clock *clock;
-    sl_time patience;
+    sl_time budget;
     char *out, *in;
     size_t small, large;
 } pinger;
@@ -24,19 +24,29 @@ static size_t size_of(const pinger *p, int round) {
     return round % 2 ? p->large : p->small;
 }
 
+sl_status sl_ping_hear(void *object, int peer, int round, void *data, size_t bytes, sl_time *heard) {
+    const sl_ping_transport *t = object;
+    SL_TRY(sl_transport_receive(t->transport, peer, ITERATION, (uint32_t)round, data, bytes));
+    return sl_transport_wait(t->transport, peer, ITERATION, (uint32_t)round,
+                             sl_clock_now(t->clock) + t->patience, heard);
+}
+
+sl_status sl_ping_say(void *object, int peer, int round, const void *data, size_t bytes) {
+    const sl_ping_transport *t = object;
+    sl_sent done;
+    const sl_time now = sl_clock_now(t->clock);
+    SL_TRY(sl_transport_send(t->transport, peer, ITERATION, (uint32_t)round, data, bytes, now));
+    return sl_transport_wait_sent(t->transport, peer, ITERATION, (uint32_t)round, now + t->patience, &done);
+}
+
 static sl_status hear(pinger *p, int peer, int round, sl_time *heard) {
-    SL_TRY(sl_transport_receive(p->transport, peer, ITERATION, (uint32_t)round, p->in, size_of(p, round)));
-    return sl_transport_wait(p->transport, peer, ITERATION, (uint32_t)round,
-                             sl_clock_now(p->clock) + p->patience, heard);
+    return p->way->hear(p->way->object, peer, round, p->in, size_of(p, round), heard);
 }
 
 static sl_status say(pinger *p, int peer, int round, int last, sl_time *sent) {
-    sl_sent done;
     p->out[0] = (char)last;
     *sent = sl_clock_now(p->clock);
-    SL_TRY(
-        sl_transport_send(p->transport, peer, ITERATION, (uint32_t)round, p->out, size_of(p, round), *sent));
-    return sl_transport_wait_sent(p->transport, peer, ITERATION, (uint32_t)round, *sent + p->patience, &done);
+    return p->way->say(p->way->object, peer, round, p->out, size_of(p, round));
 }
 
 /* The first of the two decides how many rounds there are: it knows how long they take. */
@@ -44,7 +54,7 @@ static sl_status lead(pinger *p, int peer, sl_ping_half *half, int *rounds) {
     sl_time begin = sl_clock_now(p->clock);
     for (int round = 0, last = 0; !last; round++) {
         sl_time now = sl_clock_now(p->clock);
-        last = round + 1 == SL_PING_MOST || (round + 1 >= LEAST && round % 2 && now - begin > BUDGET);
+        last = round + 1 == SL_PING_MOST || (round + 1 >= LEAST && round % 2 && now - begin > p->budget);
         half[round] = (sl_ping_half){.round = round, .last = last, .bytes = (int64_t)size_of(p, round)};
         SL_TRY(say(p, peer, round, last, &half[round].sent));
         SL_TRY(hear(p, peer, round, &half[round].heard));
@@ -64,11 +74,11 @@ static sl_status follow(pinger *p, int peer, sl_ping_half *half, int *rounds) {
     return SL_OK;
 }
 
-sl_status sl_ping(sl_transport *transport, sl_clock *clock, int rank, const sl_ping_pair *pairs, int count,
-                  size_t bytes, sl_time patience, sl_ping_half *half, int *halves) {
-    pinger p = {.transport = transport,
+sl_status sl_ping_over(const sl_ping_way *way, sl_clock *clock, int rank, const sl_ping_pair *pairs,
+                       int count, size_t bytes, sl_time budget, sl_ping_half *half, int *halves) {
+    pinger p = {.way = way,
                 .clock = clock,
-                .patience = patience,
+                .budget = budget,
                 .small = bytes < SMALL ? (bytes + 1) / 2 : SMALL,
                 .large = bytes > 1 ? bytes : 1};
     *halves = 0;
@@ -91,6 +101,13 @@ sl_status sl_ping(sl_transport *transport, sl_clock *clock, int rank, const sl_p
     }
     sl_free(p.out);
     return status;
+}
+
+sl_status sl_ping(sl_transport *transport, sl_clock *clock, int rank, const sl_ping_pair *pairs, int count,
+                  size_t bytes, sl_time patience, sl_ping_half *half, int *halves) {
+    sl_ping_transport object = {.transport = transport, .clock = clock, .patience = patience};
+    sl_ping_way way = {.object = &object, .say = sl_ping_say, .hear = sl_ping_hear};
+    return sl_ping_over(&way, clock, rank, pairs, count, bytes, BUDGET, half, halves);
 }
 
 /* ---- fitting ---- */
@@ -131,23 +148,24 @@ static int one_way(const sl_ping_half *a, const sl_ping_half *b, const sl_offset
     return 1;
 }
 
-static void fit_pair(const sl_ping_half *const (*round)[2], const sl_ping_pair *pair, const sl_offset *clock,
-                     int ranks, sl_ping_link *link) {
+static void fit_pair(const sl_ping_half *const (*round)[2], const sl_offset *clock, sl_ping_link *link) {
     sample there[SL_PING_MOST], back[SL_PING_MOST];
+    /* Rounds 0 and 1 warm the path up, which is nothing to a link so slow that it made do with the fewest. */
+    const int slow = round[LEAST - 1][0] && !round[LEAST][0];
     int count = 0;
-    for (int i = 2; i < SL_PING_MOST; i++) /* round 0 and 1 warm the path up */
+    for (int i = slow ? 0 : 2; i < SL_PING_MOST; i++)
         if (one_way(round[i][0], round[i][1], clock, &there[count].time, &back[count].time)) {
             there[count].bytes = back[count].bytes = (double)round[i][0]->bytes;
             count++;
         }
     if (count == 0)
         return;
-    fit(there, count, &link[pair->a * ranks + pair->b]);
-    fit(back, count, &link[pair->b * ranks + pair->a]);
+    fit(there, count, &link[0]);
+    fit(back, count, &link[1]);
 }
 
-sl_status sl_ping_fit(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
-                      const sl_offset *clock, int ranks, sl_ping_link *link) {
+sl_status sl_ping_fit_pairs(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
+                            const sl_offset *clock, sl_ping_link (*found)[2]) {
     const sl_ping_half *(*round)[2]; /* [pair][SL_PING_MOST]: of a, of b */
     SL_TRY(sl_alloc(&round, (size_t)count * SL_PING_MOST, sizeof *round));
     for (int i = 0; i < halves; i++) {
@@ -158,16 +176,43 @@ sl_status sl_ping_fit(const sl_ping_half *half, int halves, const sl_ping_pair *
         if (h->rank == pair->a || h->rank == pair->b)
             round[h->pair * SL_PING_MOST + h->round][h->rank == pair->b] = h;
     }
-    for (int i = 0; i < count; i++)
-        fit_pair((const sl_ping_half *const(*)[2])(round + i * SL_PING_MOST), &pairs[i], clock, ranks, link);
+    for (int i = 0; i < count; i++) {
+        found[i][0] = found[i][1] = (sl_ping_link){0};
+        fit_pair((const sl_ping_half *const(*)[2])(round + i * SL_PING_MOST), clock, found[i]);
+    }
     sl_free(round);
     return SL_OK;
 }
 
+sl_status sl_ping_fit(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
+                      const sl_offset *clock, int ranks, sl_ping_link *link) {
+    sl_ping_link(*found)[2];
+    SL_TRY(sl_alloc(&found, (size_t)count, sizeof *found));
+    sl_status status = sl_ping_fit_pairs(half, halves, pairs, count, clock, found);
+    for (int i = 0; i < count && status == SL_OK; i++)
+        if (found[i][0].rounds > 0) {
+            link[pairs[i].a * ranks + pairs[i].b] = found[i][0];
+            link[pairs[i].b * ranks + pairs[i].a] = found[i][1];
+        }
+    sl_free(found);
+    return status;
+}
+
 /* ---- all ranks together ---- */
 
-/* Each pair of ranks with neighbouring stages once. pairs[stages] */
-static int list_pairs(const sl_problem *p, sl_ping_pair *pairs) {
+/* The first round in which neither rank of the pair is busy. */
+static int free_round(const sl_ping_pair *pairs, const int *round, int count, sl_ping_pair pair) {
+    for (int r = 0;; r++) {
+        int busy = 0;
+        for (int i = 0; i < count && !busy; i++)
+            busy = round[i] == r && (pairs[i].a == pair.a || pairs[i].a == pair.b || pairs[i].b == pair.a ||
+                                     pairs[i].b == pair.b);
+        if (!busy)
+            return r;
+    }
+}
+
+int sl_ping_pairs(const sl_problem *p, sl_ping_pair *pairs, int *round) {
     int count = 0;
     for (int stage = 0; stage < p->stages; stage++) {
         int next = sl_problem_next(p, stage);
@@ -177,8 +222,16 @@ static int list_pairs(const sl_problem *p, sl_ping_pair *pairs) {
         sl_ping_pair pair = {.a = x < y ? x : y, .b = x < y ? y : x};
         for (int i = 0; i < count; i++)
             known |= pairs[i].a == pair.a && pairs[i].b == pair.b;
-        if (!known)
-            pairs[count++] = pair;
+        if (known)
+            continue;
+        int at = count, free = free_round(pairs, round, count, pair);
+        for (; at > 0 && round[at - 1] > free; at--) {
+            pairs[at] = pairs[at - 1];
+            round[at] = round[at - 1];
+        }
+        pairs[at] = pair;
+        round[at] = free;
+        count++;
     }
     return count;
 }
@@ -187,7 +240,7 @@ typedef struct pinging {
     const sl_run *run;
     const sl_groups *groups;
     sl_ping_pair *pairs;
-    int count;
+    int *round, count;
     sl_ping_half *half, *all; /* this rank's; on rank 0 everybody's */
     size_t *sizes;
     sl_offset *clock; /* [ranks] of the pipeline at hand */
@@ -246,8 +299,12 @@ sl_status sl_ping_all(const sl_run *run, const sl_groups *groups, sl_transport *
     pinging p = {.run = run, .groups = groups};
     sl_problem shape = sl_run_shape(run);
     SL_TRY(sl_alloc(&p.pairs, (size_t)shape.stages, sizeof *p.pairs));
-    p.count = list_pairs(&shape, p.pairs);
-    sl_status status = ping_all(&p, transport, clock, bytes, offsets, link);
+    sl_status status = sl_alloc(&p.round, (size_t)shape.stages, sizeof *p.round);
+    if (status == SL_OK) {
+        p.count = sl_ping_pairs(&shape, p.pairs, p.round);
+        status = ping_all(&p, transport, clock, bytes, offsets, link);
+    }
+    sl_free(p.round);
     sl_free(p.clock);
     sl_free(p.sizes);
     sl_free(p.all);

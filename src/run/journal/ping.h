@@ -41,6 +41,34 @@ typedef struct sl_ping_link {
     double per_byte; /* beta, ns; 0: too fast to tell */
 } sl_ping_link;
 
+/* How messages of the test travel to and from the others that pairs name. */
+typedef struct sl_ping_way {
+    void *object;
+    /** Hands message `round` over and sees it off. */
+    sl_status (*say)(void *object, int peer, int round, const void *data, size_t bytes);
+    /** Waits for it; *heard: when it was there. */
+    sl_status (*hear)(void *object, int peer, int round, void *data, size_t bytes, sl_time *heard);
+} sl_ping_way;
+
+/** sl_ping over any way: `budget` is the time that a pair may take before it stops at two rounds of either
+ * size. */
+sl_status sl_ping_over(const sl_ping_way *way, sl_clock *clock, int rank, const sl_ping_pair *pairs,
+                       int count, size_t bytes, sl_time budget, sl_ping_half *half, int *halves);
+
+/* Over a transport; peers are its ranks. */
+typedef struct sl_ping_transport {
+    sl_transport *transport;
+    sl_clock *clock;
+    sl_time patience; /* for one message */
+} sl_ping_transport;
+sl_status sl_ping_say(void *transport, int peer, int round, const void *data, size_t bytes);
+sl_status sl_ping_hear(void *transport, int peer, int round, void *data, size_t bytes, sl_time *heard);
+
+/** Each pair of ranks with neighbouring stages once, into pairs[stages] and its round into round[stages]:
+ * ascending; the pairs of a round have no rank in common, so that they go at the same time. Returns how many
+ * there are. */
+int sl_ping_pairs(const sl_problem *shape, sl_ping_pair *pairs, int *round);
+
 /** Exchanges messages of at most `bytes` on those of pairs[count] that name `rank`, in their order, which is
  * the same on all ranks. half[count * SL_PING_MOST] takes what this rank saw, *halves how much. At least two
  * rounds of either size on each link; as many more as fit into a quarter of a second. SL_EPEER: the peer is
@@ -51,9 +79,14 @@ sl_status sl_ping(sl_transport *transport, sl_clock *clock, int rank, const sl_p
 /** link[from * ranks + to] from what both ends of the pairs saw; clock[ranks] against rank 0's. The slope is
  * the median of those between all messages of different sizes, the latency the median of what that leaves
  * (Theil 1950, Sen 1968): a few late wake-ups do not count; neither is below 0. The first round of each size
- * is left out. Incomplete halves are ignored. SL_ENOMEM. */
+ * is left out, unless a slow link allowed for the fewest only. Incomplete halves are ignored. SL_ENOMEM. */
 sl_status sl_ping_fit(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
                       const sl_offset *clock, int ranks, sl_ping_link *link);
+
+/** The same by pair: there and back of each into found[count], all zero where nothing was measured;
+ * clock[rank] of those that pairs name. */
+sl_status sl_ping_fit_pairs(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
+                            const sl_offset *clock, sl_ping_link (*found)[2]);
 
 /** All of it, on all pipelines of a run at once: collective over the world. Of the rank that leads link[ranks * ranks] are
  * filled in for the links between neighbouring stages; of several replicas and tensor ranks the slowest

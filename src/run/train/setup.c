@@ -111,6 +111,7 @@ static void close_leader(sl_trainer *t) {
     sl_journal_close(t->journal);
     sl_progress_close(t->progress);
     sl_free(t->ping);
+    sl_network_free(&t->network);
     sl_arrivals_free(&t->arrivals);
     sl_planning_free(t, t->replica);
     sl_free(t->pending_problem);

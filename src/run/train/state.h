@@ -7,7 +7,9 @@
  *   trainer    the loop, on every rank
  *   judge      the rank that leads: from records to measurements, decisions and the journal's lines
  *   noticed    the rank that leads: which device or link is slow, as events
- *   path       who carries the messages */
+ *   path       who carries the messages
+ *   faults     the laboratory's trouble
+ *   network    every link measured, from time to time */
 #ifndef SL_RUN_TRAIN_STATE_H
 #define SL_RUN_TRAIN_STATE_H
 
@@ -21,6 +23,7 @@
 #include "run/journal/progress.h"
 #include "run/saving/resume.h"
 #include "run/saving/saving.h"
+#include "run/train/network.h"
 #include "run/train/trainer.h"
 
 /* What the rank that leads holds of each replica: replicas differ in microbatches and in what is slow, so
@@ -95,12 +98,14 @@ typedef struct sl_trainer {
     int warned; /* who leads: some rank was */
     int leaves; /* all ranks end before this iteration */
     int fresh;  /* the first iteration as everybody sits: without a pace no op was measured before it */
+    int profiles; /* all measure the network behind this iteration */
 
     double message_bytes; /* of an activation between stages */
 
     sl_journal *journal;
     sl_progress *progress;
     sl_ping_link *ping;  /* [ranks * ranks] the links before the first iteration, of replicas the slowest */
+    sl_network network;  /* measured last, for whoever decides about the topology */
     sl_replica *replica; /* [data] */
     sl_gathered gathered;
     sl_offset *clocks; /* [world] */

@@ -73,12 +73,13 @@ static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
         for (int r = 0; r < t->world; r++)
             begins[r] = now + t->clocks[r].offset;
         t->warned |= is_warned(t);
-        begins[t->world] = t->warned;
+        begins[t->world] = (t->warned != 0) | (sl_network_due(t) ? 2 : 0);
     }
     sl_status status =
         sl_group_broadcast(t->groups.world, t->leader, begins, ((size_t)t->world + 1) * sizeof *begins);
     *begin = begins[t->world_rank];
-    t->leaves = begins[t->world] != 0;
+    t->leaves = begins[t->world] & 1;
+    t->profiles = (begins[t->world] & 2) != 0;
     sl_free(begins);
     return status;
 }
@@ -191,6 +192,8 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     SL_TRY(exchange_swaps(t));
     SL_TRY(sl_remedy_step(t, iteration));
     SL_TRY(sl_saving_step(t->saving, iteration + 1, t->journal, t->started));
+    if (t->profiles && iteration + 1 < t->run->iterations)
+        SL_TRY(sl_network_profile(t, iteration + 1));
     int every = t->run->validate_every;
     if (every > 0 && (iteration + 1) % every == 0 && iteration + 1 < t->run->iterations)
         return sl_binding_validate(t->binding, &t->pending.validation);
@@ -395,6 +398,8 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     if (status == SL_OK)
         status = write_start(&t);
     int iteration = t.resume.first;
+    if (status == SL_OK && run->adaptation.profile_every_s > 0 && iteration < run->iterations)
+        status = sl_network_profile(&t, iteration);
     for (; iteration < run->iterations && status == SL_OK && !t.leaves; iteration++) {
         status = arrange(&t, iteration);
         if (status == SL_OK)
