@@ -276,7 +276,7 @@ static sl_status arrange(sl_trainer *t, int iteration) {
 static sl_status leave(sl_trainer *t, int iteration) {
     const char *host = sl_trainer_leads(t) ? t->remedy->host : "";
     SL_TRY(sl_leave_hosts(t, iteration + 1, &host, 1, "it is slow (decisions.txt)"));
-    return sl_trainer_leads(t) && 1 ? ended(t, 0, 0) : SL_OK;
+    return sl_trainer_leads(t) ? ended(t, t->departed ? sl_leave_cost(t) : 0, t->departed) : SL_OK;
 }
 
 static int may_act(const sl_trainer *t) {

@@ -4,6 +4,7 @@
 
 #include "adapt/findings.h"
 #include "adapt/ladder.h"
+#include "run/train/departure.h"
 #include "run/train/remedy.h"
 
 /* SHIM */
@@ -13,28 +14,6 @@ static inline double sl_network_time(const sl_trainer *t, int a, int b, double c
     (void)b;
     (void)c;
     return -1;
-}
-static inline int sl_can_leave(const sl_trainer *t, const char *h) {
-    (void)t;
-    (void)h;
-    return 0;
-}
-static inline const char *sl_departure_host(const sl_trainer *t, int h) {
-    (void)t;
-    (void)h;
-    return "";
-}
-static inline sl_time sl_leave_cost(const sl_trainer *t) {
-    (void)t;
-    return 0;
-}
-static inline sl_status sl_leave_hosts(sl_trainer *t, int d, const char *const *h, int c, const char *w) {
-    (void)t;
-    (void)d;
-    (void)h;
-    (void)c;
-    (void)w;
-    return SL_OK;
 }
 static inline sl_status sl_network_look(sl_trainer *t, int i) {
     (void)t;

@@ -267,7 +267,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {BASE "faults:\n  - {iterations: [2, 4], rank: 4, slowdown: 2}\n", "names rank 4"},
         {BASE "faults:\n  - {iterations: [2, 4], rank: 1}\n", "needs a slowdown above 1"},
         {BASE "faults:\n  - {iterations: [2, 4], rank: 1, slowdown: 2, link: [0, 1]}\n",
-         "one of link, rank and kill"},
+         "one of link, rank, host and kill"},
         {REPLICAS "faults:\n  - {iterations: [2, 4], replicas: [0, 1], latency_ms: 1}\n",
          "needs rank with replicas"},
         {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1]}\n",
@@ -287,7 +287,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
          "both replica and replicas"},
         {REPLICAS
          "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1], link: [0, 1], latency_ms: 1}\n",
-         "one of link, rank and kill"},
+         "one of link, rank, host and kill"},
         {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1], tensor: 1, latency_ms: 1}\n",
          "names tensor rank 1"},
         {BASE "faults:\n  - {iterations: [2, 4], kill: 1}\n", "needs 'iteration' with kill"},
