@@ -137,7 +137,7 @@ static json_t *time_ms(sl_time time) {
 
 static sl_time read_ms(const json_t *object, const char *key) {
     double value = json_number_value(json_object_get(object, key));
-    return value > 0 && value < 1e13 ? (sl_time)(value * 1e6) : 0;
+    return value > 0 && value < 9e12 ? (sl_time)(value * 1e6) : 0;
 }
 
 static void read_text(const json_t *object, const char *key, char *text, size_t size) {
