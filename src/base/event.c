@@ -27,9 +27,14 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
     [SL_EVENT_WARNED] = {"warned",
                          "a scheduler's warning (SIGTERM) came; a checkpoint is written and the run ends"},
     [SL_EVENT_RESTART] = {"restart", "an attempt failed and the ranks are started again"},
-    [SL_EVENT_HOST] = {"host", "a host failed its test after a failure and is left out"},
     [SL_EVENT_DECISION] = {"decision", "the ladder of strategies: what it begins, what that brought, what it "
                                        "takes back (decisions.txt has all of it)"},
+    [SL_EVENT_HOST] =
+        {"host",
+         "a host is left out, because it failed its test after a failure or is slow, or is used again"},
+    [SL_EVENT_LEAVE] = {"leave",
+                        "the run saves itself and is started again without a slow host, or why it is not"},
+    [SL_EVENT_LEFT] = {"left", "the run goes on without hosts that it left, and what that took"},
     [SL_EVENT_SUSPECT] = {"suspect", "iterations became slow, and the first of them point at this"},
     [SL_EVENT_TRACKED] = {"tracked", "the iteration of a watched program was found, or another one"},
     [SL_EVENT_PROFILED] = {"profiled",

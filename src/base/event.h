@@ -30,6 +30,8 @@ typedef enum sl_event_kind {
     SL_EVENT_RESTART,
     SL_EVENT_HOST,
     SL_EVENT_DECISION,
+    SL_EVENT_LEAVE,
+    SL_EVENT_LEFT,
     SL_EVENT_SUSPECT,
     SL_EVENT_TRACKED,
     SL_EVENT_PROFILED,

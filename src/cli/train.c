@@ -124,7 +124,7 @@ static sl_status check_hosts(const train_request *request, const sl_document *do
     if (!shape->hosts)
         return SL_OK;
     sl_status status = sl_launch_hosts_read(shape->hosts, &hosts);
-    int slots = sl_launch_hosts_slots(&hosts);
+    int slots = sl_roster_slots(&hosts);
     sl_launch_hosts_free(&hosts);
     if (status == SL_OK && slots < shape->ranks)
         status =

@@ -10,8 +10,7 @@
 #define SLOTS_MOST 100000
 
 void sl_launch_hosts_free(sl_launch_hosts *hosts) {
-    sl_free(hosts->host);
-    *hosts = (sl_launch_hosts){0};
+    sl_roster_free(hosts);
 }
 
 /* `where` is "file:line" or the list itself. */
@@ -125,17 +124,10 @@ static sl_status read_list(const char *text, sl_launch_hosts *hosts) {
 
 sl_status sl_launch_hosts_read(const char *text, sl_launch_hosts *hosts) {
     struct stat status;
-    *hosts = (sl_launch_hosts){0};
+    *hosts = sl_roster_empty();
     if (strchr(text, '/') || (stat(text, &status) == 0 && S_ISREG(status.st_mode)))
         return read_file(text, hosts);
     return read_list(text, hosts);
-}
-
-int sl_launch_hosts_slots(const sl_launch_hosts *hosts) {
-    int slots = 0;
-    for (int i = 0; i < hosts->count; i++)
-        slots += hosts->host[i].why[0] ? 0 : hosts->host[i].slots;
-    return slots;
 }
 
 sl_status sl_launch_hosts_text(const sl_launch_hosts *hosts, char **text) {
@@ -145,7 +137,7 @@ sl_status sl_launch_hosts_text(const sl_launch_hosts *hosts, char **text) {
     SL_TRY(sl_alloc(text, size, 1));
     for (int i = 0; i < hosts->count; i++) {
         const sl_launch_host *host = &hosts->host[i];
-        if (!host->why[0])
+        if (sl_roster_uses(host))
             used += (size_t)snprintf(*text + used, size - used, "%s%s:%d", used ? "," : "", host->name,
                                      host->slots);
     }

@@ -8,18 +8,10 @@
 #define SL_LAUNCH_HOSTS_H
 
 #include "launch/attempt.h"
+#include "run/file/roster.h"
 
-typedef struct sl_launch_host {
-    char name[256];
-    int slots;     /* ranks that it takes */
-    char why[256]; /* its last test failed for this reason; empty: it did not */
-} sl_launch_host;
-
-typedef struct sl_launch_hosts {
-    sl_launch_host *host;
-    int count;
-    size_t capacity;
-} sl_launch_hosts;
+typedef sl_roster_host sl_launch_host;
+typedef sl_roster sl_launch_hosts; /* as a run's ranks are told of them (roster.h) */
 
 /** Reads `text`: a file when it has a '/' in it or is the name of one, else a list. A host that is named
  * again gets the sum of its slots; without a number it is one slot. SL_EINVAL names the file and line, or the
@@ -27,15 +19,18 @@ typedef struct sl_launch_hosts {
 sl_status sl_launch_hosts_read(const char *text, sl_launch_hosts *hosts);
 void sl_launch_hosts_free(sl_launch_hosts *hosts);
 
-/** Slots of the hosts that have not failed. */
-int sl_launch_hosts_slots(const sl_launch_hosts *hosts);
-
-/** Those hosts as mpirun --host takes them. Free with sl_free. */
+/** The hosts that may be used, as mpirun --host takes them. Free with sl_free. */
 sl_status sl_launch_hosts_text(const sl_launch_hosts *hosts, char **text);
 
-/** Tests every host, `limit` each, and fills `why`. `program` is argv up to --self-test. Fails only when no
+typedef enum sl_launch_which {
+    SL_LAUNCH_NOT_LEFT, /* all but those that were left because they are slow */
+    SL_LAUNCH_LEFT_ONES /* those */
+} sl_launch_which;
+
+/** Tests hosts, `limit` each, and fills `why`. `program` is argv up to --self-test. Fails only when no
  * test could be made; *signal is the one that cut them short (then nothing is filled), else 0. */
-sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, char *program, const sl_launch_folder *folder,
-                               const sl_launch_signals *signals, sl_time limit, int *signal);
+sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, sl_launch_which which, char *program,
+                               const sl_launch_folder *folder, const sl_launch_signals *signals,
+                               sl_time limit, int *signal);
 
 #endif

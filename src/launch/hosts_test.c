@@ -127,29 +127,39 @@ static void judge(sl_launch_host *host, const char *words, uint64_t seed) {
                  (int)(strcspn(answer, "\n") % 80), answer, expected);
 }
 
-sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, char *program, const sl_launch_folder *folder,
-                               const sl_launch_signals *signals, sl_time limit, int *signal) {
+/* At most AT_ONCE of the hosts; *at comes behind the last of them. */
+static int choose(const sl_launch_hosts *hosts, sl_launch_which which, int *at, sl_launch_host **chosen) {
+    int count = 0;
+    for (; *at < hosts->count && count < AT_ONCE; ++*at)
+        if ((hosts->host[*at].slow[0] != 0) == (which == SL_LAUNCH_LEFT_ONES))
+            chosen[count++] = &hosts->host[*at];
+    return count;
+}
+
+sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, sl_launch_which which, char *program,
+                               const sl_launch_folder *folder, const sl_launch_signals *signals,
+                               sl_time limit, int *signal) {
     one_test tests[AT_ONCE];
+    sl_launch_host *chosen[AT_ONCE];
     uint64_t seed;
     *signal = 0;
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
         return sl_error_errno(SL_ESYS, "no seed for the test of hosts");
-    for (int first = 0; first < hosts->count && !*signal; first += AT_ONCE) {
-        int count = 0;
+    for (int at = 0, count; !*signal && (count = choose(hosts, which, &at, chosen)) > 0;) {
+        int begun = 0;
         sl_status status = SL_OK;
-        while (count < AT_ONCE && first + count < hosts->count && status == SL_OK) {
-            status =
-                start_test(&hosts->host[first + count], program, seed, folder, signals, limit, &tests[count]);
-            count += status == SL_OK;
+        while (begun < count && status == SL_OK) {
+            status = start_test(chosen[begun], program, seed, folder, signals, limit, &tests[begun]);
+            begun += status == SL_OK;
         }
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < begun; i++) {
             char words[2048];
-            int heard = wait_for(tests, count, i, signals);
+            int heard = wait_for(tests, begun, i, signals);
             *signal = heard ? heard : *signal;
             read_words(tests[i].words, words, sizeof words);
             close(tests[i].words);
             if (!*signal)
-                judge(&hosts->host[first + i], words, seed);
+                judge(chosen[i], words, seed);
         }
         SL_TRY(status);
     }

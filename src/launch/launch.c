@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/terminal.h"
 #include "launch/attempt.h"
-#include "launch/hosts.h"
+#include "launch/living.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 /* Long enough that a dead rank's port or memory is free again, short against what a restart itself takes.
  * Doubled for each attempt that reached no new iteration. */
 static const sl_time first_pause = SL_SECOND / 2, longest_pause = 10 * SL_SECOND;
-static const sl_time host_patience = 30 * SL_SECOND;
 
 /* An error of a worker's own that came so often without a new iteration in between will come again. */
 enum { FRUITLESS_MOST = 2 };
@@ -24,14 +23,14 @@ typedef struct run {
     sl_launch_folder folder;
     sl_launch_signals signals;
     char log[PATH_MAX + 16];
-    sl_launch_hosts hosts;
-    char *living; /* the hosts that passed their test, as mpirun takes them; NULL: config->hosts */
+    sl_living living;
     sl_time started;
-    sl_launch_reached before; /* metrics.jsonl when the command began */
-    int reached;              /* iteration, by the last attempt; -1: none */
-    int best;                 /* by any of them */
-    int written;              /* metrics.jsonl is of this run */
-    int restarts, fruitless;
+    sl_launch_reached before;          /* metrics.jsonl when the command began */
+    int reached;                       /* iteration, by the last attempt; -1: none */
+    int best;                          /* by any of them */
+    int written;                       /* metrics.jsonl is of this run */
+    int attempts, restarts, fruitless; /* restarts: those of the attempts that followed a failure */
+    int departed;                      /* the ranks of the last attempt have ended to leave a host */
 } run;
 
 static sl_status find_mpirun(void) {
@@ -67,21 +66,6 @@ static int may_restart(const run *r, sl_status status, const sl_attempt *attempt
            r->fruitless < FRUITLESS_MOST; /* a killed rank says nothing about the next one */
 }
 
-/* Cut between two characters (UTF-8). */
-static void copy_words(char *words, size_t size, const char *text) {
-    size_t length = strlen(text) < size ? strlen(text) : size - 1;
-    while (text[length] && length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
-        length--;
-    memcpy(words, text, length);
-    words[length] = 0;
-}
-
-/* A full disk may be why the attempt failed: that the event cannot be written is no reason to give up. */
-static void tell(const run *r, const sl_event *event) {
-    if (sl_launch_folder_event(&r->folder, event) != SL_OK)
-        fprintf(stderr, "slackline: %s\n", sl_error_text());
-}
-
 static void announce_restart(const run *r, const char *cause, sl_time pause) {
     sl_event event = {.kind = SL_EVENT_RESTART,
                       .time = sl_clock_now(sl_clock_real()) - r->started,
@@ -90,11 +74,11 @@ static void announce_restart(const run *r, const char *cause, sl_time pause) {
                       .to = -1,
                       .rank = -1};
     snprintf(event.decided, sizeof event.decided, "restart %d of %d", r->restarts, r->config->restarts);
-    copy_words(event.why, sizeof event.why, cause);
+    sl_living_copy_words(event.why, sizeof event.why, cause);
     sl_terminal_clear_line(stderr); /* of a progress line */
     fprintf(stderr, "slackline: %s; restart %d of %d in %g s\n", cause, r->restarts, r->config->restarts,
             (double)pause / 1e9);
-    tell(r, &event);
+    sl_living_tell(&r->living, &event);
 }
 
 static sl_time pause_of(const run *r) {
@@ -148,67 +132,43 @@ static int rest(const run *r, sl_time pause) {
     return signal > 0 ? signal : 0;
 }
 
-static void leave_out(const run *r, const sl_launch_host *host) {
-    sl_event event = {.kind = SL_EVENT_HOST,
-                      .time = sl_clock_now(sl_clock_real()) - r->started,
-                      .iteration = r->reached + 1,
-                      .from = -1,
-                      .to = -1,
-                      .rank = -1,
-                      .decided = "left out"};
-    snprintf(event.seen, sizeof event.seen, "host %.200s failed its test", host->name);
-    copy_words(event.why, sizeof event.why, host->why);
-    sl_terminal_clear_line(stderr);
-    fprintf(stderr, "slackline: host %s failed its test and is left out: %s\n", host->name, host->why);
-    tell(r, &event);
-}
-
-static sl_status too_few(const run *r) {
-    char failed[600] = "";
-    for (int i = 0; i < r->hosts.count; i++) {
-        const sl_launch_host *host = &r->hosts.host[i];
-        size_t used = strlen(failed);
-        if (host->why[0])
-            snprintf(failed + used, sizeof failed - used, "%s%s (%s)", used ? ", " : "", host->name,
-                     host->why);
-    }
-    return sl_error(SL_ENONE,
-                    "%d ranks need as many slots, but %d are left: these hosts failed their test: %s",
-                    r->config->ranks, sl_launch_hosts_slots(&r->hosts), failed);
-}
-
-static sl_status choose_hosts(run *r, int *signal) {
-    *signal = 0;
-    if (!r->config->hosts)
-        return SL_OK;
-    SL_TRY(sl_launch_hosts_test(&r->hosts, r->config->worker[0], &r->folder, &r->signals, host_patience,
-                                signal));
-    if (*signal)
-        return SL_OK;
-    for (int i = 0; i < r->hosts.count; i++)
-        if (r->hosts.host[i].why[0])
-            leave_out(r, &r->hosts.host[i]);
-    if (sl_launch_hosts_slots(&r->hosts) < r->config->ranks)
-        return too_few(r);
-    sl_free(r->living);
-    r->living = NULL;
-    return sl_launch_hosts_text(&r->hosts, &r->living);
-}
-
 /* ---- the run ---- */
 
 static sl_status try_once(run *r, sl_attempt *attempt) {
     sl_launch_config config = *r->config;
-    if (r->restarts > 0 && config.again && (config.resumed || r->written))
+    if (r->attempts > 0 && config.again && (config.resumed || r->written))
         config.worker = config.again;
-    if (r->living)
-        config.hosts = r->living;
+    if (r->living.text)
+        config.hosts = r->living.text;
     *attempt = (sl_attempt){.signals = &r->signals, .log = r->log};
+    sl_living_begin(&r->living);
     sl_status status = sl_launch_attempt(&config, &r->folder, attempt);
     char text[1024];
     snprintf(text, sizeof text, "%s", sl_error_text());
     take_stock(r);
+    r->departed = sl_living_left(&r->living);
+    r->attempts++;
     return status == SL_OK ? status : sl_error(status, "%s", text);
+}
+
+/* The ranks have saved themselves and ended to leave a host: the next attempt follows at once, and nothing
+ * has failed. *signal: of one that came meanwhile. */
+static void follow(run *r, int *signal) {
+    r->fruitless = 0;
+    *signal = rest(r, 0);
+}
+
+/* After a failure: whether there is another attempt, and on which hosts. */
+static sl_status recover(run *r, sl_status status, const sl_attempt *attempt, int *signal) {
+    if (!may_restart(r, status, attempt))
+        return give_up(r, status, attempt);
+    char cause[900];
+    snprintf(cause, sizeof cause, "%s", sl_error_text());
+    sl_time pause = pause_of(r);
+    r->restarts++;
+    announce_restart(r, cause, pause);
+    *signal = rest(r, pause);
+    return *signal == 0 ? sl_living_test(&r->living, &r->signals, r->reached + 1, signal) : SL_OK;
 }
 
 static sl_status try_until_done(run *r, int *exit_code) {
@@ -219,19 +179,17 @@ static sl_status try_until_done(run *r, int *exit_code) {
         *exit_code = attempt.exit_code;
         if (attempt.left)
             return say_continued(r);
-        if (status == SL_OK)
+        if (status == SL_OK && !r->departed)
             return SL_OK;
-        if (!may_restart(r, status, &attempt))
-            return give_up(r, status, &attempt);
-        char cause[900];
-        snprintf(cause, sizeof cause, "%s", sl_error_text());
-        sl_time pause = pause_of(r);
-        r->restarts++;
-        *exit_code = 1;
-        announce_restart(r, cause, pause);
-        signal = rest(r, pause);
-        if (signal == 0)
-            SL_TRY(choose_hosts(r, &signal));
+        if (r->departed && !attempt.interrupted) {
+            *exit_code = 1;
+            if (attempt.warned)
+                return say_continued(r);
+            follow(r, &signal);
+        } else {
+            SL_TRY(recover(r, status, &attempt, &signal));
+            *exit_code = 1;
+        }
         if (signal != 0)
             return interrupted(r, signal);
     }
@@ -240,14 +198,9 @@ static sl_status try_until_done(run *r, int *exit_code) {
 static sl_status open_run(run *r) {
     const sl_launch_config *config = r->config;
     SL_TRY(find_mpirun());
-    if (config->hosts) {
-        SL_TRY(sl_launch_hosts_read(config->hosts, &r->hosts));
-        if (sl_launch_hosts_slots(&r->hosts) < config->ranks)
-            return sl_error(SL_EINVAL, "the hosts have %d slots, but the run has %d ranks",
-                            sl_launch_hosts_slots(&r->hosts), config->ranks);
-        SL_TRY(sl_launch_hosts_text(&r->hosts, &r->living));
-    }
+    SL_TRY(sl_living_open(&r->living, config, &r->folder, r->started));
     SL_TRY(sl_launch_folder_open(config->directory, &r->folder));
+    SL_TRY(sl_living_continue(&r->living));
     snprintf(r->log, sizeof r->log, "%s/mpirun.log", r->folder.path);
     r->before = sl_launch_folder_reached(&r->folder);
     r->reached = r->best = config->resumed ? r->before.iteration : -1;
@@ -272,12 +225,12 @@ sl_status sl_launch_run(const sl_launch_config *config, int *exit_code) {
     if (*exit_code == 2 &&
         r->log[0]) { /* a wrong request writes nothing, also when only a worker could see it */
         unlink(r->log);
+        sl_living_forget(&r->living);
         if (r->folder.made)
             rmdir(r->folder.path); /* not when a worker wrote into it */
     }
     sl_launch_folder_close(&r->folder);
-    sl_launch_hosts_free(&r->hosts);
-    sl_free(r->living);
+    sl_living_close(&r->living);
     sl_free(r);
     return status;
 }

@@ -58,6 +58,7 @@ static sl_status train(const sl_run *run, const worker_request *request, const s
                       .temporary = launch->temporary,
                       .starter = found ? &starter : NULL,
                       .resume = request->resume,
+                      .again = launch->supervised,
                       .warned = sl_run_saves(run) ? sl_launch_worker_warned : NULL,
                       .left = left};
     if (status == SL_OK)

@@ -28,9 +28,9 @@ static void a_list_counts_slots_and_keeps_the_order(void **state) {
     assert_int_equal(sl_launch_hosts_read("b:2,a,user@c.d-1.example:16,a,b:1", &hosts), SL_OK);
     assert_int_equal(hosts.count, 3);
     expect_text(&hosts, "b:3,a:2,user@c.d-1.example:16");
-    assert_int_equal(sl_launch_hosts_slots(&hosts), 21);
+    assert_int_equal(sl_roster_slots(&hosts), 21);
     snprintf(hosts.host[1].why, sizeof hosts.host[1].why, "it is gone");
-    assert_int_equal(sl_launch_hosts_slots(&hosts), 19);
+    assert_int_equal(sl_roster_slots(&hosts), 19);
     expect_text(&hosts, "b:3,user@c.d-1.example:16");
     sl_launch_hosts_free(&hosts);
 }

@@ -297,6 +297,13 @@ static sl_status parse_replicas(const sl_node *node, void *object) {
     return item->replicas[0] != item->replicas[1] ? SL_OK : sl_node_error(node, "must be two replicas");
 }
 
+static sl_status parse_fault_host(const sl_node *node, void *object) {
+    const char *name;
+    SL_TRY(sl_node_text(node, &name));
+    return *name ? sl_copy_text(&((fault_item *)object)->fault.host, name)
+                 : sl_node_error(node, "must be the name of a host");
+}
+
 /* A key is a line. */
 /* clang-format off */
 static const sl_key fault_keys[] = {
@@ -309,6 +316,7 @@ static const sl_key fault_keys[] = {
     {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(bandwidth_gbps), .minimum = 0, .maximum = 1e6, .help = "replaces the link's, 1e9 bit/s"},
     {.name = "per_queue", .type = SL_KEY_BOOL, .standard = "false", .offset = FAULT(per_queue), .help = "that bandwidth is of each delegate's queue, as where every flow is limited, not of the link"},
     {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow pipeline rank; with replicas: the rank whose link it is"},
+    {.name = "host", .type = SL_KEY_CUSTOM, .parse = parse_fault_host, .help = "a slow host: all ranks on it, by its own name or by that in the list of hosts"},
     {.name = "slowdown", .type = SL_KEY_REAL, .standard = "1", .offset = FAULT(slowdown), .minimum = 1, .maximum = 1000, .help = "its ops take this many times their pace"},
     {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this pipeline rank dies (SIGKILL), once: not again when the run continues"},
     {.name = "replica", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(replica), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "only in this replica; absent: in every replica, with kill in replica 0"},
@@ -335,9 +343,9 @@ static sl_status check_link(const sl_node *node, const fault_item *item) {
 static sl_status check_fault(const sl_node *node, const fault_item *item) {
     const sl_fault *fault = &item->fault;
     int between = item->replicas[0] >= 0, link = item->link[0] >= 0 || between,
-        slow = fault->rank >= 0 && !between, dies = fault->kill >= 0;
-    if ((item->link[0] >= 0) + between + slow + dies != 1)
-        return sl_node_error(node, "must name one of link, rank and kill, or rank and replicas");
+        slow = (fault->rank >= 0 && !between) || fault->host, dies = fault->kill >= 0;
+    if ((item->link[0] >= 0) + between + slow + dies != 1 || (fault->host && fault->rank >= 0))
+        return sl_node_error(node, "must name one of link, rank, host and kill, or rank and replicas");
     if (dies && item->iteration < 0)
         return sl_node_error(node, "needs 'iteration' with kill");
     if (!dies && (fault->end == 0 || item->iteration >= 0))
@@ -345,7 +353,7 @@ static sl_status check_fault(const sl_node *node, const fault_item *item) {
     if (link)
         SL_TRY(check_link(node, item));
     if (slow && fault->slowdown <= 1)
-        return sl_node_error(node, "needs a slowdown above 1 with rank");
+        return sl_node_error(node, "needs a slowdown above 1 with %s", fault->host ? "host" : "rank");
     return SL_OK;
 }
 
@@ -360,8 +368,13 @@ static void add_link(sl_run *run, const fault_item *item, int backward) {
 
 static sl_status parse_fault(const sl_node *node, sl_run *run) {
     fault_item item = {.link = {-1, -1}, .replicas = {-1, -1}};
-    SL_TRY(sl_config_read(node, "faults", fault_keys, &item));
-    SL_TRY(check_fault(node, &item));
+    sl_status status = sl_config_read(node, "faults", fault_keys, &item);
+    if (status == SL_OK)
+        status = check_fault(node, &item);
+    if (status != SL_OK) {
+        sl_free(item.fault.host);
+        return status;
+    }
     if (item.fault.kill >= 0) {
         item.fault.first = item.iteration;
         item.fault.end = item.iteration + 1;
@@ -479,6 +492,8 @@ void sl_run_free(sl_run *run) {
     sl_free(run->device.recompute);
     sl_free(run->batch.split);
     sl_free(run->schedule);
+    for (int i = 0; i < run->faults; i++)
+        sl_free(run->fault[i].host);
     sl_free(run->fault);
     sl_run_free_arrangements(run);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)

@@ -44,7 +44,7 @@ sl_status sl_saving_open(const sl_run *run, const char *folder, int first, sl_bi
     *saving = s;
     s->run = run;
     s->stages = run->parallel.stages;
-    s->tried = first;
+    s->tried = s->whole = first;
     s->model = sl_identity_model(binding);
     snprintf(s->run_folder, sizeof s->run_folder, "%s", folder);
     if (snprintf(s->folder, sizeof s->folder, "%s/checkpoints", folder) >= (int)sizeof s->folder)
@@ -138,8 +138,12 @@ static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started)
     return sl_journal_event(journal, &event);
 }
 
-static sl_status finish_phase(sl_saving *s, sl_journal *journal, sl_time started) {
+static sl_status finish_phase(sl_saving *s, int whole, sl_journal *journal, sl_time started) {
     s->phase = SL_SAVING_NOTHING;
+    if (whole) {
+        s->whole = s->iteration;
+        s->took = sl_clock_now(sl_clock_real()) - s->began;
+    }
     return s->leads ? write_event(s, journal, started) : SL_OK;
 }
 
@@ -166,7 +170,7 @@ static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time star
     int fits = !s->why[0];
     SL_TRY(sl_group_broadcast(s->group, s->leader, &fits, sizeof fits));
     if (!fits)
-        return finish_phase(s, journal, started);
+        return finish_phase(s, 0, journal, started);
     SL_TRY(sl_snapshot_take(&s->snapshot, s->binding));
     s->snapped = sl_clock_now(sl_clock_real()) - s->began;
     s->files = 0;
@@ -225,7 +229,7 @@ static sl_status advance(sl_saving *s, int wait, sl_journal *journal, sl_time st
         else if (failed >= 0 && s->phase != SL_SAVING_REMOVE)
             begin_remove(s, all[failed].why);
         else
-            status = finish_phase(s, journal, started);
+            status = finish_phase(s, s->phase == SL_SAVING_PUBLISH, journal, started);
     }
     sl_free(all);
     return status;
@@ -236,7 +240,7 @@ sl_status sl_saving_step(sl_saving *s, int done, sl_journal *journal, sl_time st
         return SL_OK;
     if (s->phase != SL_SAVING_NOTHING)
         SL_TRY(advance(s, 0, journal, started));
-    s->due |= done % s->run->checkpoint.every == 0;
+    s->due |= done % s->run->checkpoint.every == 0 && s->tried != done;
     return s->due && s->phase == SL_SAVING_NOTHING ? begin(s, done, journal, started) : SL_OK;
 }
 
@@ -254,4 +258,12 @@ sl_status sl_saving_finish(sl_saving *s, int done, sl_journal *journal, sl_time 
         return SL_OK;
     SL_TRY(begin(s, done, journal, started));
     return sl_saving_rest(s, journal, started);
+}
+
+int sl_saving_whole(const sl_saving *s) {
+    return s ? s->whole : -1;
+}
+
+sl_time sl_saving_took(const sl_saving *s) {
+    return s ? s->took : 0;
 }

@@ -40,4 +40,10 @@ sl_status sl_saving_move(sl_saving *saving, sl_binding *binding, const sl_groups
 /** Collective: as sl_saving_step, and returns when there is a checkpoint of `done` or it has failed. */
 sl_status sl_saving_finish(sl_saving *saving, int done, sl_journal *journal, sl_time started);
 
+/** The iterations that are done in the newest whole checkpoint, or in what training began with; the same on
+ * all ranks. -1: none are written at all. */
+int sl_saving_whole(const sl_saving *saving);
+/** What the last whole one took, from the copy to its name; 0: there was none yet. */
+sl_time sl_saving_took(const sl_saving *saving);
+
 #endif

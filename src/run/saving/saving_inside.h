@@ -30,6 +30,8 @@ struct sl_saving {
     /* Main thread, the same on all ranks. */
     sl_saving_work phase; /* what the threads are at; SL_SAVING_NOTHING: no checkpoint is under way */
     int iteration, tried; /* under way; the last that was begun */
+    int whole;            /* the last that became whole; or what training began with */
+    sl_time took;         /* from its begin to its name */
     int due;
     sl_time began, snapped; /* who leads: real clock, and what the copy took */
     char why[256];          /* who leads: why it failed */

@@ -1,4 +1,5 @@
 #include "run/train/faults.h"
+#include "run/train/departure.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -79,7 +80,7 @@ void sl_faults_apply(sl_trainer *t, int iteration) {
             continue;
         if (f->kill == home.pipeline)
             kill(getpid(), SIGKILL);
-        if (f->rank == home.pipeline)
+        if (f->rank == home.pipeline || (f->host && sl_departure_is_on(t, t->home[t->world_rank], f->host)))
             slowdown *= f->slowdown;
     }
     if (t->run->device.pace_ms[SL_F])
@@ -99,6 +100,8 @@ static void name_place(const sl_trainer *t, const sl_fault *f, sl_event *event) 
     if (f->from_replica >= 0)
         at =
             snprintf(event->seen, (size_t)size, "between replicas: %d to %d", f->from_replica, f->to_replica);
+    if (f->host)
+        at = snprintf(event->seen, (size_t)size, "host %.200s", f->host);
     if (t->run->parallel.tensor > 1 && f->tensor >= 0)
         snprintf(event->seen + at, (size_t)(size - at), "%stensor rank %d", at ? ", " : "", f->tensor);
 }
@@ -122,7 +125,7 @@ sl_status sl_faults_write(sl_trainer *t, int iteration) {
         if (f->from >= 0)
             snprintf(event.why, sizeof event.why, "latency %g ms, bandwidth %g Gbit/s (0: unchanged)",
                      f->latency_ms, f->bandwidth_gbps);
-        else if (f->rank >= 0)
+        else if (f->rank >= 0 || f->host)
             snprintf(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
         name_place(t, f, &event);
         SL_TRY(sl_journal_event(t->journal, &event));

@@ -1,6 +1,7 @@
 #include "run/train/remedy.h"
 
 #include "base/memory.h"
+#include "run/train/departure.h"
 #include "run/train/rearrange.h"
 #include "run/train/remedy_inside.h"
 
@@ -277,7 +278,7 @@ static sl_status arrange(sl_trainer *t, int iteration) {
 static sl_status leave(sl_trainer *t, int iteration) {
     const char *host = sl_trainer_leads(t) ? t->remedy->host : "";
     SL_TRY(sl_leave_hosts(t, iteration + 1, &host, 1, "it is slow (decisions.txt)"));
-    return sl_trainer_leads(t) && 1 ? ended(t, 0, 0) : SL_OK;
+    return sl_trainer_leads(t) ? ended(t, t->departed ? sl_leave_cost(t) : 0, t->departed) : SL_OK;
 }
 
 static int may_act(const sl_trainer *t) {
@@ -297,7 +298,7 @@ sl_status sl_remedy_step(sl_trainer *t, int iteration) {
         return SL_OK;
     SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &order, sizeof order));
     if (order == ORDER_NETWORK)
-        return sl_network_look(t, iteration);
+        return sl_network_profile(t, iteration + 1);
     if (order == ORDER_ARRANGE)
         SL_TRY(arrange(t, iteration));
     if (order == ORDER_LEAVE)

@@ -4,44 +4,9 @@
 
 #include "adapt/findings.h"
 #include "adapt/ladder.h"
+#include "run/train/departure.h"
 #include "run/train/remedy.h"
 
-/* SHIM */
-static inline double sl_network_time(const sl_trainer *t, int a, int b, double c) {
-    (void)t;
-    (void)a;
-    (void)b;
-    (void)c;
-    return -1;
-}
-static inline int sl_can_leave(const sl_trainer *t, const char *h) {
-    (void)t;
-    (void)h;
-    return 0;
-}
-static inline const char *sl_departure_host(const sl_trainer *t, int h) {
-    (void)t;
-    (void)h;
-    return "";
-}
-static inline sl_time sl_leave_cost(const sl_trainer *t) {
-    (void)t;
-    return 0;
-}
-static inline sl_status sl_leave_hosts(sl_trainer *t, int d, const char *const *h, int c, const char *w) {
-    (void)t;
-    (void)d;
-    (void)h;
-    (void)c;
-    (void)w;
-    return SL_OK;
-}
-static inline sl_status sl_network_look(sl_trainer *t, int i) {
-    (void)t;
-    (void)i;
-    return SL_OK;
-}
-/* END */
 #define SL_REMEDY_PIECES 64 /* slow ones at a time; more are left out, the least first */
 
 /* A slow piece of the cluster. */
@@ -99,6 +64,9 @@ sl_status sl_remedy_see(sl_trainer *t, int *ready);
 /** Median of the last iterations; 0: too few. */
 sl_time sl_remedy_iteration(const sl_remedy *r);
 
+/** What a message of so many bytes takes longer from one process to another (homes) than on the best such
+ * connection, by the last look at the network, ns; -1: it was not looked at. */
+double sl_remedy_pair_time(const sl_trainer *t, int from, int to, double bytes);
 /** Fills view from now[]. */
 sl_status sl_remedy_view(sl_trainer *t);
 /** Time of an iteration by the model, ns, in an arrangement: home[world]; split[data]: given, or when `find`

@@ -41,6 +41,20 @@ static void view_link(const sl_trainer *t, const sl_piece *piece, const sl_probl
                    back->transfer - before_back->transfer);
 }
 
+/* Between replicas; neighbours in a pipeline are measured in every iteration. */
+double sl_remedy_pair_time(const sl_trainer *t, int from, int to, double bytes) {
+    double least = INFINITY, time = -1;
+    for (int i = 0; i < t->network.links; i++) {
+        const sl_network_link *link = &t->network.link[i];
+        double takes = (double)link->latency + link->per_byte * bytes;
+        if (!link->replicas)
+            continue;
+        least = fmin(least, takes);
+        time = link->from == from && link->to == to ? takes : time;
+    }
+    return time < 0 ? -1 : time - least;
+}
+
 /* A sum over D replicas takes 2 (D - 1) (latency + share / bandwidth). What the network showed of the pair;
  * without that all of it is bandwidth. */
 static void view_replica_link(const sl_trainer *t, const sl_piece *piece) {
@@ -50,7 +64,7 @@ static void view_replica_link(const sl_trainer *t, const sl_piece *piece) {
     double grown = (double)(piece->found.now - piece->found.healthy), ring = 2.0 * (d - 1);
     for (int way = 0; way < 2; way++) {
         int from = piece->home[way], to = piece->home[1 - way];
-        double latency = sl_network_time(t, from, to, 0), more = sl_network_time(t, from, to, 1e6);
+        double latency = sl_remedy_pair_time(t, from, to, 0), more = sl_remedy_pair_time(t, from, to, 1e6);
         if (latency < 0) {
             latency = 0;
             more = bytes > 0 ? grown / (ring * bytes / d) * 1e6 : 0;

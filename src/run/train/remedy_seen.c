@@ -90,7 +90,7 @@ static int slowest_pair(const sl_trainer *t, int stage, int *a, int *b) {
     for (int r = 0; r < replicas; r++)
         for (int s = 0; s < replicas; s++) {
             int from = home_at(t, rank, r), to = home_at(t, rank, s);
-            double time = r == s ? -1 : sl_network_time(t, from, to, 1e6);
+            double time = r == s ? -1 : sl_remedy_pair_time(t, from, to, 1e6);
             if (time > worst) {
                 worst = time;
                 *a = from;

@@ -2,6 +2,7 @@
 #include "adapt/topology.h"
 #include "base/memory.h"
 #include "run/binding/binding.h"
+#include "run/train/departure.h"
 #include "run/train/remedy_inside.h"
 
 #include <math.h>
@@ -224,7 +225,7 @@ static int possible(const sl_trainer *t, sl_remedy_strategy strategy) {
     case SL_REMEDY_TOPOLOGY: /* the search knows one stage a rank */
         return t->world > 1 && t->problem.placement == SL_LINEAR;
     case SL_REMEDY_RESTART:
-        return sl_can_leave(t, NULL);
+        return t->departure->never[0] == 0;
     default:
         return 1;
     }

@@ -9,7 +9,9 @@
  *   noticed    the rank that leads: which device or link is slow, as events
  *   path       who carries the messages
  *   faults     the laboratory's trouble
- *   network    every link measured, from time to time */
+ *   network    every link measured, from time to time
+ *   remedy     what is done about trouble beyond another schedule: the ladder
+ *   departure  leaving a slow host: restart without it */
 #ifndef SL_RUN_TRAIN_STATE_H
 #define SL_RUN_TRAIN_STATE_H
 
@@ -58,6 +60,13 @@ typedef struct sl_gathered {
     sl_record *replica; /* those of one replica, in its clock */
 } sl_gathered;
 
+/* The host of a process. */
+typedef struct sl_whereabouts {
+    char host[256];   /* as it calls itself */
+    char listed[256]; /* as the run's list of hosts names it; empty: it does not */
+    int32_t entry;    /* there; -1: none */
+} sl_whereabouts;
+
 /* What every rank holds; the lower half only the rank that leads. */
 typedef struct sl_trainer {
     const sl_run *run;  /* `own` */
@@ -67,9 +76,12 @@ typedef struct sl_trainer {
     sl_group *origin;      /* all processes as MPI has started them: by their homes */
     sl_groups groups;      /* its world: `origin`, or since a rearrangement one by seats */
     int world, world_rank; /* all ranks of the run, and this one among them */
-    int *home;  /* [world] what each of them was when the attempt began: processes keep it when they change
-                   seats */
-    int leader; /* the rank of the world whose home is 0: it plans, decides and writes for all */
+    int *home; /* [world] what each of them was when the attempt began: processes keep it when they change
+                  seats */
+    sl_whereabouts *whereabouts; /* [world] by home */
+    struct sl_departure *departure;
+    int departed;    /* all ranks end before the next iteration, and are started again without a host */
+    int leader;      /* the rank of the world whose home is 0: it plans, decides and writes for all */
     int rank, ranks; /* of this one's pipeline */
     sl_clock *clock;
     sl_binding *binding;

@@ -1,6 +1,7 @@
 #include "base/median.h"
 #include "base/memory.h"
 #include "run/binding/gradients.h"
+#include "run/train/departure.h"
 #include "run/train/exchange.h"
 #include "run/train/faults.h"
 #include "run/train/path.h"
@@ -190,14 +191,13 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     SL_TRY(sl_path_news(t, iteration));
     SL_TRY(exchange_path(t));
     SL_TRY(exchange_swaps(t));
-    SL_TRY(sl_remedy_step(t, iteration));
-    SL_TRY(sl_saving_step(t->saving, iteration + 1, t->journal, t->started));
-    if (t->profiles && iteration + 1 < t->run->iterations)
-        SL_TRY(sl_network_profile(t, iteration + 1));
     int every = t->run->validate_every;
     if (every > 0 && (iteration + 1) % every == 0 && iteration + 1 < t->run->iterations)
-        return sl_binding_validate(t->binding, &t->pending.validation);
-    return SL_OK;
+        SL_TRY(sl_binding_validate(t->binding, &t->pending.validation));
+    SL_TRY(sl_remedy_step(t, iteration));
+    if (t->profiles && !t->departed && iteration + 1 < t->run->iterations)
+        SL_TRY(sl_network_profile(t, iteration + 1));
+    return t->departed ? SL_OK : sl_saving_step(t->saving, iteration + 1, t->journal, t->started);
 }
 
 /* ---- beginning and end ---- */
@@ -368,16 +368,20 @@ static sl_status name_place(const sl_trainer *t, sl_status status) {
                     seat->replica, seat->tensor, text);
 }
 
-/* What the run file says by hand. */
+/* What the run file says by hand. A run that goes on from a checkpoint takes up what it had come to: another
+ * split would be other bits. */
 static sl_status arrange(sl_trainer *t, int iteration) {
+    sl_arrangement next = {.why = "the run file says so"};
+    sl_rearranged took;
     for (int i = 0; i < t->run->arrangements; i++) {
         const sl_run_arrangement *a = &t->run->arrangement[i];
-        const sl_arrangement next = {.home = a->seat, .split = a->split, .why = "the run file says so"};
-        sl_rearranged took;
-        if (a->iteration == iteration && (a->seat || a->split))
-            SL_TRY(sl_rearrange(t, iteration, sl_trainer_leads(t) ? &next : NULL, &took));
+        if (a->iteration != iteration && (a->iteration > iteration || iteration != t->resume.first))
+            continue;
+        next.home = a->seat ? a->seat : next.home;
+        next.split = a->split ? a->split : next.split;
     }
-    return SL_OK;
+    return next.home || next.split ? sl_rearrange(t, iteration, sl_trainer_leads(t) ? &next : NULL, &took)
+                                   : SL_OK;
 }
 
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
@@ -391,6 +395,8 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     if (status == SL_OK)
         status = sl_groups_open(t.run, world, t.leader, &t.groups);
     if (status == SL_OK)
+        status = sl_departure_open(&t);
+    if (status == SL_OK)
         status = sl_trainer_open(&t);
     if (status == SL_OK)
         status = ping(&t, t.resume.first);
@@ -400,14 +406,19 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     int iteration = t.resume.first;
     if (status == SL_OK && run->adaptation.profile_every_s > 0 && iteration < run->iterations)
         status = sl_network_profile(&t, iteration);
-    for (; iteration < run->iterations && status == SL_OK && !t.leaves; iteration++) {
-        status = arrange(&t, iteration);
+    for (; iteration < run->iterations && status == SL_OK && !t.leaves && !t.departed; iteration++) {
+        status = sl_departure_step(&t, iteration);
+        if (t.departed)
+            break;
+        if (status == SL_OK)
+            status = arrange(&t, iteration);
         if (status == SL_OK)
             status = one_iteration(&t, iteration);
     }
-    if (status == SL_OK)
+    if (status == SL_OK && !t.departed)
         status = t.leaves ? leave(&t, iteration - 1) : finish(&t);
     status = name_place(&t, status);
+    sl_departure_close(&t);
     sl_trainer_close(&t);
     return status;
 }

@@ -13,6 +13,8 @@ typedef struct sl_place {
     const char *temporary;               /* on a memory file system, equal for the ranks of a host */
     const sl_transport_starter *starter; /* starts delegates; NULL: there can be none */
     int (*warned)(void); /* nonzero once after each warning that the run should end; NULL: never */
+    int again;           /* whoever started the ranks starts them again when they have ended to leave a host
+                            (departure.h) */
     int *left;           /* becomes 1 + the iterations done when a warning ended the run early */
 } sl_place;
 

@@ -267,7 +267,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {BASE "faults:\n  - {iterations: [2, 4], rank: 4, slowdown: 2}\n", "names rank 4"},
         {BASE "faults:\n  - {iterations: [2, 4], rank: 1}\n", "needs a slowdown above 1"},
         {BASE "faults:\n  - {iterations: [2, 4], rank: 1, slowdown: 2, link: [0, 1]}\n",
-         "one of link, rank and kill"},
+         "one of link, rank, host and kill"},
         {REPLICAS "faults:\n  - {iterations: [2, 4], replicas: [0, 1], latency_ms: 1}\n",
          "needs rank with replicas"},
         {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1]}\n",
@@ -287,9 +287,14 @@ static void every_mistake_is_named_with_its_place(void **state) {
          "both replica and replicas"},
         {REPLICAS
          "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1], link: [0, 1], latency_ms: 1}\n",
-         "one of link, rank and kill"},
+         "one of link, rank, host and kill"},
         {REPLICAS "faults:\n  - {iterations: [2, 4], rank: 1, replicas: [0, 1], tensor: 1, latency_ms: 1}\n",
          "names tensor rank 1"},
+        {BASE "faults:\n  - {iterations: [2, 4], rank: 1, slowdown: 2, host: b}\n",
+         "one of link, rank, host and kill"},
+        {BASE "faults:\n  - {iterations: [2, 4], host: b}\n", "needs a slowdown above 1 with host"},
+        {BASE "faults:\n  - {iterations: [2, 4], host: \"\", slowdown: 2}\n",
+         "run.yaml:7: 'host' must be the name of a host"},
         {BASE "faults:\n  - {iterations: [2, 4], kill: 1}\n", "needs 'iteration' with kill"},
         {BASE "faults:\n  - {link: [0, 1], latency_ms: 1}\n", "needs 'iterations"},
         {"model: {layers: 3, width: 128, heads: 4, context: 64}\ndata: {files: [a]}\nparallel: {pipeline: "
@@ -311,6 +316,20 @@ static void every_mistake_is_named_with_its_place(void **state) {
         assert_fails(read_run(cases[i].text, &run), SL_EINVAL, cases[i].says);
         sl_run_free(&run);
     }
+}
+
+static void a_slow_host_is_told_by_its_name(void **state) {
+    (void)state;
+    sl_run run;
+    assert_ok(read_run(BASE "faults:\n"
+                            "  - {iterations: [20, 60], host: node-7.example.org, slowdown: 2}\n"
+                            "  - {iterations: [30, 50], rank: 2, slowdown: 1.5}\n",
+                       &run));
+    assert_int_equal(run.faults, 2);
+    assert_string_equal(run.fault[0].host, "node-7.example.org");
+    assert_true(run.fault[0].slowdown == 2 && run.fault[0].rank == -1 && run.fault[0].from == -1);
+    assert_null(run.fault[1].host);
+    sl_run_free(&run);
 }
 
 static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
@@ -339,6 +358,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_and_defaults_arrive),
         cmocka_unit_test(a_link_between_replicas_arrives),
+        cmocka_unit_test(a_slow_host_is_told_by_its_name),
         cmocka_unit_test(rails_and_shared_wires_arrive),
         cmocka_unit_test(a_rail_over_ucx_needs_a_build_with_it),
         cmocka_unit_test(a_placement_comes_from_the_schedule_or_the_file),

@@ -1,0 +1,275 @@
+"""Restart without the bad host: the run saves itself, ends and goes on on the other hosts of its list, with the same bits;
+that is no failure, tests nobody, and the host stays out. What cannot be is refused with a line and training goes on.
+
+Hosts are this machine under other names (test_restart_hosts.py). SL_SEED repeats the random kills."""
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from test_restart import Runs, checkpoints, nothing_left, said  # noqa: E402
+from test_restart_hosts import Hosts, possible, rank_of  # noqa: E402
+from training import arguments, kill, need, until  # noqa: E402
+
+ITERATIONS = 40
+AT = 13 # no multiple of checkpoint.every: what is saved is saved to leave
+LEAVE = "arrangements=[{iteration: %d, without: b}]" % AT
+BY_HAND = r"the run file says so \(arrangements\)"
+LEFT = "slackline: host b is left out from iteration %d on: %s" % (AT, BY_HAND)
+
+
+def run_to_the_end(runs, hosts, name, *settings, resume=False, out=None):
+    hosts.clear()
+    out = out or runs.out()
+    done = subprocess.run(arguments(runs.build, runs.file, out, settings, resume), capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, f"{name}: exit {done.returncode}: {done.stderr}"
+    return out, done.stderr
+
+
+def only(result, kind):
+    found = [event for event in result.events if event["kind"] == kind]
+    assert len(found) == 1, f"{len(found)} events of kind {kind}"
+    return found[0]
+
+
+def times(result, first, end):
+    return [float(line["time_ms"]) for line in result.metrics[first:end]]
+
+
+def leaves(runs, hosts, given, called_afterwards, *settings, microbatches=4):
+    """The pace is a lower bound: with ops of 20 ms on one rank, 4 microbatches make an iteration of at least 240 ms."""
+    bound = microbatches * 3 * 20
+    slow = "faults=[{iterations: [10, 40], host: b, slowdown: 20}]"
+    out, error = run_to_the_end(runs, hosts, given, f"hosts={given}", LEAVE, slow, "restarts=0", *settings)
+    assert re.fullmatch(LEFT + "\n", error), error
+    result = runs.compare(given, out, *settings)
+    assert result.kinds("leave", "host", "resumed", "left", "restart", "end") == ["leave", "host", "resumed", "left", "end"]
+    assert only(result, "host")["seen"] == "the run has left host b" and only(result, "host")["decided"] == "left out"
+    assert only(result, "resumed")["iteration"] == AT, only(result, "resumed") # nothing was made twice
+    took = re.fullmatch(r"save ([\d.]+) ms, end ([\d.]+) ms, start ([\d.]+) ms, first iteration ([\d.]+) ms longer", only(result, "left")["seen"])
+    total = re.fullmatch(r"goes on from iteration %d: ([\d.]+) s in all" % AT, only(result, "left")["decided"])
+    assert took and total and abs(sum(map(float, took.groups())) / 1e3 - float(total.group(1))) < 0.01, only(result, "left")
+    first = len(set(re.findall("[abc]", given)))
+    assert sorted(hosts.called()[first:]) == called_afterwards, hosts.called()
+    assert min(times(result, 10, AT)) >= bound, f"b was not slow: {times(result, 10, AT)}"
+    assert min(times(result, AT, 40)) < bound, f"still slow without b: {times(result, AT, 40)}"
+    print(f"{given}: left b, the same bits; {only(result, 'left')['seen']}: {total.group(1)} s")
+
+
+def named_otherwise(runs, hosts):
+    """By the name that the host gives itself, which is short, where the list has a domain. The agent is called
+    with the name of the list."""
+    hosts.clear()
+    agent = os.path.join(hosts.folder, "agent")
+    with open(agent) as file:
+        text = file.read()
+    hosts.write("agent", text.replace("host=$1\n", "host=${1%%.*}\n"))
+    out, error = run_to_the_end(runs, hosts, "names", "hosts=[a, b.example.org, c.example.org]", LEAVE)
+    hosts.write("agent", text)
+    assert re.fullmatch(LEFT.replace("host b", "host b[.]example[.]org") + "\n", error), error
+    runs.compare("names", out)
+    assert sorted(hosts.called()[3:]) == ["a", "c"], hosts.called()
+    print("named otherwise: left")
+
+
+def refused(runs, hosts, name, reason, *settings, host="b"):
+    out, error = run_to_the_end(runs, hosts, name, *settings)
+    assert re.fullmatch(f"slackline: warning: host {host} is not left, training goes on: {reason}\n", error), f"{name}: {error}"
+    result = runs.compare(name, out)
+    assert result.kinds("leave", "host", "resumed", "left", "restart", "end") == ["leave", "end"], name
+    event = only(result, "leave")
+    assert event["decided"] == f"host {host} is not left, training goes on" and re.fullmatch(reason, event["why"]), event
+    print(f"{name}: {error.strip()}")
+
+
+def refused_without_a_supervisor(runs):
+    out, temporary = runs.out(), os.path.join(runs.folder, "mpi")
+    os.makedirs(temporary, exist_ok=True)
+    words = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "plm", "isolated", "--mca", "orte_tmpdir_base", temporary,
+             "--mca", "btl_vader_backing_directory", temporary, "-n", "2"] + (["--allow-run-as-root"] if os.getuid() == 0 else [])
+    done = subprocess.run(words + arguments(runs.build, runs.file, out, ["hosts=[a, b, c]", LEAVE]), capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and re.search("warning: host b is not left, training goes on: nobody starts the ranks again", done.stderr), done.stderr
+    runs.compare("without a supervisor", out)
+    print("without a supervisor: refused")
+
+
+def a_host_without_ranks(runs, hosts):
+    refused(runs, hosts, "spare", "no rank is on c", "hosts=[a, b, c]", "arrangements=[{iteration: 13, without: c}]", host="c")
+    refused(runs, hosts, "unknown", "the run's list of hosts has no d", "hosts=[a, b, c]", "arrangements=[{iteration: 13, without: d}]", host="d")
+
+
+def the_order_cannot_be_written(runs, hosts):
+    """What stands in the way of hosts.json is said when the attempt begins and when the host should be left."""
+    out = runs.out()
+    os.makedirs(os.path.join(out, "hosts.json", "in-the-way"))
+    _, error = run_to_the_end(runs, hosts, "in the way", "hosts=[a, b, c]", LEAVE, out=out)
+    first, second = error.splitlines()
+    assert re.match(r"slackline: warning: .*hosts\.json.*; no host can be left in this attempt", first), error
+    assert re.match(r"slackline: warning: host b is not left, training goes on: .*hosts\.json", second), error
+    runs.compare("in the way", out)
+    print(f"in the way: {second}")
+
+
+# ---- and afterwards ----
+
+def hosts_of_workers(run):
+    """By the names of the processes that the agent stands for: each host has a name of its own (UTS)."""
+    found = set()
+    for pid in run.workers().values():
+        done = subprocess.run(["nsenter", "-t", str(pid), "-u", "hostname"], capture_output=True, text=True)
+        found.add(done.stdout.strip())
+    return found
+
+
+def a_failure_afterwards(runs, hosts):
+    """b is not even tested."""
+    hosts.clear()
+    with runs.start("hosts=[a, b, c]", LEAVE) as run:
+        run.await_iteration(AT + 5)
+        assert hosts_of_workers(run) == {"a", "c"}, hosts_of_workers(run)
+        kill(rank_of(run, 1))
+        code, error = run.end(150)
+        nothing_left("afterwards", run)
+    assert code == 0, f"exit {code}: {error}"
+    words = said(error).splitlines()
+    assert re.fullmatch(LEFT, words[0]) and re.fullmatch(r"slackline: rank 1.* was killed by signal 9 \(SIGKILL\); restart 1 of 3 in 0.5 s", words[1]), error
+    assert len(words) == 2 and sorted(hosts.called()[5:]) == ["a", "a", "c", "c"], hosts.called()
+    runs.compare("afterwards", run.out)
+    print("a failure after leaving: b is not called, the same bits")
+
+
+def better_a_slow_host_than_none(runs, hosts):
+    hosts.clear()
+    with runs.start("hosts=[a, b, c]", LEAVE) as run:
+        run.await_iteration(AT + 5)
+        victim = rank_of(run, 1)
+        hosts.mark("down", "c")
+        kill(victim)
+        code, error = run.end(150)
+        nothing_left("too few", run)
+    assert code == 0, f"exit {code}: {error}"
+    words = said(error).splitlines()
+    assert re.match("slackline: host c failed its test and is left out: ssh", words[2]), error
+    assert re.fullmatch(r"slackline: host b is used again: 2 ranks need as many slots, and 1 are left without it \(it was left out: "
+                        + BY_HAND + r"\)", words[3]), error
+    # the order by hand comes again where the newest checkpoint is the one that was written for it
+    assert len(words) == 4 or re.match("slackline: warning: host b is not left, training goes on: 2 ranks", words[4]) and len(words) == 5, error
+    assert sorted(hosts.called()[5:8]) == ["a", "b", "c"] and sorted(hosts.called()[8:]) == ["a", "b"], hosts.called()
+    result = runs.compare("too few", run.out)
+    assert [(event["seen"], event["decided"]) for event in result.events if event["kind"] == "host"] == [
+        ("the run has left host b", "left out"), ("host c failed its test", "left out"), ("the run had left host b", "used again")]
+    print(words[3])
+
+
+def it_stays_out_after_resume(runs, hosts, how):
+    hosts.clear()
+    with runs.start("hosts=[a, b, c]", LEAVE) as run:
+        run.await_iteration(AT + 2)
+        kill(run.process.pid, how)
+        run.process.wait()
+        until(lambda: not [pid for pid in run.seen if run.is_own(pid)], 10)
+    out, error = run_to_the_end(runs, hosts, "resumed", "hosts=[a, b, c]", LEAVE, resume=True, out=run.out)
+    assert re.fullmatch(f"slackline: host b stays left out: {BY_HAND}\n", said(error)), error
+    assert sorted(hosts.called()) == ["a", "c"], hosts.called()
+    runs.compare("resumed", out)
+    _, error = run_to_the_end(runs, hosts, "anew", "hosts=[a, b, c]", out=run.out) # another run in the same folder
+    assert error == "" and sorted(hosts.called()) == ["a", "b", "c"], (error, hosts.called())
+    print(f"{signal.Signals(how).name}, then --resume: b stays out; a new run has it again")
+
+
+def killed_while_it_leaves(runs, hosts, seed):
+    """At any moment from the decision to the next attempt: whoever dies, the bits are the same, and b is out at the end."""
+    draw = random.Random(seed)
+    hit = []
+    for _ in range(6):
+        hosts.clear()
+        who, wait = draw.choice(["worker", "mpirun", "reaper"]), draw.choice([0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.6])
+        never = "checkpoint.every=1000"
+        with runs.start("hosts=[a, b, c]", LEAVE, never) as run:
+            run.await_iteration(3)
+            victim = run.workers().get(1) if who == "worker" else getattr(run, who)()
+            folder = os.path.join(run.out, "checkpoints")
+            until(lambda: os.path.isdir(folder) and os.listdir(folder) or run.process.poll() is not None, 60)
+            time.sleep(wait)
+            under_way = [name for name in os.listdir(folder) if name.endswith(".part")]
+            was_there = kill(victim)
+            run.look()
+            code, error = run.end(150)
+            nothing_left("killed", run)
+        assert code == 0, f"{who} after {wait} s (SL_SEED={seed}): exit {code}: {error}"
+        assert re.search(LEFT, error), f"{who} after {wait} s (SL_SEED={seed}): b was not left: {error}"
+        result = runs.compare(f"{who} after {wait} s (SL_SEED={seed})", run.out)
+        assert not [name for name in checkpoints(run.out) if name.endswith(".part")]
+        hit.append(f"{who} {'during the checkpoint' if under_way else 'later' if was_there else 'had ended'}"
+                   + (", restarted" if result.kinds("restart") else ""))
+    print(f"killed while it leaves: {'; '.join(hit)}: the same bits")
+
+
+def killed_during_its_checkpoint(runs, hosts):
+    """All workers, as soon as the part is there: the checkpoint is not whole, so the order is not given."""
+    hosts.clear()
+    with runs.start("hosts=[a, b, c]", LEAVE, "checkpoint.every=1000") as run:
+        run.await_iteration(3)
+        victims, folder = list(run.workers().values()), os.path.join(run.out, "checkpoints")
+        while run.process.poll() is None and not os.path.exists(os.path.join(folder, f"step-{AT:06d}.part")):
+            pass
+        for pid in victims:
+            kill(pid)
+        whole = os.path.exists(os.path.join(folder, f"step-{AT:06d}"))
+        code, error = run.end(150)
+        nothing_left("its checkpoint", run)
+    assert code == 0 and re.search(LEFT, error), f"exit {code}: {error}"
+    result = runs.compare("its checkpoint", run.out)
+    if not whole: # else the part was renamed before the last of them was dead
+        assert result.kinds("restart", "leave", "host")[0] == "restart", result.kinds("restart", "leave", "host")
+    print(f"killed during its checkpoint{' (it was whole)' if whole else ''}: the same bits")
+
+
+def warned_afterwards(runs, hosts):
+    hosts.clear()
+    with runs.start("hosts=[a, b, c]", LEAVE) as run:
+        run.await_iteration(AT + 1)
+        run.process.send_signal(signal.SIGTERM)
+        code, error = run.end()
+        nothing_left("warned", run)
+    assert code == 1 and re.search(r"slackline: ended by SIGTERM after iteration \d+; `slackline train .* continues\n", error), error
+    print("warned afterwards: ended, with the command that continues")
+
+
+def main():
+    build, source = sys.argv[1:3]
+    need(build)
+    if not possible():
+        print("skipped: namespaces for hosts of their own are not permitted (unshare -u -m)")
+        sys.exit(77)
+    seed = int(os.environ.get("SL_SEED", random.SystemRandom().randrange(1 << 31)))
+    print(f"SL_SEED={seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="slackline-leave-test.") as folder:
+        runs, hosts = Runs(build, source, folder, ITERATIONS), Hosts(build, folder)
+        runs.bits()
+        leaves(runs, hosts, "[a, b, c]", ["a", "c"])
+        leaves(runs, hosts, "[b, 'a:2']", ["a"], "transport=delegated")
+        leaves(runs, hosts, "['a:2', 'b:2', 'c:2']", ["a", "c"], "parallel.data=2", microbatches=2)
+        named_otherwise(runs, hosts)
+        refused(runs, hosts, "too few slots", "2 ranks need as many slots, and 1 are left without it", "hosts=[a, b]", LEAVE)
+        refused(runs, hosts, "no checkpoints", r"the run writes no checkpoints \(key checkpoint.every\)", "hosts=[a, b, c]", LEAVE, "checkpoint.every=0")
+        refused(runs, hosts, "no hosts", r"the run has no list of hosts \(key hosts, or --hosts\)", LEAVE)
+        refused_without_a_supervisor(runs)
+        a_host_without_ranks(runs, hosts)
+        the_order_cannot_be_written(runs, hosts)
+        a_failure_afterwards(runs, hosts)
+        better_a_slow_host_than_none(runs, hosts)
+        it_stays_out_after_resume(runs, hosts, signal.SIGKILL)
+        warned_afterwards(runs, hosts)
+        killed_during_its_checkpoint(runs, hosts)
+        killed_while_it_leaves(runs, hosts, seed)
+    print("all as promised")
+
+
+if __name__ == "__main__":
+    main()
