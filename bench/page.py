@@ -17,7 +17,8 @@ PAGES = {
                  ["A call", "Real programs"]),
     "adapting.md": ("Adapting",
                     "Each section says the command that wrote it, and whether it is measured or simulated.",
-                    ["Microbatch balance", "The ladder against hindsight", "Topology", "A topology change in the run"]),
+                    ["Microbatch balance", "The ladder against hindsight", "Topology", "A slow link in a ring and between stages",
+                     "A topology change in the run"]),
     "training.md": ("Training, measured", "Each section says the command that wrote it.",
                     ["Speed on the CPU", "Where the time of a step goes"]),
 }

@@ -74,6 +74,24 @@ def the_stage_is_slow_by_what_the_link_takes(build, folder, source, replicas, fa
     assert all(event["rank"] == slowed and "between replicas" in event["seen"] for event in measured), measured
 
 
+def chunks_do_not_wait_for_each_other(build, folder, source):
+    """12.6 MB in chunks of 2 MB, seven of them: one by one they would take 14 latencies; the head's sum takes two."""
+    latency = 80
+    settings = ["model={kind: gpt2, layers: 1, width: 512, heads: 4, context: 16}", "parallel={pipeline: 1, data: 2}",
+                "batch.microbatches=2", "device={threads: 1}", "iterations=8"]
+    file = file_of(folder, source, 2)
+    for zero in (0, 1):
+        zeroed = settings + [f"parallel={{pipeline: 1, data: 2, zero: {zero}}}"]
+        healthy = train(build, file, os.path.join(folder, f"wide-{zero}"), *zeroed)
+        out = os.path.join(folder, f"wide-slow-{zero}")
+        slow = train(build, file, out, *zeroed, f"faults=[{{iterations: [2, 6], rank: 0, replicas: [0, 1], latency_ms: {latency}}}]")
+        assert slow.bits == healthy.bits, f"{slow.bits} is not {healthy.bits}"
+        took = statistics.median(reductions(out)[0][2:6]) / latency
+        halves = 3 if zero else 4  # with ZeRO the weights are gathered later
+        print(f"zero {zero}: a sum over a link with latency takes {took:.2f} latencies")
+        assert halves <= took < halves + 5, took
+
+
 def trouble_moves_with_its_processes(build, folder, source):
     """Seats are (rank, replica): 0 = (0, 0), 1 = (0, 1), 2 = (1, 0), 3 = (1, 1). The connection of processes 2 and 3 is slow from
     the start; from iteration 7 on they sit at (0, 0) and (1, 0), neighbours in a pipeline, and later where they no longer talk.
@@ -127,6 +145,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="slackline-replica-links-") as folder:
         mistakes_are_refused(build, folder, source)
         trouble_moves_with_its_processes(build, folder, source)
+        chunks_do_not_wait_for_each_other(build, folder, source)
         the_stage_is_slow_by_what_the_link_takes(build, folder, source, 2, f"rank: 1, replicas: [0, 1], {link}", 1, 1 / 2)
         the_stage_is_slow_by_what_the_link_takes(build, folder, source, 3,
                                                  f"rank: 1, replicas: [2, 0], {link}, one_way: true", 1, 1 / 3)

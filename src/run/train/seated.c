@@ -132,6 +132,19 @@ sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order) {
     return SL_OK;
 }
 
+/* What ZeRO's gather of a stage's weights takes over a slow link between replicas; the stage's first F waits
+ * for it. */
+static sl_time gather_time(const sl_trainer *t, const sl_fault *fault) {
+    size_t most = 0;
+    if (!t->run->parallel.zero || fault->bandwidth_gbps <= 0)
+        return 0;
+    for (int stage = 0; stage < t->problem.stages; stage++) {
+        size_t elements = sl_binding_elements(t->run, stage);
+        most = elements > most ? elements : most;
+    }
+    return sl_from_ms((double)most * sizeof(float) * 8 / (fault->bandwidth_gbps * 1e6));
+}
+
 static sl_status open_engine(sl_trainer *t) {
     sl_stage *stage;
     SL_TRY(sl_alloc(&stage, (size_t)t->problem.stages, sizeof *stage));
@@ -148,6 +161,8 @@ static sl_status open_engine(sl_trainer *t) {
     for (int i = 0; i < t->run->faults; i++)
         config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->problem.microbatches *
                            (t->problem.stages / t->ranks);
+    for (int i = 0; i < t->run->faults; i++)
+        config.patience += gather_time(t, &t->run->fault[i]);
     config.patience += sl_from_ms(1e3 * t->run->network.outage_s); /* the transport says it first */
     sl_status status = sl_engine_open(&config, &t->engine);
     sl_free(stage);
