@@ -285,8 +285,8 @@ static sl_status ping_all(pinging *p, sl_transport *transport, sl_clock *clock, 
                    &halves));
     for (int i = 0; i < halves; i++)
         p->half[i].pipeline = seat->replica * tensors + seat->tensor;
-    SL_TRY(sl_group_gather(p->groups->world, p->groups->leader, p->half, (size_t)halves * sizeof *p->half, p->all,
-                           most * sizeof *p->all, p->sizes));
+    SL_TRY(sl_group_gather(p->groups->world, p->groups->leader, p->half, (size_t)halves * sizeof *p->half,
+                           p->all, most * sizeof *p->all, p->sizes));
     for (int w = 0; w < world; w++)
         sum += p->sizes[w];
     for (int pipeline = 0; pipeline < pipelines && leads; pipeline++)

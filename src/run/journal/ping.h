@@ -88,9 +88,9 @@ sl_status sl_ping_fit(const sl_ping_half *half, int halves, const sl_ping_pair *
 sl_status sl_ping_fit_pairs(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
                             const sl_offset *clock, sl_ping_link (*found)[2]);
 
-/** All of it, on all pipelines of a run at once: collective over the world. Of the rank that leads link[ranks * ranks] are
- * filled in for the links between neighbouring stages; of several replicas and tensor ranks the slowest
- * counts. offsets[world] are known there. */
+/** All of it, on all pipelines of a run at once: collective over the world. Of the rank that leads link[ranks
+ * * ranks] are filled in for the links between neighbouring stages; of several replicas and tensor ranks the
+ * slowest counts. offsets[world] are known there. */
 sl_status sl_ping_all(const sl_run *run, const sl_groups *groups, sl_transport *transport, sl_clock *clock,
                       double bytes, const sl_offset *offsets, sl_ping_link *link);
 

@@ -107,9 +107,9 @@ typedef struct sl_trainer {
     size_t report_bytes;
     int *remote; /* [world] on another host than the rank that leads */
     long ops, moves, overruns;
-    int warned; /* who leads: some rank was */
-    int leaves; /* all ranks end before this iteration */
-    int fresh;  /* the first iteration as everybody sits: without a pace no op was measured before it */
+    int warned;   /* who leads: some rank was */
+    int leaves;   /* all ranks end before this iteration */
+    int fresh;    /* the first iteration as everybody sits: without a pace no op was measured before it */
     int profiles; /* all measure the network behind this iteration */
 
     double message_bytes; /* of an activation between stages */

@@ -1,5 +1,5 @@
-/* Who is measured with whom: every link of a pipeline and every pair of replicas once, and nobody twice at the
- * same time. Counts by hand: D replicas meet in D - 1 rounds, or D where D is odd. */
+/* Who is measured with whom: every link of a pipeline and every pair of replicas once, and nobody twice at
+ * the same time. Counts by hand: D replicas meet in D - 1 rounds, or D where D is odd. */
 #include "check.h"
 
 #include "run/train/network.h"
