@@ -22,7 +22,7 @@ schedule: adaptra
 adapt: false
 """
 PACED = ["device.pace_ms={F: 4, I: 4, W: 4}"]
-ADAPTS = PACED + ["adapt=true", "adaptation={hold: 2, dwell: 4, gain: 0.01}"]
+ADAPTS = PACED + ["adapt=true", "adaptation={hold: 2, dwell: 4, gain: 0.01, strategies: [schedule, delegate]}"]
 SLOW = "faults=[{iterations: [2, 10], link: [0, 1], latency_ms: 40, replica: 1}]"
 PROCESSES = {"replica 0, rank 0", "replica 0, rank 1", "replica 1, rank 0", "replica 1, rank 1"}
 
