@@ -79,7 +79,7 @@ def named_otherwise(runs, hosts):
 
 
 def with_another_split(runs, hosts):
-    """What the run file has changed before is taken up again: another split would be other bits."""
+    """A split that the run file has made before is taken up again: another would be other bits."""
     settings = ("parallel.data=2", "arrangements=[{iteration: 5, split: [3, 1]}, {iteration: 9, seats: [1, 0, 2, 3]}]")
     leave = settings[1].replace("}]", "}, {iteration: %d, without: b}]" % AT)
     assert runs.bits(*settings) != runs.bits("parallel.data=2"), "the split changes no bit: this test says nothing"
