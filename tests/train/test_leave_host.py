@@ -1,3 +1,4 @@
+# labels: slow
 """Restart without the bad host: the run saves itself, ends and goes on on the other hosts of its list, with the same bits;
 that is no failure, tests nobody, and the host stays out. What cannot be is refused with a line and training goes on.
 
@@ -14,7 +15,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from test_restart import Runs, checkpoints, nothing_left, said  # noqa: E402
 from test_restart_hosts import Hosts, possible, rank_of  # noqa: E402
-from training import arguments, kill, need, until  # noqa: E402
+from training import Result, arguments, kill, need, until  # noqa: E402
 
 ITERATIONS = 40
 AT = 13 # no multiple of checkpoint.every: what is saved is saved to leave
@@ -75,6 +76,28 @@ def named_otherwise(runs, hosts):
     runs.compare("names", out)
     assert sorted(hosts.called()[3:]) == ["a", "c"], hosts.called()
     print("named otherwise: left")
+
+
+def with_another_split(runs, hosts):
+    """A split that the run file has made before is taken up again: another would be other bits."""
+    settings = ("parallel.data=2", "arrangements=[{iteration: 5, split: [3, 1]}, {iteration: 9, seats: [1, 0, 2, 3]}]")
+    leave = settings[1].replace("}]", "}, {iteration: %d, without: b}]" % AT)
+    assert runs.bits(*settings) != runs.bits("parallel.data=2"), "the split changes no bit: this test says nothing"
+    out, error = run_to_the_end(runs, hosts, "split", "hosts=['a:2', 'b:2', 'c:2']", settings[0], leave)
+    assert re.fullmatch(LEFT + "\n", error), error
+    assert Result(out).bits == runs.bits(*settings), "other bits than the run that did not leave"
+    print("with another split, and other seats: left, the same bits")
+
+
+def the_ladder_leaves(runs, hosts):
+    """By itself, where nothing cheaper helps: what is lost has come to what a restart costs long before the end."""
+    slow = "faults=[{iterations: [8, 40], host: b, slowdown: 40}]"
+    out, error = run_to_the_end(runs, hosts, "ladder", "hosts=[a, b, c]", slow, "adapt=true", "adaptation={strategies: [schedule, restart]}")
+    assert re.fullmatch(r"slackline: host b is left out from iteration \d+ on: .*\n", error), error
+    result = runs.compare("ladder", out)
+    assert result.kinds("host", "resumed", "left", "restart") == ["host", "resumed", "left"]
+    assert min(times(result, only(result, "resumed")["iteration"], 40)) < 480 <= min(times(result, 8, only(result, "resumed")["iteration"]))
+    print(f"the ladder: {error.strip()}")
 
 
 def refused(runs, hosts, name, reason, *settings, host="b"):
@@ -255,6 +278,8 @@ def main():
         leaves(runs, hosts, "[a, b, c]", ["a", "c"])
         leaves(runs, hosts, "[b, 'a:2']", ["a"], "transport=delegated")
         leaves(runs, hosts, "['a:2', 'b:2', 'c:2']", ["a", "c"], "parallel.data=2", microbatches=2)
+        with_another_split(runs, hosts)
+        the_ladder_leaves(runs, hosts)
         named_otherwise(runs, hosts)
         refused(runs, hosts, "too few slots", "2 ranks need as many slots, and 1 are left without it", "hosts=[a, b]", LEAVE)
         refused(runs, hosts, "no checkpoints", r"the run writes no checkpoints \(key checkpoint.every\)", "hosts=[a, b, c]", LEAVE, "checkpoint.every=0")

@@ -368,17 +368,18 @@ static sl_status name_place(const sl_trainer *t, sl_status status) {
                     seat->replica, seat->tensor, text);
 }
 
-/* What the run file says by hand. A run that goes on from a checkpoint takes up what it had come to: another
- * split would be other bits. */
+/* What the run file says by hand. After a restart everybody sits at home, but microbatches are divided as
+ * they were: another split would be other bits. */
 static sl_status arrange(sl_trainer *t, int iteration) {
     sl_arrangement next = {.why = "the run file says so"};
     sl_rearranged took;
     for (int i = 0; i < t->run->arrangements; i++) {
         const sl_run_arrangement *a = &t->run->arrangement[i];
-        if (a->iteration != iteration && (a->iteration > iteration || iteration != t->resume.first))
-            continue;
-        next.home = a->seat ? a->seat : next.home;
-        next.split = a->split ? a->split : next.split;
+        if (a->iteration == iteration && a->seat)
+            next.home = a->seat;
+        if ((a->iteration == iteration || (a->iteration < iteration && iteration == t->resume.first)) &&
+            a->split)
+            next.split = a->split;
     }
     return next.home || next.split ? sl_rearrange(t, iteration, sl_trainer_leads(t) ? &next : NULL, &took)
                                    : SL_OK;
