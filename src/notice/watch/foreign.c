@@ -68,17 +68,19 @@ static double factor(const sl_suspect *s) {
     return isfinite(ratio) ? ratio : 1;
 }
 
-/* By how far each is off; who is not measured counts as little as is called slow at all. */
-static double weight(const sl_suspect *s) {
-    double off = factor(s) - 1;
+/* By how far each is off; who is not measured counts as little as is called slow at all. That a part is more
+ * times as slow than the whole iteration says nothing more: it was a small part. */
+static double weight(const sl_foreign *f, const sl_suspect *s) {
+    double most = f->healthy_ms > 0 ? f->level_ms / f->healthy_ms - 1 : 1;
+    double off = fmin(factor(s) - 1, most);
     return off > 0.1 ? off : 0.1;
 }
 
 static double share(const sl_foreign *f, int index) {
     double sum = 0;
     for (int i = 0; i < f->count; i++)
-        sum += weight(&f->slow[i]);
-    return index >= 0 && index < f->count ? weight(&f->slow[index]) / sum : 0;
+        sum += weight(f, &f->slow[i]);
+    return index >= 0 && index < f->count ? weight(f, &f->slow[index]) / sum : 0;
 }
 
 double sl_foreign_loss(const sl_foreign *f, int index) {

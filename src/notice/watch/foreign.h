@@ -3,7 +3,7 @@
  *
  * What is measured: the iteration time now and when it was healthy, the verdicts with how much slower each
  * component is, ranks and nodes. The difference of the two times is divided among the verdicts by how far
- * each is off; the share of one is its incident's loss.
+ * each is off, at most as far as the iteration is; the share of one is its incident's loss.
  *
  *   balance   the ranks that make the same calls as the slow one (all, where that is not known) are taken for
  *             replicas of one data-parallel job that take `microbatches` each. A device that is f times as
