@@ -46,6 +46,7 @@ void sl_foreign_take(sl_foreign *f, const sl_status_view *view) {
     f->ranks = view->ranks;
     f->nodes = view->nodes;
     f->replicas = view->alike > 0 && view->alike < view->ranks ? view->alike : view->ranks;
+    f->lightest = view->lightest;
     f->healthy_ms = view->healthy_ms;
     f->level_ms = view->level_ms;
     f->count = 0;
@@ -175,6 +176,11 @@ sl_status sl_foreign_split(const sl_foreign *f, int *split) {
 
 /* ---- what remains ---- */
 
+/* Other ranks at this link would send less over it. */
+static int is_uneven(const sl_foreign *f, const sl_suspect *s) {
+    return s->component == SL_COMPONENT_LINK && f->nodes >= 3 && f->lightest >= 0 && f->lightest < 1;
+}
+
 /* ms of the excess of slow[index] that would be left. */
 static double left_of(const sl_foreign *f, int strategy, int index) {
     const sl_suspect *s = &f->slow[index];
@@ -188,7 +194,9 @@ static double left_of(const sl_foreign *f, int strategy, int index) {
         return isfinite(longest) ? fmin(mine, mine / part * stretched * fmax(0, longest - 1)) : mine;
     }
     case SL_FOREIGN_TOPOLOGY:
-        return f->config.spares > 0 && s->component != SL_COMPONENT_GROUP ? 0 : mine;
+        if (f->config.spares > 0 && s->component != SL_COMPONENT_GROUP)
+            return 0;
+        return is_uneven(f, s) ? mine * f->lightest : mine;
     default:
         return 0;
     }
@@ -228,8 +236,10 @@ void sl_foreign_why(const sl_foreign *f, int strategy, int index, char *text, si
         snprintf(text, size, "all ranks are on the slow host");
     else if (strategy == SL_FOREIGN_BALANCE && f->replicas < 2)
         snprintf(text, size, "no other rank does the same");
-    else if (strategy == SL_FOREIGN_TOPOLOGY && f->config.spares <= 0)
-        snprintf(text, size, "no spare host, and no better seating is known");
     else if (strategy == SL_FOREIGN_TOPOLOGY && s->component == SL_COMPONENT_GROUP)
         snprintf(text, size, "no single host is known to be slow");
+    else if (strategy == SL_FOREIGN_TOPOLOGY && f->config.spares <= 0 && is_device(s))
+        snprintf(text, size, "no spare host, and as slow at any other place");
+    else if (strategy == SL_FOREIGN_TOPOLOGY && f->config.spares <= 0 && !is_uneven(f, s))
+        snprintf(text, size, "no spare host, and no better seating is known");
 }

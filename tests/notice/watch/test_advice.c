@@ -176,6 +176,16 @@ static void the_model_divides_the_loss_and_balances_by_measured_speeds(void **st
     w.view.verdict[1].measured = 40;
     sl_foreign_take(&f, &w.view);
     assert_near(sl_foreign_loss(&f, 0), 0.25, 1e-12);
+    /* the slow link to two ranks that send each other a tenth: 50 ms of 200 become 5 of 155 */
+    f.config.spares = 0;
+    w.view.nodes = 4;
+    w.view.lightest = 0.1;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 1), 5.0 / 155, 1e-12);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 0), 0.25, 1e-12);
+    w.view.lightest = -1;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 1), 0.25, 1e-12);
     close_world(&w);
 }
 
@@ -231,7 +241,7 @@ static void without_a_hook_it_stays_advice_and_is_repeated_three_times(void **st
     char *log = log_of(&w);
     must_say(log, "nobody carries it out");
     must_say(log, "advised three times");
-    must_say(log, "50.0 % lost would become 50.0 % (no spare host, and no better seating is known)");
+    must_say(log, "50.0 % lost would become 50.0 % (no spare host, and as slow at any other place)");
     assert_null(strstr(log, "failed"));
     free(log);
     close_world(&w);
