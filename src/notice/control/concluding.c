@@ -2,8 +2,11 @@
 
 #include "base/memory.h"
 #include "notice/control/narrow.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { WEIGHED = 256 }; /* ranks */
 
 /* Replicas of one another do the same: who could take work from the first slow device. */
 static void count_alike(sl_controller *c) {
@@ -18,8 +21,44 @@ static void count_alike(sl_controller *c) {
         c->view.alike += p->rank[i].kind == p->rank[rank].kind;
 }
 
+/* Bytes of messages from one rank to another in the reference. */
+static double sent(const sl_call_profile *p, int from, int to) {
+    double bytes = 0;
+    for (size_t g = 0; g < p->groups; g++)
+        if (p->group[g].message && p->group[g].size == 2 && p->group[g].member[0] == from &&
+            p->group[g].member[1] == to)
+            bytes +=
+                (double)p->group[g].bytes * (double)(p->group[g].transfer.count + p->group[g].exposed.count);
+    return bytes;
+}
+
+/* Of all pairs of ranks, the least; for jobs in which looking at all of them takes no time. */
+static double least_sent(const sl_call_profile *p) {
+    double least = INFINITY;
+    for (int from = 0; from < p->ranks; from++)
+        for (int to = 0; to < p->ranks; to++)
+            if (from != to)
+                least = fmin(least, sent(p, from, to));
+    return least;
+}
+
+/* Whether other ranks could sit at a slow link, and send less over it. */
+static void weigh_link(sl_controller *c) {
+    const sl_call_profile *p = c->reference;
+    c->view.lightest = -1;
+    for (int i = 0; p && p->ranks >= 3 && p->ranks <= WEIGHED && i < c->view.verdicts; i++) {
+        const sl_suspect *s = &c->view.verdict[i];
+        double bytes = s->component == SL_COMPONENT_LINK ? sent(p, s->from, s->to) : 0;
+        if (bytes <= 0)
+            continue;
+        c->view.lightest = least_sent(p) / bytes;
+        return;
+    }
+}
+
 static void tell_verdicts(sl_controller *c, const char *decided, const char *why) {
     count_alike(c);
+    weigh_link(c);
     for (int i = 0; i < c->view.verdicts; i++)
         sl_controller_tell_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, why);
 }

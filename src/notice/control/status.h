@@ -39,9 +39,11 @@ typedef struct sl_status_view {
                                                held */
     int alike;                              /* ranks that make the same calls as the first slow device,
                                                that one included; 0: not known */
-    int64_t calls, lost;                    /* records read, and overwritten before they were read */
-    int holds, closed;                      /* tried, and closed */
-    double held_ms;                         /* in all */
+    double lightest; /* what the two ranks of a job that send each other least send, as a share of what goes
+                        over the first slow link in messages; negative: not known */
+    int64_t calls, lost; /* records read, and overwritten before they were read */
+    int holds, closed;   /* tried, and closed */
+    double held_ms;      /* in all */
     int onsets, reliefs;
     int connected; /* to the store */
 } sl_status_view;

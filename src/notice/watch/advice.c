@@ -111,8 +111,11 @@ static unsigned read_log(sl_advice *a) {
         int s = sl_advice_strategy(a, e->strategy);
         if (e->kind != SL_LADDER_CONSIDERED || s < 0 || e->id < 0 || e->id >= SL_ADVICE_INCIDENTS)
             continue;
-        a->incident[e->id].rung[s] = (sl_advice_rung){
+        sl_advice_incident *c = &a->incident[e->id];
+        c->rung[s] = (sl_advice_rung){
             .reason = e->reason, .expected = e->expected, .cost = e->cost, .trigger = e->trigger};
+        if (c->slot >= 0)
+            sl_foreign_why(&a->foreign, s, c->slot, c->rung[s].why, sizeof c->rung[s].why);
         considered |= 1u << e->id;
     }
     return considered;
@@ -315,6 +318,8 @@ static void take_effect(sl_advice *a, sl_time now) {
         sl_advice_incident *c = &a->incident[a->ids[i]];
         c->strategy = a->undo ? -1 : a->strategy;
         c->pending = !a->undo && c->active;
+        if (!a->undo)
+            c->rung[a->strategy].reason = SL_REASON_IN_EFFECT;
     }
     a->applied_at = a->iteration;
     a->applied_time = now;

@@ -15,6 +15,7 @@ typedef struct sl_advice_rung {
     sl_ladder_reason reason;
     double expected;
     sl_time cost, trigger;
+    char why[96]; /* of a no; "" */
 } sl_advice_rung;
 
 typedef struct sl_advice_incident {

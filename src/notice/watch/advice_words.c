@@ -30,9 +30,7 @@ int sl_advice_next(const sl_advice_incident *c) {
 
 static void rung_text(const sl_advice *a, const sl_advice_incident *c, int s, char *text, size_t size) {
     const sl_advice_rung *r = &c->rung[s];
-    char why[96] = "", when[48] = "at once";
-    if (c->slot >= 0)
-        sl_foreign_why(&a->foreign, s, c->slot, why, sizeof why);
+    char when[48] = "at once";
     switch (r->reason) {
     case SL_REASON_AT_ONCE:
     case SL_REASON_WAITS:
@@ -46,7 +44,7 @@ static void rung_text(const sl_advice *a, const sl_advice_incident *c, int s, ch
         break;
     case SL_REASON_OTHER_CAUSE:
     case SL_REASON_CANNOT_HELP:
-        snprintf(text, size, "%s: %s", sl_foreign_name(s), why[0] ? why : "cannot help");
+        snprintf(text, size, "%s: %s", sl_foreign_name(s), r->why[0] ? r->why : "cannot help");
         break;
     case SL_REASON_SKIPPED:
         snprintf(text, size, "%s: pays less (%.1f %% for %.4g s)", sl_foreign_name(s), 100 * r->expected,
@@ -154,18 +152,16 @@ static const char *state_of(sl_ladder_reason reason) {
     return names[reason];
 }
 
-static json_t *rung_json(const sl_advice *a, const sl_advice_incident *c, int s) {
+static json_t *rung_json(const sl_advice_incident *c, int s) {
     const sl_advice_rung *r = &c->rung[s];
-    char why[96] = "";
     int useful = r->reason == SL_REASON_WAITS || r->reason == SL_REASON_AT_ONCE ||
                  r->reason == SL_REASON_SKIPPED || r->reason == SL_REASON_IN_EFFECT;
-    if (c->slot >= 0 && !useful)
-        sl_foreign_why(&a->foreign, s, c->slot, why, sizeof why);
     return json_pack("{s:s, s:s, s:o, s:f, s:o, s:s}", "strategy", sl_foreign_name(s), "state",
                      state_of(r->reason), "expected_loss",
                      useful && isfinite(r->expected) ? json_real(r->expected) : json_null(), "cost_s",
                      seconds(r->cost), "when_lost_s",
-                     r->reason == SL_REASON_WAITS ? json_real(seconds(r->trigger)) : json_null(), "why", why);
+                     r->reason == SL_REASON_WAITS ? json_real(seconds(r->trigger)) : json_null(), "why",
+                     useful ? "" : r->why);
 }
 
 json_t *sl_advice_incident_json(const sl_advice *a, int id) {
@@ -190,7 +186,7 @@ json_t *sl_advice_json(const sl_advice *a) {
             continue;
         json_t *rungs = json_array();
         for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++)
-            json_array_append_new(rungs, rung_json(a, c, s));
+            json_array_append_new(rungs, rung_json(c, s));
         json_object_set_new(object, "strategies", rungs);
         json_object_set_new(object, "in_effect",
                             c->strategy >= 0 ? json_string(sl_foreign_name(c->strategy)) : json_null());
@@ -206,7 +202,6 @@ json_t *sl_advice_json(const sl_advice *a) {
 void sl_advice_entry_text(const sl_advice *a, const sl_ladder_entry *e, char *text, size_t size) {
     int s = sl_advice_strategy(a, e->strategy);
     const sl_advice_incident *c = e->id >= 0 && e->id < SL_ADVICE_INCIDENTS ? &a->incident[e->id] : NULL;
-    char why[96] = "";
     if (!a->config.carried && e->kind == SL_LADDER_FAILED && s >= 0) {
         snprintf(text, size, "%s: nobody carries it out", sl_foreign_words(s));
         return;
@@ -216,12 +211,10 @@ void sl_advice_entry_text(const sl_advice *a, const sl_ladder_entry *e, char *te
         return;
     }
     sl_ladder_entry_text(a->ladder, e, text, size);
-    if (e->kind == SL_LADDER_CONSIDERED && s >= 0 && c && c->slot >= 0 &&
-        (e->reason == SL_REASON_CANNOT_HELP || e->reason == SL_REASON_OTHER_CAUSE))
-        sl_foreign_why(&a->foreign, s, c->slot, why, sizeof why);
     size_t used = strlen(text);
-    if (why[0] && used + 1 < size)
-        snprintf(text + used, size - used, " (%s)", why);
+    int is_no = e->reason == SL_REASON_CANNOT_HELP || e->reason == SL_REASON_OTHER_CAUSE;
+    if (e->kind == SL_LADDER_CONSIDERED && is_no && s >= 0 && c && c->rung[s].why[0] && used + 1 < size)
+        snprintf(text + used, size - used, " (%s)", c->rung[s].why);
 }
 
 int sl_advice_any(const sl_advice *a) {

@@ -20,6 +20,7 @@ struct sl_advising {
     int helds;
     sl_time began;
     sl_time event_time, event_seen; /* an event's time, and when it was seen: what events bear next */
+    int failing;                    /* the last call has failed, and that was said */
     char said[256];                 /* the last trouble, which is not said again and again */
 };
 
@@ -51,10 +52,11 @@ static void on_end(void *context, const sl_hook_end *end) {
     char text[400];
     if (end->result == SL_HOOK_ABSENT) {
         say(a, end->said);
-    } else if (end->result == SL_HOOK_FAILED) {
+    } else if (end->result == SL_HOOK_FAILED && !a->failing) { /* the next ones are in hook.log */
         snprintf(text, sizeof text, "%.100s: %.250s", a->config.program, end->said);
         say(a, text);
     }
+    a->failing = end->result == SL_HOOK_FAILED;
     sl_advice_outcome outcome = end->result == SL_HOOK_DONE     ? SL_ADVICE_DONE
                                 : end->result == SL_HOOK_PASSED ? SL_ADVICE_REFUSED
                                                                 : SL_ADVICE_FAILED;

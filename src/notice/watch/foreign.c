@@ -46,6 +46,7 @@ void sl_foreign_take(sl_foreign *f, const sl_status_view *view) {
     f->ranks = view->ranks;
     f->nodes = view->nodes;
     f->replicas = view->alike > 0 && view->alike < view->ranks ? view->alike : view->ranks;
+    f->lightest = view->lightest;
     f->healthy_ms = view->healthy_ms;
     f->level_ms = view->level_ms;
     f->count = 0;
@@ -68,17 +69,19 @@ static double factor(const sl_suspect *s) {
     return isfinite(ratio) ? ratio : 1;
 }
 
-/* By how far each is off; who is not measured counts as little as is called slow at all. */
-static double weight(const sl_suspect *s) {
-    double off = factor(s) - 1;
+/* By how far each is off; who is not measured counts as little as is called slow at all. That a part is more
+ * times as slow than the whole iteration says nothing more: it was a small part. */
+static double weight(const sl_foreign *f, const sl_suspect *s) {
+    double most = f->healthy_ms > 0 ? f->level_ms / f->healthy_ms - 1 : 1;
+    double off = fmin(factor(s) - 1, most);
     return off > 0.1 ? off : 0.1;
 }
 
 static double share(const sl_foreign *f, int index) {
     double sum = 0;
     for (int i = 0; i < f->count; i++)
-        sum += weight(&f->slow[i]);
-    return index >= 0 && index < f->count ? weight(&f->slow[index]) / sum : 0;
+        sum += weight(f, &f->slow[i]);
+    return index >= 0 && index < f->count ? weight(f, &f->slow[index]) / sum : 0;
 }
 
 double sl_foreign_loss(const sl_foreign *f, int index) {
@@ -173,6 +176,11 @@ sl_status sl_foreign_split(const sl_foreign *f, int *split) {
 
 /* ---- what remains ---- */
 
+/* Other ranks at this link would send less over it. */
+static int is_uneven(const sl_foreign *f, const sl_suspect *s) {
+    return s->component == SL_COMPONENT_LINK && f->nodes >= 3 && f->lightest >= 0 && f->lightest < 1;
+}
+
 /* ms of the excess of slow[index] that would be left. */
 static double left_of(const sl_foreign *f, int strategy, int index) {
     const sl_suspect *s = &f->slow[index];
@@ -186,7 +194,9 @@ static double left_of(const sl_foreign *f, int strategy, int index) {
         return isfinite(longest) ? fmin(mine, mine / part * stretched * fmax(0, longest - 1)) : mine;
     }
     case SL_FOREIGN_TOPOLOGY:
-        return f->config.spares > 0 && s->component != SL_COMPONENT_GROUP ? 0 : mine;
+        if (f->config.spares > 0 && s->component != SL_COMPONENT_GROUP)
+            return 0;
+        return is_uneven(f, s) ? mine * f->lightest : mine;
     default:
         return 0;
     }
@@ -226,8 +236,10 @@ void sl_foreign_why(const sl_foreign *f, int strategy, int index, char *text, si
         snprintf(text, size, "all ranks are on the slow host");
     else if (strategy == SL_FOREIGN_BALANCE && f->replicas < 2)
         snprintf(text, size, "no other rank does the same");
-    else if (strategy == SL_FOREIGN_TOPOLOGY && f->config.spares <= 0)
-        snprintf(text, size, "no spare host, and no better seating is known");
     else if (strategy == SL_FOREIGN_TOPOLOGY && s->component == SL_COMPONENT_GROUP)
         snprintf(text, size, "no single host is known to be slow");
+    else if (strategy == SL_FOREIGN_TOPOLOGY && f->config.spares <= 0 && is_device(s))
+        snprintf(text, size, "no spare host, and as slow at any other place");
+    else if (strategy == SL_FOREIGN_TOPOLOGY && f->config.spares <= 0 && !is_uneven(f, s))
+        snprintf(text, size, "no spare host, and no better seating is known");
 }

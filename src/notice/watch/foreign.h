@@ -3,15 +3,16 @@
  *
  * What is measured: the iteration time now and when it was healthy, the verdicts with how much slower each
  * component is, ranks and nodes. The difference of the two times is divided among the verdicts by how far
- * each is off; the share of one is its incident's loss.
+ * each is off, at most as far as the iteration is; the share of one is its incident's loss.
  *
  *   balance   the ranks that make the same calls as the slow one (all, where that is not known) are taken for
  *             replicas of one data-parallel job that take `microbatches` each. A device that is f times as
  * slow held up `c` of the healthy iteration, c (f - 1) being what it costs now (c at most the iteration);
  * sl_balance divides the same work over the measured speeds. Of a host all ranks / nodes ranks are slow.
- *   topology  another host takes the place of the slow one, or of one end of a slow link: only where there is
- *             a spare one. Among the job's own hosts no other seating is known to be better, because who
- *             sends how much to whom is not known well enough.
+ *   topology  a spare host takes the place of the slow one, or of one end of a slow link. Without a spare, on
+ *             three nodes or more, the two ranks that send each other least take the slow link, where that
+ *             carried messages: of its loss their share remains. Among ranks that do alike a slow device is
+ *             as slow at any other place.
  *   restart   healthy again without the host, on one that the scheduler gives.
  *
  * To adapt the schedule, or to delegate the communication, a pipeline would have to be known. Pure. */
@@ -47,7 +48,8 @@ sl_foreign_config sl_foreign_defaults(void);
 typedef struct sl_foreign {
     sl_foreign_config config;
     int ranks, nodes;
-    int replicas; /* ranks that do what the slow device does */
+    double lightest; /* as in the view */
+    int replicas;    /* ranks that do what the slow device does */
     double healthy_ms, level_ms;
     int count;
     sl_suspect slow[SL_STATUS_SUSPECTS]; /* by index; those without a known component are left out */

@@ -172,6 +172,20 @@ static void the_model_divides_the_loss_and_balances_by_measured_speeds(void **st
     assert_near(sl_foreign_loss(&f, 0), 0.25, 1e-12);
     assert_near(sl_foreign_loss(&f, 1), 0.25, 1e-12);
     assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 1), 0.25, 1e-12);
+    /* a transfer that is 40 times as long is not 40 times as much of the iteration */
+    w.view.verdict[1].measured = 40;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_loss(&f, 0), 0.25, 1e-12);
+    /* the slow link to two ranks that send each other a tenth: 50 ms of 200 become 5 of 155 */
+    f.config.spares = 0;
+    w.view.nodes = 4;
+    w.view.lightest = 0.1;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 1), 5.0 / 155, 1e-12);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 0), 0.25, 1e-12);
+    w.view.lightest = -1;
+    sl_foreign_take(&f, &w.view);
+    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 1), 0.25, 1e-12);
     close_world(&w);
 }
 
@@ -227,6 +241,7 @@ static void without_a_hook_it_stays_advice_and_is_repeated_three_times(void **st
     char *log = log_of(&w);
     must_say(log, "nobody carries it out");
     must_say(log, "advised three times");
+    must_say(log, "50.0 % lost would become 50.0 % (no spare host, and as slow at any other place)");
     assert_null(strstr(log, "failed"));
     free(log);
     close_world(&w);
@@ -245,6 +260,12 @@ static void what_is_carried_out_is_judged_and_its_time_is_learnt(void **state) {
     assert_near(w.action[0].expected, 0.2, 1e-9);
     ended(&w, SL_ADVICE_DONE, 2);
     must_say(last_of(&w, SL_EVENT_HOOK)->decided, "carried out");
+    json_t *json = sl_advice_json(w.advice);
+    const json_t *incident = json_array_get(json_object_get(json, "incidents"), 0);
+    assert_string_equal(json_string_value(json_object_get(incident, "in_effect")), "balance");
+    const json_t *balance = json_array_get(json_object_get(incident, "strategies"), 0);
+    assert_string_equal(json_string_value(json_object_get(balance, "state")), "in effect");
+    json_decref(json);
     w.view.level_ms = 160; /* not all that was foretold: 37.5 % */
     run(&w, 6);
     char *log = log_of(&w);

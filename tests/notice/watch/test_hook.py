@@ -174,6 +174,14 @@ def a_hook_that_fails_disturbs_nobody(mode, said, *options):
     return test
 
 
+def a_hook_that_goes_on_when_the_program_ends_is_ended(folder, program):
+    with Job(folder, program, HANG) as job:
+        job.make(job.slow)
+        job.wait_for_call(EVENT="onset")
+        job.finish()  # also looks for what is left
+        assert "ended: nobody waits for it any more" in job.text("hook.log"), job.text("hook.log")
+
+
 def without_a_hook_it_says_what_it_would_do(folder, program):
     with Job(folder, program, None) as job:
         job.make(job.slow)
@@ -204,6 +212,7 @@ def main():
         "a hook that floods": a_hook_that_fails_disturbs_nobody(FLOOD, "longer than 1 s", "--on-event-limit", "1"),
         "a hook that dies": a_hook_that_fails_disturbs_nobody(DIE, "signal 9"),
         "a hook that is missing": a_hook_that_fails_disturbs_nobody("", "No such file"),
+        "a hook that goes on when the program ends": a_hook_that_goes_on_when_the_program_ends_is_ended,
         "without a hook it says what it would do": without_a_hook_it_says_what_it_would_do,
     }
     with tempfile.TemporaryDirectory() as shared:
