@@ -46,9 +46,9 @@ def words(width, out, *settings):
     """A run of that width; iterations without end unless told."""
     file = os.path.join(os.path.dirname(out), "run.yaml")
     with open(file, "w") as run:
-        json.dump({"model": {"kind": "gpt2", "layers": 4, "width": width, "heads": 8, "context": 32},
+        json.dump({"model": {"kind": "gpt2", "layers": 4, "width": width, "heads": 8, "context": 128},
                    "data": {"files": [os.path.join(source, "docs", "*.md")]}, "parallel": {"pipeline": 2},
-                   "batch": {"microbatches": 2, "size": 1}, "iterations": 100000, "schedule": "1f1b", "adapt": False,
+                   "batch": {"microbatches": 4, "size": 1}, "iterations": 100000, "schedule": "1f1b", "adapt": False,
                    "device": {"threads": 1}}, run)
     return [command, "train", file, "--out", out] + [word for setting in settings for word in ("--set", setting)]
 

@@ -135,7 +135,7 @@ static sl_status open_room(move *m) {
     stages = stages > fixed ? stages : fixed;
     if (stages + m->room_bytes <= sl_arena_limit(arena))
         return sl_arena_take(arena, m->room_bytes, SL_ARENA_HIGH, "moving states", &m->room);
-    m->room_on_host = 1;
+    m->room_on_host = 1; /* in small pages: large ones may have to be made free first, which takes seconds */
     return sl_alloc(&m->room, m->room_bytes, 1);
 }
 

@@ -1,5 +1,5 @@
-/* Rank 0: from the records of all ranks to each replica's timeline and measurements, to the decisions about
- * schedules and paths, and to the lines of the journal. */
+/* The rank that leads: from the records of all ranks to each replica's timeline and measurements, to the
+ * decisions about schedules and paths, and to the lines of the journal. */
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/timing/profile.h"
@@ -13,7 +13,7 @@
 
 /* ---- measuring ---- */
 
-/* Into rank 0's clock: times are stamped at the sender, arrivals at the receiver. */
+/* Into the leader's clock: times are stamped at the sender, arrivals at the receiver. */
 static void shift_record(const sl_trainer *t, sl_seat seat, sl_record *r) {
     sl_seat peer = {.pipeline = r->peer, .replica = seat.replica, .tensor = seat.tensor};
     int transfer = r->kind == SL_RECORD_TRANSFER && r->peer >= 0 && r->peer < t->ranks;
@@ -102,7 +102,7 @@ static sl_status measure(sl_trainer *t, int iteration, sl_time begin, sl_time *w
 
 /* What the ranks reported, all replicas together. */
 typedef struct totals {
-    sl_time end; /* rank 0's clock */
+    sl_time end; /* this clock */
     double loss; /* mean over all microbatches, added in their global order */
 } totals;
 

@@ -1,5 +1,5 @@
-/* Rank 0: which device or link made the iterations slow (notice/detect/localise.h), as events. It decides
- * nothing: adaptation goes by what it measures itself. */
+/* The rank that leads: which device or link made the iterations slow (notice/detect/localise.h), as events.
+ * It decides nothing: adaptation goes by what it measures itself. */
 #include "run/train/state.h"
 
 sl_status sl_noticed_add(sl_trainer *t, int replica, const sl_record *records, int count) {

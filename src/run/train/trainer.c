@@ -112,7 +112,7 @@ static sl_status exchange_path(sl_trainer *t) {
     return sl_path_change(t, delegates);
 }
 
-/* The new order of one replica, known to rank 0; the others' ranks see it pass. */
+/* The new order of one replica, known to the rank that leads; the others see it pass. */
 static sl_status swap_replica(sl_trainer *t, int replica) {
     sl_problem shape = sl_run_replica_shape(t->run, replica);
     sl_order order = {0};
@@ -175,7 +175,7 @@ static sl_status exchange_swaps(sl_trainer *t) {
 static sl_status one_iteration(sl_trainer *t, int iteration) {
     sl_time begin;
     int suspect = t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_DELEGATED ||
-                  t->pending.phase == SL_PHASE_ADAPTED; /* known on rank 0 */
+                  t->pending.phase == SL_PHASE_ADAPTED; /* known to who leads */
     SL_TRY(sl_exchange_clocks(t->groups.world, t->leader, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
     if (sl_trainer_leads(t))

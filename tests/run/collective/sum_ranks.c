@@ -72,6 +72,51 @@ static int check_passes(sl_group *group) {
     return wrong;
 }
 
+static unsigned char byte_of(int rank, size_t block, size_t i) {
+    return (unsigned char)((i + 977 * block + 7919 * (size_t)rank) * 2654435761u >> 13);
+}
+
+/* Each gives to the next and takes from the one before, around the size of a piece and with more pieces than
+ * are under way at once; then only the first one gives, to the last. */
+static int check_exchange(sl_group *group) {
+    static const size_t counts[] = {1, 0, (4 << 20) - 1, (4 << 20) + 1, 21 * (1 << 20) + 12345};
+    enum { BLOCKS = sizeof counts / sizeof counts[0] };
+    int rank = sl_group_rank(group), size = sl_group_size(group), wrong = 0;
+    for (int ring = 1; ring >= 0; ring--) {
+        sl_block give[BLOCKS], take[BLOCKS];
+        int to = ring ? (rank + 1) % size : size - 1, from = ring ? (rank + size - 1) % size : 0;
+        int gives = ring || rank == 0 ? BLOCKS : 0, takes = ring || rank == size - 1 ? BLOCKS : 0;
+        for (int b = 0; b < BLOCKS; b++) {
+            give[b] = (sl_block){calloc(counts[b] + 1, 1), counts[b]};
+            take[b] = (sl_block){calloc(counts[b] + 1, 1), counts[b]};
+            for (size_t i = 0; i < counts[b]; i++)
+                ((unsigned char *)give[b].data)[i] = byte_of(rank, (size_t)b, i);
+        }
+        wrong |= sl_group_exchange(group, give, gives, to, take, takes, from) != SL_OK;
+        for (int b = 0; b < BLOCKS; b++) {
+            const unsigned char *data = take[b].data;
+            for (size_t i = 0; i < counts[b] && takes; i++)
+                wrong |= data[i] != byte_of(from, (size_t)b, i);
+            wrong |= data[counts[b]] != 0;
+            free(give[b].data);
+            free(take[b].data);
+        }
+    }
+    return wrong;
+}
+
+/* Groups that are ended make room for others: more of them than MPI libraries have at once. */
+static int check_many_groups(sl_group *group) {
+    int wrong = 0;
+    for (int i = 0; i < 3000 && !wrong; i++) {
+        sl_group *other;
+        wrong |= sl_group_split(group, 0, -sl_group_rank(group), SL_WAIT_SHORT, &other) != SL_OK;
+        wrong |= !wrong && sl_group_rank(other) != sl_group_size(group) - 1 - sl_group_rank(group);
+        wrong |= !wrong && sl_group_end(other) != SL_OK;
+    }
+    return wrong;
+}
+
 static float expected_sum(int size, size_t i) {
     float expected = value(0, i);
     for (int r = 1; r < size; r++)
@@ -285,7 +330,10 @@ int main(int argc, char **argv) {
     if (sl_group_open_world(&argc, &argv, &group) != SL_OK)
         return 1;
     static const size_t counts[] = {0, 1, 2, 3, 7, 64, 1000, 100003};
-    int wrong = check_gather(group) | check_split(group) | check_pieces(group) | check_passes(group);
+    int wrong = check_gather(group) | check_split(group) | check_pieces(group) | check_passes(group) |
+                check_exchange(group);
+    if (sl_group_size(group) == 2)
+        wrong |= check_many_groups(group);
     for (size_t count = 1; count < 5000; count = 3 * count + 1)
         wrong |= check_shares(group, count) | check_max(group, count);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)

@@ -108,12 +108,41 @@ static void room_beyond_the_limit_keeps_gaps_from_mattering(void **state) {
     assert_fails(sl_arena_open_room(64, SIZE_MAX, &a), SL_ENOMEM, "arena");
 }
 
+/* Where it lies: what is in it stays, and what is added can be used to the last byte. */
+static void an_arena_in_use_is_extended_by_a_quarter_and_no_more(void **state) {
+    (void)state;
+    const size_t size = (size_t)8 << 20, quarter = size / 4;
+    sl_arena *a;
+    char *low, *high, *more;
+    assert_ok(sl_arena_open(size, &a));
+    assert_ok(sl_arena_take(a, size / 2, SL_ARENA_LOW, "low", &low));
+    assert_ok(sl_arena_take(a, size / 2, SL_ARENA_HIGH, "high", &high));
+    memset(low, 1, size / 2);
+    memset(high, 2, size / 2);
+    assert_false(sl_arena_extend(a, size + quarter + 64, 0));
+    assert_int_equal(sl_arena_limit(a), size);
+    assert_true(sl_arena_extend(a, size / 2, size)); /* never less */
+    assert_int_equal(sl_arena_limit(a), size);
+    assert_true(sl_arena_extend(a, size + quarter, 0));
+    assert_ok(sl_arena_take(a, quarter, SL_ARENA_LOW, "more", &more));
+    memset(more, 3, quarter);
+    assert_true(low[0] == 1 && low[size / 2 - 1] == 1 && high[0] == 2 && high[size / 2 - 1] == 2);
+    assert_int_equal(sl_arena_peak(a), size + quarter);
+    sl_arena_give(a, high);
+    sl_arena_restart_peak(a);
+    assert_int_equal(sl_arena_peak(a), size / 2 + quarter);
+    sl_arena_give(a, low);
+    sl_arena_give(a, more);
+    sl_arena_close(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned_apart_and_counted),
         cmocka_unit_test(the_limit_is_hard),
         cmocka_unit_test(room_beyond_the_limit_keeps_gaps_from_mattering),
         cmocka_unit_test(two_sizes_from_two_ends_never_fragment),
+        cmocka_unit_test(an_arena_in_use_is_extended_by_a_quarter_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
