@@ -28,8 +28,9 @@ def a_slow_direction_is_named(star, folder, words, link):
         verdict, after = run.wait_for("verdict", after)
         assert verdict.get("link") == list(link), run.told()
         # ranks that send each other nothing could sit there: in a ring of four the opposite ones, between two the others
-        advice, after = run.wait_for("advice", after)
-        assert advice.get("link") == list(link), run.told()
+        advice = {}
+        while advice.get("link") != list(link):  # the verdict may name others beside it
+            advice, after = run.wait_for("advice", after)
         assert advice["decided"].startswith("topology when 60 s are lost") and "would become 0.0 %" in advice["decided"], run.told()
         star.restore()
         run.wait_for("relief", after)
