@@ -283,22 +283,24 @@ static sl_status plan_again(sl_simulation *s, int family, int traits, int microb
                             sl_plan *plan) {
     int first;
     sl_plan kept = {0};
+    sl_status status = SL_OK;
     SL_TRY(find_plan(s, family, 0, microbatches, 0, &first));
     sl_traits_apply(s, traits, delegated, &s->problem);
     s->problem.microbatches = microbatches;
     if (is_plan(&s->plan[first]))
-        SL_TRY(sl_plan_of_order(&s->problem, &s->plan[first].order, s->plan[first].schedule, &kept));
-    sl_status status = sl_plan_make(&s->problem, s->campaign->adapt_with, plan);
-    if (status == SL_ENONE || status == SL_EINVAL) /* the job's own order is there still */
-        status = SL_OK;
-    else if (status != SL_OK)
+        status = sl_plan_of_order(&s->problem, &s->plan[first].order, s->plan[first].schedule, &kept);
+    if (status == SL_OK)
+        status = sl_plan_make(&s->problem, s->campaign->adapt_with, plan);
+    if (status == SL_ENONE || status == SL_EINVAL) { /* the job's own order is there still */
         sl_plan_free(plan);
-    if (is_plan(&kept) && (!is_plan(plan) || kept.makespan <= plan->makespan)) {
+        status = SL_OK;
+    }
+    if (status == SL_OK && is_plan(&kept) && (!is_plan(plan) || kept.makespan <= plan->makespan)) {
         sl_plan_free(plan);
         *plan = kept;
-    } else {
-        sl_plan_free(&kept);
+        return SL_OK;
     }
+    sl_plan_free(&kept);
     return status;
 }
 
@@ -310,10 +312,13 @@ static sl_status find_plan(sl_simulation *s, int family, int traits, int microba
     SL_TRY(sl_grow(&s->plan, &s->plan_room, s->plan_keys.count, sizeof *s->plan));
     if (!is_new)
         return SL_OK;
-    SL_TRY(traits ? plan_again(s, family, traits, microbatches, delegated, &plan)
-                  : plan_first(s, family, microbatches, &plan));
-    s->plan[*number] = plan;
-    return SL_OK;
+    sl_status status = traits ? plan_again(s, family, traits, microbatches, delegated, &plan)
+                              : plan_first(s, family, microbatches, &plan);
+    if (status == SL_OK)
+        s->plan[*number] = plan;
+    else
+        sl_plan_free(&plan);
+    return status;
 }
 
 static sl_status read_ends(const sl_simulation *s, const sl_timeline *timeline, sl_time *end) {
