@@ -101,7 +101,10 @@ static void for_one_fault_a_strategy_pays_twice_and_the_ladder_4_times_hindsight
         sl_campaign_result r;
         draw_campaign(&seed, 0, &c);
         c.notice = 0;
+        c.problem.communication = SL_DECOUPLED; /* or delegates would gain something without any fault */
         sl_campaign_fault f = draw_fault(&seed, &c, c.iterations / 4);
+        if (f.kind == SL_FAULT_STOP)
+            f = (sl_campaign_fault){.kind = SL_FAULT_DEVICE, .slowdown = 2, .latency = -1, .stop = -1};
         f.until = SL_FAULT_LASTS;
         f.first = 0;
         assert_ok(sl_campaign_add(&c, &f));
