@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define BEAM 12
+#define LARGE 100 /* phases from which fewer combinations and places are looked at */
+#define BEAM_OF_LARGE 4
 #define COMBINATIONS (1 << SL_REMEDY_RESTART)
 
 /* A place to be at the end of a phase. */
@@ -118,7 +120,7 @@ static void pass(hindsight *h, const node *from, size_t phase, node *to) {
 
 /* Keeps the best BEAM nodes of the phase, one a setup; finished ones apart. */
 static sl_status offer(hindsight *h, const node *made) {
-    int place = h->nexts;
+    int place = h->nexts, beam = h->edges > LARGE ? BEAM_OF_LARGE : BEAM;
     if (made->done >= h->c->iterations) {
         if (h->best >= 0 && h->node[h->best].time <= made->time)
             return SL_OK;
@@ -130,9 +132,9 @@ static sl_status offer(hindsight *h, const node *made) {
     for (int i = 0; i < h->nexts; i++)
         if (h->node[h->next[i]].setup == made->setup)
             place = i;
-    if (place == h->nexts && h->nexts == BEAM) {
+    if (place == h->nexts && h->nexts == beam) {
         place = 0;
-        for (int i = 1; i < BEAM; i++)
+        for (int i = 1; i < beam; i++)
             if (is_better(h, &h->node[h->next[place]], &h->node[h->next[i]]))
                 place = i;
     }
@@ -195,6 +197,9 @@ static sl_status from_place(hindsight *h, int before, int setup, size_t phase, i
     SL_TRY(try_setup(h, before, phase, world, setup));
     SL_TRY(beginning(h, setup, world, &first));
     for (unsigned remedies = 0; remedies < COMBINATIONS; remedies++) {
+        unsigned cheap = remedies & 3;
+        if (h->edges > LARGE && cheap != 3 && remedies)
+            continue; /* with all that costs next to nothing, or as at first */
         SL_TRY(combine(h, first, world, remedies, &next));
         SL_TRY(try_setup(h, before, phase, world, next));
     }

@@ -28,11 +28,12 @@ typedef struct sl_setup {
     int delegated; /* delegates carry the messages */
     int adapted;   /* plans follow what is slow */
     int cures;
-    int *cured;    /* [cures] faults that restarts have left behind */
-    int *plan;     /* [replicas] traits that each was planned for; NULL: none has any */
-    int *split;    /* [replicas] microbatches; NULL: the problem's */
-    int *seat;     /* [positions] device; NULL: as at first */
-    int *position; /* [positions] of a device; NULL where seat is */
+    int *cured;  /* [cures] faults that restarts have left behind */
+    int *plan;   /* [replicas] traits that each was planned for; NULL: none has any */
+    int *split;  /* [replicas] microbatches; NULL: the problem's */
+    int moves;   /* positions whose device is not the first one */
+    int *moved;  /* [moves] those positions, ascending */
+    int *seated; /* [moves] the device of each */
 } sl_setup;
 
 typedef struct sl_replayed {
@@ -63,7 +64,9 @@ typedef struct sl_simulation {
     size_t found_room;
     int *active; /* faults of the world at hand that are not cured */
     size_t active_room;
-    sl_keys solo_keys;
+    sl_keys solo_keys, search_keys;
+    int **searched; /* by search number: arrangement of a cluster; NULL: as it is */
+    size_t searched_room;
     double *solo; /* by solo number: what the faults of a world cost one by one, ns */
     size_t solo_room;
 } sl_simulation;
@@ -94,6 +97,13 @@ static inline int sl_setup_share(const sl_simulation *s, const sl_setup *setup, 
 static inline int sl_setup_plan(const sl_setup *setup, int replica) {
     return setup->plan ? setup->plan[replica] : 0;
 }
+/** Where a device sits. */
+static inline int sl_setup_position(const sl_setup *setup, int device) {
+    for (int i = 0; i < setup->moves; i++)
+        if (setup->seated[i] == device)
+            return setup->moved[i];
+    return device;
+}
 /** The faults of a world that are not cured: s->active[*count]. */
 sl_status sl_simulation_active(sl_simulation *s, const sl_setup *setup, int world, int *count);
 /** A link of a replica, with its traits. */
@@ -119,7 +129,7 @@ void sl_setup_free(sl_setup *setup);
 sl_time sl_setup_distance(const sl_simulation *s, int from, int to);
 
 /* ---- campaign_seats.c */
-/** Rearranges `setup` (its seat, position) for this world; unchanged where topology.h does not apply. */
+/** Rearranges `setup` for this world; unchanged where topology.h does not apply. */
 sl_status sl_setup_rearrange(sl_simulation *s, sl_setup *setup, int world);
 
 /* ---- campaign_play.c */

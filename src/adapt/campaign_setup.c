@@ -16,8 +16,8 @@ void sl_setup_free(sl_setup *setup) {
     sl_free(setup->cured);
     sl_free(setup->plan);
     sl_free(setup->split);
-    sl_free(setup->seat);
-    sl_free(setup->position);
+    sl_free(setup->moved);
+    sl_free(setup->seated);
     *setup = (sl_setup){0};
 }
 
@@ -34,23 +34,22 @@ sl_status sl_setup_copy(const sl_simulation *s, const sl_setup *setup, sl_setup 
     *copy = (sl_setup){.family = setup->family,
                        .delegated = setup->delegated,
                        .adapted = setup->adapted,
-                       .cures = setup->cures};
+                       .cures = setup->cures,
+                       .moves = setup->moves};
     SL_TRY(copy_ints(setup->cured, setup->cures, &copy->cured));
     SL_TRY(copy_ints(setup->plan, replicas, &copy->plan));
     SL_TRY(copy_ints(setup->split, replicas, &copy->split));
-    SL_TRY(copy_ints(setup->seat, s->positions, &copy->seat));
-    return copy_ints(setup->position, s->positions, &copy->position);
+    SL_TRY(copy_ints(setup->moved, setup->moves, &copy->moved));
+    return copy_ints(setup->seated, setup->moves, &copy->seated);
 }
 
 /* Arrays that say what nothing says too are left away, so that equal setups have equal bytes. */
 static void tidy(const sl_simulation *s, sl_setup *setup) {
-    int planned = 0, moved = 0, split = 0;
+    int planned = 0, split = 0;
     for (int d = 0; d < s->campaign->replicas; d++) {
         planned |= sl_setup_plan(setup, d) != 0;
         split |= sl_setup_share(s, setup, d) != s->campaign->problem.microbatches;
     }
-    for (int i = 0; setup->seat && i < s->positions; i++)
-        moved |= setup->seat[i] != i;
     if (!planned) {
         sl_free(setup->plan);
         setup->plan = NULL;
@@ -59,22 +58,17 @@ static void tidy(const sl_simulation *s, sl_setup *setup) {
         sl_free(setup->split);
         setup->split = NULL;
     }
-    if (!moved) {
-        sl_free(setup->seat);
-        sl_free(setup->position);
-        setup->seat = setup->position = NULL;
-    }
 }
 
 static sl_status write_key(const sl_simulation *s, const sl_setup *setup, int **key, size_t *count) {
     int replicas = s->campaign->replicas,
-        head[7] = {setup->family,       setup->delegated,     setup->adapted,     setup->cures,
-                   setup->plan != NULL, setup->split != NULL, setup->seat != NULL};
-    const int *part[] = {head, setup->cured, setup->plan, setup->split, setup->seat};
-    int size[] = {7, setup->cures, replicas, replicas, s->positions};
+        head[7] = {setup->family,       setup->delegated,     setup->adapted, setup->cures,
+                   setup->plan != NULL, setup->split != NULL, setup->moves};
+    const int *part[] = {head, setup->cured, setup->plan, setup->split, setup->moved, setup->seated};
+    int size[] = {7, setup->cures, replicas, replicas, setup->moves, setup->moves};
     *count = 0;
-    SL_TRY(sl_alloc(key, (size_t)(7 + setup->cures + 2 * replicas + s->positions), sizeof **key));
-    for (int i = 0; i < 5; i++)
+    SL_TRY(sl_alloc(key, (size_t)(7 + setup->cures + 2 * replicas + 2 * setup->moves), sizeof **key));
+    for (int i = 0; i < 6; i++)
         if (part[i] && size[i]) {
             memcpy(*key + *count, part[i], (size_t)size[i] * sizeof **key);
             *count += (size_t)size[i];
@@ -357,9 +351,7 @@ static sl_status take_back(sl_simulation *s, sl_setup *setup, int world, sl_reme
         sl_free(setup->split);
         setup->split = NULL;
     } else if (remedy == SL_REMEDY_TOPOLOGY) {
-        sl_free(setup->seat);
-        sl_free(setup->position);
-        setup->seat = setup->position = NULL;
+        setup->moves = 0;
         if (setup->split)
             SL_TRY(balance(s, setup, world));
     }
@@ -406,5 +398,8 @@ sl_time sl_setup_distance(const sl_simulation *s, int from, int to) {
     cost += part(c, SL_REMEDY_ADAPT, differ(a->plan, b->plan, c->replicas), b->plan != NULL);
     cost += part(c, SL_REMEDY_DELEGATE, a->delegated != b->delegated, b->delegated);
     cost += part(c, SL_REMEDY_BALANCE, differ(a->split, b->split, c->replicas), b->split != NULL);
-    return cost + part(c, SL_REMEDY_TOPOLOGY, differ(a->seat, b->seat, s->positions), b->seat != NULL);
+    int moved =
+        a->moves != b->moves ||
+        (a->moves && (differ(a->moved, b->moved, a->moves) || differ(a->seated, b->seated, a->moves)));
+    return cost + part(c, SL_REMEDY_TOPOLOGY, moved, b->moves > 0);
 }

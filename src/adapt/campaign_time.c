@@ -52,13 +52,15 @@ void sl_simulation_close(sl_simulation *s) {
         sl_free(s->run[i].end);
     for (size_t i = 0; i < s->setup_keys.count && i < s->setup_room; i++)
         sl_setup_free(&s->setup[i]);
-    sl_keys *keys[] = {&s->traits,     &s->plan_keys,  &s->run_keys,    &s->time_keys,
-                       &s->setup_keys, &s->world_keys, &s->derive_keys, &s->solo_keys};
+    for (size_t i = 0; i < s->search_keys.count && i < s->searched_room; i++)
+        sl_free(s->searched[i]);
+    sl_keys *keys[] = {&s->traits,     &s->plan_keys,   &s->run_keys,  &s->time_keys,  &s->setup_keys,
+                       &s->world_keys, &s->derive_keys, &s->solo_keys, &s->search_keys};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         sl_keys_free(keys[i]);
     sl_problem_free(&s->problem);
-    void *arrays[] = {s->plan, s->run,   s->time,   s->setup,    s->derived,   s->ring,
-                      s->sig,  s->found, s->active, s->ring_now, s->ring_step, s->solo};
+    void *arrays[] = {s->plan,  s->run,    s->time,     s->setup,     s->derived, s->ring,    s->sig,
+                      s->found, s->active, s->ring_now, s->ring_step, s->solo,    s->searched};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         sl_free(arrays[i]);
 }
@@ -135,12 +137,11 @@ static sl_status add_fault(sl_simulation *s, const sl_setup *setup, const sl_cam
                            size_t *count) {
     int replicas = s->campaign->replicas;
     if (f->kind == SL_FAULT_LINK) {
-        int position[2] = {setup->seat ? setup->position[f->a] : f->a,
-                           setup->seat ? setup->position[f->b] : f->b};
+        int position[2] = {sl_setup_position(setup, f->a), sl_setup_position(setup, f->b)};
         return add_link(s, f, position, count);
     }
     for (int device = f->a; device <= f->b; device++) {
-        int position = setup->seat ? setup->position[device] : device, rank = position / replicas;
+        int position = sl_setup_position(setup, device), rank = position / replicas;
         if (f->kind == SL_FAULT_DEVICE) {
             SL_TRY(add(s, count, position % replicas, (sl_trait){rank, rank, f->slowdown, -1}));
             continue;
