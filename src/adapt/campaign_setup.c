@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_PLANNED 64 /* replicas whose splits are planned for every number of microbatches */
+
 const char *const sl_remedy_names[SL_REMEDIES] = {"adapt the schedule", "delegate the communication",
                                                   "balance microbatches", "change the topology",
                                                   "restart without the bad host"};
@@ -117,7 +119,9 @@ typedef struct balancing {
     const sl_setup *setup;
     curve *curve;
     int curves, most;
-    int *of; /* [replicas] */
+    int planned; /* what is adapted is planned for every number that is asked for; else timed in the job's
+                    order */
+    int *of;     /* [replicas] */
 } balancing;
 
 /* A rule of thumb may plan one microbatch more in less time; the search needs times that never fall. */
@@ -153,7 +157,7 @@ static sl_status find_curves(balancing *b) {
     const sl_simulation *s = b->simulation;
     for (int d = 0; d < s->campaign->replicas; d++) {
         int traits = s->sig[d], i = 0;
-        int plan = b->setup->adapted ? traits : sl_setup_plan(b->setup, d);
+        int plan = b->setup->adapted ? b->planned * traits : sl_setup_plan(b->setup, d);
         while (i < b->curves && (b->curve[i].traits != traits || b->curve[i].plan != plan))
             i++;
         if (i == b->curves) {
@@ -218,6 +222,7 @@ static sl_status balance(sl_simulation *s, sl_setup *setup, int world) {
         .simulation = s, .setup = setup, .most = most_microbatches(&s->campaign->problem, (int)replicas)};
     int *split = NULL;
     SL_TRY(sl_simulation_look(s, setup, world, &traits));
+    b.planned = replicas <= MOST_PLANNED;
     sl_status status = sl_alloc(&b.of, replicas, sizeof *b.of);
     if (status == SL_OK)
         status = sl_alloc(&b.curve, replicas, sizeof *b.curve);

@@ -315,6 +315,7 @@ static sl_status find_plan(sl_simulation *s, int family, int traits, int microba
         return SL_OK;
     sl_status status = traits ? plan_again(s, family, traits, microbatches, delegated, &plan)
                               : plan_first(s, family, microbatches, &plan);
+    sl_timeline_free(&plan.timeline); /* of many plans the largest part, and never looked at */
     if (status == SL_OK)
         s->plan[*number] = plan;
     else
