@@ -5,7 +5,6 @@
 #include "adapt/campaign_inside.h"
 #include "base/memory.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,8 @@ typedef struct node {
     int phase, setup;
     sl_time cost, each; /* paid at the phase's begin; of an iteration in it */
     sl_time time;       /* at its end */
-    double done;        /* iterations at its end */
+    int done;           /* iterations at its end */
+    double score;       /* among places at the end of one phase: the most is best */
 } node;
 
 typedef struct hindsight {
@@ -89,33 +89,26 @@ static sl_time stops_of(const hindsight *h, size_t phase, const sl_setup *setup)
 
 /* ---- one step ---- */
 
-/* Less is better: earlier where iterations are the measure, more iterations where time is. */
-static int is_better(const hindsight *h, const node *a, const node *b) {
-    if (h->c->by_time && a->done != b->done)
-        return a->done > b->done;
-    if (a->time != b->time)
-        return a->time < b->time;
+/* Iterations that are ahead of another place count against the time at which they were done. */
+static int is_better(const node *a, const node *b) {
+    if (a->score != b->score)
+        return a->score > b->score;
     return a->setup < b->setup;
 }
 
-/* Time and iterations at the end of the phase. */
-static void pass(hindsight *h, const node *from, size_t phase, node *to) {
+/* Time and iterations at the end of the phase; an iteration that has begun is finished. */
+static void pass(const hindsight *h, const node *from, size_t phase, node *to) {
     int last = phase + 1 == h->edges;
-    double left = h->c->iterations - from->done;
+    int64_t left = h->c->iterations - from->done, end = last ? 0 : h->edge[phase + 1], count = left;
     sl_time begin = from->time + to->cost;
-    to->done = h->c->iterations;
-    if (h->c->by_time && !last) {
-        double room = (double)(h->edge[phase + 1] - begin) / (double)to->each;
-        if (room < left) {
-            to->done = from->done + room;
-            to->time = h->edge[phase + 1];
-            return;
-        }
-    } else if (!last) {
-        left = (double)(h->edge[phase + 1] - h->edge[phase]);
-        to->done = from->done + left;
-    }
-    to->time = begin + (sl_time)llround(left * (double)to->each);
+    if (h->c->by_time && !last)
+        count = begin < end ? (end - begin) / to->each + ((end - begin) % to->each != 0) : 0;
+    else if (!last)
+        count = end - from->done;
+    count = count < left ? count : left;
+    to->done = from->done + (int)count;
+    to->time = begin + count * to->each;
+    to->score = h->c->by_time ? to->done - (double)(to->time - end) / (double)to->each : -(double)to->time;
 }
 
 /* Keeps the best BEAM nodes of the phase, one a setup; finished ones apart. */
@@ -135,11 +128,11 @@ static sl_status offer(hindsight *h, const node *made) {
     if (place == h->nexts && h->nexts == beam) {
         place = 0;
         for (int i = 1; i < beam; i++)
-            if (is_better(h, &h->node[h->next[place]], &h->node[h->next[i]]))
+            if (is_better(&h->node[h->next[place]], &h->node[h->next[i]]))
                 place = i;
     }
     if (place < h->nexts) {
-        if (is_better(h, made, &h->node[h->next[place]]))
+        if (is_better(made, &h->node[h->next[place]]))
             h->node[h->next[place]] = *made;
         return SL_OK;
     }
@@ -228,17 +221,16 @@ static sl_status trace_back(hindsight *h, sl_campaign_row *row) {
     SL_TRY(sl_alloc(&way, h->edges + 1, sizeof *way));
     for (int i = h->best; i >= 0; i = h->node[i].before)
         way[length++] = i;
-    double done = 0;
+    int done = 0;
     sl_time now = 0;
     for (int i = length - 1; i >= 0 && status == SL_OK; i--) {
         const node *n = &h->node[way[i]];
-        int begin = (int)llround(done), end = (int)llround(n->done);
         if (n->cost)
-            status = sl_row_add(row, begin, 0, now, n->cost);
-        if (status == SL_OK && end > begin)
-            status = sl_row_add(row, begin, end - begin, now + n->cost, n->each);
+            status = sl_row_add(row, done, 0, now, n->cost);
+        if (status == SL_OK && n->done > done)
+            status = sl_row_add(row, done, n->done - done, now + n->cost, n->each);
         row->paid += n->cost;
-        row->worst = n->each > row->worst && end > begin ? n->each : row->worst;
+        row->worst = n->each > row->worst && n->done > done ? n->each : row->worst;
         done = n->done;
         now = n->time;
     }

@@ -197,14 +197,18 @@ static void fill_line(const sl_campaign_row *row, const double *x, double unit, 
 sl_status sl_campaign_svg(const sl_campaign *c, const sl_campaign_result *r, int log, FILE *out) {
     double *x, longest = 0;
     sl_series series[32] = {{0}};
-    char title[160];
+    char title[160], text[POINTS][24];
+    const char *label[POINTS];
     (void)log;
     for (int i = 0; i < r->rows; i++)
         longest = fmax(longest, (double)r->row[i].total);
     double unit = longest > 2 * LATER * 1e9 ? LATER * 1e9 : longest > 120e9 ? 60e9 : 1e9;
     SL_TRY(sl_alloc(&x, (size_t)(r->rows + 1) * POINTS, sizeof *x));
-    for (int i = 0; i < POINTS; i++)
+    for (int i = 0; i < POINTS; i++) {
         x[i] = longest / unit * i / POINTS;
+        snprintf(text[i], sizeof text[i], "%.4g %s", x[i], unit > 60e9 ? "h" : unit > 1e9 ? "min" : "s");
+        label[i] = text[i];
+    }
     for (int i = 0; i < r->rows; i++) {
         double *y = x + (i + 1) * POINTS;
         fill_line(&r->row[i], x, unit, y);
@@ -219,6 +223,7 @@ sl_status sl_campaign_svg(const sl_campaign *c, const sl_campaign_result *r, int
                       .y_label = "iterations a minute",
                       .points = POINTS,
                       .x = x,
+                      .label = label,
                       .count = r->rows,
                       .series = series};
     sl_status status = sl_draw_chart(&chart, out);
