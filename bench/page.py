@@ -17,7 +17,8 @@ PAGES = {
                  ["A call", "Real programs"]),
     "adapting.md": ("Adapting",
                     "Each section says the command that wrote it, and whether it is measured or simulated.",
-                    ["Microbatch balance", "The ladder against hindsight", "Topology"]),
+                    ["Microbatch balance", "The ladder against hindsight", "Topology", "Campaign: Adaptra's trace",
+                     "Campaign: Falcon's table 7", "Campaign: Falcon's figures", "Campaign: random faults", "Campaign: speed"]),
     "training.md": ("Training, measured", "Each section says the command that wrote it.",
                     ["Speed on the CPU", "Where the time of a step goes"]),
 }

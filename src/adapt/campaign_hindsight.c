@@ -1,7 +1,7 @@
 /* The best that could have been done by somebody who knew the trace: for each phase (between two changes of
- * what is slow) the best of what was there and of every combination of remedies made for that phase, their
- * costs included, by dynamic programming over the phases with a beam. Whatever another row has reached could
- * have been done too, so hindsight is never worse than any of them. */
+ * what is slow) the best of what was there, that with one remedy more or less, and every combination of
+ * remedies made for that phase, their costs included, by dynamic programming over the phases with a beam.
+ * Whatever another row has reached could have been done too, so hindsight is never worse than any of them. */
 #include "adapt/campaign_inside.h"
 #include "base/memory.h"
 
@@ -184,10 +184,25 @@ static sl_status combine(hindsight *h, int first, int world, unsigned remedies, 
     return SL_OK;
 }
 
+/* What is there stays, and one remedy is applied to it (again), or taken back. */
+static sl_status go_on(hindsight *h, int before, int setup, size_t phase, int world) {
+    int next;
+    sl_time cost;
+    for (int remedy = 0; remedy < SL_REMEDIES; remedy++) {
+        SL_TRY(sl_simulation_apply(h->s, setup, world, (sl_remedy)remedy, 3, &next, &cost));
+        SL_TRY(try_setup(h, before, phase, world, next));
+        if (remedy == SL_REMEDY_RESTART || setup == 0)
+            continue;
+        SL_TRY(sl_simulation_undo(h->s, setup, world, (sl_remedy)remedy, &next));
+        SL_TRY(try_setup(h, before, phase, world, next));
+    }
+    return SL_OK;
+}
+
 static sl_status from_place(hindsight *h, int before, int setup, size_t phase, int world) {
     int first, next;
-    sl_time cost;
     SL_TRY(try_setup(h, before, phase, world, setup));
+    SL_TRY(go_on(h, before, setup, phase, world));
     SL_TRY(beginning(h, setup, world, &first));
     for (unsigned remedies = 0; remedies < COMBINATIONS; remedies++) {
         unsigned cheap = remedies & 3;
@@ -196,8 +211,7 @@ static sl_status from_place(hindsight *h, int before, int setup, size_t phase, i
         SL_TRY(combine(h, first, world, remedies, &next));
         SL_TRY(try_setup(h, before, phase, world, next));
     }
-    SL_TRY(sl_simulation_apply(h->s, setup, world, SL_REMEDY_RESTART, 0, &next, &cost));
-    return try_setup(h, before, phase, world, next);
+    return SL_OK;
 }
 
 static sl_status step(hindsight *h, size_t phase) {
