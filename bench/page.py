@@ -18,7 +18,8 @@ PAGES = {
     "adapting.md": ("Adapting",
                     "Each section says the command that wrote it, and whether it is measured or simulated.",
                     ["Microbatch balance", "The ladder against hindsight", "Topology", "A slow link in a ring and between stages",
-                     "A topology change in the run"]),
+                     "A topology change in the run", "Campaign: Adaptra's trace", "Campaign: Falcon's table 7",
+                     "Campaign: Falcon's figures", "Campaign: random faults", "Campaign: speed"]),
     "training.md": ("Training, measured", "Each section says the command that wrote it.",
                     ["Speed on the CPU", "Where the time of a step goes"]),
 }

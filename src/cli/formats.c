@@ -2,6 +2,7 @@
  */
 #include "cli/command.h"
 
+#include "adapt/campaign.h"
 #include "adapt/topology.h"
 #include "base/event.h"
 #include "plan/pipeline/problem.h"
@@ -27,6 +28,8 @@ int sl_command_formats(int argc, char **argv) {
     sl_run_document(stdout);
     printf("\n### Keys of a cluster file\n%s", heading);
     sl_cluster_document(stdout);
+    printf("\n### Keys of a campaign file\n%s", heading);
+    sl_campaign_document(stdout);
     printf("\n### Kinds of events\n| kind | meaning |\n|---|---|\n");
     for (int kind = 0; kind < SL_EVENT_KINDS; kind++)
         printf("| %s | %s |\n", sl_event_names[kind].name, sl_event_names[kind].meaning);

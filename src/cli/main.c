@@ -20,6 +20,7 @@ static const struct subcommand {
     {"watch", sl_command_watch, "find what makes an unchanged MPI or NCCL program slow"},
     {"validate", sl_command_validate, "find slow devices and links, each tested on its own"},
     {"topology", sl_command_topology, "which host should sit where, given slow links and devices"},
+    {"campaign", sl_command_campaign, "simulate a long job with faults under several strategies"},
     {"formats", sl_command_formats, NULL},
 };
 

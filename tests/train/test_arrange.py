@@ -29,7 +29,7 @@ LAYOUTS = {  # settings, and who sits where from iterations 2, 3, ... on
     "llama with a tied head": ((LLAMA, "model.tied=true", "parallel={pipeline: 2, data: 2, zero: 1}"), [[3, 0, 1, 2]]),
     "delegates": (("parallel={pipeline: 2, data: 2}", "transport=delegated"), [[3, 0, 1, 2], [0, 2, 1, 3]]),
     "adapting": (("parallel={pipeline: 2, data: 2}", "transport=auto", "adapt=true", "schedule=auto",
-                  "device.pace_ms={F: 2, I: 2, W: 2}", "adaptation={hold: 2, dwell: 2, gain: 0.01}", "iterations=24",
+                  "device.pace_ms={F: 2, I: 2, W: 2}", "adaptation={hold: 2, dwell: 2, gain: 0.01, strategies: [schedule, delegate]}", "iterations=24",
                   "faults=[{iterations: [6, 16], link: [0, 1], latency_ms: 15}]"), [[3, 0, 1, 2], [0, 2, 1, 3]]),
     "checkpoints in every iteration": (("parallel={pipeline: 2, data: 2}", "checkpoint={every: 1, keep: 9}"),
                                        [[3, 0, 1, 2], [0, 2, 1, 3]]),

@@ -24,7 +24,7 @@ optimizer: {kind: adamw, lr: 1e-3, clip: 0.5, warmup: 2}
 iterations: %d
 schedule: zb-h1
 adapt: false
-adaptation: {hold: 2, dwell: 4, gain: 0.01}
+adaptation: {hold: 2, dwell: 4, gain: 0.01, strategies: [schedule, delegate]}
 """
 PACED = ["device.pace_ms={F: 3, I: 3, W: 3}", "transport=auto"]
 SLOW = "faults=[{iterations: [4, 11], link: [0, 1], latency_ms: 30}]"

@@ -29,7 +29,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert done.returncode == 0, done.stderr
     path = lambda name: os.path.join(out, name)
     assert sorted(os.listdir(out)) == sorted(["metrics.jsonl", "events.jsonl", "timeline.json", "iterations.svg", "profile.yaml",
-                                              "order.csv", "summary.json", *(["mpirun.log"] if os.path.exists(path("mpirun.log")) else [])])
+                                              "order.csv", "summary.json", "decisions.txt", *(["mpirun.log"] if os.path.exists(path("mpirun.log")) else [])])
 
     metrics = [json.loads(line) for line in open(path("metrics.jsonl"))]
     assert [m["iteration"] for m in metrics] == list(range(ITERATIONS))

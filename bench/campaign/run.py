@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""Simulated rows of docs/results/adapting.md, through `slackline campaign`: the published traces and figures that can be set up
+again, beside the published values. Nothing here runs a training job. Prints the sections; --write FILE puts them there.
+
+Usage: bench/campaign/run.py [BUILD_DIR] [--write FILE] [--only PART]   (PART: adaptra, falcon, figures, random, speed)"""
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+here = os.path.dirname(os.path.abspath(__file__))
+source = os.path.dirname(os.path.dirname(here))
+sys.path.insert(0, os.path.join(source, "bench"))
+from page import finish, machine, table  # noqa: E402
+
+parser = argparse.ArgumentParser()
+parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
+parser.add_argument("--write")
+parser.add_argument("--only")
+arguments = parser.parse_args()
+folder = tempfile.TemporaryDirectory()
+COMMAND = "`bench/campaign/run.py build --write docs/results/adapting.md`"
+
+
+def pipeline(ranks, microbatches, op_ms, **more):
+    """A problem of even stages: F, I and W take op_ms each."""
+    lines = [f"  {key}: {value}" for key, value in
+             {"ranks": ranks, "microbatches": microbatches, "times_ms": f"{{F: {op_ms}, I: {op_ms}, W: {op_ms}}}", **more}.items()]
+    return "pipeline:\n" + "\n".join(lines) + "\n"
+
+
+def campaign(problem, text, *more, trace=None):
+    """(JSON, standard error)"""
+    path = os.path.join(folder.name, "problem.yaml")
+    with open(path, "w") as file:
+        file.write(problem)
+    done = subprocess.run([os.path.join(arguments.build, "slackline"), "campaign", trace or "-", "--problem", path, "--format", "json",
+                           *more], input=text, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{text}\n{done.stderr}")
+    return json.loads(done.stdout), done.stderr
+
+
+def rows(answer):
+    return {row["strategy"]: row for row in answer["strategies"]}
+
+
+def inline(**keys):
+    return "{" + ", ".join(f"{key}: {value}" for key, value in keys.items()) + "}"
+
+
+# ---- Adaptra, section 7.5
+
+# medians of the iterations of each event, 8 pipeline ranks, 1F1B, 128 devices
+MEASURED = ((15, 2675.6), (120, 2512.3), (230, 1899.6), (340, 3832.0), (450, 2951.4), (560, 2960.6), (670, 1917.1), (780, 3272.0),
+            (890, 3833.9))
+HEALTHY, RESTART = 1438.0, 87.2
+
+
+def adaptra():
+    problem = pipeline(8, 24, round(HEALTHY / 31 / 3, 4), communication="batched")
+    text = f"job: {{iterations: 1200, schedule: zb-h2, static: [1f1b]}}\ncosts: {{restart_s: {RESTART}}}\ntrace: {here}/adaptra.csv\n"
+    answer, _ = campaign(problem, text)
+    all_rows = rows(answer)
+    stretch = {s["iteration"]: s["iteration_ms"] for s in all_rows["only 1f1b"]["stretches"] if s["iterations"]}
+    events = table(["from iteration", "measured by them, 1F1B", "here", ""],
+                   [[at, f"{ms:,.0f} ms", f"{stretch[at]:,.0f} ms", f"{100 * (stretch[at] / ms - 1):+.1f} %"] for at, ms in MEASURED])
+    minutes = {name: row["total_s"] / 60 for name, row in all_rows.items()}
+    best, lines = minutes["adapt+delegate"], []
+    for name, label, published in (("only 1f1b", "1F1B", 45.4), ("ignore", "ZB (zb-h2)", 46.9), ("adapt+delegate", "adapted and delegated", 33.2),
+                                   ("delegate", "delegated alone", None), ("adapt", "adapted alone", None), ("ladder", "the whole ladder", None),
+                                   ("best in hindsight", "best in hindsight", None)):
+        lines.append([label, f"{published} min" if published else "", f"{published / 33.2:.2f}" if published else "", f"{minutes[name]:.1f} min",
+                      f"{minutes[name] / best:.2f}", f"{all_rows[name]['slowdown']:.3f}"])
+    healthy = 1200 * answer["healthy_ms"] / 6e4
+    return f"""Adaptra's trace of section 7.5 ({os.path.relpath(here, source)}/adaptra.csv: nine events on links and a lost NIC in 1,200 iterations; 8 pipeline ranks of
+128 devices). Simulated: neither op times nor microbatches are published. 24 microbatches and F = I = W = {HEALTHY / 93:.2f} ms give their healthy
+1F1B (1,438 ms), and with sends and receives batched as Megatron does it the slow iterations too, but for the first event, which
+is said to be 30 ms and cost them more than the 40 ms of the second:
+
+{events}
+
+The NIC costs a restart ({RESTART} s, as in their run) where there are no delegates. Ratios are to the adapted and delegated row; healthy,
+zb-h2 takes {healthy:.1f} min in all. Times healthy is against that.
+
+{table(["", "published", "ratio", "here, simulated", "ratio", "times healthy"], lines)}
+"""
+
+
+# ---- Falcon, table 7
+
+FALCON_MICROBATCHES = 64
+DEVICES = ((200, 800, 2, 1, 1.20), (900, 1500, 9, 2, 1.35), (1800, 2400, 4, 0, 1.15), (2600, 3200, 11, 3, 1.25), (3400, 4000, 6, 1, 1.30),
+           (4500, 5100, 13, 2, 1.15), (4800, 5400, 0, 3, 1.20), (6000, 6600, 8, 0, 1.30))
+LINKS = ((1200, 2640, 1, 5, 6), (4200, 5640, 2, 10, 11))  # lasting as long as in Falcon's table 1: 10 and 24 minutes
+
+
+def falcon_trace(rate):
+    lines = [f"  - {inline(at_s=a, until_s=b, device=[d, r], slowdown=x)}" for a, b, d, r, x in DEVICES]
+    lines += [f"  - {inline(at_s=a, until_s=b, replica_link=[r, d, e], slowdown=rate)}" for a, b, r, d, e in LINKS]
+    return "events:\n" + "\n".join(lines) + "\n"
+
+
+def falcon(microbatches, rate, topology=5):
+    """17.1 iterations a minute, of which the ring over replicas is a twentieth."""
+    each = 60e3 / 17.1
+    ring = 0.05 * each
+    problem = pipeline(4, microbatches, round((each - ring) / (microbatches + 3) / 3, 6), data_parallel=inline(reduce_ms=round(ring, 3)))
+    text = f"job: {{replicas: 16, duration_s: 7200, schedule: 1f1b, adapt_with: 1f1b, static: [], notice: 3}}\n" \
+           f"costs: {{balance_s: 0.1, topology_s: {topology}, restart_s: 1200}}\n" + falcon_trace(rate)
+    return campaign(problem, text)[0]
+
+
+def per_minute(answer, name):
+    return 6e4 / rows(answer)[name]["mean_iteration_ms"]
+
+
+def table_7():
+    low, high = 1.0, 64.0
+    for _ in range(20):  # how slow the links are follows from the throughput that Falcon had without mitigation
+        rate = (low + high) / 2
+        low, high = (low, rate) if per_minute(falcon(FALCON_MICROBATCHES, rate), "ignore") < 14.8 else (rate, high)
+    names = ("balance", "topology", "restart", "ladder", "best in hindsight")
+    lines = [["Falcon, published", "17.1", "14.8", "16.2", "", "", "", "", "60.1 %", ""]]
+    for microbatches, topology in ((16, 5), (32, 5), (64, 5), (128, 5), (64, 30)):
+        answer = falcon(microbatches, rate, topology)
+        lines.append([f"{microbatches} microbatches, {topology} s"] +
+                     [f"{v:.2f}" for v in (6e4 / answer["healthy_ms"], *(per_minute(answer, name) for name in ("ignore", "ladder", "best in hindsight")))] +
+                     [f"{100 * rows(answer)[name]['recovered']:.1f} %" for name in names])
+    answer = falcon(FALCON_MICROBATCHES, rate)
+    events = "; ".join(f"{x} from {a:,} to {b:,} s" for a, b, _, _, x in DEVICES)
+    ladder = rows(answer)["ladder"]
+    applied = ", ".join(f"{name} {count}" for name, count in ladder["applied"].items() if count)
+    return f"""Falcon's table 7: 16 replicas of 4 ranks, two slow links and eight slow devices; theirs are not published. Ours, in two hours, one device
+of another replica each, ops times as long: {events}. Two links of rings over replicas are {rate:.1f} times as slow from 1,200 to 2,640 and
+from 4,200 to 5,640 s (10 and 24 minutes, as such events last in table 1), partly together with devices, which makes 14.8 of 17.1 iterations a minute where nothing is done, as in the table. The ring is a
+twentieth of a healthy iteration. An event, or its end, is believed after 3 iterations (10 s). Another split costs 0.1 s, a restart 20 min; another
+arrangement 5 s, since what a device of 13 billion parameters in 4 stages has to exchange (52 GB) takes 1 s at 400 Gbit/s; Falcon's pauses are under a
+minute, so the last row counts 30 s. Iterations a minute, and the share of the slowdown that is taken away:
+
+{table(["a replica's microbatches; cost of an arrangement", "healthy", "ignored", "ladder", "best in hindsight", "balance alone", "topology alone", "restart alone", "ladder", "best in hindsight"], lines)}
+
+With {FALCON_MICROBATCHES} microbatches the ladder did: {applied}, undone {ladder["undone"]}; it paid {ladder["costs_s"]:.1f} s. What limits it: a slow device is capacity that is gone (at 1.3
+times 1.4 % of 16 replicas), splits are whole microbatches, so with few of them the slowest replica still takes up to one more than its share, and what is
+lost until an event is believed and until as much is lost as the remedy costs.
+"""
+
+
+# ---- Falcon, figures 13 to 16
+
+
+def steady(answer, name):
+    """Of an iteration after everything has been done."""
+    return rows(answer)[name]["stretches"][-1]["iteration_ms"]
+
+
+def run_steady(replicas, ranks, microbatches, events, name, reduce_ms=0.0):
+    problem = pipeline(ranks, microbatches, 20, data_parallel=inline(reduce_ms=reduce_ms))
+    text = f"job: {{replicas: {replicas}, iterations: 4000, adapt_with: 1f1b, static: []}}\ncosts: {{topology_s: 30, restart_s: 1e6}}\nevents:\n" + \
+           "".join(f"  - {event}\n" for event in events)
+    answer, _ = campaign(problem, text)
+    healthy = answer["healthy_ms"]
+    return steady(answer, "ignore") / healthy, steady(answer, name) / healthy
+
+
+def reduced(before, after):
+    return 100 * (before - after) / (before - 1)
+
+
+def figure_13():
+    lines = []
+    for replicas, published in ((2, 55.3), (4, 77.8), (8, 64.9)):
+        cells, shares = [], []
+        for slowdown in (1.2, 1.5, 2.0):
+            before, after = run_steady(replicas, 8 // replicas, 128 // replicas, [inline(at=1, device=[0, 0], slowdown=slowdown)], "balance")
+            cells.append(f"{before:.2f} -> {after:.2f}")
+            shares.append(reduced(before, after))
+        lines.append([replicas, *cells, f"{published} %", f"**{sum(shares) / 3:.1f} %**"])
+    return table(["replicas", "weak 1.2", "medium 1.5", "severe 2.0", "published: slowdown less by", "here"], lines)
+
+
+def figure_14():
+    lines = []
+    for slow in range(5):
+        events = [inline(at=1, device=[d, 0], slowdown=1.9) for d in range(slow)] or [inline(at=1, device=[0, 0], slowdown=1.000001)]
+        before, after = run_steady(4, 2, 32, events, "balance")
+        published = {0: "1.0", 1: "1.9 -> 1.2 (79.7 %)", 4: "no room"}.get(slow, "")
+        lines.append([slow, published, f"{before:.2f}", f"{after:.2f}", f"{reduced(before, after):.1f} %" if slow else ""])
+    return table(["slow replicas of 4", "published", "here: before", "after", "slowdown less by"], lines)
+
+
+def congestion(pairs, replicas, kind, rate):
+    """Each pair: two neighbours of the ring of another stage."""
+    if kind == "link":
+        return [inline(at=1, replica_link=[r, 0, 1], slowdown=rate) for r in range(1, 1 + pairs)]
+    return [inline(at=1, nic=[d, r], slowdown=rate) for r in range(1, 1 + pairs) for d in (0, 1)]
+
+
+def figure_15():
+    lines = []
+    for ranks, published in ((4, 53.7), (8, 24.8)):
+        for kind, what in (("link", "the link between two of a ring"), ("nic", "all that two devices of a ring send")):
+            cells, shares = [], []
+            for target in (1.2, 1.6, 2.0):
+                healthy = 60 * (16 + ranks - 1)
+                ring = 0.05 * healthy / 0.95
+                rate = 1 + (target - 1) / 0.05
+                before, after = run_steady(16 // ranks, ranks, 16, congestion(1, 16 // ranks, kind, rate), "topology", ring)
+                cells.append(f"{before:.2f} -> {after:.2f}")
+                shares.append(reduced(before, after))
+            lines.append([ranks, what, *cells, f"{published} %", f"**{sum(shares) / 3:.1f} %**"])
+    return table(["ranks", "congested", "weak", "medium", "severe", "published: slowdown less by", "here"], lines)
+
+
+def figure_16():
+    lines = []
+    ring = 0.05 * 60 * 19 / 0.95
+    for pairs, published in ((1, "1.6 -> 1.3"), (2, "1.7 -> 1.3"), (3, "1.9 -> 1.7")):
+        cells = []
+        for kind in ("link", "nic"):
+            before, after = run_steady(4, 4, 16, congestion(pairs, 4, kind, 1 + 0.6 / 0.05) if pairs < 4 else [], "topology", ring)
+            cells.append(f"{before:.2f} -> {after:.2f}")
+        lines.append([pairs, published, *cells])
+    return table(["congested links", "published", "here: the links alone", "here: all that the devices at them send"], lines)
+
+
+def figures():
+    return f"""Falcon's figures 13 to 16 by the timing model; times are in units of a healthy iteration, after all that was done. Severities and microbatches are
+not published. Figure 13, one slow device among 8, whose replicas are split anew (128 microbatches in all, F = I = W; pipelines of 8 / replicas):
+
+{figure_13()}
+
+Figure 14, four replicas of 2 ranks and 32 microbatches, each slow one at 1.9 times:
+
+{figure_14()}
+
+Figure 15, 16 devices in replicas of 4 or 8 ranks, another arrangement; the ring over replicas is a twentieth of a healthy iteration, and so slow that it
+makes 1.2, 1.6 and 2.0 of it. Where only the link between the two devices is congested, it can lie where nothing is sent. Where all that they send
+is slow, the arrangement hides it in the stage whose ring begins first, or puts both ends into one replica's pipeline, where the messages here take no time;
+a gain of less than 5 % of what is lost is left alone:
+
+{figure_15()}
+
+Figure 16, 4 replicas of 4 ranks, one to three congested links in as many stages:
+
+{figure_16()}
+"""
+
+
+# ---- random mixed faults
+
+
+def mixed(seed):
+    """300 iterations of 2 x 4 ranks: phases of 25 to 60 iterations, of which every other has one to three faults."""
+    draw, at, lines = random.Random(seed), 10 + seed % 7, []
+    while at < 290:
+        length = draw.randint(25, 60)
+        for _ in range(draw.randint(1, 3)):
+            kind, until = draw.choice(("link", "device", "ring", "device", "link")), min(300, at + length)
+            d, r = draw.randrange(2), draw.randrange(4)
+            if kind == "link":
+                r = draw.randrange(3)
+                lines.append(inline(at=at, until=until, link=[r, r + 1], replica=d, latency_ms=draw.choice((10, 20, 40, 60))))
+            elif kind == "device":
+                lines.append(inline(at=at, until=until, device=[d, r], slowdown=draw.choice((1.2, 1.5, 2.0))))
+            else:
+                lines.append(inline(at=at, until=until, replica_link=[r, 0, 1], slowdown=draw.choice((4, 8, 16))))
+        at += length + draw.randint(5, 25)
+    return "events:\n" + "".join(f"  - {line}\n" for line in lines)
+
+
+def random_faults():
+    problem = pipeline(4, 12, 10, communication="inorder", data_parallel=inline(reduce_ms=15))
+    lines, worst = [], 0
+    for seed in range(1, 21):
+        text = "job: {replicas: 2, iterations: 300, schedule: zb-h2, static: [], notice: 3}\n" \
+               "costs: {adapt_s: 0.02, delegate_s: 0.02, balance_s: 0.05, topology_s: 0.5, restart_s: 20}\nladder: {calm_s: 1}\n" + mixed(seed)
+        answer, _ = campaign(problem, text)
+        r = rows(answer)
+        ratio = r["ladder"]["total_s"] / r["best in hindsight"]["total_s"]
+        worst = max(worst, ratio)
+        lines.append([seed, len(answer["events"]), f"{r['ignore']['mean_iteration_ms']:.0f} ms", f"{r['ladder']['mean_iteration_ms']:.0f} ms",
+                      f"{r['best in hindsight']['mean_iteration_ms']:.0f} ms", f"{100 * (ratio - 1):+.1f} %", f"{100 * r['ladder']['recovered']:.0f} %"])
+    return f"""300 iterations on 8 ranks (2 replicas of 4, 12 microbatches, ops of 10 ms, zb-h2, a ring of 15 ms; messages in order), random mixed faults of links
+(10 to 60 ms), devices (1.2 to 2 times) and rings (4 to 16 times), one to three at once for 25 to 60 iterations. On the virtual clock: simulated. A
+fault, or its end, is believed after 3 iterations; a plan or delegates cost 0.02 s, a split 0.05 s, an arrangement 0.5 s, a restart 20 s. Mean iteration
+against the best choice in hindsight for each phase, which pays the same costs; the worst of the 20 seeds is {100 * (worst - 1):+.1f} %:
+
+{table(["seed", "faults", "ignored", "ladder", "best in hindsight", "ladder above it", "slowdown recovered"], lines)}
+"""
+
+
+# ---- the command itself
+
+
+def speed():
+    lines = []
+    big = pipeline(8, 16, 100, links="{default: {latency_ms: 0.02, transfer_ms: 1}}")
+    day = "job: {{replicas: 1250, duration_s: 86400, gradient_mb: 400, ring_gbps: 400}}\ndraw: {{rates: {}}}\nseed: 1\n"
+    small = pipeline(8, 16, 20, communication="batched")
+    for label, problem, text, trace, more in (
+            ("Adaptra's trace, 1,200 iterations, 16 replicas of 8 ranks", small, None, os.path.join(here, "adaptra.csv"),
+             ["--set", "job.iterations=1200", "--set", "job.replicas=16"]),
+            ("a day on 10,000 ranks (1,250 replicas of 8), events at the rates of jobs at scale", big, day.format("at-scale"), None, []),
+            ("the same at the rates of small jobs, extrapolated to all hosts", big, day.format("probes"), None, [])):
+        answer, told = campaign(problem, text, "--stats", *more, trace=trace)
+        seconds, memory = re.search(r"campaign: ([0-9.]+) s, peak memory ([0-9.]+) MB", told).groups()
+        now = max(s["start_s"] for row in answer["strategies"] for s in row["stretches"])
+        met = sum(1 for e in answer["events"] if e.get("at_s", 0) <= now)
+        lines.append([label, f"{answer['iterations']:,}", f"{met:,}", f"{answer['simulated']['iterations']:,}", f"{float(seconds):.2f} s", f"{float(memory):.0f} MB"])
+    return f"""On {machine()}. All strategies together, hindsight included; iterations that are alike are replayed once.
+
+{table(["campaign", "iterations", "events", "different iterations", "time", "peak memory"], lines)}
+"""
+
+
+PARTS = (("adaptra", "Campaign: Adaptra's trace", adaptra), ("falcon", "Campaign: Falcon's table 7", table_7),
+         ("figures", "Campaign: Falcon's figures", figures), ("random", "Campaign: random faults", random_faults),
+         ("speed", "Campaign: speed", speed))
+for part, heading, make in PARTS:
+    if arguments.only in (None, part):
+        finish(arguments.write, heading, f"{COMMAND}. Simulated.\n\n{make()}")
+        print()
