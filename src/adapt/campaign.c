@@ -6,8 +6,8 @@
 #include <string.h>
 
 sl_status sl_campaign_make(const sl_problem *problem, sl_campaign *c) {
-    static const sl_time cost[SL_REMEDIES] = {50 * SL_MS, 50 * SL_MS, SL_SECOND, 30 * SL_SECOND,
-                                              600 * SL_SECOND};
+    static const sl_time cost[SL_CAMPAIGN_REMEDIES] = {50 * SL_MS, 50 * SL_MS, SL_SECOND, 30 * SL_SECOND,
+                                                       600 * SL_SECOND};
     *c = (sl_campaign){.replicas = 1,
                        .tensor = 1,
                        .iterations = 0,
@@ -19,7 +19,7 @@ sl_status sl_campaign_make(const sl_problem *problem, sl_campaign *c) {
                        .ladder = sl_ladder_defaults()};
     memcpy(c->cost, cost, sizeof cost);
     memcpy(c->undo, cost, sizeof cost);
-    c->undo[SL_REMEDY_RESTART] = 0;
+    c->undo[SL_CAMPAIGN_RESTART] = 0;
     SL_TRY(sl_copy_text(&c->schedule, "1f1b"));
     SL_TRY(sl_copy_text(&c->adapt_with, "auto"));
     return sl_problem_copy(problem, &c->problem);
@@ -51,8 +51,8 @@ static void describe_place(const sl_campaign *c, const sl_campaign_fault *f, cha
         snprintf(text, size, "%s (replica %d, rank %d)", f->kind == SL_FAULT_NIC ? "NIC" : "device", a % r,
                  a / r);
     else
-        snprintf(text, size, "%s (%d, %d) to (%d, %d)",
-                 f->kind == SL_FAULT_NIC ? "NICs" : "devices", a % r, a / r, b % r, b / r);
+        snprintf(text, size, "%s (%d, %d) to (%d, %d)", f->kind == SL_FAULT_NIC ? "NICs" : "devices", a % r,
+                 a / r, b % r, b / r);
 }
 
 static void describe(const sl_campaign *c, sl_campaign_fault *f) {
@@ -142,13 +142,13 @@ static sl_status play_all(running *r) {
     static const struct {
         const char *name;
         unsigned remedies;
-    } rows[] = {{"adapt", 1u << SL_REMEDY_ADAPT},
-                {"delegate", 1u << SL_REMEDY_DELEGATE},
-                {"balance", 1u << SL_REMEDY_BALANCE},
-                {"topology", 1u << SL_REMEDY_TOPOLOGY},
-                {"restart", 1u << SL_REMEDY_RESTART},
-                {"adapt+delegate", 1u << SL_REMEDY_ADAPT | 1u << SL_REMEDY_DELEGATE},
-                {"ladder", (1u << SL_REMEDIES) - 1}};
+    } rows[] = {{"adapt", 1u << SL_CAMPAIGN_ADAPT},
+                {"delegate", 1u << SL_CAMPAIGN_DELEGATE},
+                {"balance", 1u << SL_CAMPAIGN_BALANCE},
+                {"topology", 1u << SL_CAMPAIGN_TOPOLOGY},
+                {"restart", 1u << SL_CAMPAIGN_RESTART},
+                {"adapt+delegate", 1u << SL_CAMPAIGN_ADAPT | 1u << SL_CAMPAIGN_DELEGATE},
+                {"ladder", (1u << SL_CAMPAIGN_REMEDIES) - 1}};
     SL_TRY(play(r, "ignore", 0, 0));
     for (int i = 0; i < r->s->campaign->families; i++)
         SL_TRY(play_family(r, i));

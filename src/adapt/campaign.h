@@ -24,16 +24,16 @@
 #define SL_FAULT_LASTS INT64_MAX
 
 /* What may be done, in the order in which a ladder lists it. */
-typedef enum sl_remedy {
-    SL_REMEDY_ADAPT,
-    SL_REMEDY_DELEGATE,
-    SL_REMEDY_BALANCE,
-    SL_REMEDY_TOPOLOGY,
-    SL_REMEDY_RESTART,
-    SL_REMEDIES
-} sl_remedy;
+typedef enum sl_campaign_remedy {
+    SL_CAMPAIGN_ADAPT,
+    SL_CAMPAIGN_DELEGATE,
+    SL_CAMPAIGN_BALANCE,
+    SL_CAMPAIGN_TOPOLOGY,
+    SL_CAMPAIGN_RESTART,
+    SL_CAMPAIGN_REMEDIES
+} sl_campaign_remedy;
 
-extern const char *const sl_remedy_names[SL_REMEDIES]; /* "adapt the schedule", ... */
+extern const char *const sl_campaign_remedy_names[SL_CAMPAIGN_REMEDIES]; /* "adapt the schedule", ... */
 
 typedef enum sl_campaign_fault_kind {
     SL_FAULT_LINK,   /* between devices a and b, in both directions */
@@ -72,7 +72,7 @@ typedef struct sl_campaign {
     int host_devices;               /* devices of a host, tensor ranks counted one by one */
     sl_time other;                  /* of every iteration, beside the pipelines and rings */
     sl_time delegated;              /* more latency on the delegated path */
-    sl_time cost[SL_REMEDIES], undo[SL_REMEDIES], profile;
+    sl_time cost[SL_CAMPAIGN_REMEDIES], undo[SL_CAMPAIGN_REMEDIES], profile;
     double effort; /* of the topology's search */
     uint64_t seed; /* of drawn faults and the topology's search */
     sl_ladder_config ladder;
@@ -108,7 +108,7 @@ typedef struct sl_campaign_row {
     char name[48];
     sl_time total, paid; /* paid: what strategies and stops cost, in `total` */
     sl_time worst;       /* longest iteration */
-    int applied[SL_REMEDIES], undone, stops;
+    int applied[SL_CAMPAIGN_REMEDIES], undone, stops;
     sl_stretch *stretch;
     size_t stretches, stretch_room;
     char *log; /* ladders: the decisions; else NULL */

@@ -11,7 +11,7 @@
 #define BEAM 12
 #define LARGE 100 /* phases from which fewer combinations and places are looked at */
 #define BEAM_OF_LARGE 4
-#define COMBINATIONS (1 << SL_REMEDY_RESTART)
+#define COMBINATIONS (1 << SL_CAMPAIGN_RESTART)
 
 /* A place to be at the end of a phase. */
 typedef struct node {
@@ -80,8 +80,8 @@ static sl_time stops_of(const hindsight *h, size_t phase, const sl_setup *setup)
         const sl_campaign_fault *f = &c->fault[i];
         if (f->kind != SL_FAULT_STOP || f->first != h->edge[phase])
             continue;
-        sl_time full = f->stop >= 0 ? f->stop : c->cost[SL_REMEDY_RESTART];
-        sl_time over = setup->delegated ? 0 : c->cost[SL_REMEDY_DELEGATE];
+        sl_time full = f->stop >= 0 ? f->stop : c->cost[SL_CAMPAIGN_RESTART];
+        sl_time over = setup->delegated ? 0 : c->cost[SL_CAMPAIGN_DELEGATE];
         cost += f->is_rail && over < full ? over : full;
     }
     return cost;
@@ -174,8 +174,8 @@ static sl_status beginning(hindsight *h, int setup, int world, int *first) {
 }
 
 static sl_status combine(hindsight *h, int first, int world, unsigned remedies, int *setup) {
-    static const sl_remedy order[] = {SL_REMEDY_DELEGATE, SL_REMEDY_TOPOLOGY, SL_REMEDY_BALANCE,
-                                      SL_REMEDY_ADAPT};
+    static const sl_campaign_remedy order[] = {SL_CAMPAIGN_DELEGATE, SL_CAMPAIGN_TOPOLOGY,
+                                               SL_CAMPAIGN_BALANCE, SL_CAMPAIGN_ADAPT};
     sl_time cost;
     *setup = first;
     for (int i = 0; i < 4; i++)
@@ -188,12 +188,12 @@ static sl_status combine(hindsight *h, int first, int world, unsigned remedies, 
 static sl_status go_on(hindsight *h, int before, int setup, size_t phase, int world) {
     int next;
     sl_time cost;
-    for (int remedy = 0; remedy < SL_REMEDIES; remedy++) {
-        SL_TRY(sl_simulation_apply(h->s, setup, world, (sl_remedy)remedy, 3, &next, &cost));
+    for (int remedy = 0; remedy < SL_CAMPAIGN_REMEDIES; remedy++) {
+        SL_TRY(sl_simulation_apply(h->s, setup, world, (sl_campaign_remedy)remedy, 3, &next, &cost));
         SL_TRY(try_setup(h, before, phase, world, next));
-        if (remedy == SL_REMEDY_RESTART || setup == 0)
+        if (remedy == SL_CAMPAIGN_RESTART || setup == 0)
             continue;
-        SL_TRY(sl_simulation_undo(h->s, setup, world, (sl_remedy)remedy, &next));
+        SL_TRY(sl_simulation_undo(h->s, setup, world, (sl_campaign_remedy)remedy, &next));
         SL_TRY(try_setup(h, before, phase, world, next));
     }
     return SL_OK;

@@ -113,10 +113,10 @@ void sl_traits_apply(const sl_simulation *s, int traits, int delegated, sl_probl
 /** The setup of a remedy applied in this world; the same one where it cannot do better. `follow`: bits of
  * remedies that may come with it because they cost next to nothing. *cost: of all that was done (undefined
  * where it is the same). */
-sl_status sl_simulation_apply(sl_simulation *s, int setup, int world, sl_remedy remedy, unsigned follow,
-                              int *result, sl_time *cost);
+sl_status sl_simulation_apply(sl_simulation *s, int setup, int world, sl_campaign_remedy remedy,
+                              unsigned follow, int *result, sl_time *cost);
 /** The setup without a remedy. */
-sl_status sl_simulation_undo(sl_simulation *s, int setup, int world, sl_remedy remedy, int *result);
+sl_status sl_simulation_undo(sl_simulation *s, int setup, int world, sl_campaign_remedy remedy, int *result);
 /** What a fault costs a second in this setup and world: its share of all that is lost against `healthy`, by
  * what each costs alone. */
 sl_status sl_simulation_loss(sl_simulation *s, int setup, int world, int fault, sl_time healthy,

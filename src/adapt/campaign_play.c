@@ -29,7 +29,7 @@ typedef struct live {
 struct play;
 typedef struct answer {
     struct play *play;
-    sl_remedy remedy;
+    sl_campaign_remedy remedy;
 } answer;
 
 typedef struct play {
@@ -38,8 +38,8 @@ typedef struct play {
     sl_campaign_row *row;
     sl_ladder *ladder; /* NULL: nothing is ever done */
     unsigned remedies, follow;
-    answer answer[SL_REMEDIES];
-    sl_remedy of[SL_REMEDIES]; /* of the ladder's strategies */
+    answer answer[SL_CAMPAIGN_REMEDIES];
+    sl_campaign_remedy of[SL_CAMPAIGN_REMEDIES]; /* of the ladder's strategies */
     sl_time healthy, now;
     int iteration, setup, world, believed; /* worlds as they are, and as the ladder knows them */
     size_t next;                           /* fault that begins next */
@@ -96,7 +96,7 @@ static double keeping(void *user, const sl_incident *incident) {
     int next;
     sl_time with = 0, without = 0;
     (void)incident;
-    if (a->remedy == SL_REMEDY_RESTART)
+    if (a->remedy == SL_CAMPAIGN_RESTART)
         return 0;
     if (p->status == SL_OK)
         p->status = sl_simulation_undo(p->s, p->setup, p->believed, a->remedy, &next);
@@ -107,31 +107,31 @@ static double keeping(void *user, const sl_incident *incident) {
     return p->status == SL_OK && with > without ? 1 - (double)without / (double)with : 0;
 }
 
-static const unsigned causes[SL_REMEDIES] = {
-    [SL_REMEDY_ADAPT] = SL_CAUSES_ANY,
-    [SL_REMEDY_DELEGATE] = SL_CAUSE_LINK | SL_CAUSE_HOST,
-    [SL_REMEDY_BALANCE] = SL_CAUSE_DEVICE | SL_CAUSE_HOST | SL_CAUSE_LINK,
-    [SL_REMEDY_TOPOLOGY] = SL_CAUSES_ANY,
-    [SL_REMEDY_RESTART] = SL_CAUSES_ANY,
+static const unsigned causes[SL_CAMPAIGN_REMEDIES] = {
+    [SL_CAMPAIGN_ADAPT] = SL_CAUSES_ANY,
+    [SL_CAMPAIGN_DELEGATE] = SL_CAUSE_LINK | SL_CAUSE_HOST,
+    [SL_CAMPAIGN_BALANCE] = SL_CAUSE_DEVICE | SL_CAUSE_HOST | SL_CAUSE_LINK,
+    [SL_CAMPAIGN_TOPOLOGY] = SL_CAUSES_ANY,
+    [SL_CAMPAIGN_RESTART] = SL_CAUSES_ANY,
 };
 
 static sl_status open_ladder(play *p) {
-    sl_strategy strategy[SL_REMEDIES];
+    sl_strategy strategy[SL_CAMPAIGN_REMEDIES];
     int count = 0;
-    for (int r = 0; r < SL_REMEDIES; r++) {
+    for (int r = 0; r < SL_CAMPAIGN_REMEDIES; r++) {
         if (!(p->remedies & 1u << r))
             continue;
-        p->answer[r] = (answer){p, (sl_remedy)r};
-        p->of[count] = (sl_remedy)r;
-        strategy[count++] = (sl_strategy){.name = sl_remedy_names[r],
+        p->answer[r] = (answer){p, (sl_campaign_remedy)r};
+        p->of[count] = (sl_campaign_remedy)r;
+        strategy[count++] = (sl_strategy){.name = sl_campaign_remedy_names[r],
                                           .causes = causes[r],
                                           .cost = p->c->cost[r],
                                           .undo_cost = p->c->undo[r],
-                                          .replaces = r == SL_REMEDY_RESTART,
+                                          .replaces = r == SL_CAMPAIGN_RESTART,
                                           .remaining = remaining,
                                           .keeping = keeping,
                                           .user = &p->answer[r]};
-        if (r <= SL_REMEDY_DELEGATE && p->c->cost[r] <= p->c->ladder.at_once)
+        if (r <= SL_CAMPAIGN_DELEGATE && p->c->cost[r] <= p->c->ladder.at_once)
             p->follow |= 1u << r;
     }
     return sl_ladder_open(&p->c->ladder, strategy, count, &p->ladder);
@@ -144,9 +144,9 @@ static int64_t value_now(const play *p) {
 }
 
 static sl_status stop(play *p, const sl_campaign_fault *f) {
-    sl_time cost = f->stop >= 0 ? f->stop : p->c->cost[SL_REMEDY_RESTART];
-    if (f->is_rail && p->remedies & 1u << SL_REMEDY_DELEGATE)
-        cost = p->s->setup[p->setup].delegated ? 0 : p->c->cost[SL_REMEDY_DELEGATE];
+    sl_time cost = f->stop >= 0 ? f->stop : p->c->cost[SL_CAMPAIGN_RESTART];
+    if (f->is_rail && p->remedies & 1u << SL_CAMPAIGN_DELEGATE)
+        cost = p->s->setup[p->setup].delegated ? 0 : p->c->cost[SL_CAMPAIGN_DELEGATE];
     p->row->stops++;
     return pause_for(p, cost);
 }
@@ -280,7 +280,7 @@ static void forget_told(play *p, const sl_action *action) {
 static sl_status act(play *p, const sl_action *action) {
     sl_time cost;
     int next;
-    sl_remedy remedy = p->of[action->strategy];
+    sl_campaign_remedy remedy = p->of[action->strategy];
     forget_told(p, action);
     if (action->kind == SL_ACTION_APPLY) {
         SL_TRY(sl_simulation_apply(p->s, p->setup, p->believed, remedy, p->follow, &next, &cost));

@@ -8,9 +8,9 @@
 
 #define MOST_PLANNED 64 /* replicas whose splits are planned for every number of microbatches */
 
-const char *const sl_remedy_names[SL_REMEDIES] = {"adapt the schedule", "delegate the communication",
-                                                  "balance microbatches", "change the topology",
-                                                  "restart without the bad host"};
+const char *const sl_campaign_remedy_names[SL_CAMPAIGN_REMEDIES] = {
+    "adapt the schedule", "delegate the communication", "balance microbatches", "change the topology",
+    "restart without the bad host"};
 
 /* ---- setups as values ---- */
 
@@ -262,18 +262,18 @@ static sl_status restart(sl_simulation *s, sl_setup *setup, int world) {
     return SL_OK;
 }
 
-static sl_status change(sl_simulation *s, sl_setup *setup, int world, sl_remedy remedy) {
+static sl_status change(sl_simulation *s, sl_setup *setup, int world, sl_campaign_remedy remedy) {
     switch (remedy) {
-    case SL_REMEDY_ADAPT:
+    case SL_CAMPAIGN_ADAPT:
         setup->adapted = 1;
         break;
-    case SL_REMEDY_DELEGATE:
+    case SL_CAMPAIGN_DELEGATE:
         setup->delegated = 1;
         break;
-    case SL_REMEDY_BALANCE:
+    case SL_CAMPAIGN_BALANCE:
         SL_TRY(balance(s, setup, world));
         break;
-    case SL_REMEDY_TOPOLOGY:
+    case SL_CAMPAIGN_TOPOLOGY:
         SL_TRY(sl_setup_rearrange(s, setup, world));
         if (setup->split)
             SL_TRY(balance(s, setup, world));
@@ -284,7 +284,7 @@ static sl_status change(sl_simulation *s, sl_setup *setup, int world, sl_remedy 
     return setup->adapted ? plan_anew(s, setup, world) : SL_OK;
 }
 
-static sl_status try_remedy(sl_simulation *s, int setup, int world, sl_remedy remedy, int *result) {
+static sl_status try_remedy(sl_simulation *s, int setup, int world, sl_campaign_remedy remedy, int *result) {
     sl_setup next = {0};
     sl_status status = sl_setup_copy(s, &s->setup[setup], &next);
     if (status == SL_OK)
@@ -297,12 +297,12 @@ static sl_status try_remedy(sl_simulation *s, int setup, int world, sl_remedy re
 
 /* What comes along must be worth it: one time in a hundred. */
 static sl_status follow_up(sl_simulation *s, int world, unsigned follow, int *result) {
-    static const sl_remedy cheap[] = {SL_REMEDY_DELEGATE, SL_REMEDY_ADAPT};
+    static const sl_campaign_remedy cheap[] = {SL_CAMPAIGN_DELEGATE, SL_CAMPAIGN_ADAPT};
     for (int i = 0; i < 2; i++) {
         int next;
         sl_time before, after;
         const sl_setup *setup = &s->setup[*result];
-        if (!(follow & 1u << cheap[i]) || (cheap[i] == SL_REMEDY_ADAPT ? setup->adapted : setup->delegated))
+        if (!(follow & 1u << cheap[i]) || (cheap[i] == SL_CAMPAIGN_ADAPT ? setup->adapted : setup->delegated))
             continue;
         SL_TRY(try_remedy(s, *result, world, cheap[i], &next));
         SL_TRY(sl_simulation_time(s, *result, world, &before));
@@ -313,11 +313,11 @@ static sl_status follow_up(sl_simulation *s, int world, unsigned follow, int *re
     return SL_OK;
 }
 
-static sl_status derive(sl_simulation *s, int setup, int world, sl_remedy remedy, unsigned follow,
+static sl_status derive(sl_simulation *s, int setup, int world, sl_campaign_remedy remedy, unsigned follow,
                         int *result) {
     sl_time before, after;
     SL_TRY(try_remedy(s, setup, world, remedy, result));
-    if (remedy == SL_REMEDY_BALANCE || remedy == SL_REMEDY_TOPOLOGY)
+    if (remedy == SL_CAMPAIGN_BALANCE || remedy == SL_CAMPAIGN_TOPOLOGY)
         SL_TRY(follow_up(s, world, follow, result));
     SL_TRY(sl_simulation_time(s, setup, world, &before));
     SL_TRY(sl_simulation_time(s, *result, world, &after));
@@ -326,8 +326,8 @@ static sl_status derive(sl_simulation *s, int setup, int world, sl_remedy remedy
     return SL_OK;
 }
 
-sl_status sl_simulation_apply(sl_simulation *s, int setup, int world, sl_remedy remedy, unsigned follow,
-                              int *result, sl_time *cost) {
+sl_status sl_simulation_apply(sl_simulation *s, int setup, int world, sl_campaign_remedy remedy,
+                              unsigned follow, int *result, sl_time *cost) {
     int key[5] = {setup, world, (int)remedy, (int)follow, 0}, number, is_new;
     SL_TRY(sl_keys_number(&s->derive_keys, key, sizeof key, &number, &is_new));
     if (is_new) {
@@ -339,23 +339,23 @@ sl_status sl_simulation_apply(sl_simulation *s, int setup, int world, sl_remedy 
     const sl_setup *from = &s->setup[setup], *to = &s->setup[*result];
     const sl_time *price = s->campaign->cost;
     *cost = price[remedy];
-    if (remedy == SL_REMEDY_BALANCE || remedy == SL_REMEDY_TOPOLOGY)
-        *cost += (to->adapted > from->adapted ? price[SL_REMEDY_ADAPT] : 0) +
-                 (to->delegated > from->delegated ? price[SL_REMEDY_DELEGATE] : 0);
+    if (remedy == SL_CAMPAIGN_BALANCE || remedy == SL_CAMPAIGN_TOPOLOGY)
+        *cost += (to->adapted > from->adapted ? price[SL_CAMPAIGN_ADAPT] : 0) +
+                 (to->delegated > from->delegated ? price[SL_CAMPAIGN_DELEGATE] : 0);
     return SL_OK;
 }
 
-static sl_status take_back(sl_simulation *s, sl_setup *setup, int world, sl_remedy remedy) {
-    if (remedy == SL_REMEDY_ADAPT) {
+static sl_status take_back(sl_simulation *s, sl_setup *setup, int world, sl_campaign_remedy remedy) {
+    if (remedy == SL_CAMPAIGN_ADAPT) {
         setup->adapted = 0;
         sl_free(setup->plan);
         setup->plan = NULL;
-    } else if (remedy == SL_REMEDY_DELEGATE) {
+    } else if (remedy == SL_CAMPAIGN_DELEGATE) {
         setup->delegated = 0;
-    } else if (remedy == SL_REMEDY_BALANCE) {
+    } else if (remedy == SL_CAMPAIGN_BALANCE) {
         sl_free(setup->split);
         setup->split = NULL;
-    } else if (remedy == SL_REMEDY_TOPOLOGY) {
+    } else if (remedy == SL_CAMPAIGN_TOPOLOGY) {
         setup->moves = 0;
         if (setup->split)
             SL_TRY(balance(s, setup, world));
@@ -363,7 +363,7 @@ static sl_status take_back(sl_simulation *s, sl_setup *setup, int world, sl_reme
     return setup->adapted ? plan_anew(s, setup, world) : SL_OK;
 }
 
-sl_status sl_simulation_undo(sl_simulation *s, int setup, int world, sl_remedy remedy, int *result) {
+sl_status sl_simulation_undo(sl_simulation *s, int setup, int world, sl_campaign_remedy remedy, int *result) {
     sl_setup next = {0};
     sl_status status = sl_setup_copy(s, &s->setup[setup], &next);
     if (status == SL_OK)
@@ -392,19 +392,19 @@ static int cures_more(const sl_setup *from, const sl_setup *to) {
 }
 
 /* A part that changes: applied again, or taken back. */
-static sl_time part(const sl_campaign *c, sl_remedy remedy, int changes, int is_there) {
+static sl_time part(const sl_campaign *c, sl_campaign_remedy remedy, int changes, int is_there) {
     return !changes ? 0 : is_there ? c->cost[remedy] : c->undo[remedy];
 }
 
 sl_time sl_setup_distance(const sl_simulation *s, int from, int to) {
     const sl_campaign *c = s->campaign;
     const sl_setup *a = &s->setup[from], *b = &s->setup[to];
-    sl_time cost = cures_more(a, b) ? c->cost[SL_REMEDY_RESTART] : 0;
-    cost += part(c, SL_REMEDY_ADAPT, differ(a->plan, b->plan, c->replicas), b->plan != NULL);
-    cost += part(c, SL_REMEDY_DELEGATE, a->delegated != b->delegated, b->delegated);
-    cost += part(c, SL_REMEDY_BALANCE, differ(a->split, b->split, c->replicas), b->split != NULL);
+    sl_time cost = cures_more(a, b) ? c->cost[SL_CAMPAIGN_RESTART] : 0;
+    cost += part(c, SL_CAMPAIGN_ADAPT, differ(a->plan, b->plan, c->replicas), b->plan != NULL);
+    cost += part(c, SL_CAMPAIGN_DELEGATE, a->delegated != b->delegated, b->delegated);
+    cost += part(c, SL_CAMPAIGN_BALANCE, differ(a->split, b->split, c->replicas), b->split != NULL);
     int moved =
         a->moves != b->moves ||
         (a->moves && (differ(a->moved, b->moved, a->moves) || differ(a->seated, b->seated, a->moves)));
-    return cost + part(c, SL_REMEDY_TOPOLOGY, moved, b->moves > 0);
+    return cost + part(c, SL_CAMPAIGN_TOPOLOGY, moved, b->moves > 0);
 }
