@@ -6,7 +6,7 @@ Usage: bench/arrange/run.py [BUILD_DIR] [--widths W,W,..] [--folder DIR] [--writ
 gpt2 of 4 layers, two ranks on this host. In the run: the median of eight exchanges back and forth, each phase by itself. With
 the disk: SIGTERM, upon which the run saves itself and ends, then --resume, until its first iteration begins; the iterations
 that are computed meanwhile are taken off. The median of three. --folder is where the checkpoints are written (default: a
-temporary folder); they are synced to its disk. About two minutes."""
+temporary folder); they are synced to its disk. Five minutes."""
 import argparse
 import json
 import os
@@ -27,7 +27,7 @@ PHASES = ("settle", "groups", "plan", "states", "connect")
 
 parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
-parser.add_argument("--widths", default="128,256,512,1024")
+parser.add_argument("--widths", default="128,256,512,768")
 parser.add_argument("--folder")
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
@@ -46,9 +46,10 @@ def words(width, out, *settings):
     """A run of that width; iterations without end unless told."""
     file = os.path.join(os.path.dirname(out), "run.yaml")
     with open(file, "w") as run:
-        json.dump({"model": {"kind": "gpt2", "layers": 4, "width": width, "heads": 8, "context": 128},
+        json.dump({"model": {"kind": "gpt2", "layers": 4, "width": width, "heads": 8, "context": 256},
                    "data": {"files": [os.path.join(source, "docs", "*.md")]}, "parallel": {"pipeline": 2},
-                   "batch": {"microbatches": 4, "size": 1}, "iterations": 100000, "schedule": "1f1b", "adapt": False,
+                   "batch": {"microbatches": 4, "size": 1}, "iterations": 100000, "schedule": "1f1b",
+                   "adaptation": {"hold": 1000},  # memory for any schedule, but the first one stays
                    "device": {"threads": 1}}, run)
     return [command, "train", file, "--out", out] + [word for setting in settings for word in ("--set", setting)]
 

@@ -7,15 +7,17 @@
  * nothing without ZeRO. Microbatches keep their global numbers, so with the same split every bit of losses
  * and weights is that of a run that was never rearranged; another split groups their sums otherwise.
  *
- *   settle    a checkpoint under way is written, due updates are made, delegates and connections are ended
- *   groups    the world becomes a new group, by seats, and so do pipelines, replicas and tensor ranks
+ *   settle    a checkpoint under way is written, due updates are made, delegates and connections end
+ *   groups    the world becomes a new group, by seats; so do pipelines, replicas and tensor ranks
  *   plan      the planner's questions; replicas whose number of microbatches is new are planned anew, the
- * others begin with the first order of one that had as many, and all adapt from there states    the binding
- * of the new seat is opened beside the old one and filled from memory (binding.h: device memory may be needed
- * twice for that time) connect   transport, records, engine, adaptation, and as many delegates as there were
+ *             others begin with the first order of one that had as many; all adapt from there
+ *   states    the binding of the new seat is made and filled from memory (binding.h, which says when
+ *             device memory is needed twice for that time)
+ *   connect   transport, records, engine, adaptations, and as many delegates as there were
  *
  * The process whose home is world rank 0 leads on, wherever it sits (t->leader). After a restart everybody
- * sits at home again. A process that dies on the way ends the attempt like any other time. */
+ * sits at home again, until somebody asks for more. A process that dies on the way ends the attempt like at
+ * any other time. */
 #ifndef SL_RUN_TRAIN_REARRANGE_H
 #define SL_RUN_TRAIN_REARRANGE_H
 

@@ -2,8 +2,8 @@
  * for each arrangement. */
 #include "base/memory.h"
 #include "run/train/path.h"
-#include "run/train/remedy.h"
 #include "run/train/planning.h"
+#include "run/train/remedy.h"
 #include "run/train/seated.h"
 
 #include <string.h>
