@@ -53,8 +53,9 @@ static inline int sl_position_stage(const sl_cluster *c, int position) {
  * error. */
 sl_status sl_cluster_make(int tensor, int data, int pipeline, int microbatches, sl_cluster *cluster);
 void sl_cluster_free(sl_cluster *cluster);
-/** SL_EINVAL where an op, message, ring or iteration of some arrangement would be longer than the timing model
- * takes; `where` stands before the reason. Readers check it; who fills in a cluster himself calls it. */
+/** SL_EINVAL where an op, message, ring or iteration of some arrangement would be longer than the timing
+ * model takes; `where` stands before the reason. Readers check it; who fills in a cluster himself calls it.
+ */
 sl_status sl_cluster_check(const sl_cluster *cluster, const char *where);
 
 /** Reads a cluster file (docs/formats.md); `profile` (may be NULL): op times and microbatches come from this
