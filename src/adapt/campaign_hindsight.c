@@ -189,6 +189,8 @@ static sl_status go_on(hindsight *h, int before, int setup, size_t phase, int wo
     int next;
     sl_time cost;
     for (int remedy = 0; remedy < SL_CAMPAIGN_REMEDIES; remedy++) {
+        if (h->edges > LARGE && remedy == SL_CAMPAIGN_TOPOLOGY)
+            continue; /* searched from the beginning only: a search for every place is dear */
         SL_TRY(sl_simulation_apply(h->s, setup, world, (sl_campaign_remedy)remedy, 3, &next, &cost));
         SL_TRY(try_setup(h, before, phase, world, next));
         if (remedy == SL_CAMPAIGN_RESTART || setup == 0)

@@ -35,7 +35,7 @@ static int *find_slot(const sl_keys *k, const void *key, size_t size) {
         if (!k->slot[i])
             return &k->slot[i];
         const void *bytes = sl_keys_at(k, k->slot[i] - 1, &other);
-        if (other == size && memcmp(bytes, key, size) == 0)
+        if (other == size && (size == 0 || memcmp(bytes, key, size) == 0))
             return &k->slot[i];
     }
 }

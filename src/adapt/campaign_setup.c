@@ -2,6 +2,7 @@
 #include "adapt/balance.h"
 #include "adapt/campaign_inside.h"
 #include "base/memory.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <string.h>
@@ -78,13 +79,27 @@ static sl_status write_key(const sl_simulation *s, const sl_setup *setup, int **
     return SL_OK;
 }
 
+/* Of a job of thousands of replicas a setup is large and there are many: 128 bits stand for it. */
+static void digest(const int *key, size_t count, uint64_t sum[2]) {
+    sum[0] = count;
+    sum[1] = ~(uint64_t)count;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t word = (uint64_t)(uint32_t)key[i];
+        sum[0] = sl_random_mix(sum[0] ^ word) + SL_RANDOM_STEP;
+        sum[1] = sl_random_mix(sum[1] + word * SL_RANDOM_STEP + i) ^ sum[0];
+    }
+}
+
 sl_status sl_simulation_keep(sl_simulation *s, sl_setup *setup, int *number) {
     int *key = NULL, is_new = 0;
-    size_t count;
+    size_t count = 0;
+    uint64_t sum[2];
     tidy(s, setup);
     sl_status status = write_key(s, setup, &key, &count);
-    if (status == SL_OK)
-        status = sl_keys_number(&s->setup_keys, key, count * sizeof *key, number, &is_new);
+    if (status == SL_OK) {
+        digest(key, count, sum);
+        status = sl_keys_number(&s->setup_keys, sum, sizeof sum, number, &is_new);
+    }
     if (status == SL_OK)
         status = sl_grow(&s->setup, &s->setup_room, s->setup_keys.count, sizeof *s->setup);
     sl_free(key);
