@@ -12,12 +12,25 @@ HEALTHY = 6
 
 MICROBATCHES, WIDTH, CONTEXT = 12, 160, 16
 MESSAGE = WIDTH * CONTEXT * 4  # bytes of an activation, f32
-LATENCY, TRANSFER = 7.0, 23.0  # ms of a message between stages on that link: 30 in all
-SYSTEMS = {"ZB": {"schedule": "zb-h2", "communication": "inorder", "adapt": False},
-           "link moved": {"schedule": "zb-h2", "communication": "inorder", "adapt": True,
-                          "adaptation": {"strategies": ["topology"]}},
-           "moved, adapted and delegated": {"schedule": "zb-h2", "communication": "inorder", "transport": "auto", "adapt": True,
-                                            "adaptation": {"strategies": ["schedule", "delegate", "topology"]}}}
+LATENCY, TRANSFER = 10.0, 20.0  # ms of a message between stages on that link: 30 in all
+SLOW, LONG, END = 4, 26, 8  # iterations: before it is moved by hand; of trouble in all; that are measured at the end
+BEFORE = {"schedule": "zb-h2", "communication": "inorder"}
+STAY, CLIMB = {"adapt": False}, {"adapt": True, "transport": "auto"}
+# who sits where: the two ends of the link, both of stage 0, become stages 0 and 1 of replica 0
+BY_HAND = [{"iteration": HEALTHY + SLOW, "seats": [0, 2, 1, 3, 4, 5, 6, 7]}]
+
+
+def only(*strategies):
+    return {"adaptation": {"strategies": list(strategies)}}
+
+
+# name: stages, keys
+AS_PUBLISHED = {"ZB": (4, STAY), "link moved (by hand)": (4, {**STAY, "arrangements": BY_HAND}),
+                "moved (by hand), adapted and delegated": (4, {**CLIMB, **only("schedule", "delegate"), "arrangements": BY_HAND})}
+BY_ITSELF = {"by itself, topology": (4, {"adapt": True, **only("topology")}),
+             "by itself, all three": (4, {**CLIMB, **only("schedule", "delegate", "topology")})}
+CORNERED = {"2 x 2, ZB": (2, STAY), "2 x 2, by itself, topology": (2, {"adapt": True, **only("topology")}),
+            "2 x 2, by itself, all three": (2, {**CLIMB, **only("schedule", "delegate", "topology")})}
 
 
 def gbps(transfer, message):
@@ -29,42 +42,74 @@ def moved_at(run):
     return changes[0][0] if changes else None
 
 
-def chain(bench):
-    fault = {"rank": 0, "replicas": [0, 1], "latency_ms": LATENCY, "bandwidth_gbps": gbps(TRANSFER, MESSAGE)}
-    rows, ends, logs = [], {}, []
-    for name, keys in SYSTEMS.items():
-        iterations = HEALTHY + (6 if not keys["adapt"] else 30)
-        run = bench.run(f"figure 18, {name}", shape(STAGES, REPLICAS, MICROBATCHES, OP, iterations, width=WIDTH, context=CONTEXT,
-                                                    faults=[{"iterations": [HEALTHY, iterations], **fault}], **keys))
-        at = moved_at(run)
-        healthy, slow = run.phase(0, HEALTHY), run.phase(HEALTHY, at or iterations, skip=0 if at else 1)
-        end = run.phase(iterations - 8, iterations, skip=0) if at else slow
-        ends[name] = end
-        seats = " ".join(map(str, run.arranged()[-1][1])) if at else ""
-        last = run.rows[-1]
-        rows.append([name, f"{healthy:.0f}", f"{slow:.0f}", f"{end:.0f}", f"{slow / healthy:.2f}", f"{end / healthy:.2f}", seats,
-                     last["schedule"], last["delegates"], run.late])
-        logs = run.log()
-    zb, moved, adapted = (ends[name] for name in SYSTEMS)
-    return f"""\
-Adaptra's section 7.3 and figure 18, in its layout of {REPLICAS} replicas x {STAGES} stages: the link between both replicas of stage 0 becomes slow. Here
-{MICROBATCHES} microbatches a replica, F = I = W = {OP:g} ms, gpt2 of {STAGES} blocks of width {WIDTH} and {CONTEXT} tokens; on that link a message between
-stages takes {LATENCY + TRANSFER:g} ms ({TRANSFER:g} of them on the wire, {1e3 * gbps(TRANSFER, MESSAGE):.2f} Mbit/s), as at the paper's largest delay. The ratio of gradients to activations is such
-that sums suffer as in the paper. ZB is `zb-h2`, in order; *link moved* may only change the topology, which is what Falcon does; the last row
-has `strategies: [schedule, delegate, topology]` and `transport: auto`, and is one run from health to the end of the chain.
-Seats: who sits where afterwards, by world rank before (stage by stage, replicas side by side).
+def link_run(bench, name, stages, keys, faults):
+    """(row, ms at the end, run): slow from iteration HEALTHY on."""
+    moves = keys["adapt"] or "arrangements" in keys
+    iterations = HEALTHY + (LONG if moves else 7)
+    slow_link = {"iterations": [HEALTHY, iterations], "latency_ms": LATENCY, "bandwidth_gbps": gbps(TRANSFER, MESSAGE)}
+    run = bench.run(f"figure 18, {name}", shape(stages, REPLICAS, MICROBATCHES, OP, iterations, width=WIDTH, context=CONTEXT,
+                                                faults=[{**slow_link, **fault} for fault in faults], **BEFORE, **keys))
+    at = moved_at(run)
+    healthy, slow = run.phase(0, HEALTHY), run.phase(HEALTHY, at or iterations)
+    end = run.phase(iterations - END, iterations, skip=0) if at else slow
+    last = run.rows[-1]
+    return [name, f"{healthy:.0f}", f"{slow:.0f}", f"{end:.0f}", f"{slow / healthy:.2f}", f"{end / healthy:.2f}",
+            " ".join(map(str, run.arranged()[-1][1])) if at else "", last["schedule"], last["delegates"], run.late], end, run
 
-{table(["", "healthy ms", "link slow ms", "at the end ms", "slowdown", "at the end", "seats", "schedule", "delegates", "late iterations"], rows)}
+
+COLUMNS = ["", "healthy ms", "link slow ms", "at the end ms", "slowdown", "at the end", "seats", "schedule", "delegates",
+           "late iterations"]
+
+
+def several(bench, systems, faults):
+    rows, ends, log = [], [], []
+    for name, (stages, keys) in systems.items():
+        row, end, run = link_run(bench, name, stages, keys, faults)
+        rows.append(row)
+        ends.append(end)
+        log = run.log()
+    return rows, ends, log
+
+
+def chain(bench):
+    between_replicas = {"rank": 0, "replicas": [0, 1]}
+    rows, ends, _ = several(bench, AS_PUBLISHED, [between_replicas])
+    own, own_ends, own_log = several(bench, BY_ITSELF, [between_replicas])
+    cornered, cornered_ends, cornered_log = several(bench, CORNERED, [between_replicas, {"link": [0, 1], "replica": 0}])
+    return f"""\
+Adaptra's section 7.3 and figure 18, in its layout of {REPLICAS} replicas x 4 stages: the link between both replicas of stage 0 becomes slow. Here
+{MICROBATCHES} microbatches a replica, F = I = W = {OP:g} ms, gpt2 of a block a stage of width {WIDTH} and {CONTEXT} tokens; on that link a message between
+stages takes {LATENCY + TRANSFER:g} ms ({TRANSFER:g} of them on the wire, {1e3 * gbps(TRANSFER, MESSAGE):.2f} Mbit/s), as at the paper's largest delay. The ratio of gradients to activations is such
+that sums suffer about as in the paper. All start as `zb-h2`, sending in order.
+
+The paper's chain: the link becomes one between stages 0 and 1 of a pipeline, here by order of the run file (`arrangements`, {SLOW} iterations after the
+onset), which is what Falcon does; then with `strategies: [schedule, delegate]` and `transport: auto`. Seats: who sits where at the end,
+by world rank before (stage by stage, replicas side by side).
+
+{table(COLUMNS, rows)}
 | | published | here |
 |---|---|---|
 | ZB with the slow link | 8.04 x | {rows[0][4]} x |
-| moving the link makes it faster by | 3.6 x | {zb / moved:.2f} x |
-| adapting and delegating by another | 1.96 x | {moved / adapted:.2f} x |
+| moving the link makes it faster by | 3.6 x | {ends[0] / ends[1]:.2f} x |
+| adapting and delegating by another | 1.96 x | {ends[1] / ends[2]:.2f} x |
+| both | 7.06 x | {ends[0] / ends[2]:.2f} x |
 | what is left of the slowdown | 1.14 x | {rows[2][5]} x |
 
-decisions.txt of the last row's run:
+Left to itself the ladder finds better places where there are any: the two processes no longer talk to each other at all
+({ends[0] / own_ends[-1]:.2f} x faster than ZB with the slow link).
 
-{quoted(logs)}"""
+{table(COLUMNS, own)}
+decisions.txt of the last of these:
+
+{quoted(own_log)}
+Where the link cannot be left idle: {REPLICAS} replicas x 2 stages, and process 0 has two such links, to the other replica and to its next stage.
+Whatever the places, it talks over one of them. The whole chain, in one run, without an order: places are changed so that it is a
+pipeline's link, then delegates and another schedule ({cornered_ends[0] / cornered_ends[1]:.2f} x faster, and another {cornered_ends[1] / cornered_ends[2]:.2f} x).
+
+{table(COLUMNS, cornered)}
+decisions.txt of the last of these:
+
+{quoted(cornered_log)}"""
 
 
 # ---- severities ----

@@ -80,8 +80,8 @@ static sl_status measure_replica(sl_trainer *t, int replica, int iteration, sl_t
         status = sl_problem_copy(&r->problem, measured);
     if (status == SL_OK)
         status = sl_profile(timeline, measured);
-    if (status == SL_OK && t->run->device.pace_ms[SL_F] == NULL)
-        sl_profile_divide(timeline, &r->problem, measured);
+    if (status == SL_OK)
+        sl_profile_divide(timeline, &r->problem, t->run->device.pace_ms[SL_F] != NULL, measured);
     if (status == SL_OK)
         sl_measure_level_directions(clock, measured);
     sl_free(clock);
