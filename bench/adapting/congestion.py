@@ -52,7 +52,7 @@ def link_run(bench, name, stages, keys, faults):
     end = run.phase(iterations - END, iterations, skip=0) if at else slow
     last = run.rows[-1]
     return [name, f"{healthy:.0f}", f"{slow:.0f}", f"{end:.0f}", f"{slow / healthy:.2f}", f"{end / healthy:.2f}",
-            " ".join(map(str, run.arranged()[-1][1])) if at else "", last["schedule"], last["delegates"], run.late], end, run
+            " ".join(map(str, run.arranged()[-1][1])) if at else "", last["schedule"].replace(" | ", " / "), last["delegates"], run.late], end, run
 
 
 COLUMNS = ["", "healthy ms", "link slow ms", "at the end ms", "slowdown", "at the end", "seats", "schedule", "delegates",

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "plan/timing/profile.h"
 #include "run/journal/profile.h"
+#include "run/train/remedy.h"
 #include "run/train/state.h"
 
 #include <math.h>
@@ -163,6 +164,7 @@ sl_status sl_judge_event(sl_trainer *t, sl_event *event, int replica) {
         event->replica = replica;
     }
     SL_TRY(sl_journal_event(t->journal, event));
+    sl_remedy_note(t, event);
     char where[32] = "";
     if (event->has_replica)
         snprintf(where, sizeof where, " (replica %d)", replica);
