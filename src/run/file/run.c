@@ -316,7 +316,7 @@ static const sl_key fault_keys[] = {
     {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(bandwidth_gbps), .minimum = 0, .maximum = 1e6, .help = "replaces the link's, 1e9 bit/s"},
     {.name = "per_queue", .type = SL_KEY_BOOL, .standard = "false", .offset = FAULT(per_queue), .help = "that bandwidth is of each delegate's queue, as where every flow is limited, not of the link"},
     {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow pipeline rank; with replicas: the rank whose link it is"},
-    {.name = "host", .type = SL_KEY_CUSTOM, .parse = parse_fault_host, .help = "a slow host: all ranks on it, by its own name or by that in the list of hosts"},
+    {.name = "host", .type = SL_KEY_CUSTOM, .parse = parse_fault_host, .help = "a slow host: all ranks on it, by its own name or by that in the list of hosts; with a link: it is slow only while one of its ends is on this host"},
     {.name = "slowdown", .type = SL_KEY_REAL, .standard = "1", .offset = FAULT(slowdown), .minimum = 1, .maximum = 1000, .help = "its ops take this many times their pace"},
     {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this pipeline rank dies (SIGKILL), once: not again when the run continues"},
     {.name = "replica", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(replica), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "only in this replica; absent: in every replica, with kill in replica 0"},
@@ -343,8 +343,8 @@ static sl_status check_link(const sl_node *node, const fault_item *item) {
 static sl_status check_fault(const sl_node *node, const fault_item *item) {
     const sl_fault *fault = &item->fault;
     int between = item->replicas[0] >= 0, link = item->link[0] >= 0 || between,
-        slow = (fault->rank >= 0 && !between) || fault->host, dies = fault->kill >= 0;
-    if ((item->link[0] >= 0) + between + slow + dies != 1 || (fault->host && fault->rank >= 0))
+        slow = (fault->rank >= 0 && !between) || (fault->host && !link), dies = fault->kill >= 0;
+    if ((item->link[0] >= 0) + between + slow + dies != 1 || (fault->host && fault->rank >= 0 && !link))
         return sl_node_error(node, "must name one of link, rank, host and kill, or rank and replicas");
     if (dies && item->iteration < 0)
         return sl_node_error(node, "needs 'iteration' with kill");
@@ -357,13 +357,31 @@ static sl_status check_fault(const sl_node *node, const fault_item *item) {
     return SL_OK;
 }
 
-static void add_link(sl_run *run, const fault_item *item, int backward) {
+static sl_status add_link(sl_run *run, const fault_item *item, int backward) {
     sl_fault *fault = &run->fault[run->faults++];
     *fault = item->fault;
+    fault->host = NULL;
     fault->from = item->link[backward];
     fault->to = item->link[1 - backward];
     fault->from_replica = item->replicas[backward];
     fault->to_replica = item->replicas[1 - backward];
+    return item->fault.host ? sl_copy_text(&fault->host, item->fault.host) : SL_OK;
+}
+
+/* In both directions, if it is a link. */
+static sl_status add_fault(sl_run *run, fault_item *item) {
+    if (item->fault.kill >= 0) {
+        item->fault.first = item->iteration;
+        item->fault.end = item->iteration + 1;
+        item->fault.replica = item->fault.replica < 0 ? 0 : item->fault.replica;
+        item->fault.tensor = item->fault.tensor < 0 ? 0 : item->fault.tensor;
+    }
+    if (item->replicas[0] >= 0) {
+        item->link[0] = item->link[1] = item->fault.rank;
+        item->fault.rank = -1;
+    }
+    SL_TRY(add_link(run, item, 0));
+    return item->link[0] >= 0 && !item->one_way ? add_link(run, item, 1) : SL_OK;
 }
 
 static sl_status parse_fault(const sl_node *node, sl_run *run) {
@@ -371,24 +389,10 @@ static sl_status parse_fault(const sl_node *node, sl_run *run) {
     sl_status status = sl_config_read(node, "faults", fault_keys, &item);
     if (status == SL_OK)
         status = check_fault(node, &item);
-    if (status != SL_OK) {
-        sl_free(item.fault.host);
-        return status;
-    }
-    if (item.fault.kill >= 0) {
-        item.fault.first = item.iteration;
-        item.fault.end = item.iteration + 1;
-        item.fault.replica = item.fault.replica < 0 ? 0 : item.fault.replica;
-        item.fault.tensor = item.fault.tensor < 0 ? 0 : item.fault.tensor;
-    }
-    if (item.replicas[0] >= 0) {
-        item.link[0] = item.link[1] = item.fault.rank;
-        item.fault.rank = -1;
-    }
-    add_link(run, &item, 0);
-    if (item.link[0] >= 0 && !item.one_way)
-        add_link(run, &item, 1);
-    return SL_OK;
+    if (status == SL_OK)
+        status = add_fault(run, &item);
+    sl_free(item.fault.host);
+    return status;
 }
 
 static sl_status parse_faults(const sl_node *node, void *object) {

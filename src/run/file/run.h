@@ -16,10 +16,10 @@ typedef struct sl_fault {
     double bandwidth_gbps;        /* replaces; 0: none */
     int per_queue;                /* that bandwidth is each queue's of the link */
     int rank;                     /* -1: none */
-    char *host;                   /* slow: all ranks on the host of this name; NULL: none */
-    double slowdown;              /* of that rank's or host's ops; 1: none */
-    int kill;                     /* rank that dies at `first`; -1: none */
-    int replica, tensor;          /* only there; -1: everywhere. Ranks above are pipeline ranks */
+    char *host; /* slow: all ranks on the host of this name; of a link: while an end is on it; NULL: none */
+    double slowdown;     /* of that rank's or host's ops; 1: none */
+    int kill;            /* rank that dies at `first`; -1: none */
+    int replica, tensor; /* only there; -1: everywhere. Ranks above are pipeline ranks */
 } sl_fault;
 
 /* From `iteration` on, said by hand. What is NULL stays as it is. */

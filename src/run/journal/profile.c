@@ -198,7 +198,8 @@ sl_status sl_profile_predict(const sl_problem *problem, const sl_program *progra
     return status;
 }
 
-void sl_profile_divide(const sl_timeline *measured, const sl_problem *before, sl_problem *problem) {
+void sl_profile_divide(const sl_timeline *measured, const sl_problem *before, int paced,
+                       sl_problem *problem) {
     for (int stage = 0; stage < problem->stages; stage++) {
         int full = 0, cut = 0;
         for (int i = 0; i < measured->spans; i++) {
@@ -206,12 +207,15 @@ void sl_profile_divide(const sl_timeline *measured, const sl_problem *before, sl
             full |= op->stage == stage && op->kind == SL_B;
             cut |= op->stage == stage && (op->kind == SL_I || op->kind == SL_W);
         }
-        sl_time input = before->time[SL_I][stage], both = input + before->time[SL_W][stage],
+        sl_time input = before->time[SL_I][stage], weights = before->time[SL_W][stage],
+                both = paced ? before->time[SL_B][stage] : input + weights,
                 whole = problem->time[SL_B][stage];
         if (!full || cut || both <= 0)
             continue;
-        problem->time[SL_I][stage] = (sl_time)((double)whole * (double)input / (double)both);
-        problem->time[SL_W][stage] = whole - problem->time[SL_I][stage];
+        double longer = (double)whole / (double)both;
+        problem->time[SL_I][stage] = (sl_time)((double)input * longer);
+        problem->time[SL_W][stage] =
+            paced ? (sl_time)((double)weights * longer) : whole - problem->time[SL_I][stage];
     }
 }
 

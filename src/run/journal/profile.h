@@ -51,8 +51,9 @@ sl_status sl_profile_predict(const sl_problem *problem, const sl_program *progra
  * proportion. */
 void sl_profile_average(const sl_timeline *measured, sl_problem *problem);
 
-/** Where only full backwards ran, I and W have not been measured: they share B's time as they did in
- * `before`. For op times that nothing prescribes. */
-void sl_profile_divide(const sl_timeline *measured, const sl_problem *before, sl_problem *problem);
+/** Where only full backwards ran, I and W have not been measured. They share B's time as they did in
+ * `before`; where op times are prescribed (`paced`), each takes as many times longer than in `before` as B
+ * does, for there a full backward may take less than its two halves. */
+void sl_profile_divide(const sl_timeline *measured, const sl_problem *before, int paced, sl_problem *problem);
 
 #endif

@@ -24,11 +24,18 @@ static int is_between(const sl_fault *f, sl_seat from, sl_seat to) {
     return from.replica == to.replica && is_place(f, from);
 }
 
-sl_link_emulation sl_faults_between(const sl_run *run, int iteration, sl_seat from, sl_seat to) {
+/* A link that is slow at a host's end is as it should be between others. */
+static int is_at_host(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_seat from, sl_seat to) {
+    return !f->host || (t && (sl_departure_is_on(t, sl_run_world_rank(run, from), f->host) ||
+                              sl_departure_is_on(t, sl_run_world_rank(run, to), f->host)));
+}
+
+sl_link_emulation sl_faults_between(const sl_run *run, const sl_trainer *t, int iteration, sl_seat from,
+                                    sl_seat to) {
     sl_link_emulation link = {0};
     for (int i = 0; i < run->faults; i++) {
         const sl_fault *f = &run->fault[i];
-        if (!is_active(f, iteration) || !is_between(f, from, to))
+        if (!is_active(f, iteration) || !is_between(f, from, to) || !is_at_host(f, run, t, from, to))
             continue;
         link.latency += sl_from_ms(f->latency_ms);
         if (f->bandwidth_gbps > 0)
@@ -41,7 +48,8 @@ sl_link_emulation sl_faults_between(const sl_run *run, int iteration, sl_seat fr
 /* From this process to the one that now has `seat`. */
 static sl_link_emulation way_to(const sl_trainer *t, int iteration, sl_seat seat) {
     int peer = sl_run_world_rank(t->run, seat);
-    return sl_faults_between(t->run, iteration, sl_trainer_home(t, t->world_rank), sl_trainer_home(t, peer));
+    return sl_faults_between(t->run, t, iteration, sl_trainer_home(t, t->world_rank),
+                             sl_trainer_home(t, peer));
 }
 
 void sl_faults_emulate(sl_trainer *t, int iteration) {
@@ -80,7 +88,8 @@ void sl_faults_apply(sl_trainer *t, int iteration) {
             continue;
         if (f->kill == home.pipeline)
             kill(getpid(), SIGKILL);
-        if (f->rank == home.pipeline || (f->host && sl_departure_is_on(t, t->home[t->world_rank], f->host)))
+        if (f->rank == home.pipeline ||
+            (f->host && f->from < 0 && sl_departure_is_on(t, t->home[t->world_rank], f->host)))
             slowdown *= f->slowdown;
     }
     if (t->run->device.pace_ms[SL_F])
@@ -101,7 +110,7 @@ static void name_place(const sl_trainer *t, const sl_fault *f, sl_event *event) 
         at =
             snprintf(event->seen, (size_t)size, "between replicas: %d to %d", f->from_replica, f->to_replica);
     if (f->host)
-        at = snprintf(event->seen, (size_t)size, "host %.200s", f->host);
+        at += snprintf(event->seen + at, (size_t)(size - at), "%shost %.200s", at ? ", " : "", f->host);
     if (t->run->parallel.tensor > 1 && f->tensor >= 0)
         snprintf(event->seen + at, (size_t)(size - at), "%stensor rank %d", at ? ", " : "", f->tensor);
 }

@@ -15,8 +15,10 @@
 #include "run/train/state.h"
 
 /** What the directed connection from the process of home seat `from` to that of `to` is like in `iteration`:
- * of several faults the latencies add up and the last bandwidth counts. Pure. */
-sl_link_emulation sl_faults_between(const sl_run *run, int iteration, sl_seat from, sl_seat to);
+ * of several faults the latencies add up and the last bandwidth counts. One that names a host is there while
+ * one of the two is on it, as `t` knows; NULL: on none. */
+sl_link_emulation sl_faults_between(const sl_run *run, const sl_trainer *t, int iteration, sl_seat from,
+                                    sl_seat to);
 
 /** The links that this process sends over become as in `iteration`. Between two iterations. */
 void sl_faults_emulate(sl_trainer *t, int iteration);

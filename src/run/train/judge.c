@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "plan/timing/profile.h"
 #include "run/journal/profile.h"
+#include "run/train/remedy.h"
 #include "run/train/state.h"
 
 #include <math.h>
@@ -80,8 +81,8 @@ static sl_status measure_replica(sl_trainer *t, int replica, int iteration, sl_t
         status = sl_problem_copy(&r->problem, measured);
     if (status == SL_OK)
         status = sl_profile(timeline, measured);
-    if (status == SL_OK && t->run->device.pace_ms[SL_F] == NULL)
-        sl_profile_divide(timeline, &r->problem, measured);
+    if (status == SL_OK)
+        sl_profile_divide(timeline, &r->problem, t->run->device.pace_ms[SL_F] != NULL, measured);
     if (status == SL_OK)
         sl_measure_level_directions(clock, measured);
     sl_free(clock);
@@ -163,6 +164,7 @@ sl_status sl_judge_event(sl_trainer *t, sl_event *event, int replica) {
         event->replica = replica;
     }
     SL_TRY(sl_journal_event(t->journal, event));
+    sl_remedy_note(t, event);
     char where[32] = "";
     if (event->has_replica)
         snprintf(where, sizeof where, " (replica %d)", replica);

@@ -152,6 +152,19 @@ static int is_told_of(sl_ladder_entry_kind kind) {
            kind == SL_LADDER_FAILED;
 }
 
+void sl_remedy_note(sl_trainer *t, const sl_event *event) {
+    const int path = event->kind == SL_EVENT_DELEGATE || event->kind == SL_EVENT_DIRECT,
+              schedule = event->kind == SL_EVENT_SWAP || event->kind == SL_EVENT_RETURN;
+    char whose[32] = "";
+    if (!t->remedy || !t->remedy->log || (!path && !schedule))
+        return;
+    if (event->has_replica)
+        snprintf(whose, sizeof whose, " of replica %d", event->replica);
+    fprintf(t->remedy->log, "%9.3f s  iteration %4d  %s%s: %s%s%s; %s\n", sl_to_ms(event->time) / 1e3,
+            event->iteration, path ? "the path of messages" : "the schedule", whose, event->decided,
+            event->seen[0] ? ", for " : "", event->seen, event->why);
+}
+
 static sl_status write_log(sl_trainer *t, int iteration) {
     sl_remedy *r = t->remedy;
     size_t count;

@@ -31,6 +31,10 @@ sl_status sl_remedy_open(sl_trainer *t);
 /** NULL is fine. */
 void sl_remedy_close(sl_remedy *remedy);
 
+/** The leader: a replica's adaptation changes its schedule or the path of messages, which it decides by
+ * itself; decisions.txt has that, too. Other events are left out. */
+void sl_remedy_note(sl_trainer *t, const sl_event *event);
+
 /** Collective, between two iterations: `iteration` has been judged. */
 sl_status sl_remedy_step(sl_trainer *t, int iteration);
 

@@ -80,9 +80,10 @@ static void a_link_between_replicas_arrives(void **state) {
         REPLICAS "faults:\n"
                  "  - {iterations: [20, 60], rank: 3, replicas: [1, 0], latency_ms: 30}\n"
                  "  - {iterations: [2, 6], rank: 0, replicas: [0, 1], bandwidth_gbps: 0.5, one_way: true}\n"
-                 "  - {iterations: [30, 50], link: [1, 2], latency_ms: 2}\n",
+                 "  - {iterations: [30, 50], link: [1, 2], latency_ms: 2}\n"
+                 "  - {iterations: [3, 5], rank: 1, replicas: [0, 1], latency_ms: 4, host: b}\n",
         &run));
-    assert_int_equal(run.faults, 5);
+    assert_int_equal(run.faults, 7);
     for (int i = 0; i < 2; i++) {
         const sl_fault *f = &run.fault[i];
         assert_true(f->from == 3 && f->to == 3 && f->rank == -1 && f->replica == -1 && f->latency_ms == 30);
@@ -90,6 +91,10 @@ static void a_link_between_replicas_arrives(void **state) {
     }
     assert_true(run.fault[2].from_replica == 0 && run.fault[2].to_replica == 1 && run.fault[2].from == 0);
     assert_true(run.fault[3].from_replica == -1 && run.fault[3].to_replica == -1 && run.fault[3].from == 1);
+    assert_string_equal(run.fault[5].host, "b"); /* both ways, each its own */
+    assert_string_equal(run.fault[6].host, "b");
+    assert_true(run.fault[5].host != run.fault[6].host &&
+                run.fault[5].from_replica == run.fault[6].to_replica);
     sl_run_free(&run);
 }
 

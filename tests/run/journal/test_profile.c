@@ -128,10 +128,14 @@ static void what_did_not_run_has_its_share_of_the_full_backward(void **state) {
     timeline.span[1].op = (sl_op){.stage = 0, .kind = SL_B};
     timeline.span[2].op = (sl_op){.stage = 1, .kind = SL_I};
     timeline.span[3].op = (sl_op){.stage = 1, .kind = SL_W};
-    sl_profile_divide(&timeline, &before, &measured);
+    sl_profile_divide(&timeline, &before, 0, &measured);
     assert_int_equal(measured.time[SL_I][0], 12 * SL_MS);
     assert_int_equal(measured.time[SL_W][0], 24 * SL_MS);
     assert_true(measured.time[SL_I][1] == 7 * SL_MS && measured.time[SL_W][1] == 10 * SL_MS);
+    before.time[SL_B][0] = 18 * SL_MS; /* prescribed so, and it took twice that: so do its halves */
+    sl_profile_divide(&timeline, &before, 1, &measured);
+    assert_int_equal(measured.time[SL_I][0], 20 * SL_MS);
+    assert_int_equal(measured.time[SL_W][0], 40 * SL_MS);
     sl_timeline_free(&timeline);
     sl_problem_free(&measured);
     sl_problem_free(&before);

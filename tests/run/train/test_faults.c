@@ -20,7 +20,7 @@ static sl_fault slow_link(int from, int to) {
 
 static sl_link_emulation between(sl_fault *faults, int count, int iteration, sl_seat from, sl_seat to) {
     sl_run run = {.fault = faults, .faults = count};
-    return sl_faults_between(&run, iteration, from, to);
+    return sl_faults_between(&run, NULL, iteration, from, to);
 }
 
 static int is_slow(sl_fault fault, sl_seat from, sl_seat to) {

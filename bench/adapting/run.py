@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Adapting in running jobs, measured: what slackline's ladder makes of the troubles of two papers, beside what they published
+(Adaptra, figures 15 and 18; Falcon, figures 13, 14, 15 and 17).
+
+Usage: bench/adapting/run.py [BUILD_DIR] [--only NAME ..] [--ranks 16] [--keep FOLDER] [--write docs/results/adapting.md]
+NAME: delays, chain, one-slow, several-slow, congestion, compound. --ranks: most ranks at a time (default 8); --keep: the folders of the runs
+stay there. Real training of small models on paced devices. All sections: under 15 minutes."""
+import argparse
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from page import finish, machine, source  # noqa: E402
+
+import compound  # noqa: E402
+import congestion  # noqa: E402
+import delays  # noqa: E402
+import microbatches  # noqa: E402
+from live import Bench, say  # noqa: E402
+
+parser = argparse.ArgumentParser()
+parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
+parser.add_argument("--only", nargs="+", metavar="NAME")
+parser.add_argument("--ranks", type=int, default=8)
+parser.add_argument("--keep", metavar="FOLDER")
+parser.add_argument("--write", metavar="FILE")
+arguments = parser.parse_args()
+
+SECTIONS = {"delays": (delays.HEADING, delays.section),
+            "chain": (congestion.CHAIN, congestion.chain),
+            "one-slow": (microbatches.ONE, microbatches.one_slow),
+            "several-slow": (microbatches.SEVERAL, microbatches.several_slow),
+            "congestion": (congestion.SEVERITY, lambda bench: congestion.severities(bench, arguments.ranks)),
+            "compound": (compound.HEADING, lambda bench: compound.section(bench, arguments.write))}
+unknown = set(arguments.only or ()) - set(SECTIONS)
+if unknown:
+    parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+
+with Bench(arguments.build, arguments.keep) as bench:
+    for name in arguments.only or SECTIONS:
+        heading, section = SECTIONS[name]
+        load, began = os.getloadavg()[0], time.monotonic()
+        body = section(bench)
+        finish(arguments.write, heading, f"""\
+Measured on paced devices: `bench/adapting/run.py --only {name}`, {machine()}; times are medians of iterations. Load average when it began:
+{load:.1f}.
+
+{body}""")
+        say(f"{name}: {time.monotonic() - began:.0f} s")
