@@ -177,7 +177,7 @@ def figure_13():
     for replicas, published in ((2, 55.3), (4, 77.8), (8, 64.9)):
         cells, shares = [], []
         for slowdown in (1.2, 1.5, 2.0):
-            before, after = run_steady(replicas, 8 // replicas, 128 // replicas, [inline(at=1, device=[0, 0], slowdown=slowdown)], "balance")
+            before, after = run_steady(replicas, 8 // replicas, 256 // replicas, [inline(at=1, device=[0, 0], slowdown=slowdown)], "balance")
             cells.append(f"{before:.2f} -> {after:.2f}")
             shares.append(reduced(before, after))
         lines.append([replicas, *cells, f"{published} %", f"**{sum(shares) / 3:.1f} %**"])
@@ -231,7 +231,7 @@ def figure_16():
 
 def figures():
     return f"""Falcon's figures 13 to 16 by the timing model; times are in units of a healthy iteration, after all that was done. Severities and microbatches are
-not published. Figure 13, one slow device among 8, whose replicas are split anew (128 microbatches in all, F = I = W; pipelines of 8 / replicas):
+not published. Figure 13, one slow device among 8, whose replicas are split anew (256 microbatches in all, F = I = W; pipelines of 8 / replicas):
 
 {figure_13()}
 

@@ -20,7 +20,7 @@ sl_status sl_campaign_make(const sl_problem *problem, sl_campaign *c) {
     memcpy(c->cost, cost, sizeof cost);
     memcpy(c->undo, cost, sizeof cost);
     c->undo[SL_CAMPAIGN_RESTART] = 0;
-    SL_TRY(sl_copy_text(&c->schedule, "1f1b"));
+    SL_TRY(sl_copy_text(&c->schedule, problem->placement == SL_LINEAR ? "1f1b" : "auto"));
     SL_TRY(sl_copy_text(&c->adapt_with, "auto"));
     return sl_problem_copy(problem, &c->problem);
 }

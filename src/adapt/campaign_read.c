@@ -36,7 +36,7 @@ static const sl_key job_keys[] = {
     {.name = "iterations", .type = SL_KEY_INT, .offset = OF(iterations), .minimum = 1, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "of the job; default: duration_s, else a tenth more than the events, at least 100"},
     {.name = "replicas", .type = SL_KEY_INT, .standard = "1", .offset = OF(replicas), .minimum = 1, .maximum = SL_CAMPAIGN_POSITIONS, .help = "of the problem's pipeline; each takes its microbatches"},
     {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = OF(tensor), .minimum = 1, .maximum = 4096, .help = "devices of a position; the slowest holds up the others"},
-    {.name = "schedule", .type = SL_KEY_TEXT, .standard = "1f1b", .offset = OF(schedule), .help = "family (of plan --schedule) that the job begins with, or auto: the best one"},
+    {.name = "schedule", .type = SL_KEY_TEXT, .offset = OF(schedule), .help = "family (of plan --schedule) that the job begins with, or auto: the best one; default 1f1b, where the placement is not linear auto"},
     {.name = "adapt_with", .type = SL_KEY_TEXT, .standard = "auto", .offset = OF(adapt_with), .help = "family that a new schedule is made by, or auto: the best one"},
     {.name = "static", .type = SL_KEY_CUSTOM, .help = "families that are simulated for comparison and never changed; default [zb-h2]"},
     {.name = "notice", .type = SL_KEY_INT, .standard = "3", .offset = OF(notice), .minimum = 0, .maximum = 100000, .help = "iterations until an event, or its end, is believed"},

@@ -1,11 +1,12 @@
 /* Fuzzer of the readers of outside bytes: problem, run file, order (CSV), --set, rings of records,
- * safetensors and the state of a checkpoint.
+ * safetensors and the state of a checkpoint, campaigns and their traces (CSV).
  * The first byte chooses the reader. Built with clang and -DSL_FUZZ=ON:
  *
  *   cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DSL_FUZZ=ON -DCMAKE_C_FLAGS=-DSL_VECTORISED=
  *   ninja -C build-fuzz fuzz_readers && build-fuzz/tests/fuzz_readers -max_total_time=60
  *
  * What a reader accepts must hold: an accepted problem is planned, an accepted order lowered and replayed. */
+#include "adapt/campaign.h"
 #include "base/memory.h"
 #include "base/yaml.h"
 #include "notice/record/record.h"
@@ -153,13 +154,51 @@ static void try_state(const uint8_t *data, size_t size) {
     close(file);
 }
 
+/* A campaign that is accepted and short can be simulated, and nothing beats hindsight. */
+static void simulate(sl_campaign *c) {
+    sl_campaign_result result;
+    if (c->replicas <= 4 && c->faults <= 6 && c->tensor <= 8 && c->duration < 100 * SL_SECOND &&
+        c->iterations < 1000) {
+        sl_status status = sl_campaign_run(c, 1, &result);
+        if (status == SL_OK && result.row[result.rows - 1].total > result.row[0].total)
+            abort();
+        sl_campaign_result_free(&result);
+    }
+}
+
+static void try_campaign(char *text, int is_csv) {
+    sl_document document = {0};
+    sl_problem problem;
+    sl_campaign campaign = {0};
+    if (sl_problem_make(2, 2, 4, &problem) != SL_OK)
+        return;
+    for (int stage = 0; stage < 2; stage++) {
+        for (int kind = SL_F; kind <= SL_W; kind++)
+            problem.time[kind][stage] = SL_MS;
+        problem.time[SL_B][stage] = 2 * SL_MS;
+        problem.reduce[stage] = SL_MS;
+    }
+    sl_status status =
+        is_csv ? sl_campaign_make(&problem, &campaign) : sl_document_parse("fuzz", text, &document);
+    if (status == SL_OK)
+        status = is_csv ? sl_campaign_read_csv("fuzz", text, &campaign)
+                        : sl_campaign_read(&document, &problem, NULL, &campaign);
+    if (status == SL_OK) {
+        campaign.iterations = is_csv ? 100 : campaign.iterations;
+        simulate(&campaign);
+    }
+    sl_campaign_free(&campaign);
+    sl_problem_free(&problem);
+    sl_document_close(&document);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1)
         return 0;
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = 0;
-    switch (data[0] % 7) {
+    switch (data[0] % 9) {
     case 0:
         try_problem(text);
         break;
@@ -177,6 +216,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
     case 5:
         try_state(data + 1, size - 1);
+        break;
+    case 6:
+    case 7:
+        try_campaign(text, data[0] % 9 == 7);
         break;
     default:
         try_ring(data + 1, size - 1);
