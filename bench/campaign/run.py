@@ -77,6 +77,10 @@ def adaptra():
         lines.append([label, f"{published} min" if published else "", f"{published / 33.2:.2f}" if published else "", f"{minutes[name]:.1f} min",
                       f"{minutes[name] / best:.2f}", f"{all_rows[name]['slowdown']:.3f}"])
     healthy = 1200 * answer["healthy_ms"] / 6e4
+    if arguments.write:
+        picture = os.path.join(os.path.dirname(os.path.abspath(arguments.write)), "campaign.svg")
+        subprocess.run([os.path.join(arguments.build, "slackline"), "campaign", "-", "--problem", os.path.join(folder.name, "problem.yaml"),
+                        "--format", "svg", "-o", picture], input=text, text=True, check=True)
     return f"""Adaptra's trace of section 7.5 ({os.path.relpath(here, source)}/adaptra.csv: nine events on links and a lost NIC in 1,200 iterations; 8 pipeline ranks of
 128 devices). Simulated: neither op times nor microbatches are published. 24 microbatches and F = I = W = {HEALTHY / 93:.2f} ms give their healthy
 1F1B (1,438 ms), and with sends and receives batched as Megatron does it the slow iterations too, but for the first event, which
@@ -88,6 +92,8 @@ The NIC costs a restart ({RESTART} s, as in their run) where there are no delega
 zb-h2 takes {healthy:.1f} min in all. Times healthy is against that.
 
 {table(["", "published", "ratio", "here, simulated", "ratio", "times healthy"], lines)}
+
+![Throughput over time of every strategy](campaign.svg)
 """
 
 
