@@ -2,7 +2,7 @@
  * one microbatch after the other. 16 microbatches a replica; times of 10 ms within 2 %, one in ten slower by
  * up to 4 times. Prints a line a size: replicas, microbatches, then microseconds (least, median, most) of
  * both over the rounds, each with times of its own, and in how many the splits differ. */
-#include "adapt/balance.h"
+#include "adapt/balance/balance.h"
 #include "base/random.h"
 
 #include <stdio.h>

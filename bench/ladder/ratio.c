@@ -3,7 +3,7 @@
  * one exactly.
  *
  * Usage: bench_ladder [SEED [STARTS [STEPS [MOST]]]]. One JSON object. */
-#include "adapt/chain.h"
+#include "adapt/ladder/chain.h"
 #include "base/random.h"
 
 #include <math.h>

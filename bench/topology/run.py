@@ -118,7 +118,7 @@ def large():
 gbps, sixteen = figure_16(False)
 everywhere = figure_16(True)[1]
 body = f"""`bench/topology/run.py build --write docs/results/adapting.md` on {machine()}. All rows are simulated: the timing model replays
-1F1B for every replica with the times of its hosts and links (`src/adapt/topology_inside.h`); nothing was trained.
+1F1B for every replica with the times of its hosts and links (`src/adapt/topology/topology_inside.h`); nothing was trained.
 
 Falcon's figure 16: 4 replicas of 4 stages, in one, two or three of which a congested link slows a pair of devices. Neither model
 nor rates are published, nor whether the pair is slow to everybody; here it is 7 billion parameters at 400 Gbit/s, and

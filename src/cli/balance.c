@@ -3,8 +3,8 @@
 #include "cli/command.h"
 #include "cli/planning.h"
 
-#include "adapt/balance.h"
-#include "adapt/pipelines.h"
+#include "adapt/balance/balance.h"
+#include "adapt/balance/pipelines.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "cli/balance.h"
 #include "cli/suggest.h"
 
-#include "adapt/balance.h"
+#include "adapt/balance/balance.h"
 #include "base/file.h"
 #include "base/memory.h"
 

@@ -3,7 +3,7 @@
 #ifndef SL_CLI_CAMPAIGN_PRINT_H
 #define SL_CLI_CAMPAIGN_PRINT_H
 
-#include "adapt/campaign.h"
+#include "adapt/campaign/campaign.h"
 
 #include <stdio.h>
 

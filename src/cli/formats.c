@@ -2,8 +2,8 @@
  */
 #include "cli/command.h"
 
-#include "adapt/campaign.h"
-#include "adapt/topology.h"
+#include "adapt/campaign/campaign.h"
+#include "adapt/topology/topology.h"
 #include "base/event.h"
 #include "plan/pipeline/problem.h"
 #include "run/file/run.h"

@@ -1,6 +1,6 @@
 /* slackline topology: which host should sit at which position. */
-#include "adapt/topology.h"
-#include "adapt/topology_volume.h"
+#include "adapt/topology/topology.h"
+#include "adapt/topology/topology_volume.h"
 #include "base/memory.h"
 #include "cli/command.h"
 #include "cli/planning.h"

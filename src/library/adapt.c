@@ -1,4 +1,4 @@
-#include "adapt/decision.h"
+#include "adapt/schedule/decision.h"
 #include "base/memory.h"
 #include "library/handles.h"
 #include "plan/family/family.h"

@@ -1,5 +1,5 @@
-#include "adapt/balance.h"
-#include "adapt/pipelines.h"
+#include "adapt/balance/balance.h"
+#include "adapt/balance/pipelines.h"
 #include "base/memory.h"
 #include "library/handles.h"
 

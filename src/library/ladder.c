@@ -1,4 +1,4 @@
-#include "adapt/ladder.h"
+#include "adapt/ladder/ladder.h"
 #include "base/memory.h"
 #include "library/handles.h"
 

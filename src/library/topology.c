@@ -1,4 +1,4 @@
-#include "adapt/topology.h"
+#include "adapt/topology/topology.h"
 #include "base/memory.h"
 #include "library/handles.h"
 #include "plan/family/family.h"

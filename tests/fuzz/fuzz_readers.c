@@ -6,7 +6,7 @@
  *   ninja -C build-fuzz fuzz_readers && build-fuzz/tests/fuzz_readers -max_total_time=60
  *
  * What a reader accepts must hold: an accepted problem is planned, an accepted order lowered and replayed. */
-#include "adapt/campaign.h"
+#include "adapt/campaign/campaign.h"
 #include "base/memory.h"
 #include "base/yaml.h"
 #include "notice/record/record.h"

@@ -13,7 +13,8 @@ from pathlib import Path
 ROWS = [
     ["base"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/family"], ["plan/bound"],
     ["plan/exact"], ["plan/search"], ["plan/draw"], ["notice/record"],
-    ["notice/detect"], ["adapt"], ["library"], ["run/conduit"], ["run/rail"], ["run/transport"], ["run/device"], ["run/collective"], ["run/model"], ["run/checkpoint"], ["run/engine"],
+    ["notice/detect"],
+    ["adapt/schedule", "adapt/balance", "adapt/topology", "adapt/ladder"], ["adapt/campaign"], ["library"], ["run/conduit"], ["run/rail"], ["run/transport"], ["run/device"], ["run/collective"], ["run/model"], ["run/checkpoint"], ["run/engine"],
     ["run/file"], ["run/binding"], ["run/journal"], ["run/saving"], ["run/train"], ["notice/probe"], ["launch"], ["notice/store"], ["notice/validate"], ["notice/control"], ["notice/watch"], ["cli", "worker", "delegate", "solver"],
 ]
 LEVEL = {folder: level for level, row in enumerate(ROWS) for folder in row}
@@ -77,7 +78,7 @@ def check_itself():
         "launch/mpi.c": ('#include "mpi.h"\n', "mpi.h belongs in"),
         "notice/record/needs.c": ('#include "base/a.h"\n', "libc alone"),
         "run/train/relative.c": ('#include "../../base/a.h"\n#include "local.h"\n', "relative"),
-        "adapt/angled.c": ("#include <base/a.h>\n", "header of this project"),
+        "adapt/ladder/angled.c": ("#include <base/a.h>\n", "header of this project"),
         "utils/x.c": ("", "not in the table"),
     }
     headers = {"plan/search/s.h": "", "plan/draw/d.h": "", "worker/w.h": "", "run/train/local.h": ""}

@@ -1,6 +1,6 @@
-/* What would be done about the job's slow devices and links, and what is: the ladder (adapt/ladder.h) over
- * the verdicts of a watched job, with the model of foreign.h. Views go in; events, actions and a decision log
- * come out. No clock, no process: a test plays it on times of its own.
+/* What would be done about the job's slow devices and links, and what is: the ladder (adapt/ladder/ladder.h)
+ * over the verdicts of a watched job, with the model of foreign.h. Views go in; events, actions and a
+ * decision log come out. No clock, no process: a test plays it on times of its own.
  *
  * A verdict's component is an incident from the view that names it until its relief, or until a later verdict
  * of the same slow phase no longer names it. Its loss follows the level of iteration times. When the ladder

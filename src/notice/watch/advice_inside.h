@@ -5,7 +5,7 @@
 #ifndef SL_NOTICE_WATCH_ADVICE_INSIDE_H
 #define SL_NOTICE_WATCH_ADVICE_INSIDE_H
 
-#include "adapt/ladder.h"
+#include "adapt/ladder/ladder.h"
 #include "notice/watch/advice.h"
 
 enum { SL_ADVICE_INCIDENTS = 32 };

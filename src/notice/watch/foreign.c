@@ -1,5 +1,5 @@
 #include "notice/watch/foreign.h"
-#include "adapt/balance.h"
+#include "adapt/balance/balance.h"
 #include "base/memory.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* What is known of a foreign program, and what could be done about its slow devices and links by whoever can
- * change it: three strategies for the ladder (adapt/ladder.h), with the iteration time that each would leave.
+ * change it: three strategies for the ladder (adapt/ladder/ladder.h), with the iteration time that each would
+ * leave.
  *
  * What is measured: the iteration time now and when it was healthy, the verdicts with how much slower each
  * component is, ranks and nodes. The difference of the two times is divided among the verdicts by how far
@@ -19,7 +20,7 @@
 #ifndef SL_NOTICE_WATCH_FOREIGN_H
 #define SL_NOTICE_WATCH_FOREIGN_H
 
-#include "adapt/strategy.h"
+#include "adapt/ladder/strategy.h"
 #include "notice/control/status.h"
 
 typedef enum sl_foreign_strategy {

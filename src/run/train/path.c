@@ -1,5 +1,5 @@
 #include "run/train/path.h"
-#include "adapt/queues.h"
+#include "adapt/schedule/queues.h"
 #include "base/memory.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "run/train/rearrange.h"
-#include "adapt/findings.h"
+#include "adapt/schedule/findings.h"
 #include "base/memory.h"
 #include "run/train/path.h"
 #include "run/train/planning.h"

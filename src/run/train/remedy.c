@@ -205,7 +205,7 @@ static sl_status ended(sl_trainer *t, sl_time took, int done) {
     return sl_ladder_ended(r->ladder, sl_clock_now(t->clock), took, done);
 }
 
-/* The schedule and the path change by adapt/decision.h, which waits until a change has lasted. */
+/* The schedule and the path change by adapt/schedule/decision.h, which waits until a change has lasted. */
 static sl_status await_decision(sl_trainer *t) {
     sl_remedy *r = t->remedy;
     int schedule = r->waiting == SL_REMEDY_SCHEDULE;

@@ -1,10 +1,10 @@
-/* What a run does about slow devices and links, beyond another schedule: the ladder (adapt/ladder.h) over all
- * replicas, with what `adaptation.strategies` allows.
+/* What a run does about slow devices and links, beyond another schedule: the ladder (adapt/ladder/ladder.h)
+ * over all replicas, with what `adaptation.strategies` allows.
  *
- *   schedule   another schedule for a replica; decided and carried out by adapt/decision.h, told to the
- * ladder delegate   delegates carry the messages; likewise balance    slow replicas get fewer microbatches
- * (arrange.h); losses then differ by rounding topology   processes change places (arrange.h); keeps every bit
- *   restart    from a checkpoint without the slow host (departure.h); keeps every bit
+ *   schedule   another schedule for a replica; decided and carried out by adapt/schedule/decision.h, told to
+ * the ladder delegate   delegates carry the messages; likewise balance    slow replicas get fewer
+ * microbatches (arrange.h); losses then differ by rounding topology   processes change places (arrange.h);
+ * keeps every bit restart    from a checkpoint without the slow host (departure.h); keeps every bit
  *
  * An incident is a piece of the cluster that is slow: the device of a process, or the connection of two, by
  * the places that they had when the attempt began (their home), so it stays the same when places change. It

@@ -1,6 +1,6 @@
 /* Slow devices gathered in as few replicas as can be: a replica with one slow device is as slow as with
- * several, and gets fewer microbatches then (Falcon, section 5.3). The search of adapt/topology.h, which
- * gives all replicas the same number, does not look for that. */
+ * several, and gets fewer microbatches then (Falcon, section 5.3). The search of adapt/topology/topology.h,
+ * which gives all replicas the same number, does not look for that. */
 #include "run/train/remedy_inside.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef SL_RUN_TRAIN_REMEDY_INSIDE_H
 #define SL_RUN_TRAIN_REMEDY_INSIDE_H
 
-#include "adapt/findings.h"
-#include "adapt/ladder.h"
+#include "adapt/ladder/ladder.h"
+#include "adapt/schedule/findings.h"
 #include "run/train/departure.h"
 #include "run/train/remedy.h"
 

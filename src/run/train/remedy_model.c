@@ -1,8 +1,9 @@
 /* What an iteration would take with other processes in other places, or with microbatches divided otherwise:
  * every replica's healthy problem, with its ops as slow as the devices that would run them and its links as
  * slow as the connections that would carry its messages, planned and replayed by the one timing model
- * (adapt/pipelines.h). The present arrangement is asked in the same way, so that only the ratio counts. */
-#include "adapt/pipelines.h"
+ * (adapt/balance/pipelines.h). The present arrangement is asked in the same way, so that only the ratio
+ * counts. */
+#include "adapt/balance/pipelines.h"
 #include "base/memory.h"
 #include "run/binding/binding.h"
 #include "run/train/remedy_inside.h"

@@ -1,5 +1,5 @@
 /* The ladder's strategies in a run: what would be lost with each of them. */
-#include "adapt/topology.h"
+#include "adapt/topology/topology.h"
 #include "base/memory.h"
 #include "run/binding/binding.h"
 #include "run/train/departure.h"
@@ -23,7 +23,8 @@ static double measured(const sl_remedy *r) {
     return (double)sl_remedy_iteration(r);
 }
 
-/* What the running orders and the best ones take on what was measured; adapt/decision.h has replayed both. */
+/* What the running orders and the best ones take on what was measured; adapt/schedule/decision.h has replayed
+ * both. */
 static sl_status ask_schedule(sl_trainer *t, double *time) {
     sl_time running = 0, best = 0;
     for (int r = 0; r < t->run->parallel.data; r++) {

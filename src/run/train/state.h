@@ -15,7 +15,7 @@
 #ifndef SL_RUN_TRAIN_STATE_H
 #define SL_RUN_TRAIN_STATE_H
 
-#include "adapt/decision.h"
+#include "adapt/schedule/decision.h"
 #include "notice/detect/localise.h"
 #include "run/binding/binding.h"
 #include "run/engine/engine.h"

@@ -1,0 +1,201 @@
+/* The split for times that are no formula: each replica has a window of counts that are still open. A
+ * threshold on time divides every window in two, and the sums of both halves say which half the answer is in,
+ * as in selection from sorted rows. The first thresholds lie about the guess, so that few and near counts are
+ * asked for; then it is the time in the middle of the widest window. */
+#include "adapt/balance/balance.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef struct window {
+    int low, high;   /* the replica takes at least low and at most high */
+    int under, upto; /* of the last threshold: most counts below it, and within it */
+    int near;        /* where the next search begins */
+} window;
+
+typedef struct search {
+    const sl_replica_curve *curve;
+    int replicas, wanted;
+    int has_floor, has_ceiling; /* a threshold was too low, too high */
+    int step;                   /* from the one, until there is the other */
+    window *window;
+} search;
+
+static sl_status time_of(const search *s, int replica, int count, double *time) {
+    SL_TRY(s->curve->time(s->curve->context, replica, count, time));
+    if (!(*time >= 0))
+        return sl_error(SL_EINVAL, "the time of replica %d with %d microbatches must be at least 0, got %g",
+                        replica, count, *time);
+    return SL_OK;
+}
+
+static sl_status is_within(const search *s, int replica, int count, double threshold, int within, int *is) {
+    double time;
+    SL_TRY(time_of(s, replica, count, &time));
+    *is = time < threshold || (within && time == threshold);
+    return SL_OK;
+}
+
+/* Most microbatches, from `low` to `high`, whose time is below `threshold`, or within it: in steps that
+ * double away from `near`, then by halves. */
+static sl_status count_within(const search *s, int replica, int low, int high, int near, double threshold,
+                              int within, int *count) {
+    int is = 1, step = 1, try = near < low ? low : near > high ? high : near;
+    while (low < high) {
+        if (try > low)
+            SL_TRY(is_within(s, replica, try, threshold, within, &is));
+        if (is)
+            low = try;
+        else
+            high = try - 1;
+        int half = low + (high - low + 1) / 2, far = is ? low + step : high + 1 - step;
+        try = step > 0 && (is ? far < half : far > half) ? far : half;
+        step = step > 0 && step <= high - low ? 2 * step : 0;
+    }
+    *count = low;
+    return SL_OK;
+}
+
+static int widest(const search *s) {
+    int most = 0;
+    for (int i = 1; i < s->replicas; i++)
+        if (s->window[i].high - s->window[i].low > s->window[most].high - s->window[most].low)
+            most = i;
+    return most;
+}
+
+/* Splits every window at `threshold` and sums up both counts. */
+static sl_status count_all(const search *s, double threshold, int64_t *under, int64_t *upto) {
+    *under = *upto = 0;
+    for (int i = 0; i < s->replicas; i++) {
+        window *w = &s->window[i];
+        SL_TRY(count_within(s, i, w->low, w->high, w->near, threshold, 0, &w->under));
+        SL_TRY(count_within(s, i, w->under, w->high, w->under, threshold, 1, &w->upto));
+        w->near = w->under;
+        *under += w->under;
+        *upto += w->upto;
+    }
+    return SL_OK;
+}
+
+/* The open count of a window whose time is the next threshold: it is above low, so either half is smaller. */
+static int pivot(search *s, const window *w) {
+    int half = w->low + (w->high - w->low + 1) / 2, at = half;
+    if (!s->has_floor && !s->has_ceiling)
+        at = w->near > w->low ? w->near : w->low + 1;
+    else if (!s->has_ceiling)
+        at = s->step < half - w->low ? w->low + s->step : half;
+    else if (!s->has_floor)
+        at = s->step < w->high - half ? w->high - s->step : half;
+    s->step = s->step < INT32_MAX / 2 ? 2 * s->step : s->step;
+    return at;
+}
+
+/* The threshold that the last microbatch ends at; each window then says what is below it and what ends there.
+ */
+static sl_status find_threshold(search *s, double *threshold) {
+    for (;;) {
+        int64_t under, upto;
+        int replica = widest(s);
+        SL_TRY(time_of(s, replica, pivot(s, &s->window[replica]), threshold));
+        SL_TRY(count_all(s, *threshold, &under, &upto));
+        if (under < s->wanted && upto >= s->wanted)
+            return SL_OK;
+        for (int i = 0; i < s->replicas; i++) {
+            if (upto < s->wanted)
+                s->window[i].low = s->window[i].upto;
+            else
+                s->window[i].high = s->window[i].under;
+        }
+        *(upto < s->wanted ? &s->has_floor : &s->has_ceiling) = 1;
+    }
+}
+
+/* ---- those that end together ---- */
+
+typedef struct lift {
+    double before; /* the replica's time without them */
+    int replica;
+} lift;
+
+/* The replica that is lifted least first, then the lower index. */
+static int by_lift(const void *a, const void *b) {
+    const lift *x = a, *y = b;
+    if (x->before != y->before)
+        return x->before > y->before ? -1 : 1;
+    return (x->replica > y->replica) - (x->replica < y->replica);
+}
+
+static sl_status hand_out(const search *s, lift *l, int *split) {
+    int64_t left = s->wanted;
+    int lifts = 0;
+    for (int i = 0; i < s->replicas; i++) {
+        const window *w = &s->window[i];
+        split[i] = w->under;
+        left -= w->under;
+        if (w->upto == w->under)
+            continue;
+        SL_TRY(time_of(s, i, w->under, &l[lifts].before));
+        l[lifts++].replica = i;
+    }
+    qsort(l, (size_t)lifts, sizeof *l, by_lift);
+    for (int i = 0; left > 0; i++) {
+        int more = s->window[l[i].replica].upto - s->window[l[i].replica].under;
+        split[l[i].replica] += more < left ? more : (int)left;
+        left -= more;
+    }
+    return SL_OK;
+}
+
+static sl_status choose(search *s, int *split) {
+    double threshold;
+    lift *l;
+    SL_TRY(find_threshold(s, &threshold));
+    if (isinf(threshold))
+        return sl_error(SL_ENONE, "the memory of all replicas does not take %d microbatches", s->wanted);
+    SL_TRY(sl_alloc(&l, (size_t)s->replicas, sizeof *l));
+    sl_status status = hand_out(s, l, split);
+    sl_free(l);
+    return status;
+}
+
+static sl_status divide(search *s, int *split) {
+    for (int i = 0; i < s->replicas; i++) {
+        int near = s->curve->guess ? s->curve->guess[i] : s->wanted / s->replicas;
+        near = near > split[i] ? split[i] : near;
+        s->window[i] = (window){.low = 1, .high = split[i], .near = near};
+        split[i] = 1;
+    }
+    return s->wanted > s->replicas ? choose(s, split) : SL_OK;
+}
+
+static sl_status largest(const search *s, const int *split, double *makespan) {
+    double time;
+    *makespan = 0;
+    for (int i = 0; i < s->replicas; i++) {
+        SL_TRY(time_of(s, i, split[i], &time));
+        if (isinf(time))
+            return sl_error(SL_ENONE, "the memory of replica %d does not take %d microbatch%s", i, split[i],
+                            split[i] == 1 ? "" : "es");
+        *makespan = fmax(*makespan, time);
+    }
+    return SL_OK;
+}
+
+sl_status sl_balance_curve(const sl_replica_curve *curve, int replicas, int microbatches, int *split,
+                           double *makespan) {
+    search s = {.curve = curve, .replicas = replicas, .wanted = microbatches, .step = 1};
+    if (replicas < 1 || replicas > SL_MAX_REPLICAS)
+        return sl_error(SL_EINVAL, "replicas must be from 1 to %d, got %d", SL_MAX_REPLICAS, replicas);
+    for (int i = 0; i < replicas; i++)
+        split[i] = curve->limit ? curve->limit[i] : 0;
+    SL_TRY(sl_balance_room(replicas, microbatches, split));
+    SL_TRY(sl_alloc(&s.window, (size_t)replicas, sizeof *s.window));
+    sl_status status = divide(&s, split);
+    if (status == SL_OK)
+        status = largest(&s, split, makespan);
+    sl_free(s.window);
+    return status;
+}

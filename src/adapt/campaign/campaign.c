@@ -1,0 +1,215 @@
+#include "adapt/campaign/campaign_inside.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+sl_status sl_campaign_make(const sl_problem *problem, sl_campaign *c) {
+    static const sl_time cost[SL_CAMPAIGN_REMEDIES] = {50 * SL_MS, 50 * SL_MS, SL_SECOND, 30 * SL_SECOND,
+                                                       600 * SL_SECOND};
+    *c = (sl_campaign){.replicas = 1,
+                       .tensor = 1,
+                       .iterations = 0,
+                       .ring_pace = 0,
+                       .notice = 3,
+                       .host_devices = 8,
+                       .effort = 0.05,
+                       .seed = 1,
+                       .ladder = sl_ladder_defaults()};
+    memcpy(c->cost, cost, sizeof cost);
+    memcpy(c->undo, cost, sizeof cost);
+    c->undo[SL_CAMPAIGN_RESTART] = 0;
+    SL_TRY(sl_copy_text(&c->schedule, problem->placement == SL_LINEAR ? "1f1b" : "auto"));
+    SL_TRY(sl_copy_text(&c->adapt_with, "auto"));
+    return sl_problem_copy(problem, &c->problem);
+}
+
+void sl_campaign_free(sl_campaign *c) {
+    sl_problem_free(&c->problem);
+    sl_free(c->schedule);
+    sl_free(c->adapt_with);
+    for (int i = 0; i < c->families; i++)
+        sl_free(c->family[i]);
+    sl_free(c->fault);
+    *c = (sl_campaign){0};
+}
+
+/* ---- faults ---- */
+
+static void describe_place(const sl_campaign *c, const sl_campaign_fault *f, char *text, size_t size) {
+    int r = c->replicas, a = f->a, b = f->b;
+    if (f->kind == SL_FAULT_STOP)
+        snprintf(text, size, "%s", f->is_rail ? "a NIC is lost" : "the job stops");
+    else if (f->kind == SL_FAULT_LINK && a % r == b % r)
+        snprintf(text, size, "link %d-%d of replica %d", a / r, b / r, a % r);
+    else if (f->kind == SL_FAULT_LINK && a / r == b / r)
+        snprintf(text, size, "link of replicas %d and %d at rank %d", a % r, b % r, a / r);
+    else if (f->kind == SL_FAULT_LINK)
+        snprintf(text, size, "link of (replica %d, rank %d) and (%d, %d)", a % r, a / r, b % r, b / r);
+    else if (a == b)
+        snprintf(text, size, "%s (replica %d, rank %d)", f->kind == SL_FAULT_NIC ? "NIC" : "device", a % r,
+                 a / r);
+    else
+        snprintf(text, size, "%s (%d, %d) to (%d, %d)", f->kind == SL_FAULT_NIC ? "NICs" : "devices", a % r,
+                 a / r, b % r, b / r);
+}
+
+static void describe(const sl_campaign *c, sl_campaign_fault *f) {
+    char place[64];
+    describe_place(c, f, place, sizeof place);
+    if (f->kind == SL_FAULT_STOP)
+        snprintf(f->seen, sizeof f->seen, "%s", place);
+    else if (f->kind == SL_FAULT_DEVICE)
+        snprintf(f->seen, sizeof f->seen, "%.52s: ops take %.4g times as long", place, f->slowdown);
+    else if (f->latency >= 0 && f->slowdown > 1)
+        snprintf(f->seen, sizeof f->seen, "%.38s: %.4g ms one way, transfers %.4g times", place,
+                 sl_to_ms(f->latency), f->slowdown);
+    else if (f->latency >= 0)
+        snprintf(f->seen, sizeof f->seen, "%.52s: %.4g ms one way", place, sl_to_ms(f->latency));
+    else
+        snprintf(f->seen, sizeof f->seen, "%.46s: transfers take %.4g times as long", place, f->slowdown);
+}
+
+static sl_cause cause_of(const sl_campaign *c, const sl_campaign_fault *f) {
+    if (f->kind == SL_FAULT_LINK)
+        return f->a % c->replicas == f->b % c->replicas ? SL_CAUSE_LINK : SL_CAUSE_REPLICA_LINK;
+    return f->kind == SL_FAULT_DEVICE && f->a == f->b ? SL_CAUSE_DEVICE : SL_CAUSE_HOST;
+}
+
+static sl_status check(const sl_campaign *c, const sl_campaign_fault *f) {
+    int positions = c->replicas * c->problem.ranks;
+    if (f->first < 0 || f->until <= f->first)
+        return sl_error(SL_EINVAL, "a fault must end after it began, and begin at 0 or later");
+    if (f->kind == SL_FAULT_STOP)
+        return SL_OK;
+    if (f->a < 0 || f->b < 0 || f->a >= positions || f->b >= positions)
+        return sl_error(SL_EINVAL, "there are %d replicas of %d ranks", c->replicas, c->problem.ranks);
+    if (f->kind == SL_FAULT_LINK && f->a == f->b)
+        return sl_error(SL_EINVAL, "a link has two different ends");
+    if (!(f->slowdown >= 1 && f->slowdown <= 1e6))
+        return sl_error(SL_EINVAL, "a slowdown is from 1 to 1e6, not %g", f->slowdown);
+    if (f->kind != SL_FAULT_LINK && f->b < f->a)
+        return sl_error(SL_EINVAL, "a range of devices goes up");
+    return SL_OK;
+}
+
+sl_status sl_campaign_add(sl_campaign *c, const sl_campaign_fault *fault) {
+    SL_TRY(check(c, fault));
+    if (c->faults >= SL_CAMPAIGN_FAULTS)
+        return sl_error(SL_EINVAL, "more than %d events", SL_CAMPAIGN_FAULTS);
+    SL_TRY(sl_grow(&c->fault, &c->fault_room, c->faults + 1, sizeof *c->fault));
+    size_t at = c->faults++;
+    for (; at > 0 && c->fault[at - 1].first > fault->first; at--)
+        c->fault[at] = c->fault[at - 1];
+    c->fault[at] = *fault;
+    c->fault[at].cause = cause_of(c, fault);
+    describe(c, &c->fault[at]);
+    return SL_OK;
+}
+
+/* ---- running ---- */
+
+typedef struct running {
+    sl_simulation *s;
+    sl_campaign_result *result;
+    int log;
+} running;
+
+static sl_status play(running *r, const char *name, unsigned remedies, int first) {
+    sl_campaign_row *row = &r->result->row[r->result->rows++];
+    return sl_campaign_play(r->s, name, remedies, first, r->log, row);
+}
+
+static sl_status play_family(running *r, int family) {
+    sl_setup setup = {.family = family + 1};
+    const sl_campaign *c = r->s->campaign;
+    char name[48];
+    int first, none;
+    sl_time time;
+    SL_TRY(sl_simulation_keep(r->s, &setup, &first));
+    SL_TRY(sl_simulation_world(r->s, NULL, 0, &none));
+    sl_status status = sl_simulation_time(r->s, first, none, &time);
+    if (c->families_may_fail && (status == SL_EINVAL || status == SL_ENONE))
+        return SL_OK;
+    SL_TRY(status);
+    snprintf(name, sizeof name, "%s%s", strncmp(c->family[family], "zb", 2) == 0 ? "zero-bubble " : "only ",
+             c->family[family]);
+    return play(r, name, 0, first);
+}
+
+static sl_status play_all(running *r) {
+    static const struct {
+        const char *name;
+        unsigned remedies;
+    } rows[] = {{"adapt", 1u << SL_CAMPAIGN_ADAPT},
+                {"delegate", 1u << SL_CAMPAIGN_DELEGATE},
+                {"balance", 1u << SL_CAMPAIGN_BALANCE},
+                {"topology", 1u << SL_CAMPAIGN_TOPOLOGY},
+                {"restart", 1u << SL_CAMPAIGN_RESTART},
+                {"adapt+delegate", 1u << SL_CAMPAIGN_ADAPT | 1u << SL_CAMPAIGN_DELEGATE},
+                {"ladder", (1u << SL_CAMPAIGN_REMEDIES) - 1}};
+    SL_TRY(play(r, "ignore", 0, 0));
+    for (int i = 0; i < r->s->campaign->families; i++)
+        SL_TRY(play_family(r, i));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        SL_TRY(play(r, rows[i].name, rows[i].remedies, 0));
+    int others = r->result->rows++;
+    return sl_campaign_hindsight(r->s, r->result->row, others, &r->result->row[others]);
+}
+
+/* As many iterations as a healthy job makes in the time that is given. */
+static sl_status count_iterations(const sl_campaign *c, sl_time healthy, int *iterations) {
+    int64_t count = c->iterations;
+    if (c->duration > 0)
+        count = c->duration / healthy;
+    if (count < 1 || count > SL_CAMPAIGN_ITERATIONS)
+        return sl_error(SL_EINVAL,
+                        "a job of %lld iterations; from 1 to %d it may have (a healthy one takes %g ms)",
+                        (long long)count, SL_CAMPAIGN_ITERATIONS, sl_to_ms(healthy));
+    *iterations = (int)count;
+    return SL_OK;
+}
+
+static sl_status run(sl_simulation *s, sl_campaign *c, int log, sl_campaign_result *result) {
+    int none;
+    running r = {s, result, log};
+    SL_TRY(sl_simulation_world(s, NULL, 0, &none));
+    SL_TRY(sl_simulation_time(s, 0, none, &result->healthy));
+    if (result->healthy < 1)
+        return sl_error(SL_EINVAL, "an iteration of this job takes no time");
+    SL_TRY(count_iterations(c, result->healthy, &c->iterations));
+    result->iterations = c->iterations;
+    SL_TRY(sl_alloc(&result->row, (size_t)(9 + c->families), sizeof *result->row));
+    SL_TRY(play_all(&r));
+    result->states = (long long)s->time_keys.count;
+    result->replays = (long long)s->run_keys.count;
+    result->plans = (long long)s->plan_keys.count;
+    return SL_OK;
+}
+
+sl_status sl_campaign_run(const sl_campaign *campaign, int log, sl_campaign_result *result) {
+    sl_campaign c = *campaign; /* its iterations are set here; all else is the caller's */
+    sl_simulation s = {0};
+    *result = (sl_campaign_result){0};
+    sl_status status = sl_simulation_open(&c, &s);
+    if (status == SL_OK)
+        status = run(&s, &c, log, result);
+    sl_simulation_close(&s);
+    return status;
+}
+
+void sl_campaign_result_free(sl_campaign_result *result) {
+    for (int i = 0; i < result->rows; i++) {
+        sl_free(result->row[i].stretch);
+        sl_free(result->row[i].log);
+    }
+    sl_free(result->row);
+    *result = (sl_campaign_result){0};
+}
+
+double sl_campaign_recovered(const sl_campaign_result *result, const sl_campaign_row *row) {
+    double healthy = (double)result->healthy * result->iterations;
+    double ignored = (double)result->row[0].total;
+    return ignored > healthy ? (ignored - (double)row->total) / (ignored - healthy) : 0;
+}

@@ -1,0 +1,134 @@
+/* A campaign: a long training job of any size, simulated under a trace of faults with several strategies, so
+ * that one sees before the job runs what each is worth.
+ *
+ * The pipeline of a replica is a problem (plan/pipeline); the job has replicas of it, each position held by a
+ * device (or a group of tensor ranks). Faults make devices, links and NICs slow for a while or stop the job.
+ * How long an iteration takes says the one timing model: the replay of every replica's plan with what is slow
+ * in it, then for every stage the ring over the replicas, which begins when the slowest has ended (as in
+ * topology.h). Iterations that are alike are replayed once. Strategies are those of strategy.h, decided by
+ * the ladder of ladder.h; what they do to the job (another plan, delegates, a split, an arrangement, a
+ * restart) comes from the planner, balance.h and topology.h. Nothing here reads a clock: the same inputs
+ * give the same result.
+ *
+ * What is modelled, and what is not, stands in README.md. */
+#ifndef SL_ADAPT_CAMPAIGN_H
+#define SL_ADAPT_CAMPAIGN_H
+
+#include "adapt/ladder/ladder.h"
+#include "plan/pipeline/problem.h"
+
+#define SL_CAMPAIGN_FAULTS 20000
+#define SL_CAMPAIGN_ITERATIONS 100000000
+#define SL_CAMPAIGN_POSITIONS 1000000
+#define SL_CAMPAIGN_FAMILIES 8
+#define SL_FAULT_LASTS INT64_MAX
+
+/* What may be done, in the order in which a ladder lists it. */
+typedef enum sl_campaign_remedy {
+    SL_CAMPAIGN_ADAPT,
+    SL_CAMPAIGN_DELEGATE,
+    SL_CAMPAIGN_BALANCE,
+    SL_CAMPAIGN_TOPOLOGY,
+    SL_CAMPAIGN_RESTART,
+    SL_CAMPAIGN_REMEDIES
+} sl_campaign_remedy;
+
+extern const char *const sl_campaign_remedy_names[SL_CAMPAIGN_REMEDIES]; /* "adapt the schedule", ... */
+
+typedef enum sl_campaign_fault_kind {
+    SL_FAULT_LINK,   /* between devices a and b, in both directions */
+    SL_FAULT_DEVICE, /* ops of devices a to b */
+    SL_FAULT_NIC,    /* whatever devices a to b send or receive */
+    SL_FAULT_STOP    /* the job stops and is restarted from a checkpoint */
+} sl_campaign_fault_kind;
+
+/* Devices are numbered by the position where they sit at first: replica + replicas * rank. A device is all
+ * tensor ranks of a position: the slowest holds up the others. */
+typedef struct sl_campaign_fault {
+    sl_campaign_fault_kind kind;
+    int64_t first, until; /* iterations, or ns of the job's time; until: the first that is well again */
+    int a, b;
+    double slowdown; /* DEVICE: ops take so many times as long; LINK, NIC: transfers */
+    sl_time latency; /* LINK, NIC: one way, absolute; what a healthy link has where that is more */
+    sl_time stop;    /* STOP: what it costs; negative: what a restart costs */
+    int is_rail;     /* STOP: a NIC was lost; who has delegates goes on over another */
+    sl_cause cause;
+    char seen[96]; /* for the log */
+} sl_campaign_fault;
+
+typedef struct sl_campaign {
+    sl_problem problem; /* of one replica, healthy */
+    int replicas, tensor, iterations;
+    int by_time;      /* faults are in ns instead of iterations */
+    sl_time duration; /* ns; where given, iterations follow: as many as a healthy job makes; 0: not given */
+    char *schedule;   /* the job's first */
+    char *adapt_with; /* family of new plans, or auto */
+    int families;     /* beside the job's own, each never changed: "zero-bubble" */
+    char *family[SL_CAMPAIGN_FAMILIES];
+    int families_may_fail; /* they are the default: what does not fit this pipeline is left out */
+    double gradient;       /* bytes that one rank has in its ring; 0: reduce_ms of the problem is the ring */
+    double ring_latency, ring_pace; /* ns, ns a byte, of a link of the ring */
+    int notice;                     /* iterations until a fault, or its end, is believed */
+    int host_devices;               /* devices of a host, tensor ranks counted one by one */
+    sl_time other;                  /* of every iteration, beside the pipelines and rings */
+    sl_time delegated;              /* more latency on the delegated path */
+    sl_time cost[SL_CAMPAIGN_REMEDIES], undo[SL_CAMPAIGN_REMEDIES], profile;
+    double effort; /* of the topology's search */
+    uint64_t seed; /* of drawn faults and the topology's search */
+    sl_ladder_config ladder;
+    sl_campaign_fault *fault; /* [faults] by `first` */
+    size_t faults, fault_room;
+    size_t drawn;    /* of them, from published rates */
+    char about[160]; /* how they were drawn */
+} sl_campaign;
+
+/** Ready with defaults and no faults; `problem` is copied. Free with sl_campaign_free, also on error. */
+sl_status sl_campaign_make(const sl_problem *problem, sl_campaign *campaign);
+void sl_campaign_free(sl_campaign *campaign);
+
+/** Reads a campaign file (docs/formats.md), with the CSV that it names, and another one (`csv`, or NULL).
+ * SL_EINVAL names file, line and key. Free with sl_campaign_free, also on error. */
+sl_status sl_campaign_read(const sl_document *document, const sl_problem *problem, const char *csv,
+                           sl_campaign *campaign);
+/** Adds the faults of a CSV (campaign_csv.c); `name` stands for it in messages. */
+sl_status sl_campaign_read_csv(const char *name, char *text, sl_campaign *campaign);
+/** Adds one fault; SL_EINVAL (no file, no line) when it makes no sense for this job. */
+sl_status sl_campaign_add(sl_campaign *campaign, const sl_campaign_fault *fault);
+/** The config tables, as Markdown. */
+void sl_campaign_document(FILE *out);
+
+/* ---- the result */
+
+typedef struct sl_stretch {
+    int iteration, count; /* count 0: the job stands still */
+    sl_time start, each;  /* of an iteration; of the stop */
+} sl_stretch;
+
+typedef struct sl_campaign_row {
+    char name[48];
+    sl_time total, paid; /* paid: what strategies and stops cost, in `total` */
+    sl_time worst;       /* longest iteration */
+    int applied[SL_CAMPAIGN_REMEDIES], undone, stops;
+    sl_stretch *stretch;
+    size_t stretches, stretch_room;
+    char *log; /* ladders: the decisions; else NULL */
+} sl_campaign_row;
+
+typedef struct sl_campaign_result {
+    sl_time healthy; /* an iteration of the job's schedule without faults */
+    int iterations;
+    sl_campaign_row *row;
+    int rows;
+    long long states, replays, plans; /* iterations that differ; replicas that were replayed; plans made */
+} sl_campaign_result;
+
+/** Simulates every strategy; `log`: keep the decisions. SL_EINVAL: a family that does not fit; SL_ENONE: a
+ * plan that the memory does not take. Free with sl_campaign_result_free, also on error. */
+sl_status sl_campaign_run(const sl_campaign *campaign, int log, sl_campaign_result *result);
+void sl_campaign_result_free(sl_campaign_result *result);
+
+/** Share of the slowdown of the row "ignore" that `row` does not have: 1 as if healthy, 0 as if ignored. 0
+ * where nothing was lost. Never fails. */
+double sl_campaign_recovered(const sl_campaign_result *result, const sl_campaign_row *row);
+
+#endif

@@ -1,0 +1,126 @@
+#include "adapt/ladder/ladder_inside.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+sl_status sl_ladder_note(sl_ladder *l, sl_ladder_entry_kind kind, const sl_ladder_case *c, int strategy,
+                         sl_ladder_entry **entry) {
+    SL_TRY(sl_grow(&l->log, &l->log_capacity, l->log_count + 1, sizeof *l->log));
+    *entry = &l->log[l->log_count++];
+    **entry = (sl_ladder_entry){.time = l->now, .kind = kind, .id = -1, .count = 1, .strategy = strategy};
+    if (c) {
+        (*entry)->id = c->incident.id;
+        (*entry)->loss = c->incident.loss;
+        (*entry)->lost = (sl_time)llround(c->lost);
+        memcpy((*entry)->seen, c->incident.seen, sizeof(*entry)->seen);
+        (*entry)->seen[sizeof(*entry)->seen - 1] = 0;
+    }
+    return SL_OK;
+}
+
+const sl_ladder_entry *sl_ladder_log(const sl_ladder *l, size_t *count) {
+    *count = l->log_count;
+    return l->log;
+}
+
+void sl_ladder_clear_log(sl_ladder *l) {
+    l->log_count = 0;
+}
+
+/* ---- sentences ---- */
+
+static double seconds(sl_time t) {
+    return (double)t / 1e9;
+}
+
+static void considered(const sl_ladder *l, const sl_ladder_entry *e, char *text, size_t size) {
+    const char *name = l->rung[e->strategy].strategy.name;
+    double cost = seconds(e->cost), now = 100 * e->loss, then = 100 * e->expected;
+    switch (e->reason) {
+    case SL_REASON_OTHER_CAUSE:
+        snprintf(text, size, "  %s: not for this cause", name);
+        break;
+    case SL_REASON_CANNOT_HELP:
+        snprintf(text, size, "  %s: cannot help, %.1f %% lost would become %.1f %%", name, now, then);
+        break;
+    case SL_REASON_SKIPPED:
+        snprintf(text, size, "  %s: left out, %.1f %% lost would become %.1f %% for %.3g s%s", name, now,
+                 then, cost, "; others come first or pay better");
+        break;
+    case SL_REASON_IN_EFFECT:
+        snprintf(text, size, "  %s: in effect", name);
+        break;
+    case SL_REASON_FAILED:
+        snprintf(text, size, "  %s: failed too often", name);
+        break;
+    case SL_REASON_AT_ONCE:
+        snprintf(text, size, "  %s: at once, %.1f %% lost would become %.1f %% for %.3g s", name, now, then,
+                 cost);
+        break;
+    default:
+        snprintf(text, size, "  %s: when %.3g s are lost, %.1f %% lost would become %.1f %% for %.3g s", name,
+                 seconds(e->trigger), now, then, cost);
+    }
+}
+
+static void apply_text(const sl_ladder_entry *e, const char *name, char *text, size_t size) {
+    char why[96];
+    if (e->reason == SL_REASON_AT_ONCE)
+        snprintf(why, sizeof why, "it costs %.3g s, next to nothing", seconds(e->cost));
+    else
+        snprintf(why, sizeof why, "%.3g s are lost and it costs %.3g s", seconds(e->lost), seconds(e->cost));
+    snprintf(text, size, "%s, for incident %d%s: %s; %.1f %% lost should become %.1f %%", name, e->id,
+             e->count > 1 ? " and others" : "", why, 100 * e->loss, 100 * e->expected);
+}
+
+void sl_ladder_entry_text(const sl_ladder *l, const sl_ladder_entry *e, char *text, size_t size) {
+    const char *name = e->strategy >= 0 ? l->rung[e->strategy].strategy.name : "";
+    switch (e->kind) {
+    case SL_LADDER_BEGAN:
+        snprintf(text, size, "incident %d begins: %s%s%.1f %% of the time is lost", e->id, e->seen,
+                 e->seen[0] ? "; " : "", 100 * e->loss);
+        break;
+    case SL_LADDER_CHANGED:
+        snprintf(text, size, "incident %d: %.1f %% lost where it was %.1f %%", e->id, 100 * e->loss,
+                 100 * e->expected);
+        break;
+    case SL_LADDER_RELIEVED:
+        snprintf(text, size, "incident %d is over: %.4g s lost in all", e->id, seconds(e->lost));
+        break;
+    case SL_LADDER_CONSIDERED:
+        considered(l, e, text, size);
+        break;
+    case SL_LADDER_APPLY:
+        apply_text(e, name, text, size);
+        break;
+    case SL_LADDER_APPLIED:
+        snprintf(text, size, "%s is in effect; it took %.4g s", name, seconds(e->cost));
+        break;
+    case SL_LADDER_FAILED:
+        snprintf(text, size, "%s has failed after %.4g s", name, seconds(e->cost));
+        break;
+    case SL_LADDER_BROUGHT:
+        snprintf(text, size, "incident %d: with %s %.1f %% are lost; %.1f %% were foretold", e->id, name,
+                 100 * e->loss, 100 * e->expected);
+        break;
+    case SL_LADDER_UNDO:
+        snprintf(text, size, "undo %s: keeping it has lost %.3g s, to apply it again costs %.3g s", name,
+                 seconds(e->lost), seconds(e->cost));
+        break;
+    case SL_LADDER_UNDONE:
+        snprintf(text, size, "%s is undone; that took %.4g s", name, seconds(e->cost));
+        break;
+    case SL_LADDER_PROFILE:
+        snprintf(text, size, "profile the network: it is time");
+        break;
+    }
+}
+
+void sl_ladder_log_print(const sl_ladder *l, FILE *out) {
+    char text[256];
+    for (size_t i = 0; i < l->log_count; i++) {
+        sl_ladder_entry_text(l, &l->log[i], text, sizeof text);
+        fprintf(out, "%10.3f s  %s\n", seconds(l->log[i].time), text);
+    }
+}

@@ -1,0 +1,132 @@
+#include "adapt/ladder/ladder_inside.h"
+
+#include <math.h>
+
+/* Counters are sums of many small times: what is reached but for rounding is reached. */
+static const double rounding = 1e-12;
+
+/* What a pair remembers is at most what the strategy needs: a job that waited long for something that it then
+ * did not want has no claim to more. */
+static double remembered(const sl_ladder *l, const sl_ladder_pair *pair, int strategy) {
+    return isfinite(pair->trigger) ? pair->trigger : sl_ladder_price(l, strategy);
+}
+
+/* ns a second-of-ns at which a strategy's `kept` moves: up by keeping, down by what it saves. */
+static double keeping_rate(const sl_ladder *l, int strategy) {
+    double rate = 0;
+    for (size_t i = 0; i < l->case_count; i++) {
+        const sl_ladder_pair *pair = &l->cases[i].pair[strategy];
+        if (pair->in_effect)
+            rate += l->cases[i].active ? -pair->saves : pair->keeping;
+    }
+    return rate;
+}
+
+/* What a strategy could not have saved is no reason to apply it. */
+static int helps(const sl_ladder_pair *pair) {
+    return pair->reason == SL_REASON_WAITS || pair->reason == SL_REASON_AT_ONCE ||
+           pair->reason == SL_REASON_SKIPPED;
+}
+
+void sl_ladder_pass(sl_ladder *l, double duration) {
+    for (int s = 0; s < l->rungs; s++)
+        l->rung[s].kept = fmax(0, l->rung[s].kept + duration * keeping_rate(l, s));
+    for (size_t i = 0; i < l->case_count; i++) {
+        sl_ladder_case *c = &l->cases[i];
+        double rate = c->active ? c->incident.loss : 0;
+        c->lost += duration * rate;
+        for (int s = 0; s < l->rungs; s++) {
+            sl_ladder_pair *pair = &c->pair[s];
+            if (!c->active && !pair->in_effect)
+                pair->lost = fmax(0, pair->lost - duration * pair->keeping);
+            else if (c->active && helps(pair))
+                pair->lost = fmin(remembered(l, pair, s), pair->lost + duration * rate);
+        }
+    }
+}
+
+/* Waiting incidents: what they have reached, and how fast it grows with time in ns. */
+static double progress(const sl_ladder *l, int strategy, double *rate) {
+    double reached = 0;
+    *rate = 0;
+    for (size_t i = 0; i < l->case_count; i++) {
+        const sl_ladder_case *c = &l->cases[i];
+        const sl_ladder_pair *pair = &c->pair[strategy];
+        if (!c->active)
+            continue;
+        if (pair->reason == SL_REASON_AT_ONCE)
+            return 1;
+        if (pair->reason == SL_REASON_WAITS) {
+            reached += pair->trigger > 0 ? pair->lost / pair->trigger : 1;
+            *rate += pair->trigger > 0 ? c->incident.loss / pair->trigger : 0;
+        }
+    }
+    return reached >= 1 - rounding ? 1 : reached;
+}
+
+double sl_ladder_reached(const sl_ladder *l, int strategy) {
+    double rate;
+    return progress(l, strategy, &rate);
+}
+
+/* What keeping may lose: what it costs to apply the strategy again, or to undo it where that is more. */
+static double allowance(const sl_ladder *l, int strategy) {
+    const sl_strategy *s = &l->rung[strategy].strategy;
+    return (double)(s->undo_cost > s->cost ? s->undo_cost : s->cost);
+}
+
+/* Nothing that it is for lasts; *since: the last relief. */
+static int is_over(const sl_ladder *l, int strategy, sl_time *since) {
+    int any = 0;
+    *since = 0;
+    for (size_t i = 0; i < l->case_count; i++) {
+        const sl_ladder_case *c = &l->cases[i];
+        if (!c->pair[strategy].in_effect)
+            continue;
+        if (c->active)
+            return 0;
+        *since = !any || c->relieved_at > *since ? c->relieved_at : *since;
+        any = 1;
+    }
+    return any;
+}
+
+int sl_ladder_is_to_be_undone(const sl_ladder *l, int strategy) {
+    sl_time since;
+    return is_over(l, strategy, &since) && keeping_rate(l, strategy) > 0 &&
+           l->now - since >= l->config.calm &&
+           l->rung[strategy].kept >= allowance(l, strategy) * (1 - rounding);
+}
+
+static sl_time after(sl_time now, double wait) {
+    if (!(wait > 0))
+        return now;
+    return wait < 9.2e18 - (double)now ? now + (sl_time)ceil(wait) : SL_TIME_NEVER;
+}
+
+static sl_time undo_due(const sl_ladder *l, int strategy) {
+    sl_time since;
+    double rate = keeping_rate(l, strategy);
+    if (!is_over(l, strategy, &since) || !(rate > 0))
+        return SL_TIME_NEVER;
+    sl_time kept = after(l->now, (allowance(l, strategy) * (1 - rounding) - l->rung[strategy].kept) / rate);
+    return kept > since + l->config.calm ? kept : since + l->config.calm;
+}
+
+sl_time sl_ladder_due(const sl_ladder *l) {
+    sl_time due = SL_TIME_NEVER;
+    if (l->under_way != SL_ACTION_NONE)
+        return due;
+    if (l->config.profile_every > 0)
+        due = l->profiled_at + l->config.profile_every;
+    for (int s = 0; s < l->rungs; s++) {
+        double rate, reached = progress(l, s, &rate);
+        sl_time when = reached >= 1 ? l->now
+                       : rate > 0   ? after(l->now, (1 - rounding / 2 - reached) / rate)
+                                    : SL_TIME_NEVER;
+        sl_time undo = undo_due(l, s);
+        when = undo < when ? undo : when;
+        due = when < due ? when : due;
+    }
+    return due < l->now ? l->now : due;
+}

@@ -1,0 +1,285 @@
+/* The cluster file (docs/formats.md) through config tables. */
+#include "adapt/topology/topology_names.h"
+#include "adapt/topology/topology_volume.h"
+#include "base/config.h"
+#include "base/memory.h"
+#include "plan/pipeline/problem_read.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct request {
+    int tensor, data, pipeline, microbatches, size;
+    char *schedule;
+} request;
+
+typedef struct link_item {
+    double latency_ms, bandwidth_gbps;
+    int one_way;
+} link_item;
+
+typedef struct host_item {
+    double speed;
+} host_item;
+
+#define AT(field) offsetof(request, field)
+#define LINK(field) offsetof(link_item, field)
+/* clang-format off */
+static const sl_key parallel_keys[] = {
+    {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(tensor), .minimum = 1, .maximum = SL_MAX_CLUSTER, .help = "tensor ranks of a stage, each on a host of its own; 1 where they share one"},
+    {.name = "data", .type = SL_KEY_INT, .standard = "1", .offset = AT(data), .minimum = 1, .maximum = SL_MAX_CLUSTER, .help = "replicas"},
+    {.name = "pipeline", .type = SL_KEY_INT, .standard = "1", .offset = AT(pipeline), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "stages, one a pipeline rank"},
+    {0}};
+static const sl_key batch_keys[] = {
+    {.name = "microbatches", .type = SL_KEY_INT, .required = 1, .offset = AT(microbatches), .minimum = 1, .maximum = SL_MAX_MICROBATCHES, .help = "of a replica and iteration"},
+    {.name = "size", .type = SL_KEY_INT, .standard = "1", .offset = AT(size), .minimum = 1, .maximum = 1000000, .help = "sequences of a microbatch, for the volumes of `model`"},
+    {0}};
+static const sl_key host_keys[] = {
+    {.name = "name", .type = SL_KEY_CUSTOM, .required = 1, .help = "a host, or several: node[0-7]. What holds one position: a machine, or one device of it"},
+    {.name = "speed", .type = SL_KEY_REAL, .standard = "1", .offset = offsetof(host_item, speed), .minimum = 1e-3, .maximum = 1e3, .help = "times_ms are at speed 1; at 0.5 ops take twice as long"},
+    {0}};
+#define LINK_KEYS \
+    {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = LINK(latency_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "ms"}, \
+    {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .required = 1, .offset = LINK(bandwidth_gbps), .minimum = 1e-6, .maximum = 1e9, .help = "1e9 bit/s, as it is now: of a congested link what is left of it"}
+static const sl_key default_keys[] = {LINK_KEYS, {0}};
+static const sl_key group_keys[] = {
+    {.name = "hosts", .type = SL_KEY_CUSTOM, .required = 1, .help = "links between any two of these hosts, such as those of a rack or of a machine's devices"},
+    LINK_KEYS, {0}};
+static const sl_key list_keys[] = {
+    {.name = "between", .type = SL_KEY_CUSTOM, .required = 1, .help = "[a, b]: links between any of a and any of b, each a host, node[0-7], a list of such, or '*': all hosts"},
+    {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = LINK(one_way), .help = "only from the first to the second"},
+    LINK_KEYS, {0}};
+static const sl_key links_keys[] = {
+    {.name = "default", .type = SL_KEY_CUSTOM, .section = default_keys, .help = "every link that neither groups nor list name; required unless there is one host"},
+    {.name = "groups", .type = SL_KEY_CUSTOM, .section = group_keys, .help = "a later group replaces an earlier one"},
+    {.name = "list", .type = SL_KEY_CUSTOM, .section = list_keys, .help = "links that differ, after the groups; a later item replaces an earlier one"},
+    {0}};
+static const sl_key cluster_keys[] = {
+    {.name = "parallel", .type = SL_KEY_SECTION, .required = 1, .section = parallel_keys},
+    {.name = "batch", .type = SL_KEY_SECTION, .required = 1, .section = batch_keys},
+    {.name = "times_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "op times without the sums of tensor ranks, a number or one per stage; required unless --profile gives them"},
+    {.name = "schedule", .type = SL_KEY_TEXT, .standard = "1f1b", .offset = AT(schedule), .help = "family (of plan --schedule) whose order is replayed"},
+    {.name = "hosts", .type = SL_KEY_CUSTOM, .required = 1, .section = host_keys, .help = "a list of names or maps: as many hosts as there are positions (tensor * data * pipeline)"},
+    {.name = "links", .type = SL_KEY_CUSTOM, .required = 1, .section = links_keys, .help = "between all hosts"},
+    {.name = "present", .type = SL_KEY_CUSTOM, .help = "the hosts' names by position: tensor rank fastest, then replica, then stage; default: the order of hosts"},
+    {.name = "model", .type = SL_KEY_CUSTOM, .section = sl_volume_model_keys, .help = "a transformer, from which the volumes follow"},
+    {.name = "volumes", .type = SL_KEY_CUSTOM, .section = sl_volume_keys, .help = "instead of model: the volumes"},
+    {0}};
+/* clang-format on */
+
+void sl_cluster_document(FILE *out) {
+    sl_config_document(cluster_keys, "", out);
+}
+
+typedef struct naming {
+    sl_cluster *cluster;
+    double speed;
+    int count;
+} naming;
+
+static sl_status add_host(const sl_node *where, const char *name, void *object) {
+    naming *n = object;
+    if (n->count == n->cluster->hosts)
+        return sl_node_error(where, "has more hosts than the %d positions of 'parallel'", n->cluster->hosts);
+    for (int i = 0; i < n->count; i++)
+        if (strcmp(n->cluster->name[i], name) == 0)
+            return sl_node_error(where, "names '%.60s' twice", name);
+    if (strcmp(name, "*") == 0)
+        return sl_node_error(where, "has a host '*'; that stands for all hosts");
+    sl_free(n->cluster->name[n->count]);
+    n->cluster->name[n->count] = NULL;
+    SL_TRY(sl_copy_text(&n->cluster->name[n->count], name));
+    n->cluster->speed[n->count++] = n->speed;
+    return SL_OK;
+}
+
+static sl_status read_hosts(const sl_node *list, sl_cluster *c) {
+    naming n = {.cluster = c};
+    if (list->kind != SL_NODE_LIST)
+        return sl_node_error(list, "must be a list of names or of {name, speed}");
+    for (int i = 0; i < list->children; i++) {
+        const sl_node *item = list->child[i];
+        host_item host = {.speed = 1};
+        if (item->kind == SL_NODE_MAP)
+            SL_TRY(sl_config_read(item, "hosts", host_keys, &host));
+        n.speed = host.speed;
+        const sl_node *name = item->kind == SL_NODE_MAP ? sl_node_find(item, "name") : item;
+        SL_TRY(sl_names_expand(name->key ? name : list, name, add_host, &n));
+    }
+    if (n.count < c->hosts)
+        return sl_node_error(list, "has %d hosts for the %d positions of 'parallel'", n.count, c->hosts);
+    return SL_OK;
+}
+
+static void set_link(sl_cluster *c, int from, int to, const link_item *link) {
+    size_t i = (size_t)from * (size_t)c->hosts + (size_t)to;
+    if (from == to)
+        return;
+    c->latency[i] = link->latency_ms * 1e6;
+    c->pace[i] = 8 / link->bandwidth_gbps; /* bits a byte / bits a ns */
+}
+
+static sl_status read_group(const sl_node *item, sl_cluster *c, int *host) {
+    link_item link = {0};
+    int count;
+    SL_TRY(sl_config_read(item, "groups", group_keys, &link));
+    const sl_node *hosts = sl_node_find(item, "hosts");
+    SL_TRY(sl_names_hosts(c, hosts, hosts, host, &count));
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++)
+            set_link(c, host[i], host[k], &link);
+    return SL_OK;
+}
+
+static sl_status read_pair(const sl_node *item, sl_cluster *c, int *host) {
+    link_item link = {0};
+    int count[2], *end[2] = {host, host + c->hosts};
+    SL_TRY(sl_config_read(item, "list", list_keys, &link));
+    const sl_node *between = sl_node_find(item, "between");
+    if (between->kind != SL_NODE_LIST || between->children != 2)
+        return sl_node_error(between, "must be [a, b]: two hosts, or two lists of hosts");
+    for (int i = 0; i < 2; i++)
+        SL_TRY(sl_names_hosts(c, between, between->child[i], end[i], &count[i]));
+    if (count[0] == 1 && count[1] == 1 && *end[0] == *end[1])
+        return sl_node_error(between, "must be two different hosts");
+    for (int i = 0; i < count[0]; i++)
+        for (int k = 0; k < count[1]; k++) {
+            set_link(c, end[0][i], end[1][k], &link);
+            if (!link.one_way)
+                set_link(c, end[1][k], end[0][i], &link);
+        }
+    return SL_OK;
+}
+
+static sl_status read_items(const sl_node *list, sl_cluster *c,
+                            sl_status (*read)(const sl_node *, sl_cluster *, int *)) {
+    int *host;
+    if (!list)
+        return SL_OK;
+    if (list->kind != SL_NODE_LIST)
+        return sl_node_error(list, "must be a list of maps");
+    SL_TRY(sl_alloc(&host, 2 * (size_t)c->hosts, sizeof *host));
+    sl_status status = SL_OK;
+    for (int i = 0; i < list->children && status == SL_OK; i++)
+        status = list->child[i]->kind == SL_NODE_MAP ? read(list->child[i], c, host)
+                                                     : sl_node_error(list, "must be a list of maps");
+    sl_free(host);
+    return status;
+}
+
+static sl_status read_links(const sl_node *map, sl_cluster *c) {
+    link_item link = {0};
+    SL_TRY(sl_config_read(map, "links", links_keys, &link));
+    const sl_node *standard = sl_node_find(map, "default");
+    if (!standard && c->hosts > 1)
+        return sl_node_error(map, "lacks 'default', the links that are not named");
+    if (standard) {
+        SL_TRY(sl_config_read(standard, "default", default_keys, &link));
+        for (int i = 0; i < c->hosts; i++)
+            for (int k = 0; k < c->hosts; k++)
+                set_link(c, i, k, &link);
+    }
+    SL_TRY(read_items(sl_node_find(map, "groups"), c, read_group));
+    return read_items(sl_node_find(map, "list"), c, read_pair);
+}
+
+static sl_status read_present(const sl_node *node, sl_cluster *c) {
+    int count;
+    if (node->kind != SL_NODE_LIST)
+        return sl_node_error(node, "must be a list of the hosts' names by position");
+    SL_TRY(sl_names_hosts(c, node, node, c->present, &count));
+    return count == c->hosts
+               ? SL_OK
+               : sl_node_error(node, "must name each of the %d hosts once, got %d", c->hosts, count);
+}
+
+static sl_status read_times(const sl_node *root, const sl_node *map, sl_cluster *c) {
+    if (!map)
+        return sl_error(SL_EINVAL,
+                        "%s:%d: 'times_ms' is missing in 'cluster' (or give a profile with --profile)",
+                        root->file, root->line);
+    SL_TRY(sl_check_keys(map, sl_time_keys));
+    if (sl_node_find(map, "FB"))
+        return sl_node_error(sl_node_find(map, "FB"),
+                             "is for schedules that overlap two ops; none is replayed here");
+    return sl_read_op_times(map, c->pipeline, "stage", c->time);
+}
+
+/* What the first replica measured, at the speed of the hosts that it ran on. */
+static sl_status take_profile(const sl_node *root, const sl_problem *profile, sl_cluster *c) {
+    if (sl_node_find(root, "times_ms"))
+        return sl_node_error(sl_node_find(root, "times_ms"),
+                             "is given by the profile, too; leave one of them out");
+    if (profile->placement != SL_LINEAR || profile->stages != c->pipeline || profile->parts != 1)
+        return sl_node_error(
+            sl_node_find(root, "parallel"),
+            "has %d stages; the profile has %d in the placement %s, and it must be linear with as many",
+            c->pipeline, profile->stages, sl_placement_name(profile->placement));
+    if (c->tensor > 1)
+        return sl_node_error(
+            sl_node_find(root, "parallel"),
+            "has %d tensor ranks: a profile's op times hold their sums, which cannot be told apart",
+            c->tensor);
+    if (profile->microbatches != c->microbatches)
+        return sl_node_error(sl_node_find(root, "batch"), "has %d microbatches, the profile %d",
+                             c->microbatches, profile->microbatches);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        for (int stage = 0; stage < c->pipeline; stage++)
+            c->time[kind][stage] = (sl_time)((double)profile->time[kind][stage] *
+                                                 c->speed[c->present[sl_position(c, 0, 0, stage)]] +
+                                             0.5);
+    return SL_OK;
+}
+
+static sl_status check_extremes(const sl_node *root, const sl_cluster *c) {
+    char where[512];
+    snprintf(where, sizeof where, "%s:%d: 'cluster'", root->file, root->line);
+    return sl_cluster_check(c, where);
+}
+
+static sl_status read_rest(const sl_node *root, const sl_problem *profile, const request *r, sl_cluster *c) {
+    SL_TRY(read_hosts(sl_node_find(root, "hosts"), c));
+    SL_TRY(read_links(sl_node_find(root, "links"), c));
+    if (sl_node_find(root, "present"))
+        SL_TRY(read_present(sl_node_find(root, "present"), c));
+    SL_TRY(sl_volume_read(root, r->size, c));
+    if (profile)
+        SL_TRY(take_profile(root, profile, c));
+    else
+        SL_TRY(read_times(root, sl_node_find(root, "times_ms"), c));
+    return check_extremes(root, c);
+}
+
+/* A problem file has the pipeline of one replica, and that is not enough. */
+static sl_status refuse_problem(const sl_node *root) {
+    const sl_node *pipeline = root->kind == SL_NODE_MAP ? sl_node_find(root, "pipeline") : NULL;
+    if (!pipeline)
+        return SL_OK;
+    return sl_node_error(
+        pipeline,
+        "makes this a problem or a profile of one replica: it lacks hosts, the links between all of "
+        "them, replicas and volumes; write a cluster file and give this one with --profile");
+}
+
+sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile, sl_cluster *c) {
+    request r = {0};
+    const sl_node *root = document->root;
+    *c = (sl_cluster){0};
+    SL_TRY(refuse_problem(root));
+    sl_status status = sl_config_read(root, "cluster", cluster_keys, &r);
+    if (status == SL_OK && (sl_cluster_make(r.tensor, r.data, r.pipeline, r.microbatches, c)) != SL_OK) {
+        char text[256];
+        snprintf(text, sizeof text, "%s", sl_error_text());
+        status = sl_node_error(sl_node_find(root, "parallel"), "%s", text);
+    }
+    if (status == SL_OK) {
+        sl_free(c->schedule);
+        c->schedule = r.schedule;
+        r.schedule = NULL;
+        status = read_rest(root, profile, &r, c);
+    }
+    sl_free(r.schedule);
+    return status;
+}
