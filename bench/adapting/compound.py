@@ -1,6 +1,5 @@
 """Falcon, figure 17: slow communication, then a slow device, then a restart without the host that has both."""
 import os
-import re
 import stat
 import statistics
 import subprocess
@@ -41,11 +40,6 @@ def run_file():
                  adaptation={"strategies": ["schedule", "balance", "topology", "restart"]}), bandwidth
 
 
-def restarted_at(run):
-    return next((event["iteration"] for event in run.events if event["kind"] == "left"), None), \
-        next((float(re.search(r"([\d.]+) s in all", event["decided"])[1]) for event in run.events if event["kind"] == "left"), 0.0)
-
-
 def phases(run):
     """[(name, first, end)] of iterations, and the change with which each begins."""
     left = next((event["iteration"] for event in run.events if event["kind"] == "leave"), END)
@@ -68,11 +62,11 @@ def told(changes):
 
 
 def chart(path, run, pause, left):
-    """Throughput over time, as steps; the restart is a gap."""
+    """Throughput over time, as steps; what is no iteration (a restart, a look at the network) is a gap."""
     width, height, edge, below, most = 760, 260, 50, 40, 2.0
-    points, at = [], 0.0
+    points, at, pauses = [], 0.0, run.pauses()
     for row in run.rows:
-        at += pause if row["iteration"] == left else 0
+        at += pauses.get(row["iteration"], 0) / 1e3
         points.append((at, 1e3 / row["time_ms"]))
         at += row["time_ms"] / 1e3
     most = max(most, max(rate for _, rate in points))
@@ -118,7 +112,7 @@ def section(bench, write):
     problem, bandwidth = run_file()
     run = bench.run("figure 17", problem, {"OMPI_MCA_plm_rsh_agent": agent})
     found, left = phases(run)
-    _, pause = restarted_at(run)
+    pause = sum(run.pauses(("left",)).values()) / 1e3
     picture = os.path.join(os.path.dirname(os.path.abspath(write)) if write else bench.slackline.folder, "adapting-compound.svg")
     chart(picture, run, pause, left)
     rows, healthy = [], rate(run, found[0][1], found[0][2])
@@ -136,7 +130,8 @@ is rid of them without it. `strategies: [schedule, balance, topology, restart]`,
 {HOLD} iterations.
 {what}
 {table(["", "iterations", "iterations/s", "of healthy", "published", "of healthy", "what was done"], rows)}
-The restart took {pause:.1f} s in all (a checkpoint, the end of all ranks, the start on the other hosts).
+The restart took {pause:.1f} s in all (a checkpoint, the end of all ranks, the start on the other hosts), the longest look at the network
+{run.look():.2f} s; neither is part of an iteration.
 
 ![iterations a second over time](adapting-compound.svg)
 

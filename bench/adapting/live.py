@@ -46,6 +46,24 @@ class Run(Result):
                 found.append((event["iteration"], [int(n) for n in seats.split()], [int(n) for n in split.split()]))
         return found
 
+    def pauses(self, kinds=("arrange", "profile", "left")):
+        """{iteration: ms that pass before it for a change of places, a look at the network, a restart}"""
+        found = {}
+        for event in self.events:
+            told = re.search(r"in ([\d.e+]+) ms", f"{event.get('seen', '')} {event.get('decided', '')}")
+            if event["kind"] == "left":
+                told = re.search(r"([\d.]+) s in all", event["decided"])
+            if event["kind"] in kinds and told and event["iteration"] > 0:
+                before = event["iteration"]
+                if event["kind"] == "left":
+                    before = int(re.search(r"from iteration (\d+)", event["decided"])[1])
+                found[before] = found.get(before, 0) + float(told[1]) * (1e3 if event["kind"] == "left" else 1)
+        return found
+
+    def look(self):
+        """Longest look at the network after the first iteration, s; 0: there was none."""
+        return max(self.pauses(("profile",)).values(), default=0) / 1e3
+
     def log(self, first=0, end=1 << 30):
         """The lines of decisions.txt from one iteration to another."""
         return [line for line in self.decisions if first <= int(re.search(r"iteration +(\d+)", line)[1]) < end]

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Adapting in running jobs, measured: what slackline's ladder makes of the troubles of two papers, beside what they published
-(Adaptra, figures 15 and 18; Falcon, figures 13, 14, 15 and 17).
+(Adaptra, figures 15 and 18; Falcon, figures 13 to 17).
 
-Usage: bench/adapting/run.py [BUILD_DIR] [--only NAME ..] [--ranks 16] [--keep FOLDER] [--write docs/results/adapting.md]
-NAME: delays, chain, one-slow, several-slow, congestion, compound. --ranks: most ranks at a time (default 8); --keep: the folders of the runs
-stay there. Real training of small models on paced devices. All sections: under 15 minutes."""
+Usage: bench/adapting/run.py [BUILD_DIR] [--only NAME ..] [--keep FOLDER] [--write docs/results/adapting.md]
+NAME: delays, chain, one-slow, several-slow, congestion, consolidation, compound. --keep: the folders of the runs stay there. Real training of small models on paced devices. All sections: under 15 minutes."""
 import argparse
 import os
 import sys
@@ -15,6 +14,7 @@ from page import finish, machine, source  # noqa: E402
 
 import compound  # noqa: E402
 import congestion  # noqa: E402
+import consolidation  # noqa: E402
 import delays  # noqa: E402
 import microbatches  # noqa: E402
 from live import Bench, say  # noqa: E402
@@ -22,7 +22,6 @@ from live import Bench, say  # noqa: E402
 parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--only", nargs="+", metavar="NAME")
-parser.add_argument("--ranks", type=int, default=8)
 parser.add_argument("--keep", metavar="FOLDER")
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
@@ -31,7 +30,8 @@ SECTIONS = {"delays": (delays.HEADING, delays.section),
             "chain": (congestion.CHAIN, congestion.chain),
             "one-slow": (microbatches.ONE, microbatches.one_slow),
             "several-slow": (microbatches.SEVERAL, microbatches.several_slow),
-            "congestion": (congestion.SEVERITY, lambda bench: congestion.severities(bench, arguments.ranks)),
+            "congestion": (congestion.SEVERITY, congestion.severities),
+            "consolidation": (consolidation.HEADING, consolidation.section),
             "compound": (compound.HEADING, lambda bench: compound.section(bench, arguments.write))}
 unknown = set(arguments.only or ()) - set(SECTIONS)
 if unknown:

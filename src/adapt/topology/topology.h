@@ -28,11 +28,17 @@ typedef struct sl_cluster {
     sl_time *time[SL_OP_KINDS];        /* [kind][stage] at speed 1, without the sums of tensor ranks */
     double activation;                 /* bytes of a message between stages, a tensor rank and direction */
     double *gradient;                  /* [stage] bytes that one rank of the stage has in the ring */
-    double sum;                        /* bytes of a sum over tensor ranks */
-    double *sums[2];                   /* [0: F, 1: I][stage] such sums of a microbatch */
-    char *schedule;                    /* family of the order that is replayed */
-    int *present;                      /* [hosts] the host at each position now */
+    int direct;      /* replicas sum without a ring: each sends to each, twice a D-th of the bytes */
+    double sum;      /* bytes of a sum over tensor ranks */
+    double *sums[2]; /* [0: F, 1: I][stage] such sums of a microbatch */
+    char *schedule;  /* family of the order that is replayed */
+    int *present;    /* [hosts] the host at each position now */
 } sl_cluster;
+
+/** Steps of a sum over the replicas one after the other, each with a D-th of the bytes. */
+static inline double sl_sum_steps(const sl_cluster *c) {
+    return c->direct ? 2 : 2.0 * (c->data - 1);
+}
 
 /* Positions count with the tensor rank fastest, then the replica, then the stage. */
 static inline int sl_position(const sl_cluster *c, int tensor, int replica, int stage) {

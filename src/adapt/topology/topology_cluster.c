@@ -88,7 +88,7 @@ sl_status sl_cluster_check(const sl_cluster *c, const char *where) {
             total += c->microbatches * (op + hop);
         }
     }
-    double ring = 2.0 * (c->data - 1) * (latency + gradient / c->data * pace);
+    double ring = sl_sum_steps(c) * (latency + gradient / c->data * pace);
     longest = fmax(longest, ring);
     if (longest > 2 * SL_MAX_OP_MS * 1e6)
         return sl_error(SL_EINVAL, "%s has an op, message or ring that may take %.3g ms; at most %g", where,

@@ -110,24 +110,29 @@ sl_hop sl_hop_cost(const sl_seating *s, int replica, int stage) {
     return hop;
 }
 
+/* Replica `from` and those that it sends to: the next one on the ring, or all others. */
+static void sum_steps(const sl_seating *s, int tensor, int from, int stage, double *slowest, double *all) {
+    const sl_cluster *c = s->cluster;
+    int host = s->host[sl_position(c, tensor, from, stage)], last = c->direct ? c->data - 1 : 1;
+    for (int next = 1; next <= last; next++) {
+        int to = s->host[sl_position(c, tensor, (from + next) % c->data, stage)];
+        double latency, pace;
+        link_of(s, host, to, &latency, &pace);
+        double step = latency + c->gradient[stage] / c->data * pace;
+        *slowest = fmax(*slowest, step);
+        *all += step / last;
+    }
+}
+
 sl_time sl_ring_cost(const sl_seating *s, int stage, double *sum) {
     const sl_cluster *c = s->cluster;
-    double slowest = 0, chunk = c->gradient[stage] / c->data, all = 0;
+    double slowest = 0, all = 0;
     *sum = 0;
     if (c->data == 1)
         return 0;
-    for (int t = 0; t < c->tensor; t++) {
-        int from = s->host[sl_position(c, t, c->data - 1, stage)];
-        for (int d = 0; d < c->data; d++) {
-            int to = s->host[sl_position(c, t, d, stage)];
-            double latency, pace;
-            link_of(s, from, to, &latency, &pace);
-            double step = latency + chunk * pace;
-            slowest = fmax(slowest, step);
-            all += step;
-            from = to;
-        }
-    }
-    *sum = 2.0 * (c->data - 1) * all / (c->data * c->tensor);
-    return whole(2.0 * (c->data - 1) * slowest);
+    for (int t = 0; t < c->tensor; t++)
+        for (int d = 0; d < c->data; d++)
+            sum_steps(s, t, d, stage, &slowest, &all);
+    *sum = sl_sum_steps(c) * all / (c->data * c->tensor);
+    return whole(sl_sum_steps(c) * slowest);
 }

@@ -63,7 +63,7 @@ static sl_time with_ring(const cut *k, int stage) {
     sl_seating *s = k->s;
     const sl_cluster *c = s->cluster;
     sl_time before = s->ring[stage];
-    s->ring[stage] = (sl_time)(2.0 * (c->data - 1) * (k->latency + c->gradient[stage] / c->data * k->pace));
+    s->ring[stage] = (sl_time)(sl_sum_steps(c) * (k->latency + c->gradient[stage] / c->data * k->pace));
     s->ring[stage] = s->ring[stage] > before ? s->ring[stage] : before;
     sl_time time = sl_seating_time(s, NULL, NULL);
     s->ring[stage] = before;

@@ -4,9 +4,9 @@
  *   cell   (replica, stage): the ops' times there: the slowest of its tensor ranks, and their sums on a ring
  *   hop    between two cells of a replica: latency and occupancy, each the worst of its tensor ranks'
  *   ring   of a stage: 2 (D - 1) steps of latency and V / D bytes on its slowest link, the worst of its
- * tensor ranks' rings (as data_parallel of a problem file) end    when a cell has done its last op: by the
- * replay, or bounded from below time   of an iteration: the latest of (last end of a stage in any replica,
- * then its ring)
+ * tensor ranks' rings (as data_parallel of a problem file); of a direct sum 2 steps on the slowest of all
+ * pairs end    when a cell has done its last op: by the replay, or bounded from below time   of an iteration:
+ * the latest of (last end of a stage in any replica, then its ring)
  *
  * An empty place stands for the best that any host can be: the fastest, each of its links the best there is.
  * So what a seating with empty places takes is a bound for all ways to fill them: in a fixed order of ops the

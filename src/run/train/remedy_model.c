@@ -56,19 +56,19 @@ double sl_remedy_pair_time(const sl_trainer *t, int from, int to, double bytes) 
     return time < 0 ? -1 : time - least;
 }
 
-/* A sum over D replicas takes 2 (D - 1) (latency + share / bandwidth). What the network showed of the pair;
- * without that all of it is bandwidth. */
+/* In a sum over D replicas each sends each a share, twice: 2 (latency + share / bandwidth). What the network
+ * showed of the pair; without that all of it is bandwidth. */
 static void view_replica_link(const sl_trainer *t, const sl_piece *piece) {
     const sl_cluster_view *v = &t->remedy->view;
     int d = t->run->parallel.data;
     double bytes = sizeof(float) * (double)sl_binding_elements(t->run, piece->found.stage);
-    double grown = (double)(piece->found.now - piece->found.healthy), ring = 2.0 * (d - 1);
+    double grown = (double)(piece->found.now - piece->found.healthy);
     for (int way = 0; way < 2; way++) {
         int from = piece->home[way], to = piece->home[1 - way];
         double latency = sl_remedy_pair_time(t, from, to, 0), more = sl_remedy_pair_time(t, from, to, 1e6);
         if (latency < 0) {
             latency = 0;
-            more = bytes > 0 ? grown / (ring * bytes / d) * 1e6 : 0;
+            more = bytes > 0 ? grown / (2 * bytes / d) * 1e6 : 0;
         }
         v->latency[from * v->homes + to] = latency;
         v->pace[from * v->homes + to] = (more - latency) / 1e6;
@@ -151,7 +151,7 @@ static double sum_growth(const sl_trainer *t, const int *home, int stage, int ra
             for (int b = 0; b < d; b++) {
                 int pair = home_in(t, home, rank, a, k) * v->homes + home_in(t, home, rank, b, k);
                 if (a != b)
-                    most = fmax(most, 2.0 * (d - 1) * (v->latency[pair] + v->pace[pair] * bytes / d));
+                    most = fmax(most, 2 * (v->latency[pair] + v->pace[pair] * bytes / d));
             }
     return most;
 }

@@ -78,9 +78,10 @@ static sl_status make_cluster(const sl_trainer *t, sl_cluster *c) {
     c->schedule = NULL;
     SL_TRY(sl_copy_text(&c->schedule, t->replica[0].plan.schedule));
     double pace = 0, bytes = 0, sums = 0;
+    c->direct = 1; /* run/binding/reduce.h */
     for (int stage = 0; stage < t->ranks; stage++) {
         c->gradient[stage] = sizeof(float) * (double)sl_binding_elements(t->run, stage);
-        bytes += 2.0 * (d - 1) / d * c->gradient[stage];
+        bytes += 2 * c->gradient[stage] / d;
         sums += (double)healthy->reduce[stage];
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             c->time[kind][stage] = healthy->time[kind][stage];

@@ -109,6 +109,27 @@ static void volumes_are_those_of_falcons_appendix(void **state) {
     sl_document_close(&document);
 }
 
+/* A slow pair that is not neighbours on the ring: it costs nothing there, and all of a direct sum, which
+ * takes twice a quarter of the bytes on that link; other places leave it without traffic. */
+static void a_direct_sum_takes_every_pair(void **state) {
+    (void)state;
+    sl_cluster c;
+    make(1, 4, 2, 4, 0, 100, &c);
+    c.gradient[0] = 100e6;
+    sl_time healthy = time_of(&c, NULL);
+    c.direct = 1;
+    sl_time direct = time_of(&c, NULL);
+    assert_int_equal(healthy - direct, (6 - 2) * 2 * SL_MS); /* 25 MB at 100 Gbit/s: 2 ms */
+    set_link(&c, 0, 2, 0, 10);
+    assert_int_equal(time_of(&c, NULL) - direct, 2 * (20 - 2) * SL_MS);
+    sl_topology r = search(&c);
+    assert_int_equal(r.time, direct);
+    sl_topology_free(&r);
+    c.direct = 0;
+    assert_int_equal(time_of(&c, NULL), healthy);
+    sl_cluster_free(&c);
+}
+
 /* ---- random clusters ---- */
 
 static void draw_links(uint64_t *s, sl_cluster *c) {
@@ -137,6 +158,7 @@ static void draw_cluster(uint64_t *s, int tensor, int data, int pipeline, sl_clu
     }
     c->activation = draw(s, 5) * 1e6;
     c->sum = draw(s, 3) * 1e6;
+    c->direct = draw(s, 2);
     sl_free(c->schedule);
     assert_ok(sl_copy_text(&c->schedule, schedules[draw(s, 3)]));
     for (int i = c->hosts - 1; i > 0; i--) {
@@ -413,6 +435,7 @@ int main(void) {
         cmocka_unit_test(sums_of_tensor_ranks_are_in_the_ops),
         cmocka_unit_test(volumes_are_those_of_falcons_appendix),
         cmocka_unit_test(one_replica_takes_what_the_planner_says),
+        cmocka_unit_test(a_direct_sum_takes_every_pair),
         cmocka_unit_test(the_search_finds_what_brute_force_finds),
         cmocka_unit_test(bounds_hold_for_random_arrangements),
         cmocka_unit_test(the_same_seed_gives_the_same_answer),
