@@ -26,7 +26,10 @@
 typedef struct sl_arrangement {
     const int *home;  /* [world] home of the process that takes each seat (world rank); NULL: as they sit */
     const int *split; /* [data] microbatches of each replica; NULL: as now */
-    const char *why;  /* for the event; NULL: nothing is said */
+    /* [data] what each replica is expected to be like there, with its microbatches; NULL: healthy. Its first
+     * order is planned for that. */
+    const sl_problem *expected;
+    const char *why; /* for the event; NULL: nothing is said */
 } sl_arrangement;
 
 typedef struct sl_rearranged {

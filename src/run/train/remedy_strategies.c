@@ -20,16 +20,19 @@ static sl_status present(sl_trainer *t) {
 }
 
 static double measured(const sl_remedy *r) {
-    return (double)sl_remedy_iteration(r);
+    return sl_remedy_believed(r);
 }
 
-/* What the running orders and the best ones take on what was measured; adapt/decision.h has replayed both. */
+/* What the running orders and the best ones take on what was measured; adapt/decision.h has replayed both.
+ * Only if it is about to take the new one. */
 static sl_status ask_schedule(sl_trainer *t, double *time) {
     sl_time running = 0, best = 0;
     for (int r = 0; r < t->run->parallel.data; r++) {
         const sl_decision *d = &t->replica[r].decision;
+        int due = sl_adaptation_due(t->replica[r].adaptation);
+        sl_time then = due >= 0 && due < t->run->adaptation.hold ? d->best_predicted : d->running_predicted;
         running = d->running_predicted > running ? d->running_predicted : running;
-        best = d->best_predicted > best ? d->best_predicted : best;
+        best = then > best ? then : best;
     }
     *time = running > 0 ? measured(t->remedy) * (double)best / (double)running : INFINITY;
     return SL_OK;
@@ -119,6 +122,7 @@ static sl_status ask_topology(sl_trainer *t, double *time) {
     sl_remedy *r = t->remedy;
     sl_cluster cluster;
     sl_topology found;
+    int moved = 0;
     double best = INFINITY;
     SL_TRY(present(t));
     sl_status status = make_cluster(t, &cluster);
@@ -130,6 +134,10 @@ static sl_status ask_topology(sl_trainer *t, double *time) {
         sl_topology_free(&found);
     sl_cluster_free(&cluster);
     if (status == SL_OK && r->rung[SL_REMEDY_BALANCE] >= 0 && sl_remedy_gather(t, r->tried))
+        status = try_places(t, r->tried, &best);
+    if (status == SL_OK)
+        status = sl_remedy_exchange(t, r->rung[SL_REMEDY_BALANCE] >= 0, r->tried, &moved);
+    if (status == SL_OK && moved)
         status = try_places(t, r->tried, &best);
     *time = measured(r) * best / r->present;
     return status;
@@ -177,8 +185,8 @@ static double remaining(sl_trainer *t, sl_remedy_strategy strategy, const sl_inc
             r->takes[strategy] = INFINITY;
     }
     double healthy = (double)r->healthy, now = 1 - healthy / measured(r);
-    if (!isfinite(r->takes[strategy]) || now <= 0)
-        return incident->loss;
+    if (!(r->takes[strategy] < (1 - t->run->adaptation.gain) * measured(r)) || now <= 0)
+        return incident->loss; /* less than what a swap of schedules must gain */
     return incident->loss * fmax(0, 1 - healthy / r->takes[strategy]) / now;
 }
 
@@ -198,17 +206,17 @@ static double with_restart(void *t, const sl_incident *i) {
     return remaining(t, SL_REMEDY_RESTART, i);
 }
 
-/* An uneven split on healthy replicas: the one with most microbatches against an even share. */
+/* The split that it has left, against the best for what is slow now: another incident may need it too. */
 static double keeping_split(void *user, const sl_incident *incident) {
-    const sl_trainer *t = user;
-    int most = 0, even = 0;
+    sl_trainer *t = user;
+    sl_remedy *r = t->remedy;
+    double best;
     (void)incident;
-    for (int r = 0; r < t->run->parallel.data; r++) {
-        most = t->run->batch.split[r] > most ? t->run->batch.split[r] : most;
-        even = t->remedy->even[r] > even ? t->remedy->even[r] : even;
-    }
-    double longer = (most + t->ranks - 1.0) / (even + t->ranks - 1.0);
-    return longer > 1 ? 1 - 1 / longer : 0;
+    memcpy(r->tried_split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *r->tried_split);
+    if (r->rung[SL_REMEDY_BALANCE] < 0 || present(t) != SL_OK ||
+        sl_remedy_model(t, t->home, r->tried_split, 1, &best) != SL_OK)
+        return 0;
+    return best < r->present ? 1 - best / r->present : 0;
 }
 
 /* ---- which there are ---- */
@@ -283,7 +291,8 @@ sl_status sl_remedy_ladder(sl_trainer *t) {
         chosen[r->rungs++] = all[s];
     }
     sl_ladder_config config = sl_ladder_defaults();
-    config.at_once = 50 * SL_MS;
+    /* a change that costs no more than two iterations is not waited for */
+    config.at_once = 2 * r->healthy > 100 * SL_MS ? 2 * r->healthy : 100 * SL_MS;
     config.news = 0.2;
     config.calm = t->run->adaptation.hold * r->healthy; /* as a schedule returns */
     config.profile_every = 0;                           /* network.h looks at the network by itself */
