@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#define LEAST 0.02 /* share of the time that must be lost before anything is an incident */
+#define WORTH_A_LOOK 0.1 /* share of a healthy iteration that a sum must have grown by */
+#define LEAST 0.02       /* share of the time that must be lost before anything is an incident */
 
 /* What all ranks do between these two iterations. */
 typedef enum order_kind {
@@ -209,12 +210,34 @@ static int swapped_now(const sl_trainer *t) {
     return 0;
 }
 
-static sl_status ended(sl_trainer *t, sl_time took, int done) {
+/* What the model said was about the arrangement before; until something is measured it is believed. */
+static void forget_answers(sl_remedy *r, double takes) {
+    memset(r->known, 0, sizeof r->known);
+    r->present = 0;
+    if (takes > 0 && isfinite(takes))
+        r->believed = takes;
+}
+
+/* Another split and other places are the same mechanism: what one took, the other is thought to take, until
+ * it has been measured. */
+static void share_cost(sl_remedy *r, int kind, sl_time took) {
+    int other = kind == SL_REMEDY_BALANCE ? SL_REMEDY_TOPOLOGY : SL_REMEDY_BALANCE;
+    r->measured[kind] = 1;
+    if (r->rung[other] >= 0 && !r->measured[other])
+        (void)sl_ladder_estimate(r->ladder, r->rung[other], took);
+}
+
+/* `moved`: by a rearrangement. */
+static sl_status ended(sl_trainer *t, sl_time took, int done, int moved) {
     sl_remedy *r = t->remedy;
+    int kind = r->waiting;
     r->waiting = -1;
     measure_anew(r);
     for (int stage = 0; stage < t->problem.stages; stage++)
         r->looked[stage] = 0;
+    forget_answers(r, done ? r->takes[kind] : 0);
+    if (moved)
+        share_cost(r, kind, took);
     return sl_ladder_ended(r->ladder, sl_clock_now(t->clock), took, done);
 }
 
@@ -223,8 +246,8 @@ static sl_status await_decision(sl_trainer *t) {
     sl_remedy *r = t->remedy;
     int schedule = r->waiting == SL_REMEDY_SCHEDULE;
     if (schedule ? swapped_now(t) : t->delegates > 0)
-        return ended(t, schedule ? t->swap_cost[(t->swaps + 63) % 64] : t->path_cost, 1);
-    return ++r->waited > t->run->adaptation.hold ? ended(t, 0, 0) : SL_OK;
+        return ended(t, schedule ? t->swap_cost[(t->swaps + 63) % 64] : t->path_cost, 1, 0);
+    return ++r->waited > t->run->adaptation.hold ? ended(t, 0, 0, 0) : SL_OK;
 }
 
 /* What is taken back is the split; places cost nothing. Other trouble may have come meanwhile, so it becomes
@@ -280,12 +303,10 @@ static sl_status wants_network(sl_trainer *t, int *wants) {
     for (int stage = 0; stage < t->problem.stages && t->run->parallel.data > 1 && may_act(t); stage++) {
         sl_time grown, before = r->looked[stage];
         SL_TRY(sum_growth(t, stage, &grown));
-        if ((double)grown < LEAST * (double)r->healthy)
+        if ((double)grown < WORTH_A_LOOK * (double)r->healthy)
             grown = 0;
-        if (grown && !before)
-            *wants = 1;
-        if ((double)grown > 1.25 * (double)before || (double)grown < 0.75 * (double)before) {
-            *wants |= grown > before;
+        if (grown > 2 * before || !grown) {
+            *wants |= grown > 0;
             r->looked[stage] = grown;
         }
     }
@@ -347,13 +368,13 @@ static sl_status arrange(sl_trainer *t, int iteration) {
         sl_problem_free(&expected[i]);
     sl_free(expected);
     SL_TRY(status);
-    return ended(t, took.whole, 1);
+    return ended(t, took.whole, 1, took.whole > 0);
 }
 
 static sl_status leave(sl_trainer *t, int iteration) {
     const char *host = sl_trainer_leads(t) ? t->remedy->host : "";
     SL_TRY(sl_leave_hosts(t, iteration + 1, &host, 1, "it is slow (decisions.txt)"));
-    return sl_trainer_leads(t) ? ended(t, t->departed ? sl_leave_cost(t) : 0, t->departed) : SL_OK;
+    return sl_trainer_leads(t) ? ended(t, t->departed ? sl_leave_cost(t) : 0, t->departed, 0) : SL_OK;
 }
 
 /* What the rank that leads has decided, to all. */

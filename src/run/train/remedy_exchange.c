@@ -15,15 +15,43 @@
 typedef struct search {
     sl_trainer *t;
     sl_pipelines *pipelines;
-    int added;    /* to them */
+    sl_problem **kind; /* [kinds] that differ; the pipelines' replicas */
+    size_t kinds, kind_room;
     int balances; /* microbatches may be divided anew */
-    int *split;   /* [data] scratch */
+    int *split;   /* [data] scratch, and what each is like */
+    int *of;
     sl_time *each;
     sl_problem *problem;
 } search;
 
+static int alike(const sl_problem *a, const sl_problem *b) {
+    size_t times = (size_t)a->stages * sizeof *a->reduce;
+    int same = memcmp(a->reduce, b->reduce, times) == 0;
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        same &= memcmp(a->time[kind], b->time[kind], times) == 0;
+    for (int link = 0; link < a->ranks * a->ranks && same; link++)
+        same = a->link[link].latency == b->link[link].latency &&
+               a->link[link].transfer == b->link[link].transfer;
+    return same;
+}
+
+/* The problem's number among those that differ. */
+static sl_status number(search *s, const sl_problem *problem, int *of) {
+    size_t k = 0;
+    while (k < s->kinds && !alike(s->kind[k], problem))
+        k++;
+    *of = (int)k;
+    if (k < s->kinds)
+        return SL_OK;
+    SL_TRY(sl_grow(&s->kind, &s->kind_room, s->kinds + 1, sizeof(sl_problem *)));
+    SL_TRY(sl_alloc(&s->kind[k], 1, sizeof **s->kind));
+    s->kinds++;
+    SL_TRY(sl_problem_copy(problem, s->kind[k]));
+    return sl_pipelines_add(s->pipelines, s->kind[k], 0);
+}
+
 /* From an even split away from the slowest, as long as that makes it shorter. */
-static sl_status divide(search *s, int first) {
+static sl_status divide(search *s) {
     int replicas = s->t->run->parallel.data;
     for (;;) {
         int worst = 0, to = -1;
@@ -34,13 +62,13 @@ static sl_status divide(search *s, int first) {
             sl_time more;
             if (r == worst)
                 continue;
-            SL_TRY(sl_pipelines_planned(s->pipelines, first + r, s->split[r] + 1, &more));
+            SL_TRY(sl_pipelines_planned(s->pipelines, s->of[r], s->split[r] + 1, &more));
             to = more < least ? r : to;
             least = more < least ? more : least;
         }
         if (to < 0 || s->split[worst] == 1 || least >= s->each[worst])
             return SL_OK;
-        SL_TRY(sl_pipelines_planned(s->pipelines, first + worst, s->split[worst] - 1, &less));
+        SL_TRY(sl_pipelines_planned(s->pipelines, s->of[worst], s->split[worst] - 1, &less));
         s->split[worst]--;
         s->split[to]++;
         s->each[worst] = less;
@@ -49,17 +77,17 @@ static sl_status divide(search *s, int first) {
 }
 
 static sl_status measure(search *s, const int *home, sl_time *time) {
-    int replicas = s->t->run->parallel.data, first = s->added;
+    int replicas = s->t->run->parallel.data;
     memcpy(s->split, s->t->remedy->even, (size_t)replicas * sizeof *s->split);
     sl_status status = sl_remedy_problems(s->t, home, s->split, s->problem);
-    for (int r = 0; r < replicas && status == SL_OK; r++, s->added++)
-        status = sl_pipelines_add(s->pipelines, &s->problem[r], 0);
+    for (int r = 0; r < replicas && status == SL_OK; r++)
+        status = number(s, &s->problem[r], &s->of[r]);
     for (int r = 0; r < replicas; r++)
         sl_problem_free(&s->problem[r]);
     for (int r = 0; r < replicas && status == SL_OK; r++)
-        status = sl_pipelines_planned(s->pipelines, first + r, s->split[r], &s->each[r]);
+        status = sl_pipelines_planned(s->pipelines, s->of[r], s->split[r], &s->each[r]);
     if (status == SL_OK && s->balances)
-        status = divide(s, first);
+        status = divide(s);
     *time = 0;
     for (int r = 0; r < replicas && status == SL_OK; r++)
         *time = s->each[r] > *time ? s->each[r] : *time;
@@ -136,6 +164,9 @@ static sl_status climb_from_all(search *s, int *home) {
         for (int w = 0; w < t->world && start == 2; w++)
             from[w] = w;
         status = climb(s, from, &time);
+        for (int w = 0; w < t->world; w++)
+            fprintf(stderr, " %d", from[w]);
+        fprintf(stderr, "\n");
         if (status == SL_OK && time < best) {
             best = time;
             memcpy(home, from, world * sizeof *home);
@@ -155,6 +186,8 @@ sl_status sl_remedy_exchange(sl_trainer *t, int balances, int *home, int *moved)
     if (status == SL_OK)
         status = sl_alloc(&s.each, replicas, sizeof *s.each);
     if (status == SL_OK)
+        status = sl_alloc(&s.of, replicas, sizeof *s.of);
+    if (status == SL_OK)
         status = sl_alloc(&s.problem, replicas, sizeof *s.problem);
     if (status == SL_OK)
         status = sl_pipelines_open(RULE, t->run->batch.microbatches, &s.pipelines);
@@ -163,6 +196,12 @@ sl_status sl_remedy_exchange(sl_trainer *t, int balances, int *home, int *moved)
     for (int w = 0; w < t->world; w++)
         *moved += home[w] != t->home[w];
     sl_pipelines_close(s.pipelines);
+    for (size_t k = 0; k < s.kinds; k++) {
+        sl_problem_free(s.kind[k]);
+        sl_free(s.kind[k]);
+    }
+    sl_free(s.kind);
+    sl_free(s.of);
     sl_free(s.problem);
     sl_free(s.each);
     sl_free(s.split);

@@ -38,6 +38,7 @@ struct sl_remedy {
     int rung[SL_REMEDIES]; /* place in the ladder; -1: not in it */
     int kind[SL_STRATEGIES_MOST];
     int rungs;
+    sl_time at_once; /* what costs no more is not waited for */
     FILE *log;
     sl_time *took; /* [hold] of the last iterations since something changed */
     int filled, next;
@@ -49,6 +50,7 @@ struct sl_remedy {
     int waiting, waited;
     /* model.c's answers of this step, by what was asked */
     sl_cluster_view view;
+    int measured[SL_REMEDIES]; /* what it costs to apply it */
     int known[SL_REMEDIES];
     double takes[SL_REMEDIES]; /* ns of an iteration with that strategy, as measured ones */
     double present;            /* by the model, as it runs now */

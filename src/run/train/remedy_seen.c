@@ -214,7 +214,8 @@ static sl_status believe(sl_trainer *t) {
     return SL_OK;
 }
 
-/* What is lost is divided among the pieces by what each would cost alone. */
+/* What is lost is divided among the pieces by what each would cost alone; none is blamed for more than twice
+ * that, for an iteration may also be long because of what was done about trouble that is over. */
 static sl_status divide_loss(sl_trainer *t) {
     sl_remedy *r = t->remedy;
     SL_TRY(believe(t));
@@ -225,7 +226,7 @@ static sl_status divide_loss(sl_trainer *t) {
         sum += r->now[i].excess;
     }
     for (int i = 0; i < r->nows; i++)
-        r->now[i].loss = sum > 0 ? lost * r->now[i].excess / sum : 0;
+        r->now[i].loss = sum > 0 ? fmin(lost / sum, 2 / now) * r->now[i].excess : 0;
     return SL_OK;
 }
 

@@ -59,14 +59,22 @@ static sl_status ask_delegates(sl_trainer *t, double *time) {
     return SL_OK;
 }
 
+/* What the model says of another arrangement, in time as it is measured. Where another schedule alone would
+ * do as well, which adapt/decision.h takes by itself, it cannot help. */
+static sl_status beside_schedule(sl_trainer *t, double modelled, double *time) {
+    const sl_remedy *r = t->remedy;
+    SL_TRY(present(t));
+    int better = modelled < (1 - t->run->adaptation.gain) * r->present;
+    *time = better ? (double)r->healthy * modelled / (double)r->healthy_model : INFINITY;
+    return SL_OK;
+}
+
 static sl_status ask_balance(sl_trainer *t, double *time) {
     sl_remedy *r = t->remedy;
     double balanced;
     memcpy(r->split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *r->split);
-    SL_TRY(present(t));
     SL_TRY(sl_remedy_model(t, t->home, r->split, 1, &balanced));
-    *time = measured(r) * balanced / r->present;
-    return SL_OK;
+    return beside_schedule(t, balanced, time);
 }
 
 /* The search's question: hosts are the processes by their homes. Links have what a sum's healthy time says,
@@ -124,7 +132,6 @@ static sl_status ask_topology(sl_trainer *t, double *time) {
     sl_topology found;
     int moved = 0;
     double best = INFINITY;
-    SL_TRY(present(t));
     sl_status status = make_cluster(t, &cluster);
     if (status == SL_OK)
         status = sl_topology_search(&cluster, &(sl_topology_options){.seed = 1, .effort = 1}, &found);
@@ -139,8 +146,7 @@ static sl_status ask_topology(sl_trainer *t, double *time) {
         status = sl_remedy_exchange(t, r->rung[SL_REMEDY_BALANCE] >= 0, r->tried, &moved);
     if (status == SL_OK && moved)
         status = try_places(t, r->tried, &best);
-    *time = measured(r) * best / r->present;
-    return status;
+    return status == SL_OK ? beside_schedule(t, best, time) : status;
 }
 
 /* Without the host that most is lost on; the others' losses stay. */
@@ -177,13 +183,48 @@ static sl_status (*const asks[SL_REMEDIES])(sl_trainer *, double *) = {
 
 /* An iteration of `time` loses 1 - healthy / time of the time; each incident as much less as all together. An
  * answer that cannot be had (no memory, no plan) is that it cannot help. */
-static double remaining(sl_trainer *t, sl_remedy_strategy strategy, const sl_incident *incident) {
+static double takes(sl_trainer *t, sl_remedy_strategy strategy) {
     sl_remedy *r = t->remedy;
     if (!r->known[strategy]) {
         r->known[strategy] = 1;
         if (asks[strategy](t, &r->takes[strategy]) != SL_OK)
             r->takes[strategy] = INFINITY;
     }
+    return r->takes[strategy];
+}
+
+/* It costs next to nothing and brings more than the other, by what is worth a change. */
+static int is_soon_better(sl_trainer *t, sl_remedy_strategy strategy, sl_remedy_strategy than) {
+    const sl_remedy *r = t->remedy;
+    return r->rung[strategy] >= 0 && sl_ladder_cost(r->ladder, r->rung[strategy]) <= r->at_once &&
+           takes(t, strategy) < (1 - t->run->adaptation.gain) * takes(t, than);
+}
+
+/* What comes first has to be measured before anything else is done, so it is no step on the way to what can
+ * be had now: a new arrangement is planned for what is slow, and other places come with a split of their own.
+ * Where they bring no more than the split, that alone does. */
+static int other_does(sl_trainer *t, sl_remedy_strategy strategy) {
+    const sl_remedy *r = t->remedy;
+    int both = r->rung[SL_REMEDY_TOPOLOGY] >= 0 && r->rung[SL_REMEDY_BALANCE] >= 0;
+    switch (strategy) {
+    case SL_REMEDY_SCHEDULE:
+    case SL_REMEDY_DELEGATE:
+        return is_soon_better(t, SL_REMEDY_BALANCE, strategy) ||
+               is_soon_better(t, SL_REMEDY_TOPOLOGY, strategy);
+    case SL_REMEDY_BALANCE:
+        return is_soon_better(t, SL_REMEDY_TOPOLOGY, strategy);
+    case SL_REMEDY_TOPOLOGY:
+        return both && takes(t, strategy) >= (1 - t->run->adaptation.gain) * takes(t, SL_REMEDY_BALANCE);
+    default:
+        return 0;
+    }
+}
+
+static double remaining(sl_trainer *t, sl_remedy_strategy strategy, const sl_incident *incident) {
+    sl_remedy *r = t->remedy;
+    takes(t, strategy);
+    if (other_does(t, strategy))
+        return incident->loss;
     double healthy = (double)r->healthy, now = 1 - healthy / measured(r);
     if (!(r->takes[strategy] < (1 - t->run->adaptation.gain) * measured(r)) || now <= 0)
         return incident->loss; /* less than what a swap of schedules must gain */
@@ -206,12 +247,14 @@ static double with_restart(void *t, const sl_incident *i) {
     return remaining(t, SL_REMEDY_RESTART, i);
 }
 
-/* The split that it has left, against the best for what is slow now: another incident may need it too. */
+/* The split that it has left, against the best one, when nothing is slow any more. */
 static double keeping_split(void *user, const sl_incident *incident) {
     sl_trainer *t = user;
     sl_remedy *r = t->remedy;
     double best;
     (void)incident;
+    if (r->nows > 0) /* another piece is slow, and asks for what is best now when its loss changes */
+        return 0;
     memcpy(r->tried_split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *r->tried_split);
     if (r->rung[SL_REMEDY_BALANCE] < 0 || present(t) != SL_OK ||
         sl_remedy_model(t, t->home, r->tried_split, 1, &best) != SL_OK)
@@ -296,5 +339,6 @@ sl_status sl_remedy_ladder(sl_trainer *t) {
     config.news = 0.2;
     config.calm = t->run->adaptation.hold * r->healthy; /* as a schedule returns */
     config.profile_every = 0;                           /* network.h looks at the network by itself */
+    r->at_once = config.at_once;
     return sl_ladder_open(&config, chosen, r->rungs, &r->ladder);
 }
