@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define WORTH_A_LOOK 0.1 /* share of a healthy iteration that a sum must have grown by */
-#define LEAST 0.02       /* share of the time that must be lost before anything is an incident */
 
 /* What all ranks do between these two iterations. */
 typedef enum order_kind {
@@ -120,7 +119,7 @@ static sl_status tell_relief(sl_remedy *r, sl_time now) {
 
 static sl_status tell_begin(sl_remedy *r, sl_time now, const sl_piece *piece) {
     sl_incident incident = {.id = piece->id, .cause = piece->cause, .loss = piece->loss};
-    if (piece->loss < LEAST || r->tolds == SL_REMEDY_PIECES)
+    if (piece->loss < SL_REMEDY_LEAST || r->tolds == SL_REMEDY_PIECES)
         return SL_OK;
     snprintf(incident.seen, sizeof incident.seen, "%.95s", piece->seen);
     r->told[r->tolds++] = *piece;
@@ -132,7 +131,7 @@ static sl_status tell_loss(sl_remedy *r, sl_time now, sl_piece *told, const sl_p
     double off = fabs(piece->loss - told->loss);
     if (!sl_remedy_iteration(r)) /* not wholly measured after the change */
         return SL_OK;
-    if (!r->fresh && (off < LEAST || off < 0.2 * fmax(told->loss, piece->loss)))
+    if (!r->fresh && (off < SL_REMEDY_LEAST || off < 0.2 * fmax(told->loss, piece->loss)))
         return SL_OK;
     *told = *piece;
     return sl_ladder_changes(r->ladder, now, piece->id, piece->loss);

@@ -22,6 +22,7 @@ typedef struct sl_piece {
     char seen[160];
 } sl_piece;
 
+#define SL_REMEDY_LEAST 0.02   /* share of the time that must be lost before anything is an incident */
 #define SL_REMEDY_REMEMBERS 50 /* iterations */
 
 /* What is known of the cluster, by homes. Of two processes that do not talk where they sit now: what they
