@@ -119,7 +119,8 @@ static sl_status tell_relief(sl_remedy *r, sl_time now) {
 
 static sl_status tell_begin(sl_remedy *r, sl_time now, const sl_piece *piece) {
     sl_incident incident = {.id = piece->id, .cause = piece->cause, .loss = piece->loss};
-    if (piece->loss < SL_REMEDY_LEAST || r->tolds == SL_REMEDY_PIECES)
+    int alone = piece->excess >= SL_REMEDY_LEAST * sl_remedy_believed(r);
+    if (!alone || piece->loss < SL_REMEDY_LEAST || r->tolds == SL_REMEDY_PIECES)
         return SL_OK;
     snprintf(incident.seen, sizeof incident.seen, "%.95s", piece->seen);
     r->told[r->tolds++] = *piece;

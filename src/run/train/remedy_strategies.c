@@ -254,9 +254,8 @@ static double keeping_split(void *user, const sl_incident *incident) {
     double best;
     (void)incident;
     for (int i = 0; i < r->nows; i++)
-        if (r->now[i].loss >=
-            SL_REMEDY_LEAST) /* another one asks for what is best now when its loss changes */
-            return 0;
+        if (r->now[i].excess >= SL_REMEDY_LEAST * (double)r->healthy)
+            return 0; /* another one asks for what is best now when its loss changes */
     memcpy(r->tried_split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *r->tried_split);
     if (r->rung[SL_REMEDY_BALANCE] < 0 || present(t) != SL_OK ||
         sl_remedy_model(t, t->home, r->tried_split, 1, &best) != SL_OK)
