@@ -86,7 +86,7 @@ static int worst_first(const void *left, const void *right) {
 }
 
 int sl_adaptation_ready(const sl_adaptation *a) {
-    return a->learnt && a->filled >= a->config.hold;
+    return a->learnt && a->filled >= (a->config.hold < 3 ? a->config.hold : 3);
 }
 
 sl_status sl_adaptation_findings(const sl_adaptation *a, sl_finding *findings, int most, int *count) {

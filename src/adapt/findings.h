@@ -21,7 +21,8 @@ typedef struct sl_finding {
         now; /* device: F, I and W of a microbatch on all its stages; link: latency and transfer */
 } sl_finding;
 
-/** Whether the healthy level is known and a whole window has been measured since the opening. */
+/** Whether the healthy level is known and three iterations (of a shorter window: as many as it has) have been
+ * measured since the opening. */
 int sl_adaptation_ready(const sl_adaptation *adaptation);
 
 /** findings[most], the worst growth of each kind first; *count: how many there are, at most `most`. A device

@@ -18,9 +18,9 @@ static sl_time median_of_last(const sl_remedy *r, int count) {
 /* As sl_decision_lately: what is much longer or shorter in two of the last three is believed. */
 sl_time sl_remedy_iteration(const sl_remedy *r) {
     int hold = r->t->run->adaptation.hold;
-    if (r->filled < hold)
+    if (r->filled < (hold < 3 ? hold : 3))
         return 0;
-    sl_time usual = median_of_last(r, hold), lately = hold > 3 ? median_of_last(r, 3) : usual;
+    sl_time usual = median_of_last(r, r->filled), lately = r->filled > 3 ? median_of_last(r, 3) : usual;
     sl_time least = usual < lately ? usual : lately, most = usual < lately ? lately : usual;
     return most - least > least / 2 ? lately : usual;
 }
