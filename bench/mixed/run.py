@@ -22,10 +22,12 @@ sys.path.insert(0, folder)
 sys.path.insert(0, os.path.dirname(folder))
 from draw import Layout, draw  # noqa: E402
 from hindsight import Model  # noqa: E402
+from simulated import ratio  # noqa: E402
 from page import finish, machine, source, table  # noqa: E402
 
 SETTLED = 12  # iterations of a static run that count: its last ones
 STATIC = 30
+REDUCE = 1.0  # ms of a healthy sum over the replicas, for the models
 LAYOUTS = [Layout(2, 4, microbatches=16, pace=6.0), Layout(4, 2, microbatches=12, pace=4.0), Layout(2, 2, 2, microbatches=12, pace=5.0)]
 
 
@@ -112,7 +114,7 @@ def seed_of(bench, seed, iterations, strategies, most):
     out = bench.train(f"{seed}-adapted", run_file(layout, iterations, [f.item(layout) for f in faults], communication=regime,
                                                   adaptation={"strategies": strategies}))
     healthy, took = periods(plain, layout), periods(out, layout)
-    model = Model(bench.command, layout, bench.place, 2.0)
+    model = Model(bench.command, layout, bench.place, REDUCE)
     rows = []
     for number, (first, end, active) in enumerate(phases):
         mine = statistics.mean(took[first:end - 1])
@@ -160,15 +162,16 @@ def main():
     parser.add_argument("--strategies", default="schedule,delegate,balance,topology")
     parser.add_argument("--keep", metavar="FOLDER", help="where the runs stay")
     parser.add_argument("--reuse", action="store_true", help="of an earlier call with --keep: static and healthy runs")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--json", metavar="FILE", help="what was measured")
+    parser.add_argument("--show", metavar="FILE", help="what an earlier call with --json measured, instead of running")
     parser.add_argument("--write", metavar="FILE")
     arguments = parser.parse_args()
-    results = []
+    results = json.load(open(arguments.show)) if arguments.show else []
     with tempfile.TemporaryDirectory() as place:
         place = arguments.keep or place
         os.makedirs(place, exist_ok=True)
         bench = Bench(arguments.build, place, reuse=arguments.reuse)
-        for seed in map(int, arguments.seeds.split(",")):
+        for seed in [] if arguments.show else map(int, arguments.seeds.split(",")):
             print(f"seed {seed}: {layout_of(seed)}", file=sys.stderr, flush=True)
             results.append(seed_of(bench, seed, arguments.iterations, arguments.strategies.split(","), arguments.choices))
             r = results[-1]
@@ -177,13 +180,17 @@ def main():
             if arguments.json:
                 with open(arguments.json, "w") as file:
                     json.dump(results, file, indent=1)
+        for r in results:
+            layout = layout_of(r["seed"])
+            r["simulated"] = ratio(bench.command, place, layout, r["regime"], draw(r["seed"], layout, arguments.iterations)[0],
+                                   arguments.iterations, REDUCE, 2 * r["healthy"] / 1e3)
     finish(arguments.write, "Random mixed faults, live", page(results, arguments))
 
 
 def page(results, arguments):
     rows = [[r["seed"], r["layout"], r["regime"], sum(len(p["faults"]) > 0 for p in r["phases"]), r["arrangements"],
              f"{r['healthy']:.1f}", f"{r['hindsight']:.1f}", f"{r['ours']:.1f}", f"**{r['ratio']:.3f}**", f"{100 * r['reaction']:+.1f} %",
-             f"{100 * r['choice']:+.1f} %", "the same bits" if r["off"] == 0 else f"{r['off']:.1e}"] for r in results]
+             f"{100 * r['choice']:+.1f} %", f"{r['simulated']:.3f}", "the same bits" if r["off"] == 0 else f"{r['off']:.1e}"] for r in results]
     return f"""
 Measured on paced devices: `bench/mixed/run.py --seeds {arguments.seeds} --iterations {arguments.iterations}`, {machine()}, 8 ranks on
 one host; ms an iteration, from one begin to the next, everything between them included.
@@ -193,10 +200,12 @@ Devices, pipeline links and links between replicas become slow at random, one to
 *Hindsight* is for every phase the shortest of the static choices that were run with that phase's faults from the beginning: the best
 that the timing model finds among all arrangements and splits, the one that the run had come to, and that of the start, schedules
 planned for what is slow; it pays for no change. *Choice*: how much longer an iteration takes than hindsight's when the last change of a
-phase has been made; *reaction*: what comes before that, changes included. Losses against a healthy run's, largest relative difference.
+phase has been made; *reaction*: what comes before that, changes included. *Simulated*: the ratio that
+`slackline campaign` has for the same pipeline, faults and costs on the virtual clock (`bench/mixed/simulated.py`). Losses against a
+healthy run's, largest relative difference.
 
 {table(["seed", "layout", "sends", "phases with faults", "rearranged", "healthy", "hindsight", "**slackline**", "ratio", "reaction",
-        "choice", "losses"], rows)}
+        "choice", "simulated", "losses"], rows)}
 """
 
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define RULE "zb-h1"
-#define PLANS 3000 /* of the whole search: some 100 ms */
+#define PLANS 1000 /* of the whole search: some 50 ms */
 
 typedef struct search {
     sl_trainer *t;

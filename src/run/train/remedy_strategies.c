@@ -134,7 +134,7 @@ static sl_status ask_topology(sl_trainer *t, double *time) {
     double best = INFINITY;
     sl_status status = make_cluster(t, &cluster);
     if (status == SL_OK)
-        status = sl_topology_search(&cluster, &(sl_topology_options){.seed = 1, .effort = 1}, &found);
+        status = sl_topology_search(&cluster, &(sl_topology_options){.seed = 1, .effort = 0.3}, &found);
     if (status == SL_OK && found.moved)
         status = try_places(t, found.host, &best);
     if (status == SL_OK)
@@ -193,11 +193,15 @@ static double takes(sl_trainer *t, sl_remedy_strategy strategy) {
     return r->takes[strategy];
 }
 
-/* It costs next to nothing and brings more than the other, by what is worth a change. */
+/* It brings more than the other, by what is worth a change, and costs next to nothing, or less than is lost
+ * while the other is waited for and measured. */
 static int is_soon_better(sl_trainer *t, sl_remedy_strategy strategy, sl_remedy_strategy than) {
     const sl_remedy *r = t->remedy;
-    return r->rung[strategy] >= 0 && sl_ladder_cost(r->ladder, r->rung[strategy]) <= r->at_once &&
-           takes(t, strategy) < (1 - t->run->adaptation.gain) * takes(t, than);
+    if (r->rung[strategy] < 0 || !(takes(t, strategy) < (1 - t->run->adaptation.gain) * takes(t, than)))
+        return 0;
+    double cost = (double)sl_ladder_cost(r->ladder, r->rung[strategy]);
+    double other = fmin(takes(t, than), measured(r));
+    return cost <= (double)r->at_once || cost <= t->run->adaptation.hold * (other - takes(t, strategy));
 }
 
 /* What comes first has to be measured before anything else is done, so it is no step on the way to what can
@@ -283,6 +287,11 @@ static int possible(const sl_trainer *t, sl_remedy_strategy strategy) {
     }
 }
 
+/* A rearrangement does what the run did to begin with: groups, plans, stages and connections are opened. */
+static sl_time thought(const sl_trainer *t, double seconds) {
+    return seconds > 0 ? sl_from_ms(1e3 * seconds) : t->opened;
+}
+
 /* The largest stage's weights and moments go over the network once, both directions at the same time. */
 static sl_time exchange_cost(const sl_trainer *t) {
     size_t most = 0;
@@ -291,7 +300,7 @@ static sl_time exchange_cost(const sl_trainer *t) {
         most = elements > most ? elements : most;
     }
     double bytes = 3.0 * sizeof(float) * (double)most * (t->problem.stages / t->ranks);
-    return sl_from_ms(1e3 * t->run->adaptation.topology_s + 1e3 * bytes / FIRST_RATE);
+    return thought(t, t->run->adaptation.topology_s) + sl_from_ms(1e3 * bytes / FIRST_RATE);
 }
 
 sl_status sl_remedy_ladder(sl_trainer *t) {
@@ -308,8 +317,8 @@ sl_status sl_remedy_ladder(sl_trainer *t) {
          .user = t},
         {.name = "re-balance microbatches",
          .causes = SL_CAUSES_ANY,
-         .cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
-         .undo_cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
+         .cost = thought(t, t->run->adaptation.balance_s),
+         .undo_cost = thought(t, t->run->adaptation.balance_s),
          .remaining = with_balance,
          .keeping = keeping_split,
          .user = t},
