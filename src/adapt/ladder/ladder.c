@@ -165,6 +165,13 @@ sl_status sl_ladder_changes(sl_ladder *l, sl_time now, int id, double loss) {
     return sl_ladder_plan(l, c, outcome < 0);
 }
 
+static void ask_keeping(const sl_ladder *l, sl_ladder_case *c) {
+    for (int s = 0; s < l->rungs; s++) {
+        const sl_strategy *strategy = &l->rung[s].strategy;
+        c->pair[s].keeping = strategy->keeping ? fmax(0, strategy->keeping(strategy->user, &c->incident)) : 0;
+    }
+}
+
 sl_status sl_ladder_relieved(sl_ladder *l, sl_time now, int id) {
     sl_ladder_entry *entry;
     SL_TRY(advance(l, now));
@@ -175,9 +182,11 @@ sl_status sl_ladder_relieved(sl_ladder *l, sl_time now, int id) {
     c->active = 0;
     c->relieved_at = now;
     c->brought = -1;
+    ask_keeping(l, c);
+    for (size_t i = 0; i < l->case_count; i++) /* it may have been what the others' were kept for */
+        if (!l->cases[i].active && &l->cases[i] != c)
+            ask_keeping(l, &l->cases[i]);
     for (int s = 0; s < l->rungs; s++) {
-        const sl_strategy *strategy = &l->rung[s].strategy;
-        c->pair[s].keeping = strategy->keeping ? fmax(0, strategy->keeping(strategy->user, &c->incident)) : 0;
         c->pair[s].reason = c->pair[s].in_effect ? SL_REASON_IN_EFFECT : SL_REASON_NONE;
     }
     forget_failures(l);

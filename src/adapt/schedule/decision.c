@@ -43,6 +43,13 @@ void sl_adaptation_swap_took(sl_adaptation *a, sl_time cost) {
     a->config.swap_cost = cost;
 }
 
+int sl_adaptation_due(const sl_adaptation *a) {
+    int holds = a->config.hold - a->better_since, dwells = a->last_swap + a->config.dwell - a->observed;
+    if (a->config.frozen || a->better_since < 2)
+        return -1;
+    return holds > dwells ? (holds > 0 ? holds : 0) : dwells > 0 ? dwells : 0;
+}
+
 sl_time sl_adaptation_forecast(const sl_adaptation *a) {
     return a->forecast;
 }
@@ -254,6 +261,7 @@ static sl_status observe(sl_adaptation *a, int iteration, const sl_problem *meas
 
 sl_status sl_adaptation_observe(sl_adaptation *a, int iteration, const sl_problem *measured, sl_decision *d) {
     sl_problem now;
+    a->observed = iteration;
     *d = (sl_decision){.verdict = SL_VERDICT_KEEP, .adapted = a->running != &a->first};
     SL_TRY(sl_problem_copy(measured, &now));
     now.communication = sl_decision_regime(a);

@@ -76,6 +76,9 @@ sl_status sl_adaptation_observe(sl_adaptation *adaptation, int iteration, const 
  * where it is the path that it counts on already. */
 sl_status sl_adaptation_follow(sl_adaptation *adaptation, int delegates);
 
+/** In how many iterations it swaps if measurements stay what they are; -1: it would not. */
+int sl_adaptation_due(const sl_adaptation *adaptation);
+
 /** What a swap took, all ranks included: replaces the estimate. */
 void sl_adaptation_swap_took(sl_adaptation *adaptation, sl_time cost);
 

@@ -27,6 +27,7 @@ struct sl_adaptation {
     int filled, next;
     int better_since;    /* iterations on end in which a swap would have paid */
     int relieved_since;  /* iterations on end in which the links were healthy while adapted */
+    int observed;        /* iteration that was observed last */
     int last_swap;       /* iteration; far in the past before the first */
     sl_trouble troubled; /* an onset was reported and no relief yet */
     int delegates;       /* that carry the messages of a link and direction; 0: the ranks do */
@@ -44,6 +45,9 @@ sl_regime sl_decision_regime(const sl_adaptation *a);
 sl_status sl_decision_remember(sl_adaptation *a, const sl_problem *measured);
 /** The problem whose every time is the median of the last `count` measurements. Free with sl_problem_free. */
 sl_status sl_decision_typical(const sl_adaptation *a, int count, sl_problem *problem);
+/** The same over the window; but what has become half as long again or more, or that much shorter, in two of
+ * the last three measurements is as there: what is that slow costs much in every iteration that passes. */
+sl_status sl_decision_lately(const sl_adaptation *a, sl_problem *problem);
 /** The same problem for making plans: each link's latency and transfer are `links.percentile` of the last
  * `hold` measurements, at least those in `typical`, so that a small spike finds slack. Free with
  * sl_problem_free. */

@@ -57,6 +57,35 @@ sl_status sl_decision_typical(const sl_adaptation *a, int count, sl_problem *pro
     return SL_OK;
 }
 
+static sl_time newer(sl_time usual, sl_time lately) {
+    sl_time least = usual < lately ? usual : lately, most = usual < lately ? lately : usual;
+    return most - least > SL_DECISION_NOISE && most - least > least / 2 ? lately : usual;
+}
+
+sl_status sl_decision_lately(const sl_adaptation *a, sl_problem *problem) {
+    sl_problem recent;
+    SL_TRY(sl_decision_typical(a, a->filled, problem));
+    if (a->filled <= 3)
+        return SL_OK;
+    sl_status status = sl_decision_typical(a, 3, &recent);
+    if (status != SL_OK) {
+        sl_problem_free(problem);
+        return status;
+    }
+    for (int stage = 0; stage < problem->stages; stage++) {
+        for (int kind = 0; kind < SL_OP_KINDS; kind++)
+            problem->time[kind][stage] = newer(problem->time[kind][stage], recent.time[kind][stage]);
+        problem->reduce[stage] = newer(problem->reduce[stage], recent.reduce[stage]);
+    }
+    for (int link = 0; link < problem->ranks * problem->ranks; link++) {
+        sl_link *usual = &problem->link[link], *now = &recent.link[link];
+        usual->latency = newer(usual->latency, now->latency);
+        usual->transfer = newer(usual->transfer, now->transfer);
+    }
+    sl_problem_free(&recent);
+    return SL_OK;
+}
+
 sl_status sl_decision_cautious(const sl_adaptation *a, const sl_problem *typical, sl_problem *problem) {
     sl_time *latency;
     int count = a->filled;

@@ -25,7 +25,7 @@ sl_status sl_adaptation_assume(sl_adaptation *a, const sl_problem *healthy) {
 sl_status sl_adaptation_typical(const sl_adaptation *a, sl_problem *problem) {
     if (!a->learnt || a->filled == 0)
         return sl_error(SL_ENONE, "too few iterations have been measured");
-    return sl_decision_typical(a, a->filled, problem);
+    return sl_decision_lately(a, problem);
 }
 
 sl_status sl_adaptation_takes(const sl_adaptation *a, const sl_problem *problem, sl_time *makespan) {
@@ -86,7 +86,7 @@ static int worst_first(const void *left, const void *right) {
 }
 
 int sl_adaptation_ready(const sl_adaptation *a) {
-    return a->learnt && a->filled >= a->config.hold;
+    return a->learnt && a->filled >= (a->config.hold < 3 ? a->config.hold : 3);
 }
 
 sl_status sl_adaptation_findings(const sl_adaptation *a, sl_finding *findings, int most, int *count) {
@@ -95,7 +95,7 @@ sl_status sl_adaptation_findings(const sl_adaptation *a, sl_finding *findings, i
     *count = 0;
     if (!sl_adaptation_ready(a))
         return SL_OK;
-    SL_TRY(sl_decision_typical(a, a->config.hold, &usual));
+    SL_TRY(sl_decision_lately(a, &usual));
     find_devices(a, &usual, &found);
     find_links(a, &usual, &found);
     find_reductions(a, &usual, &found);

@@ -1,6 +1,7 @@
 /* What is slow in a pipeline, piece by piece: medians of the last `hold` measurements of an adaptation
- * (decision.h) against the level that it has learnt to be healthy. For whoever decides about more than the
- * schedule of one pipeline: which of the pieces is to blame, and what an iteration would take without.
+ * (decision.h), or what is half as long again in two of the last three, against the level that it has learnt
+ * to be healthy. For whoever decides about more than the schedule of one pipeline: which of the pieces is to
+ * blame, and what an iteration would take without.
  *
  * And that level itself, so that an adaptation that begins in the middle of trouble, because replicas got
  * other hosts or another number of microbatches, does not learn trouble as healthy. */
@@ -20,7 +21,8 @@ typedef struct sl_finding {
         now; /* device: F, I and W of a microbatch on all its stages; link: latency and transfer */
 } sl_finding;
 
-/** Whether the healthy level is known and a whole window has been measured since the opening. */
+/** Whether the healthy level is known and three iterations (of a shorter window: as many as it has) have been
+ * measured since the opening. */
 int sl_adaptation_ready(const sl_adaptation *adaptation);
 
 /** findings[most], the worst growth of each kind first; *count: how many there are, at most `most`. A device
@@ -29,7 +31,7 @@ int sl_adaptation_ready(const sl_adaptation *adaptation);
  * SL_ENOMEM. */
 sl_status sl_adaptation_findings(const sl_adaptation *adaptation, sl_finding *findings, int most, int *count);
 
-/** The medians. SL_ENONE before the healthy level has been learnt. Free with sl_problem_free. */
+/** Those medians. SL_ENONE before the healthy level has been learnt. Free with sl_problem_free. */
 sl_status sl_adaptation_typical(const sl_adaptation *adaptation, sl_problem *problem);
 
 /** What the running order takes on a problem of the same shape, by the timing model. */

@@ -1,8 +1,9 @@
 /* Restart without the bad host (Falcon, section 5.1, S4; the last rung of the ladder): the run saves itself,
  * ends on all ranks, and its supervisor starts it again on the other hosts of its list, in the same layout.
  *
- *   before      the leader knows hosts, slots and what was left out (roster.h), so that it never decides what
- * is not possible to leave    a checkpoint of what is done, the order in hosts.json, the end of the attempt
+ *   before      the leader knows hosts, slots and what was left out (roster.h), so that it never decides
+ *               what is not possible
+ *   to leave    a checkpoint of what is done, the order in hosts.json, the end of the attempt
  *   afterwards  the resumed run measures what all of it took (event `left`); the next decision counts on that
  *
  * Nothing is lost and no bit changes: the next attempt begins with the iteration that would have come next.

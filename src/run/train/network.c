@@ -183,6 +183,17 @@ static sl_status exchange(sl_trainer *t, profiling *p, int first, int end, size_
     return SL_OK;
 }
 
+/* Of replicas: as much as one sends another in a sum. */
+static size_t share_bytes(const sl_trainer *t) {
+    size_t most = 0;
+    for (int stage = 0; stage < t->problem.stages; stage++) {
+        size_t elements = sl_binding_elements(t->run, stage);
+        most = elements > most ? elements : most;
+    }
+    most = sizeof(float) * most / (size_t)t->run->parallel.data;
+    return most < SL_NETWORK_BYTES ? most : SL_NETWORK_BYTES;
+}
+
 static sl_status measure(sl_trainer *t, profiling *p) {
     const size_t most = (size_t)sl_network_most(t->run);
     size_t bytes = SL_NETWORK_BYTES; /* a transport has a longest message */
@@ -197,7 +208,7 @@ static sl_status measure(sl_trainer *t, profiling *p) {
         neighbours++;
     SL_TRY(sl_alloc(&p->half, count_mine(p, t->world_rank) * SL_PING_MOST, sizeof *p->half));
     SL_TRY(exchange(t, p, 0, neighbours, bytes, &halves));
-    SL_TRY(exchange(t, p, neighbours, p->count, SL_NETWORK_BYTES, &halves));
+    SL_TRY(exchange(t, p, neighbours, p->count, share_bytes(t), &halves));
     return collect(t, p, halves);
 }
 

@@ -7,8 +7,8 @@
  * messages for replicas, so what is emulated there holds here. Pairs without a rank in common go at the same
  * time: neighbours of a pipeline in 2 rounds (3 where they form a ring of an odd number), D replicas in D - 1
  * rounds (D if D is odd). A round takes a few milliseconds, or where a link is slow SL_NETWORK_BUDGET, if not
- * longer until its messages have gone there and back four times; they are of SL_NETWORK_BYTES, or of a
- * stage's message where that is smaller and they go between stages.
+ * longer until its messages have gone there and back four times; they are of SL_NETWORK_BYTES, or where
+ * that is smaller of a stage's message (between stages) or of a replica's share of a sum (between replicas).
  *
  * It happens between two iterations and is part of none: `period` of the iteration before does not count it,
  * and no op, message or sum of an iteration is under way. */

@@ -122,14 +122,14 @@ static sl_status regroup(sl_trainer *t, change *c) {
     return end_phase(t, c, &c->took.groups);
 }
 
-static sl_status plan(sl_trainer *t, change *c) {
+static sl_status plan(sl_trainer *t, change *c, const sl_problem *expected) {
     sl_binding_sizes *sizes;
     c->replica = t->replica;
     t->replica = NULL;
     SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
     sl_status status = sl_planning_measure(t, sizes);
     if (status == SL_OK)
-        status = sl_planning_make(t, sizes, c->replica);
+        status = sl_planning_make(t, sizes, c->replica, expected);
     sl_free(sizes);
     SL_TRY(status);
     return end_phase(t, c, &c->took.plan);
@@ -212,12 +212,12 @@ static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *
     return sl_judge_event(t, &event, -1);
 }
 
-static sl_status carry_out(sl_trainer *t, int iteration, change *c) {
+static sl_status carry_out(sl_trainer *t, int iteration, const sl_problem *expected, change *c) {
     sl_time start = sl_clock_now(t->clock);
     c->phase = start;
     SL_TRY(settle(t, c));
     SL_TRY(regroup(t, c));
-    SL_TRY(plan(t, c));
+    SL_TRY(plan(t, c, expected));
     SL_TRY(move_states(t, c));
     SL_TRY(connect_seats(t, c));
     c->took.whole = sl_clock_now(t->clock) - start;
@@ -231,7 +231,7 @@ sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next,
     sl_status status = agree(t, next, &c);
     int same = status == SL_OK && changes_nothing(t, &c);
     if (status == SL_OK && !same)
-        status = carry_out(t, iteration, &c);
+        status = carry_out(t, iteration, next ? next->expected : NULL, &c);
     if (status == SL_OK && !same && sl_trainer_leads(t)) {
         *took = c.took;
         status = write_event(t, iteration, took, next->why);

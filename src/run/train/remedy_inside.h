@@ -22,7 +22,11 @@ typedef struct sl_piece {
     char seen[160];
 } sl_piece;
 
-/* What is known of the cluster, by homes. */
+#define SL_REMEDY_LEAST 0.02   /* share of the time that must be lost before anything is an incident */
+#define SL_REMEDY_REMEMBERS 50 /* iterations */
+
+/* What is known of the cluster, by homes. Of two processes that do not talk where they sit now: what they
+ * were like when they last did, for some time. */
 typedef struct sl_cluster_view {
     int homes;
     double *slow;    /* [homes] times as long as healthy ops */
@@ -35,22 +39,27 @@ struct sl_remedy {
     int rung[SL_REMEDIES]; /* place in the ladder; -1: not in it */
     int kind[SL_STRATEGIES_MOST];
     int rungs;
+    sl_time at_once; /* what costs no more is not waited for */
     FILE *log;
     sl_time *took; /* [hold] of the last iterations since something changed */
     int filled, next;
     sl_time healthy;                                        /* of an iteration; 0: not yet known */
     sl_piece now[SL_REMEDY_PIECES], told[SL_REMEDY_PIECES]; /* what is seen; what the ladder has been told */
     int nows, tolds;
-    int asked_network; /* the network has been measured since the last piece came */
-    int fresh;         /* something was changed: the next losses are what it brought */
+    int fresh; /* something was changed: the next losses are what it brought */
     /* What is under way, -1: nothing; for the schedule, iterations that its own decision was waited for. */
     int waiting, waited;
     /* model.c's answers of this step, by what was asked */
     sl_cluster_view view;
+    int measured[SL_REMEDIES]; /* what it costs to apply it */
     int known[SL_REMEDIES];
-    double takes[SL_REMEDIES];   /* ns of an iteration with that strategy, as measured ones */
-    double present;              /* by the model, as it runs now */
-    int *even;                   /* [data] the split that the run began with */
+    double takes[SL_REMEDIES]; /* ns of an iteration with that strategy, as measured ones */
+    double present;            /* by the model, as it runs now */
+    double believed;           /* sl_remedy_believed of this step */
+    int *unseen;               /* [from * homes + to] iterations since that pair was last seen */
+    sl_time healthy_model; /* what the model says of an iteration when nothing is slow; 0: not yet known */
+    sl_time *looked;       /* [stages] what the sums had grown by at the last look at the network */
+    int *even;             /* [data] the split that the run began with */
     int *places, *places_split;  /* [world], [data]: what the topology came to */
     int *tried, *tried_split;    /* while it is looked for */
     int *split;                  /* [data] what the balance came to */
@@ -67,11 +76,26 @@ sl_time sl_remedy_iteration(const sl_remedy *r);
 /** What a message of so many bytes takes longer from one process to another (homes) than on the best such
  * connection, by the last look at the network, ns; -1: it was not looked at. */
 double sl_remedy_pair_time(const sl_trainer *t, int from, int to, double bytes);
+/** What an iteration takes: as measured, but no longer than what is slow explains, ns. */
+double sl_remedy_believed(const sl_remedy *r);
+/** What the model says that the running orders take on what was measured lately, the slowest replica. */
+sl_status sl_remedy_running(const sl_trainer *t, sl_time *time);
+
+/** The world rank where the process of that home sits now. */
+int sl_remedy_sits(const sl_trainer *t, int home);
 /** Fills view from now[]. */
 sl_status sl_remedy_view(sl_trainer *t);
 /** Time of an iteration by the model, ns, in an arrangement: home[world]; split[data]: given, or when `find`
  * the best one is found and written there. */
 sl_status sl_remedy_model(sl_trainer *t, const int *home, int *split, int find, double *time);
+
+/** What each replica would be like in an arrangement: problem[data]; free each with sl_problem_free, also on
+ * error. */
+sl_status sl_remedy_problems(const sl_trainer *t, const int *home, const int *split, sl_problem *problem);
+
+/** home[world], split[data]: the best that exchanges of two places from the present arrangement lead to.
+ * `balances`: microbatches may be divided anew. Returns how many processes move; *moved 0: none helps. */
+sl_status sl_remedy_exchange(sl_trainer *t, int balances, int *home, int *moved);
 
 /** How much longer ops would take at a place in an arrangement home[world]. */
 double sl_remedy_slowness(const sl_trainer *t, const int *home, int rank, int replica);

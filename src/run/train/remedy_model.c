@@ -56,33 +56,68 @@ double sl_remedy_pair_time(const sl_trainer *t, int from, int to, double bytes) 
     return time < 0 ? -1 : time - least;
 }
 
-/* In a sum over D replicas each sends each a share, twice: 2 (latency + share / bandwidth). What the network
- * showed of the pair; without that all of it is bandwidth. */
-static void view_replica_link(const sl_trainer *t, const sl_piece *piece) {
+/* All replicas exchange their shares at once, there and back: a sum waits twice for the slowest pair's
+ * latency and share (run/binding/reduce.h). What the network showed of the pair; without that all of it is
+ * bandwidth.
+ */
+static void view_pair(const sl_trainer *t, const sl_piece *piece, int from, int to) {
     const sl_cluster_view *v = &t->remedy->view;
-    int d = t->run->parallel.data;
-    double bytes = sizeof(float) * (double)sl_binding_elements(t->run, piece->found.stage);
+    double share =
+        sizeof(float) * (double)sl_binding_elements(t->run, piece->found.stage) / t->run->parallel.data;
     double grown = (double)(piece->found.now - piece->found.healthy);
-    for (int way = 0; way < 2; way++) {
-        int from = piece->home[way], to = piece->home[1 - way];
-        double latency = sl_remedy_pair_time(t, from, to, 0), more = sl_remedy_pair_time(t, from, to, 1e6);
-        if (latency < 0) {
-            latency = 0;
-            more = bytes > 0 ? grown / (2 * bytes / d) * 1e6 : 0;
-        }
-        v->latency[from * v->homes + to] = latency;
-        v->pace[from * v->homes + to] = (more - latency) / 1e6;
+    double latency = sl_remedy_pair_time(t, from, to, 0), more = sl_remedy_pair_time(t, from, to, 1e6);
+    if (latency < 0) {
+        latency = 0;
+        more = share > 0 ? grown / 2 / share * 1e6 : 0;
     }
+    v->latency[from * v->homes + to] = latency;
+    v->pace[from * v->homes + to] = fmax(0, (more - latency) / 1e6);
+}
+
+/* A sum that is slow may have several slow pairs; the network has shown them all. */
+static void view_replica_link(const sl_trainer *t, const sl_piece *piece) {
+    int rank = sl_problem_rank(&t->problem, piece->found.stage);
+    for (int way = 0; way < 2; way++)
+        view_pair(t, piece, piece->home[way], piece->home[1 - way]);
+    for (int i = 0; i < t->network.links; i++) {
+        const sl_network_link *link = &t->network.link[i];
+        int from = sl_remedy_sits(t, link->from), to = sl_remedy_sits(t, link->to);
+        if (link->replicas && sl_run_seat(t->run, from).pipeline == rank &&
+            sl_run_seat(t->run, to).pipeline == rank)
+            view_pair(t, piece, link->from, link->to);
+    }
+}
+
+int sl_remedy_sits(const sl_trainer *t, int home) {
+    int w = 0;
+    while (t->home[w] != home)
+        w++;
+    return w;
+}
+
+/* Whether two processes send each other messages where they sit now. */
+static int talk(const sl_trainer *t, int home, int other) {
+    sl_seat a = sl_run_seat(t->run, sl_remedy_sits(t, home)),
+            b = sl_run_seat(t->run, sl_remedy_sits(t, other));
+    if (a.tensor != b.tensor)
+        return 0;
+    return a.replica == b.replica
+               ? a.pipeline != b.pipeline && (sl_run_has_link(t->run, a.pipeline, b.pipeline) ||
+                                              sl_run_has_link(t->run, b.pipeline, a.pipeline))
+               : a.pipeline == b.pipeline;
 }
 
 sl_status sl_remedy_view(sl_trainer *t) {
     sl_remedy *r = t->remedy;
     sl_cluster_view *v = &r->view;
-    size_t pairs = (size_t)v->homes * (size_t)v->homes;
     for (int h = 0; h < v->homes; h++)
         v->slow[h] = 1;
-    memset(v->latency, 0, pairs * sizeof *v->latency);
-    memset(v->pace, 0, pairs * sizeof *v->pace);
+    for (int a = 0; a < v->homes; a++)
+        for (int b = 0; b < v->homes; b++)
+            if (talk(t, a, b) || ++r->unseen[a * v->homes + b] > SL_REMEDY_REMEMBERS) {
+                v->latency[a * v->homes + b] = v->pace[a * v->homes + b] = 0;
+                r->unseen[a * v->homes + b] = 0;
+            }
     for (int i = 0; i < r->nows; i++) {
         const sl_piece *piece = &r->now[i];
         if (piece->cause == SL_CAUSE_DEVICE)
@@ -168,6 +203,14 @@ static sl_status make_replica(const sl_trainer *t, const int *home, int replica,
     slow_ops(t, home, replica, p);
     slow_links(t, home, replica, p);
     slow_sums(t, home, p);
+    return SL_OK;
+}
+
+sl_status sl_remedy_problems(const sl_trainer *t, const int *home, const int *split, sl_problem *problem) {
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        SL_TRY(make_replica(t, home, r, &problem[r]));
+        problem[r].microbatches = split[r];
+    }
     return SL_OK;
 }
 

@@ -3,15 +3,26 @@
 #include "base/memory.h"
 #include "run/train/remedy_inside.h"
 
+#include <math.h>
+
 #include <string.h>
 
-sl_time sl_remedy_iteration(const sl_remedy *r) {
-    sl_time *sorted = r->took + r->t->run->adaptation.hold;
+static sl_time median_of_last(const sl_remedy *r, int count) {
     int hold = r->t->run->adaptation.hold;
-    if (r->filled < hold)
+    sl_time *sorted = r->took + hold;
+    for (int i = 0; i < count; i++)
+        sorted[i] = r->took[(r->next - 1 - i + 2 * hold) % hold];
+    return sl_median(sorted, count);
+}
+
+/* As sl_decision_lately: what is much longer or shorter in two of the last three is believed. */
+sl_time sl_remedy_iteration(const sl_remedy *r) {
+    int hold = r->t->run->adaptation.hold;
+    if (r->filled < (hold < 3 ? hold : 3))
         return 0;
-    memcpy(sorted, r->took, (size_t)hold * sizeof *sorted);
-    return sl_median(sorted, hold);
+    sl_time usual = median_of_last(r, r->filled), lately = r->filled > 3 ? median_of_last(r, 3) : usual;
+    sl_time least = usual < lately ? usual : lately, most = usual < lately ? lately : usual;
+    return most - least > least / 2 ? lately : usual;
 }
 
 static int home_at(const sl_trainer *t, int pipeline, int replica) {
@@ -172,24 +183,60 @@ static sl_status excess_of(const sl_trainer *t, sl_piece *piece) {
     return status;
 }
 
-/* What is lost is divided among the pieces by what each would cost alone. */
+sl_status sl_remedy_running(const sl_trainer *t, sl_time *time) {
+    *time = 0;
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        sl_problem usual;
+        sl_time takes = 0;
+        SL_TRY(sl_adaptation_typical(t->replica[r].adaptation, &usual));
+        sl_status status = sl_adaptation_takes(t->replica[r].adaptation, &usual, &takes);
+        sl_problem_free(&usual);
+        SL_TRY(status);
+        *time = takes > *time ? takes : *time;
+    }
+    return SL_OK;
+}
+
+double sl_remedy_believed(const sl_remedy *r) {
+    return r->believed > 0 ? r->believed : (double)sl_remedy_iteration(r);
+}
+
+/* An iteration may be long for reasons that nothing can be done about, such as neighbours on the machine.
+ * What nothing slow explains is not blamed on what is a little slow. */
+static sl_status believe(sl_trainer *t) {
+    sl_remedy *r = t->remedy;
+    sl_time running;
+    SL_TRY(sl_remedy_running(t, &running));
+    sl_time now = sl_remedy_iteration(r);
+    r->believed = (double)r->healthy * (double)running / (double)r->healthy_model;
+    if (now)
+        r->believed = fmin((double)now, r->believed);
+    return SL_OK;
+}
+
+/* What is lost is divided among the pieces by what each would cost alone; none is blamed for more than twice
+ * that, for an iteration may also be long because of what was done about trouble that is over. */
 static sl_status divide_loss(sl_trainer *t) {
     sl_remedy *r = t->remedy;
-    sl_time now = sl_remedy_iteration(r);
-    double lost = now > r->healthy ? 1 - (double)r->healthy / (double)now : 0, sum = 0;
+    SL_TRY(believe(t));
+    double now = sl_remedy_believed(r), sum = 0;
+    double lost = now > (double)r->healthy ? 1 - (double)r->healthy / now : 0;
     for (int i = 0; i < r->nows; i++) {
         SL_TRY(excess_of(t, &r->now[i]));
         sum += r->now[i].excess;
     }
     for (int i = 0; i < r->nows; i++)
-        r->now[i].loss = sum > 0 ? lost * r->now[i].excess / sum : 0;
+        r->now[i].loss = sum > 0 ? fmin(lost / sum, 2 / now) * r->now[i].excess : 0;
     return SL_OK;
 }
 
 /* What an iteration takes when nothing is slow: the first iterations, as the adaptations have learnt it. */
-static void learn_healthy(sl_remedy *r, int ready) {
-    if (!r->healthy && ready && sl_remedy_iteration(r))
-        r->healthy = sl_remedy_iteration(r);
+static sl_status learn_healthy(sl_remedy *r, int ready) {
+    if (r->healthy || !ready || !sl_remedy_iteration(r))
+        return SL_OK;
+    SL_TRY(sl_remedy_running(r->t, &r->healthy_model));
+    r->healthy = r->healthy_model > 0 ? sl_remedy_iteration(r) : 0;
+    return SL_OK;
 }
 
 sl_status sl_remedy_see(sl_trainer *t, int *ready) {
@@ -201,8 +248,8 @@ sl_status sl_remedy_see(sl_trainer *t, int *ready) {
     *ready = 1;
     for (int replica = 0; replica < t->run->parallel.data; replica++)
         *ready &= sl_adaptation_ready(t->replica[replica].adaptation);
-    learn_healthy(r, *ready);
-    *ready &= r->healthy > 0 && sl_remedy_iteration(r) > 0;
+    SL_TRY(learn_healthy(r, *ready));
+    *ready &= r->healthy > 0;
     if (!*ready)
         return SL_OK;
     SL_TRY(collect(t));

@@ -20,17 +20,19 @@ static sl_status present(sl_trainer *t) {
 }
 
 static double measured(const sl_remedy *r) {
-    return (double)sl_remedy_iteration(r);
+    return sl_remedy_believed(r);
 }
 
 /* What the running orders and the best ones take on what was measured; adapt/schedule/decision.h has replayed
- * both. */
+ * both. Only if it is about to take the new one. */
 static sl_status ask_schedule(sl_trainer *t, double *time) {
     sl_time running = 0, best = 0;
     for (int r = 0; r < t->run->parallel.data; r++) {
         const sl_decision *d = &t->replica[r].decision;
+        int due = sl_adaptation_due(t->replica[r].adaptation);
+        sl_time then = due >= 0 && due < t->run->adaptation.hold ? d->best_predicted : d->running_predicted;
         running = d->running_predicted > running ? d->running_predicted : running;
-        best = d->best_predicted > best ? d->best_predicted : best;
+        best = then > best ? then : best;
     }
     *time = running > 0 ? measured(t->remedy) * (double)best / (double)running : INFINITY;
     return SL_OK;
@@ -57,14 +59,22 @@ static sl_status ask_delegates(sl_trainer *t, double *time) {
     return SL_OK;
 }
 
+/* What the model says of another arrangement, in time as it is measured. Where another schedule alone would
+ * do as well, which adapt/schedule/decision.h takes by itself, it cannot help. */
+static sl_status beside_schedule(sl_trainer *t, double modelled, double *time) {
+    const sl_remedy *r = t->remedy;
+    SL_TRY(present(t));
+    int better = modelled < (1 - t->run->adaptation.gain) * r->present;
+    *time = better ? (double)r->healthy * modelled / (double)r->healthy_model : INFINITY;
+    return SL_OK;
+}
+
 static sl_status ask_balance(sl_trainer *t, double *time) {
     sl_remedy *r = t->remedy;
     double balanced;
     memcpy(r->split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *r->split);
-    SL_TRY(present(t));
     SL_TRY(sl_remedy_model(t, t->home, r->split, 1, &balanced));
-    *time = measured(r) * balanced / r->present;
-    return SL_OK;
+    return beside_schedule(t, balanced, time);
 }
 
 /* The search's question: hosts are the processes by their homes. Links have what a sum's healthy time says,
@@ -121,11 +131,11 @@ static sl_status ask_topology(sl_trainer *t, double *time) {
     sl_remedy *r = t->remedy;
     sl_cluster cluster;
     sl_topology found;
+    int moved = 0;
     double best = INFINITY;
-    SL_TRY(present(t));
     sl_status status = make_cluster(t, &cluster);
     if (status == SL_OK)
-        status = sl_topology_search(&cluster, &(sl_topology_options){.seed = 1, .effort = 1}, &found);
+        status = sl_topology_search(&cluster, &(sl_topology_options){.seed = 1, .effort = 0.3}, &found);
     if (status == SL_OK && found.moved)
         status = try_places(t, found.host, &best);
     if (status == SL_OK)
@@ -133,8 +143,11 @@ static sl_status ask_topology(sl_trainer *t, double *time) {
     sl_cluster_free(&cluster);
     if (status == SL_OK && r->rung[SL_REMEDY_BALANCE] >= 0 && sl_remedy_gather(t, r->tried))
         status = try_places(t, r->tried, &best);
-    *time = measured(r) * best / r->present;
-    return status;
+    if (status == SL_OK)
+        status = sl_remedy_exchange(t, r->rung[SL_REMEDY_BALANCE] >= 0, r->tried, &moved);
+    if (status == SL_OK && moved)
+        status = try_places(t, r->tried, &best);
+    return status == SL_OK ? beside_schedule(t, best, time) : status;
 }
 
 /* Without the host that most is lost on; the others' losses stay. */
@@ -171,16 +184,55 @@ static sl_status (*const asks[SL_REMEDIES])(sl_trainer *, double *) = {
 
 /* An iteration of `time` loses 1 - healthy / time of the time; each incident as much less as all together. An
  * answer that cannot be had (no memory, no plan) is that it cannot help. */
-static double remaining(sl_trainer *t, sl_remedy_strategy strategy, const sl_incident *incident) {
+static double takes(sl_trainer *t, sl_remedy_strategy strategy) {
     sl_remedy *r = t->remedy;
     if (!r->known[strategy]) {
         r->known[strategy] = 1;
         if (asks[strategy](t, &r->takes[strategy]) != SL_OK)
             r->takes[strategy] = INFINITY;
     }
-    double healthy = (double)r->healthy, now = 1 - healthy / measured(r);
-    if (!isfinite(r->takes[strategy]) || now <= 0)
+    return r->takes[strategy];
+}
+
+/* It brings more than the other, by what is worth a change, and costs next to nothing, or less than is lost
+ * while the other is waited for and measured. */
+static int is_soon_better(sl_trainer *t, sl_remedy_strategy strategy, sl_remedy_strategy than) {
+    const sl_remedy *r = t->remedy;
+    if (r->rung[strategy] < 0 || !(takes(t, strategy) < (1 - t->run->adaptation.gain) * takes(t, than)))
+        return 0;
+    double cost = (double)sl_ladder_cost(r->ladder, r->rung[strategy]);
+    double other = fmin(takes(t, than), measured(r));
+    return cost <= (double)r->at_once || cost <= t->run->adaptation.hold * (other - takes(t, strategy));
+}
+
+/* What comes first has to be measured before anything else is done, so it is no step on the way to what can
+ * be had now: a new arrangement is planned for what is slow, and other places come with a split of their own.
+ * Where they bring no more than the split, that alone does. */
+static int other_does(sl_trainer *t, sl_remedy_strategy strategy) {
+    const sl_remedy *r = t->remedy;
+    int both = r->rung[SL_REMEDY_TOPOLOGY] >= 0 && r->rung[SL_REMEDY_BALANCE] >= 0;
+    switch (strategy) {
+    case SL_REMEDY_SCHEDULE:
+    case SL_REMEDY_DELEGATE:
+        return is_soon_better(t, SL_REMEDY_BALANCE, strategy) ||
+               is_soon_better(t, SL_REMEDY_TOPOLOGY, strategy);
+    case SL_REMEDY_BALANCE:
+        return is_soon_better(t, SL_REMEDY_TOPOLOGY, strategy);
+    case SL_REMEDY_TOPOLOGY:
+        return both && takes(t, strategy) >= (1 - t->run->adaptation.gain) * takes(t, SL_REMEDY_BALANCE);
+    default:
+        return 0;
+    }
+}
+
+static double remaining(sl_trainer *t, sl_remedy_strategy strategy, const sl_incident *incident) {
+    sl_remedy *r = t->remedy;
+    takes(t, strategy);
+    if (other_does(t, strategy))
         return incident->loss;
+    double healthy = (double)r->healthy, now = 1 - healthy / measured(r);
+    if (!(r->takes[strategy] < (1 - t->run->adaptation.gain) * measured(r)) || now <= 0)
+        return incident->loss; /* less than what a swap of schedules must gain */
     return incident->loss * fmax(0, 1 - healthy / r->takes[strategy]) / now;
 }
 
@@ -200,17 +252,20 @@ static double with_restart(void *t, const sl_incident *i) {
     return remaining(t, SL_REMEDY_RESTART, i);
 }
 
-/* An uneven split on healthy replicas: the one with most microbatches against an even share. */
+/* The split that it has left, against the best one, when nothing is slow any more. */
 static double keeping_split(void *user, const sl_incident *incident) {
-    const sl_trainer *t = user;
-    int most = 0, even = 0;
+    sl_trainer *t = user;
+    sl_remedy *r = t->remedy;
+    double best;
     (void)incident;
-    for (int r = 0; r < t->run->parallel.data; r++) {
-        most = t->run->batch.split[r] > most ? t->run->batch.split[r] : most;
-        even = t->remedy->even[r] > even ? t->remedy->even[r] : even;
-    }
-    double longer = (most + t->ranks - 1.0) / (even + t->ranks - 1.0);
-    return longer > 1 ? 1 - 1 / longer : 0;
+    for (int i = 0; i < r->nows; i++)
+        if (r->now[i].excess >= SL_REMEDY_LEAST * (double)r->healthy)
+            return 0; /* another one asks for what is best now when its loss changes */
+    memcpy(r->tried_split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *r->tried_split);
+    if (r->rung[SL_REMEDY_BALANCE] < 0 || present(t) != SL_OK ||
+        sl_remedy_model(t, t->home, r->tried_split, 1, &best) != SL_OK)
+        return 0;
+    return best < r->present ? 1 - best / r->present : 0;
 }
 
 /* ---- which there are ---- */
@@ -233,6 +288,11 @@ static int possible(const sl_trainer *t, sl_remedy_strategy strategy) {
     }
 }
 
+/* A rearrangement does what the run did to begin with: groups, plans, stages and connections are opened. */
+static sl_time thought(const sl_trainer *t, double seconds) {
+    return seconds > 0 ? sl_from_ms(1e3 * seconds) : t->opened;
+}
+
 /* The largest stage's weights and moments go over the network once, both directions at the same time. */
 static sl_time exchange_cost(const sl_trainer *t) {
     size_t most = 0;
@@ -241,7 +301,7 @@ static sl_time exchange_cost(const sl_trainer *t) {
         most = elements > most ? elements : most;
     }
     double bytes = 3.0 * sizeof(float) * (double)most * (t->problem.stages / t->ranks);
-    return sl_from_ms(1e3 * t->run->adaptation.topology_s + 1e3 * bytes / FIRST_RATE);
+    return thought(t, t->run->adaptation.topology_s) + sl_from_ms(1e3 * bytes / FIRST_RATE);
 }
 
 sl_status sl_remedy_ladder(sl_trainer *t) {
@@ -258,8 +318,8 @@ sl_status sl_remedy_ladder(sl_trainer *t) {
          .user = t},
         {.name = "re-balance microbatches",
          .causes = SL_CAUSES_ANY,
-         .cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
-         .undo_cost = sl_from_ms(1e3 * t->run->adaptation.balance_s),
+         .cost = thought(t, t->run->adaptation.balance_s),
+         .undo_cost = thought(t, t->run->adaptation.balance_s),
          .remaining = with_balance,
          .keeping = keeping_split,
          .user = t},
@@ -285,9 +345,11 @@ sl_status sl_remedy_ladder(sl_trainer *t) {
         chosen[r->rungs++] = all[s];
     }
     sl_ladder_config config = sl_ladder_defaults();
-    config.at_once = 50 * SL_MS;
+    /* a change that costs no more than two iterations is not waited for */
+    config.at_once = 2 * r->healthy > 100 * SL_MS ? 2 * r->healthy : 100 * SL_MS;
     config.news = 0.2;
     config.calm = t->run->adaptation.hold * r->healthy; /* as a schedule returns */
     config.profile_every = 0;                           /* network.h looks at the network by itself */
+    r->at_once = config.at_once;
     return sl_ladder_open(&config, chosen, r->rungs, &r->ladder);
 }

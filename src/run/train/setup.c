@@ -70,7 +70,7 @@ static sl_status open_all(sl_trainer *t, sl_binding_sizes *sizes) {
     int in_flight;
     const sl_place *place = t->place;
     SL_TRY(sl_planning_measure(t, sizes));
-    SL_TRY(sl_planning_make(t, sizes, NULL));
+    SL_TRY(sl_planning_make(t, sizes, NULL, NULL));
     SL_TRY(sl_planning_in_flight(t, &in_flight));
     SL_TRY(sl_binding_open(t->run, &t->groups, in_flight, sl_planning_hosted(t), &t->binding));
     SL_TRY(refuse_mixed_hosts(t));

@@ -125,6 +125,7 @@ typedef struct sl_trainer {
     sl_localiser *localiser;
     struct sl_remedy *remedy;
     int noticed_swaps, noticed_delegates; /* when it last looked */
+    sl_time opened;                       /* what it took to open everything in the beginning */
     sl_time started;
     sl_time around[9]; /* what the last iterations took before their first op and behind their last */
     int arounds;

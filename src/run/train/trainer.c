@@ -392,6 +392,7 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
                     .world = sl_group_size(world),
                     .world_rank = sl_group_rank(world),
                     .clock = sl_clock_real()};
+    const sl_time begin = sl_clock_now(t.clock);
     sl_status status = sl_trainer_take_run(&t, run);
     if (status == SL_OK)
         status = sl_groups_open(t.run, world, t.leader, &t.groups);
@@ -399,6 +400,7 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
         status = sl_departure_open(&t);
     if (status == SL_OK)
         status = sl_trainer_open(&t);
+    t.opened = sl_clock_now(t.clock) - begin;
     if (status == SL_OK)
         status = ping(&t, t.resume.first);
     t.started = sl_clock_now(t.clock);

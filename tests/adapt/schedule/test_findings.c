@@ -91,9 +91,38 @@ static void noise_and_single_spikes_are_no_findings(void **state) {
     assert_ok(sl_adaptation_findings(j.adaptation, found, MOST, &count));
     assert_int_equal(count, 0);
     make_rank_slow(&j.now, 0, 300);
-    observe(&j, 2 * HOLD, 2);
+    observe(&j, 2 * HOLD, 1);
     assert_ok(sl_adaptation_findings(j.adaptation, found, MOST, &count));
     assert_int_equal(count, 0);
+    close_job(&j);
+}
+
+/* What is half as long again or more costs much in every iteration that passes: two of three are enough, and
+ * the same when it is over. What is less waits for the median of all five. */
+static void what_is_much_slower_is_found_after_two_iterations(void **state) {
+    (void)state;
+    job j;
+    sl_finding found[MOST];
+    int count;
+    open_job(&j, 12);
+    observe(&j, 0, HOLD);
+    j.now.link[1 * 4 + 0].latency = 20 * SL_MS;
+    make_rank_slow(&j.now, 2, 140);
+    observe(&j, HOLD, 2);
+    assert_ok(sl_adaptation_findings(j.adaptation, found, MOST, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(found[0].kind, SL_FINDING_LINK);
+    assert_int_equal(found[0].now, 20 * SL_MS);
+    observe(&j, HOLD + 2, 1);
+    assert_ok(sl_adaptation_findings(j.adaptation, found, MOST, &count));
+    assert_int_equal(count, 2);
+    assert_int_equal(found[0].kind, SL_FINDING_DEVICE);
+    observe(&j, HOLD + 3, HOLD);
+    j.now.link[1 * 4 + 0].latency = 0;
+    observe(&j, 2 * HOLD + 3, 2);
+    assert_ok(sl_adaptation_findings(j.adaptation, found, MOST, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(found[0].kind, SL_FINDING_DEVICE);
     close_job(&j);
 }
 
@@ -149,6 +178,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_piece_that_is_slow_is_found_with_what_it_takes),
         cmocka_unit_test(noise_and_single_spikes_are_no_findings),
+        cmocka_unit_test(what_is_much_slower_is_found_after_two_iterations),
         cmocka_unit_test(what_is_healthy_can_be_told_to_an_adaptation_that_begins_in_trouble),
         cmocka_unit_test(the_running_order_can_be_asked_what_it_would_take),
     };
