@@ -118,6 +118,21 @@ static void forget_failures(sl_ladder *l) {
         l->rung[s].failures = 0;
 }
 
+static void ask_keeping(const sl_ladder *l, sl_ladder_case *c) {
+    for (int s = 0; s < l->rungs; s++) {
+        const sl_strategy *strategy = &l->rung[s].strategy;
+        c->pair[s].keeping = strategy->keeping ? fmax(0, strategy->keeping(strategy->user, &c->incident)) : 0;
+    }
+}
+
+/* What keeps a strategy from costing anything after relief may be another incident: all are asked anew when
+ * one comes or goes. */
+static void ask_all_keeping(const sl_ladder *l) {
+    for (size_t i = 0; i < l->case_count; i++)
+        if (!l->cases[i].active)
+            ask_keeping(l, &l->cases[i]);
+}
+
 sl_status sl_ladder_begins(sl_ladder *l, sl_time now, const sl_incident *incident) {
     sl_ladder_entry *entry;
     SL_TRY(check(incident->id, incident->loss));
@@ -135,6 +150,7 @@ sl_status sl_ladder_begins(sl_ladder *l, sl_time now, const sl_incident *inciden
     c->returned = returned;
     c->since = now;
     c->brought = -1;
+    ask_all_keeping(l);
     SL_TRY(sl_ladder_note(l, SL_LADDER_BEGAN, c, -1, &entry));
     return sl_ladder_plan(l, c, 1);
 }
@@ -165,13 +181,6 @@ sl_status sl_ladder_changes(sl_ladder *l, sl_time now, int id, double loss) {
     return sl_ladder_plan(l, c, outcome < 0);
 }
 
-static void ask_keeping(const sl_ladder *l, sl_ladder_case *c) {
-    for (int s = 0; s < l->rungs; s++) {
-        const sl_strategy *strategy = &l->rung[s].strategy;
-        c->pair[s].keeping = strategy->keeping ? fmax(0, strategy->keeping(strategy->user, &c->incident)) : 0;
-    }
-}
-
 sl_status sl_ladder_relieved(sl_ladder *l, sl_time now, int id) {
     sl_ladder_entry *entry;
     SL_TRY(advance(l, now));
@@ -182,10 +191,7 @@ sl_status sl_ladder_relieved(sl_ladder *l, sl_time now, int id) {
     c->active = 0;
     c->relieved_at = now;
     c->brought = -1;
-    ask_keeping(l, c);
-    for (size_t i = 0; i < l->case_count; i++) /* it may have been what the others' were kept for */
-        if (!l->cases[i].active && &l->cases[i] != c)
-            ask_keeping(l, &l->cases[i]);
+    ask_all_keeping(l);
     for (int s = 0; s < l->rungs; s++) {
         c->pair[s].reason = c->pair[s].in_effect ? SL_REASON_IN_EFFECT : SL_REASON_NONE;
     }

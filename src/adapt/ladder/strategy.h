@@ -42,7 +42,8 @@ typedef struct sl_strategy {
     /* Time lost a second by `incident` if this strategy were applied (again) now, beside all that is in
      * effect. As much as `incident->loss` or more: it cannot help. From the timing model; never fails. */
     double (*remaining)(void *user, const sl_incident *incident);
-    /* Time lost a second where it stays in effect after relief; NULL: none. Asked at each relief. */
+    /* Time lost a second where it stays in effect after relief; NULL: none. Asked when an incident begins or
+     * is over. */
     double (*keeping)(void *user, const sl_incident *incident);
     /* Carry it out for `count` incidents, or begin to. NULL: the caller acts on sl_action by itself. */
     sl_status (*apply)(void *user, const int *incidents, int count);
