@@ -3,7 +3,8 @@
 (Adaptra, figures 15 and 18; Falcon, figures 13 to 17).
 
 Usage: bench/adapting/run.py [BUILD_DIR] [--only NAME ..] [--keep FOLDER] [--write docs/results/adapting.md]
-NAME: delays, chain, one-slow, several-slow, congestion, consolidation, compound. --keep: the folders of the runs stay there. Real training of small models on paced devices. All sections: under 15 minutes."""
+NAME: delays, chain, one-slow, several-slow, congestion, consolidation, compound. --keep: the folders of the runs stay there. Real
+training of small models on paced devices, up to 16 ranks. All sections: under 15 minutes."""
 import argparse
 import os
 import sys
