@@ -17,7 +17,7 @@ SLOW, LONG, END = 4, 26, 8  # iterations: before it is moved by hand; of trouble
 STAY = {"schedule": "zb-h2", "adapt": False}
 FALCON = {"schedule": "zb-h2", "adapt": True, "adaptation": {"strategies": ["topology"]}}
 # a new plan is made as `schedule` says, and zb-h2 knows nothing of links
-ADAPTED = {"schedule": "auto", "adapt": True, "transport": "auto", "adaptation": {"strategies": ["schedule", "delegate"]}}
+ADAPTED = {"schedule": "adaptra", "adapt": True, "transport": "auto", "adaptation": {"strategies": ["schedule", "delegate"]}}
 LADDER = {**ADAPTED, "adaptation": {"strategies": ["schedule", "delegate", "topology"]}}
 # who sits where: the two ends of the link, both of stage 0, become stages 0 and 1 of replica 0
 BY_HAND = [{"iteration": HEALTHY + SLOW, "seats": [0, 2, 1, 3, 4, 5, 6, 7]}]
@@ -80,7 +80,7 @@ Adaptra's section 7.3 and figure 18, in its layout of {REPLICAS} replicas x 4 st
 {MICROBATCHES} microbatches a replica, F = I = W = {OP:g} ms, gpt2 of a block a stage of width {WIDTH} and {CONTEXT} tokens; on that link a message between
 stages takes {LATENCY + TRANSFER:g} ms ({TRANSFER:g} of them on the wire, {1e3 * gbps(TRANSFER, MESSAGE):.2f} Mbit/s), as at the paper's largest delay. The ratio of gradients to activations is such
 that sums suffer about as in the paper. All send in groups, as
-Megatron does (`communication: batched`). ZB is `zb-h2`; what adapts has `schedule: auto`, which is as fast while nothing is slow.
+Megatron does (`communication: batched`). ZB is `zb-h2`; what adapts begins with `adaptra`, which is as fast while nothing is slow.
 
 The paper's chain: the link becomes one between stages 0 and 1 of a pipeline, here by order of the run file (`arrangements`, {SLOW} iterations after the
 onset), which is what Falcon does; then with `strategies: [schedule, delegate]` and `transport: auto`. Seats: who sits where at the end,
