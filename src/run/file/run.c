@@ -75,7 +75,7 @@ static const sl_key adaptation_keys[] = {
     {.name = "hold", .type = SL_KEY_INT, .standard = "5", .offset = AT(adaptation.hold), .minimum = 1, .maximum = 1000, .help = "iterations that a change must last before it is acted upon; the old schedule runs on and is measured"},
     {.name = "dwell", .type = SL_KEY_INT, .standard = "20", .offset = AT(adaptation.dwell), .minimum = 1, .maximum = 100000, .help = "least iterations between two swaps"},
     {.name = "gain", .type = SL_KEY_REAL, .standard = "0.02", .offset = AT(adaptation.gain), .minimum = 0, .maximum = 1, .help = "least share of the iteration time that a swap must gain"},
-    {.name = "strategies", .type = SL_KEY_CUSTOM, .parse = parse_strategies, .help = "list of what may be done about slow devices and links: schedule, delegate, balance (microbatches over replicas: losses may differ by rounding), topology (processes change places), restart (without the slow host); or all; default: all but balance, for they keep every bit"},
+    {.name = "strategies", .type = SL_KEY_CUSTOM, .parse = parse_strategies, .help = "list of what may be done about slow devices and links: schedule, delegate, balance (microbatches over replicas: losses may differ by rounding), topology (processes change places), restart (without the slow host); or all; default: schedule and delegate, which change nothing but who waits for whom"},
     {.name = "balance_s", .type = SL_KEY_REAL, .standard = "0", .offset = AT(adaptation.balance_s), .minimum = 0, .maximum = 1e6, .help = "what dividing the microbatches anew is thought to cost until it has been done once, s; 0: as long as the run took to open"},
     {.name = "topology_s", .type = SL_KEY_REAL, .standard = "0", .offset = AT(adaptation.topology_s), .minimum = 0, .maximum = 1e6, .help = "and an exchange of places besides the weights and moments, which count 1 GB/s, s; 0: likewise"},
     {.name = "restart_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(adaptation.restart_s), .minimum = 0, .maximum = 1e6, .help = "and a restart without a host, s"},
@@ -475,7 +475,7 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
 
 sl_status sl_run_read(const sl_document *document, sl_run *run) {
     *run = (sl_run){0};
-    run->adaptation.strategies = ((1u << SL_REMEDIES) - 1) & ~(1u << SL_REMEDY_BALANCE);
+    run->adaptation.strategies = 1u << SL_REMEDY_SCHEDULE | 1u << SL_REMEDY_DELEGATE;
     SL_TRY(sl_config_read(document->root, document->file, run_keys, run));
     return check_run(document, run);
 }

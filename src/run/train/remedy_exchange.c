@@ -164,9 +164,6 @@ static sl_status climb_from_all(search *s, int *home) {
         for (int w = 0; w < t->world && start == 2; w++)
             from[w] = w;
         status = climb(s, from, &time);
-        for (int w = 0; w < t->world; w++)
-            fprintf(stderr, " %d", from[w]);
-        fprintf(stderr, "\n");
         if (status == SL_OK && time < best) {
             best = time;
             memcpy(home, from, world * sizeof *home);
