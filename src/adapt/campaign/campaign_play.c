@@ -30,6 +30,8 @@ struct play;
 typedef struct answer {
     struct play *play;
     sl_campaign_remedy remedy;
+    int kept, kept_setup, kept_world; /* what keeping loses was asked for these */
+    double keeping;
 } answer;
 
 typedef struct play {
@@ -95,16 +97,22 @@ static double keeping(void *user, const sl_incident *incident) {
     play *p = a->play;
     int next;
     sl_time with = 0, without = 0;
-    (void)incident;
+    (void)incident; /* the same for each that is over */
     if (a->remedy == SL_CAMPAIGN_RESTART)
         return 0;
+    if (a->kept && a->kept_setup == p->setup && a->kept_world == p->believed)
+        return a->keeping;
     if (p->status == SL_OK)
         p->status = sl_simulation_undo(p->s, p->setup, p->believed, a->remedy, &next);
     if (p->status == SL_OK)
         p->status = sl_simulation_time(p->s, p->setup, p->believed, &with);
     if (p->status == SL_OK)
         p->status = sl_simulation_time(p->s, next, p->believed, &without);
-    return p->status == SL_OK && with > without ? 1 - (double)without / (double)with : 0;
+    a->kept = 1;
+    a->kept_setup = p->setup;
+    a->kept_world = p->believed;
+    a->keeping = p->status == SL_OK && with > without ? 1 - (double)without / (double)with : 0;
+    return a->keeping;
 }
 
 static const unsigned causes[SL_CAMPAIGN_REMEDIES] = {
@@ -121,7 +129,7 @@ static sl_status open_ladder(play *p) {
     for (int r = 0; r < SL_CAMPAIGN_REMEDIES; r++) {
         if (!(p->remedies & 1u << r))
             continue;
-        p->answer[r] = (answer){p, (sl_campaign_remedy)r};
+        p->answer[r] = (answer){.play = p, .remedy = (sl_campaign_remedy)r};
         p->of[count] = (sl_campaign_remedy)r;
         strategy[count++] = (sl_strategy){.name = sl_campaign_remedy_names[r],
                                           .causes = causes[r],

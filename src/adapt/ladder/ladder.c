@@ -118,19 +118,20 @@ static void forget_failures(sl_ladder *l) {
         l->rung[s].failures = 0;
 }
 
-static void ask_keeping(const sl_ladder *l, sl_ladder_case *c) {
-    for (int s = 0; s < l->rungs; s++) {
-        const sl_strategy *strategy = &l->rung[s].strategy;
-        c->pair[s].keeping = strategy->keeping ? fmax(0, strategy->keeping(strategy->user, &c->incident)) : 0;
-    }
+static void ask_keeping(const sl_ladder *l, sl_ladder_case *c, int strategy) {
+    const sl_strategy *s = &l->rung[strategy].strategy;
+    c->pair[strategy].keeping = s->keeping ? fmax(0, s->keeping(s->user, &c->incident)) : 0;
 }
 
-/* What keeps a strategy from costing anything after relief may be another incident: all are asked anew when
- * one comes or goes. */
+/* What keeps a strategy from costing anything after relief may be another incident: what is in effect is
+ * asked for anew when one comes or goes. */
 static void ask_all_keeping(const sl_ladder *l) {
-    for (size_t i = 0; i < l->case_count; i++)
-        if (!l->cases[i].active)
-            ask_keeping(l, &l->cases[i]);
+    for (size_t i = 0; i < l->case_count; i++) {
+        sl_ladder_case *c = &l->cases[i];
+        for (int s = 0; s < l->rungs && !c->active; s++)
+            if (c->pair[s].in_effect)
+                ask_keeping(l, c, s);
+    }
 }
 
 sl_status sl_ladder_begins(sl_ladder *l, sl_time now, const sl_incident *incident) {
@@ -193,6 +194,8 @@ sl_status sl_ladder_relieved(sl_ladder *l, sl_time now, int id) {
     c->brought = -1;
     ask_all_keeping(l);
     for (int s = 0; s < l->rungs; s++) {
+        if (!c->pair[s].in_effect)
+            ask_keeping(l, c, s);
         c->pair[s].reason = c->pair[s].in_effect ? SL_REASON_IN_EFFECT : SL_REASON_NONE;
     }
     forget_failures(l);
