@@ -1,0 +1,34 @@
+"""python -m slackline SUBCOMMAND ...: the command `slackline`, from this Python.
+
+    python -m slackline watch [OPTION]... [--] train.py [ARGUMENT]...   a script is run by this Python
+    python -m slackline plan problem.yaml                               anything else goes to the command as it is
+"""
+import os
+import sys
+
+from ._errors import LibraryNotFound
+from ._watching import command, program_of
+
+
+def line(arguments: "list[str]") -> "list[str]":
+    """What the command is given: of `watch`, a script gets this Python before it and `--` before that."""
+    if arguments[:1] != ["watch"]:
+        return arguments
+    if "--" in arguments:
+        begin = arguments.index("--")
+        return arguments[:begin + 1] + program_of(arguments[begin + 1:])
+    begin = next((i for i, word in enumerate(arguments) if word.endswith(".py")), None)
+    return arguments if begin is None else arguments[:begin] + ["--"] + program_of(arguments[begin:])
+
+
+def main() -> int:
+    try:
+        program = command()
+    except LibraryNotFound as error:
+        print(f"slackline: {error}", file=sys.stderr)
+        return 1
+    os.execv(program, [program, *line(sys.argv[1:])])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""libslackline through ctypes: where it is, what its functions take, and its failures as exceptions.
+
+The library is loaded at the first call that needs it, once for the process. It keeps its error text per thread, and ctypes
+gives up the interpreter's lock during a call, so several threads may plan at once.
+"""
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from typing import Any, List
+
+from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure
+
+INTERFACE = "0.1"  # until 1.0 a minor version may change the interface, so the file's name carries it
+FILE = f"libslackline.so.{INTERFACE}"
+_STATUS = {1: InvalidRequest, 2: NoAnswer, 3: OutOfMemory, 4: SystemFailure}
+
+
+class JitterStruct(ctypes.Structure):
+    """slackline_jitter"""
+    _fields_ = [("draws", c_int), ("mean_ns", c_double), ("least_ns", c_int64), ("p10_ns", c_int64), ("p50_ns", c_int64),
+                ("p90_ns", c_int64), ("p99_ns", c_int64), ("most_ns", c_int64)]
+
+
+class LossesStruct(ctypes.Structure):
+    """slackline_losses"""
+    _fields_ = [("work_ns", c_int64), ("imbalance_ns", c_int64), ("fill_ns", c_int64), ("collectives_ns", c_int64),
+                ("dependency_ns", c_int64), ("blocking_ns", c_int64), ("links", c_int), ("ops", c_int)]
+
+
+_handle = POINTER(c_void_p)
+_texts = POINTER(c_char_p)
+# name: (result, arguments); include/slackline/*.h
+_FUNCTIONS = {
+    "version": (c_char_p, []),
+    "error": (c_char_p, []),
+    "free": (None, [c_void_p]),
+    "problem_read": (c_int, [c_char_p, _texts, c_int, _handle]),
+    "problem_parse": (c_int, [c_char_p, c_char_p, _texts, c_int, _handle]),
+    "problem_free": (None, [c_void_p]),
+    "problem_ranks": (c_int, [c_void_p]),
+    "problem_stages": (c_int, [c_void_p]),
+    "problem_microbatches": (c_int, [c_void_p]),
+    "problem_write": (c_int, [c_void_p, _handle, POINTER(c_size_t)]),
+    "schedule_name": (c_char_p, [c_int]),
+    "planner_make": (c_int, [_handle]),
+    "planner_free": (None, [c_void_p]),
+    "planner_set_schedule": (c_int, [c_void_p, c_char_p]),
+    "planner_set_time_limit": (c_int, [c_void_p, c_double]),
+    "planner_set_seed": (None, [c_void_p, c_uint64]),
+    "planner_set_threads": (c_int, [c_void_p, c_int]),
+    "planner_set_exact": (None, [c_void_p, c_int]),
+    "planner_plan": (c_int, [c_void_p, c_void_p, _handle]),
+    "simulate_csv": (c_int, [c_void_p, c_char_p, _handle]),
+    "simulate_csv_text": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, _handle]),
+    "plan_free": (None, [c_void_p]),
+    "plan_jitter": (c_int, [c_void_p, c_int, c_uint64, POINTER(JitterStruct)]),
+    "plan_explain": (c_int, [c_void_p, POINTER(LossesStruct)]),
+    "plan_write": (c_int, [c_void_p, c_char_p, _handle, POINTER(c_size_t)]),
+}
+
+
+def _beside() -> List[str]:
+    """Where the library may lie beside this package: in its folder, or in the environment that it is installed in."""
+    folders = [os.path.dirname(os.path.abspath(__file__)), os.path.join(sys.prefix, "lib"), os.path.join(sys.prefix, "lib64")]
+    return [path for path in (os.path.join(folder, FILE) for folder in folders) if os.path.isfile(path)]
+
+
+def _load() -> ctypes.CDLL:
+    named = os.environ.get("SLACKLINE_LIBRARY")
+    if named:
+        try:
+            return ctypes.CDLL(os.path.abspath(named))
+        except OSError as error:
+            raise LibraryNotFound(f"SLACKLINE_LIBRARY names '{named}', which cannot be loaded: {error}") from None
+    path = next(iter(_beside()), FILE)
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise LibraryNotFound(
+            f"{FILE} cannot be loaded: {error}. Install it (cmake -S . -B out -G Ninja && ninja -C out install && ldconfig), "
+            "or name it: SLACKLINE_LIBRARY=/path/to/libslackline.so") from None
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> ctypes.CDLL:
+    """The library, loaded and declared. Raises LibraryNotFound."""
+    found = _load()
+    for name, (result, arguments) in _FUNCTIONS.items():
+        try:
+            function = getattr(found, "slackline_" + name)
+        except AttributeError:
+            raise LibraryNotFound(f"'{found._name}' is no libslackline {INTERFACE}: it has no slackline_{name}") from None
+        function.restype, function.argtypes = result, arguments
+    has = found.slackline_version().decode()
+    if has.split(".")[:2] != INTERFACE.split("."):
+        raise LibraryNotFound(f"'{found._name}' is slackline {has}; this package needs {INTERFACE}")
+    return found
+
+
+def version() -> str:
+    """The version of the library that is loaded, such as "0.1.0"."""
+    return library().slackline_version().decode()
+
+
+def function(name: str) -> Any:
+    """A function that cannot fail, without the prefix slackline_."""
+    return getattr(library(), "slackline_" + name)
+
+
+def call(name: str, *arguments: Any) -> None:
+    """A function that returns a status; raises what belongs to it, with the library's text."""
+    status = function(name)(*arguments)
+    if status:
+        text = function("error")().decode(errors="replace")
+        raise _STATUS.get(status, SlacklineError)(text)
+
+
+def make(name: str, *arguments: Any) -> c_void_p:
+    """The same for a function whose last argument is a new handle."""
+    handle = c_void_p()
+    call(name, *arguments, ctypes.byref(handle))
+    return handle
+
+
+def text(name: str, *arguments: Any) -> str:
+    """The same for a function that makes a text, which is freed here."""
+    pointer, size = c_void_p(), c_size_t()
+    call(name, *arguments, ctypes.byref(pointer), ctypes.byref(size))
+    try:
+        return ctypes.string_at(pointer.value or 0, size.value).decode()
+    finally:
+        function("free")(pointer)
+
+
+def encoded(text: str, what: str) -> bytes:
+    """A text for the library, which ends at a zero byte."""
+    if "\0" in text:
+        raise InvalidRequest(f"{what} holds a zero byte")
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,108 @@
+"""Problems: what a planner is asked, from a dict, a YAML text or a file, in the form that docs/formats.md describes."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import weakref
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from . import _library
+from ._errors import InvalidRequest
+
+Changes = Union[Mapping[str, Any], Sequence[str]]
+"""Changes to a problem, as the command's --set makes them: {"pipeline.links.list.0.latency_ms": 60}, or
+["pipeline.links.list.0.latency_ms=60"]."""
+
+
+class Problem:
+    """A problem that has been read and checked. Planning does not change it, so one serves many plans and threads.
+
+    `source` is a dict (`{"pipeline": {"ranks": 4, ...}}`), a text in YAML or JSON, or the name of a file. A str is a text
+    when it has more than one line, begins with "{", or holds ": " and is no file's name; a Path is always a file.
+    Raises InvalidRequest with file, line and key, or with "problem" in the place of a file's name.
+    """
+
+    def __init__(self, source: "ProblemLike", changes: Optional[Changes] = None) -> None:
+        if isinstance(source, Problem):
+            source = source.yaml()
+        texts = _assignments(changes)
+        array = (ctypes.c_char_p * len(texts))(*texts) if texts else None
+        if isinstance(source, Mapping):
+            self._handle = _library.make("problem_parse", b"problem", _json(source).encode(), array, len(texts))
+        elif isinstance(source, str) and _is_text(source):
+            self._handle = _library.make("problem_parse", b"problem", _library.encoded(source, "problem"), array, len(texts))
+        elif isinstance(source, (str, os.PathLike)):
+            name = _library.encoded(os.fsdecode(source), "the name of a problem")
+            self._handle = _library.make("problem_read", name, array, len(texts))
+        else:
+            raise TypeError(f"a problem is a dict, a YAML text, a file's name or a Problem, not {type(source).__name__}")
+        weakref.finalize(self, _library.function("problem_free"), self._handle)
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks the pipeline has."""
+        return int(_library.function("problem_ranks")(self._handle))
+
+    @property
+    def stages(self) -> int:
+        """How many stages, over all ranks."""
+        return int(_library.function("problem_stages")(self._handle))
+
+    @property
+    def microbatches(self) -> int:
+        """How many microbatches an iteration has."""
+        return int(_library.function("problem_microbatches")(self._handle))
+
+    def yaml(self) -> str:
+        """The whole problem as YAML, defaults and changes included."""
+        return _library.text("problem_write", self._handle)
+
+    def __reduce__(self) -> Any:
+        return Problem, (self.yaml(),)
+
+    def __repr__(self) -> str:
+        return f"Problem(ranks={self.ranks}, stages={self.stages}, microbatches={self.microbatches})"
+
+
+ProblemLike = Union[Problem, Mapping[str, Any], str, "os.PathLike[str]"]
+"""What stands for a problem: a Problem, a dict, a text in YAML or JSON, or a file."""
+
+
+def problem_of(source: ProblemLike, changes: Optional[Changes]) -> Problem:
+    """The problem itself where nothing is to be changed."""
+    return source if isinstance(source, Problem) and not changes else Problem(source, changes)
+
+
+def _is_text(source: str) -> bool:
+    if "\n" in source or source.lstrip().startswith("{"):
+        return True
+    return ": " in source and not os.path.exists(source)
+
+
+def _number(value: Any) -> Any:
+    """Numbers and arrays of other packages (NumPy, PyTorch), which JSON does not know."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise InvalidRequest(f"problem: {type(value).__name__} is neither number nor text, list or dict")
+
+
+def _json(value: Any) -> str:
+    """JSON, which is YAML too."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_number)
+    except InvalidRequest:
+        raise
+    except (ValueError, TypeError) as error:  # no number, a key of another type, a dict that holds itself
+        raise InvalidRequest(f"problem: {error}") from None
+
+
+def _assignments(changes: Optional[Changes]) -> "list[bytes]":
+    if not changes:
+        return []
+    if isinstance(changes, str):
+        raise TypeError('changes are a dict, or a list of "KEY=VALUE"')
+    texts = [f"{key}={_json(value)}" for key, value in changes.items()] if isinstance(changes, Mapping) else list(changes)
+    return [_library.encoded(text, "a change") for text in texts]

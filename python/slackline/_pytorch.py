@@ -1,0 +1,83 @@
+"""A plan as a schedule of torch.distributed.pipelining. PyTorch is imported when a schedule is made, not before."""
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+
+from ._errors import InvalidRequest, SlacklineError
+from ._plan import Plan
+
+if TYPE_CHECKING:
+    from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+
+
+def pytorch_schedule(plan: Optional[Plan], stages: Any, n_microbatches: Optional[int] = None,
+                     loss_fn: Optional[Callable[..., Any]] = None, *, broadcast: bool = True,
+                     **options: Any) -> "_PipelineScheduleRuntime":
+    """A plan as a `_PipelineScheduleRuntime` that is ready for `step`, in one of the pipeline's processes.
+
+    plan            its order is run; with `broadcast` only the first rank's counts, the others may give None
+    stages          this rank's PipelineStage, or the list of them: those that the plan puts on this rank
+    n_microbatches  None: the plan's; otherwise it must be the plan's
+    loss_fn         loss of a microbatch's output and target; None: forward only
+    broadcast       all ranks take the plan of the pipeline group's first rank, so that a search that ended elsewhere in each
+                    process does no harm: every rank of the group has to call this. False: each takes its own, which must
+                    be the same everywhere
+    options         of PyTorch's runtime: args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads, ...
+
+    The schedule is synchronous and adds gradients as PyTorch's own do. Raises InvalidRequest where plan and stages do not
+    fit, NoAnswer where PyTorch cannot run the plan (parts), ImportError without a PyTorch that has the runtime.
+    """
+    try:
+        import torch.distributed as dist
+        from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+    except ImportError as error:
+        raise ImportError(f"a plan's schedule needs PyTorch with torch.distributed.pipelining (2.13): {error}") from error
+    mine: List[Any] = list(stages) if isinstance(stages, (list, tuple)) else [stages]
+    if not mine:
+        raise InvalidRequest("stages: this rank needs at least one stage")
+    told = _told(plan)
+    if broadcast and mine[0].group_size > 1:
+        carried = [told]
+        dist.broadcast_object_list(carried, group=mine[0].group, group_src=0)
+        told = carried[0]
+    if isinstance(told, Exception):
+        raise told
+    _check(told, mine, n_microbatches)
+    runtime = _PipelineScheduleRuntime(mine, told["microbatches"], loss_fn=loss_fn, **options)
+    with tempfile.TemporaryDirectory(prefix="slackline-") as folder:
+        # The first fills in pipeline_order too, which PyTorch's own tools look at; the second is what the library has checked.
+        for form in ("compute_only",) if options.get("defer_pp_recv") else ("compute_only", "compute_comms"):
+            path = os.path.join(folder, form)
+            with open(path, "w", newline="") as file:
+                file.write(told[form])
+            runtime._load_csv(path, format=form)  # type: ignore[arg-type]
+    return runtime
+
+
+def _told(plan: Optional[Plan]) -> Any:
+    """What the other ranks have to know of a plan, or why there is none: so that no rank waits for one that failed."""
+    if plan is None:
+        return InvalidRequest("the first rank of the pipeline's group, or each rank without broadcast, needs a plan")
+    try:
+        if plan.placement == "bidirectional":
+            return InvalidRequest("PyTorch's runtime has no two copies of a stage: a bidirectional plan cannot run there")
+        return {"ranks": plan.ranks, "stages": plan.stages, "microbatches": plan.microbatches, "compute_only": plan.csv(),
+                "compute_comms": plan.csv_comms()}
+    except SlacklineError as error:
+        return error
+
+
+def _check(told: Dict[str, Any], mine: List[Any], n_microbatches: Optional[int]) -> None:
+    first = mine[0]
+    for what, planned, given in (("microbatches", told["microbatches"], n_microbatches), ("ranks", told["ranks"], first.group_size),
+                                 ("stages", told["stages"], first.num_stages)):
+        if given is not None and planned != given:
+            raise InvalidRequest(f"the plan is for {planned} {what}, here are {given}")
+    row = told["compute_only"].splitlines()[first.group_rank]
+    planned = sorted({int(stage) for stage in re.findall(r"(\d+)[FIWB]\d", row)})
+    given = sorted(stage.stage_index for stage in mine)
+    if planned != given:
+        raise InvalidRequest(f"the plan puts stages {planned} on rank {first.group_rank}, which was given {given}")

@@ -1,0 +1,96 @@
+"""`slackline watch` around a Python script: the command does all of it, here it is found, started and its results read."""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+from ._errors import LibraryNotFound
+
+Word = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A program that was watched and has ended."""
+    exit_code: int  # the program's; 128 + N: signal N killed it; 126, 127: it could not be started
+    folder: Path  # of the results: docs/watching.md says which files are in it
+    report: Optional[Dict[str, Any]]  # report.json: phases, verdicts, advice; None: the watch could not write one
+    events: Tuple[Dict[str, Any], ...]  # events.jsonl: what was seen and decided, in order
+
+    @property
+    def phases(self) -> List[Dict[str, Any]]:
+        """The healthy and slow phases of the program, with suspects and verdicts."""
+        return list(self.report["phases"]) if self.report else []
+
+
+def command() -> str:
+    """The command `slackline`: SLACKLINE_COMMAND, else beside the library that SLACKLINE_LIBRARY names or in the bin folder
+    beside its folder, else in this Python's environment, else in PATH. Raises LibraryNotFound."""
+    named = os.environ.get("SLACKLINE_COMMAND")
+    if named:
+        found = shutil.which(named)
+        if not found:
+            raise LibraryNotFound(f"SLACKLINE_COMMAND names '{named}', which is no program")
+        return found
+    folders = [os.path.join(sys.prefix, "bin")]
+    library = os.environ.get("SLACKLINE_LIBRARY")
+    if library:
+        beside = os.path.dirname(os.path.abspath(library))
+        folders = [beside, os.path.join(os.path.dirname(beside), "bin"), *folders]
+    for folder in folders:
+        path = os.path.join(folder, "slackline")
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    found = shutil.which("slackline")
+    if not found:
+        raise LibraryNotFound("the command slackline is not in this environment nor in PATH; install it, or name it: "
+                              "SLACKLINE_COMMAND=/path/to/slackline")
+    return found
+
+
+def program_of(words: Sequence[Word]) -> List[str]:
+    """A command line; a Python script is run by this Python."""
+    line = [os.fspath(word) for word in words]
+    return [sys.executable, *line] if line and line[0].endswith(".py") else line
+
+
+def watch(program: Union[Word, Sequence[Word]], *, out: Optional[Word] = None, options: Sequence[str] = (),
+          check: bool = False, **popen: Any) -> Watched:
+    """Runs a program under `slackline watch` and waits for its end.
+
+    program  a script (`train.py`), which this Python runs, or a command line: ["torchrun", "--nproc-per-node", "4", "train.py"],
+             ["mpirun", "-np", "4", sys.executable, "train.py"]
+    out      folder of the results; None: runs/watch-NAME, by the name of the script or program
+    options  of the command: ["--record", "--http", "off"] (slackline watch --help)
+    check    raise subprocess.CalledProcessError when the program's exit code is not 0
+    popen    of subprocess.run: env, cwd, stdin, stdout, stderr, timeout
+
+    Input, output and exit code are the program's. The calls of MPI and NCCL are seen; a program over Gloo alone runs as it
+    would, and the watch says at the end that it saw none.
+    """
+    words: Sequence[Word] = [program] if isinstance(program, (str, os.PathLike)) else program
+    line = program_of(words)
+    if not line:
+        raise ValueError("program: a script or a command line is needed")
+    script = next((word for word in line if word.endswith(".py")), line[0])
+    folder = Path(out) if out is not None else Path("runs", "watch-" + Path(script).stem)
+    where = Path(popen["cwd"], folder) if popen.get("cwd") else folder
+    files = where / "report.json", where / "events.jsonl"
+    before = [_changed(path) for path in files]
+    done = subprocess.run([command(), "watch", "--out", os.fspath(folder), *options, "--", *line], **popen)
+    code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+    if check and code:
+        raise subprocess.CalledProcessError(code, line, done.stdout, done.stderr)
+    report, events = (path.read_text() if _changed(path) != then else "" for path, then in zip(files, before))
+    return Watched(code, where, json.loads(report) if report else None, tuple(json.loads(text) for text in events.splitlines()))
+
+
+def _changed(path: Path) -> int:
+    """When a file was written, so that an earlier watch's is not taken for this one's; 0: there is none."""
+    return path.stat().st_mtime_ns if path.exists() else 0

@@ -1,0 +1,57 @@
+# labels: torch
+"""The package as pip installs it, without a network: into an environment of its own, with its types, and removed again.
+Called with BUILD_DIR SOURCE_DIR. The environment borrows setuptools from .venv (what pip would fetch)."""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from package import LIBRARY, build, expect, finish, folder, skip, source  # noqa: E402
+
+venv = os.path.join(source, ".venv")
+borrowed = glob.glob(os.path.join(venv, "lib", "python3*", "site-packages"))
+if not borrowed or not os.path.isdir(os.path.join(borrowed[0], "setuptools")):
+    skip("no .venv with setuptools (tools/test makes it)")
+
+own = os.path.join(folder, "env")
+python = os.path.join(own, "bin", "python")
+subprocess.run([os.path.join(venv, "bin", "python"), "-m", "venv", "--without-pip", own], check=True)
+site = glob.glob(os.path.join(own, "lib", "python3*", "site-packages"))[0]
+with open(os.path.join(site, "borrowed.pth"), "w") as file:
+    file.write(borrowed[0] + "\n")
+tree = os.path.join(folder, "tree")  # a build leaves files beside the sources
+shutil.copytree(os.path.join(source, "python"), tree, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLACKLINE_", "PYTHON", "PIP_", "LD_"))}
+
+
+def run(*words, **more):
+    return subprocess.run(words, capture_output=True, text=True, timeout=200, cwd=folder, env={**environment, **more})
+
+
+done = run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation", tree)
+expect(done.returncode == 0, f"pip install: {done.stdout}{done.stderr}")
+installed = os.path.join(site, "slackline")
+found = sorted(os.listdir(installed)) if os.path.isdir(installed) else []
+wanted = sorted(name for name in os.listdir(os.path.join(source, "python", "slackline")) if name != "__pycache__")
+expect([name for name in found if name != "__pycache__"] == wanted and "py.typed" in wanted, f"installed are {found}")
+
+ask = ("import slackline, sys\nassert slackline.__file__.startswith(sys.prefix), slackline.__file__\n"
+       "print(slackline.plan({'pipeline': {'ranks': 4, 'microbatches': 12, 'times_ms': {'F': 10, 'I': 10, 'W': 10}}}, 'adaptra').makespan_ms)\n"
+       "assert 'torch' not in sys.modules")
+done = run(python, "-c", ask, SLACKLINE_LIBRARY=LIBRARY)
+expect(done.returncode == 0 and done.stdout.strip() == "390.0", f"planned from the environment: {done.stdout}{done.stderr}")
+done = run(python, "-c", "import importlib.metadata as m, slackline; print(m.version('slackline') == slackline.__version__ == slackline.version())", SLACKLINE_LIBRARY=LIBRARY)
+expect(done.stdout.strip() == "True", f"one version everywhere: {done.stdout}{done.stderr}")
+
+# installed into the environment as cmake --install puts it there: nothing has to be said
+for link in ("libslackline.so.0.1",):
+    shutil.copy(os.path.join(build, link), os.path.join(own, "lib", link))
+done = run(python, "-c", ask + "\nfrom slackline._library import library\nassert library()._name.startswith(sys.prefix)")
+expect(done.returncode == 0 and done.stdout.strip() == "390.0", f"the environment's own library: {done.stdout}{done.stderr}")
+
+done = run(python, "-m", "pip", "uninstall", "--quiet", "--disable-pip-version-check", "-y", "slackline")
+expect(done.returncode == 0 and not os.path.exists(os.path.join(installed, "__init__.py")), f"removed: {done.stdout}{done.stderr}")
+finish()
