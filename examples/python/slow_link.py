@@ -117,11 +117,12 @@ def train(schedule, stage, microbatches, iterations):
 def rank_main(rank, options, runs, store, results):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=options.ranks, timeout=timedelta(seconds=120))
-    link = SlowLink({0: 1, 1: 0}.get(rank), 0.0)
+    link = SlowLink(1 - rank, 0.0) if rank < 2 else None
     PacedStage.op = options.op_ms / 1e3
     loss_of = torch.nn.functional.mse_loss
     for name, delay_ms, plan in runs:
-        link.delay = delay_ms / 1e3
+        if link:
+            link.delay = delay_ms / 1e3
         stage = PacedStage(layer(rank), rank, options.ranks, torch.device("cpu"))
         if plan is None:
             schedule = Schedule1F1B(stage, options.microbatches, loss_fn=loss_of)

@@ -15,8 +15,8 @@ def line(arguments: "list[str]") -> "list[str]":
     if arguments[:1] != ["watch"]:
         return arguments
     if "--" in arguments:
-        begin = arguments.index("--")
-        return arguments[:begin + 1] + program_of(arguments[begin + 1:])
+        after = arguments.index("--") + 1
+        return arguments[:after] + program_of(arguments[after:])
     begin = next((i for i, word in enumerate(arguments) if word.endswith(".py")), None)
     return arguments if begin is None else arguments[:begin] + ["--"] + program_of(arguments[begin:])
 

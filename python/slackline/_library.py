@@ -103,7 +103,7 @@ def library() -> ctypes.CDLL:
 
 def version() -> str:
     """The version of the library that is loaded, such as "0.1.0"."""
-    return library().slackline_version().decode()
+    return str(library().slackline_version().decode())
 
 
 def function(name: str) -> Any:

@@ -112,7 +112,7 @@ class Plan:
     """A schedule, its timing, and a bound that no schedule of the problem can beat. Times are ms.
 
     Plans compare by what they say and can be pickled (what `write` draws is then gone, CSV and JSON are kept)."""
-    schedule_name: str  # the family's name, "optimal" where the search found it, "file" from simulate
+    schedule_name: str  # the family's name, "optimal" where the search found it, "given" from simulate
     why: str  # of auto and optimal: whether it is proven, and what each family that fits takes
     placement: str  # "linear", "loop", "wave" or "bidirectional": which rank holds which stage
     ranks: int

@@ -24,19 +24,35 @@ class Problem:
     """
 
     def __init__(self, source: "ProblemLike", changes: Optional[Changes] = None) -> None:
-        if isinstance(source, Problem):
-            source = source.yaml()
+        # what it was made of, because changes may name any key of that
+        self._name: str
+        self._text: Optional[str]
+        self._changes: "list[bytes]"
         texts = _assignments(changes)
-        array = (ctypes.c_char_p * len(texts))(*texts) if texts else None
-        if isinstance(source, Mapping):
-            self._handle = _library.make("problem_parse", b"problem", _json(source).encode(), array, len(texts))
+        name: str
+        text: Optional[str]
+        if isinstance(source, Problem):
+            name, text, texts = source._name, source._text, source._changes + texts
+        elif isinstance(source, Mapping):
+            name, text = "problem", _json(source)
         elif isinstance(source, str) and _is_text(source):
-            self._handle = _library.make("problem_parse", b"problem", _library.encoded(source, "problem"), array, len(texts))
+            name, text = "problem", source
         elif isinstance(source, (str, os.PathLike)):
-            name = _library.encoded(os.fsdecode(source), "the name of a problem")
-            self._handle = _library.make("problem_read", name, array, len(texts))
+            name, text = os.fsdecode(source), None
         else:
             raise TypeError(f"a problem is a dict, a YAML text, a file's name or a Problem, not {type(source).__name__}")
+        self._name, self._text, self._changes = name, text, texts
+        array = (ctypes.c_char_p * len(texts))(*texts) if texts else None
+        encoded = _library.encoded(name, "the name of a problem")
+        if text is None:
+            self._handle = _library.make("problem_read", encoded, array, len(texts))
+            if os.path.isfile(name):  # and not a pipe
+                with open(name, encoding="utf-8", errors="surrogateescape") as file:
+                    self._text = file.read()
+        else:
+            self._handle = _library.make("problem_parse", encoded, _library.encoded(text, "problem"), array, len(texts))
+        if self._text is None:
+            self._text, self._changes = self.yaml(), []
         weakref.finalize(self, _library.function("problem_free"), self._handle)
 
     @property
@@ -59,7 +75,7 @@ class Problem:
         return _library.text("problem_write", self._handle)
 
     def __reduce__(self) -> Any:
-        return Problem, (self.yaml(),)
+        return _again, (self._name, self._text, self._changes)
 
     def __repr__(self) -> str:
         return f"Problem(ranks={self.ranks}, stages={self.stages}, microbatches={self.microbatches})"
@@ -67,6 +83,13 @@ class Problem:
 
 ProblemLike = Union[Problem, Mapping[str, Any], str, "os.PathLike[str]"]
 """What stands for a problem: a Problem, a dict, a text in YAML or JSON, or a file."""
+
+
+def _again(name: str, text: str, changes: "list[bytes]") -> Problem:
+    """A problem that comes from another process."""
+    made = Problem.__new__(Problem)
+    made._name, made._text, made._changes = name, text, []
+    return Problem(made, [change.decode("utf-8", "surrogateescape") for change in changes])
 
 
 def problem_of(source: ProblemLike, changes: Optional[Changes]) -> Problem:

@@ -46,7 +46,7 @@ def pytorch_schedule(plan: Optional[Plan], stages: Any, n_microbatches: Optional
     if isinstance(told, Exception):
         raise told
     _check(told, mine, n_microbatches)
-    runtime = _PipelineScheduleRuntime(mine, told["microbatches"], loss_fn=loss_fn, **options)
+    runtime = _PipelineScheduleRuntime(mine, told["microbatches"], loss_fn=loss_fn, **options)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="slackline-") as folder:
         # The first fills in pipeline_order too, which PyTorch's own tools look at; the second is what the library has checked.
         for form in ("compute_only",) if options.get("defer_pp_recv") else ("compute_only", "compute_comms"):

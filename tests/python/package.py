@@ -26,7 +26,7 @@ if not os.path.exists(LIBRARY):
 with open(os.path.join(build, "CMakeCache.txt")) as cache:
     if any(line.startswith("SL_SANITIZE:") and line.rstrip().endswith(("=ON", "=thread")) for line in cache):
         skip("a library built with sanitizers is not loaded into a plain Python")
-os.environ["SLACKLINE_LIBRARY"] = LIBRARY
+os.environ.update(SLACKLINE_LIBRARY=LIBRARY, PYTHONDONTWRITEBYTECODE="1")
 sys.path.insert(0, os.path.join(source, "python"))
 
 
