@@ -148,6 +148,8 @@ def main():
     options = parser.parse_args()
     if options.ranks < 2:
         parser.error("a link needs two ranks")
+    if options.microbatches < options.ranks:
+        parser.error("PyTorch's 1F1B needs as many microbatches as ranks")
 
     problem = {"pipeline": {"ranks": options.ranks, "microbatches": options.microbatches,
                             "times_ms": {kind: options.op_ms for kind in "FIW"},
