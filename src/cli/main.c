@@ -21,6 +21,7 @@ static const struct subcommand {
     {"validate", sl_command_validate, "find slow devices and links, each tested on its own"},
     {"topology", sl_command_topology, "which host should sit where, given slow links and devices"},
     {"campaign", sl_command_campaign, "simulate a long job with faults under several strategies"},
+    {"report", sl_command_report, "a run's folder as one page: pictures, events, what was gained"},
     {"formats", sl_command_formats, NULL},
 };
 

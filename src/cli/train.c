@@ -2,11 +2,13 @@
  */
 #include "cli/command.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/terminal.h"
 #include "launch/hosts.h"
 #include "launch/launch.h"
 #include "plan/family/family.h"
+#include "report/report.h"
 #include "run/file/run.h"
 
 #include <getopt.h>
@@ -220,6 +222,19 @@ static sl_status write_continued(const train_request *request, char **text) {
     return fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the command line");
 }
 
+/* What a whole run leaves last. Without it the run is as good. */
+static void write_report(const char *folder) {
+    char path[4096], *text;
+    size_t size;
+    snprintf(path, sizeof path, "%s/report.html", folder);
+    sl_status status = sl_report_make(folder, &text, &size);
+    if (status == SL_OK)
+        status = sl_file_write(path, text, size);
+    if (status != SL_OK)
+        fprintf(stderr, "slackline: the run is whole, but its report is not written: %s\n", sl_error_text());
+    free(text);
+}
+
 static sl_status supervise(const train_request *request, const train_shape *shape, char **argv, char **again,
                            int *exit_code) {
     char *continued = NULL;
@@ -234,6 +249,8 @@ static sl_status supervise(const train_request *request, const train_shape *shap
                                .warning = shape->saves ? WARNING : 0,
                                .continued = continued};
     sl_status status = sl_launch_run(&config, exit_code);
+    if (status == SL_OK && *exit_code == 0)
+        write_report(request->folder);
     free(continued);
     return status;
 }

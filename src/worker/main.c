@@ -1,6 +1,7 @@
 /* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
  * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: what a host computes
  * (launch/selftest.h); no rank of anything. slackline-worker --validate ...: validate.h. */
+#include "base/file.h"
 #include "base/memory.h"
 #include "launch/delegate.h"
 #include "launch/launch.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct worker_request {
     const char *file;
@@ -43,6 +45,49 @@ static sl_status read_run(int argc, char **argv, const worker_request *request, 
     if (status == SL_OK)
         status = sl_run_read(&document, run);
     sl_document_close(&document);
+    return status;
+}
+
+/* The settings of the command line as comments, one a line. */
+static void write_settings(int argc, char **argv, const worker_request *request, FILE *out) {
+    fputs("# slackline " SL_VERSION ", from this run file:\n", out);
+    for (int i = request->settings; i < argc; i++) {
+        fputs("# --set ", out);
+        for (const char *c = argv[i]; *c; c++)
+            fputc(*c == '\n' || *c == '\r' ? ' ' : *c, out);
+        fputc('\n', out);
+    }
+}
+
+/* Further attempts find it as they would write it. */
+static int is_kept(const char *path, const char *text, size_t size) {
+    char *kept = NULL;
+    size_t length = 0;
+    int same = access(path, R_OK) == 0 && sl_file_read(path, &kept, &length) == SL_OK && length == size &&
+               memcmp(kept, text, size) == 0;
+    sl_free(kept);
+    return same;
+}
+
+/* The run file as it was read, with what was set, beside what came of it: run.yaml in the run's folder. */
+static sl_status keep_run(int argc, char **argv, const worker_request *request) {
+    char path[4096], *file, *text = NULL;
+    size_t length, size = 0;
+    int written = snprintf(path, sizeof path, "%s/run.yaml", request->folder);
+    if (written < 0 || (size_t)written >= sizeof path)
+        return sl_error(SL_EINVAL, "%s: the path is too long", request->folder);
+    SL_TRY(sl_directory_make(request->folder));
+    SL_TRY(sl_file_read(request->file, &file, &length));
+    FILE *out = open_memstream(&text, &size);
+    if (out) {
+        write_settings(argc, argv, request, out);
+        fwrite(file, 1, length, out);
+    }
+    sl_status status = out && fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for run.yaml");
+    if (status == SL_OK && !is_kept(path, text, size))
+        status = sl_file_write(path, text, size);
+    free(text);
+    sl_free(file);
     return status;
 }
 
@@ -91,6 +136,8 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
         status = sl_cores_claim(group, &run);
     if (status == SL_OK && *rank == 0)
         status = sl_launch_worker_own(launch, request->folder);
+    if (status == SL_OK && *rank == 0)
+        status = keep_run(argc, argv, request);
     if (status == SL_OK && request->resume)
         status = sl_fired_forget(&run, request->folder, group);
     if (status == SL_OK)

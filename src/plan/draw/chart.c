@@ -292,6 +292,33 @@ static void draw_name(const picture *p, int k, FILE *out) {
     put_text(out, x + SAMPLE, y + 4, there ? "" : " fill=\"#666\" font-style=\"italic\"", series->name);
 }
 
+/* The sign stands beside its symbol; of those that would touch all but the first are left out,
+ * and of lines on one pixel. */
+static void draw_marks(const picture *p, FILE *out) {
+    const sl_chart *c = p->chart;
+    double free_from = 0, last[2] = {-1, -1};
+    for (int i = 0; i < c->marks && c->x; i++) {
+        const sl_chart_mark *mark = &c->mark[i];
+        double share = sl_axis_place(&p->x, mark->x), x = LEFT + PLOT_WIDTH * share;
+        if (!(share >= 0 && share <= 1) || x - last[mark->is_change != 0] < 0.7)
+            continue;
+        last[mark->is_change != 0] = x;
+        fprintf(out, "<g><title>");
+        sl_put_escaped(out, mark->text);
+        fprintf(out, "</title><path d=\"M%.1f %.1fV%.1f\" stroke=\"#333\" stroke-width=\"%s\"%s/>", x,
+                TOP - 2, TOP + p->height, mark->is_change ? "1.1" : ".9",
+                mark->is_change ? "" : " stroke-dasharray=\"1.5 3\"");
+        fprintf(out, "<path transform=\"translate(%.1f %.1f)\" d=\"%s\" fill=\"%s\" stroke=\"#333\"/>", x,
+                TOP - 5, mark->is_change ? "M0 -5L4 0L0 5L-4 0z" : "M0 4.6L4.2 -3.2H-4.2z",
+                mark->is_change ? "#333" : "#fff");
+        if (x >= free_from) {
+            put_text(out, x + 5, TOP - 1, " font-size=\"10\"", mark->sign);
+            free_from = x + 12 + 6.0 * (double)strlen(mark->sign);
+        }
+        fputs("</g>\n", out);
+    }
+}
+
 static void draw(const picture *p, FILE *out) {
     const sl_chart *c = p->chart;
     double width = LEFT + PLOT_WIDTH + LABEL_GAP + SAMPLE + widest_name(c) + 12,
@@ -304,6 +331,7 @@ static void draw(const picture *p, FILE *out) {
     put_text(out, LEFT, 24, " font-size=\"14\" font-weight=\"bold\"", c->title);
     draw_y_axis(p, out);
     draw_x_axis(p, out);
+    draw_marks(p, out);
     for (int k = 0; k < c->count; k++)
         if (c->x)
             draw_line(p, k, out);

@@ -13,13 +13,22 @@ typedef struct sl_series {
     int is_reference; /* a thin grey line without markers, such as a bound */
 } sl_series;
 
+/* A place on x where something happened: a line across the plot with a sign above it. */
+typedef struct sl_chart_mark {
+    double x;
+    const char *sign, *text; /* above the line, left out where it would touch the one before; its tooltip */
+    int is_change;           /* a full line and a filled diamond; else dotted with an open triangle */
+} sl_chart_mark;
+
 typedef struct sl_chart {
     const char *title, *x_label, *y_label; /* with units */
     int points;
     const double *x;          /* [points], in any order; NULL: the labels stand on the axis instead */
     const char *const *label; /* [points] how x is written: on the axis without x, in tooltips with it */
     int count;
-    const sl_series *series; /* [count] */
+    const sl_series *series;   /* [count] */
+    int marks;                 /* with x only */
+    const sl_chart_mark *mark; /* [marks] in ascending x; those outside of the points are not drawn */
 } sl_chart;
 
 /** Lines over x, or over categories markers side by side. SL_ENOMEM, SL_ESYS. */

@@ -1,13 +1,11 @@
 #include "plan/draw/html.h"
 #include "base/memory.h"
 #include "plan/draw/escape.h"
+#include "plan/draw/fill.h"
 #include "plan/draw/highlight.h"
 
 #include <limits.h>
 #include <math.h>
-#include <string.h>
-
-extern const char sl_gantt_html[]; /* gantt.html, made by the build */
 
 typedef struct page {
     const sl_problem *p;
@@ -201,30 +199,31 @@ static void put_ranks(const page *g) {
 
 /* ---- the page ---- */
 
-static void put_title(const page *g) {
-    sl_put_escaped(g->out, g->title);
+static sl_status title_mark(const void *page_, FILE *out) {
+    sl_put_escaped(out, ((const page *)page_)->title);
+    return SL_OK;
 }
 
-static const struct {
-    const char *name;
-    void (*put)(const page *page);
-} marks[] = {
-    {"@TITLE@", put_title}, {"@FIGURES@", put_figures}, {"@RANKS@", put_ranks}, {"@DATA@", put_data}};
-
-/* Copies up to the next mark and fills it; returns what is behind it, NULL at the end. */
-static const char *put_next(const page *g, const char *text) {
-    for (const char *at = strchr(text, '@'); at; at = strchr(at + 1, '@'))
-        for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-            size_t length = strlen(marks[i].name);
-            if (strncmp(at, marks[i].name, length) != 0)
-                continue;
-            fwrite(text, 1, (size_t)(at - text), g->out);
-            marks[i].put(g);
-            return at + length;
-        }
-    fputs(text, g->out);
-    return NULL;
+static sl_status figures_mark(const void *page_, FILE *out) {
+    (void)out; /* the page's own */
+    put_figures(page_);
+    return SL_OK;
 }
+
+static sl_status ranks_mark(const void *page_, FILE *out) {
+    (void)out;
+    put_ranks(page_);
+    return SL_OK;
+}
+
+static sl_status data_mark(const void *page_, FILE *out) {
+    (void)out;
+    put_data(page_);
+    return SL_OK;
+}
+
+static const sl_page_mark marks[] = {
+    {"@TITLE@", title_mark}, {"@FIGURES@", figures_mark}, {"@RANKS@", ranks_mark}, {"@DATA@", data_mark}};
 
 sl_status sl_draw_html(const sl_problem *problem, const sl_plan *plan, const char *title, FILE *out) {
     page g = {.p = problem, .plan = plan, .t = &plan->timeline, .title = title, .out = out};
@@ -234,9 +233,8 @@ sl_status sl_draw_html(const sl_problem *problem, const sl_plan *plan, const cha
     if (status == SL_OK) {
         for (int rank = 1; rank < problem->ranks; rank++)
             g.first[rank] = g.first[rank - 1] + plan->program.rank[rank - 1].steps;
-        for (const char *text = sl_gantt_html; text;)
-            text = put_next(&g, text);
-        if (ferror(out))
+        status = sl_page_fill(sl_gantt_html, marks, sizeof marks / sizeof marks[0], &g, out);
+        if (status == SL_OK && ferror(out))
             status = sl_error_errno(SL_ESYS, "the page cannot be written");
     }
     sl_highlight_free(&g.highlight);

@@ -9,4 +9,9 @@
 /** `title` is any text; it is escaped. SL_ENOMEM; SL_ESYS when `out` cannot be written. */
 sl_status sl_draw_html(const sl_problem *problem, const sl_plan *plan, const char *title, FILE *out);
 
+/** The page itself, gantt.html, made by the build. Others fill its marks with rows of their own: besides what
+ * sl_draw_html writes its data may have `rows`, the names of rows where they are not ranks, and `lanes`, 1
+ * for each row that is a link, whose `ops` are the messages of the ops that they name. */
+extern const char sl_gantt_html[];
+
 #endif

@@ -68,8 +68,8 @@ sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layou
     j->iterations = iterations;
     j->trace_left = keep;
     SL_TRY(sl_directory_make(folder));
-    static const char *const stale[] = {"timeline.json", "iterations.svg", "profile.yaml", "order.csv",
-                                        "summary.json"};
+    static const char *const stale[] = {"timeline.json", "iterations.svg", "profile.yaml",
+                                        "order.csv",     "summary.json",   "report.html"};
     for (size_t i = 0; i < sizeof stale / sizeof stale[0]; i++) { /* of an earlier run in this folder */
         char path[4096];
         snprintf(path, sizeof path, "%s/%s", folder, stale[i]);
@@ -404,6 +404,7 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
                   (json_int_t)s->host_peak, "moves", (json_int_t)s->moves, "seconds", s->seconds);
     if (!o)
         return sl_error(SL_ENOMEM, "out of memory for the summary");
+    json_object_set_new(o, "version", json_string(SL_VERSION));
     json_object_set_new(o, "layout",
                         json_pack("{s:i, s:i, s:i, s:i}", "pipeline", j->layout.pipeline, "data",
                                   j->layout.data, "tensor", j->layout.tensor, "zero", j->layout.zero));

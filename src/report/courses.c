@@ -1,0 +1,431 @@
+#include "report/courses.h"
+#include "base/median.h"
+#include "base/memory.h"
+#include "report/gain.h"
+#include "report/thin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- marks ---- */
+
+int sl_marks_has(const sl_told_event *e) {
+    static const char *const kinds[] = {"fault",    "onset", "relief", "suspect", "restart", "resumed",
+                                        "replaced", "rail",  "host",   "leave",   "warned",  NULL};
+    for (int i = 0; kinds[i]; i++)
+        if (strcmp(e->kind, kinds[i]) == 0)
+            return 1;
+    return sl_gain_is_change(e);
+}
+
+static sl_status describe(const sl_told *t, size_t from, size_t to, sl_marks *m) {
+    size_t size, last = from;
+    char *text, sign[48];
+    int change = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return sl_error(SL_ENOMEM, "out of memory for the marks");
+    fprintf(out, "iteration %d:", t->event[from].iteration);
+    for (size_t i = from; i < to; i++) {
+        const sl_told_event *e = &t->event[i];
+        if (!sl_marks_has(e))
+            continue;
+        last = i;
+        change |= sl_gain_is_change(e);
+        fprintf(out, " %zu. %s%s%s%s%s;", i + 1, e->kind, *e->where ? ", " : "", e->where,
+                *e->decided ? ": " : "", e->decided);
+    }
+    if (fclose(out) != 0)
+        return sl_error(SL_ENOMEM, "out of memory for the marks");
+    snprintf(sign, sizeof sign, last > from ? "%zu-%zu" : "%zu", from + 1, last + 1);
+    sl_status status = sl_copy_text(&m->text[2 * m->count], sign);
+    if (status == SL_OK)
+        status = sl_copy_text(&m->text[2 * m->count + 1], text);
+    free(text);
+    SL_TRY(status);
+    m->mark[m->count] = (sl_chart_mark){.x = t->event[from].iteration,
+                                        .sign = m->text[2 * m->count],
+                                        .text = m->text[2 * m->count + 1],
+                                        .is_change = change};
+    m->count++;
+    return SL_OK;
+}
+
+static int compare_marks(const void *a, const void *b) {
+    const sl_chart_mark *x = a, *y = b;
+    return (x->x > y->x) - (x->x < y->x);
+}
+
+sl_status sl_marks_make(const sl_told *t, sl_marks *m) {
+    *m = (sl_marks){0};
+    SL_TRY(sl_alloc(&m->mark, t->events, sizeof *m->mark));
+    SL_TRY(sl_alloc(&m->text, 2 * t->events, sizeof *m->text));
+    for (size_t i = 0; i < t->events;) {
+        if (!sl_marks_has(&t->event[i])) {
+            i++;
+            continue;
+        }
+        size_t to = i + 1;
+        while (to < t->events && t->event[to].iteration == t->event[i].iteration)
+            to++;
+        SL_TRY(describe(t, i, to, m));
+        i = to;
+    }
+    if (m->count > 0)
+        qsort(m->mark, (size_t)m->count, sizeof *m->mark, compare_marks);
+    return SL_OK;
+}
+
+void sl_marks_free(sl_marks *m) {
+    for (int i = 0; m->text && i < 2 * m->count; i++)
+        sl_free(m->text[i]);
+    sl_free(m->text);
+    sl_free(m->mark);
+    *m = (sl_marks){0};
+}
+
+/* ---- one chart ---- */
+
+/* Columns over the same points; names and columns are the caller's. */
+typedef struct table {
+    const char *title, *y_label;
+    size_t points;
+    const int *iteration; /* [points] ascending */
+    int columns;          /* at most SL_COURSE_LINES */
+    const char *name[SL_COURSE_LINES];
+    double *column[SL_COURSE_LINES]; /* [points]; NaN: no value */
+} table;
+
+/* Peaks of any column are kept: the thinning looks at the largest. */
+static sl_status choose(const table *t, size_t *index, size_t *kept) {
+    double *most;
+    SL_TRY(sl_alloc(&most, t->points, sizeof *most));
+    for (size_t i = 0; i < t->points; i++) {
+        most[i] = t->column[0][i];
+        for (int k = 1; k < t->columns; k++)
+            most[i] = fmax(most[i], t->column[k][i]);
+    }
+    *kept = sl_thin(most, t->points, SL_COURSE_POINTS, index);
+    sl_free(most);
+    return SL_OK;
+}
+
+typedef char label[32];
+
+static void take(const table *t, const size_t *index, size_t kept, double *x, double *y, label *text,
+                 const char **labels) {
+    for (size_t i = 0; i < kept; i++) {
+        x[i] = t->iteration[index[i]];
+        snprintf(text[i], sizeof text[i], "iteration %d", t->iteration[index[i]]);
+        labels[i] = text[i];
+        for (int k = 0; k < t->columns; k++)
+            y[(size_t)k * kept + i] = t->column[k][index[i]];
+    }
+}
+
+static sl_status draw(const table *t, const sl_marks *marks, FILE *out, size_t *thinned) {
+    size_t *index, kept = 0;
+    double *x = NULL, *y = NULL;
+    label *text = NULL;
+    const char **labels = NULL;
+    SL_TRY(sl_alloc(&index, t->points, sizeof *index));
+    sl_status status = choose(t, index, &kept);
+    if (status == SL_OK)
+        status = sl_alloc(&x, kept, sizeof *x);
+    if (status == SL_OK)
+        status = sl_alloc(&y, kept * (size_t)t->columns, sizeof *y);
+    if (status == SL_OK)
+        status = sl_alloc(&text, kept, sizeof *text);
+    if (status == SL_OK)
+        status = sl_alloc(&labels, kept, sizeof *labels);
+    if (status == SL_OK) {
+        sl_series series[SL_COURSE_LINES];
+        take(t, index, kept, x, y, text, labels);
+        for (int k = 0; k < t->columns; k++)
+            series[k] = (sl_series){.name = t->name[k], .y = y + (size_t)k * kept};
+        sl_chart chart = {.title = t->title,
+                          .x_label = "iteration",
+                          .y_label = t->y_label,
+                          .points = (int)kept,
+                          .x = x,
+                          .label = labels,
+                          .count = t->columns,
+                          .series = series,
+                          .marks = marks->count,
+                          .mark = marks->mark};
+        *thinned = kept < t->points ? kept : 0;
+        status = sl_draw_chart(&chart, out);
+    }
+    sl_free(index);
+    sl_free(x);
+    sl_free(y);
+    sl_free(text);
+    sl_free(labels);
+    return status;
+}
+
+static int has_values(const double *y, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(y[i]))
+            return 1;
+    return 0;
+}
+
+/* ---- iteration time and loss ---- */
+
+typedef double (*sl_told_value)(const sl_told_iteration *it);
+
+/* clang-format off */
+static double measured_time(const sl_told_iteration *it) { return it->time; }
+static double predicted_time(const sl_told_iteration *it) { return it->predicted; }
+static double training_loss(const sl_told_iteration *it) { return it->loss; }
+static double validation_loss(const sl_told_iteration *it) { return it->validation; }
+/* clang-format on */
+
+static sl_status draw_pair(const sl_told *told, table *t, sl_told_value first, sl_told_value second,
+                           const sl_marks *marks, FILE *out, size_t *drawn) {
+    const sl_told_value value[2] = {first, second};
+    double *column[2] = {NULL, NULL};
+    int *iteration = NULL;
+    *drawn = 0;
+    sl_status status = sl_alloc(&iteration, told->iterations, sizeof *iteration);
+    for (int k = 0; k < 2 && status == SL_OK; k++)
+        status = sl_alloc(&column[k], told->iterations, sizeof **column);
+    for (size_t i = 0; i < told->iterations && status == SL_OK; i++) {
+        iteration[i] = told->iteration[i].iteration;
+        for (int k = 0; k < 2; k++)
+            column[k][i] = value[k](&told->iteration[i]);
+    }
+    t->points = told->iterations;
+    t->iteration = iteration;
+    t->column[0] = column[0];
+    t->column[1] = column[1];
+    if (status == SL_OK && has_values(column[0], told->iterations)) {
+        t->columns = has_values(column[1], told->iterations) ? 2 : 1;
+        status = draw(t, marks, out, drawn);
+    }
+    sl_free(iteration);
+    sl_free(column[0]);
+    sl_free(column[1]);
+    return status;
+}
+
+sl_status sl_course_time(const sl_told *told, const sl_marks *marks, FILE *out, size_t *drawn) {
+    table t = {.title = "Iteration time", .y_label = "ms", .name = {"measured", "predicted"}};
+    return draw_pair(told, &t, measured_time, predicted_time, marks, out, drawn);
+}
+
+sl_status sl_course_loss(const sl_told *told, const sl_marks *marks, FILE *out, size_t *drawn) {
+    table t = {.title = "Loss", .y_label = "nats a token", .name = {"training", "validation"}};
+    return draw_pair(told, &t, training_loss, validation_loss, marks, out, drawn);
+}
+
+/* ---- links and devices ---- */
+
+/* A value of one course at one point; sorted by course, then point. */
+typedef struct value {
+    int32_t course, point;
+    double y;
+} value;
+
+static int compare_values(const void *a, const void *b) {
+    const value *x = a, *y = b;
+    return x->course != y->course ? (x->course < y->course ? -1 : 1)
+           : x->point < y->point  ? -1
+                                  : x->point > y->point;
+}
+
+static sl_status sum_up(const value *v, size_t count, const int *iteration, sl_course *c) {
+    sl_time *times;
+    SL_TRY(sl_alloc(&times, count, sizeof *times));
+    c->count = count;
+    c->worst = -INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        times[i] = sl_from_ms(fmax(fmin(v[i].y, 1e12), -1e12));
+        if (v[i].y > c->worst) {
+            c->worst = v[i].y;
+            c->worst_at = iteration[v[i].point];
+        }
+        c->last = v[i].y;
+    }
+    c->middle = sl_to_ms(sl_median(times, (int)count));
+    sl_free(times);
+    return SL_OK;
+}
+
+/* Where each course's values begin, so that they are found again when the courses are sorted. */
+typedef struct ranked {
+    sl_course course;
+    size_t first;
+} ranked;
+
+static int compare_ranked(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    return x->course.worst != y->course.worst ? (x->course.worst > y->course.worst ? -1 : 1)
+           : x->first < y->first              ? -1
+                                              : x->first > y->first;
+}
+
+static sl_status rank(const value *v, size_t values, const int *iteration, const label *name, ranked *r,
+                      size_t *count) {
+    *count = 0;
+    for (size_t i = 0; i < values;) {
+        size_t end = i;
+        while (end < values && v[end].course == v[i].course)
+            end++;
+        ranked *one = &r[(*count)++];
+        *one = (ranked){.first = i};
+        snprintf(one->course.name, sizeof one->course.name, "%s", name[v[i].course]);
+        SL_TRY(sum_up(v + i, end - i, iteration, &one->course));
+        i = end;
+    }
+    qsort(r, *count, sizeof *r, compare_ranked);
+    return SL_OK;
+}
+
+static sl_status draw_worst(table *t, const value *v, const ranked *r, size_t count, const sl_marks *marks,
+                            FILE *out, size_t *thinned) {
+    sl_status status = SL_OK;
+    t->columns = count < SL_COURSE_LINES ? (int)count : SL_COURSE_LINES;
+    for (int k = 0; k < t->columns && status == SL_OK; k++) {
+        t->name[k] = r[k].course.name;
+        status = sl_alloc(&t->column[k], t->points, sizeof **t->column);
+        for (size_t i = 0; i < t->points && status == SL_OK; i++)
+            t->column[k][i] = NAN;
+        for (size_t i = 0; i < r[k].course.count && status == SL_OK; i++)
+            t->column[k][v[r[k].first + i].point] = v[r[k].first + i].y;
+    }
+    if (status == SL_OK)
+        status = draw(t, marks, out, thinned);
+    for (int k = 0; k < t->columns; k++)
+        sl_free(t->column[k]);
+    return status;
+}
+
+/* `v` is sorted here. `names` are of the courses by number. */
+static sl_status draw_courses(table *t, value *v, size_t values, const label *names, size_t most,
+                              const sl_marks *marks, FILE *out, sl_courses *courses) {
+    ranked *r;
+    size_t count = 0;
+    if (values == 0)
+        return SL_OK;
+    qsort(v, values, sizeof *v, compare_values);
+    SL_TRY(sl_alloc(&r, most, sizeof *r));
+    sl_status status = rank(v, values, t->iteration, names, r, &count);
+    if (status == SL_OK)
+        status = draw_worst(t, v, r, count, marks, out, &courses->thinned);
+    if (status == SL_OK)
+        status = sl_alloc(&courses->course, count, sizeof *courses->course);
+    for (size_t i = 0; i < count && status == SL_OK; i++)
+        courses->course[i] = r[i].course;
+    courses->count = status == SL_OK ? count : 0;
+    sl_free(r);
+    return status;
+}
+
+void sl_courses_free(sl_courses *c) {
+    sl_free(c->course);
+    *c = (sl_courses){0};
+}
+
+static void name_link(const sl_told_link *link, label text) {
+    char replica[24] = "";
+    if (link->replica >= 0)
+        snprintf(replica, sizeof replica, " (replica %d)", link->replica % 100000);
+    snprintf(text, sizeof(label), "%d to %d%s", link->from % 10000, link->to % 10000, replica);
+}
+
+sl_status sl_course_links(const sl_told *told, const sl_marks *marks, FILE *out, sl_courses *courses) {
+    table t = {
+        .title = "Links: latency and transfer of a message", .y_label = "ms", .points = told->iterations};
+    int *iteration = NULL;
+    value *v = NULL;
+    label *names = NULL;
+    *courses = (sl_courses){0};
+    sl_status status = sl_alloc(&iteration, told->iterations, sizeof *iteration);
+    if (status == SL_OK)
+        status = sl_alloc(&v, told->samples, sizeof *v);
+    if (status == SL_OK)
+        status = sl_alloc(&names, told->links, sizeof *names);
+    if (status == SL_OK) {
+        for (size_t i = 0; i < told->iterations; i++)
+            iteration[i] = told->iteration[i].iteration;
+        for (size_t i = 0; i < told->samples; i++)
+            v[i] = (value){told->sample[i].link, told->sample[i].row,
+                           (double)told->sample[i].latency + (double)told->sample[i].transfer};
+        for (size_t i = 0; i < told->links; i++)
+            name_link(&told->link[i], names[i]);
+        t.iteration = iteration;
+        status = draw_courses(&t, v, told->samples, names, told->links, marks, out, courses);
+    }
+    sl_free(iteration);
+    sl_free(v);
+    sl_free(names);
+    return status;
+}
+
+/* Points are the iterations that any replica recorded. */
+static size_t number_points(const sl_recorded *r, int *iteration, int32_t *point) {
+    size_t points = 0;
+    for (size_t i = 0; i < r->iterations; i++) {
+        if (points == 0 || iteration[points - 1] != r->iteration[i].iteration)
+            iteration[points++] = r->iteration[i].iteration;
+        point[i] = (int32_t)points - 1;
+    }
+    return points;
+}
+
+/* Of each rank the time of its ops over its microbatches, counted by the F of one of its stages. */
+static size_t measure_ranks(const sl_recorded *r, const int32_t *point, value *v) {
+    size_t values = 0;
+    for (size_t i = 0; i < r->iterations; i++) {
+        const sl_recorded_event *e = r->event + r->iteration[i].first, *end = e + r->iteration[i].count;
+        while (e < end && e->track == 0) {
+            const sl_recorded_event *first = e;
+            sl_time work = 0;
+            int microbatches = 0;
+            for (; e < end && e->track == 0 && e->rank == first->rank; e++) {
+                work += e->end - e->start;
+                microbatches += e->op.kind == SL_F && e->op.stage == first->op.stage;
+            }
+            if (microbatches > 0)
+                v[values++] =
+                    (value){first->replica * r->ranks + first->rank, point[i], sl_to_ms(work) / microbatches};
+        }
+    }
+    return values;
+}
+
+sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, FILE *out, sl_courses *courses) {
+    table t = {.title = "Devices: compute time of a microbatch, by rank", .y_label = "ms"};
+    const size_t replicas = r->replicas > 0 ? (size_t)r->replicas : 1, ranks = (size_t)r->ranks * replicas;
+    int *iteration = NULL;
+    int32_t *point = NULL;
+    value *v = NULL;
+    label *names = NULL;
+    *courses = (sl_courses){0};
+    sl_status status = sl_alloc(&iteration, r->iterations, sizeof *iteration);
+    if (status == SL_OK)
+        status = sl_alloc(&point, r->iterations, sizeof *point);
+    if (status == SL_OK)
+        status = sl_alloc(&v, r->events, sizeof *v); /* every value is of an op at least */
+    if (status == SL_OK)
+        status = sl_alloc(&names, ranks, sizeof *names);
+    for (size_t i = 0; i < ranks && status == SL_OK; i++)
+        if (replicas > 1)
+            snprintf(names[i], sizeof names[i], "rank %d (replica %d)", (int)(i % (size_t)r->ranks),
+                     (int)(i / (size_t)r->ranks));
+        else
+            snprintf(names[i], sizeof names[i], "rank %d", (int)i);
+    if (status == SL_OK) {
+        t.points = number_points(r, iteration, point);
+        t.iteration = iteration;
+        status = draw_courses(&t, v, measure_ranks(r, point, v), names, ranks, marks, out, courses);
+    }
+    sl_free(iteration);
+    sl_free(point);
+    sl_free(v);
+    sl_free(names);
+    return status;
+}

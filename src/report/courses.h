@@ -1,0 +1,55 @@
+/* The courses of a run: iteration time, loss, links and devices, each as a chart over the iterations with
+ * what happened marked on it, thinned where the run is long. */
+#ifndef SL_REPORT_COURSES_H
+#define SL_REPORT_COURSES_H
+
+#include "plan/draw/chart.h"
+#include "report/recorded.h"
+
+#define SL_COURSE_POINTS 1500 /* of a chart, about, at most */
+#define SL_COURSE_LINES 8     /* the worst links and devices */
+#define SL_COURSE_ROWS 200    /* of a table of links or devices */
+
+/* What happened, for all charts: the events that matter, of one iteration together; signs are the events'
+ * numbers. */
+typedef struct sl_marks {
+    sl_chart_mark *mark;
+    char **text; /* [2 * count] that the marks' signs and texts point to */
+    int count;
+} sl_marks;
+
+/** SL_ENOMEM. Free with sl_marks_free, also on error. */
+sl_status sl_marks_make(const sl_told *told, sl_marks *marks);
+void sl_marks_free(sl_marks *marks);
+/** Whether an event is marked. */
+int sl_marks_has(const sl_told_event *event);
+
+/* One line of a chart over rows, and of a table: a link or a device. */
+typedef struct sl_course {
+    char name[64];
+    size_t count;         /* values */
+    double middle, worst; /* median and largest; worst_at: its iteration */
+    double last;
+    int worst_at;
+} sl_course;
+
+typedef struct sl_courses {
+    sl_course *course; /* the worst first */
+    size_t count;
+    size_t thinned; /* points drawn; 0: all */
+} sl_courses;
+
+/** Measured and predicted time. *drawn: points drawn where not all are, else 0. Nothing is written where no
+ * iteration has a value. SL_ENOMEM, SL_ESYS. */
+sl_status sl_course_time(const sl_told *told, const sl_marks *marks, FILE *out, size_t *drawn);
+/** Loss, and validation loss where it was measured. */
+sl_status sl_course_loss(const sl_told *told, const sl_marks *marks, FILE *out, size_t *drawn);
+/** What a message takes on each direction of a link, latency and transfer: the worst ones drawn, all told.
+ * Free with sl_courses_free, also on error. */
+sl_status sl_course_links(const sl_told *told, const sl_marks *marks, FILE *out, sl_courses *courses);
+/** What each rank of the recorded iterations computed for a microbatch. */
+sl_status sl_course_devices(const sl_recorded *recorded, const sl_marks *marks, FILE *out,
+                            sl_courses *courses);
+void sl_courses_free(sl_courses *courses);
+
+#endif

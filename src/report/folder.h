@@ -1,0 +1,72 @@
+/* What a run's folder says, read back: metrics, events, decisions, profile, summary. Whatever is missing, cut
+ * off or damaged is left out and said in `notes`; only a folder of which nothing can be read is an error. */
+#ifndef SL_REPORT_FOLDER_H
+#define SL_REPORT_FOLDER_H
+
+#include "base/status.h"
+#include "plan/pipeline/problem.h"
+
+#include <jansson.h>
+
+/* A line of metrics.jsonl; NaN: not known. Times in ms. */
+typedef struct sl_told_iteration {
+    int iteration, delegates, late;
+    int schedule, phase; /* index into `name`; -1: not said */
+    double loss, validation, time, predicted;
+} sl_told_iteration;
+
+/* A direction of a link; replica -1: the run has one. */
+typedef struct sl_told_link {
+    int from, to, replica;
+} sl_told_link;
+
+typedef struct sl_told_sample {
+    int32_t row, link;       /* row of `iteration`, in ascending order */
+    float latency, transfer; /* ms */
+} sl_told_sample;
+
+/* Texts are never NULL. */
+typedef struct sl_told_event {
+    double time; /* s */
+    int iteration;
+    char *kind, *where, *seen, *decided, *why;
+} sl_told_event;
+
+typedef struct sl_told {
+    char *path; /* of the folder */
+    sl_told_iteration *iteration;
+    sl_told_link *link;
+    sl_told_sample *sample;
+    sl_told_event *event;
+    size_t iterations, links, samples, events;
+    char **name; /* of schedules and phases */
+    size_t names;
+    char *decisions, *run, *profile, *summary_text; /* as they stand in the folder; NULL: absent */
+    json_t *summary;                                /* object; NULL: absent or damaged */
+    sl_problem problem;                             /* profile.yaml */
+    int has_problem, has_end;                       /* the event that a run writes last */
+    char **note;                                    /* what is missing or damaged, a sentence each */
+    size_t notes;
+    size_t room[6]; /* of the arrays */
+} sl_told;
+
+/** SL_EINVAL: no folder, or nothing of a run in it that can be read. Free with sl_told_free, also on error.
+ */
+sl_status sl_told_read(const char *folder, sl_told *told);
+void sl_told_free(sl_told *told);
+
+/** Adds a sentence to the notes. SL_ENOMEM. */
+sl_status sl_told_note(sl_told *told, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** The row of an iteration, -1 where metrics.jsonl has none. O(log iterations). */
+long sl_told_find(const sl_told *told, int iteration);
+
+/** The first sample of a row or behind it. */
+size_t sl_told_samples_from(const sl_told *told, size_t row);
+
+/** Reads the lines of a file one by one; `take` returns SL_EINVAL for one that is damaged, which is counted
+ * and said in one note with the first one's number. *found: whether the file is there and had a good line. */
+typedef sl_status (*sl_told_taker)(void *context, char *line, size_t length);
+sl_status sl_told_lines(sl_told *told, const char *name, sl_told_taker take, void *context, int *found);
+
+#endif

@@ -1,0 +1,131 @@
+#include "report/gain.h"
+#include "base/median.h"
+#include "base/memory.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int is_among(const char *kind, const char *const *kinds) {
+    for (; *kinds; kinds++)
+        if (strcmp(kind, *kinds) == 0)
+            return 1;
+    return 0;
+}
+
+int sl_gain_is_change(const sl_told_event *e) {
+    static const char *const kinds[] = {"swap", "return", "arrange", "delegate", "direct", "left", NULL};
+    return is_among(e->kind, kinds);
+}
+
+static int is_boundary(const sl_told_event *e) {
+    static const char *const kinds[] = {"fault", "onset", "relief", "restart", "resumed", "replaced", NULL};
+    return is_among(e->kind, kinds) || sl_gain_is_change(e);
+}
+
+static int differs(const sl_told *t, size_t row) {
+    return row > 0 && row < t->iterations &&
+           (t->iteration[row].schedule != t->iteration[row - 1].schedule ||
+            (t->iteration[row].delegates > 0) != (t->iteration[row - 1].delegates > 0));
+}
+
+int sl_gain_first(const sl_told *t, const sl_told_event *e) {
+    long row = sl_told_find(t, e->iteration);
+    int seats = strcmp(e->kind, "arrange") == 0 || strcmp(e->kind, "left") == 0;
+    if (seats || row < 0)
+        return e->iteration;
+    return differs(t, (size_t)row) && !differs(t, (size_t)row + 1) ? e->iteration : e->iteration + 1;
+}
+
+static int begin_of(const sl_told *t, const sl_told_event *e) {
+    return sl_gain_is_change(e) ? sl_gain_first(t, e) : e->iteration;
+}
+
+/* Rows of iterations from..to-1. */
+static void rows_of(const sl_told *t, int from, int to, size_t *first, size_t *end) {
+    for (*first = 0; *first < t->iterations && t->iteration[*first].iteration < from;)
+        ++*first;
+    for (*end = *first; *end < t->iterations && t->iteration[*end].iteration < to;)
+        ++*end;
+}
+
+static double median_of(const sl_told *t, size_t first, size_t end, int *count) {
+    sl_time times[SL_GAIN_MOST];
+    *count = 0;
+    for (size_t i = first; i < end && *count < SL_GAIN_MOST; i++)
+        if (!isnan(t->iteration[i].time))
+            times[(*count)++] = sl_from_ms(t->iteration[i].time < 9e11 ? t->iteration[i].time : 9e11);
+    return *count > 0 ? sl_to_ms(sl_median(times, *count)) : NAN;
+}
+
+static void measure(const sl_told *t, int since, sl_gain *g) {
+    size_t first, end;
+    rows_of(t, since, g->first, &first, &end);
+    if (end - first > SL_GAIN_MOST)
+        first = end - SL_GAIN_MOST;
+    g->before = median_of(t, first, end, &g->before_count);
+    rows_of(t, g->first, g->until, &first, &end);
+    g->after = median_of(t, first, end, &g->after_count);
+    for (size_t i = first; i < end; i++)
+        if (!isnan(t->iteration[i].time) && g->before_count > 0) {
+            g->whole++;
+            g->gained += g->before - t->iteration[i].time;
+        }
+}
+
+static int compare_ints(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int compare_gains(const void *a, const void *b) {
+    const sl_gain *x = a, *y = b;
+    return x->first != y->first  ? (x->first < y->first ? -1 : 1)
+           : x->event < y->event ? -1
+                                 : x->event > y->event;
+}
+
+/* Changes at one iteration cannot be told apart: they are one. */
+static size_t join(sl_gain *gain, size_t count) {
+    size_t kept = 0;
+    if (count > 0)
+        qsort(gain, count, sizeof *gain, compare_gains);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || gain[kept - 1].first != gain[i].first)
+            gain[kept++] = gain[i];
+    return kept;
+}
+
+sl_status sl_gain_make(const sl_told *t, sl_gain **gain, size_t *count) {
+    int *boundary;
+    size_t boundaries = 0;
+    *count = 0;
+    *gain = NULL;
+    SL_TRY(sl_alloc(&boundary, t->events, sizeof *boundary));
+    sl_status status = sl_alloc(gain, t->events, sizeof **gain);
+    for (size_t i = 0; i < t->events && status == SL_OK; i++) {
+        if (is_boundary(&t->event[i]))
+            boundary[boundaries++] = begin_of(t, &t->event[i]);
+        if (sl_gain_is_change(&t->event[i]))
+            (*gain)[(*count)++] = (sl_gain){.event = i, .first = begin_of(t, &t->event[i])};
+    }
+    if (status == SL_OK) {
+        *count = join(*gain, *count);
+        if (boundaries > 0)
+            qsort(boundary, boundaries, sizeof *boundary, compare_ints);
+    }
+    size_t next = 0;
+    for (size_t i = 0; i < *count && status == SL_OK; i++) {
+        sl_gain *g = &(*gain)[i];
+        while (next < boundaries && boundary[next] < g->first)
+            next++;
+        size_t behind = next;
+        while (behind < boundaries && boundary[behind] == g->first)
+            behind++;
+        g->until = behind < boundaries ? boundary[behind] : INT_MAX;
+        measure(t, next > 0 ? boundary[next - 1] : 0, g);
+    }
+    sl_free(boundary);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* What each change of a run brought: the iterations before it beside those behind it, as long as nothing else
+ * changed.
+ */
+#ifndef SL_REPORT_GAIN_H
+#define SL_REPORT_GAIN_H
+
+#include "report/folder.h"
+
+#define SL_GAIN_MOST 9 /* iterations that a median is of, at most */
+
+typedef struct sl_gain {
+    size_t event; /* the first of them */
+    int first;    /* the first iteration with it */
+    int until;    /* the first one with something else again: a change, a fault, trouble or relief */
+    int before_count, after_count, whole; /* iterations: of the medians; behind it until `until` */
+    double before, after;                 /* ms, medians; NaN: no such iteration */
+    double gained;                        /* ms in all `whole` iterations, against `before`; negative: lost */
+} sl_gain;
+
+/** Whether an event is a change that a run makes to adapt: a swap, a return, other seats or shares,
+ * delegates. */
+int sl_gain_is_change(const sl_told_event *event);
+/** The first iteration with a change. Its event says when it was decided; what ran says when it began. */
+int sl_gain_first(const sl_told *told, const sl_told_event *event);
+
+/** An entry for each iteration at which something was changed, in order. SL_ENOMEM. Free with sl_free. */
+sl_status sl_gain_make(const sl_told *told, sl_gain **gain, size_t *count);
+
+#endif

@@ -1,0 +1,220 @@
+#include "report/recorded.h"
+#include "base/memory.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_PROCESSES 65536
+
+/* What the lines of the file have said so far; a message's `to` is still its thread. */
+typedef struct reader {
+    sl_recorded *r;
+    size_t room;
+    int named; /* processes have names, so ranks and replicas are known */
+} reader;
+
+/* "rank R" or "replica D, rank R". */
+static void take_name(reader *rd, const json_t *event) {
+    const char *name = json_string_value(json_object_get(json_object_get(event, "args"), "name"));
+    int replica = 0, rank = -1;
+    if (!name || (sscanf(name, "replica %5d, rank %5d", &replica, &rank) != 2 &&
+                  (replica = 0, sscanf(name, "rank %5d", &rank) != 1)))
+        return;
+    if (rank < 0 || rank >= SL_MAX_RANKS || replica < 0 || replica >= MOST_PROCESSES)
+        return;
+    rd->named = 1;
+    rd->r->ranks = rank >= rd->r->ranks ? rank + 1 : rd->r->ranks;
+    rd->r->replicas = replica >= rd->r->replicas ? replica + 1 : rd->r->replicas;
+}
+
+static int within(const json_t *object, const char *key, long long least, long long most, int32_t *value) {
+    const json_t *number = json_object_get(object, key);
+    json_int_t n = json_is_integer(number) ? json_integer_value(number) : least - 1;
+    if (n < least || n > most)
+        return 0;
+    *value = (int32_t)n;
+    return 1;
+}
+
+static int kind_of(const char *category, const char *name) {
+    if (strcmp(category, "update") == 0)
+        return SL_GATHER;
+    if (strcmp(category, "reduce") == 0)
+        return SL_REDUCE;
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        if (name[0] == sl_op_name(kind)[0] && (category[0] == name[0] || strcmp(category, "transfer") == 0))
+            return kind;
+    return -1;
+}
+
+/* Chrome's microseconds; 0: no time. */
+static int time_of(const json_t *event, const char *key, double least, sl_time *time) {
+    const json_t *value = json_object_get(event, key);
+    double us = json_is_number(value) ? json_number_value(value) : NAN;
+    if (!isfinite(us) || us < least || us > 1e14)
+        return 0;
+    *time = (sl_time)llround(us * 1e3);
+    return 1;
+}
+
+static sl_status take_slice(reader *rd, const json_t *event) {
+    const json_t *about = json_object_get(event, "args");
+    const char *name = json_string_value(json_object_get(event, "name")),
+               *category = json_string_value(json_object_get(event, "cat"));
+    sl_recorded_event e = {0};
+    sl_time length;
+    if (!name || !category || !within(about, "iteration", 0, INT_MAX - 1, &e.iteration) ||
+        !within(about, "stage", 0, SL_MAX_STAGES - 1, &e.op.stage) ||
+        !within(about, "microbatch", -1, SL_MAX_MICROBATCHES - 1, &e.op.microbatch) ||
+        !within(event, "pid", 0, MOST_PROCESSES - 1, &e.rank) ||
+        !within(event, "tid", 0, INT_MAX - 1, &e.to) || !time_of(event, "ts", -1e14, &e.start) ||
+        !time_of(event, "dur", 0, &length))
+        return SL_EINVAL;
+    e.end = e.start + length;
+    e.op.kind = kind_of(category, name);
+    e.track = strcmp(category, "transfer") == 0 ? 2 : e.op.kind >= SL_OP_KINDS ? 1 : 0;
+    if (e.op.kind < 0 || (e.track != 1 && e.op.microbatch < 0) || (e.track == 2 && e.to < 1))
+        return SL_EINVAL;
+    SL_TRY(sl_grow(&rd->r->event, &rd->room, rd->r->events + 1, sizeof *rd->r->event));
+    rd->r->event[rd->r->events++] = e;
+    return SL_OK;
+}
+
+static sl_status take_trace_event(reader *rd, const json_t *event) {
+    const char *phase = json_string_value(json_object_get(event, "ph"));
+    const char *name = json_string_value(json_object_get(event, "name"));
+    if (!phase || !name)
+        return SL_EINVAL;
+    if (phase[0] == 'M' && strcmp(name, "process_name") == 0)
+        take_name(rd, event);
+    return phase[0] == 'X' ? take_slice(rd, event) : SL_OK;
+}
+
+/* A whole file on one line, as some tools write it again. */
+static sl_status take_list(reader *rd, const json_t *events) {
+    sl_status worst = SL_OK;
+    size_t i;
+    json_t *event;
+    json_array_foreach(events, i, event) {
+        sl_status status = take_trace_event(rd, event);
+        if (status == SL_ENOMEM)
+            return status;
+        worst = status == SL_OK ? worst : status;
+    }
+    return worst;
+}
+
+static sl_status take_line(void *context, char *line, size_t length) {
+    reader *rd = context;
+    while (length > 0 && strchr(" \t\r\n,", line[length - 1]) && line[length - 1])
+        length--;
+    size_t skipped = strspn(line, " ,");
+    line += skipped < length ? skipped : 0;
+    length -= skipped < length ? skipped : 0;
+    if ((length > 1 && memcmp(line, "]}", 2) == 0) ||
+        (length > 1 && line[0] == '{' && line[length - 1] == '[')) /* around the list */
+        return SL_OK;
+    json_t *event = json_loadb(line, length, 0, NULL);
+    const json_t *list = json_object_get(event, "traceEvents");
+    sl_status status = json_is_array(list) ? take_list(rd, list) : take_trace_event(rd, event);
+    json_decref(event);
+    return status;
+}
+
+/* ---- in order ---- */
+
+static int compare_events(const void *a, const void *b) {
+    const sl_recorded_event *x = a, *y = b;
+    const long long one[] = {x->iteration, x->replica, x->track, x->rank, x->start, x->end, x->op.microbatch},
+                    two[] = {y->iteration, y->replica, y->track, y->rank, y->start, y->end, y->op.microbatch};
+    for (size_t i = 0; i < sizeof one / sizeof one[0]; i++)
+        if (one[i] != two[i])
+            return one[i] < two[i] ? -1 : 1;
+    return 0;
+}
+
+/* Processes are replica * ranks + rank, threads of links 1 + to + ranks * lane (plan/draw/trace.h). */
+static void place(sl_recorded *r, int named) {
+    size_t kept = 0;
+    for (size_t i = 0; i < r->events && !named; i++)
+        r->ranks =
+            r->event[i].rank >= r->ranks && r->event[i].rank < SL_MAX_RANKS ? r->event[i].rank + 1 : r->ranks;
+    for (size_t i = 0; i < r->events && r->ranks > 0; i++) {
+        sl_recorded_event e = r->event[i];
+        e.replica = e.rank / r->ranks;
+        e.rank %= r->ranks;
+        e.to = e.track == 2 ? (e.to - 1) % r->ranks : 0;
+        if (e.replica < (r->replicas > 0 ? r->replicas : 1) && !(e.track == 2 && e.to == e.rank))
+            r->event[kept++] = e;
+    }
+    r->events = kept;
+    if (kept > 0)
+        qsort(r->event, kept, sizeof *r->event, compare_events);
+}
+
+static sl_status divide(sl_recorded *r) {
+    size_t room = 0;
+    for (size_t i = 0; i < r->events; i++) {
+        const sl_recorded_event *e = &r->event[i];
+        sl_recorded_iteration *last = r->iterations ? &r->iteration[r->iterations - 1] : NULL;
+        if (last && last->iteration == e->iteration && last->replica == e->replica) {
+            last->count++;
+            continue;
+        }
+        SL_TRY(sl_grow(&r->iteration, &room, r->iterations + 1, sizeof *r->iteration));
+        r->iteration[r->iterations++] = (sl_recorded_iteration){e->iteration, e->replica, i, 1};
+    }
+    return SL_OK;
+}
+
+sl_status sl_recorded_read(sl_told *told, sl_recorded *r) {
+    reader rd = {.r = r};
+    int found;
+    *r = (sl_recorded){0};
+    SL_TRY(sl_told_lines(told, "timeline.json", take_line, &rd, &found));
+    place(r, rd.named);
+    if (r->events == 0)
+        return sl_told_note(told,
+                            "No iteration was recorded op by op (timeline.json is written at a run's end).");
+    return divide(r);
+}
+
+void sl_recorded_free(sl_recorded *r) {
+    sl_free(r->event);
+    sl_free(r->iteration);
+    *r = (sl_recorded){0};
+}
+
+long sl_recorded_find(const sl_recorded *r, int iteration, int replica) {
+    for (size_t i = 0; i < r->iterations; i++)
+        if (r->iteration[i].iteration == iteration && r->iteration[i].replica == replica)
+            return (long)i;
+    return -1;
+}
+
+sl_status sl_recorded_timeline(const sl_recorded *r, size_t index, sl_timeline *t) {
+    const sl_recorded_event *e = r->event + r->iteration[index].first;
+    const size_t count = r->iteration[index].count;
+    int held[3] = {0}, at[3] = {0};
+    sl_time begin = SL_TIME_NEVER;
+    for (size_t i = 0; i < count; i++) {
+        held[e[i].track]++;
+        begin = e[i].start < begin ? e[i].start : begin;
+    }
+    SL_TRY(sl_timeline_make(r->ranks, held[0], held[2], t));
+    SL_TRY(sl_alloc(&t->collective, (size_t)held[1], sizeof *t->collective));
+    t->collectives = held[1];
+    t->measured = 1;
+    for (size_t i = 0; i < count; i++) {
+        const sl_time start = e[i].start - begin, end = e[i].end - begin;
+        const int k = at[e[i].track]++;
+        if (e[i].track == 2)
+            t->transfer[k] = (sl_transfer){e[i].rank, e[i].to, e[i].op, start, start, end};
+        else
+            (e[i].track ? t->collective : t->span)[k] = (sl_span){e[i].rank, e[i].op, start, end};
+    }
+    return SL_OK;
+}

@@ -1,0 +1,42 @@
+/* The iterations that a run recorded op by op: timeline.json read back, an event at a time, so that a file
+ * that was cut off or is large gives what it has. */
+#ifndef SL_REPORT_RECORDED_H
+#define SL_REPORT_RECORDED_H
+
+#include "plan/timing/timeline.h"
+#include "report/folder.h"
+
+/* One op, message or collective. Times in ns since the run's start. */
+typedef struct sl_recorded_event {
+    int32_t iteration, replica, rank;
+    int32_t track; /* 0: an op; 1: an update or a reduction; 2: a message */
+    int32_t to;    /* of a message */
+    sl_op op;
+    sl_time start, end; /* a message: takes its link, arrives */
+} sl_recorded_event;
+
+/* One iteration of one replica: its events. */
+typedef struct sl_recorded_iteration {
+    int iteration, replica;
+    size_t first, count;
+} sl_recorded_iteration;
+
+typedef struct sl_recorded {
+    int ranks, replicas;
+    sl_recorded_event *event;         /* by iteration, replica, track, rank, start */
+    sl_recorded_iteration *iteration; /* by iteration, replica */
+    size_t events, iterations;
+} sl_recorded;
+
+/** What cannot be read is said in the notes of `told`; none recorded is no error. SL_ENOMEM. Free with
+ * sl_recorded_free, also on error. */
+sl_status sl_recorded_read(sl_told *told, sl_recorded *recorded);
+void sl_recorded_free(sl_recorded *recorded);
+
+/** The index of an iteration of a replica, -1 where it was not recorded. */
+long sl_recorded_find(const sl_recorded *recorded, int iteration, int replica);
+
+/** Its timeline from its earliest event on; messages as they lie there, their time all latency. SL_ENOMEM. */
+sl_status sl_recorded_timeline(const sl_recorded *recorded, size_t index, sl_timeline *timeline);
+
+#endif

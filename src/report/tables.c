@@ -1,0 +1,374 @@
+#include "report/tables.h"
+#include "base/median.h"
+#include "base/memory.h"
+#include "plan/draw/escape.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+static void put_cell(FILE *out, const char *text) {
+    fputs("<td>", out);
+    sl_put_escaped(out, text);
+    fputs("</td>", out);
+}
+
+static void put_number(FILE *out, const char *format, double value) {
+    fputs("<td class=\"n\">", out);
+    if (isfinite(value))
+        fprintf(out, format, value); /* NOLINT: formats are this file's own */
+    else
+        fputs("&ndash;", out);
+    fputs("</td>", out);
+}
+
+/* ---- the headline ---- */
+
+static void put_figure(FILE *out, const char *name, const char *value) {
+    fprintf(out, "<div><dt>%s</dt><dd>", name);
+    sl_put_escaped(out, value);
+    fputs("</dd></div>\n", out);
+}
+
+static double last_median(const sl_told *t) {
+    sl_time times[SL_GAIN_MOST];
+    int count = 0;
+    for (size_t i = t->iterations; i-- > 0 && count < SL_GAIN_MOST;)
+        if (!isnan(t->iteration[i].time) && t->iteration[i].time >= 0)
+            times[count++] = sl_from_ms(fmin(t->iteration[i].time, 1e12));
+    return count > 0 ? sl_to_ms(sl_median(times, count)) : NAN;
+}
+
+void sl_table_figures(const sl_told *t, const sl_gain *gain, size_t gains, FILE *out) {
+    char text[128];
+    double all = 0;
+    const sl_told_iteration *last = t->iterations ? &t->iteration[t->iterations - 1] : NULL;
+    for (size_t i = 0; i < gains; i++)
+        all += gain[i].gained;
+    fputs("<dl class=\"figures\">\n", out);
+    put_figure(out, "state", t->has_end ? "ended" : "no end recorded: it goes on, or was killed");
+    snprintf(text, sizeof text, "%zu", t->iterations);
+    put_figure(out, "iterations", text);
+    if (last) {
+        snprintf(text, sizeof text, "%.6g ms", last_median(t));
+        put_figure(out, "time, median of the last 9", text);
+        snprintf(text, sizeof text, "%.4f", last->loss);
+        put_figure(out, "loss", isnan(last->loss) ? "not known" : text);
+    }
+    snprintf(text, sizeof text, "%zu", gains);
+    put_figure(out, "changes", text);
+    if (gains > 0) {
+        snprintf(text, sizeof text, "%+.2f s", all / 1e3);
+        put_figure(out, "gained by them", text);
+    }
+    fputs("</dl>\n", out);
+}
+
+void sl_table_notes(const sl_told *t, FILE *out) {
+    if (t->notes == 0)
+        return;
+    fputs("<div class=\"notes\">What this folder lacks:<ul>\n", out);
+    for (size_t i = 0; i < t->notes; i++) {
+        fputs("<li>", out);
+        sl_put_escaped(out, t->note[i]);
+        fputs("</li>\n", out);
+    }
+    fputs("</ul></div>\n", out);
+}
+
+/* ---- changes ---- */
+
+static void put_changes(const sl_told *t, const sl_gain *g, FILE *out) {
+    const char *before = "";
+    fputs("<td>", out);
+    for (size_t i = g->event; i < t->events && t->event[i].iteration <= g->first; i++) {
+        const sl_told_event *e = &t->event[i];
+        if (!sl_gain_is_change(e) || sl_gain_first(t, e) != g->first)
+            continue;
+        fprintf(out, "%s%zu. ", before, i + 1);
+        sl_put_escaped(out, *e->decided ? e->decided : e->kind);
+        if (*e->where) {
+            fputs(" (", out);
+            sl_put_escaped(out, e->where);
+            fputs(")", out);
+        }
+        if (*e->why && strcmp(e->why, "decisions.txt") != 0) {
+            fputs("<br><span class=\"soft\">", out);
+            sl_put_escaped(out, e->why);
+            fputs("</span>", out);
+        }
+        before = "<br>";
+    }
+    fputs("</td>", out);
+}
+
+static void put_gain(const sl_told *t, const sl_gain *g, FILE *out) {
+    fprintf(out, "<tr><td class=\"n\">%d</td>", g->first);
+    put_changes(t, g, out);
+    put_number(out, "%.6g", g->before);
+    put_number(out, "%.6g", g->after);
+    put_number(out, "%+.4g", g->before - g->after);
+    put_number(out, "%+.1f %%", 100 * (g->before - g->after) / g->before);
+    put_number(out, "%.0f", g->whole);
+    put_number(out, "%+.3f", g->before_count > 0 && g->whole > 0 ? g->gained / 1e3 : NAN);
+    fputs("</tr>\n", out);
+}
+
+/* ---- phases ---- */
+
+static const char *phase_words(const char *key) {
+    static const char *const words[][2] = {{"slow", "slow, not adapted"},
+                                           {"delegated", "slow, delegated"},
+                                           {"between", "relieved, still adapted"}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(key, words[i][0]) == 0)
+            return words[i][1];
+    return key;
+}
+
+typedef struct phase {
+    int iterations, predictions;
+    double time, predicted;
+} phase;
+
+static sl_status measure_phase(const sl_told *t, int name, phase *p) {
+    sl_time *times, *predictions = NULL;
+    *p = (phase){.time = NAN, .predicted = NAN};
+    SL_TRY(sl_alloc(&times, t->iterations, sizeof *times));
+    sl_status status = sl_alloc(&predictions, t->iterations, sizeof *predictions);
+    for (size_t i = 0; i < t->iterations && status == SL_OK; i++) {
+        const sl_told_iteration *it = &t->iteration[i];
+        if (it->phase != name || isnan(it->time))
+            continue;
+        times[p->iterations++] = sl_from_ms(fmin(it->time, 1e12));
+        if (!isnan(it->predicted) && !it->late)
+            predictions[p->predictions++] = sl_from_ms(fmin(it->predicted, 1e12));
+    }
+    if (status == SL_OK && p->iterations > 0)
+        p->time = sl_to_ms(sl_median(times, p->iterations));
+    if (status == SL_OK && p->predictions > 0)
+        p->predicted = sl_to_ms(sl_median(predictions, p->predictions));
+    sl_free(times);
+    sl_free(predictions);
+    return status;
+}
+
+static sl_status put_phases(const sl_told *t, FILE *out) {
+    fputs("<p>Medians of the run's "
+          "phases:</p>\n<table><thead><tr><th>phase</th><th>iterations</th><th>measured, ms</th>"
+          "<th>predicted, ms</th></tr></thead><tbody>\n",
+          out);
+    for (size_t name = 0; name < t->names; name++) {
+        phase p;
+        int used = 0;
+        for (size_t i = 0; i < t->iterations && !used; i++)
+            used = t->iteration[i].phase == (int)name;
+        if (!used)
+            continue;
+        SL_TRY(measure_phase(t, (int)name, &p));
+        fputs("<tr>", out);
+        put_cell(out, phase_words(t->name[name]));
+        put_number(out, "%.0f", p.iterations);
+        put_number(out, "%.6g", p.time);
+        put_number(out, "%.6g", p.predicted);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table>\n", out);
+    return SL_OK;
+}
+
+sl_status sl_table_gains(const sl_told *t, const sl_gain *gain, size_t gains, FILE *out) {
+    if (gains == 0)
+        fputs("<p>The run changed nothing, or its events are not there.</p>\n", out);
+    if (gains > 0) {
+        fprintf(out,
+                "<p>Medians of up to %d iterations before each change and behind it, from the trouble, "
+                "relief or change "
+                "before to the next one; in all: every iteration until that next one against the median "
+                "before. Changes "
+                "at one iteration are one row. Minus: lost.</p>\n<div "
+                "class=\"box\"><table><thead><tr><th>from iteration"
+                "</th><th>change</th><th>before, ms</th><th>behind, ms</th><th>gained, ms</th><th>gained</th>"
+                "<th>iterations</th><th>in all, s</th></tr></thead><tbody>\n",
+                SL_GAIN_MOST);
+        for (size_t i = 0; i < gains; i++)
+            put_gain(t, &gain[i], out);
+        fputs("</tbody></table></div>\n", out);
+    }
+    return t->iterations > 0 ? put_phases(t, out) : SL_OK;
+}
+
+/* ---- events and decisions ---- */
+
+static void put_event(const sl_told_event *e, size_t number, FILE *out) {
+    const char *sign = sl_gain_is_change(e) ? "&#9670; " : sl_marks_has(e) ? "&#9661; " : "";
+    fprintf(out, "<tr><td class=\"n\">%zu</td><td class=\"n\">%.3f</td><td class=\"n\">%d</td><td>%s", number,
+            e->time, e->iteration, sign);
+    sl_put_escaped(out, e->kind);
+    fputs("</td>", out);
+    put_cell(out, e->where);
+    put_cell(out, e->seen);
+    put_cell(out, e->decided);
+    put_cell(out, e->why);
+    fputs("</tr>\n", out);
+}
+
+void sl_table_events(const sl_told *t, FILE *out) {
+    const size_t half = SL_TABLE_EVENTS / 2;
+    if (t->events == 0) {
+        fputs("<p>No event can be read.</p>\n", out);
+        return;
+    }
+    fputs(
+        "<p>&#9670; changes and &#9661; what happened are marked in the charts, with these numbers.</p>\n"
+        "<div "
+        "class=\"box\"><table><thead><tr><th>no.</th><th>s</th><th>iteration</th><th>kind</th><th>where</th>"
+        "<th>seen</th><th>decided</th><th>why</th></tr></thead><tbody>\n",
+        out);
+    for (size_t i = 0; i < t->events; i++) {
+        if (t->events > SL_TABLE_EVENTS && i == half) {
+            i = t->events - half;
+            fprintf(out,
+                    "<tr><td></td><td colspan=\"7\">%zu events are left out here; events.jsonl has "
+                    "all.</td></tr>\n",
+                    i - half);
+        }
+        put_event(&t->event[i], i + 1, out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+#define MOST_LINES 3000
+
+void sl_table_decisions(const sl_told *t, FILE *out) {
+    if (!t->decisions || !*t->decisions) {
+        fputs("<p>The ladder of strategies has decided nothing that is written here (decisions.txt).</p>\n",
+              out);
+        return;
+    }
+    fputs("<div class=\"box\"><pre>", out);
+    char *text = t->decisions, *end = text;
+    int lines = 0;
+    while (*end && lines < MOST_LINES)
+        lines += *end++ == '\n';
+    for (char *line = text;
+         line < end;) { /* control characters, the end of a line among them, are not written escaped */
+        size_t length = strcspn(line, "\n");
+        char kept = line[length];
+        line[length] = 0;
+        sl_put_escaped(out, line);
+        fputc('\n', out);
+        line[length] = kept;
+        line += length + (kept == '\n');
+    }
+    fputs("</pre></div>\n", out);
+    if (*end)
+        fprintf(out, "<p class=\"soft\">The first %d lines; decisions.txt has all.</p>\n", MOST_LINES);
+}
+
+/* ---- links and devices ---- */
+
+void sl_table_courses(const sl_courses *c, const char *what, FILE *out) {
+    if (c->count == 0)
+        return;
+    fprintf(out,
+            "<div class=\"box\"><table><thead><tr><th>%s</th><th>median, ms</th><th>largest, ms</th><th>at "
+            "iteration</th>"
+            "<th>last, ms</th></tr></thead><tbody>\n",
+            what);
+    for (size_t i = 0; i < c->count && i < SL_COURSE_ROWS; i++) {
+        const sl_course *one = &c->course[i];
+        fputs("<tr>", out);
+        put_cell(out, one->name);
+        put_number(out, "%.5g", one->middle);
+        put_number(out, "%.5g", one->worst);
+        put_number(out, "%.0f", one->worst_at);
+        put_number(out, "%.5g", one->last);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+    if (c->count > SL_COURSE_LINES)
+        fprintf(out,
+                "<p class=\"soft\">The chart shows the %d of %zu that reached the largest value%s.</p>\n",
+                SL_COURSE_LINES, c->count, c->count > SL_COURSE_ROWS ? "; the table the first of them" : "");
+}
+
+/* ---- configuration ---- */
+
+static void put_row(FILE *out, const char *prefix, const char *key, const char *value) {
+    fputs("<tr><th scope=\"row\">", out);
+    sl_put_escaped(out, prefix);
+    sl_put_escaped(out, key);
+    fputs("</th>", out);
+    put_cell(out, value);
+    fputs("</tr>\n", out);
+}
+
+/* The single values of an object, and of the objects in it; lists are in the file. */
+static void put_values(FILE *out, const char *prefix, const json_t *object, int depth) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        char text[64], inner[128];
+        snprintf(inner, sizeof inner, "%s%.80s.", prefix, key);
+        if (json_is_object(value) && depth < 2)
+            put_values(out, inner, value, depth + 1);
+        if (json_is_string(value))
+            put_row(out, prefix, key, json_string_value(value));
+        if (json_is_integer(value))
+            snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
+        else if (json_is_number(value))
+            snprintf(text, sizeof text, "%.9g", json_number_value(value));
+        else if (json_is_boolean(value))
+            snprintf(text, sizeof text, "%s", json_is_true(value) ? "yes" : "no");
+        else
+            continue;
+        put_row(out, prefix, key, text);
+    }
+}
+
+static void put_file(FILE *out, const char *name, const char *what, char *text) {
+    if (!text)
+        return;
+    fprintf(out, "<details><summary>%s: %s</summary><div class=\"box\"><pre>", name, what);
+    for (char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        char kept = line[length];
+        line[length] = 0;
+        sl_put_escaped(out, line);
+        fputc('\n', out);
+        line[length] = kept;
+        line += length + (kept == '\n');
+    }
+    fputs("</pre></div></details>\n", out);
+}
+
+static void put_schedules(const sl_told *t, FILE *out) {
+    for (size_t name = 0; name < t->names; name++) {
+        char text[32];
+        int used = 0;
+        for (size_t i = 0; i < t->iterations; i++)
+            used += t->iteration[i].schedule == (int)name;
+        snprintf(text, sizeof text, "%d iterations", used);
+        if (used > 0)
+            put_row(out, "schedule ", t->name[name], text);
+    }
+}
+
+void sl_table_setup(const sl_told *t, FILE *out) {
+    fputs("<table><tbody>\n", out);
+    put_row(out, "", "folder", t->path);
+    put_row(out, "", "this page was made by", "slackline " SL_VERSION);
+    for (size_t i = 0; i < t->events; i++)
+        if (strcmp(t->event[i].kind, "start") == 0) {
+            put_row(out, "start: ", "runs on", t->event[i].seen);
+            put_row(out, "start: ", "plan", t->event[i].decided);
+            break;
+        }
+    put_schedules(t, out);
+    put_values(out, "", t->summary, 0);
+    fputs("</tbody></table>\n", out);
+    put_file(out, "run.yaml", "the run file with its version and settings", t->run);
+    put_file(out, "profile.yaml", "the run as a problem for slackline plan", t->profile);
+    put_file(out, "summary.json", "as the run wrote it", t->summary_text);
+}

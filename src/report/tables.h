@@ -1,0 +1,23 @@
+/* The parts of the page that are tables and texts. All of them write HTML to `out` and escape what comes from
+ * the folder; errors show in ferror. */
+#ifndef SL_REPORT_TABLES_H
+#define SL_REPORT_TABLES_H
+
+#include "report/courses.h"
+#include "report/gain.h"
+
+#include <stdio.h>
+
+#define SL_TABLE_EVENTS 2000 /* listed; of more the middle is left out */
+
+void sl_table_figures(const sl_told *told, const sl_gain *gain, size_t gains, FILE *out);
+void sl_table_notes(const sl_told *told, FILE *out);
+/** What each change brought, and the medians of the run's phases. SL_ENOMEM. */
+sl_status sl_table_gains(const sl_told *told, const sl_gain *gain, size_t gains, FILE *out);
+void sl_table_events(const sl_told *told, FILE *out);
+void sl_table_decisions(const sl_told *told, FILE *out);
+/** `what`: "link" or "rank". */
+void sl_table_courses(const sl_courses *courses, const char *what, FILE *out);
+void sl_table_setup(const sl_told *told, FILE *out);
+
+#endif
