@@ -6,13 +6,15 @@
 #include "cli/planning.h"
 #include "cli/suggest.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char usage[] =
-    "Usage: slackline report DIR [-o FILE]\n"
+    "Usage: slackline report DIR [-o FILE] [--iteration N] [--svg FOLDER]\n"
     "\n"
     "Draws the run whose folder is DIR as one HTML file, DIR/report.html: iteration time with events and "
     "decisions,\n"
@@ -23,50 +25,91 @@ static const char usage[] =
     "goes on or was killed it shows what is there, and says what is missing or damaged.\n"
     "\n"
     "  -o, --output FILE  another file; - is standard output\n"
+    "  --iteration N      the recorded iteration that is shown first (default: the slowest)\n"
+    "  --svg FOLDER       the pictures as SVG files into FOLDER, for papers, instead of the page\n"
     "\n"
     "Example: slackline report runs/slow-link\n";
 
-static sl_status parse(int argc, char **argv, const char **folder, const char **file, int *help) {
-    static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    static const char *const names[] = {"output", "help", NULL};
-    optind = 1;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, ":ho:", options, NULL)) != -1;) {
-        const char *word = argv[optind - 1];
-        const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
-        if (option == 'h') {
-            *help = 1;
-            return SL_OK;
-        }
-        if (option == ':')
-            return sl_error(SL_EINVAL, "report: a value is missing after '%s'; see slackline report --help",
-                            word);
-        if (option != 'o')
-            return sl_error(SL_EINVAL, "report: unknown option '%s'%s%s%s", word,
-                            near ? "; did you mean '--" : "", near ? near : "; see slackline report --help",
-                            near ? "'?" : "");
-        *file = optarg;
-    }
-    if (optind + 1 != argc)
-        return sl_error(SL_EINVAL, "report: give one folder of a run; see slackline report --help");
-    *folder = argv[optind];
+typedef struct asked {
+    const char *folder, *file, *pictures;
+    int iteration, help;
+} asked;
+
+static sl_status refuse(const char *word, int missing) {
+    static const char *const names[] = {"output", "iteration", "svg", "help", NULL};
+    const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
+    if (missing)
+        return sl_error(SL_EINVAL, "report: a value is missing after '%s'; see slackline report --help",
+                        word);
+    return sl_error(SL_EINVAL, "report: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
+                    near ? near : "; see slackline report --help", near ? "'?" : "");
+}
+
+static sl_status read_iteration(const char *text, int *iteration) {
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (end == text || *end || errno || number < 0 || number >= INT_MAX)
+        return sl_error(SL_EINVAL, "report: --iteration must be a number of an iteration, got '%.40s'", text);
+    *iteration = (int)number;
     return SL_OK;
 }
 
-static sl_status write_report(const char *folder, const char *file) {
+static sl_status parse(int argc, char **argv, asked *a) {
+    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                            {"iteration", required_argument, NULL, 'i'},
+                                            {"svg", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    optind = 1;
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, ":ho:", options, NULL)) != -1;)
+        switch (option) {
+        case 'h':
+            a->help = 1;
+            return SL_OK;
+        case 'o':
+            a->file = optarg;
+            break;
+        case 's':
+            a->pictures = optarg;
+            break;
+        case 'i':
+            SL_TRY(read_iteration(optarg, &a->iteration));
+            break;
+        default:
+            return refuse(argv[optind - 1], option == ':');
+        }
+    if (optind + 1 != argc)
+        return sl_error(SL_EINVAL, "report: give one folder of a run; see slackline report --help");
+    if (a->file && a->pictures)
+        return sl_error(SL_EINVAL, "report: --svg writes pictures instead of the page: give -o or --svg");
+    a->folder = argv[optind];
+    return SL_OK;
+}
+
+static sl_status write_pictures(const asked *a) {
+    int written;
+    SL_TRY(sl_report_draw(a->folder, a->iteration, a->pictures, &written));
+    if (written == 0)
+        return sl_error(SL_ENONE, "%s: there is nothing to draw", a->folder);
+    fprintf(stderr, "%s: %d pictures\n", a->pictures, written);
+    return SL_OK;
+}
+
+static sl_status write_page(const asked *a) {
     char *text, *path = NULL;
     size_t size;
-    SL_TRY(sl_report_make(folder, &text, &size));
-    if (file && strcmp(file, "-") == 0) {
+    SL_TRY(sl_report_make(a->folder, a->iteration, &text, &size));
+    if (a->file && strcmp(a->file, "-") == 0) {
         fwrite(text, 1, size, stdout);
         free(text);
         return SL_OK;
     }
-    const size_t room = strlen(folder) + sizeof "/report.html";
-    sl_status status = file ? sl_copy_text(&path, file) : sl_alloc(&path, room, 1);
-    if (status == SL_OK && !file)
-        snprintf(path, room, "%s/report.html", folder);
+    const size_t room = strlen(a->folder) + sizeof "/report.html";
+    sl_status status = a->file ? sl_copy_text(&path, a->file) : sl_alloc(&path, room, 1);
+    if (status == SL_OK && !a->file)
+        snprintf(path, room, "%s/report.html", a->folder);
     if (status == SL_OK)
         status = sl_file_write(path, text, size);
     if (status == SL_OK)
@@ -77,12 +120,11 @@ static sl_status write_report(const char *folder, const char *file) {
 }
 
 int sl_command_report(int argc, char **argv) {
-    const char *folder = NULL, *file = NULL;
-    int help = 0;
-    sl_status status = parse(argc, argv, &folder, &file, &help);
-    if (status == SL_OK && help)
+    asked a = {.iteration = SL_REPORT_SLOWEST};
+    sl_status status = parse(argc, argv, &a);
+    if (status == SL_OK && a.help)
         fputs(usage, stdout);
-    if (status == SL_OK && !help)
-        status = write_report(folder, file);
+    if (status == SL_OK && !a.help)
+        status = a.pictures ? write_pictures(&a) : write_page(&a);
     return sl_planning_end(status);
 }

@@ -227,7 +227,7 @@ static void write_report(const char *folder) {
     char path[4096], *text;
     size_t size;
     snprintf(path, sizeof path, "%s/report.html", folder);
-    sl_status status = sl_report_make(folder, &text, &size);
+    sl_status status = sl_report_make(folder, SL_REPORT_SLOWEST, &text, &size);
     if (status == SL_OK)
         status = sl_file_write(path, text, size);
     if (status != SL_OK)

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define MOST_PROCESSES 65536
+#define LATEST_US 1e14
+#define LONGEST_US (2e3 * SL_MAX_OP_MS) /* as long as a problem's op may be, so that no sum overflows */
 
 /* What the lines of the file have said so far; a message's `to` is still its thread. */
 typedef struct reader {
@@ -51,10 +53,10 @@ static int kind_of(const char *category, const char *name) {
 }
 
 /* Chrome's microseconds; 0: no time. */
-static int time_of(const json_t *event, const char *key, double least, sl_time *time) {
+static int time_of(const json_t *event, const char *key, double least, double most, sl_time *time) {
     const json_t *value = json_object_get(event, key);
     double us = json_is_number(value) ? json_number_value(value) : NAN;
-    if (!isfinite(us) || us < least || us > 1e14)
+    if (!isfinite(us) || us < least || us > most)
         return 0;
     *time = (sl_time)llround(us * 1e3);
     return 1;
@@ -70,8 +72,9 @@ static sl_status take_slice(reader *rd, const json_t *event) {
         !within(about, "stage", 0, SL_MAX_STAGES - 1, &e.op.stage) ||
         !within(about, "microbatch", -1, SL_MAX_MICROBATCHES - 1, &e.op.microbatch) ||
         !within(event, "pid", 0, MOST_PROCESSES - 1, &e.rank) ||
-        !within(event, "tid", 0, INT_MAX - 1, &e.to) || !time_of(event, "ts", -1e14, &e.start) ||
-        !time_of(event, "dur", 0, &length))
+        !within(event, "tid", 0, INT_MAX - 1, &e.to) ||
+        !time_of(event, "ts", -LATEST_US, LATEST_US, &e.start) ||
+        !time_of(event, "dur", 0, LONGEST_US, &length))
         return SL_EINVAL;
     e.end = e.start + length;
     e.op.kind = kind_of(category, name);

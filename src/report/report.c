@@ -1,4 +1,5 @@
 #include "report/report.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "plan/draw/escape.h"
 #include "plan/draw/fill.h"
@@ -23,7 +24,8 @@ typedef struct report {
     sl_marks marks;
     sl_gain *gain;
     size_t gains;
-    unsigned char *kept; /* [recorded.iterations] whether the page carries it */
+    unsigned char *kept;  /* [recorded.iterations] whether the page carries it */
+    size_t still[STILLS]; /* recorded: an early one, the chosen one, the last; the same again: left out */
 } report;
 
 /* ---- pictures ---- */
@@ -41,17 +43,25 @@ static void put_picture(const char *svg, const char *name, FILE *out) {
 
 typedef sl_status (*sl_report_part)(const report *r, FILE *out, void *result);
 
-/* A picture that may have turned out empty; *there says so. */
-static sl_status put_drawn(const report *r, sl_report_part part, void *result, const char *name, FILE *out,
-                           int *there) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *memory = open_memstream(&text, &size);
+/* A picture as text, to be freed with free; empty where there is nothing to draw. */
+static sl_status render(const report *r, sl_report_part part, void *result, char **text, size_t *size) {
+    *text = NULL;
+    *size = 0;
+    FILE *memory = open_memstream(text, size);
     if (!memory)
         return sl_error(SL_ENOMEM, "out of memory for the report");
     sl_status status = part(r, memory, result);
     if (fclose(memory) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the report");
+    return status;
+}
+
+/* *there: whether there was something to draw. */
+static sl_status put_drawn(const report *r, sl_report_part part, void *result, const char *name, FILE *out,
+                           int *there) {
+    char *text;
+    size_t size;
+    sl_status status = render(r, part, result, &text, &size);
     *there = status == SL_OK && size > 0;
     if (*there)
         put_picture(text, name, out);
@@ -203,13 +213,13 @@ static int is_eventful(const report *r, int iteration) {
 
 /* All recorded iterations where they are few enough; else every n-th, and those at which something happened
  * as long as there is room. */
-static void keep(report *r) {
+static void keep(report *r, int wanted) {
     const sl_recorded *rec = &r->recorded;
     const size_t every = rec->events / MOST_EVENTS + 1;
     size_t number = 0, used = 0;
     for (size_t i = 0; i < rec->iterations; i++) {
         number += i > 0 && rec->iteration[i].iteration != rec->iteration[i - 1].iteration;
-        r->kept[i] = number % every == 0;
+        r->kept[i] = number % every == 0 || rec->iteration[i].iteration == wanted;
         used += r->kept[i] ? rec->iteration[i].count : 0;
     }
     for (size_t i = 0; i < rec->iterations; i++) {
@@ -221,6 +231,13 @@ static void keep(report *r) {
     }
 }
 
+static sl_time end_of(const sl_recorded *rec, const sl_recorded_iteration *it) {
+    sl_time end = 0;
+    for (size_t k = it->first; k < it->first + it->count; k++)
+        end = rec->event[k].end > end ? rec->event[k].end : end;
+    return end;
+}
+
 /* The slowest one after the first, which is cold; of its replicas the one whose last op ends last. */
 static size_t slowest(const report *r) {
     const sl_recorded *rec = &r->recorded;
@@ -230,9 +247,7 @@ static size_t slowest(const report *r) {
     for (size_t i = 0; i < rec->iterations; i++) {
         const sl_recorded_iteration *it = &rec->iteration[i];
         double time = i == 0 || it->iteration == rec->iteration[0].iteration ? 0 : time_of(r, it->iteration);
-        sl_time end = 0;
-        for (size_t k = it->first; k < it->first + it->count; k++)
-            end = rec->event[k].end > end ? rec->event[k].end : end;
+        sl_time end = end_of(rec, it);
         if (!r->kept[i] || isnan(time) || time < longest || (!(time > longest) && end <= end_of_best))
             continue;
         best = i;
@@ -345,20 +360,32 @@ static sl_status put_still(const report *r, size_t index, FILE *out) {
     return SL_OK;
 }
 
-/* An early one, the slowest, the last. */
-static sl_status put_stills(const report *r, size_t chosen, FILE *out) {
+/* The first ones of a run are cold. */
+static void choose_stills(report *r, size_t chosen) {
     const sl_recorded *rec = &r->recorded;
-    size_t index[STILLS] = {0, chosen, rec->iterations - 1};
+    r->still[0] = 0;
+    r->still[1] = chosen;
+    r->still[2] = rec->iterations > 0 ? rec->iterations - 1 : 0;
     for (size_t i = 0; i < rec->iterations; i++)
         if (rec->iteration[i].iteration > rec->iteration[0].iteration &&
             rec->iteration[i].replica == rec->iteration[0].replica) {
-            index[0] = i;
+            r->still[0] = i;
             break;
         }
+}
+
+static int is_repeated(const report *r, int k) {
+    for (int i = 0; i < k; i++)
+        if (r->still[i] == r->still[k])
+            return 1;
+    return 0;
+}
+
+static sl_status put_stills(const report *r, FILE *out) {
     fputs("<div class=\"still\">\n", out);
     for (int k = 0; k < STILLS; k++)
-        if ((k < 1 || index[k] != index[0]) && (k < 2 || index[k] != index[1]))
-            SL_TRY(put_still(r, index[k], out));
+        if (!is_repeated(r, k))
+            SL_TRY(put_still(r, r->still[k], out));
     fputs("</div>\n", out);
     return SL_OK;
 }
@@ -388,9 +415,8 @@ static sl_status put_gantt(const void *context, FILE *out) {
                 "happened; "
                 "timeline.json has all.</p>\n",
                 kept);
-    const size_t chosen = slowest(r);
-    SL_TRY(put_live(r, chosen, out));
-    return put_stills(r, chosen, out);
+    SL_TRY(put_live(r, r->still[1], out));
+    return put_stills(r, out);
 }
 
 /* ---- the whole ---- */
@@ -401,14 +427,40 @@ static const sl_page_mark marks[] = {
     {"@DECISIONS@", put_decisions}, {"@LOSS@", put_loss},       {"@GANTT@", put_gantt},
     {"@LINKS@", put_links},         {"@DEVICES@", put_devices}, {"@SETUP@", put_setup}};
 
-static sl_status read_all(const char *folder, report *r) {
+/* The replica of iteration `wanted` that ends last, or of the slowest. */
+static sl_status choose(report *r, int wanted) {
+    size_t chosen = slowest(r);
+    sl_time last = -1;
+    for (size_t i = 0; i < r->recorded.iterations && wanted != SL_REPORT_SLOWEST; i++) {
+        const sl_recorded_iteration *it = &r->recorded.iteration[i];
+        sl_time end = end_of(&r->recorded, it);
+        if (it->iteration != wanted || !r->kept[i] || end <= last)
+            continue;
+        chosen = i;
+        last = end;
+    }
+    if (wanted != SL_REPORT_SLOWEST && last < 0)
+        return sl_error(SL_ENONE, "%s: iteration %d was not recorded op by op", r->told.path, wanted);
+    choose_stills(r, chosen);
+    return SL_OK;
+}
+
+static sl_status read_all(const char *folder, int iteration, report *r) {
     SL_TRY(sl_told_read(folder, &r->told));
     SL_TRY(sl_recorded_read(&r->told, &r->recorded));
     SL_TRY(sl_marks_make(&r->told, &r->marks));
     SL_TRY(sl_gain_make(&r->told, &r->gain, &r->gains));
     SL_TRY(sl_alloc(&r->kept, r->recorded.iterations, 1));
-    keep(r);
-    return SL_OK;
+    keep(r, iteration);
+    return choose(r, iteration);
+}
+
+static void free_all(report *r) {
+    sl_free(r->kept);
+    sl_free(r->gain);
+    sl_marks_free(&r->marks);
+    sl_recorded_free(&r->recorded);
+    sl_told_free(&r->told);
 }
 
 static sl_status write_page(const report *r, char **text, size_t *size) {
@@ -426,16 +478,62 @@ static sl_status write_page(const report *r, char **text, size_t *size) {
     return status;
 }
 
-sl_status sl_report_make(const char *folder, char **text, size_t *size) {
+sl_status sl_report_make(const char *folder, int iteration, char **text, size_t *size) {
     report r = {0};
     *text = NULL;
-    sl_status status = read_all(folder, &r);
+    sl_status status = read_all(folder, iteration, &r);
     if (status == SL_OK)
         status = write_page(&r, text, size);
-    sl_free(r.kept);
-    sl_free(r.gain);
-    sl_marks_free(&r.marks);
-    sl_recorded_free(&r.recorded);
-    sl_told_free(&r.told);
+    free_all(&r);
+    return status;
+}
+
+/* ---- pictures as files ---- */
+
+static sl_status draw_file(const report *r, sl_report_part part, void *result, const char *pictures,
+                           const char *name, int *written) {
+    char path[4096], *text;
+    size_t size;
+    if ((size_t)snprintf(path, sizeof path, "%s/%s.svg", pictures, name) >= sizeof path)
+        return sl_error(SL_EINVAL, "%s: the path is too long", pictures);
+    sl_status status = render(r, part, result, &text, &size);
+    if (status == SL_OK && size > 0) {
+        status = sl_file_write(path, text, size);
+        *written += status == SL_OK;
+    }
+    free(text);
+    return status;
+}
+
+static sl_status draw_files(const report *r, const char *pictures, int *written) {
+    size_t drawn;
+    sl_courses links = {0}, devices = {0};
+    SL_TRY(sl_directory_make(pictures));
+    SL_TRY(draw_file(r, draw_time, &drawn, pictures, "iteration-time", written));
+    SL_TRY(draw_file(r, draw_loss, &drawn, pictures, "loss", written));
+    sl_status status = draw_file(r, draw_links, &links, pictures, "links", written);
+    if (status == SL_OK)
+        status = draw_file(r, draw_devices, &devices, pictures, "devices", written);
+    sl_courses_free(&links);
+    sl_courses_free(&devices);
+    for (int k = 0; k < STILLS && status == SL_OK && r->recorded.iterations > 0; k++) {
+        still s = {.index = r->still[k]};
+        const sl_recorded_iteration *it = &r->recorded.iteration[s.index];
+        char name[64];
+        snprintf(name, sizeof name, r->recorded.replicas > 1 ? "iteration-%d-replica-%d" : "iteration-%d",
+                 it->iteration, it->replica);
+        if (!is_repeated(r, k))
+            status = draw_file(r, draw_still, &s, pictures, name, written);
+    }
+    return status;
+}
+
+sl_status sl_report_draw(const char *folder, int iteration, const char *pictures, int *written) {
+    report r = {0};
+    *written = 0;
+    sl_status status = read_all(folder, iteration, &r);
+    if (status == SL_OK)
+        status = draw_files(&r, pictures, written);
+    free_all(&r);
     return status;
 }

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -215,6 +216,20 @@ else:
 # the file is the folder's report.html unless said otherwise
 done = run("report", path)
 expect(done.returncode == 0 and open(os.path.join(path, "report.html")).read() == text, "report.html is the same page")
+
+# the same pictures as files, and another iteration
+pictures = os.path.join(folder, "pictures")
+done = run("report", path, "--svg", pictures)
+expect(done.returncode == 0 and sorted(os.listdir(pictures)) == sorted(f"{n}.svg" for n in ("devices", "iteration-4", "iteration-time", "links", "loss")), f"pictures: {done.stderr} {os.listdir(pictures)}")
+for name in os.listdir(pictures):
+    root = ElementTree.parse(os.path.join(pictures, name)).getroot()
+    expect(root.tag == "{http://www.w3.org/2000/svg}svg" and len(root) > 5, f"{name} is an SVG picture of its own")
+expect("predicted: ops 90 ms" in open(os.path.join(pictures, "iteration-4.svg")).read(), "predicted above measured")
+third = run("report", path, "-o", "-", "--iteration", "3").stdout
+expect('<option value="recorded-0" selected>' in third and "(iteration 3: adaptra, 100 ms" in third, "another iteration is shown first")
+refused(1, "iteration 7 was not recorded", "report", path, "-o", "-", "--iteration", "7")
+refused(2, "--iteration must be", "report", path, "--iteration", "-7")
+refused(2, "give -o or --svg", "report", path, "-o", "x", "--svg", "y")
 
 # ---- a run that goes on: no files of the end, a line half written
 page, text = page_of(make("running", {"metrics.jsonl": lines(metrics[:12])[:-20], "events.jsonl": lines(events[:3])}), "running")
