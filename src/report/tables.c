@@ -309,8 +309,8 @@ static void put_values(FILE *out, const char *prefix, const json_t *object, int 
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        char text[64], inner[128];
-        snprintf(inner, sizeof inner, "%s%.80s.", prefix, key);
+        char text[64], inner[256];
+        snprintf(inner, sizeof inner, "%.150s%.80s.", prefix, key);
         if (json_is_object(value) && depth < 2)
             put_values(out, inner, value, depth + 1);
         if (json_is_string(value))
