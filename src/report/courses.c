@@ -11,8 +11,9 @@
 /* ---- marks ---- */
 
 int sl_marks_has(const sl_told_event *e) {
-    static const char *const kinds[] = {"fault",    "onset", "relief", "suspect", "restart", "resumed",
-                                        "replaced", "rail",  "host",   "leave",   "warned",  NULL};
+    static const char *const kinds[] = {"fault",    "onset",   "relief",  "suspect",  "verdict",
+                                        "decision", "restart", "resumed", "replaced", "rail",
+                                        "host",     "leave",   "warned",  NULL};
     for (int i = 0; kinds[i]; i++)
         if (strcmp(e->kind, kinds[i]) == 0)
             return 1;

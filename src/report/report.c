@@ -393,28 +393,31 @@ static sl_status put_stills(const report *r, FILE *out) {
 static sl_status put_gantt(const void *context, FILE *out) {
     const report *r = context;
     const sl_recorded *rec = &r->recorded;
-    size_t kept = 0;
+    size_t kept = 0, iterations = 0;
     if (rec->iterations == 0) {
         fputs("<p>No iteration was recorded op by op.</p>\n", out);
         return SL_OK;
     }
     for (size_t i = 0; i < rec->iterations; i++)
         kept += r->kept[i];
+    for (size_t i = 0; i < rec->iterations; i++)
+        iterations += i == 0 || rec->iteration[i].iteration != rec->iteration[i - 1].iteration;
     fprintf(out,
-            "<p>%zu iterations of a replica were recorded. Predicted: the order that ran, replayed on the "
+            "<p>%zu iterations were recorded. Predicted: the order that ran, replayed on the "
             "ops of the "
             "iteration before and the links that metrics.jsonl has of it. Links are lanes below the ranks; "
             "of messages the "
             "time from taking the link to arrival is shown. The critical path of what was measured goes back "
             "from the last "
             "op, each time to what came last: the op before, or the message that it needed.</p>\n",
-            rec->iterations);
+            iterations);
     if (kept < rec->iterations)
         fprintf(out,
-                "<p class=\"soft\">The page carries %zu of them, spread over the run and where something "
+                "<p class=\"soft\">The page carries %zu of %zu (each replica counted), spread over the run "
+                "and where something "
                 "happened; "
                 "timeline.json has all.</p>\n",
-                kept);
+                kept, rec->iterations);
     SL_TRY(put_live(r, r->still[1], out));
     return put_stills(r, out);
 }

@@ -202,8 +202,10 @@ sl_status sl_table_gains(const sl_told *t, const sl_gain *gain, size_t gains, FI
 
 static void put_event(const sl_told_event *e, size_t number, FILE *out) {
     const char *sign = sl_gain_is_change(e) ? "&#9670; " : sl_marks_has(e) ? "&#9661; " : "";
-    fprintf(out, "<tr><td class=\"n\">%zu</td><td class=\"n\">%.3f</td><td class=\"n\">%d</td><td>%s", number,
-            e->time, e->iteration, sign);
+    fprintf(
+        out,
+        "<tr><td class=\"n\">%zu</td><td class=\"n\">%.3f</td><td class=\"n\">%d</td><td class=\"kind\">%s",
+        number, e->time, e->iteration, sign);
     sl_put_escaped(out, e->kind);
     fputs("</td>", out);
     put_cell(out, e->where);

@@ -292,29 +292,46 @@ static void draw_name(const picture *p, int k, FILE *out) {
     put_text(out, x + SAMPLE, y + 4, there ? "" : " fill=\"#666\" font-style=\"italic\"", series->name);
 }
 
-/* The sign stands beside its symbol; of those that would touch all but the first are left out,
- * and of lines on one pixel. */
+static double mark_x(const picture *p, int i) {
+    return LEFT + PLOT_WIDTH * sl_axis_place(&p->x, p->chart->mark[i].x);
+}
+
+/* The sign stands beside its symbol, where that leaves the next one alone; of a range else its first number.
+ */
+static void draw_sign(const picture *p, int i, double x, FILE *out) {
+    const sl_chart *c = p->chart;
+    int next = i + 1;
+    while (next < c->marks && mark_x(p, next) - x < 0.7)
+        next++;
+    double room = next < c->marks ? mark_x(p, next) - x : LEFT + PLOT_WIDTH + 40 - x;
+    char sign[32];
+    snprintf(sign, sizeof sign, "%s", c->mark[i].sign);
+    if (room <= 11 + 6.0 * (double)strlen(sign))
+        sign[strcspn(sign, "-")] = 0;
+    if (room > 11 + 6.0 * (double)strlen(sign))
+        put_text(out, x + 5, TOP - 1, " font-size=\"10\"", sign);
+}
+
+/* Of lines of one kind on one pixel the first is drawn. */
 static void draw_marks(const picture *p, FILE *out) {
     const sl_chart *c = p->chart;
-    double free_from = 0, last[2] = {-1, -1};
+    double last[2] = {-1, -1};
     for (int i = 0; i < c->marks && c->x; i++) {
         const sl_chart_mark *mark = &c->mark[i];
-        double share = sl_axis_place(&p->x, mark->x), x = LEFT + PLOT_WIDTH * share;
-        if (!(share >= 0 && share <= 1) || x - last[mark->is_change != 0] < 0.7)
+        const double x = mark_x(p, i);
+        if (!(x >= LEFT && x <= LEFT + PLOT_WIDTH) || x - last[mark->is_change != 0] < 0.7)
             continue;
         last[mark->is_change != 0] = x;
-        fprintf(out, "<g><title>");
+        fputs("<g><title>", out);
         sl_put_escaped(out, mark->text);
-        fprintf(out, "</title><path d=\"M%.1f %.1fV%.1f\" stroke=\"#333\" stroke-width=\"%s\"%s/>", x,
-                TOP - 2, TOP + p->height, mark->is_change ? "1.1" : ".9",
-                mark->is_change ? "" : " stroke-dasharray=\"1.5 3\"");
-        fprintf(out, "<path transform=\"translate(%.1f %.1f)\" d=\"%s\" fill=\"%s\" stroke=\"#333\"/>", x,
-                TOP - 5, mark->is_change ? "M0 -5L4 0L0 5L-4 0z" : "M0 4.6L4.2 -3.2H-4.2z",
+        fprintf(out,
+                "</title><path d=\"M%.1f %.1fV%.1f\" stroke=\"#333\" stroke-width=\"%s\"%s/>"
+                "<path transform=\"translate(%.1f %.1f)\" d=\"%s\" fill=\"%s\" stroke=\"#333\"/>",
+                x, TOP - 2, TOP + p->height, mark->is_change ? "1.1" : ".9",
+                mark->is_change ? "" : " stroke-dasharray=\"1.5 3\"", x, TOP - 5,
+                mark->is_change ? "M0 -5L4 0L0 5L-4 0z" : "M0 4.6L4.2 -3.2H-4.2z",
                 mark->is_change ? "#333" : "#fff");
-        if (x >= free_from) {
-            put_text(out, x + 5, TOP - 1, " font-size=\"10\"", mark->sign);
-            free_from = x + 12 + 6.0 * (double)strlen(mark->sign);
-        }
+        draw_sign(p, i, x, out);
         fputs("</g>\n", out);
     }
 }
