@@ -28,7 +28,7 @@ with tempfile.TemporaryDirectory() as folder:
         capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     path = lambda name: os.path.join(out, name)
-    assert sorted(os.listdir(out)) == sorted(["metrics.jsonl", "events.jsonl", "timeline.json", "iterations.svg", "profile.yaml",
+    assert sorted(os.listdir(out)) == sorted(["report.html", "run.yaml", "metrics.jsonl", "events.jsonl", "timeline.json", "iterations.svg", "profile.yaml",
                                               "order.csv", "summary.json", "decisions.txt", *(["mpirun.log"] if os.path.exists(path("mpirun.log")) else [])])
 
     metrics = [json.loads(line) for line in open(path("metrics.jsonl"))]
