@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct worker_request {
     const char *file;
@@ -59,40 +58,22 @@ static void write_settings(int argc, char **argv, const worker_request *request,
     }
 }
 
-/* Further attempts find it as they would write it. */
-static int is_kept(const char *path, const char *text, size_t size) {
-    char *kept = NULL;
-    size_t length = 0;
-    int same = access(path, R_OK) == 0 && sl_file_read(path, &kept, &length) == SL_OK && length == size &&
-               memcmp(kept, text, size) == 0;
-    sl_free(kept);
-    return same;
-}
-
-/* The run file as it was read, with what was set, beside what came of it: run.yaml in the run's folder. */
-static sl_status keep_run(int argc, char **argv, const worker_request *request) {
-    char path[4096], *file, *text = NULL;
-    size_t length, size = 0;
-    int written = snprintf(path, sizeof path, "%s/run.yaml", request->folder);
-    if (written < 0 || (size_t)written >= sizeof path)
-        return sl_error(SL_EINVAL, "%s: the path is too long", request->folder);
-    SL_TRY(sl_directory_make(request->folder));
+/* The run file as it was read, below what was set: what the run keeps as run.yaml. Free with free. */
+static sl_status write_run(int argc, char **argv, const worker_request *request, char **text) {
+    char *file;
+    size_t length, size;
     SL_TRY(sl_file_read(request->file, &file, &length));
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = open_memstream(text, &size);
     if (out) {
         write_settings(argc, argv, request, out);
         fwrite(file, 1, length, out);
     }
-    sl_status status = out && fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for run.yaml");
-    if (status == SL_OK && !is_kept(path, text, size))
-        status = sl_file_write(path, text, size);
-    free(text);
     sl_free(file);
-    return status;
+    return out && fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for run.yaml");
 }
 
-static sl_status train(const sl_run *run, const worker_request *request, const sl_launch_worker *launch,
-                       sl_group *group, int *left) {
+static sl_status train(const sl_run *run, const char *kept, const worker_request *request,
+                       const sl_launch_worker *launch, sl_group *group, int *left) {
     /* Without the program beside this one a run on the direct path still works. */
     sl_launch_delegates delegates = {.directory = (char *)(uintptr_t)launch->temporary};
     sl_status search = sl_launch_program("slackline-delegate", &delegates.program);
@@ -100,6 +81,7 @@ static sl_status train(const sl_run *run, const worker_request *request, const s
     sl_status status = sl_run_may_delegate(run) ? search : SL_OK;
     sl_transport_starter starter = sl_launch_delegate_starter(&delegates);
     sl_place place = {.folder = request->folder,
+                      .run_file = kept,
                       .temporary = launch->temporary,
                       .starter = found ? &starter : NULL,
                       .resume = request->resume,
@@ -116,6 +98,7 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
                       int *rank, int *left) {
     sl_run run = {0};
     sl_group *group = NULL;
+    char *kept = NULL;
     sl_status reading = read_run(argc, argv, request, &run);
     char text[1024];
     snprintf(text, sizeof text, "%s", sl_error_text());
@@ -136,12 +119,13 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
         status = sl_cores_claim(group, &run);
     if (status == SL_OK && *rank == 0)
         status = sl_launch_worker_own(launch, request->folder);
-    if (status == SL_OK && *rank == 0)
-        status = keep_run(argc, argv, request);
     if (status == SL_OK && request->resume)
         status = sl_fired_forget(&run, request->folder, group);
     if (status == SL_OK)
-        status = train(&run, request, launch, group, left);
+        status = write_run(argc, argv, request, &kept);
+    if (status == SL_OK)
+        status = train(&run, kept, request, launch, group, left);
+    free(kept);
     sl_run_free(&run);
     if (status == SL_OK)
         sl_group_close_world(group);

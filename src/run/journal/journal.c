@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const phase_names[SL_PHASES] = {"healthy", "slow, not adapted",       "slow, delegated",
                                                    "adapted", "relieved, still adapted", "relieved"};
@@ -101,6 +102,17 @@ void sl_journal_close(sl_journal *j) {
     sl_free(j->ping);
     sl_free(j->rows);
     sl_free(j);
+}
+
+/* Further attempts find it as they would write it: one that is killed meanwhile leaves nothing unfinished. */
+sl_status sl_journal_keep(sl_journal *j, const char *run_file) {
+    char path[4096], *kept = NULL;
+    size_t length = 0, size = strlen(run_file);
+    snprintf(path, sizeof path, "%s/run.yaml", j->folder);
+    int same = access(path, R_OK) == 0 && sl_file_read(path, &kept, &length) == SL_OK && length == size &&
+               memcmp(kept, run_file, size) == 0;
+    sl_free(kept);
+    return same ? SL_OK : sl_file_write(path, run_file, size);
 }
 
 sl_status sl_journal_event(sl_journal *j, const sl_event *event) {

@@ -49,6 +49,8 @@ typedef struct sl_journal_layout {
  * iterations whose timelines are kept for timeline.json. */
 sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layout, double tokens,
                           int iterations, int keep, sl_journal **journal);
+/** Keeps the run file, with what was set, as run.yaml. Left alone where it says the same already. */
+sl_status sl_journal_keep(sl_journal *journal, const char *run_file);
 sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteration);
 /** Before the first iteration: what the links were in the ping test ([ranks * ranks]; NULL: none was made),
  * the size of a message, and whether op times are prescribed. */

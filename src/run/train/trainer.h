@@ -9,6 +9,7 @@
 
 typedef struct sl_place {
     const char *folder;                  /* the run's durable folder, written by rank 0 */
+    const char *run_file;                /* text that the folder keeps as run.yaml; NULL: none */
     int resume;                          /* go on from the newest checkpoint in the folder */
     const char *temporary;               /* on a memory file system, equal for the ranks of a host */
     const sl_transport_starter *starter; /* starts delegates; NULL: there can be none */
