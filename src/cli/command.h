@@ -15,6 +15,7 @@ int sl_command_validate(int argc, char **argv);
 int sl_command_topology(int argc, char **argv);
 int sl_command_campaign(int argc, char **argv);
 int sl_command_report(int argc, char **argv);
+int sl_command_profile(int argc, char **argv);
 int sl_command_formats(int argc, char **argv); /* the key tables as Markdown, for docs/formats.md */
 
 #endif

@@ -14,6 +14,7 @@ static const struct subcommand {
     {"plan", sl_command_plan, "plan a pipeline schedule for a problem file"},
     {"simulate", sl_command_simulate, "time anybody's order on a problem file"},
     {"compare", sl_command_compare, "compare schedules, also over the values of a key"},
+    {"profile", sl_command_profile, "turn a trace of a pipeline into a problem file"},
     {"balance", sl_command_balance, "divide microbatches among replicas of different speed"},
     {"train", sl_command_train, "train a model on pipeline ranks, adapting to slow links"},
     {"detect", sl_command_detect, "change points of a series, or of a recorded call log"},

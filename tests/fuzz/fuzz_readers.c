@@ -1,5 +1,5 @@
 /* Fuzzer of the readers of outside bytes: problem, run file, order (CSV), --set, rings of records,
- * safetensors and the state of a checkpoint, campaigns and their traces (CSV).
+ * safetensors and the state of a checkpoint, campaigns and their traces (CSV), Chrome traces.
  * The first byte chooses the reader. Built with clang and -DSL_FUZZ=ON:
  *
  *   cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DSL_FUZZ=ON -DCMAKE_C_FLAGS=-DSL_VECTORISED=
@@ -13,6 +13,7 @@
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 #include "plan/search/plan.h"
+#include "plan/trace/recover.h"
 #include "run/checkpoint/safetensors.h"
 #include "run/checkpoint/state.h"
 #include "run/file/run.h"
@@ -49,6 +50,21 @@ static void try_run(const char *text) {
         sl_run_read(&document, &run);
     sl_run_free(&run);
     sl_document_close(&document);
+}
+
+/* What is recovered of a trace is a problem, and its order a schedule of it unless it deadlocks. */
+static void try_trace(const char *text, size_t size) {
+    sl_traced traced = {0};
+    sl_recovered recovered = {0};
+    sl_recover_options options = {.iteration = -1};
+    sl_plan plan = {0};
+    if (sl_traced_begin(&traced, "fuzz") == SL_OK && sl_traced_feed(&traced, text, size) == SL_OK &&
+        sl_traced_end(&traced) == SL_OK && sl_recover(&traced, &options, &recovered) == SL_OK &&
+        sl_plan_of_order(&recovered.problem, &recovered.order, "traced", &plan) == SL_OK && plan.makespan < 0)
+        abort();
+    sl_plan_free(&plan);
+    sl_recovered_free(&recovered);
+    sl_traced_free(&traced);
 }
 
 static void try_set(const char *text) {
@@ -198,7 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = 0;
-    switch (data[0] % 9) {
+    switch (data[0] % 10) {
     case 0:
         try_problem(text);
         break;
@@ -219,7 +235,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
     case 6:
     case 7:
-        try_campaign(text, data[0] % 9 == 7);
+        try_campaign(text, data[0] % 10 == 7);
+        break;
+    case 8:
+        try_trace(text, size - 1);
         break;
     default:
         try_ring(data + 1, size - 1);

@@ -12,7 +12,7 @@ from pathlib import Path
 # From the top of the table down. Folders in one row may not include each other.
 ROWS = [
     ["base"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/family"], ["plan/bound"],
-    ["plan/exact"], ["plan/search"], ["plan/draw"], ["notice/record"],
+    ["plan/exact"], ["plan/search"], ["plan/draw"], ["notice/record"], ["plan/trace"],
     ["notice/detect"],
     ["adapt/schedule", "adapt/balance", "adapt/topology", "adapt/ladder"], ["adapt/campaign"], ["library"], ["run/conduit"], ["run/rail"], ["run/transport"], ["run/device"], ["run/collective"], ["run/model"], ["run/checkpoint"], ["run/engine"],
     ["run/file"], ["run/binding"], ["run/journal"], ["run/saving"], ["run/train"], ["notice/probe"], ["launch"], ["notice/store"], ["notice/validate"], ["notice/control"], ["notice/watch"], ["report"], ["cli", "worker", "delegate", "solver"],

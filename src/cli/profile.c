@@ -1,0 +1,264 @@
+/* slackline profile: a trace that somebody has, as a problem that can be planned. */
+#include "cli/profile.h"
+#include "base/memory.h"
+#include "cli/command.h"
+#include "cli/planning.h"
+#include "cli/suggest.h"
+#include "cli/trace_file.h"
+#include "plan/pipeline/csv.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_help(void) {
+    printf(
+        "Usage: slackline profile TRACE... [-o PROBLEM] [--order FILE] [--format text|json] [--iteration N]\n"
+        "                         [--map WHAT=PATTERN]... [--microbatches N] [--clocks auto|shared]\n"
+        "                         [--average median|mean] [--time-limit S] [--seed N]\n\n"
+        "Turns a trace of a pipeline into a problem file, and says what its order takes in simulation "
+        "beside\n"
+        "what was traced, and what a better plan would take. TRACE is a Chrome trace (JSON, also packed by\n"
+        "gzip): of PyTorch's profiler, a file a rank or merged; of any program that labels its ops; or a\n"
+        "run's timeline.json.\n\n"
+        "  -o PROBLEM        write the problem there (YAML, for plan, simulate and compare)\n"
+        "  --order FILE      write the traced order there (CSV, for simulate --order)\n"
+        "  --format FORM     of the report: text (default) or json\n"
+        "  --iteration N     which: the number of ProfilerStep#N or in timeline.json, else counted from 0;\n"
+        "                    default the one of median time, without the first where there are others\n"
+        "  --map WHAT=PAT    what names mean, where they are none of those below. WHAT: F, I, W, B (ops),\n"
+        "                    SEND_F, RECV_F, SEND_B, RECV_B (messages), iteration, or action; PAT: the "
+        "whole\n"
+        "                    name, with * for anything and {stage}, {microbatch}, {iteration} or {action}.\n"
+        "                    Without a stage in names or arguments each rank has one, without a microbatch\n"
+        "                    they count in order. Patterns for ops replace those below for ops, and so on\n"
+        "  --microbatches N  of an iteration, where names do not number them; default found out\n"
+        "  --clocks HOW      auto (default): clocks of ranks differ where a message arrives before it left;\n"
+        "                    shared: never\n"
+        "  --average HOW     of op times over microbatches: median (default), or mean, for ranks that share "
+        "cores\n"
+        "  --time-limit S    seconds for each of two searches for a plan (default 1)\n"
+        "  --seed N          of the search; default 1\n\n"
+        "Known names:\n");
+    sl_label_print(stdout, "  ");
+    printf("\nExample: slackline profile rank*.json.gz -o problem.yaml --order order.csv\n"
+           "         slackline profile trace.json --map 'F=fwd stage {stage} mb {microbatch}' --map 'B=bwd "
+           "stage {stage} mb {microbatch}'\n");
+}
+
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"order", required_argument, NULL, 'r'},
+                                        {"format", required_argument, NULL, 'f'},
+                                        {"iteration", required_argument, NULL, 'i'},
+                                        {"map", required_argument, NULL, 'm'},
+                                        {"microbatches", required_argument, NULL, 'n'},
+                                        {"clocks", required_argument, NULL, 'c'},
+                                        {"average", required_argument, NULL, 'a'},
+                                        {"time-limit", required_argument, NULL, 't'},
+                                        {"seed", required_argument, NULL, 'e'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+static sl_status read_whole(const char *option, long least, long most, long *value) {
+    char *end;
+    errno = 0;
+    *value = strtol(optarg, &end, 10);
+    if (end == optarg || *end || errno || *value < least || *value > most)
+        return sl_error(SL_EINVAL, "profile: %s must be a whole number from %ld to %ld, got '%s'", option,
+                        least, most, optarg);
+    return SL_OK;
+}
+
+static sl_status read_choice(const char *option, const char *first, const char *second, int *is_second) {
+    *is_second = strcmp(optarg, second) == 0;
+    if (!*is_second && strcmp(optarg, first) != 0)
+        return sl_error(SL_EINVAL, "profile: %s must be %s or %s, got '%s'", option, first, second, optarg);
+    return SL_OK;
+}
+
+static sl_status take_option(sl_profiling *p, int option, int *help) {
+    long number = 0;
+    int is_second;
+    char *end;
+    switch (option) {
+    case 'o':
+        p->problem_file = optarg;
+        return SL_OK;
+    case 'r':
+        p->order_file = optarg;
+        return SL_OK;
+    case 'f':
+        p->format = optarg;
+        return read_choice("--format", "text", "json", &is_second);
+    case 'i':
+        SL_TRY(read_whole("--iteration", 0, 1000000000, &number));
+        p->options.iteration = number;
+        return SL_OK;
+    case 'm':
+        return sl_label_map_add(&p->map, optarg);
+    case 'n':
+        SL_TRY(read_whole("--microbatches", 1, SL_MAX_MICROBATCHES, &number));
+        p->options.microbatches = (int)number;
+        return SL_OK;
+    case 'c':
+        return read_choice("--clocks", "auto", "shared", &p->options.shared_clock);
+    case 'a':
+        return read_choice("--average", "median", "mean", &p->options.mean);
+    case 't':
+        p->search.time_limit = strtod(optarg, &end);
+        if (end == optarg || *end || !(p->search.time_limit >= 0 && p->search.time_limit <= 1e6))
+            return sl_error(SL_EINVAL, "--time-limit must be seconds, got '%s'", optarg);
+        return SL_OK;
+    case 'e':
+        SL_TRY(read_whole("--seed", 0, INT64_MAX, &number));
+        p->search.seed = (uint64_t)number;
+        return SL_OK;
+    default:
+        *help = 1;
+        return SL_OK;
+    }
+}
+
+static sl_status refuse_option(const char *word, int missing) {
+    const char *names[sizeof options / sizeof options[0]] = {NULL};
+    char text[64];
+    snprintf(text, sizeof text, "%s", word);
+    text[strcspn(text, "=")] = 0;
+    if (missing)
+        return sl_error(SL_EINVAL, "profile: a value is missing after '%s'; see slackline profile --help",
+                        text);
+    for (int i = 0; options[i].name; i++)
+        names[i] = options[i].name;
+    const char *near = strncmp(text, "--", 2) == 0 ? sl_suggest(text + 2, names) : NULL;
+    if (near)
+        return sl_error(SL_EINVAL, "profile: unknown option '%s'; did you mean '--%s'?", text, near);
+    return sl_error(SL_EINVAL, "profile: unknown option '%s'; see slackline profile --help", text);
+}
+
+static int is_standard(const char *file) {
+    return file && strcmp(file, "-") == 0;
+}
+
+static sl_status parse(int argc, char **argv, sl_profiling *p, int *help) {
+    optind = 1;
+    opterr = 0;
+    SL_TRY(sl_alloc(&p->trace, (size_t)argc, sizeof *p->trace));
+    for (;;) {
+        int option = getopt_long(argc, argv, "+:ho:", options, NULL);
+        if (option == '?' || option == ':')
+            return refuse_option(argv[optind - 1], option == ':');
+        if (option != -1)
+            SL_TRY(take_option(p, option, help));
+        else if (optind < argc)
+            p->trace[p->traces++] = argv[optind++];
+        else
+            break;
+    }
+    if (*help)
+        return SL_OK;
+    if (p->traces == 0)
+        return sl_error(SL_EINVAL, "profile: no trace given; see slackline profile --help");
+    if (is_standard(p->problem_file) && is_standard(p->order_file))
+        return sl_error(SL_EINVAL, "profile: -o and --order cannot both be standard output");
+    return SL_OK;
+}
+
+/* ---- the work ---- */
+
+static sl_status read_traces(sl_profiling *p) {
+    p->traced.map = p->map;
+    for (int i = 0; i < p->traces; i++)
+        SL_TRY(sl_trace_file_read(p->trace[i], &p->traced));
+    return sl_recover(&p->traced, &p->options, &p->recovered);
+}
+
+/* No rank may hold more than it did in the traced order, which is what its memory is known to take. */
+static sl_status plan_within(sl_profiling *p) {
+    sl_problem limited;
+    const sl_problem *problem = &p->recovered.problem;
+    SL_TRY(sl_problem_copy(problem, &limited));
+    sl_status status = sl_alloc(&limited.limit, (size_t)problem->ranks, sizeof *limited.limit);
+    for (int rank = 0; status == SL_OK && rank < problem->ranks; rank++)
+        limited.limit[rank] = p->simulated.peak_memory[rank];
+    if (status == SL_OK)
+        status = sl_plan_search(&limited, &p->search, &p->within);
+    if (status == SL_ENONE) /* no family fits, the traced order does */
+        status = sl_plan_of_order(problem, &p->recovered.order, "traced", &p->within);
+    sl_problem_free(&limited);
+    return status;
+}
+
+static sl_status examine(sl_profiling *p) {
+    SL_TRY(read_traces(p));
+    SL_TRY(sl_plan_of_order(&p->recovered.problem, &p->recovered.order, "traced", &p->simulated));
+    SL_TRY(plan_within(p));
+    return sl_plan_search(&p->recovered.problem, &p->search, &p->free);
+}
+
+/* ---- what leaves ---- */
+
+static sl_status write_order(const sl_profiling *p, FILE *out) {
+    return sl_order_write_csv(&p->recovered.problem, &p->recovered.order, out);
+}
+
+static sl_status make_text(const sl_profiling *p, sl_status (*print)(const sl_profiling *, FILE *),
+                           char **text, size_t *size) {
+    FILE *out = open_memstream(text, size);
+    if (!out)
+        return sl_error(SL_ENOMEM, "out of memory for the output");
+    sl_status status = print(p, out);
+    if (fclose(out) != 0 && status == SL_OK)
+        status = sl_error(SL_ENOMEM, "out of memory for the output");
+    return status;
+}
+
+static sl_status leave(const char *path, const char *text, size_t size) {
+    sl_planning planning = {.output = path};
+    return sl_planning_write(&planning, text, size);
+}
+
+/* All is made before anything is written. */
+static sl_status write_all(const sl_profiling *p) {
+    char *problem = NULL, *order = NULL, *report = NULL;
+    size_t problem_size = 0, order_size = 0, report_size = 0;
+    int is_json = p->format && strcmp(p->format, "json") == 0;
+    sl_status status = make_text(p, sl_profiling_write_problem, &problem, &problem_size);
+    if (status == SL_OK && p->order_file)
+        status = make_text(p, write_order, &order, &order_size);
+    if (status == SL_OK)
+        status =
+            make_text(p, is_json ? sl_profiling_print_json : sl_profiling_print_text, &report, &report_size);
+    if (status == SL_OK && p->problem_file)
+        status = leave(p->problem_file, problem, problem_size);
+    if (status == SL_OK && p->order_file)
+        status = leave(p->order_file, order, order_size);
+    if (status == SL_OK && (is_standard(p->problem_file) || is_standard(p->order_file)))
+        fwrite(report, 1, report_size, stderr); /* standard output is taken */
+    else if (status == SL_OK)
+        status = leave(NULL, report, report_size);
+    free(problem);
+    free(order);
+    free(report);
+    return status;
+}
+
+int sl_command_profile(int argc, char **argv) {
+    sl_profiling p = {.options.iteration = -1,
+                      .search = {.schedule = "auto", .time_limit = 1, .seed = 1, .exact = 1}};
+    int help = 0;
+    sl_status status = parse(argc, argv, &p, &help);
+    if (status == SL_OK && help)
+        print_help();
+    if (status == SL_OK && !help)
+        status = examine(&p);
+    if (status == SL_OK && !help)
+        status = write_all(&p);
+    sl_plan_free(&p.simulated);
+    sl_plan_free(&p.within);
+    sl_plan_free(&p.free);
+    sl_recovered_free(&p.recovered);
+    sl_traced_free(&p.traced);
+    sl_free(p.trace);
+    return sl_planning_end(status);
+}

@@ -1,0 +1,75 @@
+#include "cli/trace_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef SL_ZLIB
+#include <zlib.h>
+#endif
+
+enum { PIECE = 1 << 17 };
+
+static int open_file(const char *path) {
+    return strcmp(path, "-") == 0 ? dup(0) : open(path, O_RDONLY | O_CLOEXEC);
+}
+
+#ifdef SL_ZLIB
+/* zlib hands on what is not packed as it is. */
+static sl_status read_pieces(const char *path, int file, sl_traced *traced) {
+    char piece[PIECE];
+    gzFile packed = gzdopen(file, "rb");
+    if (!packed) {
+        close(file);
+        return sl_error(SL_ENOMEM, "out of memory for %s", path);
+    }
+    sl_status status = SL_OK;
+    int got = 1, code;
+    while (status == SL_OK && (got = gzread(packed, piece, PIECE)) > 0)
+        status = sl_traced_feed(traced, piece, (size_t)got);
+    const char *why = gzerror(packed, &code);
+    if (status == SL_OK && (got < 0 || code == Z_BUF_ERROR)) /* the latter: the packed file ends too early */
+        status = code == Z_ERRNO ? sl_error_errno(SL_EINVAL, "%s: cannot be read", path)
+                                 : sl_error(SL_EINVAL, "%s: cannot be unpacked: %s", path, why);
+    gzclose(packed);
+    return status;
+}
+#else
+static sl_status read_pieces(const char *path, int file, sl_traced *traced) {
+    char piece[PIECE];
+    sl_status status = SL_OK;
+    ssize_t got = 1;
+    for (int first = 1; status == SL_OK && (got = read(file, piece, PIECE)) > 0; first = 0) {
+        if (first && got > 1 && (unsigned char)piece[0] == 0x1f && (unsigned char)piece[1] == 0x8b)
+            status =
+                sl_error(SL_EINVAL,
+                         "%s: packed by gzip, which this build (without zlib) cannot read; use gunzip", path);
+        else
+            status = sl_traced_feed(traced, piece, (size_t)got);
+    }
+    if (status == SL_OK && got < 0)
+        status = sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
+    close(file);
+    return status;
+}
+#endif
+
+sl_status sl_trace_file_read(const char *path, sl_traced *traced) {
+    struct stat about;
+    int file = open_file(path);
+    if (file < 0)
+        return sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
+    if (fstat(file, &about) == 0 && S_ISDIR(about.st_mode)) {
+        close(file);
+        errno = EISDIR;
+        return sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
+    }
+    sl_status status = sl_traced_begin(traced, strcmp(path, "-") == 0 ? "standard input" : path);
+    if (status != SL_OK) {
+        close(file);
+        return status;
+    }
+    SL_TRY(read_pieces(path, file, traced));
+    return sl_traced_end(traced);
+}

@@ -1,0 +1,87 @@
+/* What collect.c (events) and collect_file.c (the end of a file) share: what is held of one file while it is
+ * read. */
+#ifndef SL_PLAN_TRACE_COLLECT_PARTS_H
+#define SL_PLAN_TRACE_COLLECT_PARTS_H
+
+#include "plan/trace/collect.h"
+#include "plan/trace/scan.h"
+
+/* Computation on a thread. */
+typedef struct sl_inner {
+    uint64_t thread;
+    sl_time start;
+} sl_inner;
+
+/* A receive that is issued inside an op: computing begins behind it. */
+typedef sl_inner sl_issue;
+
+/* A receive from its issue until it was done (gloo:recv). */
+typedef struct sl_receipt {
+    uint64_t thread;
+    sl_time start, end;
+} sl_receipt;
+
+/* What a send carries. */
+typedef struct sl_payload {
+    uint64_t thread;
+    sl_time start;
+    double bytes;
+} sl_payload;
+
+/* A launch, and a kernel: one correlation each. */
+typedef struct sl_launch {
+    int64_t correlation;
+    sl_time at;
+} sl_launch;
+typedef struct sl_kernel {
+    int64_t correlation;
+    sl_time start, end;
+} sl_kernel;
+
+typedef struct sl_mark {
+    int process;
+    int64_t iteration;
+    sl_time start, end;
+} sl_mark;
+
+/* A "B" event that waits for its "E". */
+typedef struct sl_open {
+    uint64_t thread;
+    int process;
+    char *text; /* the event, as JSON */
+    sl_time start;
+} sl_open;
+
+typedef struct sl_file {
+    char *name;
+    sl_scanner *scanner;
+    sl_time base;  /* baseTimeNanoseconds */
+    int rank;      /* distributedInfo.rank; -1 */
+    uint64_t host; /* of host_name; 0: not said */
+    size_t first_op, first_message, first_process;
+    sl_inner *inner;
+    size_t inners, inner_room;
+    sl_issue *issue;
+    size_t issues, issue_room;
+    sl_receipt *receipt;
+    size_t receipts, receipt_room;
+    sl_payload *payload;
+    size_t payloads, payload_room;
+    sl_launch *launch;
+    size_t launches, launch_room;
+    sl_kernel *kernel;
+    size_t kernels, kernel_room;
+    sl_mark *mark;
+    size_t marks, mark_room;
+    sl_open *open;
+    size_t opens, open_room;
+} sl_file;
+
+/** Puts together what the file has told of its ops: kernels, computation, payloads, marks, ranks. */
+sl_status sl_file_finish(sl_traced *traced, sl_file *file);
+void sl_file_free(sl_file *file);
+
+/** Counts a name that means nothing. */
+sl_status sl_name_count(sl_traced *traced, const char *name);
+
+#endif

@@ -1,0 +1,198 @@
+/* Iterations: a mark that changes, or an op that comes again, begins another one on its rank. */
+#include "base/median.h"
+#include "base/memory.h"
+#include "plan/trace/recover_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Iterations of each rank from 0 into op[].iteration; *most of any rank, *marked: marks number them. */
+static sl_status number_iterations(sl_recovery *r, int *most, int *marked) {
+    int32_t *seen; /* [kind][stage][microbatch] iteration + 1 that it was last seen in, of this rank */
+    size_t cells = SL_OP_KINDS * (size_t)r->stages * (size_t)r->microbatches;
+    int now = 0;
+    SL_TRY(sl_alloc(&seen, cells, sizeof *seen));
+    *most = 0;
+    *marked = 1;
+    for (size_t i = 0; i < r->ops; i++) {
+        sl_placed_op *op = &r->op[i], *last = i && r->op[i - 1].rank == op->rank ? &r->op[i - 1] : NULL;
+        const sl_op *o = &op->of.op;
+        int32_t *cell =
+            &seen[((size_t)o->kind * (size_t)r->stages + (size_t)o->stage) * (size_t)r->microbatches +
+                  (size_t)o->microbatch];
+        int marks = last && op->of.mark != last->of.mark;
+        if (!last) {
+            memset(seen, 0, cells * sizeof *seen);
+            now = 0;
+        } else if (marks || *cell == now + 1) {
+            now++;
+            *marked &= marks;
+        }
+        *marked &= op->of.mark >= 0;
+        *cell = now + 1;
+        op->iteration = now;
+        *most = now + 1 > *most ? now + 1 : *most;
+    }
+    sl_free(seen);
+    return SL_OK;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The list of iterations by their numbers; op[].iteration becomes the index in it. */
+static sl_status list_iterations(sl_recovery *r, int most, int marked) {
+    sl_recovered *result = r->result;
+    int64_t *number;
+    size_t count = 0, kept = 0;
+    SL_TRY(sl_alloc(&number, r->ops + (size_t)most, sizeof *number));
+    for (size_t i = 0; i < r->ops && marked; i++)
+        if (count == 0 || number[count - 1] != r->op[i].of.mark)
+            number[count++] = r->op[i].of.mark;
+    for (int i = 0; i < most && !marked; i++)
+        number[count++] = i;
+    qsort(number, count, sizeof *number, compare_numbers);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || number[i] != number[kept - 1])
+            number[kept++] = number[i];
+    sl_status status = sl_alloc(&result->iteration, kept, sizeof *result->iteration);
+    for (size_t i = 0; i < kept && status == SL_OK; i++)
+        result->iteration[i].number = number[i];
+    for (size_t i = 0; i < r->ops && marked && status == SL_OK; i++) {
+        const int64_t *place = bsearch(&r->op[i].of.mark, number, kept, sizeof *number, compare_numbers);
+        r->op[i].iteration = (int)(place - number);
+    }
+    result->iterations = (int)kept;
+    sl_free(number);
+    return status;
+}
+
+static sl_status take_iteration(sl_recovery *r, int iteration) {
+    size_t cells = SL_OP_KINDS * (size_t)r->stages * (size_t)r->microbatches;
+    if (!r->chosen)
+        SL_TRY(sl_alloc(&r->chosen, r->ops, sizeof *r->chosen));
+    if (!r->index)
+        SL_TRY(sl_alloc(&r->index, cells, sizeof *r->index));
+    memset(r->index, 255, cells * sizeof *r->index);
+    r->chosens = 0;
+    for (size_t i = 0; i < r->ops; i++) {
+        const sl_op *op = &r->op[i].of.op;
+        if (r->op[i].iteration != iteration)
+            continue;
+        int32_t *place = sl_recovery_at(r, op->kind, op->stage, op->microbatch);
+        if (*place < 0)
+            *place = (int32_t)r->chosens;
+        r->chosen[r->chosens++] = r->op[i];
+    }
+    return SL_OK;
+}
+
+static int runs(const sl_recovery *r, int kind, int stage, int microbatch) {
+    return *sl_recovery_at(r, kind, stage, microbatch) >= 0;
+}
+
+/* Whether the iteration at hand has every op; else the text of what is missing. */
+static int is_complete(const sl_recovery *r, char *missing, size_t size) {
+    for (int stage = 0; stage < r->stages; stage++)
+        for (int m = 0; m < r->microbatches; m++) {
+            int full = runs(r, SL_B, stage, m), input = runs(r, SL_I, stage, m),
+                weights = runs(r, SL_W, stage, m);
+            const char *lacks = !runs(r, SL_F, stage, m)      ? "F"
+                                : !full && !input && !weights ? "B"
+                                : !full && !input             ? "I"
+                                : !full && !weights           ? "W"
+                                                              : NULL;
+            if (!sl_problem_runs(&r->result->problem, stage, m) || !lacks)
+                continue;
+            snprintf(missing, size, "%s of stage %d, microbatch %d (rank %d)", lacks, stage, m,
+                     r->rank_of_stage[stage]);
+            return 0;
+        }
+    return 1;
+}
+
+static sl_time makespan_of(const sl_recovery *r) {
+    sl_time first = SL_TIME_NEVER, last = INT64_MIN;
+    for (size_t i = 0; i < r->chosens; i++) {
+        const sl_traced_op *op = &r->chosen[i].of;
+        first = op->start < first ? op->start : first;
+        last = op->end > last ? op->end : last;
+    }
+    return r->chosens ? last - first : 0;
+}
+
+static int has_no_backward(const sl_recovery *r) {
+    for (size_t i = 0; i < r->ops; i++)
+        if (r->op[i].of.op.kind != SL_F)
+            return 0;
+    return 1;
+}
+
+static sl_status look_at_all(sl_recovery *r, char *missing, size_t size, int *complete) {
+    sl_recovered *result = r->result;
+    *complete = 0;
+    for (int i = 0; i < result->iterations; i++) {
+        sl_traced_iteration *it = &result->iteration[i];
+        char lacks[128] = "";
+        SL_TRY(take_iteration(r, i));
+        it->ops = (int)r->chosens;
+        it->complete = is_complete(r, lacks, sizeof lacks);
+        it->makespan = it->complete ? makespan_of(r) : 0;
+        *complete += it->complete;
+        if (!it->complete && (it->number == r->options->iteration || !missing[0]))
+            snprintf(missing, size, "%s", lacks);
+    }
+    return SL_OK;
+}
+
+/* The iteration of median time; the first one, cold, only where it is alone. */
+static sl_status choose(sl_recovery *r, int complete) {
+    sl_recovered *result = r->result;
+    sl_time *time;
+    int count = 0, first = complete > 1 && result->iteration[0].complete;
+    SL_TRY(sl_alloc(&time, (size_t)complete, sizeof *time));
+    for (int i = first; i < result->iterations; i++)
+        if (result->iteration[i].complete)
+            time[count++] = result->iteration[i].makespan;
+    sl_time median = sl_median(time, count);
+    for (int i = result->iterations - 1; i >= first; i--)
+        if (result->iteration[i].complete && result->iteration[i].makespan == median)
+            result->chosen = i;
+    sl_free(time);
+    return SL_OK;
+}
+
+static sl_status choose_asked(sl_recovery *r, const char *missing) {
+    sl_recovered *result = r->result;
+    for (int i = 0; i < result->iterations; i++) {
+        if (result->iteration[i].number != r->options->iteration)
+            continue;
+        if (!result->iteration[i].complete)
+            return sl_error(SL_EINVAL, "iteration %lld was not traced whole: %s is missing",
+                            (long long)r->options->iteration, missing);
+        result->chosen = i;
+        return SL_OK;
+    }
+    return sl_error(SL_EINVAL, "there is no iteration %lld; traced are %d, from %lld to %lld",
+                    (long long)r->options->iteration, result->iterations,
+                    (long long)result->iteration[0].number,
+                    (long long)result->iteration[result->iterations - 1].number);
+}
+
+sl_status sl_recover_iterations(sl_recovery *r) {
+    char missing[128] = "";
+    int most, marked, complete;
+    SL_TRY(number_iterations(r, &most, &marked));
+    SL_TRY(list_iterations(r, most, marked));
+    if (has_no_backward(r))
+        return sl_error(SL_EINVAL, "only forwards were traced: planning needs the backwards of every stage");
+    SL_TRY(look_at_all(r, missing, sizeof missing, &complete));
+    if (complete == 0 && r->options->iteration < 0)
+        return sl_error(SL_EINVAL,
+                        "no iteration was traced whole: of %d stages and %d microbatches %s is missing",
+                        r->stages, r->microbatches, missing);
+    SL_TRY(r->options->iteration >= 0 ? choose_asked(r, missing) : choose(r, complete));
+    return take_iteration(r, r->result->chosen);
+}

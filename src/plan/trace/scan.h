@@ -1,0 +1,34 @@
+/* Scanning: the bytes of a Chrome trace into its events, without ever holding the whole file: a trace of
+ * PyTorch's profiler has hundreds of megabytes, an event some hundred bytes. Bytes come in pieces of any
+ * size; each event goes out as the text of one JSON object, which the receiver parses.
+ *
+ * Both forms are read: an object whose `traceEvents` is the list, and the bare list, which may lack its end
+ * (a program that was killed leaves that). */
+#ifndef SL_PLAN_TRACE_SCAN_H
+#define SL_PLAN_TRACE_SCAN_H
+
+#include "base/status.h"
+#include <stddef.h>
+
+#define SL_MAX_EVENT_BYTES (64 << 20) /* an event, or another value beside `traceEvents` */
+
+/* Who takes what is found. `text` has `size` bytes, is ended by a zero and theirs only during the call. */
+typedef struct sl_scan_sink {
+    sl_status (*event)(void *object, const char *text, size_t size, long line);
+    /* A member beside traceEvents: its key and its JSON value. */
+    sl_status (*member)(void *object, const char *key, const char *text, size_t size);
+    void *object;
+} sl_scan_sink;
+
+typedef struct sl_scanner sl_scanner;
+
+/** `name` stands for the file in errors; copied. Close with sl_scan_close. */
+sl_status sl_scan_open(const char *name, const sl_scan_sink *sink, sl_scanner **scanner);
+/** The next bytes. SL_EINVAL names file and line where they are no trace; what the sink returns is passed on.
+ */
+sl_status sl_scan_feed(sl_scanner *scanner, const char *bytes, size_t size);
+/** The end of the file: SL_EINVAL when it ends in the middle. */
+sl_status sl_scan_end(sl_scanner *scanner);
+void sl_scan_close(sl_scanner *scanner);
+
+#endif

@@ -1,0 +1,278 @@
+"""A trace becomes the problem that it was made from. The traces here are written by hand, so every time is known by
+arithmetic; those that `plan --format trace` writes must give back the plan's times to the nanosecond."""
+import gzip
+import json
+import os
+import random
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from slackline import command, expect, finish, folder, plan, problem, refused, run, source, write  # noqa: E402
+
+quick = ("--time-limit", "0")
+
+
+def profile(*arguments, text=None):
+    """The report, and the problem file that was written."""
+    out = os.path.join(folder, "profiled.yaml")
+    done = run("profile", *arguments, "-o", out, "--format", "json", *quick, text=text)
+    expect(done.returncode == 0 and done.stderr == "", f"{arguments}: exit {done.returncode} {done.stderr}")
+    return (json.loads(done.stdout), out) if done.returncode == 0 else (None, out)
+
+
+def event(pid, name, start, end, category="user_annotation", tid=1, **args):
+    """Times in ms."""
+    return {"ph": "X", "pid": pid, "tid": tid, "cat": category, "name": name, "ts": 1000 * start,
+            "dur": 1000 * (end - start), "args": args}
+
+
+def trace(name, events, **more):
+    return write(name, json.dumps({**more, "traceEvents": events}))
+
+
+def near(a, b, what):
+    expect(abs(a - b) < 2e-5, f"{what}: {a}, not {b}")
+
+
+# ---- two ranks, F 10 and B 20 ms, 5 ms between them, 1F1B of two microbatches, by hand ----
+# rank 0: F 0-10, 10-20; B 50-70 (the gradient left at 45), 80-100 (at 75). rank 1: F 15-25 (input left at 10), B 25-45,
+# F 45-55, B 55-75.
+first = [("0F0", 0, 10), ("0F1", 10, 20), ("0B0", 50, 70), ("0B1", 80, 100)]
+second = [("1F0", 15, 25), ("1B0", 25, 45), ("1F1", 45, 55), ("1B1", 55, 75)]
+
+
+def check_two(told, what, latency=(5, 5)):
+    expect((told["ranks"], told["stages"], told["microbatches"], told["placement"]) == (2, 2, 2, "linear"), f"{what}: shape")
+    for kind, time in (("F", 10), ("B", 20), ("I", 10), ("W", 10)):
+        for stage in range(2):
+            near(told["times_ms"][kind][stage], time, f"{what}: {kind} of stage {stage}")
+    expect(told["halved_stages"] == 2, f"{what}: I and W were not traced")
+    expect([(link["from"], link["to"], link["messages"]) for link in told["links"]] == [(0, 1, 2), (1, 0, 2)], f"{what}: links")
+    for link, time in zip(told["links"], latency):
+        near(link["latency_ms"], time, f"{what}: latency")
+        near(link["transfer_ms"], 0, f"{what}: transfer")
+    near(told["traced_ms"], 100, f"{what}: traced")
+    near(told["simulated_ms"], 100, f"{what}: simulated")
+    near(told["simulated_over_traced"], 1, f"{what}: ratio")
+
+
+def two(name, shift=0, label="PP:%s", **more):
+    a = trace(f"{name}0.json", [event(4711, label % op, *t) for op, *t in first], **more)
+    b = trace(f"{name}1.json", [event(99, label % op, *(x + shift for x in t)) for op, *t in second], **more)
+    return a, b
+
+
+a, b = two("plain")
+told, file = profile(a, b)
+check_two(told, "actions")
+expect([clock["offset_ms"] for clock in told["clocks"]] == [0, 0], "clocks that nothing contradicts are left alone")
+order = os.path.join(folder, "order.csv")
+done = run("profile", a, b, "--order", order, *quick)
+expect(open(order).read().split() == ["0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1"], "the traced order")
+near(plan("simulate", file, "--order", order)["makespan_ms"], 100, "simulate of the files")
+# F, F, B, B on two ranks with 5 ms each way: no order of full backwards beats 100 (the last gradient comes at 80); with W cut
+# off, stage 0 need only do I before W: a plan of I and W never takes longer
+expect(told["plan"]["makespan_ms"] <= 100 and told["plan_without_limit"]["makespan_ms"] <= told["plan"]["makespan_ms"], "a plan is no worse")
+near(plan("plan", file, "--schedule", "auto", *quick)["makespan_ms"], told["plan_without_limit"]["makespan_ms"], "the plan of the file")
+text = run("profile", a, b, *quick).stdout
+for part in ("2 ranks, 2 stages (linear), 2 microbatches; 1 iteration traced", "link 0 to 1: 5 ms", "traced           100 ms",
+             "simulated        100 ms, as traced", "each is taken as half of B", "-o problem.yaml"):
+    expect(part in text, f"the text says {part!r}: {text}")
+done = run("profile", a, b, "-o", "-", *quick)
+expect("pipeline:" in done.stdout and "simulated" in done.stderr, "-o -: the problem there, the report on standard error")
+expect(plan("plan", "-", "--schedule", "1f1b", text=done.stdout)["makespan_ms"] == 100, "and it is a problem")
+
+check_two(profile(b, a)[0], "files in any order")
+check_two(profile(*two("bare", label="%s"))[0], "actions without PP:")
+merged = trace("merged.json", [event(7, op, *t) for op, *t in second] + [event(9, op, *t) for op, *t in first])
+check_two(profile(merged)[0], "one merged file")
+check_two(profile("-", text=open(merged).read())[0], "standard input")
+with gzip.open(os.path.join(folder, "merged.json.gz"), "wb") as packed:
+    packed.write(open(merged, "rb").read())
+packed = os.path.join(folder, "merged.json.gz")
+if "cannot read" not in run("profile", packed, *quick).stderr:
+    check_two(profile(packed)[0], "packed by gzip")
+    cut = open(packed, "rb").read()[:-30]
+    open(packed, "wb").write(cut)
+    done = run("profile", packed, *quick)
+    expect(done.returncode == 2 and "merged.json.gz" in done.stderr, f"a packed file that is cut: {done.stderr}")
+else:
+    print("built without zlib: packed traces not tried")
+pieces = [x for op, *t in first for x in ({"ph": "B", "pid": 0, "tid": 3, "name": op, "ts": 1000 * t[0]},
+                                          {"ph": "E", "pid": 0, "tid": 3, "ts": 1000 * t[1]})]
+check_two(profile(write("list.json", json.dumps(pieces + [event(1, op, *t) for op, *t in second])[:-1]))[0],
+          "a bare list without its end, begin and end events")
+
+# ---- clocks: rank 1's is 1000 ms ahead, so gradients seem to arrive before they leave ----
+told, _ = profile(*two("skewed", shift=1000))
+check_two(told, "clocks apart")
+near(told["clocks"][1]["offset_ms"], 1000, "the offset")
+near(told["clocks"][1]["error_ms"], 5, "no better than half of the round trip of 10 ms")
+shared = profile(*two("skewed", shift=1000), "--clocks", "shared")[0]
+expect(shared["clocks"][1]["offset_ms"] == 0 and shared["links"][0]["latency_ms"] > 900, "--clocks shared leaves them alone")
+bases = two("based")
+document = json.load(open(bases[1]))
+for x in document["traceEvents"]:
+    x["ts"] -= 1e6
+document["baseTimeNanoseconds"] = 1000000000
+check_two(profile(bases[0], write("based1.json", json.dumps(document)))[0], "times count from baseTimeNanoseconds")
+
+# ---- labels that begin with a wait: computing inside them tells when the work began ----
+waits = {"1F0": 0, "0B0": 20, "0B1": 70}  # label from the end of the op before
+
+
+def waiting(name, children):
+    files = []
+    for rank, ops in enumerate((first, second)):
+        events = []
+        for op, start, end in ops:
+            events.append(event(5, "PP:" + op, waits.get(op, start), end))
+            if children:
+                events += [event(5, "c10d::recv_", waits.get(op, start), waits.get(op, start) + 0.01, "cpu_op"),
+                           event(5, "aten::mm", start + (0.02 if op not in waits else 0), end, "cpu_op"),
+                           event(5, "aten::mm", waits.get(op, start), end, "cpu_op", tid=2)]  # another thread's
+        files.append(trace(f"{name}{rank}.json", events, distributedInfo={"rank": rank}))
+    return files
+
+
+told, _ = profile(*waiting("inside", True))
+near(told["times_ms"]["F"][1], 10, "F without its wait")
+near(told["times_ms"]["B"][0], 20, "B without its wait")
+near(told["links"][1]["latency_ms"], 5, "the link that was waited for")
+# Without them: F(1,0) counts from 10, when its input left, so 15 ms; B(0,0) from 45 and B(0,1) from 75, 25 ms each
+told, _ = profile(*waiting("blind", False))
+expect(told["waiting_ops"] == 3, "ops that began before their input had left")
+near(told["times_ms"]["F"][1], 15, "F of 15 and 10: the larger one is the median of two")
+near(told["times_ms"]["B"][0], 25, "B of 25 and 25")
+near(profile(*waiting("blind", False), "--average", "mean")[0]["times_ms"]["F"][1], 12.5, "F of 15 and 10: their mean")
+expect(all(clock["offset_ms"] == 0 for clock in told["clocks"]), "a round trip below 0 is a wait, not a clock")
+
+# ---- what queues tells the transfer time: F 2, transfer 4, latency 3, F 1 and B 2 on rank 1, three microbatches, GPipe ----
+# activations: ready 2, 4, 6; take the link 2-6, 6-10, 10-14; arrive 9, 13, 17. gradients: ready 20, 22, 24; arrive 27, 31, 35
+queue = ([("0F0", 0, 2), ("0F1", 2, 4), ("0F2", 4, 6), ("0B0", 27, 29), ("0B1", 31, 33), ("0B2", 35, 37)],
+         [("1F0", 9, 10), ("1F1", 13, 14), ("1F2", 17, 18), ("1B0", 18, 20), ("1B1", 20, 22), ("1B2", 22, 24)])
+sends = [event(0, f"PP:0SEND_F{m}", 2 + 2 * m, 2 + 2 * m) for m in range(3)]
+bytes_sent = [event(0, "gloo:send", 2 + 2 * m, 3 + 2 * m, **{"Input Dims": [[16, 250, 1000]], "Input type": ["float"]})
+              for m in range(3)]
+told, file = profile(trace("queue.json", [event(rank, "PP:" + op, *t) for rank in range(2) for op, *t in queue[rank]]
+                           + sends + bytes_sent))
+for link in told["links"]:
+    near(link["transfer_ms"], 4, "transfer")
+    near(link["latency_ms"], 3, "latency")
+    expect(link["queued"] == 2, "two came behind others")
+near(told["links"][0]["message_mb"] or 0, 16, "16 x 250 x 1000 floats")
+near(told["simulated_ms"], 37, "simulated")
+near(told["traced_ms"], 37, "traced")
+expect("bandwidth_gbps: 32" in open(file).read(), "16 MB in 4 ms are 32 Gbit/s")
+
+# ---- sends and receives belong to their own iteration: those of the first say nothing of the second ----
+events = [event(int(op[0]), "PP:" + op, t[0] + 200 * i, t[1] + 200 * i) for i in range(2) for ops in (first, second) for op, *t in ops]
+events += [event(1, "PP:1RECV_F0", 0, 1), event(1, "gloo:recv", 0.5, 12), event(0, "PP:0SEND_F1", 222, 223), event(1, "PP:1SEND_B1", 3, 4)]
+told, _ = profile(trace("repeated.json", events), "--iteration", "1")
+near(told["links"][0]["latency_ms"], 5, "activations of the second iteration")
+near(told["links"][1]["latency_ms"], 5, "gradients of the second iteration")
+# of the first: the receive was done 2 ms behind the send
+told, _ = profile(trace("repeated.json", events), "--iteration", "0")
+near(told["links"][0]["latency_ms"], 2, "what a receive tells")
+
+# ---- names without stages and microbatches, two iterations, the second slower ----
+names = {"F": "forward-step", "B": "backward-step"}
+
+
+def megatron(name, *marks):
+    files = []
+    for rank, ops in enumerate((first, second)):
+        events = [event(rank, names[op[1]], t[0] + 200 * i, t[1] + 200 * i) for i in range(3) for op, *t in ops]
+        events += [event(rank, f"ProfilerStep#{n}", 200 * i - 1, 200 * i + 150) for i, n in enumerate(marks)]
+        files.append(trace(f"{name}{rank}.json", events, distributedInfo={"rank": 8 * rank}))
+    return files[::-1]
+
+
+told, _ = profile(*megatron("megatron"))
+check_two(told, "counted")
+expect([i["iteration"] for i in told["iterations"]] == [0, 1, 2] and told["iteration"] in (1, 2), "three iterations; the first is cold")
+expect(all(i["whole"] and i["ops"] == 8 and abs(i["time_ms"] - 100) < 1e-6 for i in told["iterations"]), "all whole")
+told, _ = profile(*megatron("marked", 5, 6, 7), "--iteration", "6")
+check_two(told, "marked")
+expect([i["iteration"] for i in told["iterations"]] == [5, 6, 7] and told["iteration"] == 6, "numbers of ProfilerStep")
+refused(2, "there is no iteration 9; traced are 3, from 5 to 7", "profile", *megatron("marked", 5, 6, 7), "--iteration", "9")
+check_two(profile(*megatron("megatron"), "--microbatches", "2")[0], "--microbatches")
+mapped = trace("mapped.json", [event(7, f"{'fwd' if op[1] == 'F' else 'bwd'} stage {op[0]} mb {op[2:]}", *t)
+                               for ops in (first, second) for op, *t in ops])
+refused(2, "'fwd stage N mb N' (4), 'bwd stage N mb N' (4). Tell what they mean", "profile", mapped)
+told, _ = profile(mapped, "--map", "F=fwd stage {stage} mb {microbatch}", "--map", "B=bwd stage {stage} mb {mb}")
+expect((told["ranks"], told["stages"], told["placement"]) == (1, 2, "loop"), "two stages of one rank")
+arguments = trace("arguments.json", [event(int(op[0]), "do it", *t) | {"name": "fwd" if op[1] == "F" else "bwd"}
+                                     | {"args": {"stage": int(op[0]), "mb": int(op[2:])}}
+                                     for ops in (first, second) for op, *t in ops])
+check_two(profile(arguments, "--map", "F=fwd", "--map", "B=bwd")[0], "stage and microbatch as arguments")
+
+# ---- on a GPU the label is the launch: kernels tell ----
+gpu = []
+for rank, ops in enumerate((first, second)):
+    events, launched = [], 0
+    for number, (op, start, end) in enumerate(ops):
+        launch = 0.1 * number
+        events.append(event(3, "PP:" + op, launch, launch + 0.05))
+        for part in range(2):
+            launched += 1
+            half = (end - start) / 2
+            events.append(event(3, "cudaLaunchKernel", launch + 0.01 * (part + 1), launch + 0.01 * (part + 1) + 0.001,
+                                "cuda_runtime", tid=1 + part, correlation=launched))
+            events.append(event(0, "gemm", start + part * half, start + (part + 1) * half, "kernel", tid=7, correlation=launched))
+        events.append(event(3, "cudaLaunchKernel", launch + 0.04, launch + 0.041, "cuda_runtime", correlation=1000 + number))
+        events.append(event(0, "ncclDevKernel_SendRecv", max(0, start - 3), end + 3, "kernel", tid=8, correlation=1000 + number))
+        events.append(event(0, "PP:" + op, start, end, "gpu_user_annotation", tid=7))
+    random.Random(3).shuffle(events)
+    gpu.append(trace(f"gpu{rank}.json", events, distributedInfo={"rank": rank, "backend": "nccl"}))
+told, _ = profile(*gpu)
+check_two(told, "kernels")
+expect(told["gpu_ops"] == 8, "all ops have kernels")
+
+# ---- plans as traces: what the planner says must come back, to the nanosecond ----
+cases = [("four-ranks.yaml", "1f1b", "linear"), ("four-ranks.yaml", "adaptra", "linear"), ("four-ranks.yaml", "zb-v", "wave"),
+         ("four-ranks.yaml", "interleaved-1f1b", "loop"), ("four-ranks.yaml", "chimera", "bidirectional"),
+         ("four-ranks.yaml", "dualpipe-v", "wave"), ("four-ranks.yaml", "gpipe", "linear"), ("zero-1.yaml", "1f1b", "linear")]
+for example, schedule, placement in cases:
+    what = f"{example} {schedule} {placement}"
+    asked = [os.path.join(source, "examples", example), "--schedule", schedule]
+    asked += ["--set", f"pipeline.placement={placement}"] if placement != "linear" else []
+    if example == "four-ranks.yaml":
+        asked += ["--set", "pipeline.links.default.transfer_ms=2", "--set", "pipeline.links.default.latency_ms=3"]
+    planned = plan("plan", *asked)
+    path = os.path.join(folder, "plan.json")
+    run("plan", *asked, "--format", "trace", "-o", path)
+    told, _ = profile(path)
+    if told is None:
+        continue
+    expect((told["ranks"], told["stages"], told["placement"], told["microbatches"]) ==
+           tuple(planned[key] for key in ("ranks", "stages", "placement", "microbatches")), f"{what}: shape")
+    near(told["traced_ms"], planned["makespan_ms"], f"{what}: makespan")
+    near(told["simulated_ms"], planned["makespan_ms"], f"{what}: simulated")
+
+# ---- what cannot be used is told ----
+refused(2, "no trace given", "profile")
+refused(2, "unknown option '--itration'; did you mean '--iteration'?", "profile", a, "--itration", "3")
+refused(2, "--format must be text or json", "profile", a, "--format", "svg")
+refused(2, "WHAT=PATTERN", "profile", a, "--map", "x")
+refused(2, "cannot be read", "profile", os.path.join(folder, "absent.json"))
+refused(2, "cannot be read: Is a directory", "profile", folder)
+refused(2, "no Chrome trace", "profile", write("no.json", "pipeline:\n"))
+refused(2, "no.json:3: no JSON", "profile", write("no.json", '{"traceEvents": [\n{"ph":"X"},\n{"ph" "X"}]}'.replace('{"ph":"X"}', "{}")))
+refused(2, "has no duration", "profile", write("no.json", '[{"ph":"X","pid":1,"tid":1,"name":"0F0","ts":1}]'))
+refused(2, "has no time", "profile", write("no.json", '[{"ph":"X","pid":1,"tid":1,"name":"0F0","ts":"x","dur":1}]'))
+refused(2, "no ops of a pipeline among 1 events; names seen (N: a number): none but PyTorch's own", "profile",
+        trace("no.json", [event(1, "aten::mm", 0, 1, "cpu_op")]))
+refused(2, "no op of stage 0 was traced, of 2 stages on 1 ranks: is the trace of a rank missing?", "profile", b)
+refused(2, "B of stage 0, microbatch 1 (rank 0) is missing", "profile",
+        trace("no.json", [event(0, op, *t) for op, *t in first[:3]] + [event(1, op, *t) for op, *t in second]))
+refused(2, "only forwards were traced", "profile", trace("no.json", [event(0, "0F0", 0, 1)]))
+refused(2, "stage 0 runs on", "profile", a, b, a)
+refused(2, "on the first rank 3 forwards have no backward", "profile",
+        trace("no.json", [event(0, "forward-step", i, i + 1) for i in range(4)] + [event(0, "backward-step", 5, 6)]))
+refused(2, "no placement", "profile", trace("no.json", [event(stage % 5 // 2, f"{stage}{kind}0", 10 * i + stage, 10 * i + stage + 1)
+                                                        for i, kind in enumerate("FB") for stage in range(5)]))
+refused(2, "cannot both be standard output", "profile", a, b, "-o", "-", "--order", "-")
+expect("ProfilerStep#{iteration}" in run("profile", "--help").stdout, "--help lists the known names")
+finish()

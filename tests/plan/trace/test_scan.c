@@ -1,0 +1,86 @@
+/* The scanner gives out each event of a trace, however the bytes are cut, and refuses what is no trace. */
+#include "check.h"
+
+#include "base/memory.h"
+#include "plan/trace/scan.h"
+
+typedef struct heard {
+    char text[4096]; /* what came, one piece after the other */
+} heard;
+
+static sl_status hear_event(void *object, const char *text, size_t size, long line) {
+    heard *h = object;
+    assert_int_equal(strlen(text), size);
+    size_t used = strlen(h->text);
+    snprintf(h->text + used, sizeof h->text - used, "%ld:%s;", line, text);
+    return SL_OK;
+}
+
+static sl_status hear_member(void *object, const char *key, const char *text, size_t size) {
+    heard *h = object;
+    assert_int_equal(strlen(text), size);
+    size_t used = strlen(h->text);
+    snprintf(h->text + used, sizeof h->text - used, "%s=%s;", key, text);
+    return SL_OK;
+}
+
+static sl_status scan(const char *text, size_t step, heard *h) {
+    sl_scanner *scanner;
+    sl_scan_sink sink = {hear_event, hear_member, h};
+    *h = (heard){0};
+    assert_ok(sl_scan_open("t.json", &sink, &scanner));
+    sl_status status = SL_OK;
+    for (size_t at = 0, size = strlen(text); at < size && status == SL_OK; at += step)
+        status = sl_scan_feed(scanner, text + at, step < size - at ? step : size - at);
+    if (status == SL_OK)
+        status = sl_scan_end(scanner);
+    sl_scan_close(scanner);
+    return status;
+}
+
+static void every_cut_of_the_bytes_gives_the_same_events(void **unused) {
+    (void)unused;
+    static const char trace[] =
+        " {\"a\": 1.5, \"b\" : {\"x\": [\"]\"]},\n\"traceEvents\": [ {\"n\":\"}\\\"{\"},\n\n"
+        "{\"m\":[{}]} ], \"c\":true}\n";
+    for (size_t step = 1; step < sizeof trace; step++) {
+        heard h;
+        assert_ok(scan(trace, step, &h));
+        assert_string_equal(h.text, "a=1.5;b={\"x\": [\"]\"]};2:{\"n\":\"}\\\"{\"};4:{\"m\":[{}]};c=true;");
+    }
+}
+
+static void a_bare_list_may_lack_its_end(void **unused) {
+    (void)unused;
+    heard h;
+    assert_ok(scan("[{\"a\":1},\n{\"b\":2}", 3, &h));
+    assert_string_equal(h.text, "1:{\"a\":1};2:{\"b\":2};");
+    assert_ok(scan("[{\"a\":1},\n", 3, &h));
+    assert_ok(scan("[]", 3, &h));
+    assert_string_equal(h.text, "");
+}
+
+static void what_is_no_trace_is_told_with_its_line(void **unused) {
+    (void)unused;
+    heard h;
+    assert_fails(scan("", 9, &h), SL_EINVAL, "t.json: no Chrome trace: it is empty");
+    assert_fails(scan("\nhello", 9, &h), SL_EINVAL, "t.json:2: no Chrome trace");
+    assert_fails(scan("{}", 9, &h), SL_EINVAL, "there is no 'traceEvents'");
+    assert_fails(scan("{\"traceEvents\":\n3}", 9, &h), SL_EINVAL, "t.json:2: 'traceEvents' must be a list");
+    assert_fails(scan("{\"traceEvents\":[{} {}]}", 9, &h), SL_EINVAL, "t.json:1: no JSON: '{'");
+    assert_fails(scan("{\"traceEvents\":[1]}", 9, &h), SL_EINVAL, "t.json:1: no JSON: '1'");
+    assert_fails(scan("{\"traceEvents\":[{}\n,{\"a\":", 9, &h), SL_EINVAL,
+                 "t.json:2: the file ends in the middle");
+    assert_fails(scan("{\"traceEvents\":[{}]", 9, &h), SL_EINVAL, "ends before its last");
+    assert_fails(scan("{\"traceEvents\":[]}}", 9, &h), SL_EINVAL, "t.json:1: no JSON: '}'");
+    assert_fails(scan("{\"a\" 1}", 9, &h), SL_EINVAL, "t.json:1: no JSON: '1'");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_cut_of_the_bytes_gives_the_same_events),
+        cmocka_unit_test(a_bare_list_may_lack_its_end),
+        cmocka_unit_test(what_is_no_trace_is_told_with_its_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
