@@ -20,9 +20,10 @@ typedef struct answer {
 
 static void print_help(void) {
     printf(
-        "Usage: slackline balance --microbatches M --times T0,T1,.. [--fill P] [--limits L] [--format FORM]\n"
+        "Usage: slackline balance --microbatches M --times T0,T1,.. [--fill P] [--limits L]\n"
+        "                         [--format json|text]\n"
         "       slackline balance --microbatches M --problem FILE [--times T0,T1,..] [--limits L]\n"
-        "                         [--schedule NAME] [--set KEY=VALUE]... [--format FORM]\n\n"
+        "                         [--schedule NAME] [--set KEY=VALUE]... [--format json|text]\n\n"
         "Divides M microbatches among replicas, at least one each, so that the slowest replica is done as\n"
         "early as can be: the exact minimum of the largest iteration time. Of equally good splits it takes\n"
         "the one whose second-largest time is least, and so on; then the lower replica takes more.\n\n"

@@ -36,12 +36,7 @@ static const struct option options[] = {{"microbatches", required_argument, NULL
 static sl_status refuse_option(const char *word, int missing) {
     static const char *const names[] = {"microbatches", "times", "fill",   "limits", "problem",
                                         "schedule",     "set",   "format", "help",   NULL};
-    const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
-    if (missing)
-        return sl_error(SL_EINVAL, "balance: a value is missing after '%s'; see slackline balance --help",
-                        word);
-    return sl_error(SL_EINVAL, "balance: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
-                    near ? near : "; see slackline balance --help", near ? "'?" : "");
+    return sl_refuse_option("balance", names, word, missing);
 }
 
 /* ---- numbers ---- */

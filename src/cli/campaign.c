@@ -36,7 +36,7 @@ static const struct {
 static void print_help(void) {
     printf(
         "Usage: slackline campaign TRACE --problem FILE [--set KEY=VALUE]... [--seed N] [--log]\n"
-        "                          [--format FORM] [-o FILE] [--stats]\n\n"
+        "                          [--format text|json|csv|svg] [-o FILE] [--stats]\n\n"
         "Simulates a long job while links, devices, NICs and hosts become slow and well again, once for "
         "each\n"
         "strategy: nothing, each remedy alone, other schedules, the ladder of all, and the best in "
@@ -51,7 +51,7 @@ static void print_help(void) {
         "  --log             the ladders' decisions: what was seen, considered, done, and what it brought\n"
         "  --format FORM     text (default), json, csv (stretches of like iterations), or svg (throughput\n"
         "                    over time)\n"
-        "  -o FILE           write to FILE instead of standard output, complete or not at all\n"
+        "  -o, --output FILE  write to FILE instead of standard output, complete or not at all\n"
         "  --stats           time and peak memory of the simulation, to standard error\n\n"
         "The same inputs and seed give the same output.\n\n"
         "Example: slackline campaign examples/campaign.yaml --problem examples/four-ranks.yaml\n");
@@ -60,12 +60,7 @@ static void print_help(void) {
 static sl_status refuse_option(const char *word, int missing) {
     static const char *const names[] = {"problem", "set",   "seed", "log", "format",
                                         "output",  "stats", "help", NULL};
-    const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
-    if (missing)
-        return sl_error(SL_EINVAL, "campaign: a value is missing after '%s'; see slackline campaign --help",
-                        word);
-    return sl_error(SL_EINVAL, "campaign: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
-                    near ? near : "; see slackline campaign --help", near ? "'?" : "");
+    return sl_refuse_option("campaign", names, word, missing);
 }
 
 static sl_status choose_form(asked *a, const char *name) {

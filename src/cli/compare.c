@@ -23,7 +23,7 @@ static void print_help(void) {
            "file's, and auto\n"
            "  --sweep KEY=FROM:TO:STEP   all of that for each value of a key of PROBLEM; also KEY=A,B,..\n"
            "  --format FORM     text (a table, the default), json, csv, svg (a chart)\n"
-           "  -o FILE           write there, completely or not at all\n"
+           "  -o, --output FILE  write there, completely or not at all\n"
            "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
            "  --time-limit S    seconds for each search of auto and optimal; default 1\n"
            "  --seed N          of the searches; default 1\n\n"

@@ -31,14 +31,15 @@ static const char *const kinds[] = {"onset", "relief", "change"};
 
 static void print_help(void) {
     printf(
-        "Usage: slackline detect FILE [--algorithm NAME] [--column NAME] [--format FORM]\n\n"
+        "Usage: slackline detect FILE [--algorithm NAME] [--column NAME] [--format text|json]\n\n"
         "Finds where the samples of FILE change their level: iteration times that become slow (onset) and\n"
         "recover (relief). FILE is a CSV, JSON lines such as a run's metrics.jsonl, or a recorded call log,\n"
         "whose iterations are found first; - is standard input, and changes are printed as they are "
         "found.\n\n"
-        "  --algorithm NAME  bocd-v: online, changes of at least 10 %% that last (default)\n"
-        "                    window: sliding medians, for comparison\n"
-        "                    bocd: Bayesian change points of the whole series, without the 10 %% check\n"
+        "  --algorithm NAME  one of the following; default bocd-v\n"
+        "      bocd-v           online, changes of at least 10 %% that last\n"
+        "      window           sliding medians, for comparison\n"
+        "      bocd             Bayesian change points of the whole series, without the 10 %% check\n"
         "  --column NAME     of FILE; default time_ms, else the last numeric one\n"
         "  --format FORM     text (default) or json: "
         "{\"change_points\":[{\"index\",\"kind\",\"before\",\"after\"}],"
@@ -63,12 +64,7 @@ static sl_status choose(const char *option, const char *text, const char *const 
 
 static sl_status refuse_option(const char *word, int missing) {
     static const char *const names[] = {"algorithm", "column", "format", "help", NULL};
-    const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
-    if (missing)
-        return sl_error(SL_EINVAL, "detect: a value is missing after '%s'; see slackline detect --help",
-                        word);
-    return sl_error(SL_EINVAL, "detect: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
-                    near ? near : "; see slackline detect --help", near ? "'?" : "");
+    return sl_refuse_option("detect", names, word, missing);
 }
 
 static sl_status parse(int argc, char **argv, detection *d, int *help) {

@@ -14,14 +14,14 @@ static void print_help(void) {
            "N]\n\n"
            "Plans a schedule for the pipeline of the problem file PROBLEM (YAML; - is standard input).\n\n"
            "  --schedule NAME   one of the following; default auto\n");
-    printf("      %-16s the shortest of all within the memory limit, searched for where none is proven\n",
+    printf("      %-16s  the shortest of all within the memory limit, searched for where none is proven\n",
            "auto");
-    printf("      %-16s the result of a longer search (CrossUD, CrossLoop, CrossWave)\n", "optimal");
+    printf("      %-16s  the result of a longer search (CrossUD, CrossLoop, CrossWave)\n", "optimal");
     for (const sl_family *family = sl_families; family->name; family++)
-        printf("      %-16s %s\n", family->name, family->help);
+        printf("      %-16s  %s\n", family->name, family->help);
     printf("  --format FORM     what is printed:\n");
     sl_planning_print_forms(stdout);
-    printf("  -o FILE           write there, completely or not at all\n"
+    printf("  -o, --output FILE  write there, completely or not at all\n"
            "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
            "  --time-limit S    seconds for auto (default 1) and optimal (default 10); it ends earlier when "
            "the plan is "

@@ -362,7 +362,7 @@ static const form forms[] = {
 
 void sl_planning_print_forms(FILE *out) {
     for (const form *f = forms; f->name; f++)
-        fprintf(out, "      %-16s %s\n", f->name, f->help);
+        fprintf(out, "      %-16s  %s\n", f->name, f->help);
 }
 
 static const form *find_form(const char *name) {

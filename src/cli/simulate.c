@@ -13,11 +13,12 @@ static void print_help(void) {
         "  --order FILE      the order; compute_only and compute_comms forms are read\n"
         "  --format FORM     what is printed:\n");
     sl_planning_print_forms(stdout);
-    printf("  -o FILE           write there, completely or not at all\n"
+    printf("  -o, --output FILE  write there, completely or not at all\n"
            "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
            "  --jitter DRAWS    the makespan's distribution when delays jitter (jitter_ms)\n"
            "  --explain         where the time goes, and what a ms on each link and op costs\n"
-           "  --seed N          of jitter; default 1\n\n"
+           "  --seed N          of jitter; default 1\n"
+           "  --time-limit S    taken as by plan; nothing is searched here\n\n"
            "Example: slackline plan examples/four-ranks.yaml --format csv -o order.csv\n"
            "         slackline simulate examples/four-ranks.yaml --order order.csv --set "
            "pipeline.links.list.0.latency_ms=20\n");

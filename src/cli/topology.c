@@ -33,7 +33,7 @@ typedef struct asked {
 static void print_help(void) {
     printf(
         "Usage: slackline topology CLUSTER [--profile FILE] [--seed N] [--effort X] [--set KEY=VALUE]..\n"
-        "                          [--format FORM]\n\n"
+        "                          [--format text|json]\n\n"
         "Says which host should sit at which (tensor, data, pipeline) position, given the speed of devices "
         "and\n"
         "what is left of links: congested links go from heavy traffic to light, slow hosts into few stages.\n"
@@ -59,12 +59,7 @@ static sl_status read_number(const char *option, const char *text, double least,
 
 static sl_status refuse_option(const char *word, int missing) {
     static const char *const names[] = {"profile", "seed", "effort", "set", "format", "help", NULL};
-    const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
-    if (missing)
-        return sl_error(SL_EINVAL, "topology: a value is missing after '%s'; see slackline topology --help",
-                        word);
-    return sl_error(SL_EINVAL, "topology: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
-                    near ? near : "; see slackline topology --help", near ? "'?" : "");
+    return sl_refuse_option("topology", names, word, missing);
 }
 
 /* --set is kept until the file has been read. */

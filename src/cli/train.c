@@ -1,6 +1,7 @@
 /* slackline train: checks the request, then starts the run's processes (or becomes one inside an allocation).
  */
 #include "cli/command.h"
+#include "cli/suggest.h"
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -25,7 +26,7 @@ static const char usage[] =
     "Starts mpirun itself; inside mpirun or srun it is one of the ranks.\n"
     "\n"
     "  --set KEY=VALUE    changes a key of RUN, by its dotted path\n"
-    "  --out DIR          the run's folder\n"
+    "  -o, --out DIR      the run's folder\n"
     "  --resume           goes on from the newest whole checkpoint in DIR, or starts anew where there is "
     "none\n"
     "  --hosts LIST|FILE  where ranks run: a:4,b:4, or a hostfile (lines: host slots=4); key hosts of RUN\n"
@@ -81,8 +82,8 @@ static sl_status parse_arguments(int argc, char **argv, train_request *request, 
         } else if (option == 'H') {
             request->hosts = optarg;
         } else {
-            return sl_error(SL_EINVAL, "train: %s '%s'",
-                            option == ':' ? "a value is missing after" : "unknown option", argv[optind - 1]);
+            static const char *const names[] = {"set", "out", "resume", "hosts", "help", NULL};
+            return sl_refuse_option("train", names, argv[optind - 1], option == ':');
         }
     }
     if (!request->file && !*help)

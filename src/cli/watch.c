@@ -19,7 +19,7 @@ static const char usage[] =
     "slow, which group of ranks, and which device or link it is. Input, output and exit code are COMMAND's.\n"
     "Shows a live line on a terminal; writes events.jsonl, report.txt and report.json into DIR.\n"
     "\n"
-    "  --out DIR           results (default: runs/watch-<program>); one that all nodes share\n"
+    "  -o, --out DIR       results (default: runs/watch-<program>); one that all nodes share\n"
     "  --record            a log of each rank's calls in DIR/calls, for slackline detect\n"
     "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH\n"
     "                      (default: a private server is started)\n"
@@ -39,10 +39,10 @@ static const char usage[] =
     "\n"
     "On one node: slackline watch -- mpirun -np 4 PROGRAM. On several: mpirun ... slackline watch -- "
     "PROGRAM,\n"
-    "or srun in place of mpirun. Exit code: COMMAND's; 128 + N when signal N killed it; 1 when watching "
-    "could "
-    "not\n"
-    "begin, 2 for a wrong request (COMMAND has not run then).\n"
+    "or srun in place of mpirun.\n"
+    "\n"
+    "Exit code: COMMAND's; 128 + N when signal N killed it; 1 when watching could not begin, 2 for a wrong\n"
+    "request (COMMAND has not run then).\n"
     "\n"
     "Example: slackline watch -- mpirun -np 4 hpcc\n";
 
@@ -50,11 +50,7 @@ static sl_status refuse_option(const char *word, int missing) {
     static const char *const names[] = {
         "out",  "record",       "redis",  "http", "no-hold", "no-validate", "on-event", "on-event-limit",
         "cost", "microbatches", "spares", "help", NULL};
-    const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
-    if (missing)
-        return sl_error(SL_EINVAL, "watch: a value is missing after '%s'; see slackline watch --help", word);
-    return sl_error(SL_EINVAL, "watch: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
-                    near ? near : "; see slackline watch --help", near ? "'?" : "");
+    return sl_refuse_option("watch", names, word, missing);
 }
 
 /* [HOST:]PORT or off; host[64]. IPv6 as [::1]:PORT. */

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 const char sl_validate_usage[] =
-    "Usage: slackline validate [--ranks N] [--topology ring|tree|all] [--repeat N] [--expect FILE]\n"
+    "Usage: slackline validate [--ranks N] [--topology ring|tree|all] [--only devices|links] [--repeat N]\n"
+    "                          [--expect FILE] [--format text|json]\n"
     "\n"
     "Tests devices (matrix products) and links (TCP between the processes: latency, and bandwidth in each\n"
     "direction) and names what is slow, with the cause where the system shows it. Inside mpirun or srun "
@@ -30,9 +31,17 @@ const char sl_validate_usage[] =
     "  --format F         text (default) or json\n"
     "\n"
     "Beside a program that is held (started by slackline watch):\n"
-    "  --join URL --job JOB --round NAME --member I --members N --rank RANK [--pid PID] [--gemm]\n"
-    "  [--links LIST|FILE | --topology T] [--deadline MS (default 3000)]\n"
-    "  The first member that is there puts the JSON report under the key validation:NAME of the job.\n"
+    "  --join URL         the store of that job\n"
+    "  --job JOB          its name\n"
+    "  --round NAME       of the members that test together; the first that is there puts the JSON report\n"
+    "                     under the key validation:NAME of the job\n"
+    "  --member I         this one's number, from 0\n"
+    "  --members N        of the round\n"
+    "  --rank RANK        of the job, beside which this one runs\n"
+    "  --pid PID          of its process, whose surroundings are looked at\n"
+    "  --gemm             its device is suspect: test it, too\n"
+    "\n"
+    "With --join the deadline is 3000 ms unless --deadline says otherwise.\n"
     "\n"
     "Exit code: 0 nothing is slow, 1 something is slow or cannot be told, or the validation failed, 2 a "
     "wrong\n"
@@ -212,6 +221,14 @@ static sl_status check_member(sl_validate_request *r) {
     return SL_OK;
 }
 
+/* Which one may be meant is the command's to say (`unknown`). */
+static sl_status refuse_option(int option, const char *word, sl_validate_request *request) {
+    if (option != ':')
+        request->unknown = word;
+    return sl_error(SL_EINVAL, "validate: %s '%s'; see slackline validate --help",
+                    option == ':' ? "a value is missing after" : "unknown option", word);
+}
+
 sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request) {
     *request = (sl_validate_request){
         .repeat = 5, .threads = 1, .devices = 1, .wires = 1, .window = 100 * SL_MS, .member = -1, .rank = -1};
@@ -223,8 +240,7 @@ sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *r
             return SL_OK;
         }
         if (option == '?' || option == ':')
-            return sl_error(SL_EINVAL, "validate: %s '%s'; see slackline validate --help",
-                            option == ':' ? "a value is missing after" : "unknown option", argv[optind - 1]);
+            return refuse_option(option, argv[optind - 1], request);
         SL_TRY(take(option, optarg, request));
     }
     if (optind < argc)
