@@ -1,16 +1,13 @@
 /* slackline: the command. */
 #include "cli/command.h"
 #include "cli/suggest.h"
+#include "cli/version.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct subcommand {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *help; /* NULL: not listed */
-} subcommands[] = {
+const sl_subcommand sl_subcommands[] = {
     {"plan", sl_command_plan, "plan a pipeline schedule for a problem file"},
     {"simulate", sl_command_simulate, "time anybody's order on a problem file"},
     {"compare", sl_command_compare, "compare schedules, also over the values of a key"},
@@ -23,10 +20,14 @@ static const struct subcommand {
     {"topology", sl_command_topology, "which host should sit where, given slow links and devices"},
     {"campaign", sl_command_campaign, "simulate a long job with faults under several strategies"},
     {"report", sl_command_report, "a run's folder as one page: pictures, events, what was gained"},
+    {"doctor", sl_command_doctor, "what is present here, what is missing, and what that means"},
+    {"completion", sl_command_completion, "completion of commands and options for bash, zsh and fish"},
+    {"man", sl_command_man, "manual pages, made from what --help says"},
     {"formats", sl_command_formats, NULL},
+    {NULL, NULL, NULL},
 };
 
-#define COMMANDS (sizeof subcommands / sizeof subcommands[0])
+#define COMMANDS (sizeof sl_subcommands / sizeof sl_subcommands[0] - 1)
 
 static void print_usage(FILE *out) {
     fprintf(out,
@@ -34,27 +35,39 @@ static void print_usage(FILE *out) {
             "COMMAND ...\n\n",
             SL_VERSION);
     for (size_t i = 0; i < COMMANDS; i++)
-        if (subcommands[i].help)
-            fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].help);
-    fprintf(out, "\nslackline COMMAND --help says more. Example: slackline plan examples/four-ranks.yaml\n");
+        if (sl_subcommands[i].help)
+            fprintf(out, "  %-10s %s\n", sl_subcommands[i].name, sl_subcommands[i].help);
+    fprintf(out, "\nslackline COMMAND --help says more; slackline --version, how this one was built. "
+                 "Example: slackline plan examples/four-ranks.yaml\n");
 }
 
-static const struct subcommand *find(const char *name) {
+const sl_subcommand *sl_subcommand_find(const char *name) {
     for (size_t i = 0; i < COMMANDS; i++)
-        if (strcmp(subcommands[i].name, name) == 0)
-            return &subcommands[i];
+        if (strcmp(sl_subcommands[i].name, name) == 0)
+            return &sl_subcommands[i];
     return NULL;
 }
 
-static int refuse(const char *word) {
+int sl_subcommand_refuse(const char *word) {
     const char *names[COMMANDS + 1] = {NULL};
     for (size_t i = 0, n = 0; i < COMMANDS; i++)
-        if (subcommands[i].help)
-            names[n++] = subcommands[i].name;
+        if (sl_subcommands[i].help)
+            names[n++] = sl_subcommands[i].name;
     const char *near = sl_suggest(word, names);
     fprintf(stderr, "slackline: '%s' is no command%s%s%s; see slackline --help\n", word,
             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return 2;
+}
+
+/* `help COMMAND` is `COMMAND --help`. */
+static int run_help(int argc, char **argv) {
+    if (argc < 3) {
+        print_usage(stdout);
+        return 0;
+    }
+    char option[] = "--help", *words[] = {argv[2], option, NULL};
+    const sl_subcommand *command = sl_subcommand_find(argv[2]);
+    return command ? command->run(2, words) : sl_subcommand_refuse(argv[2]);
 }
 
 static int run(int argc, char **argv) {
@@ -62,16 +75,14 @@ static int run(int argc, char **argv) {
         print_usage(stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        print_usage(stdout);
-        return 0;
-    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        return run_help(argc, argv);
     if (strcmp(argv[1], "--version") == 0) {
-        printf("slackline %s\n", SL_VERSION);
+        sl_version_print(stdout);
         return 0;
     }
-    const struct subcommand *command = find(argv[1]);
-    return command ? command->run(argc - 1, argv + 1) : refuse(argv[1]);
+    const sl_subcommand *command = sl_subcommand_find(argv[1]);
+    return command ? command->run(argc - 1, argv + 1) : sl_subcommand_refuse(argv[1]);
 }
 
 /* Whatever was printed has arrived, or the command has failed. */

@@ -3,8 +3,11 @@
 #include "run/transport/delegate.h"
 
 #include <stdio.h>
+#include <string.h>
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--version") == 0)
+        return printf("slackline-delegate %s\n", SL_VERSION) < 0;
     int code = sl_delegate_run();
     if (code == 2)
         fprintf(stderr, "slackline-delegate: started by slackline-worker, not by hand\n");

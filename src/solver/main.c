@@ -120,6 +120,8 @@ static int solve(int line, const char *path) {
 }
 
 int main(int count, char **arguments) {
+    if (count == 2 && strcmp(arguments[1], "--version") == 0)
+        return printf("slackline-solver %s\n", SL_VERSION) < 0;
     if (count != 3) {
         fprintf(stderr, "usage: slackline-solver LIBRARY PARENT (it is started by the planner)\n");
         return 2;

@@ -1,6 +1,7 @@
 /* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
  * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: what a host computes
- * (launch/selftest.h); no rank of anything. slackline-worker --validate ...: validate.h. */
+ * (launch/selftest.h); no rank of anything. slackline-worker --validate ...: validate.h;
+ * --about, --exchange: about.h. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/delegate.h"
@@ -11,6 +12,7 @@
 #include "run/train/cores.h"
 #include "run/train/fired.h"
 #include "run/train/trainer.h"
+#include "worker/about.h"
 #include "worker/validate.h"
 
 #include <inttypes.h>
@@ -137,6 +139,10 @@ int main(int argc, char **argv) {
     int rank = -1, left = 0;
     if (argc == 3 && strcmp(argv[1], "--self-test") == 0)
         return self_test(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "--about") == 0)
+        return sl_worker_about();
+    if (argc == 2 && strcmp(argv[1], "--exchange") == 0)
+        return sl_worker_exchange(&argc, &argv);
     if (argc > 1 && strcmp(argv[1], "--validate") == 0)
         return sl_worker_validate(argc - 1, argv + 1);
     if (argc < 3) {

@@ -1,0 +1,96 @@
+/* slackline completion: scripts for shells, from the help texts (help.h). */
+#include "cli/completion.h"
+#include "base/memory.h"
+#include "cli/command.h"
+#include "cli/planning.h"
+#include "cli/suggest.h"
+
+#include <string.h>
+
+static const char usage[] =
+    "Usage: slackline completion bash|zsh|fish\n"
+    "\n"
+    "Prints a script that completes slackline's commands, options and their values in that shell; an\n"
+    "installation brings them. For the shell that is open:\n"
+    "\n"
+    "    bash   source <(slackline completion bash)\n"
+    "    zsh    source <(slackline completion zsh)\n"
+    "    fish   slackline completion fish | source\n"
+    "\n"
+    "Example: slackline completion bash > ~/.local/share/bash-completion/completions/slackline\n";
+
+static const struct shell {
+    const char *name;
+    void (*write)(const sl_completed *list, int count, FILE *out);
+} shells[] = {
+    {"bash", sl_completion_bash}, {"zsh", sl_completion_zsh}, {"fish", sl_completion_fish}, {NULL, NULL}};
+
+void sl_completion_words(const sl_help *help, int block, char *text, size_t size) {
+    sl_help_words(help, block, text, size);
+    text[strcspn(text, ";")] = 0;
+    char *bracket = strstr(text, " (default");
+    if (bracket)
+        *bracket = 0;
+}
+
+void sl_completion_quote(FILE *out, const char *text, const char *quote) {
+    fputc('\'', out);
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs(quote, out);
+        else
+            fputc(*text, out);
+    fputc('\'', out);
+}
+
+static sl_status read_all(sl_completed **list, int *count) {
+    int all = 0;
+    while (sl_subcommands[all].name)
+        all++;
+    SL_TRY(sl_alloc(list, (size_t)all, sizeof **list));
+    for (const sl_subcommand *c = sl_subcommands; c->name; c++) {
+        if (!c->help)
+            continue;
+        sl_completed *one = &(*list)[(*count)++];
+        *one = (sl_completed){.command = c};
+        SL_TRY(sl_help_read(c, &one->help));
+        one->place = sl_help_place(&one->help, one->values, sizeof one->values);
+    }
+    return SL_OK;
+}
+
+static sl_status print(const struct shell *shell) {
+    sl_completed *list = NULL;
+    int count = 0;
+    sl_status status = read_all(&list, &count);
+    if (status == SL_OK)
+        shell->write(list, count, stdout);
+    for (int i = 0; i < count; i++)
+        sl_help_free(&list[i].help);
+    sl_free(list);
+    return status;
+}
+
+static sl_status refuse(const char *word) {
+    const char *names[] = {"bash", "zsh", "fish", "--help", NULL}, *near = sl_suggest(word, names);
+    return sl_error(SL_EINVAL, "completion: %s '%s'%s%s%s",
+                    word[0] == '-' ? "unknown option" : "no such shell", word, near ? "; did you mean '" : "",
+                    near ? near : "; there are bash, zsh and fish", near ? "'?" : "");
+}
+
+int sl_command_completion(int argc, char **argv) {
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    if (argc < 2)
+        return sl_planning_end(sl_error(SL_EINVAL, "completion: no shell; see slackline completion --help"));
+    const struct shell *shell = shells;
+    while (shell->name && strcmp(shell->name, argv[1]) != 0)
+        shell++;
+    if (!shell->name)
+        return sl_planning_end(refuse(argv[1]));
+    if (argc > 2)
+        return sl_planning_end(sl_error(SL_EINVAL, "completion: '%s' is too much", argv[2]));
+    return sl_planning_end(print(shell));
+}

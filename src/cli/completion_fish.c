@@ -1,0 +1,67 @@
+/* Completion for fish. */
+#include "cli/completion.h"
+
+#include <string.h>
+
+enum { WORDS = 90 };
+
+static void print_option(FILE *out, const sl_completed *one, const sl_help_option *o) {
+    char words[WORDS];
+    sl_completion_words(&one->help, o->block, words, sizeof words);
+    fprintf(out, "complete -c slackline -n '__fish_seen_subcommand_from %s'", one->command->name);
+    if (o->letter)
+        fprintf(out, " -s %c", o->letter);
+    if (*o->name)
+        fprintf(out, " -l %s", o->name);
+    if (*o->values)
+        fprintf(out, " -x -a '%s'", o->values);
+    else if (o->kind == SL_HELP_FILE)
+        fputs(" -r -F", out);
+    else if (o->kind == SL_HELP_FOLDER)
+        fputs(" -x -a '(__fish_complete_directories)'", out);
+    else if (o->kind != SL_HELP_NOTHING)
+        fputs(" -x", out);
+    fputs(" -d ", out);
+    sl_completion_quote(out, words, "\\'");
+    fputc('\n', out);
+}
+
+static void print_place(FILE *out, const sl_completed *one, const char *names) {
+    fprintf(out, "complete -c slackline -n '__fish_seen_subcommand_from %s'", one->command->name);
+    if (one->place == SL_HELP_FILE)
+        fputs(" -F\n", out);
+    else if (one->place == SL_HELP_PROGRAM)
+        fputs(" -x -a '(__fish_complete_subcommand --fcs-skip=2)'\n", out);
+    else if (one->place == SL_HELP_COMMAND)
+        fprintf(out, " -f -a '%s'\n", names);
+    else
+        fprintf(out, " -f%s%s%s\n", *one->values ? " -a '" : "", one->values, *one->values ? "'" : "");
+}
+
+void sl_completion_fish(const sl_completed *list, int count, FILE *out) {
+    char names[1024] = "";
+    for (int i = 0; i < count; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? " " : "",
+                 list[i].command->name);
+    fputs("# Completion of slackline for fish, made by `slackline completion fish`.\n"
+          "complete -c slackline -e\n",
+          out);
+    for (int i = 0; i < count; i++) {
+        fprintf(out, "complete -c slackline -n __fish_use_subcommand -f -a %s -d ", list[i].command->name);
+        sl_completion_quote(out, list[i].command->help, "\\'");
+        fputc('\n', out);
+    }
+    fprintf(
+        out,
+        "complete -c slackline -n __fish_use_subcommand -f -a help -d 'what a command does'\n"
+        "complete -c slackline -n __fish_use_subcommand -l version -d 'the version, and how it was built'\n"
+        "complete -c slackline -s h -l help -d 'say more'\n"
+        "complete -c slackline -n '__fish_seen_subcommand_from help' -f -a '%s'\n",
+        names);
+    for (int i = 0; i < count; i++) {
+        sl_help_option o;
+        print_place(out, &list[i], names);
+        for (int at = -1; sl_help_next_option(&list[i].help, &at, &o);)
+            print_option(out, &list[i], &o);
+    }
+}

@@ -1,0 +1,115 @@
+/* slackline doctor: what is present here, and what each absence means. */
+#include "doctor/doctor.h"
+#include "cli/command.h"
+#include "cli/planning.h"
+#include "cli/suggest.h"
+#include "cli/version.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] =
+    "Usage: slackline doctor [--format text|json]\n"
+    "\n"
+    "Looks at what slackline needs or can use here, and tries it: the planner, its programs, two ranks "
+    "under\n"
+    "mpirun, a Redis server, the exact solver, instruction sets, devices, permissions, limits. Each is\n"
+    "present, limited (works, but worse), absent (with what that means and how to get it), or broken. It\n"
+    "takes some seconds and leaves nothing behind.\n"
+    "\n"
+    "  --format FORM  text (default) or json: "
+    "{\"version\",\"commit\",\"findings\":[{\"group\",\"name\",\"state\",\n"
+    "                 \"found\",\"means\",\"remedy\"}],\"absent\",\"limited\",\"broken\"}\n"
+    "\n"
+    "Exit code: 0 nothing is broken, whatever is absent; 1 something is there and fails; 2 a wrong request.\n"
+    "\n"
+    "Example: slackline doctor\n";
+
+static sl_status parse(int argc, char **argv, int *is_json, int *help) {
+    static const struct option options[] = {
+        {"format", required_argument, NULL, 'f'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    static const char *const names[] = {"format", "help", NULL};
+    optind = 1;
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            *help = 1;
+            return SL_OK;
+        }
+        if (option != 'f')
+            return sl_refuse_option("doctor", names, argv[optind - 1], option == ':');
+        *is_json = strcmp(optarg, "json") == 0;
+        if (!*is_json && strcmp(optarg, "text") != 0)
+            return sl_error(SL_EINVAL, "doctor: --format must be text or json, got '%.40s'", optarg);
+    }
+    return optind == argc ? SL_OK : sl_error(SL_EINVAL, "doctor: '%s' is too much", argv[optind]);
+}
+
+static void print_text(const sl_findings *findings) {
+    const char *group = "";
+    printf("slackline %s%s%s\n", SL_VERSION, *sl_version_commit() ? ", commit " : "", sl_version_commit());
+    for (int i = 0; i < findings->count; i++) {
+        const sl_finding *f = &findings->list[i];
+        if (strcmp(group, f->group) != 0)
+            printf("\n%s\n", f->group);
+        group = f->group;
+        printf("  %-8s %-20s %s\n", sl_finding_state_names[f->state], f->name, f->found);
+        if (*f->means)
+            printf("  %-8s %-20s   %s\n", "", "", f->means);
+        if (*f->remedy)
+            printf("  %-8s %-20s   %s\n", "", "", f->remedy);
+    }
+    printf("\n%d present, %d limited, %d absent, %d broken\n", sl_findings_count(findings, SL_PRESENT),
+           sl_findings_count(findings, SL_LIMITED), sl_findings_count(findings, SL_ABSENT),
+           sl_findings_count(findings, SL_BROKEN));
+}
+
+/* What a program has said may be no UTF-8. */
+static json_t *text_json(const char *text) {
+    json_t *value = json_string(text);
+    return value ? value : json_string("(not readable)");
+}
+
+static sl_status print_json(const sl_findings *findings) {
+    json_t *list = json_array();
+    for (int i = 0; i < findings->count; i++) {
+        const sl_finding *f = &findings->list[i];
+        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:o,s:o,s:o}", "group", f->group, "name", f->name,
+                                              "state", sl_finding_state_names[f->state], "found",
+                                              text_json(f->found), "means", text_json(f->means), "remedy",
+                                              text_json(f->remedy)));
+    }
+    json_t *all =
+        json_pack("{s:s,s:s,s:o,s:i,s:i,s:i}", "version", SL_VERSION, "commit", sl_version_commit(),
+                  "findings", list, "absent", sl_findings_count(findings, SL_ABSENT), "limited",
+                  sl_findings_count(findings, SL_LIMITED), "broken", sl_findings_count(findings, SL_BROKEN));
+    int failed = !all || json_dumpf(all, stdout, JSON_INDENT(1)) != 0;
+    json_decref(all);
+    putchar('\n');
+    return failed ? sl_error(SL_ESYS, "the findings cannot be written") : SL_OK;
+}
+
+int sl_command_doctor(int argc, char **argv) {
+    int is_json = 0, help = 0;
+    sl_status status = parse(argc, argv, &is_json, &help);
+    if (status == SL_OK && help) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    if (status != SL_OK)
+        return sl_planning_end(status);
+    sl_doctor doctor;
+    int broken = 0;
+    status = sl_doctor_look(&doctor);
+    if (status == SL_OK) {
+        broken = sl_findings_count(&doctor.findings, SL_BROKEN);
+        if (is_json)
+            status = print_json(&doctor.findings);
+        else
+            print_text(&doctor.findings);
+    }
+    sl_findings_free(&doctor.findings);
+    return status == SL_OK ? broken > 0 : sl_planning_end(status);
+}

@@ -1,0 +1,52 @@
+/* Accelerators. Training computes on processors, so none is missed; one that is there is named. */
+#include "doctor/doctor.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIMIT (20 * SL_SECOND)
+
+static const char means[] = "not used: slackline trains on processors, there is no CUDA device yet; watch "
+                            "follows NCCL programs";
+
+static int count_files(const char *pattern) {
+    glob_t found;
+    int count = glob(pattern, 0, NULL, &found) == 0 ? (int)found.gl_pathc : 0;
+    globfree(&found);
+    return count;
+}
+
+static void ask(sl_doctor *d, int devices) {
+    const char *const argv[] = {"nvidia-smi", "--query-gpu=name,memory.total,driver_version",
+                                "--format=csv,noheader", NULL};
+    sl_child child;
+    char why[400];
+    if (sl_child_run(argv, NULL, LIMIT, &child) == SL_OK && child.exit_code == 0) {
+        int length = (int)strcspn(child.text, "\n");
+        sl_finding_explain(
+            sl_finding_add(&d->findings, "GPU", SL_PRESENT, "%d: %.*s", devices, length, child.text), means,
+            "");
+        return;
+    }
+    sl_child_reason(&child, why, sizeof why);
+    sl_finding_explain(sl_finding_add(&d->findings, "GPU", SL_BROKEN, "nvidia-smi: %s", why), means,
+                       "the driver and its tools must be of one version");
+}
+
+void sl_doctor_devices(sl_doctor *d) {
+    char path[PATH_MAX];
+    int nvidia = count_files("/dev/nvidia[0-9]*"), amd = count_files("/dev/kfd");
+    int has_tool = sl_child_find("nvidia-smi", path, sizeof path);
+    if (nvidia > 0 && has_tool)
+        ask(d, nvidia);
+    else if (nvidia > 0 || amd > 0)
+        sl_finding_explain(sl_finding_add(&d->findings, "GPU", SL_PRESENT, "%d device file%s in /dev",
+                                          nvidia + amd, nvidia + amd > 1 ? "s" : ""),
+                           means, "");
+    else
+        sl_finding_explain(sl_finding_add(&d->findings, "GPU", SL_ABSENT, "no device file%s",
+                                          has_tool ? ", though nvidia-smi is there" : ""),
+                           "nothing is lost: slackline trains on processors, there is no CUDA device yet",
+                           "");
+}

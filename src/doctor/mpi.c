@@ -1,0 +1,130 @@
+/* Whose mpirun it is, and whether two ranks that are started the way `train` starts them can exchange a
+ * message. */
+#include "doctor/doctor.h"
+
+#include "base/file.h"
+#include "launch/attempt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION_LIMIT (20 * SL_SECOND)
+#define TEST_LIMIT (30 * SL_SECOND)
+
+static const char no_training[] = "train and validate cannot start ranks; all else works";
+static const char get_it[] = "Debian: apt install openmpi-bin";
+
+/* "mpirun (Open MPI) 4.1.4", or Hydra's "    Version:       4.0.2". Nonzero for Open MPI. */
+static int read_version(const sl_child *said, char *name, size_t size) {
+    char version[64];
+    if (sl_child_line(said, "mpirun (Open MPI) ", version, sizeof version)) {
+        snprintf(name, size, "Open MPI %s", version);
+        return 1;
+    }
+    const char *hydra = strstr(said->text, "HYDRA"), *at = strstr(said->text, "Version:");
+    if (hydra && at)
+        snprintf(name, size, "MPICH %.*s", (int)strcspn(at + 8 + strspn(at + 8, " \t"), " \n"),
+                 at + 8 + strspn(at + 8, " \t"));
+    else
+        snprintf(name, size, "of an unknown kind: %.60s", said->text);
+    return 0;
+}
+
+/* Nonzero when ranks can be started through it. */
+static int look_at_mpirun(sl_doctor *d) {
+    char path[PATH_MAX], name[128], why[400];
+    sl_child said;
+    if (!sl_child_find("mpirun", path, sizeof path)) {
+        sl_finding_explain(sl_finding_add(&d->findings, "mpirun", SL_ABSENT, "not in PATH"), no_training,
+                           get_it);
+        return 0;
+    }
+    const char *const argv[] = {path, "--version", NULL};
+    if (sl_child_run(argv, NULL, VERSION_LIMIT, &said) != SL_OK || said.exit_code != 0) {
+        sl_child_reason(&said, why, sizeof why);
+        sl_finding_explain(sl_finding_add(&d->findings, "mpirun", SL_BROKEN, "%.200s: %s", path, why),
+                           no_training, get_it);
+        return 0;
+    }
+    if (!read_version(&said, name, sizeof name)) {
+        sl_finding_explain(sl_finding_add(&d->findings, "mpirun", SL_LIMITED, "%s, %.200s", name, path),
+                           "train and validate start ranks by Open MPI's mpirun; watch works with any",
+                           "put Open MPI's mpirun first in PATH (Debian: apt install openmpi-bin)");
+        return 0;
+    }
+    sl_finding_add(&d->findings, "mpirun", SL_PRESENT, "%s, %.200s", name, path);
+    return 1;
+}
+
+typedef struct ranks {
+    char *worker;
+    const sl_launch_folder *folder;
+} ranks;
+
+/* In a child: what the ranks write is its output, and behind a '!' comes why they failed. */
+static int exchange(void *argument) {
+    const ranks *r = argument;
+    char option[] = "--exchange", log[PATH_MAX + 16];
+    char *const argv[] = {r->worker, option, NULL};
+    snprintf(log, sizeof log, "%s/mpirun.log", r->folder->path);
+    sl_launch_signals signals;
+    sl_launch_config config = {.directory = r->folder->path, .ranks = 2, .worker = argv, .grace = SL_SECOND};
+    sl_attempt attempt = {.signals = &signals, .log = log, .limit = TEST_LIMIT};
+    sl_launch_signals_block(&signals);
+    sl_status status = sl_launch_attempt(&config, r->folder, &attempt);
+    sl_launch_signals_restore(&signals);
+    if (status != SL_OK)
+        printf("!%s\n", sl_error_text());
+    return status == SL_OK ? attempt.exit_code : 1;
+}
+
+static void judge(sl_doctor *d, const sl_child *child) {
+    char library[160] = "", why[400] = "";
+    int well = child->exit_code == 0 && strstr(child->text, "exchange: 2 ranks\n") != NULL;
+    sl_child_line(child, "library: ", library, sizeof library);
+    if (well) {
+        sl_finding_add(&d->findings, "two ranks", SL_PRESENT, "exchanged messages, by %s", library);
+        return;
+    }
+    if (!sl_child_line(child, "!", why, sizeof why))
+        sl_child_reason(child, why, sizeof why);
+    sl_finding_explain(sl_finding_add(&d->findings, "two ranks", SL_BROKEN, "%s", why), no_training,
+                       "mpirun and the library of slackline-worker must be of one Open MPI; rebuild "
+                       "slackline if it has changed");
+}
+
+static void try_ranks(sl_doctor *d) {
+    char place[PATH_MAX];
+    sl_launch_folder folder;
+    sl_child child;
+    const char *temporary = getenv("TMPDIR");
+    snprintf(place, sizeof place, "%.3000s/slackline-doctor-XXXXXX", temporary ? temporary : "/tmp");
+    if (!mkdtemp(place)) {
+        sl_finding_add(&d->findings, "two ranks", SL_BROKEN, "%.200s: no temporary directory can be made",
+                       place);
+        return;
+    }
+    sl_status status = sl_launch_folder_open(place, &folder);
+    ranks r = {.worker = d->worker, .folder = &folder};
+    if (status == SL_OK)
+        status = sl_child_call(exchange, &r, TEST_LIMIT + 10 * SL_SECOND, &child);
+    if (status == SL_OK)
+        judge(d, &child);
+    else
+        sl_finding_add(&d->findings, "two ranks", SL_BROKEN, "%s", sl_error_text());
+    sl_launch_folder_close(&folder);
+    sl_path_remove(place);
+}
+
+void sl_doctor_mpi(sl_doctor *d) {
+    int can_start = look_at_mpirun(d);
+    if (!can_start || !*d->worker)
+        sl_finding_add(&d->findings, "two ranks", SL_ABSENT, "not tried, because %s",
+                       can_start ? "slackline-worker is not there" : "Open MPI's mpirun is not there");
+    else if (sl_launch_inside())
+        sl_finding_add(&d->findings, "two ranks", SL_PRESENT,
+                       "not tried: this is a rank itself, which mpirun or srun has started");
+    else
+        try_ranks(d);
+}

@@ -1,0 +1,164 @@
+/* The planner, and the programs and the library that belong to the command. */
+#include "doctor/doctor.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "launch/launch.h"
+#include "notice/watch/program.h"
+#include "plan/search/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIMIT (20 * SL_SECOND)
+
+/* Four ranks, twelve microbatches of 3 * 10 ms: 12 * 30 ms, and 3 * 10 ms until the last rank begins. */
+static const char problem_text[] =
+    "pipeline: {ranks: 4, microbatches: 12, times_ms: {F: 10, I: 10, W: 10}}\n";
+#define PROBLEM_TIME (390 * SL_MS)
+
+static sl_status plan_once(sl_time *makespan, sl_time *bound) {
+    sl_document document = {0};
+    sl_problem problem = {0};
+    sl_plan plan = {0};
+    sl_status status = sl_document_parse("doctor", problem_text, &document);
+    if (status == SL_OK)
+        status = sl_problem_read(&document, &problem);
+    if (status == SL_OK)
+        status = sl_plan_make(&problem, "adaptra", &plan);
+    *makespan = plan.makespan;
+    *bound = plan.bound;
+    sl_plan_free(&plan);
+    sl_problem_free(&problem);
+    sl_document_close(&document);
+    return status;
+}
+
+static void look_at_planner(sl_doctor *d) {
+    sl_time makespan = 0, bound = 0;
+    if (plan_once(&makespan, &bound) != SL_OK)
+        sl_finding_add(&d->findings, "planner", SL_BROKEN, "fails: %s", sl_error_text());
+    else if (makespan != PROBLEM_TIME || bound != PROBLEM_TIME)
+        sl_finding_add(&d->findings, "planner", SL_BROKEN, "plans %.3f ms, bound %.3f, where 390 is right",
+                       (double)makespan / 1e6, (double)bound / 1e6);
+    else
+        sl_finding_add(&d->findings, "planner", SL_PRESENT,
+                       "plans 390 ms for a problem whose optimum that is");
+}
+
+/* What says of itself "NAME VERSION", or "version: VERSION". */
+static void judge_version(sl_doctor *d, const char *name, const char *path, const sl_child *child,
+                          const char *title) {
+    static const char again[] = "build or install all of slackline again, from one source";
+    char version[64] = "", why[400];
+    if (child->exit_code != 0) {
+        sl_child_reason(child, why, sizeof why);
+        sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s does not run: %s", path, why),
+                           "", again);
+    } else if (!sl_child_line(child, title, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {
+        sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s is of version %s, not %s", path,
+                                          *version ? version : "unknown", SL_VERSION),
+                           "programs of different versions do not understand each other", again);
+    } else {
+        sl_finding_add(&d->findings, name, SL_PRESENT, "%s, %s", version, path);
+    }
+}
+
+static void look_at_worker(sl_doctor *d) {
+    char *path = NULL;
+    if (sl_launch_program("slackline-worker", &path) != SL_OK) {
+        sl_finding_explain(
+            sl_finding_add(&d->findings, "slackline-worker", SL_ABSENT, "not beside slackline"),
+            "no train and no validate; plan, simulate, compare, campaign, topology, balance, "
+            "detect and watch work",
+            "tools/install build installs Open MPI, oneDNN, xxHash, libcrypto and hwloc; then "
+            "build again");
+        return;
+    }
+    const char *const argv[] = {path, "--about", NULL};
+    if (sl_child_run(argv, NULL, LIMIT, &d->about) != SL_OK) {
+        sl_finding_add(&d->findings, "slackline-worker", SL_BROKEN, "%s", sl_error_text());
+    } else {
+        judge_version(d, "slackline-worker", path, &d->about, "version: ");
+        if (d->about.exit_code == 0)
+            snprintf(d->worker, sizeof d->worker, "%s", path);
+    }
+    sl_free(path);
+}
+
+/* A program that answers --version with "NAME VERSION". */
+static void look_at_program(sl_doctor *d, const char *name, const char *means, const char *remedy) {
+    char *path = NULL, title[64];
+    sl_child child;
+    if (sl_launch_program(name, &path) != SL_OK) {
+        sl_finding_explain(sl_finding_add(&d->findings, name, SL_ABSENT, "not beside slackline"), means,
+                           remedy);
+        return;
+    }
+    const char *const argv[] = {path, "--version", NULL};
+    snprintf(title, sizeof title, "%s ", name);
+    if (sl_child_run(argv, NULL, LIMIT, &child) == SL_OK)
+        judge_version(d, name, path, &child, title);
+    else
+        sl_finding_add(&d->findings, name, SL_BROKEN, "%s", sl_error_text());
+    sl_free(path);
+}
+
+/* The library is not loaded here, because it takes MPI's calls: its version stands in it as text. */
+static int version_of_probe(const char *path, char *version, size_t size) {
+    static const char title[] = "slackline-probe-version ";
+    char *bytes = NULL;
+    size_t length = 0, head = sizeof title - 1;
+    int found = 0;
+    if (sl_file_read(path, &bytes, &length) != SL_OK)
+        return 0;
+    const char *at = memmem(bytes, length, title, head); /* behind it a 0, at the latest behind the file */
+    if (at) {
+        snprintf(version, size, "%s", at + head);
+        found = 1;
+    }
+    sl_free(bytes);
+    return found;
+}
+
+static void look_at_probe(sl_doctor *d) {
+    static const char name[] = "libslackline_probe", again[] = "build or install all of slackline again";
+    char *path = NULL, *solver = NULL, version[64] = "", line[PATH_MAX + 16], why[400];
+    sl_child child;
+    if (sl_program_probe(&path) != SL_OK) {
+        sl_finding_explain(
+            sl_finding_add(&d->findings, name, SL_ABSENT, "neither beside slackline nor in ../lib of it"),
+            "watch cannot see what a program calls", again);
+        return;
+    }
+    /* into the solver, where it is there: it has no sanitizer, which would want to be the first */
+    const char *const argv[] = {sl_launch_program("slackline-solver", &solver) == SL_OK ? solver
+                                                                                        : "/proc/self/exe",
+                                "--version", NULL};
+    snprintf(line, sizeof line, "LD_PRELOAD=%s", path);
+    if (!version_of_probe(path, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {
+        sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s is of version %s, not %s", path,
+                                          *version ? version : "unknown", SL_VERSION),
+                           "watch would not understand what it records", again);
+    } else if (sl_child_run(argv, line, LIMIT, &child) != SL_OK || child.exit_code != 0 ||
+               strstr(child.text, "cannot be preloaded")) {
+        sl_child_reason(&child, why, sizeof why);
+        sl_finding_explain(
+            sl_finding_add(&d->findings, name, SL_BROKEN, "%s cannot be preloaded: %s", path, why),
+            "watch cannot see what a program calls", again);
+    } else {
+        sl_finding_add(&d->findings, name, SL_PRESENT, "%s, %s", version, path);
+    }
+    sl_free(path);
+    sl_free(solver);
+}
+
+void sl_doctor_programs(sl_doctor *d) {
+    look_at_planner(d);
+    look_at_worker(d);
+    look_at_program(d, "slackline-delegate", "ranks carry their messages themselves (transport: direct)",
+                    "it is built with slackline-worker");
+    look_at_program(d, "slackline-solver", "auto and optimal search without the exact solver",
+                    "build or install all of slackline");
+    look_at_probe(d);
+}

@@ -1,0 +1,143 @@
+/* How much there is of processors, memory and shared memory, and what limits it. */
+#include "doctor/doctor.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "notice/validate/readings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define MIB (1024.0 * 1024.0)
+#define LEAST_SHARED 32.0   /* MiB: launch/directory.c uses no less */
+#define LEAST_MEMORY 1024.0 /* MiB, for the examples */
+
+/* A short file of the system; "" when there is none. */
+static void read_small(const char *folder, const char *name, char *text, size_t size) {
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s%s", folder, name);
+    FILE *file = fopen(path, "re");
+    size_t got = file ? fread(text, 1, size - 1, file) : 0;
+    text[got] = 0;
+    if (file)
+        fclose(file);
+}
+
+static double cpu_of(const char *folder) {
+    char text[128], period[64];
+    read_small(folder, "/cpu.max", text, sizeof text);
+    if (*text)
+        return sl_read_cpu_max(text);
+    read_small(folder, "/cpu.cfs_quota_us", text, sizeof text);
+    read_small(folder, "/cpu.cfs_period_us", period, sizeof period);
+    return *text && *period ? sl_read_cfs_quota(text, period) : 0;
+}
+
+/* MiB. Version 1 says a number near 2^63 for no limit. */
+static double memory_of(const char *folder) {
+    char text[64];
+    read_small(folder, "/memory.max", text, sizeof text);
+    if (!*text)
+        read_small(folder, "/memory.limit_in_bytes", text, sizeof text);
+    double bytes = strtod(text, NULL);
+    return bytes > 0 && bytes < 1e18 ? bytes / MIB : 0;
+}
+
+/* The least that this process's group, or one above it, has of something; 0: no limit. */
+static double least_of(const char *controller, double (*limit_of)(const char *folder)) {
+    char *cgroup = NULL, *mounts = NULL, folder[PATH_MAX];
+    size_t size, mount = 0;
+    double least = 0;
+    int there = sl_file_read("/proc/self/cgroup", &cgroup, &size) == SL_OK &&
+                sl_file_read("/proc/self/mountinfo", &mounts, &size) == SL_OK &&
+                sl_read_group(cgroup, mounts, controller, folder, sizeof folder, &mount);
+    while (there) {
+        double limit = limit_of(folder);
+        if (limit > 0 && (least == 0 || limit < least))
+            least = limit;
+        char *slash = strrchr(folder, '/');
+        there = slash && (size_t)(slash - folder) >= mount && slash != folder;
+        if (there)
+            *slash = 0;
+    }
+    sl_free(cgroup);
+    sl_free(mounts);
+    return least;
+}
+
+/* Of both versions of control groups. */
+static double limit_by(const char *controller, double (*limit_of)(const char *folder)) {
+    double one = least_of(controller, limit_of), two = least_of("", limit_of);
+    return one == 0 || (two > 0 && two < one) ? two : one;
+}
+
+static void look_at_processors(sl_doctor *d) {
+    cpu_set_t set;
+    int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    long all = sysconf(_SC_NPROCESSORS_ONLN);
+    double quota = limit_by("cpu", cpu_of);
+    if (quota > 0 && quota < usable)
+        sl_finding_explain(
+            sl_finding_add(&d->findings, "processors", SL_LIMITED,
+                           "%d of %ld, %.3g of their time (control group)", usable, all, quota),
+            "when the share is used up all threads stop for the rest of each period: "
+            "iterations jitter and links look slow",
+            "raise the group's cpu.max (containers: --cpus), or start fewer ranks and threads");
+    else
+        sl_finding_add(&d->findings, "processors", SL_PRESENT, "%d of %ld, no quota", usable, all);
+}
+
+/* MiB of a line of /proc/meminfo. */
+static double memory_line(const char *text, const char *title) {
+    const char *at = strstr(text, title);
+    return at ? strtod(at + strlen(title), NULL) / 1024 : 0;
+}
+
+static void look_at_memory(sl_doctor *d) {
+    char text[4096], more[96] = "";
+    read_small("/proc", "/meminfo", text, sizeof text);
+    double all = memory_line(text, "MemTotal:"), free_now = memory_line(text, "MemAvailable:");
+    double limit = limit_by("memory", memory_of);
+    if (limit > 0 && limit < all)
+        snprintf(more, sizeof more, ", limit of the control group %.0f MiB", limit);
+    int little = free_now < LEAST_MEMORY || (limit > 0 && limit < LEAST_MEMORY);
+    sl_finding *f = sl_finding_add(&d->findings, "memory", little ? SL_LIMITED : SL_PRESENT,
+                                   "%.0f MiB, %.0f available%s", all, free_now, more);
+    if (little)
+        sl_finding_explain(f,
+                           "the examples of train may be killed for lack of memory (they take up to 1 GiB)",
+                           "raise the limit (containers: --memory)");
+}
+
+static void look_at_shared_memory(sl_doctor *d) {
+    static const char folder[] = "/dev/shm";
+    static const char means[] =
+        "ranks share memory through files in the run's folder (DIR/tmp), which is slower "
+        "on a disk";
+    struct statvfs found;
+    if (access(folder, W_OK | X_OK) != 0 || statvfs(folder, &found) != 0) {
+        sl_finding_explain(
+            sl_finding_add(&d->findings, folder, SL_LIMITED, "cannot be written: %s", strerror(errno)), means,
+            "mount a tmpfs there that this user may write");
+        return;
+    }
+    double free_now = (double)found.f_bavail * (double)found.f_frsize / MIB,
+           all = (double)found.f_blocks * (double)found.f_frsize / MIB;
+    int little = free_now < LEAST_SHARED;
+    sl_finding *f = sl_finding_add(&d->findings, folder, little ? SL_LIMITED : SL_PRESENT,
+                                   "%.0f MiB, %.0f free", all, free_now);
+    if (little)
+        sl_finding_explain(f, means, "at least 32 MiB must be free (containers: --shm-size=1g)");
+}
+
+void sl_doctor_room(sl_doctor *d) {
+    look_at_processors(d);
+    look_at_memory(d);
+    look_at_shared_memory(d);
+}

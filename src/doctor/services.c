@@ -1,0 +1,122 @@
+/* What slackline talks to: Redis, HTTP, the exact solver. */
+#include "doctor/doctor.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "launch/redis.h"
+#include "plan/exact/solver.h"
+
+#include <dirent.h>
+#include <microhttpd.h>
+#include <slackline_build.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT (20 * SL_SECOND)
+
+/* "Redis server v=7.0.15 sha=..." */
+static void version_of_redis(char *version, size_t size) {
+    const char *const argv[] = {"redis-server", "--version", NULL};
+    sl_child child;
+    snprintf(version, size, "version unknown");
+    if (sl_child_run(argv, NULL, LIMIT, &child) != SL_OK)
+        return;
+    const char *at = strstr(child.text, " v=");
+    if (at)
+        snprintf(version, size, "%.*s", (int)strcspn(at + 3, " \n"), at + 3);
+}
+
+/* Starts one on a socket of its own, as `watch` does. */
+static sl_status try_redis(void) {
+    char folder[256];
+    sl_redis redis;
+    const char *temporary = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.60s/slackline-doctor-XXXXXX",
+             temporary && strlen(temporary) < 60 ? temporary : "/tmp");
+    if (!mkdtemp(folder))
+        return sl_error_errno(SL_ESYS, "%s: no temporary directory can be made", folder);
+    sl_status status = sl_redis_start(folder, 0, &redis);
+    if (status == SL_OK) {
+        status = sl_redis_wait(&redis, LIMIT);
+        sl_redis_stop(&redis);
+    }
+    sl_path_remove(folder);
+    return status;
+}
+
+static void look_at_redis(sl_doctor *d) {
+    static const char means[] = "watch starts no server of its own", get[] = "Debian: apt install "
+                                                                             "redis-server; or give watch "
+                                                                             "the URL of one with --redis";
+    char version[64];
+    if (sl_redis_find() != SL_OK) {
+        sl_finding_explain(sl_finding_add(&d->findings, "redis-server", SL_ABSENT, "not in PATH"), means,
+                           get);
+        return;
+    }
+    version_of_redis(version, sizeof version);
+    if (try_redis() == SL_OK)
+        sl_finding_add(&d->findings, "redis-server", SL_PRESENT, "%s, starts and answers", version);
+    else
+        sl_finding_explain(sl_finding_add(&d->findings, "redis-server", SL_BROKEN, "%s", sl_error_text()),
+                           means, get);
+}
+
+static void look_at_hiredis(sl_doctor *d) {
+    int has_tls = SL_BUILD_HIREDIS_TLS;
+    sl_finding *f = sl_finding_add(&d->findings, "hiredis", has_tls ? SL_PRESENT : SL_LIMITED, "%s, %s TLS",
+                                   SL_BUILD_HIREDIS_VERSION, has_tls ? "with" : "without");
+    if (!has_tls)
+        sl_finding_explain(f, "watch --redis takes no rediss:// URL",
+                           "install hiredis 1.0 or newer with hiredis_ssl and build again");
+}
+
+/* A wheel says its version in the folder beside its own: ortools-9.15.6755.dist-info. */
+static void version_of_solver(const char *library, char *version, size_t size) {
+    char folder[PATH_MAX];
+    snprintf(version, size, "version unknown");
+    snprintf(folder, sizeof folder, "%s", library);
+    for (int up = 0; up < 3; up++) { /* libortools.so.9, .libs, ortools */
+        char *slash = strrchr(folder, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
+    DIR *entries = opendir(folder);
+    for (struct dirent *e; entries && (e = readdir(entries)) != NULL;) {
+        const char *end = strstr(e->d_name, ".dist-info");
+        if (strncmp(e->d_name, "ortools-", 8) == 0 && end)
+            snprintf(version, size, "%.*s", (int)(end - e->d_name - 8), e->d_name + 8);
+    }
+    if (entries)
+        closedir(entries);
+}
+
+static void look_at_solver(sl_doctor *d) {
+    static const char means[] = "auto and optimal search without the exact solver: fewer plans are proven",
+                      get[] =
+                          "pip install --no-deps ortools==9.15.6755 into .venv, or SLACKLINE_ORTOOLS=FOLDER";
+    sl_solver solver = {0};
+    sl_blob nothing = {.bytes = NULL, .size = 0}, response = {0};
+    char version[64];
+    if (sl_solver_find(&solver) != SL_OK) {
+        sl_finding_explain(sl_finding_add(&d->findings, "OR-tools", SL_ABSENT, "%s", sl_error_text()), means,
+                           get);
+    } else if (sl_solver_run(&solver, &nothing, &nothing, 20, &response) != SL_OK) {
+        sl_finding_explain(sl_finding_add(&d->findings, "OR-tools", SL_BROKEN, "%s", sl_error_text()), means,
+                           get);
+    } else {
+        version_of_solver(solver.library, version, sizeof version);
+        sl_finding_add(&d->findings, "OR-tools", SL_PRESENT, "%s, %s", version, solver.library);
+    }
+    sl_free(response.bytes);
+    sl_solver_free(&solver);
+}
+
+void sl_doctor_services(sl_doctor *d) {
+    look_at_redis(d);
+    look_at_hiredis(d);
+    sl_finding_add(&d->findings, "libmicrohttpd", SL_PRESENT, "%s", MHD_get_version());
+    look_at_solver(d);
+}

@@ -1,0 +1,193 @@
+"""Help is one source: every option that a subcommand takes stands in its help, and what stands there is in its manual page
+and in the completion of every shell; all of them have an example; what is mistyped is guessed."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from slackline import command, expect, finish, folder, problem, refused, run, source  # noqa: E402
+
+names = re.findall(r"^  (\w+) +\S", run("--help").stdout, re.M)
+expect({"plan", "train", "watch", "doctor", "completion", "man"} <= set(names), f"the commands that are listed: {names}")
+helps = {name: run(name, "--help").stdout for name in names}
+HIDDEN = {("validate", "result")}  # between the command and the processes that it starts
+
+
+def options_of(text):
+    """As a reader sees them: lines that begin with two blanks and a dash; what is in front of the next two blanks."""
+    found = {}
+    for line in text.splitlines():
+        if re.match(r"  -", line):
+            head = re.split(r"  +", line.strip())[0]
+            words = re.findall(r"(?:^|[ ,])--?([a-z][a-z-]*)", head)
+            argument = re.sub(r"--?[a-z-]+,?", "", head).strip()
+            for word in words:
+                found[word] = argument
+    return found
+
+
+# ---- help ----
+for name, text in helps.items():
+    expect(text.startswith(f"Usage: slackline {name}"), f"{name}: begins with its usage")
+    expect(re.search(rf"^Example: .*slackline {name}\b", text, re.M | re.S), f"{name}: has an example of itself")
+    expect(run("help", name).stdout == text, f"help {name} is {name} --help")
+    expect(run(name, "-h").stdout == text, f"{name} -h is {name} --help")
+    expect(max(map(len, text.splitlines())) <= 120, f"{name}: no line is longer than 120")
+refused(2, "did you mean 'plan'", "help", "plam")
+
+# Every name in any table of options, tried on every subcommand.
+tables = [os.path.join(source, "src", "cli", f) for f in os.listdir(os.path.join(source, "src", "cli")) if f.endswith(".c")]
+tables += [os.path.join(source, "src", "notice", "validate", "request.c")]
+known, flags = set(), set()
+for path in tables:
+    known |= set(re.findall(r'\{"([a-z-]+)", (?:required|no)_argument', open(path).read()))
+    flags |= set(re.findall(r'\{"([a-z-]+)", no_argument', open(path).read()))
+expect({"format", "sweep", "join", "on-event", "resume"} <= known, f"the tables were read: {sorted(known)}")
+for name in names:
+    said = options_of(helps[name])
+    for option in sorted(known):
+        # refused in any case: for want of a value, or for what follows
+        answer = run(name, f"--{option}", *(["--xyzzy"] if option in flags else [])).stderr
+        taken = f"unknown option '--{option}'" not in answer
+        shortened = any(other.startswith(option) and other != option for other in said)  # getopt takes that, too
+        if option == "help" or (name, option) in HIDDEN or (shortened and option not in said):
+            continue
+        expect(taken == (option in said), f"{name} --{option}: {'taken' if taken else 'refused'}, in the help: {option in said}")
+    expect(("unknown option '-o'" not in run(name, "-o").stderr) == ("o" in said), f"{name} -o")
+
+# ---- what is mistyped ----
+for name in names:
+    for option in options_of(helps[name]):
+        if len(option) > 4:
+            wrong = option[:2] + option[3:]
+            refused(2, f"did you mean '--{option}'?", name, f"--{wrong}")
+    refused(2, "", name, "--xyzzy")
+refused(2, "did you mean 'doctor'", "docter")
+refused(2, "did you mean 'zsh'", "completion", "zhs")
+refused(2, "did you mean 'plan'", "man", "paln")
+refused(2, "one command at a time", "man", "plan", "train")
+refused(2, "no shell", "completion")
+
+
+# ---- manual pages ----
+def words_of(text):
+    """What is left when lines are filled: hyphens at ends of lines, headings and spaces are of the page."""
+    return re.sub(r"\s+", " ", text)
+
+
+pages = os.path.join(folder, "man1")
+expect(run("man", "--out", pages).returncode == 0, "man --out")
+expect(sorted(os.listdir(pages)) == sorted(["slackline.1"] + [f"slackline-{name}.1" for name in names]), "a page a command, and one of all")
+expect(run("man").stdout == open(os.path.join(pages, "slackline.1")).read(), "man prints the first page")
+for name in names:
+    page = open(os.path.join(pages, f"slackline-{name}.1")).read()
+    expect(run("man", name).stdout == page, f"man {name} prints what --out writes")
+    for option in options_of(helps[name]):
+        written = ("--" if len(option) > 1 else "-") + option
+        expect("\\fB" + written.replace("-", "\\-") in page, f"{name}: {written} is in the page")
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "SEE ALSO"):
+        expect(f"\n.SH {section}\n" in page, f"{name}: section {section}")
+if shutil.which("man") and shutil.which("groff"):
+    for page in sorted(os.listdir(pages)):
+        shown = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-P", "cat", "-l", os.path.join(pages, page)], capture_output=True,
+                               text=True, env={**os.environ, "MANWIDTH": "400", "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "MAN_KEEP_FORMATTING": ""})
+        expect(shown.returncode == 0 and shown.stderr == "", f"{page}: {shown.stderr}")
+        name = page[len("slackline-"):-2]
+        if name not in helps:
+            continue
+        text = words_of(re.sub(".\b", "", shown.stdout)).replace("’", "'").replace("‘", "`")
+        for line in helps[name].splitlines():
+            # paragraphs are filled anew and heads stand in a column of their own: every word of the help is there
+            body = re.sub(r"^(Usage|Example|Exit code): ", "", line.strip())
+            for part in re.split(r"  +", body):
+                missing = [word for word in part.split() if word not in text]
+                expect(not missing, f"{page} lacks {missing} of {line!r}")
+else:
+    print("not tried: man is not installed")
+if shutil.which("mandoc"):
+    for page in sorted(os.listdir(pages)):
+        shown = subprocess.run(["mandoc", "-Tlint", "-Wwarning", os.path.join(pages, page)], capture_output=True, text=True)
+        expect(shown.returncode == 0, f"{page}: {shown.stdout}")
+else:
+    print("not tried: mandoc is not installed")
+
+# ---- completion: bash ----
+script = os.path.join(folder, "slackline.bash")
+open(script, "w").write(run("completion", "bash").stdout)
+work = os.path.join(folder, "work")
+os.mkdir(work)
+for name in ("a problem.yaml", "order.csv"):
+    open(os.path.join(work, name), "w").close()
+
+
+def complete(*words):
+    """What Tab behind these words offers."""
+    code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _slackline; ((${#COMPREPLY[@]} == 0)) || printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "--norc", "-c", code, "bash", script, "slackline", *words], capture_output=True, text=True, cwd=work)
+    expect(done.returncode == 0 and done.stderr == "", f"{words}: {done.stderr}")
+    return done.stdout.splitlines()
+
+
+expect(set(complete("")) == {*names, "help", "--help", "--version"}, "every command is offered")
+expect(complete("si") == ["simulate"], "a command that is begun")
+for name in names:
+    said = options_of(helps[name])
+    offered = {word.lstrip("-") for word in complete(name, "-")}
+    expect(offered == {*said, "help"}, f"{name}: offered {sorted(offered ^ {*said, 'help'})} more or less")
+expect(set(complete("plan", "a.yaml", "--format", "")) == {"text", "json", "csv", "csv-comms", "trace", "svg", "html"}, "values of --format")
+there = re.search(r"there are (.*)$", run("plan", problem, "--schedule", "none").stderr, re.M).group(1).split(", ")
+expect(complete("plan", "--schedule", "") == there, f"every schedule that there is: {there}")
+expect(set(complete("plan", "--schedule", "zb")) == {"zb-h1", "zb-h2", "zb-v"}, "values that are begun")
+expect(complete("plan", "--schedule", "=", "1f") == ["1f1b"], "a value behind =")
+expect(set(complete("plan", "--schedule", "=")) >= {"auto", "1f1b"}, "nothing yet behind =")
+expect(set(complete("validate", "--topology", "")) == {"ring", "tree", "all"}, "values from the usage")
+expect(set(complete("plan", "")) == {"a problem.yaml", "order.csv"}, "files in the place of PROBLEM, blanks and all")
+expect(complete("plan", "-o", "o") == ["order.csv"] == complete("plan", "--output", "o"), "files behind -o")
+expect(complete("train", "--set", "") == [], "nothing is known of KEY=VALUE")
+expect("bash" in complete("watch", "--out", "d", "--", "bas"), "programs behind --")
+expect(complete("watch", "--", "cat", "o") == ["order.csv"], "and their files")
+expect(set(complete("completion", "")) == {"bash", "zsh", "fish"}, "shells")
+expect(set(complete("man", "")) == set(names) == set(complete("help", "")), "commands behind man and help")
+
+# ---- completion: zsh and fish ----
+for shell, check in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])):
+    text = run("completion", shell).stdout
+    path = os.path.join(folder, f"completion.{shell}")
+    open(path, "w").write(text)
+    for name in names:
+        for option in options_of(helps[name]):
+            written = f"-l {option} " if shell == "fish" else f"'*--{option}"
+            short = f"-s {option} " if shell == "fish" else f"'*-{option}["
+            expect((written if len(option) > 1 else short) in text, f"{shell}: {name} --{option}")
+    if not shutil.which(shell):
+        print(f"not tried: {shell} is not installed")
+        continue
+    done = subprocess.run([*check, path], capture_output=True, text=True)
+    expect(done.returncode == 0 and done.stderr == "", f"{shell} reads it: {done.stderr}")
+if shutil.which("fish"):
+    def fish(line):
+        done = subprocess.run(["fish", "--no-config", "-c", f"source {folder}/completion.fish; complete -C '{line}'"], capture_output=True, text=True, cwd=work,
+                              env={**os.environ, "PATH": os.path.dirname(command) + ":" + os.environ["PATH"], "HOME": folder})
+        return {answer.split("\t")[0] for answer in done.stdout.splitlines()}
+    expect(set(names) <= fish("slackline "), "fish: commands")
+    expect({"--schedule", "--format"} <= fish("slackline plan --"), "fish: options")
+    expect(fish("slackline plan --schedule zb") == {"zb-h1", "zb-h2", "zb-v"}, "fish: values")
+    expect("order.csv" in fish("slackline plan o"), "fish: files")
+if shutil.which("zsh"):
+    # a terminal of zsh's own: what it lists after a Tab
+    def zsh(line, until):
+        code = ("zmodload zsh/zpty; zpty z 'zsh -f -i'; zpty -w z 'PS1=; autoload -Uz compinit; compinit -u -D; "
+                f"source {folder}/completion.zsh; zstyle \":completion:*\" list-prompt \"\"; LISTMAX=0; print READY'; "
+                f"zpty -r z out '*READY*READY*'; zpty -n -w z $'{line}\\t\\t'; zpty -r z out '*{until}*'; print -r -- $out")
+        return subprocess.run(["zsh", "-f", "-c", code], capture_output=True, text=True, cwd=work, timeout=60,
+                              env={**os.environ, "PATH": os.path.dirname(command) + ":" + os.environ["PATH"], "HOME": folder, "TERM": "dumb", "COLUMNS": "200"}).stdout
+    for line, until in (("slackline plan --schedule zb-", "zb-h1*zb-v"), ("slackline si", "simulate"), ("slackline completion ", "bash*fish*zsh")):
+        try:
+            zsh(line, until)
+        except subprocess.TimeoutExpired:
+            expect(False, f"zsh offers {until} behind {line!r}")
+
+finish()
