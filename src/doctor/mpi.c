@@ -123,7 +123,7 @@ void sl_doctor_mpi(sl_doctor *d) {
         sl_finding_add(&d->findings, "two ranks", SL_ABSENT, "not tried, because %s",
                        can_start ? "slackline-worker is not there" : "Open MPI's mpirun is not there");
     else if (sl_launch_inside())
-        sl_finding_add(&d->findings, "two ranks", SL_PRESENT,
+        sl_finding_add(&d->findings, "two ranks", SL_ABSENT,
                        "not tried: this is a rank itself, which mpirun or srun has started");
     else
         try_ranks(d);
