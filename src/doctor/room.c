@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #define MIB (1024.0 * 1024.0)
-#define LEAST_SHARED 32.0   /* MiB: launch/directory.c uses no less */
-#define LEAST_MEMORY 1024.0 /* MiB, for the examples */
+#define LEAST_SHARED 32.0  /* MiB: launch/directory.c uses no less */
+#define LEAST_MEMORY 512.0 /* MiB: the largest of the examples, train-hybrid.yaml, takes 300 */
 
 /* A short file of the system; "" when there is none. */
 static void read_small(const char *folder, const char *name, char *text, size_t size) {
@@ -111,7 +111,8 @@ static void look_at_memory(sl_doctor *d) {
                                    "%.0f MiB, %.0f available%s", all, free_now, more);
     if (little)
         sl_finding_explain(f,
-                           "the examples of train may be killed for lack of memory (they take up to 1 GiB)",
+                           "ranks may be killed for lack of memory: the examples of train take up to 300 "
+                           "MiB, other models more",
                            "raise the limit (containers: --memory)");
 }
 

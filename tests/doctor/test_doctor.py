@@ -195,6 +195,20 @@ if quota:
     expect(state(found, "processors") == "limited" and "0.5 of their time" in found["processors"]["found"], f"{found['processors']}")
 if os.path.isdir(group):
     os.rmdir(group)
+group = f"/sys/fs/cgroup/memory/slackline-doctor-{os.getpid()}"
+try:
+    os.mkdir(group)
+    open(f"{group}/memory.limit_in_bytes", "w").write(str(256 << 20))
+    limit = True
+except OSError as error:
+    print(f"not tried: a limit of memory ({error})")
+    limit = False
+if limit:
+    found = look(before=["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"])
+    expect(state(found, "memory") == "limited" and "control group 256 MiB" in found["memory"]["found"], f"{found['memory']}")
+    expect(state(here, "memory") == "limited" or "256 MiB" not in here["memory"]["found"], "which is of that group alone")
+if os.path.isdir(group):
+    os.rmdir(group)
 found = look(before=["taskset", "-c", str(min(os.sched_getaffinity(0)))])
 expect(found["processors"]["found"].startswith("1 of "), f"one processor: {found['processors']}")
 
