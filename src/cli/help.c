@@ -126,11 +126,15 @@ void sl_help_words(const sl_help *help, int block, char *text, size_t size) {
 
 /* ---- options ---- */
 
-/* FILE, LIST|FILE: a file; DIR: a folder. */
+/* FILE, LIST|FILE, PROBLEM, TRACE: a file; DIR: a folder. */
 static sl_help_argument argument_kind(const char *argument) {
+    static const char *const files[] = {"FILE", "PROBLEM", "TRACE", NULL};
     if (!*argument)
         return SL_HELP_NOTHING;
-    return strstr(argument, "FILE") ? SL_HELP_FILE : strstr(argument, "DIR") ? SL_HELP_FOLDER : SL_HELP_WORDS;
+    for (int i = 0; files[i]; i++)
+        if (strstr(argument, files[i]))
+            return SL_HELP_FILE;
+    return strstr(argument, "DIR") ? SL_HELP_FOLDER : SL_HELP_WORDS;
 }
 
 /* "-o, --output FILE": the letter, the name, the argument. */

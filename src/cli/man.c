@@ -53,10 +53,13 @@ static void put_text(FILE *out, const char *text) {
     fputc('\n', out);
 }
 
-/* Lines that stand further right than a text are shown as they are. */
+/* A text with lines that stand further right is shown as it is. */
 static int is_display(const sl_help *help, int block) {
     const sl_help_block *b = &help->block[block];
-    return b->kind == SL_HELP_TEXT && strspn(help->line[b->first], " ") >= 4;
+    int indented = 0;
+    for (int i = 0; i < b->count; i++)
+        indented |= help->line[b->first + i][0] == ' ';
+    return b->kind == SL_HELP_TEXT && indented;
 }
 
 static void put_display(FILE *out, const sl_help *help, int block) {
