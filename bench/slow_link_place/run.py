@@ -57,7 +57,8 @@ message of an activation takes what the first column says, as a delay of every p
 or ranks 1 and 2 of one. Width {WIDTH}, context {CONTEXT} and a block a stage make a stage's gradients {RING / MESSAGE:.0f} times a message, which is
 what 8 blocks of width 4096 are to a message of 2,048 tokens at one precision, about what each stage of a GPT-2 of 7B has. The
 published runs (4 stages x 2 replicas, GPT2-7B on 8 H800) say neither op times nor microbatches, so the two ratios are of the same
-kind, not of the same run. Messages hold their rank, as those of Megatron over NCCL do (`communication: batched`), except in the column that says so.
+kind, not of the same run: 20 ms were chosen with the published 8.04 in view (and agree with an estimate by FLOPs), which makes the
+ratio in the ring no independent confirmation; that between stages was not chosen. Messages hold their rank, as those of Megatron over NCCL do (`communication: batched`), except in the column that says so.
 `bench/slow_link_place/run.py --write docs/results/adapting.md`
 
 {table(head, rows)}"""
