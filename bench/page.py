@@ -14,7 +14,7 @@ PAGES = {
                       ["Accuracy of emulated links", "Overhead of the runtime", "A slow link that does not block",
                        "Two data centres", "Interference", "Rails", "Faults"]),
     "probe.md": ("What watching costs", "Each section says the command that wrote it.",
-                 ["A call", "Real programs"]),
+                 ["A call", "A call over Gloo", "Real programs"]),
     "adapting.md": ("Adapting",
                     "Each section says the command that wrote it, and whether it is measured or simulated.",
                     ["Delay on one link, live", "A slow link between replicas, live", "One slow replica, live",
@@ -23,8 +23,17 @@ PAGES = {
                      "Microbatch balance", "The ladder against hindsight", "Topology", "A slow link in a ring and between stages",
                      "A topology change in the run", "Campaign: Adaptra's trace", "Campaign: Falcon's table 7",
                      "Campaign: Falcon's figures", "Campaign: random faults", "Campaign: speed"]),
+    "usability.md": ("In use, beside what users know",
+                     "What somebody with a pipeline can ask, and which tool answers. The figures come from the command above them.",
+                     ["What each offers", "Measured", "Large traces"]),
+    "pytorch.md": ("PyTorch's pipelining with plans, measured", "Each section says the command that wrote it.",
+                   ["A slow link, before and after", "From PyTorch's profiler to a better plan"]),
     "training.md": ("Training, measured", "Each section says the command that wrote it.",
                     ["Speed on the CPU", "Where the time of a step goes"]),
+    "fresh-install.md": ("On a fresh system",
+                         "Each section says the command that wrote it. The first number of a transcript's line is the time since the "
+                         "command began.",
+                         ["The two commands", "What the README says", "The Debian package"]),
 }
 
 

@@ -1,8 +1,13 @@
 /* A trainer that adapts: after every iteration it says how long ops and messages took, and is told when
  * another schedule pays. Here the iterations are played, with 60 ms on a link from iteration 10 to 29.
  *
- *     cc adapt.c $(pkg-config --cflags --libs slackline) -o adapt && ./adapt
- */
+ * $ cc adapt.c $(pkg-config --cflags --libs slackline) -o adapt && ./adapt
+ * > iteration 10: onset: link 0-1
+ * > iteration 14: from now on adaptra, 450.0 ms
+ * > iteration 30: relief
+ * > iteration 34: from now on adaptra, 390.0 ms
+ *
+ * 390 ms are the ops; with 60 ms on the link no schedule is shorter than 450 ms. */
 #include <slackline/slackline.h>
 #include <stdio.h>
 

@@ -2,8 +2,12 @@
  * is played: 4 replicas of 10 microbatches each, 1 s an iteration; from second 100 to 400 the device of
  * replica 2 needs twice as long. It can balance microbatches (3 s), or restart without the host (600 s).
  *
- *     cc decide.c $(pkg-config --cflags --libs slackline) -o decide && ./decide
- */
+ * $ cc decide.c $(pkg-config --cflags --libs slackline) -o decide && ./decide
+ * > 108.0 s: apply: microbatches 12 12 5 11
+ * > 420+-5 s: undo: microbatches 10 10 10 10
+ * > balance: when 3 s are lost, 50.0 % lost would become 16.7 % for 3 s
+ *
+ * From second 102 on half of the time is lost; after 6 s that is what balancing costs. */
 #include <slackline/slackline.h>
 #include <stdio.h>
 

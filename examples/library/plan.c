@@ -1,7 +1,10 @@
 /* A schedule for four ranks with a slow link, from C.
  *
- *     cc plan.c $(pkg-config --cflags --libs slackline) -o plan && ./plan
- */
+ * $ cc plan.c $(pkg-config --cflags --libs slackline) -o plan && ./plan
+ * > adaptra: 410.0 ms, bound 410.0 ms, gap 0.00 %
+ * > rank 0: F0 F1
+ *
+ * 390 ms of ops and the link's 20 ms: no schedule can be shorter. */
 #include <slackline/slackline.h>
 #include <stdio.h>
 

@@ -7,7 +7,7 @@ import os
 import sys
 
 from ._errors import LibraryNotFound
-from ._watching import command, program_of
+from ._watching import command, program_of, seeing
 
 
 def line(arguments: "list[str]") -> "list[str]":
@@ -27,7 +27,8 @@ def main() -> int:
     except LibraryNotFound as error:
         print(f"slackline: {error}", file=sys.stderr)
         return 1
-    os.execv(program, [program, *line(sys.argv[1:])])
+    environment = seeing(os.environ) if sys.argv[1:2] == ["watch"] else dict(os.environ)
+    os.execve(program, [program, *line(sys.argv[1:])], environment)
 
 
 if __name__ == "__main__":

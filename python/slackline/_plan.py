@@ -257,24 +257,53 @@ def plan(problem: ProblemLike, schedule: str = "auto", time_limit: Optional[floa
 def simulate(problem: ProblemLike, order: Any, *, changes: Optional[Changes] = None) -> Plan:
     """Checks and times anybody's order on a problem.
 
-    order  CSV of PyTorch's pipelining, compute_only or compute_comms, as a text or a file's name (a str of one line is a
-           name when it holds no comma or there is such a file, a Path always); rows of cells; or a schedule of PyTorch
-           (its `pipeline_order`)
+    order  CSV of PyTorch's pipelining, compute_only or compute_comms, or a plan's JSON, as a text or a file's name (a str
+           of one line is a name when it holds no comma or there is such a file, a Path always); rows of cells; or a
+           schedule of PyTorch (its `pipeline_order`)
 
     Over the memory limit is no error: see memory_ok. Raises InvalidRequest with line, column and cell where the order is no
     schedule, or where PyTorch would run it wrongly without a word.
     """
     asked = problem_of(problem, changes)
     if isinstance(order, os.PathLike) or isinstance(order, str) and _is_name(order):
+        if (held := _json_file(order)) is not None:
+            return simulate(asked, _json_rows(held, os.fsdecode(order)))
         name = _library.encoded(os.fsdecode(order), "the name of an order")
         return _plan_of(_library.make("simulate_csv", asked._handle, name))
+    if isinstance(order, str) and order.lstrip().startswith("{"):
+        order = _json_rows(order, "order")
     text = order if isinstance(order, str) else _rows(order)
     encoded = text.encode()
     return _plan_of(_library.make("simulate_csv_text", asked._handle, b"order", encoded, len(encoded)))
 
 
 def _is_name(order: str) -> bool:
-    return "\n" not in order and ("," not in order or os.path.exists(order))
+    return "\n" not in order and (os.path.exists(order) or not ("," in order or order.lstrip().startswith("{")))
+
+
+def _json_file(name: Any) -> Optional[str]:
+    """The text of a file that is JSON; None: it is not, or cannot be read, which the library says."""
+    try:
+        with open(name, encoding="utf-8") as file:
+            begin = file.read(64)
+            return begin + file.read() if begin.lstrip().startswith("{") else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _json_rows(text: str, name: str) -> List[List[str]]:
+    """The order in a plan's JSON (`Plan.write("json")`, `slackline plan --format json`), rows of cells."""
+    try:
+        told = json.loads(text)
+        rows: List[List[str]] = [[] for _ in range(told["ranks"])]
+        for op in sorted(told["ops"], key=lambda op: op["start_ms"]):
+            if op.get("part"):
+                raise InvalidRequest(f"{name}: its plan has parts, which no order for PyTorch can say")
+            if op["op"] in ("F", "I", "W", "B"):
+                rows[op["rank"]].append(f"{op['stage']}{op['op']}{op['microbatch']}")
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise InvalidRequest(f"{name}: is no plan's JSON: {type(error).__name__}: {error}") from None
+    return rows
 
 
 def _rows(order: Any) -> str:

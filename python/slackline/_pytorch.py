@@ -21,7 +21,7 @@ def pytorch_schedule(plan: Optional[Plan], stages: Any, n_microbatches: Optional
     plan            its order is run; with `broadcast` only the first rank's counts, the others may give None
     stages          this rank's PipelineStage, or the list of them: those that the plan puts on this rank
     n_microbatches  None: the plan's; otherwise it must be the plan's
-    loss_fn         loss of a microbatch's output and target; None: forward only
+    loss_fn         loss of a microbatch's output and target; None: forward only, as in `eval` of the schedule
     broadcast       all ranks take the plan of the pipeline group's first rank, so that a search that ended elsewhere in each
                     process does no harm: every rank of the group has to call this. False: each takes its own, which must
                     be the same everywhere
@@ -46,15 +46,42 @@ def pytorch_schedule(plan: Optional[Plan], stages: Any, n_microbatches: Optional
     if isinstance(told, Exception):
         raise told
     _check(told, mine, n_microbatches)
-    runtime = _PipelineScheduleRuntime(mine, told["microbatches"], loss_fn=loss_fn, **options)  # type: ignore[no-untyped-call]
+    runtime: Any = _runtime_class(_PipelineScheduleRuntime)(mine, told["microbatches"], loss_fn=loss_fn, **options)
     with tempfile.TemporaryDirectory(prefix="slackline-") as folder:
         # The first fills in pipeline_order too, which PyTorch's own tools look at; the second is what the library has checked.
         for form in ("compute_only",) if options.get("defer_pp_recv") else ("compute_only", "compute_comms"):
             path = os.path.join(folder, form)
             with open(path, "w", newline="") as file:
                 file.write(told[form])
-            runtime._load_csv(path, format=form)  # type: ignore[arg-type]
-    return runtime
+            runtime._load_csv(path, format=form)
+    if loss_fn is None:
+        runtime.pipeline_order_with_comms = _forward_only(runtime.pipeline_order_with_comms)
+    return runtime  # type: ignore[no-any-return]
+
+
+BACKWARD = {"BACKWARD_INPUT", "BACKWARD_WEIGHT", "FULL_BACKWARD", "SEND_B", "RECV_B", "OVERLAP_F_B", "REDUCE_GRAD"}
+
+
+def _forward_only(order: Any) -> Any:
+    """PyTorch's actions of all ranks without those of the backward pass."""
+    return {rank: [action for action in actions if action is None or action.computation_type.name not in BACKWARD]
+            for rank, actions in order.items()}
+
+
+def _runtime_class(base: Any) -> Any:
+    """PyTorch's runtime, whose `eval` runs no backward: its own skips the work of one but not what two neighbouring stages of a
+    rank (wave) hand to one another in it, and fails there."""
+    class _PlannedSchedule(base):  # type: ignore[misc]
+        pipeline_order_with_comms: Any
+
+        def eval(self, *arguments: Any, **options: Any) -> Any:
+            whole = self.pipeline_order_with_comms
+            self.pipeline_order_with_comms = _forward_only(whole)
+            try:
+                return super().eval(*arguments, **options)
+            finally:
+                self.pipeline_order_with_comms = whole
+    return _PlannedSchedule
 
 
 def _told(plan: Optional[Plan]) -> Any:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._errors import LibraryNotFound
 
@@ -54,6 +54,15 @@ def command() -> str:
     return found
 
 
+def seeing(environment: Mapping[str, str]) -> Dict[str, str]:
+    """An environment in which each Python of the watched program, at any depth, makes its calls over Gloo seen: the folder
+    `seen` of this package goes to the front of PYTHONPATH, where the interpreter finds sitecustomize.py when it starts. A
+    Python that does not look there (-I, -E, -S) runs as it would and its calls over Gloo are not seen."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seen")
+    others = [one for one in environment.get("PYTHONPATH", "").split(os.pathsep) if one and one != folder]
+    return {**environment, "PYTHONPATH": os.pathsep.join([folder, *others])}
+
+
 def program_of(words: Sequence[Word]) -> List[str]:
     """A command line; a Python script is run by this Python."""
     line = [os.fspath(word) for word in words]
@@ -71,8 +80,8 @@ def watch(program: Union[Word, Sequence[Word]], *, out: Optional[Word] = None, o
     check    raise subprocess.CalledProcessError when the program's exit code is not 0
     popen    of subprocess.run: env, cwd, stdin, stdout, stderr, timeout
 
-    Input, output and exit code are the program's. The calls of MPI and NCCL are seen; a program over Gloo alone runs as it
-    would, and the watch says at the end that it saw none.
+    Input, output and exit code are the program's. The calls of MPI, NCCL and, through torch.distributed, Gloo are seen.
+    PYTHONPATH gets a folder in front (`seeing`); the package itself need not be importable by the program.
     """
     words: Sequence[Word] = [program] if isinstance(program, (str, os.PathLike)) else program
     line = program_of(words)
@@ -83,6 +92,7 @@ def watch(program: Union[Word, Sequence[Word]], *, out: Optional[Word] = None, o
     where = Path(popen["cwd"], folder) if popen.get("cwd") else folder
     files = where / "report.json", where / "events.jsonl"
     before = [_changed(path) for path in files]
+    popen["env"] = seeing(popen.get("env") or os.environ)
     done = subprocess.run([command(), "watch", "--out", os.fspath(folder), *options, "--", *line], **popen)
     code = done.returncode if done.returncode >= 0 else 128 - done.returncode
     if check and code:

@@ -1,5 +1,6 @@
 #include "base/config.h"
 #include "base/memory.h"
+#include "base/suggest.h"
 
 #include <float.h>
 #include <limits.h>
@@ -12,24 +13,33 @@ static const sl_key *find_key(const sl_key *table, const char *name) {
     return NULL;
 }
 
-/* Number of single-letter changes between two words, at most `most`. For suggestions only. */
-static int distance(const char *a, const char *b, int most) {
-    if (most < 0)
-        return 100;
-    if (!*a || !*b)
-        return (int)(strlen(a) + strlen(b));
-    if (*a == *b)
-        return distance(a + 1, b + 1, most);
-    int change = distance(a + 1, b + 1, most - 1), drop = distance(a + 1, b, most - 1),
-        add = distance(a, b + 1, most - 1);
-    int least = change < drop ? change : drop;
-    return 1 + (least < add ? least : add);
+enum { MOST_NAMES = 64, DEEPEST = 4, PATH = 128 };
+
+/* Where a key of this name stands further in: "batch.microbatches". 0: nowhere. */
+static int find_within(const sl_key *table, const char *name, int depth, char path[PATH]) {
+    for (const sl_key *key = table; key->name && depth < DEEPEST; key++) {
+        char rest[PATH];
+        if (!key->section)
+            continue;
+        const sl_key *found = find_key(key->section, name);
+        if (!found && !find_within(key->section, name, depth + 1, rest))
+            continue;
+        snprintf(path, PATH, "%s%s.%.96s", key->name, key->is_list ? "[]" : "", found ? found->name : rest);
+        return 1;
+    }
+    return 0;
 }
 
 static sl_status refuse_unknown(const sl_node *child, const sl_key *table) {
-    for (const sl_key *key = table; key->name; key++)
-        if (distance(child->key, key->name, 2) <= 2)
-            return sl_node_error(child, "is not a known key; did you mean '%s'?", key->name);
+    const char *names[MOST_NAMES + 1] = {NULL};
+    char path[PATH];
+    for (int i = 0; i < MOST_NAMES && table[i].name; i++)
+        names[i] = table[i].name;
+    const char *near = sl_suggest(child->key, names);
+    if (!near && find_within(table, child->key, 0, path))
+        near = path;
+    if (near)
+        return sl_node_error(child, "is not a known key; did you mean '%s'?", near);
     return sl_node_error(child, "is not a known key");
 }
 
@@ -174,7 +184,7 @@ void sl_config_document(const sl_key *table, const char *prefix, FILE *out) {
         }
         if (key->section) {
             char inner[256];
-            snprintf(inner, sizeof inner, "%s%s.", prefix, key->name);
+            snprintf(inner, sizeof inner, "%s%s%s.", prefix, key->name, key->is_list ? "[]" : "");
             sl_config_document(key->section, inner, out);
         }
     }

@@ -1,5 +1,5 @@
 /* Config tables: one table of keys (name, type, default, where it goes, help) reads a map of a file, refuses
- * what it does not know, and writes docs/formats.md. A new key is one line in a table. */
+ * what it does not know, and writes docs/reference/. A new key is one line in a table. */
 #ifndef SL_BASE_CONFIG_H
 #define SL_BASE_CONFIG_H
 
@@ -28,6 +28,7 @@ typedef struct sl_key {
     double minimum, maximum;      /* numbers; both 0: any finite one (INT: any int) */
     const char *const *choices;   /* CHOICE */
     const struct sl_key *section; /* SECTION: its table; CUSTOM: optional, for the documentation only */
+    int is_list; /* `section` is of each of its items; for the documentation and completion */
     sl_status (*parse)(const sl_node *node, void *object);
     const char *help; /* one line, with the unit */
 } sl_key;

@@ -27,6 +27,7 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
     [SL_EVENT_WARNED] = {"warned",
                          "a scheduler's warning (SIGTERM) came; a checkpoint is written and the run ends"},
     [SL_EVENT_RESTART] = {"restart", "an attempt failed and the ranks are started again"},
+    [SL_EVENT_FAILED] = {"failed", "the command ended without having trained to the end, with the reason"},
     [SL_EVENT_DECISION] = {"decision", "the ladder of strategies: what it begins, what that brought, what it "
                                        "takes back (decisions.txt has all of it)"},
     [SL_EVENT_HOST] =

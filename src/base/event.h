@@ -28,6 +28,7 @@ typedef enum sl_event_kind {
     SL_EVENT_RESUMED,
     SL_EVENT_WARNED,
     SL_EVENT_RESTART,
+    SL_EVENT_FAILED,
     SL_EVENT_HOST,
     SL_EVENT_DECISION,
     SL_EVENT_LEAVE,

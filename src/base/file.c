@@ -51,7 +51,7 @@ sl_status sl_file_read_most(const char *path, size_t most, char **content, size_
     return status;
 }
 
-static sl_status write_all(int file, const char *path, const char *content, size_t size) {
+static sl_status write_all(int file, const char *path, const char *content, size_t size, int durable) {
     while (size > 0) {
         ssize_t done = write(file, content, size);
         if (done < 0 && errno == EINTR)
@@ -61,12 +61,12 @@ static sl_status write_all(int file, const char *path, const char *content, size
         content += done;
         size -= (size_t)done;
     }
-    if (fsync(file) != 0 && errno != EINVAL && errno != EROFS)
+    if (durable && fsync(file) != 0 && errno != EINVAL && errno != EROFS)
         return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
     return SL_OK;
 }
 
-sl_status sl_file_write(const char *path, const void *content, size_t size) {
+static sl_status replace(const char *path, const void *content, size_t size, int durable) {
     char temporary[4096];
     int length = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     if (length < 0 || (size_t)length >= sizeof temporary)
@@ -76,7 +76,7 @@ sl_status sl_file_write(const char *path, const void *content, size_t size) {
         int direct = open(path, O_WRONLY | O_CLOEXEC);
         if (direct < 0)
             return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
-        sl_status status = write_all(direct, path, content, size);
+        sl_status status = write_all(direct, path, content, size, durable);
         close(direct);
         return status;
     }
@@ -86,7 +86,7 @@ sl_status sl_file_write(const char *path, const void *content, size_t size) {
     mode_t mask = umask(0);
     umask(mask);
     fchmod(file, 0666 & ~mask);
-    sl_status status = write_all(file, path, content, size);
+    sl_status status = write_all(file, path, content, size, durable);
     if (close(file) != 0 && status == SL_OK)
         status = sl_error_errno(SL_ESYS, "%s: cannot be written", path);
     if (status == SL_OK && rename(temporary, path) != 0)
@@ -94,6 +94,14 @@ sl_status sl_file_write(const char *path, const void *content, size_t size) {
     if (status != SL_OK)
         unlink(temporary);
     return status;
+}
+
+sl_status sl_file_write(const char *path, const void *content, size_t size) {
+    return replace(path, content, size, 1);
+}
+
+sl_status sl_file_renew(const char *path, const void *content, size_t size) {
+    return replace(path, content, size, 0);
 }
 
 sl_status sl_directory_make(const char *path) {

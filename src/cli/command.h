@@ -29,11 +29,13 @@ int sl_command_watch(int argc, char **argv);
 int sl_command_validate(int argc, char **argv);
 int sl_command_topology(int argc, char **argv);
 int sl_command_campaign(int argc, char **argv);
+int sl_command_draw(int argc, char **argv);
 int sl_command_report(int argc, char **argv);
+int sl_command_dashboard(int argc, char **argv);
 int sl_command_profile(int argc, char **argv);
 int sl_command_doctor(int argc, char **argv);
 int sl_command_completion(int argc, char **argv);
 int sl_command_man(int argc, char **argv);
-int sl_command_formats(int argc, char **argv); /* the key tables as Markdown, for docs/formats.md */
+int sl_command_formats(int argc, char **argv); /* the key tables as Markdown, for docs/reference */
 
 #endif

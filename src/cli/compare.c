@@ -228,14 +228,16 @@ static sl_status plan_all(sl_planning *planning, sl_comparison *c) {
 
 /* ---- the whole ---- */
 
-static sl_status read_request(sl_planning *planning, sl_comparison *c) {
+static sl_status check_form(const sl_planning *planning) {
     static const char *const forms[] = {"text", "json", "csv", "svg"};
-    int known = 0;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        known |= strcmp(planning->format, forms[i]) == 0;
-    if (!known)
-        return sl_error(SL_EINVAL, "--format of compare must be text, json, csv or svg, got '%s'",
-                        planning->format);
+        if (strcmp(planning->format, forms[i]) == 0)
+            return SL_OK;
+    return sl_error(SL_EINVAL, "--format of compare must be text, json, csv or svg, got '%s'",
+                    planning->format);
+}
+
+static sl_status read_request(sl_planning *planning, sl_comparison *c) {
     if (planning->time_limit < 0)
         planning->time_limit = 1;
     c->file = strcmp(planning->problem_file, "-") == 0 ? "standard input" : planning->problem_file;
@@ -249,7 +251,14 @@ static sl_status read_request(sl_planning *planning, sl_comparison *c) {
     return sl_alloc(&c->cell, (size_t)c->sweep.values * (size_t)c->schedules, sizeof *c->cell);
 }
 
-static void close_comparison(sl_comparison *c) {
+sl_status sl_comparison_make(sl_planning *planning, sl_comparison *c) {
+    *c = (sl_comparison){0};
+    SL_TRY(read_request(planning, c));
+    SL_TRY(check_values(planning, c));
+    return plan_all(planning, c);
+}
+
+void sl_comparison_close(sl_comparison *c) {
     for (int i = 0; c->cell && i < c->sweep.values * c->schedules; i++)
         sl_free(c->cell[i].error);
     sl_free(c->cell);
@@ -280,14 +289,12 @@ int sl_command_compare(int argc, char **argv) {
     if (status == SL_OK && help)
         print_help();
     if (status == SL_OK && !help)
-        status = read_request(&planning, &comparison);
+        status = check_form(&planning);
     if (status == SL_OK && !help)
-        status = check_values(&planning, &comparison);
-    if (status == SL_OK && !help)
-        status = plan_all(&planning, &comparison);
+        status = sl_comparison_make(&planning, &comparison);
     if (status == SL_OK && !help)
         status = print(&planning, &comparison);
-    close_comparison(&comparison);
+    sl_comparison_close(&comparison);
     sl_planning_close(&planning);
     return sl_planning_end(status);
 }

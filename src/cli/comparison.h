@@ -4,6 +4,7 @@
 #define SL_CLI_COMPARISON_H
 
 #include "cli/planning.h"
+#include "plan/draw/style.h"
 
 #define SL_MAX_VALUES 1000
 
@@ -34,8 +35,9 @@ typedef struct sl_comparison {
     sl_compared *schedule;
     int schedules;
     sl_sweep sweep;
-    sl_cell *cell;    /* [value * schedules + schedule] */
-    const char *file; /* of the problem, for titles */
+    sl_cell *cell;     /* [value * schedules + schedule] */
+    const char *file;  /* of the problem, for titles */
+    const char *title; /* of the picture; NULL: says the file */
 } sl_comparison;
 
 /** Reads "A,B@wave,.."; NULL: every family that fits `problem`, and auto. SL_EINVAL. */
@@ -47,6 +49,11 @@ void sl_compared_free(sl_compared *schedule, int count);
 sl_status sl_sweep_read(const char *text, sl_sweep *sweep);
 void sl_sweep_close(sl_sweep *sweep);
 
+/** Plans all that `planning` asks for (document, schedules, sweep, time limit and seed), with progress on a
+ * terminal. SL_EINVAL, SL_ENONE: no schedule anywhere. Close with sl_comparison_close, also on error. */
+sl_status sl_comparison_make(sl_planning *planning, sl_comparison *comparison);
+void sl_comparison_close(sl_comparison *comparison);
+
 /** (makespan - bound) / bound, as sl_plan_gap. */
 double sl_cell_gap(const sl_cell *cell);
 /** Whether no other schedule is shorter at the same value. */
@@ -57,8 +64,8 @@ const char *sl_cell_found_by(const sl_comparison *comparison, int value, int sch
 
 /** All cells in one of the forms text, json, csv, svg; `width` columns for text. */
 sl_status sl_comparison_print(const sl_comparison *comparison, const char *format, int width, FILE *out);
-/** The text and the svg of it. */
+/** The text and the svg of it; `style` may be NULL. */
 sl_status sl_comparison_text(const sl_comparison *comparison, int width, FILE *out);
-sl_status sl_comparison_svg(const sl_comparison *comparison, FILE *out);
+sl_status sl_comparison_svg(const sl_comparison *comparison, const sl_draw_style *style, FILE *out);
 
 #endif

@@ -111,7 +111,7 @@ sl_status sl_comparison_print(const sl_comparison *c, const char *format, int wi
     case 'c':
         return print_csv(c, out);
     case 's':
-        return sl_comparison_svg(c, out);
+        return sl_comparison_svg(c, NULL, out);
     default:
         return sl_comparison_text(c, width, out);
     }

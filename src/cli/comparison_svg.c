@@ -36,6 +36,10 @@ static const char *unit_of(const char *key) {
     return strncmp(key, "pipeline.times_ms.", 18) == 0 ? " (ms)" : "";
 }
 
+static void write_title(const sl_comparison *c, char *title, size_t size) {
+    snprintf(title, size, "%s%s", c->title ? c->title : c->file, c->title ? "" : ": makespan by schedule");
+}
+
 /* ---- lines ---- */
 
 /* y: [schedules + 1][values], the bound last. */
@@ -56,12 +60,12 @@ static int fill_series(const sl_comparison *c, double *y, sl_series *series) {
     return c->schedules + bound;
 }
 
-static sl_status draw_lines(const sl_comparison *c, FILE *out) {
+static sl_status draw_lines(const sl_comparison *c, const sl_draw_style *style, FILE *out) {
     char title[512], label[512];
     double *y;
     sl_series *series;
     size_t rows = (size_t)c->schedules + 1;
-    snprintf(title, sizeof title, "%s: makespan by schedule", c->file);
+    write_title(c, title, sizeof title);
     snprintf(label, sizeof label, "%s%s", c->sweep.key, unit_of(c->sweep.key));
     SL_TRY(sl_alloc(&y, rows * (size_t)c->sweep.values, sizeof *y));
     sl_status status = sl_alloc(&series, rows, sizeof *series);
@@ -73,7 +77,8 @@ static sl_status draw_lines(const sl_comparison *c, FILE *out) {
                           .x = c->sweep.is_numeric ? c->sweep.number : NULL,
                           .label = (const char *const *)c->sweep.value,
                           .count = fill_series(c, y, series),
-                          .series = series};
+                          .series = series,
+                          .style = style};
         status = sl_draw_chart(&chart, out);
         sl_free(series);
     }
@@ -92,10 +97,10 @@ static int compare_bars(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-static sl_status draw_bars(const sl_comparison *c, FILE *out) {
+static sl_status draw_bars(const sl_comparison *c, const sl_draw_style *style, FILE *out) {
     char title[512];
     sl_bar *bar;
-    snprintf(title, sizeof title, "%s: makespan by schedule", c->file);
+    write_title(c, title, sizeof title);
     SL_TRY(sl_alloc(&bar, (size_t)c->schedules, sizeof *bar));
     for (int k = 0; k < c->schedules; k++) {
         const sl_cell *cell = &c->cell[k];
@@ -109,12 +114,13 @@ static sl_status draw_bars(const sl_comparison *c, FILE *out) {
                     .count = c->schedules,
                     .bar = bar,
                     .reference = common_bound_ms(c, 0),
-                    .reference_name = "lower bound"};
+                    .reference_name = "lower bound",
+                    .style = style};
     sl_status status = sl_draw_bars(&bars, out);
     sl_free(bar);
     return status;
 }
 
-sl_status sl_comparison_svg(const sl_comparison *c, FILE *out) {
-    return c->sweep.key ? draw_lines(c, out) : draw_bars(c, out);
+sl_status sl_comparison_svg(const sl_comparison *c, const sl_draw_style *style, FILE *out) {
+    return c->sweep.key ? draw_lines(c, style, out) : draw_bars(c, style, out);
 }

@@ -2,6 +2,7 @@
 #ifndef SL_CLI_COMPLETION_H
 #define SL_CLI_COMPLETION_H
 
+#include "cli/completion_keys.h"
 #include "cli/help.h"
 
 #include <stdio.h>
@@ -13,10 +14,16 @@ typedef struct sl_completed {
     char values[512];       /* of it */
 } sl_completed;
 
-/** Each writes a whole script for `list[count]` to `out`. */
-void sl_completion_bash(const sl_completed *list, int count, FILE *out);
-void sl_completion_zsh(const sl_completed *list, int count, FILE *out);
-void sl_completion_fish(const sl_completed *list, int count, FILE *out);
+typedef struct sl_completion {
+    sl_completed *list;
+    int count;
+    sl_completion_table table[SL_COMPLETION_TABLES];
+} sl_completion;
+
+/** Each writes a whole script to `out`. */
+void sl_completion_bash(const sl_completion *all, FILE *out);
+void sl_completion_zsh(const sl_completion *all, FILE *out);
+void sl_completion_fish(const sl_completion *all, FILE *out);
 
 /** What an option does, in few words, in text[size]. */
 void sl_completion_words(const sl_help *help, int block, char *text, size_t size);

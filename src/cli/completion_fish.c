@@ -5,15 +5,19 @@
 
 enum { WORDS = 90 };
 
-static void print_option(FILE *out, const sl_completed *one, const sl_help_option *o) {
+static void print_option(FILE *out, const sl_completion *all, const sl_completed *one,
+                         const sl_help_option *o) {
     char words[WORDS];
+    const char *table = sl_completion_keys_of(all->table, one->command->name, o);
     sl_completion_words(&one->help, o->block, words, sizeof words);
     fprintf(out, "complete -c slackline -n '__fish_seen_subcommand_from %s'", one->command->name);
     if (o->letter)
         fprintf(out, " -s %c", o->letter);
     if (*o->name)
         fprintf(out, " -l %s", o->name);
-    if (*o->values)
+    if (table)
+        fprintf(out, " -x -a '(__slackline_keys_%s)'", table);
+    else if (*o->values)
         fprintf(out, " -x -a '%s'", o->values);
     else if (o->kind == SL_HELP_FILE)
         fputs(" -r -F", out);
@@ -38,7 +42,31 @@ static void print_place(FILE *out, const sl_completed *one, const char *names) {
         fprintf(out, " -f%s%s%s\n", *one->values ? " -a '" : "", one->values, *one->values ? "'" : "");
 }
 
-void sl_completion_fish(const sl_completed *list, int count, FILE *out) {
+/* Each KEY= with what it means; with its values where they are known. An item of a list has any number. */
+static void print_table(const sl_completion_table *table, FILE *out) {
+    fprintf(out,
+            "function __slackline_keys_%s\n"
+            "    set -l item (string match -r '\\.(\\d+)(?:\\.|$)' -- (commandline -ct))[2]\n"
+            "    test -n \"$item\"; or set item 0\n"
+            "    string replace -a -- .0. .$item. \\\n",
+            table->name);
+    for (int k = 0; k < table->count; k++) {
+        const sl_completion_key *key = &table->key[k];
+        const char *value = key->values;
+        do {
+            size_t length = strcspn(value, " ");
+            fprintf(out, "        %s=%.*s\\t", key->name, (int)length, value);
+            sl_completion_quote(out, key->words, "\\'");
+            fputs(" \\\n", out);
+            value += length + strspn(value + length, " ");
+        } while (*value);
+    }
+    fputs("        ;\nend\n", out);
+}
+
+void sl_completion_fish(const sl_completion *all, FILE *out) {
+    const sl_completed *list = all->list;
+    const int count = all->count;
     char names[1024] = "";
     for (int i = 0; i < count; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? " " : "",
@@ -46,6 +74,8 @@ void sl_completion_fish(const sl_completed *list, int count, FILE *out) {
     fputs("# Completion of slackline for fish, made by `slackline completion fish`.\n"
           "complete -c slackline -e\n",
           out);
+    for (int i = 0; i < SL_COMPLETION_TABLES; i++)
+        print_table(&all->table[i], out);
     for (int i = 0; i < count; i++) {
         fprintf(out, "complete -c slackline -n __fish_use_subcommand -f -a %s -d ", list[i].command->name);
         sl_completion_quote(out, list[i].command->help, "\\'");
@@ -62,6 +92,6 @@ void sl_completion_fish(const sl_completed *list, int count, FILE *out) {
         sl_help_option o;
         print_place(out, &list[i], names);
         for (int at = -1; sl_help_next_option(&list[i].help, &at, &o);)
-            print_option(out, &list[i], &o);
+            print_option(out, all, &list[i], &o);
     }
 }

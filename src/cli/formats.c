@@ -1,10 +1,12 @@
-/* slackline formats: the key tables as Markdown; docs/formats.md holds this output and a test compares them.
+/* slackline formats: the tables of keys, events and metrics as Markdown. docs/reference/ is made of this
+ * output (tests/docs/test_reference.py).
  */
 #include "cli/command.h"
 
 #include "adapt/campaign/campaign.h"
 #include "adapt/topology/topology.h"
 #include "base/event.h"
+#include "notice/watch/metrics.h"
 #include "plan/pipeline/problem.h"
 #include "run/file/run.h"
 
@@ -16,10 +18,9 @@ static const char heading[] = "| key | type | default | meaning |\n|---|---|---|
 int sl_command_formats(int argc, char **argv) {
     if (argc > 1) {
         int help = strcmp(argv[1], "--help") == 0;
-        fprintf(
-            help ? stdout : stderr,
-            "Usage: slackline formats\n\nPrints the tables of docs/formats.md, section Keys and kinds.\n\n"
-            "Example: slackline formats\n");
+        fprintf(help ? stdout : stderr,
+                "Usage: slackline formats\n\nPrints the tables of docs/reference/ that describe files.\n\n"
+                "Example: slackline formats\n");
         return help ? 0 : 2;
     }
     printf("### Keys of a problem file\n%s", heading);
@@ -33,5 +34,10 @@ int sl_command_formats(int argc, char **argv) {
     printf("\n### Kinds of events\n| kind | meaning |\n|---|---|\n");
     for (int kind = 0; kind < SL_EVENT_KINDS; kind++)
         printf("| %s | %s |\n", sl_event_names[kind].name, sl_event_names[kind].meaning);
+    int count;
+    const sl_metric *metrics = sl_metrics_all(&count);
+    printf("\n### Metrics of watch\n| metric | type | meaning |\n|---|---|---|\n");
+    for (int i = 0; i < count; i++)
+        printf("| `%s` | %s | %s |\n", metrics[i].name, metrics[i].type, metrics[i].help);
     return 0;
 }

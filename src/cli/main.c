@@ -20,6 +20,8 @@ const sl_subcommand sl_subcommands[] = {
     {"topology", sl_command_topology, "which host should sit where, given slow links and devices"},
     {"campaign", sl_command_campaign, "simulate a long job with faults under several strategies"},
     {"report", sl_command_report, "a run's folder as one page: pictures, events, what was gained"},
+    {"draw", sl_command_draw, "plans and runs as pictures for papers: Gantt, memory, links, gains"},
+    {"dashboard", sl_command_dashboard, "a run or a watched job as a live page, and for Prometheus"},
     {"doctor", sl_command_doctor, "what is present here, what is missing, and what that means"},
     {"completion", sl_command_completion, "completion of commands and options for bash, zsh and fish"},
     {"man", sl_command_man, "manual pages, made from what --help says"},
@@ -49,13 +51,18 @@ const sl_subcommand *sl_subcommand_find(const char *name) {
 }
 
 int sl_subcommand_refuse(const char *word) {
-    const char *names[COMMANDS + 1] = {NULL};
-    for (size_t i = 0, n = 0; i < COMMANDS; i++)
+    const char *names[COMMANDS + 4] = {NULL};
+    size_t n = 0;
+    for (size_t i = 0; i < COMMANDS; i++)
         if (sl_subcommands[i].help)
             names[n++] = sl_subcommands[i].name;
+    names[n++] = "help";
+    names[n++] = "--help";
+    names[n] = "--version";
     const char *near = sl_suggest(word, names);
-    fprintf(stderr, "slackline: '%s' is no command%s%s%s; see slackline --help\n", word,
-            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    (void)sl_error(SL_EINVAL, "'%.200s' is no command%s%s%s; see slackline --help", word,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    fprintf(stderr, "slackline: %s\n", sl_error_text()); /* one line, whatever was typed */
     return 2;
 }
 

@@ -6,7 +6,6 @@
 #include "plan/search/cut.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static void print_help(void) {
     printf("Usage: slackline plan PROBLEM [--schedule NAME|auto|optimal] [--format FORM] [-o FILE]\n"
@@ -32,15 +31,6 @@ static void print_help(void) {
            "Example: slackline plan examples/four-ranks.yaml --set pipeline.links.list.0.latency_ms=60\n");
 }
 
-static sl_status make_plan(sl_planning *planning, sl_plan *plan) {
-    double standard = strcmp(planning->schedule, "optimal") == 0 ? 10 : 1;
-    sl_plan_options options = {.schedule = planning->schedule,
-                               .time_limit = planning->time_limit < 0 ? standard : planning->time_limit,
-                               .seed = planning->seed,
-                               .exact = 1};
-    return sl_plan_problem(&planning->problem, &options, plan);
-}
-
 int sl_command_plan(int argc, char **argv) {
     sl_planning planning;
     sl_plan plan = {0};
@@ -49,7 +39,7 @@ int sl_command_plan(int argc, char **argv) {
     if (status == SL_OK && help)
         print_help();
     if (status == SL_OK && !help)
-        status = make_plan(&planning, &plan);
+        status = sl_planning_make(&planning, &plan);
     if (status == SL_OK && !help)
         status = sl_planning_examine(&planning, &plan);
     if (status == SL_OK && !help)

@@ -31,7 +31,7 @@ typedef struct form {
 static const form *find_form(const char *name);
 static sl_status refuse_form(const char *name);
 
-static sl_status parse_seconds(const char *text, double *seconds) {
+sl_status sl_planning_read_seconds(const char *text, double *seconds) {
     char *end;
     *seconds = strtod(text, &end);
     if (end == text || *end || !(*seconds >= 0 && *seconds <= 1e6))
@@ -39,7 +39,7 @@ static sl_status parse_seconds(const char *text, double *seconds) {
     return SL_OK;
 }
 
-static sl_status parse_seed(const char *text, uint64_t *seed) {
+sl_status sl_planning_read_seed(const char *text, uint64_t *seed) {
     char *end;
     errno = 0;
     *seed = strtoull(text, &end, 10);
@@ -92,8 +92,8 @@ static const struct option *options_of(const char *command) {
 }
 
 /* What getopt_long did not take: `missing`, a value behind a known option, else the option itself. */
-static sl_status refuse_option(const char *command, const struct option *options, const char *word,
-                               int missing) {
+sl_status sl_planning_refuse_option(const char *command, const struct option *options, const char *word,
+                                    int missing) {
     char text[64], letters[3] = {'-', (char)optopt, 0};
     snprintf(text, sizeof text, "%s", strncmp(word, "--", 2) != 0 && optopt ? letters : word);
     text[strcspn(text, "=")] = 0;
@@ -102,8 +102,8 @@ static sl_status refuse_option(const char *command, const struct option *options
                         text, command);
     if (strchr(word, '=') && strncmp(word, "--", 2) == 0 && optopt)
         return sl_error(SL_EINVAL, "%s: '%s' takes no value", command, text);
-    const char *names[16] = {NULL};
-    for (int i = 0; options[i].name && i < 15; i++)
+    const char *names[32] = {NULL};
+    for (int i = 0; options[i].name && i < 31; i++)
         names[i] = options[i].name;
     const char *near = strncmp(text, "--", 2) == 0 ? sl_suggest(text + 2, names) : NULL;
     if (near)
@@ -128,9 +128,9 @@ static sl_status take_option(sl_planning *p, int option, const char **set, int *
         p->order_file = optarg;
         return SL_OK;
     case 't':
-        return parse_seconds(optarg, &p->time_limit);
+        return sl_planning_read_seconds(optarg, &p->time_limit);
     case 'e':
-        return parse_seed(optarg, &p->seed);
+        return sl_planning_read_seed(optarg, &p->seed);
     case 'j':
         return parse_draws(optarg, &p->draws);
     case 'x':
@@ -162,7 +162,7 @@ static sl_status parse(const char *command, int argc, char **argv, sl_planning *
     for (;;) {
         int option = getopt_long(argc, argv, "+:ho:", options, NULL);
         if (option == '?' || option == ':') {
-            return refuse_option(command, options, argv[optind - 1], option == ':');
+            return sl_planning_refuse_option(command, options, argv[optind - 1], option == ':');
         } else if (option != -1) {
             SL_TRY(take_option(p, option, set, sets, help));
         } else if (optind < argc) { /* options may follow the file */
@@ -209,6 +209,15 @@ sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planni
 void sl_planning_close(sl_planning *p) {
     sl_problem_free(&p->problem);
     sl_document_close(&p->document);
+}
+
+sl_status sl_planning_make(sl_planning *planning, sl_plan *plan) {
+    double standard = strcmp(planning->schedule, "optimal") == 0 ? 10 : 1;
+    sl_plan_options options = {.schedule = planning->schedule,
+                               .time_limit = planning->time_limit < 0 ? standard : planning->time_limit,
+                               .seed = planning->seed,
+                               .exact = 1};
+    return sl_plan_problem(&planning->problem, &options, plan);
 }
 
 /* ---- printing ---- */
@@ -313,7 +322,7 @@ static sl_status print_svg(const sl_planning *planning, const sl_plan *plan, FIL
         status = sl_highlight_make(&planning->problem, &plan->program, &plan->timeline, &highlight);
     sl_svg_chart chart = {.timeline = &plan->timeline, .title = title, .highlight = &highlight};
     if (status == SL_OK)
-        status = sl_draw_svg_charts(&chart, 1, out);
+        status = sl_draw_svg_charts(&chart, 1, NULL, out);
     sl_highlight_free(&highlight);
     free(title);
     return status;

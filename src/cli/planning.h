@@ -4,6 +4,8 @@
 
 #include "plan/search/plan.h"
 
+#include <getopt.h>
+
 typedef struct sl_planning {
     const char *problem_file, *schedule, *order_file, *schedules, *sweep, *format, *output;
     double time_limit; /* s; negative: what the schedule has by default */
@@ -19,6 +21,17 @@ typedef struct sl_planning {
  * set when only help was asked for. SL_EINVAL. Close with sl_planning_close, also on error. */
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *planning, int *help);
 void sl_planning_close(sl_planning *planning);
+
+/** What getopt_long did not take of a subcommand's options: `missing`, a value behind a known option, else
+ * the option `word` itself, with a guess at what was meant. */
+sl_status sl_planning_refuse_option(const char *command, const struct option *options, const char *word,
+                                    int missing);
+/** The values of options that several subcommands take. SL_EINVAL. */
+sl_status sl_planning_read_seconds(const char *text, double *seconds);
+sl_status sl_planning_read_seed(const char *text, uint64_t *seed);
+
+/** The plan that `schedule`, `time_limit` and `seed` ask for, of `problem`, which gets its cut of layers. */
+sl_status sl_planning_make(sl_planning *planning, sl_plan *plan);
 
 /** Adds to the plan what --jitter and --explain ask for. */
 sl_status sl_planning_examine(const sl_planning *planning, sl_plan *plan);

@@ -189,11 +189,21 @@ static sl_status plan_within(sl_profiling *p) {
     return status;
 }
 
+/* A short search may find nothing as good as what is there already. */
+static sl_status keep_better(const sl_profiling *p, const sl_plan *there, sl_plan *plan) {
+    if (plan->makespan <= there->makespan)
+        return SL_OK;
+    sl_plan_free(plan);
+    return sl_plan_of_order(&p->recovered.problem, &there->order, there->schedule, plan);
+}
+
 static sl_status examine(sl_profiling *p) {
     SL_TRY(read_traces(p));
     SL_TRY(sl_plan_of_order(&p->recovered.problem, &p->recovered.order, "traced", &p->simulated));
     SL_TRY(plan_within(p));
-    return sl_plan_search(&p->recovered.problem, &p->search, &p->free);
+    SL_TRY(keep_better(p, &p->simulated, &p->within));
+    SL_TRY(sl_plan_search(&p->recovered.problem, &p->search, &p->free));
+    return keep_better(p, &p->within, &p->free);
 }
 
 /* ---- what leaves ---- */

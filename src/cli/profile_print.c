@@ -35,11 +35,12 @@ static void put_change(FILE *out, double share) {
 static void print_head(const sl_profiling *p, FILE *out) {
     const sl_problem *problem = &p->recovered.problem;
     fprintf(out,
-            "%d ranks, %d stages (%s), %d microbatches; %d iteration%s traced, %d whole; shown: iteration "
+            "%d rank%s, %d stage%s (%s), %d microbatch%s; %d iteration%s traced, %d whole; shown: iteration "
             "%lld\n\n",
-            problem->ranks, problem->stages, sl_placement_name(problem->placement), problem->microbatches,
-            p->recovered.iterations, p->recovered.iterations == 1 ? "" : "s", whole_iterations(p),
-            (long long)chosen(p)->number);
+            problem->ranks, problem->ranks == 1 ? "" : "s", problem->stages, problem->stages == 1 ? "" : "s",
+            sl_placement_name(problem->placement), problem->microbatches,
+            problem->microbatches == 1 ? "" : "es", p->recovered.iterations,
+            p->recovered.iterations == 1 ? "" : "s", whole_iterations(p), (long long)chosen(p)->number);
 }
 
 static void print_stages(const sl_profiling *p, FILE *out) {
@@ -98,6 +99,13 @@ static void print_notes(const sl_profiling *p, FILE *out) {
         fprintf(out, "I and W of %d stages were not traced apart: each is taken as half of B\n", r->halved);
     if (r->waiting)
         fprintf(out, "%d ops began before their input had left its rank: they count from then\n", r->waiting);
+    if (r->overlapping)
+        fprintf(out,
+                "%d ops began before the one before them had ended (the first on rank %d, %s): the problem "
+                "runs one "
+                "at a time\n",
+                r->overlapping, r->overlapping_rank,
+                sl_traced_file(&p->traced, r->process[r->overlapping_rank]));
     if (p->traced.on_gpu)
         fprintf(out, "ops take from their first kernel on the GPU to the last\n");
     if (r->left_out)
@@ -187,7 +195,8 @@ sl_status sl_profiling_print_json(const sl_profiling *p, FILE *out) {
     const sl_problem *problem = &p->recovered.problem;
     sl_time traced = sl_timeline_makespan(&p->recovered.timeline);
     json_t *report = json_pack(
-        "{s:s, s:i, s:i, s:i, s:s, s:o, s:I, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:i, s:i, s:i, s:i}",
+        "{s:s, s:i, s:i, s:i, s:s, s:o, s:I, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:i, s:i, s:i, s:i, "
+        "s:i}",
         "format", "slackline-profile-1", "ranks", problem->ranks, "stages", problem->stages, "microbatches",
         problem->microbatches, "placement", sl_placement_name(problem->placement), "iterations",
         iterations_json(p), "iteration", (json_int_t)chosen(p)->number, "times_ms", times_json(problem),
@@ -195,7 +204,7 @@ sl_status sl_profiling_print_json(const sl_profiling *p, FILE *out) {
         ms(p->simulated.makespan), "simulated_over_traced", 1 + longer(p->simulated.makespan, traced), "plan",
         plan_json(p, &p->within), "plan_without_limit", plan_json(p, &p->free), "halved_stages",
         p->recovered.halved, "waiting_ops", p->recovered.waiting, "gpu_ops", p->traced.on_gpu, "left_out_ops",
-        p->recovered.left_out);
+        p->recovered.left_out, "overlapping_ops", p->recovered.overlapping);
     if (!report)
         return sl_error(SL_ENOMEM, "out of memory for the report");
     int failed = json_dumpf(report, out, JSON_COMPACT | JSON_REAL_PRECISION(15));

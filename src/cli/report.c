@@ -1,4 +1,4 @@
-/* slackline report: a run's folder as one page. */
+/* slackline report: a run's or a watch's folder as one page. */
 #include "report/report.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -22,7 +22,11 @@ static const char usage[] =
     "links and\n"
     "devices over the run, configuration. The file needs nothing else, prints, and reads without colour. Of "
     "a run that\n"
-    "goes on or was killed it shows what is there, and says what is missing or damaged.\n"
+    "goes on or was killed it shows what is there, and says what is missing or damaged. A folder of "
+    "slackline "
+    "watch gives\n"
+    "iteration time, phases with suspects and verdicts, events, advice, ranks and links of the watched "
+    "program.\n"
     "\n"
     "  -o, --output FILE  another file; - is standard output\n"
     "  --iteration N      the recorded iteration that is shown first (default: the slowest)\n"
@@ -113,7 +117,8 @@ static sl_status write_page(const asked *a) {
     if (status == SL_OK)
         status = sl_file_write(path, text, size);
     if (status == SL_OK)
-        fprintf(stderr, "%s: %.1f MB\n", path, (double)size / 1e6);
+        fprintf(stderr, size < 1000000 ? "%s: %.0f kB\n" : "%s: %.1f MB\n", path,
+                (double)size / (size < 1000000 ? 1e3 : 1e6));
     sl_free(path);
     free(text);
     return status;

@@ -21,19 +21,42 @@ static int parse_real(const char *text, double *value) {
     return *end == 0 && isfinite(*value);
 }
 
+#define LONGEST_LINE (16 << 20) /* bytes; a device, or a file that is none of text, never ends its line */
+
+/* As getline, up to the first zero byte or LONGEST_LINE; the bytes, or -1 at the end. *refused: neither. */
+static ssize_t get_line(sl_series *s, const char **refused) {
+    size_t used = 0;
+    int c = 0;
+    *refused = NULL;
+    while (c != '\n' && (c = getc_unlocked(s->file)) != EOF) {
+        if (c == 0)
+            *refused = "holds a zero byte";
+        if (used == LONGEST_LINE)
+            *refused = "is no line of text: longer than 16 MiB";
+        if (!*refused && sl_grow(&s->line, &s->line_size, used + 2, 1) != SL_OK)
+            *refused = "out of memory for the line";
+        if (*refused)
+            return (ssize_t)used;
+        s->line[used++] = (char)c;
+        s->line[used] = 0;
+    }
+    return used > 0 ? (ssize_t)used : -1;
+}
+
 /* Reads a line without its end; 0 bytes are refused because nothing behind them would be seen. */
 static sl_status read_line(sl_series *s, int *end) {
     for (;;) {
         errno = 0;
-        ssize_t size = getline(&s->line, &s->line_size, s->file);
+        const char *refused;
+        ssize_t size = get_line(s, &refused);
         *end = size < 0;
         if (size < 0 && ferror(s->file))
             return sl_error(SL_EINVAL, "%s: cannot be read: %s", s->name, strerror(errno));
         if (size < 0)
             return SL_OK;
         s->line_number++;
-        if (strlen(s->line) != (size_t)size)
-            return sl_error(SL_EINVAL, "%s:%ld: holds a zero byte", s->name, s->line_number);
+        if (refused)
+            return sl_error(SL_EINVAL, "%s:%ld: %s", s->name, s->line_number, refused);
         s->line[strcspn(s->line, "\r\n")] = 0;
         if (s->line_number == 1 && strncmp(s->line, "\xef\xbb\xbf", 3) == 0)
             memmove(s->line, s->line + 3, strlen(s->line + 3) + 1);
@@ -143,7 +166,7 @@ void sl_series_close(sl_series *s) {
     sl_free(s->header);
     sl_free(s->cell);
     sl_free(s->key);
-    free(s->line); /* getline's */
+    sl_free(s->line);
     *s = (sl_series){0};
 }
 

@@ -31,7 +31,10 @@ static sl_status read_pieces(const char *path, int file, sl_traced *traced) {
     const char *why = gzerror(packed, &code);
     if (status == SL_OK && (got < 0 || code == Z_BUF_ERROR)) /* the latter: the packed file ends too early */
         status = code == Z_ERRNO ? sl_error_errno(SL_EINVAL, "%s: cannot be read", path)
-                                 : sl_error(SL_EINVAL, "%s: cannot be unpacked: %s", path, why);
+                                 : sl_error(SL_EINVAL, "%s: cannot be unpacked: %s", path,
+                                            strncmp(why, "<fd:", 4) == 0 && strstr(why, ": ")
+                                                ? strstr(why, ": ") + 2 /* zlib's name for the file */
+                                                : why);
     gzclose(packed);
     return status;
 }
@@ -61,9 +64,10 @@ sl_status sl_trace_file_read(const char *path, sl_traced *traced) {
     if (file < 0)
         return sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
     if (fstat(file, &about) == 0 && S_ISDIR(about.st_mode)) {
+        int of_run = faccessat(file, "timeline.json", R_OK, 0) == 0;
         close(file);
-        errno = EISDIR;
-        return sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
+        return sl_error(SL_EINVAL, "%s: is a folder; give the traces in it%s%s%s", path,
+                        of_run ? ": " : "", of_run ? path : "", of_run ? "/timeline.json" : "");
     }
     sl_status status = sl_traced_begin(traced, strcmp(path, "-") == 0 ? "standard input" : path);
     if (status != SL_OK) {

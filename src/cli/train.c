@@ -148,6 +148,16 @@ static sl_status shape_of(const train_request *request, const sl_document *docum
     return check_hosts(request, document, shape);
 }
 
+static sl_status refuse_schedule(const sl_document *document, const char *name) {
+    const char *names[64] = {"auto"};
+    for (int i = 0; i < 62 && sl_families[i].name; i++)
+        names[i + 1] = sl_families[i].name;
+    const char *near = sl_suggest(name, names);
+    return sl_node_error(sl_node_find(document->root, "schedule"),
+                         "must be auto, the name of a schedule family or a readable file, got '%s'%s%s%s",
+                         name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
 /* Everything that can be known to be wrong before a process starts. */
 static sl_status check_run(const train_request *request, train_shape *shape) {
     char *delegate = NULL;
@@ -160,9 +170,7 @@ static sl_status check_run(const train_request *request, train_shape *shape) {
         status = sl_run_read(&document, &run);
     if (status == SL_OK && strcmp(run.schedule, "auto") != 0 && !sl_family_find(run.schedule) &&
         access(run.schedule, R_OK) != 0)
-        status = sl_node_error(sl_node_find(document.root, "schedule"),
-                               "must be auto, the name of a schedule family or a readable file, got '%s'",
-                               run.schedule);
+        status = refuse_schedule(&document, run.schedule);
     if (status == SL_OK && sl_run_may_delegate(&run))
         status = sl_launch_program("slackline-delegate", &delegate);
     sl_free(delegate);

@@ -87,6 +87,11 @@ static sl_status check_files(const sl_validate_request *request) {
     sl_reference reference;
     sl_pair *pair = NULL;
     int count;
+    if (!request->wires && (request->links || request->topology_said))
+        return sl_error(SL_EINVAL, "validate: --only devices tests no links; --%s says which",
+                        request->links ? "links" : "topology");
+    if (request->links && request->topology_said)
+        return sl_error(SL_EINVAL, "validate: --links and --topology both say which links are tested");
     if (request->expect)
         SL_TRY(sl_reference_read(request->expect, &reference));
     sl_status status = request->links ? sl_links_read(request->links, &pair, &count) : SL_OK;

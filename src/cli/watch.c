@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/planning.h"
 #include "cli/suggest.h"
+#include "launch/limits.h"
 
 #include <arpa/inet.h>
 #include <getopt.h>
@@ -36,6 +37,9 @@ static const char usage[] =
     "advised\n"
     "  --microbatches N    of a rank and iteration, for the advice to balance (default 8)\n"
     "  --spares N          hosts that could take another's place, for the advice (default 0)\n"
+    "\n"
+    "PyTorch over Gloo is seen when Python starts the watch: python -m slackline watch -- torchrun ...\n"
+    "(docs/python.md).\n"
     "\n"
     "On one node: slackline watch -- mpirun -np 4 PROGRAM. On several: mpirun ... slackline watch -- "
     "PROGRAM,\n"
@@ -188,6 +192,15 @@ static sl_status parse(int argc, char **argv, sl_watch_request *request, char *h
     return SL_OK;
 }
 
+/* redis-server and mpirun would not start; what the program gets beyond its own limit does not harm it. */
+static sl_status look_at_limits(const sl_watch_request *request) {
+    char what[64] = "watch";
+    const int ranks = sl_limits_ranks_of(request->command);
+    if (ranks > 0)
+        snprintf(what, sizeof what, "watch: %d rank%s", ranks, ranks == 1 ? "" : "s");
+    return sl_limits_open_files(ranks, what);
+}
+
 int sl_command_watch(int argc, char **argv) {
     char host[64] = "127.0.0.1";
     sl_watch_request request = {.host = host,
@@ -200,6 +213,8 @@ int sl_command_watch(int argc, char **argv) {
     sl_status status = parse(argc, argv, &request, host, sizeof host, &help);
     if (status == SL_OK && help)
         fputs(usage, stdout);
+    if (status == SL_OK && !help)
+        status = look_at_limits(&request);
     if (status == SL_OK && !help)
         status = sl_watch_run(&request, &code);
     return status == SL_OK ? code : sl_planning_end(status);

@@ -1,4 +1,4 @@
-/* How much there is of processors, memory and shared memory, and what limits it. */
+/* How much there is of processors, memory, shared memory, files and addresses, and what limits it. */
 #include "doctor/doctor.h"
 
 #include "base/file.h"
@@ -11,11 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #define MIB (1024.0 * 1024.0)
-#define LEAST_SHARED 32.0  /* MiB: launch/directory.c uses no less */
+#define LEAST_SHARED 32.0 /* MiB: launch/directory.c uses no less */
+#define LEAST_FILES                                                                                          \
+    256 /* the examples start with 64; below what a run needs it is refused (launch/limits.h) */
+#define LEAST_SPACE 2048.0 /* MiB: the examples start with 1024 */
 #define LEAST_MEMORY 512.0 /* MiB: the largest of the examples, train-hybrid.yaml, takes 300 */
 
 /* A short file of the system; "" when there is none. */
@@ -137,8 +141,47 @@ static void look_at_shared_memory(sl_doctor *d) {
         sl_finding_explain(f, means, "at least 32 MiB must be free (containers: --shm-size=1g)");
 }
 
+/* "1024", or "no limit". */
+static void print_limit(rlim_t limit, double unit, char *text, size_t size) {
+    if (limit == RLIM_INFINITY)
+        snprintf(text, size, "no limit");
+    else
+        snprintf(text, size, "%.0f", (double)limit / unit);
+}
+
+static void look_at_own_limits(sl_doctor *d) {
+    struct rlimit files, space;
+    char soft[32], hard[32];
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        int little = files.rlim_cur != RLIM_INFINITY && files.rlim_cur < LEAST_FILES;
+        print_limit(files.rlim_cur, 1, soft, sizeof soft);
+        print_limit(files.rlim_max, 1, hard, sizeof hard);
+        sl_finding *f = sl_finding_add(&d->findings, "open files", little ? SL_LIMITED : SL_PRESENT,
+                                       "%s a process, may be raised to %s", soft, hard);
+        if (little)
+            sl_finding_explain(f,
+                               "a run needs 48 and 4 for each rank of this host in each process: the limit "
+                               "is raised by itself "
+                               "where it may be, and a run that needs more is refused",
+                               "ulimit -n 1024 before the command (LimitNOFILE in a service)");
+    }
+    if (getrlimit(RLIMIT_AS, &space) == 0) {
+        int little = space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur / MIB < LEAST_SPACE;
+        print_limit(space.rlim_cur, MIB, soft, sizeof soft);
+        sl_finding *f = sl_finding_add(&d->findings, "address space", little ? SL_LIMITED : SL_PRESENT,
+                                       "%s%s", soft, space.rlim_cur == RLIM_INFINITY ? "" : " MiB a process");
+        if (little)
+            sl_finding_explain(
+                f,
+                "ranks map more than they use: MPI, oneDNN's kernels and a stack for each thread; "
+                "training may fail for lack of memory that is there",
+                "ulimit -v unlimited before the command");
+    }
+}
+
 void sl_doctor_room(sl_doctor *d) {
     look_at_processors(d);
     look_at_memory(d);
     look_at_shared_memory(d);
+    look_at_own_limits(d);
 }

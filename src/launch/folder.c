@@ -39,6 +39,17 @@ void sl_launch_folder_close(sl_launch_folder *folder) {
     folder->lock = -1;
 }
 
+/* Shared and at once given back: a start that meets it tries again. */
+int sl_launch_folder_is_held(const char *path) {
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int held = -1;
+    if (folder >= 0)
+        held = flock(folder, LOCK_SH | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? 1 : -1;
+    if (folder >= 0)
+        close(folder);
+    return held;
+}
+
 static int open_file(const sl_launch_folder *folder, const char *name, int flags) {
     char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/%s", folder->path, name);

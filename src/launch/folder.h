@@ -23,6 +23,9 @@ typedef struct sl_launch_folder {
 sl_status sl_launch_folder_open(const char *directory, sl_launch_folder *folder);
 void sl_launch_folder_close(sl_launch_folder *folder);
 
+/** Whether a run of this machine lives in `path`: its lock is held. -1: that cannot be seen. */
+int sl_launch_folder_is_held(const char *path);
+
 /* How far a run has come, as its metrics.jsonl says. */
 typedef struct sl_launch_reached {
     int iteration;    /* the last that was written; -1: none */

@@ -3,7 +3,9 @@
 #include "base/memory.h"
 #include "base/terminal.h"
 #include "launch/attempt.h"
+#include "launch/limits.h"
 #include "launch/living.h"
+#include "launch/mpirun.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,6 +81,22 @@ static void announce_restart(const run *r, const char *cause, sl_time pause) {
     fprintf(stderr, "slackline: %s; restart %d of %d in %g s\n", cause, r->restarts, r->config->restarts,
             (double)pause / 1e9);
     sl_living_tell(&r->living, &event);
+}
+
+/* Behind what the ranks have written, so that who reads the folder later sees how it ended. The error text
+ * stays. */
+static void announce_failure(const run *r, sl_status status) {
+    char cause[1024];
+    snprintf(cause, sizeof cause, "%s", sl_error_text());
+    sl_event event = {.kind = SL_EVENT_FAILED,
+                      .time = sl_clock_now(sl_clock_real()) - r->started,
+                      .iteration = r->reached + 1,
+                      .from = -1,
+                      .to = -1,
+                      .rank = -1};
+    sl_living_copy_words(event.why, sizeof event.why, cause);
+    sl_living_tell(&r->living, &event);
+    (void)sl_error(status, "%s", cause);
 }
 
 static sl_time pause_of(const run *r) {
@@ -195,9 +213,20 @@ static sl_status try_until_done(run *r, int *exit_code) {
     }
 }
 
+/* How many ranks this host gets of several is not known here: at least some. */
+static sl_status look_at_limits(const sl_launch_config *config) {
+    enum { SOME = 8 };
+    char what[32];
+    const int ranks = sl_mpirun_is_local(config) || config->ranks < SOME ? config->ranks : SOME;
+    snprintf(what, sizeof what, "%d rank%s", ranks, ranks == 1 ? "" : "s");
+    SL_TRY(sl_limits_open_files(ranks, what));
+    return sl_limits_processes(ranks, what);
+}
+
 static sl_status open_run(run *r) {
     const sl_launch_config *config = r->config;
     SL_TRY(find_mpirun());
+    SL_TRY(look_at_limits(config));
     SL_TRY(sl_living_open(&r->living, config, &r->folder, r->started));
     SL_TRY(sl_launch_folder_open(config->directory, &r->folder));
     SL_TRY(sl_living_continue(&r->living));
@@ -218,6 +247,8 @@ sl_status sl_launch_run(const sl_launch_config *config, int *exit_code) {
     if (status == SL_OK) {
         sl_launch_signals_block(&r->signals);
         status = try_until_done(r, exit_code);
+        if (status != SL_OK && *exit_code != 2 && (r->written || r->reached >= 0))
+            announce_failure(r, status);
         sl_launch_signals_restore(&r->signals);
     } else {
         *exit_code = sl_exit_code(status);

@@ -35,7 +35,7 @@ static sl_status write_svg(const slackline_plan *plan, FILE *out) {
     sl_status status = sl_highlight_make(&plan->problem, &p->program, &p->timeline, &highlight);
     sl_svg_chart chart = {.timeline = &p->timeline, .title = title, .highlight = &highlight};
     if (status == SL_OK)
-        status = sl_draw_svg_charts(&chart, 1, out);
+        status = sl_draw_svg_charts(&chart, 1, NULL, out);
     sl_highlight_free(&highlight);
     return status;
 }

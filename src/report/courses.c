@@ -11,9 +11,9 @@
 /* ---- marks ---- */
 
 int sl_marks_has(const sl_told_event *e) {
-    static const char *const kinds[] = {"fault",    "onset",   "relief",  "suspect",  "verdict",
-                                        "decision", "restart", "resumed", "replaced", "rail",
-                                        "host",     "leave",   "warned",  NULL};
+    static const char *const kinds[] = {"fault",    "onset",   "relief", "suspect", "verdict",
+                                        "decision", "restart", "failed", "resumed", "replaced",
+                                        "rail",     "host",    "leave",  "warned",  NULL};
     for (int i = 0; kinds[i]; i++)
         if (strcmp(e->kind, kinds[i]) == 0)
             return 1;
@@ -112,7 +112,7 @@ static sl_status choose(const table *t, size_t *index, size_t *kept) {
     return SL_OK;
 }
 
-typedef char label[32];
+typedef char label[48];
 
 static void take(const table *t, const size_t *index, size_t kept, double *x, double *y, label *text,
                  const char **labels) {
@@ -125,7 +125,8 @@ static void take(const table *t, const size_t *index, size_t kept, double *x, do
     }
 }
 
-static sl_status draw(const table *t, const sl_marks *marks, FILE *out, size_t *thinned) {
+static sl_status draw(const table *t, const sl_marks *marks, const sl_draw_style *style, FILE *out,
+                      size_t *thinned) {
     size_t *index, kept = 0;
     double *x = NULL, *y = NULL;
     label *text = NULL;
@@ -150,11 +151,13 @@ static sl_status draw(const table *t, const sl_marks *marks, FILE *out, size_t *
                           .y_label = t->y_label,
                           .points = (int)kept,
                           .x = x,
+                          .x_is_whole = 1,
                           .label = labels,
                           .count = t->columns,
                           .series = series,
                           .marks = marks->count,
-                          .mark = marks->mark};
+                          .mark = marks->mark,
+                          .style = style};
         *thinned = kept < t->points ? kept : 0;
         status = sl_draw_chart(&chart, out);
     }
@@ -185,7 +188,7 @@ static double validation_loss(const sl_told_iteration *it) { return it->validati
 /* clang-format on */
 
 static sl_status draw_pair(const sl_told *told, table *t, sl_told_value first, sl_told_value second,
-                           const sl_marks *marks, FILE *out, size_t *drawn) {
+                           const sl_marks *marks, const sl_draw_style *style, FILE *out, size_t *drawn) {
     const sl_told_value value[2] = {first, second};
     double *column[2] = {NULL, NULL};
     int *iteration = NULL;
@@ -204,7 +207,7 @@ static sl_status draw_pair(const sl_told *told, table *t, sl_told_value first, s
     t->column[1] = column[1];
     if (status == SL_OK && has_values(column[0], told->iterations)) {
         t->columns = has_values(column[1], told->iterations) ? 2 : 1;
-        status = draw(t, marks, out, drawn);
+        status = draw(t, marks, style, out, drawn);
     }
     sl_free(iteration);
     sl_free(column[0]);
@@ -212,14 +215,16 @@ static sl_status draw_pair(const sl_told *told, table *t, sl_told_value first, s
     return status;
 }
 
-sl_status sl_course_time(const sl_told *told, const sl_marks *marks, FILE *out, size_t *drawn) {
+sl_status sl_course_time(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
+                         size_t *drawn) {
     table t = {.title = "Iteration time", .y_label = "ms", .name = {"measured", "predicted"}};
-    return draw_pair(told, &t, measured_time, predicted_time, marks, out, drawn);
+    return draw_pair(told, &t, measured_time, predicted_time, marks, style, out, drawn);
 }
 
-sl_status sl_course_loss(const sl_told *told, const sl_marks *marks, FILE *out, size_t *drawn) {
+sl_status sl_course_loss(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
+                         size_t *drawn) {
     table t = {.title = "Loss", .y_label = "nats a token", .name = {"training", "validation"}};
-    return draw_pair(told, &t, training_loss, validation_loss, marks, out, drawn);
+    return draw_pair(told, &t, training_loss, validation_loss, marks, style, out, drawn);
 }
 
 /* ---- links and devices ---- */
@@ -286,7 +291,7 @@ static sl_status rank(const value *v, size_t values, const int *iteration, const
 }
 
 static sl_status draw_worst(table *t, const value *v, const ranked *r, size_t count, const sl_marks *marks,
-                            FILE *out, size_t *thinned) {
+                            const sl_draw_style *style, FILE *out, size_t *thinned) {
     sl_status status = SL_OK;
     t->columns = count < SL_COURSE_LINES ? (int)count : SL_COURSE_LINES;
     for (int k = 0; k < t->columns && status == SL_OK; k++) {
@@ -298,7 +303,7 @@ static sl_status draw_worst(table *t, const value *v, const ranked *r, size_t co
             t->column[k][v[r[k].first + i].point] = v[r[k].first + i].y;
     }
     if (status == SL_OK)
-        status = draw(t, marks, out, thinned);
+        status = draw(t, marks, style, out, thinned);
     for (int k = 0; k < t->columns; k++)
         sl_free(t->column[k]);
     return status;
@@ -306,7 +311,8 @@ static sl_status draw_worst(table *t, const value *v, const ranked *r, size_t co
 
 /* `v` is sorted here. `names` are of the courses by number. */
 static sl_status draw_courses(table *t, value *v, size_t values, const label *names, size_t most,
-                              const sl_marks *marks, FILE *out, sl_courses *courses) {
+                              const sl_marks *marks, const sl_draw_style *style, FILE *out,
+                              sl_courses *courses) {
     ranked *r;
     size_t count = 0;
     if (values == 0)
@@ -315,7 +321,7 @@ static sl_status draw_courses(table *t, value *v, size_t values, const label *na
     SL_TRY(sl_alloc(&r, most, sizeof *r));
     sl_status status = rank(v, values, t->iteration, names, r, &count);
     if (status == SL_OK)
-        status = draw_worst(t, v, r, count, marks, out, &courses->thinned);
+        status = draw_worst(t, v, r, count, marks, style, out, &courses->thinned);
     if (status == SL_OK)
         status = sl_alloc(&courses->course, count, sizeof *courses->course);
     for (size_t i = 0; i < count && status == SL_OK; i++)
@@ -337,7 +343,8 @@ static void name_link(const sl_told_link *link, label text) {
     snprintf(text, sizeof(label), "%d to %d%s", link->from % 10000, link->to % 10000, replica);
 }
 
-sl_status sl_course_links(const sl_told *told, const sl_marks *marks, FILE *out, sl_courses *courses) {
+sl_status sl_course_links(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
+                          sl_courses *courses) {
     table t = {
         .title = "Links: latency and transfer of a message", .y_label = "ms", .points = told->iterations};
     int *iteration = NULL;
@@ -358,7 +365,7 @@ sl_status sl_course_links(const sl_told *told, const sl_marks *marks, FILE *out,
         for (size_t i = 0; i < told->links; i++)
             name_link(&told->link[i], names[i]);
         t.iteration = iteration;
-        status = draw_courses(&t, v, told->samples, names, told->links, marks, out, courses);
+        status = draw_courses(&t, v, told->samples, names, told->links, marks, style, out, courses);
     }
     sl_free(iteration);
     sl_free(v);
@@ -398,7 +405,8 @@ static size_t measure_ranks(const sl_recorded *r, const int32_t *point, value *v
     return values;
 }
 
-sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, FILE *out, sl_courses *courses) {
+sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, const sl_draw_style *style,
+                            FILE *out, sl_courses *courses) {
     table t = {.title = "Devices: compute time of a microbatch, by rank", .y_label = "ms"};
     const size_t replicas = r->replicas > 0 ? (size_t)r->replicas : 1, ranks = (size_t)r->ranks * replicas;
     int *iteration = NULL;
@@ -422,7 +430,7 @@ sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, FILE *o
     if (status == SL_OK) {
         t.points = number_points(r, iteration, point);
         t.iteration = iteration;
-        status = draw_courses(&t, v, measure_ranks(r, point, v), names, ranks, marks, out, courses);
+        status = draw_courses(&t, v, measure_ranks(r, point, v), names, ranks, marks, style, out, courses);
     }
     sl_free(iteration);
     sl_free(point);

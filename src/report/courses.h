@@ -39,17 +39,20 @@ typedef struct sl_courses {
     size_t thinned; /* points drawn; 0: all */
 } sl_courses;
 
-/** Measured and predicted time. *drawn: points drawn where not all are, else 0. Nothing is written where no
- * iteration has a value. SL_ENOMEM, SL_ESYS. */
-sl_status sl_course_time(const sl_told *told, const sl_marks *marks, FILE *out, size_t *drawn);
+/** Measured and predicted time; `style` may be NULL. *drawn: points drawn where not all are, else 0. Nothing
+ * is written where no iteration has a value. SL_ENOMEM, SL_ESYS. */
+sl_status sl_course_time(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
+                         size_t *drawn);
 /** Loss, and validation loss where it was measured. */
-sl_status sl_course_loss(const sl_told *told, const sl_marks *marks, FILE *out, size_t *drawn);
+sl_status sl_course_loss(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
+                         size_t *drawn);
 /** What a message takes on each direction of a link, latency and transfer: the worst ones drawn, all told.
  * Free with sl_courses_free, also on error. */
-sl_status sl_course_links(const sl_told *told, const sl_marks *marks, FILE *out, sl_courses *courses);
+sl_status sl_course_links(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
+                          sl_courses *courses);
 /** What each rank of the recorded iterations computed for a microbatch. */
-sl_status sl_course_devices(const sl_recorded *recorded, const sl_marks *marks, FILE *out,
-                            sl_courses *courses);
+sl_status sl_course_devices(const sl_recorded *recorded, const sl_marks *marks, const sl_draw_style *style,
+                            FILE *out, sl_courses *courses);
 void sl_courses_free(sl_courses *courses);
 
 #endif

@@ -1,5 +1,6 @@
-/* What a run's folder says, read back: metrics, events, decisions, profile, summary. Whatever is missing, cut
- * off or damaged is left out and said in `notes`; only a folder of which nothing can be read is an error. */
+/* What a folder says, read back: a run's metrics, events, decisions, profile, summary; or what `slackline
+ * watch` wrote of a program. Whatever is missing, cut off or damaged is left out and said in `notes`; only a
+ * folder of which nothing can be read is an error. */
 #ifndef SL_REPORT_FOLDER_H
 #define SL_REPORT_FOLDER_H
 
@@ -32,8 +33,17 @@ typedef struct sl_told_event {
     char *kind, *where, *seen, *decided, *why;
 } sl_told_event;
 
+/* By the last of its events that says so, and by the lock that a living run holds. */
+typedef enum sl_told_state {
+    SL_TOLD_OPEN, /* no end is written, and no run of this machine holds the folder */
+    SL_TOLD_LIVING,
+    SL_TOLD_WARNED, /* a scheduler's warning: saved and ended */
+    SL_TOLD_FAILED,
+    SL_TOLD_ENDED
+} sl_told_state;
+
 typedef struct sl_told {
-    char *path; /* of the folder */
+    char *path, *title; /* of the folder: as it was given, and a name that says something elsewhere too */
     sl_told_iteration *iteration;
     sl_told_link *link;
     sl_told_sample *sample;
@@ -44,13 +54,19 @@ typedef struct sl_told {
     char *decisions, *run, *profile, *summary_text; /* as they stand in the folder; NULL: absent */
     json_t *summary;                                /* object; NULL: absent or damaged */
     sl_problem problem;                             /* profile.yaml */
-    int has_problem, has_end;                       /* the event that a run writes last */
-    char **note;                                    /* what is missing or damaged, a sentence each */
+    int has_problem;
+    int is_watch;            /* of a program under watch, not of a run: */
+    json_t *watch, *outcome; /* objects of watch.json and report.json; NULL: absent, damaged, or (report.json)
+                                of a watch before */
+    sl_told_state state;
+    char *why;   /* it failed; "" where not known */
+    char **note; /* what is missing or damaged, a sentence each */
     size_t notes;
     size_t room[6]; /* of the arrays */
 } sl_told;
 
-/** SL_EINVAL: no folder, or nothing of a run in it that can be read. Free with sl_told_free, also on error.
+/** SL_EINVAL: no folder, or nothing of a run or a watch in it that can be read. Free with sl_told_free, also
+ * on error.
  */
 sl_status sl_told_read(const char *folder, sl_told *told);
 void sl_told_free(sl_told *told);

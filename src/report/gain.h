@@ -4,6 +4,7 @@
 #ifndef SL_REPORT_GAIN_H
 #define SL_REPORT_GAIN_H
 
+#include "plan/draw/style.h"
 #include "report/folder.h"
 
 #define SL_GAIN_MOST 9 /* iterations that a median is of, at most */
@@ -25,5 +26,10 @@ int sl_gain_first(const sl_told *told, const sl_told_event *event);
 
 /** An entry for each iteration at which something was changed, in order. SL_ENOMEM. Free with sl_free. */
 sl_status sl_gain_make(const sl_told *told, sl_gain **gain, size_t *count);
+
+/** A chart of them: the iterations before each change beside those behind it. Nothing is written where there
+ * is none. SL_ENOMEM, SL_ESYS. */
+sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count, const sl_draw_style *style,
+                          FILE *out);
 
 #endif

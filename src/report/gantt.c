@@ -1,15 +1,8 @@
 #include "report/gantt.h"
 #include "base/memory.h"
 #include "plan/draw/escape.h"
+#include "plan/draw/lanes.h"
 #include "plan/draw/svg.h"
-
-#include <stdlib.h>
-
-/* A message on its lane. */
-typedef struct ride {
-    int transfer, lane;
-    int entry; /* its number among the page's ops */
-} ride;
 
 /* One timeline on the page: where its rows, ops, messages and collectives begin. */
 typedef struct half {
@@ -19,10 +12,8 @@ typedef struct half {
     const int32_t *cause;      /* [spans]; NULL: not known */
     int *first;                /* [ranks] first span; NULL without a program */
     const sl_highlight *path;
-    ride *ride; /* [transfers] by lane, then start */
+    sl_lanes lanes;
     int *entry; /* [transfers] op of the page; -1: it took no time */
-    int rides, lanes;
-    const sl_transfer **lane; /* [lanes] a message of each */
     int row, op, transfer, collective;
 } half;
 
@@ -32,76 +23,15 @@ typedef struct pair {
     FILE *out;
 } pair;
 
-/* ---- lanes ---- */
-
-typedef struct by_link {
-    const sl_transfer *t;
-    int transfer;
-} by_link;
-
-static int compare_links(const void *a, const void *b) {
-    const sl_transfer *x = ((const by_link *)a)->t, *y = ((const by_link *)b)->t;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    if (x->to != y->to)
-        return x->to < y->to ? -1 : 1;
-    return x->start != y->start                                              ? (x->start < y->start ? -1 : 1)
-           : ((const by_link *)a)->transfer < ((const by_link *)b)->transfer ? -1
-                                                                             : 1;
-}
-
-static int compare_rides(const void *a, const void *b) {
-    const ride *x = a, *y = b;
-    return x->lane != y->lane ? (x->lane < y->lane ? -1 : 1) : x->entry < y->entry ? -1 : x->entry > y->entry;
-}
-
-/* Messages of a link that are under way at the same time lie on lanes of their own. */
-static void divide(half *h, const by_link *order, int count, sl_time *busy) {
-    int first = 0;
-    for (int i = 0; i < count; i++) {
-        const sl_transfer *t = order[i].t;
-        if (i > 0 && (t->from != order[i - 1].t->from || t->to != order[i - 1].t->to))
-            first = h->lanes;
-        int lane = first;
-        while (lane < h->lanes && busy[lane] > t->start)
-            lane++;
-        h->lanes += lane == h->lanes;
-        h->lane[lane] = t;
-        busy[lane] = t->arrive;
-        h->ride[h->rides++] = (ride){order[i].transfer, lane, i};
-    }
-    if (h->rides > 0)
-        qsort(h->ride, (size_t)h->rides, sizeof *h->ride, compare_rides);
-    for (int i = 0; i < h->rides; i++)
-        h->entry[h->ride[i].transfer] = h->op + h->t->spans + i;
-}
-
+/* The messages' numbers on the page, behind those of the ops. */
 static sl_status find_lanes(half *h) {
-    by_link *order;
-    sl_time *busy = NULL;
-    const size_t most = (size_t)h->t->transfers;
-    int count = 0;
-    SL_TRY(sl_alloc(&order, most, sizeof *order));
-    sl_status status = sl_alloc(&busy, most, sizeof *busy);
-    if (status == SL_OK)
-        status = sl_alloc(&h->ride, most, sizeof *h->ride);
-    if (status == SL_OK)
-        status = sl_alloc(&h->entry, most, sizeof *h->entry);
-    if (status == SL_OK)
-        status = sl_alloc(&h->lane, most, sizeof *h->lane);
-    for (int i = 0; i < h->t->transfers && status == SL_OK; i++) {
+    SL_TRY(sl_lanes_make(h->t, &h->lanes));
+    SL_TRY(sl_alloc(&h->entry, (size_t)h->t->transfers, sizeof *h->entry));
+    for (int i = 0; i < h->t->transfers; i++)
         h->entry[i] = -1;
-        if (h->t->transfer[i].arrive > h->t->transfer[i].start)
-            order[count++] = (by_link){&h->t->transfer[i], i};
-    }
-    if (status == SL_OK) {
-        if (count > 0)
-            qsort(order, (size_t)count, sizeof *order, compare_links);
-        divide(h, order, count, busy);
-    }
-    sl_free(order);
-    sl_free(busy);
-    return status;
+    for (int i = 0; i < h->lanes.rides; i++)
+        h->entry[h->lanes.ride[i].transfer] = h->op + h->t->spans + i;
+    return SL_OK;
 }
 
 /* ---- columns of the page's data (plan/draw/html.h) ---- */
@@ -179,7 +109,7 @@ static void put_span(const pair *p, const half *h, int i, op_column column) {
 }
 
 static void put_ride(const pair *p, const half *h, int i, op_column column) {
-    const ride *r = &h->ride[i];
+    const sl_ride *r = &h->lanes.ride[i];
     const sl_transfer *t = &h->t->transfer[r->transfer];
     switch (column) {
     case OP_ROW:
@@ -218,7 +148,7 @@ static void put_ops(const pair *p) {
                 fputs(before, p->out);
                 put_span(p, h, i, (op_column)column);
             }
-            for (int i = 0; i < h->rides; i++, before = ",") {
+            for (int i = 0; i < h->lanes.rides; i++, before = ",") {
                 fputs(before, p->out);
                 put_ride(p, h, i, (op_column)column);
             }
@@ -288,14 +218,14 @@ static void put_rows(const pair *p) {
         const half *h = &p->half[k];
         for (int rank = 0; rank < h->t->ranks; rank++, before = ",")
             fprintf(p->out, "%s\"%s rank %d\"", before, h->name, rank);
-        for (int lane = 0; lane < h->lanes; lane++, before = ",")
-            fprintf(p->out, "%s\"%s link %d to %d\"", before, h->name, h->lane[lane]->from,
-                    h->lane[lane]->to);
+        for (int lane = 0; lane < h->lanes.lanes; lane++, before = ",")
+            fprintf(p->out, "%s\"%s link %d to %d\"", before, h->name, h->lanes.lane[lane]->from,
+                    h->lanes.lane[lane]->to);
     }
     fputs("],\"lanes\":[", p->out);
     before = "";
     for (int k = 0; k < p->halves; k++)
-        for (int row = 0; row < p->half[k].t->ranks + p->half[k].lanes; row++, before = ",")
+        for (int row = 0; row < p->half[k].t->ranks + p->half[k].lanes.lanes; row++, before = ",")
             fprintf(p->out, "%s%d", before, row >= p->half[k].t->ranks);
     fputs("]", p->out);
 }
@@ -323,7 +253,8 @@ static void put_data(const pair *p, const sl_retraced *r, const char *title) {
     fputs("{\"format\":\"slackline-page-1\",\"title\":", p->out);
     sl_put_json(p->out, title);
     fprintf(p->out, ",\"ranks\":%d,\"stages\":%d,\"parts\":1,\"begin_ns\":%lld,\"makespan_ns\":%lld,",
-            last->row + last->t->ranks + last->lanes, stages, (long long)begin, (long long)(end - begin));
+            last->row + last->t->ranks + last->lanes.lanes, stages, (long long)begin,
+            (long long)(end - begin));
     put_rows(p);
     fputs(",\"kinds\":[", p->out);
     for (int kind = 0; kind < SL_SPAN_KINDS; kind++)
@@ -352,8 +283,8 @@ static sl_status number(pair *p) {
             SL_TRY(sl_alloc(&h->first, (size_t)h->t->ranks, sizeof *h->first));
         for (int rank = 1; rank < h->t->ranks && h->first; rank++)
             h->first[rank] = h->first[rank - 1] + h->program->rank[rank - 1].steps;
-        row += h->t->ranks + h->lanes;
-        op += h->t->spans + h->rides;
+        row += h->t->ranks + h->lanes.lanes;
+        op += h->t->spans + h->lanes.rides;
         transfer += h->program ? h->t->transfers : 0;
         collective += h->t->collectives;
     }
@@ -379,19 +310,29 @@ sl_status sl_gantt_data(const sl_retraced *r, const char *title, FILE *out) {
     if (status == SL_OK)
         put_data(&p, r, title);
     for (int k = 0; k < p.halves; k++) {
-        sl_free(p.half[k].ride);
+        sl_lanes_free(&p.half[k].lanes);
         sl_free(p.half[k].entry);
-        sl_free(p.half[k].lane);
         sl_free(p.half[k].first);
     }
     return status;
 }
 
+void sl_gantt_title(const char *name, const sl_timeline *t, const char *what, char *text, size_t size) {
+    snprintf(text, size, "%s: ops %.6g ms, bubble %.1f %%%s%s%s", name, sl_to_ms(sl_timeline_makespan(t)),
+             100 * sl_timeline_bubble(t), *what ? " (" : "", what, *what ? ")" : "");
+}
+
 sl_status sl_gantt_still(const sl_retraced *r, const char *predicted, const char *measured, FILE *out) {
     sl_svg_chart charts[2];
+    return sl_draw_svg_charts(charts, sl_gantt_charts(r, predicted, measured, charts), NULL, out);
+}
+
+int sl_gantt_charts(const sl_retraced *r, const char *predicted, const char *measured, sl_svg_chart *charts) {
     int count = 0;
     if (r->has_predicted)
-        charts[count++] = (sl_svg_chart){&r->predicted, predicted, &r->predicted_path};
-    charts[count++] = (sl_svg_chart){&r->measured, measured, r->has_program ? &r->measured_path : NULL};
-    return sl_draw_svg_charts(charts, count, out);
+        charts[count++] =
+            (sl_svg_chart){.timeline = &r->predicted, .title = predicted, .highlight = &r->predicted_path};
+    charts[count++] = (sl_svg_chart){
+        .timeline = &r->measured, .title = measured, .highlight = r->has_program ? &r->measured_path : NULL};
+    return count;
 }

@@ -173,16 +173,35 @@ static sl_status divide(sl_recorded *r) {
     return SL_OK;
 }
 
-sl_status sl_recorded_read(sl_told *told, sl_recorded *r) {
+sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *r) {
     reader rd = {.r = r};
     int found;
     *r = (sl_recorded){0};
-    SL_TRY(sl_told_lines(told, "timeline.json", take_line, &rd, &found));
+    SL_TRY(sl_told_lines(told, name, take_line, &rd, &found));
     place(r, rd.named);
-    if (r->events == 0)
-        return sl_told_note(told,
-                            "No iteration was recorded op by op (timeline.json is written at a run's end).");
     return divide(r);
+}
+
+sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *r) {
+    reader rd = {.r = r};
+    *r = (sl_recorded){0};
+    for (char *line = text, *end; line < text + size; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(text + size - line));
+        if (!end) /* is being written */
+            break;
+        *end = 0;
+        if (take_line(&rd, line, (size_t)(end - line)) == SL_ENOMEM)
+            return SL_ENOMEM;
+    }
+    place(r, rd.named);
+    return divide(r);
+}
+
+sl_status sl_recorded_read(sl_told *told, sl_recorded *r) {
+    SL_TRY(sl_recorded_read_file(told, "timeline.json", r));
+    if (r->events > 0)
+        return SL_OK;
+    return sl_told_note(told, "No iteration was recorded op by op (timeline.json).");
 }
 
 void sl_recorded_free(sl_recorded *r) {

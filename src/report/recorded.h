@@ -31,6 +31,11 @@ typedef struct sl_recorded {
 /** What cannot be read is said in the notes of `told`; none recorded is no error. SL_ENOMEM. Free with
  * sl_recorded_free, also on error. */
 sl_status sl_recorded_read(sl_told *told, sl_recorded *recorded);
+/** The same of another file of the folder, whose name is told. */
+sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *recorded);
+/** The same of `size` bytes of such a file, which are changed: whole lines of its begin, which names the
+ * processes, and of its newest part, for who need not read all of it. */
+sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *recorded);
 void sl_recorded_free(sl_recorded *recorded);
 
 /** The index of an iteration of a replica, -1 where it was not recorded. */

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include <stddef.h>
 
-#define SL_REPORT_SLOWEST (-1)
+#define SL_REPORT_SLOWEST (-1) /* SL_CHOSEN_SLOWEST */
 
 /** The page of `folder` into *text (free with free), `size` bytes. `iteration`: the recorded one that is
  * shown first and stands among the still pictures, or SL_REPORT_SLOWEST. SL_EINVAL: nothing of a run can be
@@ -16,8 +16,8 @@
 sl_status sl_report_make(const char *folder, int iteration, char **text, size_t *size);
 
 /** The same pictures as SVG files into the folder `pictures`, which is made: iteration-time.svg, loss.svg,
- * links.svg, devices.svg, iteration-N.svg (-replica-R of several) of the still pictures; what there is
- * nothing of is left out. *written: how many. Errors as above, SL_ESYS. */
+ * gains.svg, links.svg, devices.svg, iteration-N.svg (-replica-R of several) of the still pictures; what
+ * there is nothing of is left out. *written: how many. Errors as above, SL_ESYS. */
 sl_status sl_report_draw(const char *folder, int iteration, const char *pictures, int *written);
 
 #endif

@@ -2,33 +2,13 @@
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/draw/escape.h"
+#include "report/cells.h"
 
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-static void put_cell(FILE *out, const char *text) {
-    fputs("<td>", out);
-    sl_put_escaped(out, text);
-    fputs("</td>", out);
-}
-
-static void put_number(FILE *out, const char *format, double value) {
-    fputs("<td class=\"n\">", out);
-    if (isfinite(value))
-        fprintf(out, format, value); /* NOLINT: formats are this file's own */
-    else
-        fputs("&ndash;", out);
-    fputs("</td>", out);
-}
-
 /* ---- the headline ---- */
-
-static void put_figure(FILE *out, const char *name, const char *value) {
-    fprintf(out, "<div><dt>%s</dt><dd>", name);
-    sl_put_escaped(out, value);
-    fputs("</dd></div>\n", out);
-}
 
 static double last_median(const sl_told *t) {
     sl_time times[SL_GAIN_MOST];
@@ -39,27 +19,41 @@ static double last_median(const sl_told *t) {
     return count > 0 ? sl_to_ms(sl_median(times, count)) : NAN;
 }
 
+static const char *state_words(const sl_told *t, char *text, size_t size) {
+    static const char *const words[] = {
+        [SL_TOLD_OPEN] = "no end recorded: it was killed, or goes on elsewhere",
+        [SL_TOLD_LIVING] = "goes on",
+        [SL_TOLD_WARNED] = "ended by a warning, with a checkpoint",
+        [SL_TOLD_FAILED] = "failed",
+        [SL_TOLD_ENDED] = "ended",
+    };
+    if (t->state != SL_TOLD_FAILED || !*t->why)
+        return words[t->state];
+    snprintf(text, size, "failed: %s", t->why);
+    return text;
+}
+
 void sl_table_figures(const sl_told *t, const sl_gain *gain, size_t gains, FILE *out) {
-    char text[128];
+    char text[1280];
     double all = 0;
     const sl_told_iteration *last = t->iterations ? &t->iteration[t->iterations - 1] : NULL;
     for (size_t i = 0; i < gains; i++)
         all += gain[i].gained;
     fputs("<dl class=\"figures\">\n", out);
-    put_figure(out, "state", t->has_end ? "ended" : "no end recorded: it goes on, or was killed");
+    sl_cell_figure(out, "state", state_words(t, text, sizeof text));
     snprintf(text, sizeof text, "%zu", t->iterations);
-    put_figure(out, "iterations", text);
+    sl_cell_figure(out, "iterations", text);
     if (last) {
         snprintf(text, sizeof text, "%.6g ms", last_median(t));
-        put_figure(out, "time, median of the last 9", text);
+        sl_cell_figure(out, "time, median of the last 9", text);
         snprintf(text, sizeof text, "%.4f", last->loss);
-        put_figure(out, "loss", isnan(last->loss) ? "not known" : text);
+        sl_cell_figure(out, "loss", isnan(last->loss) ? "not known" : text);
     }
     snprintf(text, sizeof text, "%zu", gains);
-    put_figure(out, "changes", text);
+    sl_cell_figure(out, "changes", text);
     if (gains > 0) {
         snprintf(text, sizeof text, "%+.2f s", all / 1e3);
-        put_figure(out, "gained by them", text);
+        sl_cell_figure(out, "gained by them", text);
     }
     fputs("</dl>\n", out);
 }
@@ -67,7 +61,8 @@ void sl_table_figures(const sl_told *t, const sl_gain *gain, size_t gains, FILE 
 void sl_table_notes(const sl_told *t, FILE *out) {
     if (t->notes == 0)
         return;
-    fputs("<div class=\"notes\">What this folder lacks:<ul>\n", out);
+    fprintf(out, "<div class=\"notes\">%s:<ul>\n",
+            t->is_watch ? "What could not be told" : "What this folder lacks");
     for (size_t i = 0; i < t->notes; i++) {
         fputs("<li>", out);
         sl_put_escaped(out, t->note[i]);
@@ -105,12 +100,12 @@ static void put_changes(const sl_told *t, const sl_gain *g, FILE *out) {
 static void put_gain(const sl_told *t, const sl_gain *g, FILE *out) {
     fprintf(out, "<tr><td class=\"n\">%d</td>", g->first);
     put_changes(t, g, out);
-    put_number(out, "%.6g", g->before);
-    put_number(out, "%.6g", g->after);
-    put_number(out, "%+.4g", g->before - g->after);
-    put_number(out, "%+.1f %%", 100 * (g->before - g->after) / g->before);
-    put_number(out, "%.0f", g->whole);
-    put_number(out, "%+.3f", g->before_count > 0 && g->whole > 0 ? g->gained / 1e3 : NAN);
+    sl_cell_number(out, "%.6g", g->before);
+    sl_cell_number(out, "%.6g", g->after);
+    sl_cell_number(out, "%+.4g", g->before - g->after);
+    sl_cell_number(out, "%+.1f %%", 100 * (g->before - g->after) / g->before);
+    sl_cell_number(out, "%.0f", g->whole);
+    sl_cell_number(out, "%+.3f", g->before_count > 0 && g->whole > 0 ? g->gained / 1e3 : NAN);
     fputs("</tr>\n", out);
 }
 
@@ -167,10 +162,10 @@ static sl_status put_phases(const sl_told *t, FILE *out) {
             continue;
         SL_TRY(measure_phase(t, (int)name, &p));
         fputs("<tr>", out);
-        put_cell(out, phase_words(t->name[name]));
-        put_number(out, "%.0f", p.iterations);
-        put_number(out, "%.6g", p.time);
-        put_number(out, "%.6g", p.predicted);
+        sl_cell_text(out, phase_words(t->name[name]));
+        sl_cell_number(out, "%.0f", p.iterations);
+        sl_cell_number(out, "%.6g", p.time);
+        sl_cell_number(out, "%.6g", p.predicted);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table>\n", out);
@@ -208,10 +203,10 @@ static void put_event(const sl_told_event *e, size_t number, FILE *out) {
         number, e->time, e->iteration, sign);
     sl_put_escaped(out, e->kind);
     fputs("</td>", out);
-    put_cell(out, e->where);
-    put_cell(out, e->seen);
-    put_cell(out, e->decided);
-    put_cell(out, e->why);
+    sl_cell_text(out, e->where);
+    sl_cell_text(out, e->seen);
+    sl_cell_text(out, e->decided);
+    sl_cell_text(out, e->why);
     fputs("</tr>\n", out);
 }
 
@@ -281,11 +276,11 @@ void sl_table_courses(const sl_courses *c, const char *what, FILE *out) {
     for (size_t i = 0; i < c->count && i < SL_COURSE_ROWS; i++) {
         const sl_course *one = &c->course[i];
         fputs("<tr>", out);
-        put_cell(out, one->name);
-        put_number(out, "%.5g", one->middle);
-        put_number(out, "%.5g", one->worst);
-        put_number(out, "%.0f", one->worst_at);
-        put_number(out, "%.5g", one->last);
+        sl_cell_text(out, one->name);
+        sl_cell_number(out, "%.5g", one->middle);
+        sl_cell_number(out, "%.5g", one->worst);
+        sl_cell_number(out, "%.0f", one->worst_at);
+        sl_cell_number(out, "%.5g", one->last);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);
@@ -297,15 +292,6 @@ void sl_table_courses(const sl_courses *c, const char *what, FILE *out) {
 
 /* ---- configuration ---- */
 
-static void put_row(FILE *out, const char *prefix, const char *key, const char *value) {
-    fputs("<tr><th scope=\"row\">", out);
-    sl_put_escaped(out, prefix);
-    sl_put_escaped(out, key);
-    fputs("</th>", out);
-    put_cell(out, value);
-    fputs("</tr>\n", out);
-}
-
 /* The single values of an object, and of the objects in it; lists are in the file. */
 static void put_values(FILE *out, const char *prefix, const json_t *object, int depth) {
     const char *key;
@@ -316,7 +302,7 @@ static void put_values(FILE *out, const char *prefix, const json_t *object, int 
         if (json_is_object(value) && depth < 2)
             put_values(out, inner, value, depth + 1);
         if (json_is_string(value))
-            put_row(out, prefix, key, json_string_value(value));
+            sl_cell_row(out, prefix, key, json_string_value(value));
         if (json_is_integer(value))
             snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
         else if (json_is_number(value))
@@ -325,7 +311,7 @@ static void put_values(FILE *out, const char *prefix, const json_t *object, int 
             snprintf(text, sizeof text, "%s", json_is_true(value) ? "yes" : "no");
         else
             continue;
-        put_row(out, prefix, key, text);
+        sl_cell_row(out, prefix, key, text);
     }
 }
 
@@ -353,18 +339,18 @@ static void put_schedules(const sl_told *t, FILE *out) {
             used += t->iteration[i].schedule == (int)name;
         snprintf(text, sizeof text, "%d iterations", used);
         if (used > 0)
-            put_row(out, "schedule ", t->name[name], text);
+            sl_cell_row(out, "schedule ", t->name[name], text);
     }
 }
 
 void sl_table_setup(const sl_told *t, FILE *out) {
     fputs("<table><tbody>\n", out);
-    put_row(out, "", "folder", t->path);
-    put_row(out, "", "this page was made by", "slackline " SL_VERSION);
+    sl_cell_row(out, "", "folder", t->path);
+    sl_cell_row(out, "", "this page was made by", "slackline " SL_VERSION);
     for (size_t i = 0; i < t->events; i++)
         if (strcmp(t->event[i].kind, "start") == 0) {
-            put_row(out, "start: ", "runs on", t->event[i].seen);
-            put_row(out, "start: ", "plan", t->event[i].decided);
+            sl_cell_row(out, "start: ", "runs on", t->event[i].seen);
+            sl_cell_row(out, "start: ", "plan", t->event[i].decided);
             break;
         }
     put_schedules(t, out);

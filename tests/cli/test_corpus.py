@@ -1,3 +1,4 @@
+# labels: long
 """Bad input. Every problem of tests/corpus/problem says in its first line what is to become of it:
 
     # says: PART OF THE MESSAGE       refused: exit 2, one line that names file, line and key

@@ -1,23 +1,16 @@
-"""docs/formats.md holds the tables of keys as the program has them, and names every field of a plan.
-Usage: test_formats.py BUILD SOURCE [--write]; --write puts the tables of this build into the document."""
+"""docs/formats.md names every field of a plan. Its tables of keys are docs/reference/: tests/docs/test_reference.py, which
+--write calls."""
 import os
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from slackline import expect, finish, plan, problem, run, source  # noqa: E402
+from slackline import build, expect, finish, plan, problem, source  # noqa: E402
 
-begin, end = "<!-- from `slackline formats` -->\n", "<!-- end of `slackline formats` -->\n"
-path = os.path.join(source, "docs", "formats.md")
-tables = run("formats").stdout
-document = open(path).read()
-head, rest = document.split(begin)
-held, tail = rest.split(end)
 if "--write" in sys.argv:
-    with open(path, "w") as file:
-        file.write(head + begin + tables + end + tail)
-    sys.exit(0)
-expect(held == tables, "docs/formats.md is behind the tables: run tests/cli/test_formats.py BUILD SOURCE --write")
+    sys.exit(subprocess.run([sys.executable, os.path.join(source, "tests", "docs", "test_reference.py"), build, source, "--write"]).returncode)
+document = open(os.path.join(source, "docs", "formats.md")).read()
 
 
 def names(value):

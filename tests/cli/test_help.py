@@ -148,7 +148,35 @@ expect(set(complete("plan", "--schedule", "=")) >= {"auto", "1f1b"}, "nothing ye
 expect(set(complete("validate", "--topology", "")) == {"ring", "tree", "all"}, "values from the usage")
 expect(set(complete("plan", "")) == {"a problem.yaml", "order.csv"}, "files in the place of PROBLEM, blanks and all")
 expect(complete("plan", "-o", "o") == ["order.csv"] == complete("plan", "--output", "o"), "files behind -o")
-expect(complete("train", "--set", "") == [], "nothing is known of KEY=VALUE")
+
+# keys of --set, from the tables that slackline formats prints
+tables, keys = {}, {}
+for line in run("formats").stdout.splitlines():
+    if line.startswith("### "):
+        table = tables.setdefault(line[4:], [])
+    elif line.startswith("| `"):
+        table.append(re.match(r"\| `([^`]*)`", line)[1].replace("[]", ".0"))
+for name, kinds in (("problem", ["problem"]), ("run", ["run"]), ("cluster", ["cluster"]), ("campaign", ["campaign", "problem"])):
+    keys[name] = [key for kind in kinds for key in tables[f"Keys of a {kind} file"]]
+taking = {"plan": "problem", "simulate": "problem", "compare": "problem", "balance": "problem", "draw": "problem", "train": "run", "topology": "cluster", "campaign": "campaign"}
+for name in names:
+    expect(("set" in options_of(helps[name])) == (name in taking), f"{name}: the table of its keys is known where it takes --set")
+for name, kind in taking.items():
+    expect(complete(name, "--set", "") == [key + "=" for key in keys[kind]], f"{name}: every key")
+    expect(complete(name, "--set", "=", "") == [key + "=" for key in keys[kind]], f"{name}: every key behind --set=")
+expect(complete("compare", "--sweep", "pipeline.mi") == ["pipeline.microbatches="], "--sweep takes keys too")
+expect(complete("train", "--set", "model.k") == ["model.kind=", "model.kv_heads="], "keys that are begun")
+expect(complete("train", "--set", "model.kind", "=") == ["gpt2", "llama"] == complete("train", "--set", "model.kind", "=", ""), "values of a choice")
+expect(complete("train", "--set", "=", "model.kind", "=", "l") == ["llama"], "and behind --set=")
+expect(complete("train", "--set", "model.kind=l") == ["model.kind=llama"], "where = parts no words")
+expect(complete("train", "--set", "adapt", "=", "t") == ["true"], "truth")
+expect(set(complete("train", "--set", "schedule", "=", "zb")) == {"zb-h1", "zb-h2", "zb-v"}, "schedules")
+expect(complete("train", "--set", "schedule", "=", "") == [name for name in there if name != "optimal"], "every schedule that a run file may name")
+expect(complete("train", "--set", "iterations", "=", "") == [], "nothing is known of a number")
+expect(complete("train", "--set", "faults.3.lat") == ["faults.3.latency_ms="], "any item of a list")
+expect(complete("train", "--set", "faults.12.one_way", "=", "f") == ["false"], "and its values")
+expect(complete("campaign", "--set", "draw.rates", "=", "") == ["probes", "at-scale"], "of a campaign")
+expect("order.csv" in complete("train", "--set", "a", "=", "b", "o"), "and then files again")
 expect("bash" in complete("watch", "--out", "d", "--", "bas"), "programs behind --")
 expect(complete("watch", "--", "cat", "o") == ["order.csv"], "and their files")
 expect(set(complete("completion", "")) == {"bash", "zsh", "fish"}, "shells")
@@ -178,6 +206,10 @@ if shutil.which("fish"):
     expect({"--schedule", "--format"} <= fish("slackline plan --"), "fish: options")
     expect(fish("slackline plan --schedule zb") == {"zb-h1", "zb-h2", "zb-v"}, "fish: values")
     expect("order.csv" in fish("slackline plan o"), "fish: files")
+    expect(fish("slackline train --set model.k") == {"model.kind=gpt2", "model.kind=llama", "model.kv_heads="}, f"fish: keys: {fish('slackline train --set model.k')}")
+    expect(fish("slackline train --set faults.2.la") == {"faults.2.latency_ms="}, f"fish: keys of an item: {fish('slackline train --set faults.2.la')}")
+    expect(fish("slackline train --set adapt=t") == {"adapt=true"}, "fish: values of a key")
+    expect({key + "=" for key in keys["problem"]} <= {answer.split("=")[0] + "=" for answer in fish("slackline plan --set ")}, "fish: every key")
 if shutil.which("zsh"):
     # a terminal of zsh's own: what it lists after a Tab
     def zsh(line, until):
@@ -186,7 +218,8 @@ if shutil.which("zsh"):
                 f"zpty -r z out '*READY*READY*'; zpty -n -w z $'{line}\\t\\t'; zpty -r z out '*{until}*'; print -r -- $out")
         return subprocess.run(["zsh", "-f", "-c", code], capture_output=True, text=True, cwd=work, timeout=60,
                               env={**os.environ, "PATH": os.path.dirname(command) + ":" + os.environ["PATH"], "HOME": folder, "TERM": "dumb", "COLUMNS": "200"}).stdout
-    for line, until in (("slackline plan --schedule zb-", "zb-h1*zb-v"), ("slackline si", "simulate"), ("slackline completion ", "bash*fish*zsh")):
+    for line, until in (("slackline plan --schedule zb-", "zb-h1*zb-v"), ("slackline si", "simulate"), ("slackline completion ", "bash*fish*zsh"), ("slackline train --set model.k", "kind=*kv_heads="),
+                        ("slackline train --set model.kind=", "gpt2*llama"), ("slackline train --set faults.2.lat", "latency_ms="), ("slackline train --set=adapt=f", "false")):
         try:
             zsh(line, until)
         except subprocess.TimeoutExpired:

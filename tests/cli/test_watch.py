@@ -307,4 +307,11 @@ code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 os.close(master)
 expect(b"interrupts 1\r\n" in shown and code == 12, f"Ctrl-C: exit {code}, {shown!r}")
 expect(os.path.exists(os.path.join(results, "report.json")), "a report after Ctrl-C")
+
+# ---- a folder that was used before holds nothing of the earlier program's decisions ----
+results = out()
+os.makedirs(results)
+open(os.path.join(results, "decisions.txt"), "w").write("1 s  incident 0 begins\n")
+done = run("watch", "--out", results, "--http", "off", "--", "true")
+expect(done.returncode == 0 and not os.path.exists(os.path.join(results, "decisions.txt")), f"decisions of another program: {done.stderr}")
 finish()

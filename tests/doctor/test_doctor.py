@@ -212,6 +212,12 @@ if os.path.isdir(group):
 found = look(before=["taskset", "-c", str(min(os.sched_getaffinity(0)))])
 expect(found["processors"]["found"].startswith("1 of "), f"one processor: {found['processors']}")
 
+expect(state(here, "open files") == "present" and state(here, "address space") == "present", f"{here['open files']} {here['address space']}")
+found = look(before=["sh", "-c", 'ulimit -n 100 && exec "$@"', "sh"])
+expect(state(found, "open files") == "limited" and found["open files"]["found"] == "100 a process, may be raised to 100", f"{found['open files']}")
+found = look(before=["sh", "-c", 'ulimit -v 1572864 && exec "$@"', "sh"])
+expect(state(found, "address space") == "limited" and found["address space"]["found"] == "1536 MiB a process", f"{found['address space']}")
+
 # ---- wrong requests; nothing is left behind ----
 refused(2, "--format must be text or json, got 'xml'", "doctor", "--format", "xml")
 refused(2, "'now' is too much", "doctor", "now")

@@ -40,21 +40,6 @@ said=$(cd "$source" && LD_LIBRARY_PATH=$libraries "$folder/page")
 echo "$said" | head -1 | grep -q ": 450 ms, gap 0$" || fail "docs/library.md says: $said"
 [ "$(echo "$said" | wc -l)" = 5 ] || fail "docs/library.md prints no order: $said"
 
-# The other example: the swap and the return with their times, 390 + 60 and 390 ms.
-# shellcheck disable=SC2046,SC2086
-cc -std=c11 $strict "${example%/*}/adapt.c" $(pkg-config --cflags --libs slackline) -o "$folder/adapt" || fail "adapt.c does not compile"
-said=$(LD_LIBRARY_PATH=$libraries "$folder/adapt") || fail "adapt.c fails: $said"
-[ "$(echo "$said" | grep -o 'from now on adaptra, .*' | tr '\n' ' ')" = "from now on adaptra, 450.0 ms from now on adaptra, 390.0 ms " ] ||
-    fail "adapt.c says: $said"
-
-# The ladder's: the device is slow from 100 s to 400 s, loses 0.5 a second, and balancing costs 3 s.
-# shellcheck disable=SC2046,SC2086
-cc -std=c11 $strict "${example%/*}/decide.c" $(pkg-config --cflags --libs slackline) -o "$folder/decide" || fail "decide.c does not compile"
-said=$(LD_LIBRARY_PATH=$libraries "$folder/decide") || fail "decide.c fails: $said"
-for part in '^108.0 s: apply: microbatches 12 12 5 11$' '^4[0-9.]* s: undo: microbatches 10 10 10 10$' 'when 3 s are lost, 50.0 % lost would become 16.7 %'; do
-    echo "$said" | grep -q "$part" || fail "decide.c says: $said"
-done
-
 # Statically, without the shared library in sight.
 mkdir "$folder/static" && cp "$libraries/libslackline.a" "$folder/static/"
 # shellcheck disable=SC2046
@@ -101,6 +86,35 @@ E
 for kind in slackline slackline_static; do
     "$folder/user/build/${kind}_user" | head -1 | grep -q "$promise" || fail "slackline::$kind plans otherwise"
 done
+
+# Which versions are taken: this one and older patches of this minor version, no newer one and no other minor version.
+asks() { # VERSION-AND-MORE: whether find_package takes it
+    rm -rf "$folder/ask" && mkdir "$folder/ask" && printf '%s\n' 'cmake_minimum_required(VERSION 3.20)' 'project(ask LANGUAGES C)' \
+        "find_package(slackline $1 CONFIG)" 'if(NOT slackline_FOUND)' 'message(FATAL_ERROR "not found: ${slackline_NOT_FOUND_MESSAGE}")' 'endif()' >"$folder/ask/CMakeLists.txt"
+    cmake -S "$folder/ask" -B "$folder/ask/build" -DCMAKE_PREFIX_PATH="$folder/usr" >"$folder/log" 2>&1
+}
+IFS=. read -r major minor patch <<<"$version"
+for taken in "" "$version COMPONENTS shared static" "$version OPTIONAL_COMPONENTS nothing" "$version" "$version EXACT" "$major.$minor" "$major.$minor...<$major.$((minor + 1))"; do
+    asks "$taken" || { cat "$folder/log"; fail "find_package(slackline $taken) does not take $version"; }
+done
+for refused in "$major.$minor.$((patch + 1))" "$major.$((minor + 1))" "$((major + 1))" "$major.$minor.$((patch + 1)) EXACT" "$((major + 1)).0...<$((major + 2)).0" $([ "$minor" = 0 ] || echo "$major.$((minor - 1))"); do
+    ! asks "$refused" || fail "find_package(slackline $refused) takes $version"
+done
+! asks "$version COMPONENTS nothing" && grep -q "no component .nothing." "$folder/log" || fail "a component that is not there is not refused by name"
+pkg-config --exists "slackline >= $version" && ! pkg-config --exists "slackline >= $major.$((minor + 1))" || fail "pkg-config's versions"
+
+# Packagers' way: DESTDIR with a prefix of the system's; everything lies below it and knows only the prefix.
+DESTDIR=$folder/dest cmake --install "$build" --prefix /usr >"$folder/log" 2>&1 || { cat "$folder/log"; fail "DESTDIR"; }
+[ -x "$folder/dest/usr/bin/slackline" ] && [ "$(ls "$folder/dest")" = usr ] || fail "DESTDIR: $(ls "$folder/dest")"
+for file in $(find "$folder/dest" -name '*.pc' -o -name '*.cmake'); do
+    ! grep -q "$folder\|$build" "$file" || fail "${file##*/} knows where it was built"
+done
+PKG_CONFIG_SYSROOT_DIR=$folder/dest PKG_CONFIG_PATH=$(dirname "$(find "$folder/dest" -name slackline.pc)") pkg-config --cflags slackline | grep -q "$folder/dest" ||
+    fail "slackline.pc with a system root: $(pkg-config --cflags slackline)"
+(cd "$folder/usr" && find . -type f) | sort >"$folder/one"
+(cd "$folder/dest/usr" && find . -type f) | sort >"$folder/two"
+diff "$folder/one" "$folder/two" >"$folder/log" || { cat "$folder/log"; fail "DESTDIR installs something else"; }
+grep -q 'share/doc/slackline/examples/slow-link.yaml$' "$folder/one" || fail "no examples are installed"
 
 # Visible are the declared functions and nothing else; nothing of MPI, CUDA or Redis is needed.
 nm -D --defined-only "$libraries/libslackline.so" | awk '{print $3}' | sort >"$folder/visible"

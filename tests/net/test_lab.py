@@ -1,4 +1,4 @@
-# labels: net
+# labels: long net
 """The laboratory of tests/net does what it says: a rail that is down carries nothing and comes back, a blackhole is one
 direction and tells nobody, a rate is a rate, the two hosts have their own names, MPI crosses by the management pair, and
 nothing stays, however the laboratory ends. Called with BUILD_DIR SOURCE_DIR."""
@@ -20,12 +20,13 @@ build, source = sys.argv[1:3]
 
 # a program for one host each: prints what comes / sends n datagrams and then waits a little for nothing
 LISTEN = """
-import socket, sys
+import select, socket, sys
 s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
-s.bind((sys.argv[1], 9)); print("ready", flush=True); s.settimeout(float(sys.argv[2])); n = 0
-try:
-    while n < int(sys.argv[3]): s.recv(64); n += 1
-except socket.timeout: pass
+s.bind((sys.argv[1], 9)); print("ready", flush=True); n = 0
+while n < int(sys.argv[2]):
+    readable = select.select([s, sys.stdin], [], [])[0]
+    if s not in readable: break
+    s.recv(64); n += 1
 print(n)
 """
 SEND = """
@@ -51,11 +52,14 @@ c.sendall(bytes(int(sys.argv[2])))
 def arrives(lab, sender, rail, version=4, count=3):
     """How many of `count` datagrams from `sender` reach the other host on this rail."""
     address = lab.address(1 - sender, rail, version)
-    wait = "0.4"
-    listener = lab.start(1 - sender, [sys.executable, "-c", LISTEN, address, wait, str(count)], stdout=subprocess.PIPE,
-                         text=True)
+    listener = lab.start(1 - sender, [sys.executable, "-c", LISTEN, address, str(count)], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True)
     assert listener.stdout.readline() == "ready\n"
     lab.run(sender, [sys.executable, "-c", SEND, address, str(count)], stdout=subprocess.DEVNULL)
+    try:
+        listener.wait(0.4)  # from when all is sent; then it counts what has come and ends
+    except subprocess.TimeoutExpired:
+        pass
     return int(listener.communicate()[0])
 
 
@@ -213,7 +217,7 @@ def nothing_stays_however_it_ends():
                "    a = lab.start(0, ['sh', '-c', 'sleep 1000 & wait']); b = lab.start(1, ['sleep', '1000'])\n"
                "    print(lab.space, [h.pid for h in lab.holder], flush=True)\n"
                "    if sys.argv[2] == 'fail': raise SystemExit(3)\n"
-               "    time.sleep(1000)\n")
+               "    while True: time.sleep(0.1)\n")  # a signal that comes just before a long sleep begins is seen behind it
     for how, wanted in (("fail", 3), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
         child = subprocess.Popen([sys.executable, "-c", program, os.path.dirname(os.path.abspath(__file__)), str(how)],
                                  stdout=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-# labels: net
+# labels: long net
 """A handful of faults during training over two rails, of every kind, by delegates and on the direct path: bit-identical to the
 undisturbed run, nothing left behind; and rails that stay down beyond the configured limit end the run with the link's name.
 Called with BUILD_DIR SOURCE_DIR; SL_SEED repeats it."""

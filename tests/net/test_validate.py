@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# labels: net
+# labels: long net
 """Validation between hosts: a direction of a link that is slow, both, everything that a host sends, and a link that
 carries nothing, among four hosts on a switch whose ports are all shaped alike. Nothing is named where nothing is slow.
 

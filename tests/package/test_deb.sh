@@ -42,22 +42,50 @@ done
 (cd "$folder/tree" && find . -type f ! -path './usr/*' | grep .) && fail "files outside /usr"
 "$folder/tree/usr/bin/slackline" doctor >"$folder/said" || fail "the doctor, from where it was unpacked: $(grep broken "$folder/said")"
 
+dpkg-deb --ctrl-tarfile "$package" | tar -xO --wildcards "./postinst" "./triggers" 2>/dev/null | grep -q ldconfig || fail "the loader is not told of the libraries"
+
 [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null || { echo "not tried: a system of its own needs root and debootstrap"; exit 0; }
-debootstrap --variant=minbase bookworm "$folder/root" >"$folder/log" 2>&1 || { echo "not tried: debootstrap: $(tail -1 "$folder/log")"; exit 0; }
+mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | awk '$1 == "bookworm" && $2 == "main" {print $3; exit}')
+debootstrap --variant=minbase bookworm "$folder/root" $mirror >"$folder/log" 2>&1 || { echo "not tried: debootstrap: $(tail -1 "$folder/log")"; exit 0; }
 root=$folder/root
-cp /etc/resolv.conf "$root/etc/" 2>/dev/null
-cp -r /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/apt.conf.d "$root/etc/apt/" 2>/dev/null
+cp /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null
+cp -r /etc/apt/sources.list /etc/apt/sources.list.d "$root/etc/apt/" 2>/dev/null
+cp -r /etc/apt/apt.conf.d/99* "$root/etc/apt/apt.conf.d/" 2>/dev/null
+cp -r /usr/share/keyrings/. "$root/usr/share/keyrings/" 2>/dev/null
 mount -t proc proc "$root/proc" && mount -t tmpfs -o size=256m shm "$root/dev/shm" || fail "mounting"
 cp "$package" "$root/slackline.deb"
-cp -r "$source/examples" "$root/examples"
-chroot "$root" apt-get update >"$folder/log" 2>&1
-chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends /slackline.deb >>"$folder/log" 2>&1 ||
-    { tail -5 "$folder/log"; fail "apt-get install ./slackline.deb"; }
-chroot "$root" slackline doctor >"$folder/said" || fail "the doctor there: $(cat "$folder/said")"
+there() { chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
+files() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/lib/dpkg -o -path ./var/lib/apt -o -path ./var/cache -o -path ./var/log \) -prune -o -print) | sort; }
+there apt-get update >"$folder/log" 2>&1 || { tail -3 "$folder/log"; echo "not tried: no packages can be had"; exit 0; }
+files >"$folder/before"
+there apt-get install -y --no-install-recommends /slackline.deb >>"$folder/log" 2>&1 || { tail -5 "$folder/log"; fail "apt-get install ./slackline.deb"; }
+there apt-get check >"$folder/log" 2>&1 || fail "dependencies: $(cat "$folder/log")"
+# only what it depends on is there: no compiler, no cmake, no redis
+there sh -c 'command -v gcc || command -v cmake' && fail "a compiler came with it"
+there slackline doctor >"$folder/said" || fail "the doctor there: $(cat "$folder/said")"
 cat "$folder/said"
 grep -q 'absent *redis-server' "$folder/said" || fail "redis-server is there, though it was not installed"
 grep -q 'present *two ranks' "$folder/said" || fail "two ranks do not start there"
-chroot "$root" slackline train /examples/slow-link.yaml --set iterations=3 --out /run/try >"$folder/said" 2>&1 || fail "train: $(tail -3 "$folder/said")"
-chroot "$root" dpkg -r slackline >"$folder/log" 2>&1 || fail "removing"
-[ ! -e "$root/usr/bin/slackline" ] || fail "it is still there"
+examples=/usr/share/doc/slackline/examples
+there slackline --version | head -1 | grep -q "slackline $version" || fail "the version there"
+there slackline plan $examples/four-ranks.yaml | grep -q 'makespan 390 ms' || fail "plan"
+there slackline train $examples/slow-link.yaml --set iterations=3 --out /run/try >"$folder/said" 2>&1 || fail "train: $(tail -3 "$folder/said")"
+there slackline train $examples/slow-link.yaml --set iterations=3 --set transport=delegated --out /run/two >"$folder/said" 2>&1 || fail "delegates: $(tail -3 "$folder/said")"
+there slackline report /run/try && [ -s "$root/run/try/report.html" ] || fail "report"
+watching="echo in | slackline watch --out /run/watched -- mpirun --allow-run-as-root --oversubscribe -np 1 cat"
+there sh -c "$watching" >"$folder/said" 2>&1 && fail "watch without redis-server"
+grep -q 'redis-server is not installed (Debian: apt install redis-server)' "$folder/said" || fail "watch does not say what is missing: $(cat "$folder/said")"
+there apt-get install -y --no-install-recommends redis-server >"$folder/log" 2>&1 || fail "redis-server: $(tail -3 "$folder/log")"
+there sh -c "$watching" >"$folder/said" 2>&1 || fail "watch: $(tail -3 "$folder/said")"
+grep -qx in "$folder/said" || fail "watch keeps the program's output: $(cat "$folder/said")"
+there ldconfig -p | grep -q "libslackline.so.${version%.*}" || fail "the loader does not know the library"
+# not what was run there, but all that was installed goes
+rm -rf "$root/run/try" "$root/run/two" "$root/run/watched"
+there dpkg --purge slackline >"$folder/log" 2>&1 || fail "removing: $(cat "$folder/log")"
+files | grep -i slackline | grep -v '^./slackline.deb$' && fail "files of it are still there"
+[ ! -e "$root/var/lib/dpkg/info/slackline.list" ] || fail "dpkg still knows it"
+there apt-get autoremove -y --purge >"$folder/log" 2>&1 || fail "removing what it brought: $(tail -3 "$folder/log")"
+# other packages may leave caches and users' files; nothing that runs or is loaded
+files | comm -13 "$folder/before" - | grep -E '/(s?bin|lib|include)/.*(mpi|dnnl|jansson|yaml|hiredis)' && fail "what it brought is still there"
+echo "installed, run and removed on a system of its own"
 exit 0

@@ -14,7 +14,7 @@ from package import LIBRARY, build, expect, finish, folder, skip, source  # noqa
 venv = os.path.join(source, ".venv")
 borrowed = glob.glob(os.path.join(venv, "lib", "python3*", "site-packages"))
 if not borrowed or not os.path.isdir(os.path.join(borrowed[0], "setuptools")):
-    skip("no .venv with setuptools (tools/test makes it)")
+    skip("no .venv with setuptools (tools/test --full makes it)")
 
 own = os.path.join(folder, "env")
 python = os.path.join(own, "bin", "python")

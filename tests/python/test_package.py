@@ -38,6 +38,10 @@ expect(plan.csv().splitlines()[0].startswith("0F0,0F1,") and len(plan.csv().spli
 expect("0SEND_F0" in plan.csv_comms() and "SEND" not in plan.csv(), "csv_comms has the messages")
 expect(plan.write("svg").lstrip().startswith("<") and "</svg>" in plan.write("svg") and len(plan.write("text")) > 100, "pictures")
 slow = slackline.simulate(EXAMPLE, plan.csv(), changes=SLOW)
+kept = os.path.join(folder, "plan.json")
+with open(kept, "w") as file:
+    file.write(plan.write("json"))
+expect(slackline.simulate(EXAMPLE, kept, changes=SLOW).ops == slackline.simulate(EXAMPLE, pathlib.Path(kept), changes=SLOW).ops == slow.ops, "a plan's JSON is its order")
 expect(slow.makespan_ms == 680 and slow.schedule_name == "given", "the healthy order on the slow link: 680 ms, as the command")
 
 # 1F1B on two ranks and two microbatches, F 1 ms, B 2 ms. Rank 0: F0 0-1, F1 1-2, B0 4-6, B1 7-9; rank 1: F0 1-2, B0 2-4, F1
@@ -110,6 +114,8 @@ raises(wrong, lambda: slackline.plan(two, threads=2 ** 32), "threads must be fro
 raises(wrong, lambda: slackline.plan(two, changes={"pipeline.rankz": 1}), "rankz")
 raises(wrong, lambda: slackline.plan(two, "1f1b\0"), "zero byte")
 raises(wrong, lambda: slackline.simulate(two, "0F0,0B0\n1F0,1B0\n"), "order:1:")
+raises(wrong, lambda: slackline.simulate(two, '{"ranks": 2}'), "order: is no plan's JSON", "ops")
+raises(wrong, lambda: slackline.simulate(two, '{"ranks": 1, "ops": [{"op": "F", "rank": 4, "stage": 0, "microbatch": 0, "start_ms": 0}]}'), "is no plan's JSON")
 raises(wrong, lambda: slackline.simulate(two, "absent.csv"), "absent.csv: cannot be read")
 raises(wrong, lambda: slackline.simulate(two, [["0F0", "0F1", "0B0", "0B1"], ["1B0", "1F0", "1F1", "1B1"]]), "order:2: column 1: rank 1, op 0: 1B0 stands before its F")
 raises(wrong, lambda: plan.write("png"), "'png' is no form of a plan")

@@ -1,4 +1,4 @@
-# labels: torch
+# labels: long torch
 """PyTorch over Gloo trains with plans as its schedules: losses and weights after several steps are those of PyTorch's own
 1F1B (one stage a rank) or of the model in sequence (two), for fixed, searched and adapted plans; every rank runs the first
 one's plan; what does not fit is refused on every rank. Called with BUILD_DIR SOURCE_DIR."""
@@ -96,6 +96,56 @@ def stages_of(rank, ranks, placement, group):
     return [PipelineStage(layer(i), i, count, torch.device("cpu"), group=group) for i in indices], count
 
 
+def by_hand(stages, microbatches):
+    """What the model gives for the batch."""
+    out = batch(microbatches)[0]
+    for stage in range(stages):
+        out = layer(stage)(out)
+    return out.detach()
+
+
+def forward_only(rank, groups, problems):
+    """`eval` and schedules without a loss give the model's output, also in a V, and training goes on after them."""
+    for ranks, microbatches, placement, name in ((3, 5, "linear", "zb-h1"), (2, 4, "wave", "zb-v"), (3, 4, "loop", "auto")):
+        if rank >= ranks:
+            continue
+        what = f"forward only, {placement}, {name}, rank {rank}"
+        plan = slackline.plan(problem(ranks, microbatches, placement), name, 0.1)
+        x, y = batch(microbatches)
+        for loss in (loss_of, None):
+            mine, count = stages_of(rank, ranks, placement, groups[ranks])
+            first, last = (any(getattr(stage, which) for stage in mine) for which in ("is_first", "is_last"))
+            schedule = plan.schedule(mine, loss_fn=loss)
+            losses = []
+            found = [schedule.eval(*((x,) if first else ()), target=y if last else None, losses=losses) if loss else schedule.step(*((x,) if first else ()))]
+            if loss and last and abs(torch.stack(losses).mean().item() - loss_of(by_hand(count, microbatches), y).item()) > 1e-13:
+                problems.append(f"{what}: losses {losses}")
+            if last and not torch.allclose(found[0], by_hand(count, microbatches), rtol=1e-12, atol=1e-14):
+                problems.append(f"{what}: another output")
+            if any(p.grad is not None for stage in mine for p in stage.submod.parameters()):
+                problems.append(f"{what}: gradients")
+            if loss:
+                problems.append(same(train(schedule, mine, microbatches), in_sequence(count, microbatches), f"training after {what}"))
+
+
+def other_ways(rank, groups, problems):
+    """One rank, fewer microbatches than ranks, limits, arguments by name, and orders that come back from files."""
+    cases = [(1, 4, "linear", "1f1b", {}), (1, 3, "wave", "zb-v", {}), (4, 2, "linear", "auto", {}), (3, 1, "linear", "auto", {}),
+             (3, 5, "loop", "interleaved-1f1b", {}), (4, 8, "linear", "auto", {"memory": {"limit": 3}}), (4, 7, "wave", "auto", {"memory": {"limit": 6}})]
+    for ranks, microbatches, placement, name, more in cases:
+        if rank >= ranks:
+            continue
+        asked = problem(ranks, microbatches, placement, 5)
+        asked["pipeline"].update(more)
+        plan = slackline.plan(asked, name, 0.1)
+        for form in ("csv", "json"):
+            if slackline.simulate(asked, plan.write(form)).csv() != plan.csv():
+                problems.append(f"{name}, {placement}: another order came back from {form}")
+        mine, count = stages_of(rank, ranks, placement, groups[ranks])
+        problems.append(same(train(plan.schedule(mine, loss_fn=loss_of), mine, microbatches), in_sequence(count, microbatches),
+                             f"{name}, {placement}, {ranks} ranks, {microbatches} microbatches, rank {rank}"))
+
+
 def refusals(rank, group, problems):
     """What a rank of two says of plans that do not fit its stages."""
     mine, _ = stages_of(rank, 2, "linear", group)
@@ -133,7 +183,7 @@ def rank_main(rank, store, results):
     try:
         torch.set_num_threads(1)
         dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=4, timeout=timedelta(seconds=60))
-        groups = {n: dist.new_group(list(range(n)), timeout=timedelta(seconds=60)) for n in (2, 3, 4)}
+        groups = {n: dist.new_group(list(range(n)), timeout=timedelta(seconds=60)) for n in (1, 2, 3, 4)}
         for ranks, microbatches, placement, name, latency in CASES:
             if rank >= ranks:
                 continue
@@ -161,6 +211,8 @@ def rank_main(rank, store, results):
                 problems.append(same(reference, wanted, f"PyTorch's own 1F1B beside {what}"))
                 if found[0] and not (len(found[0]) == STEPS and max(abs(a - b) for a, b in zip(found[0], reference[0])) <= 1e-13):
                     problems.append(f"{what}: losses {found[0]}, PyTorch's 1F1B {reference[0]}")
+        forward_only(rank, groups, problems)
+        other_ways(rank, groups, problems)
         if rank < 2:
             refusals(rank, groups[2], problems)
             # without broadcast each takes its own; a plan that only the first rank has is enough with it

@@ -1,4 +1,4 @@
-# labels: torch
+# labels: long torch
 """`slackline train` learns what PyTorch learns: the losses of 50 iterations, from the same initial weights and the same
 data, differ by less than 1e-3.
 

@@ -1,4 +1,4 @@
-# labels: torch
+# labels: long torch
 """PyTorch's pipeline runtime executes what `slackline plan` exports.
 
 Every family, in both CSV forms, is loaded into torch.distributed.pipelining's _PipelineScheduleRuntime, one process a

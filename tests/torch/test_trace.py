@@ -1,4 +1,4 @@
-# labels: torch
+# labels: long torch
 """Traces of PyTorch's own profiler, one a rank over Gloo, become the problem that was run: shape, order and message sizes
 are certain; stages take their time by sleeping between two products, so op times have a bound from below, and a stage that
 mostly waits for its input inside the label must not be told as slow as the one that it waits for.

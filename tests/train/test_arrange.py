@@ -1,3 +1,4 @@
+# labels: long
 """Who sits where changes between two iterations of a run that goes on: with the same split every loss, weights_hash and the
 validation loss are the bits of a run that was never rearranged, whatever the permutation, layout, transport or optimizer
 state; only what a process lacks in its new seat is moved, and a split from the first iteration on is that split.

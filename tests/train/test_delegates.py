@@ -1,3 +1,4 @@
+# labels: long
 """Training through delegates gives the same bits as training without: fixed, started for a slow link and stopped on relief,
 under any placement and regime, with activations in host memory, and when delegates are killed again and again. Changing
 the path leaves no process, memory object or descriptor."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# labels: long
 # The same weights whether slackline starts mpirun, mpirun started slackline, or the ranks sit on two hosts and talk over
 # TCP (a second host name in its own UTS namespace), with nothing left behind.
 set -eu

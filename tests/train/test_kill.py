@@ -1,6 +1,7 @@
 """Whatever process of a run with delegates is killed: within 10 s no process, shared memory, socket or file outside of the
 run's folder is left, and standard error is one clear line, or the run goes on and ends well. Runs a fixed list of kills;
 `test_kill_random.py` draws many more."""
+import json
 import os
 import re
 import signal
@@ -57,6 +58,12 @@ def check_gone(name, run, temporary):
         assert text == "" or text.endswith("\n"), f"{name}: {file} ends within a line"
         lines(os.path.join(run.out, file))
     assert not [path for path in os.listdir(run.out) if re.search(r"\.(json|jsonl|yaml|svg)\..+$", path)], os.listdir(run.out)
+    done, recorded = [line["iteration"] for line in lines(os.path.join(run.out, "metrics.jsonl"))], set()
+    for line in open(os.path.join(run.out, "timeline.json")):
+        if line.rstrip().endswith("},"):  # the last before a kill may be cut
+            recorded.add(json.loads(line.rstrip()[:-1]).get("args", {}).get("iteration"))
+    missing = [i for i in done[:-1] if i not in recorded]
+    assert not missing, f"{name}: iterations {missing} were done and are not in timeline.json"
 
 
 class Kills:

@@ -1,3 +1,4 @@
+# labels: long
 """The network measured between two iterations: the slow link of a pipeline and the slow pair of replicas are found for what
 they are, others are not blamed, relief shows, and neither iterations nor bits notice."""
 import os

@@ -1,3 +1,4 @@
+# labels: long
 """Training whose activations do not fit on the device: they go to host memory and come back, the weights are the same bits
 as without, and neither the device nor the host holds more than it may. Without host memory the same run is refused."""
 import json

@@ -1,3 +1,4 @@
+# labels: long alone
 """What a run leaves behind, read by other programs: every file parses, holds what docs/formats.md says, and agrees with the
 others; training learns more than the frequencies of bytes."""
 import json

@@ -1,3 +1,4 @@
+# labels: long
 """Several stages a rank through the whole trainer: loop, wave, parts, an order from a file, and a swap in mid-run give
 the loss of every iteration, the validation loss and weights_hash of one rank, bit for bit; what such a run writes down
 is right; and what a placement cannot have is refused before a process starts."""

@@ -1,3 +1,4 @@
+# labels: long
 """Every product of pipeline x data x tensor up to 8 ranks trains the same model. Pipeline sizes, schedules, transports and
 zero change no bit; data and tensor sizes change sums only in their last digits: gradients of the first iteration within
 1e-5 of their norm, losses of 20 iterations within 1e-5. Gradients come from `dump_gradients`."""

@@ -1,3 +1,4 @@
+# labels: long alone
 """A run's own profile: profile.yaml is a problem file whose op times are the pace, whose links are what they were emulated
 as, and whose plan has the memory that each rank's arena was seen to use; with the order that ran, `simulate` foretells the
 makespan that the summary states. Bytes are certain, so they are held to be equal within the 5 % that are promised; times are

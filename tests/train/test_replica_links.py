@@ -1,3 +1,4 @@
+# labels: long
 """Slow links between replicas: the sums of the stage they carry take as long as latency and bandwidth say, those of other
 stages do not, relief comes at once, and not a bit changes."""
 import json

@@ -1,3 +1,4 @@
+# labels: long
 """Several pipelines side by side: each replica adapts by itself, delegates come and go everywhere together, reductions show
 in the timeline and in the profile, and when any of eight ranks dies nothing is left behind. None of it changes a bit."""
 import json

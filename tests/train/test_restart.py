@@ -1,3 +1,4 @@
+# labels: long
 """What a run survives: whatever process of it is killed, the ranks are started again from the newest checkpoint and the
 loss of every iteration and the final weights are those of an undisturbed run, bit by bit. What it does not try again, what
 a scheduler's warning does, and that nothing is left behind in any of these. `test_restart_random.py` draws many more."""

@@ -1,3 +1,4 @@
+# labels: long
 """Hosts that are lost: after a failure every host of the list is tested, those that fail are left out while enough slots
 are left, and the run ends with the same bits; else it ends and names them.
 

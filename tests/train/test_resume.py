@@ -1,3 +1,4 @@
+# labels: long
 """A run that is broken off and goes on from its checkpoint ends with the bits of one that was not: the loss of every
 iteration, weights_hash and the validation loss; in the same layout and in any other pipeline, with swaps and injected trouble in
 between. What does not belong together is refused by the name of its key. Usage: test_resume.py BUILD SOURCE"""

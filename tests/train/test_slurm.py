@@ -1,103 +1,19 @@
 """Under a real Slurm, of one node and of this test's own: ranks that srun starts, and a batch job whose mpirun slackline
 starts, come to the same bits as without it; SIGTERM through scancel leaves a checkpoint that the next job continues.
-Slurm is taken from PATH, or from the folder SL_SLURM into which Debian's packages (slurmctld, slurmd, slurm-client,
-slurm-wlm-basic-plugins, libmunge2) were unpacked; without it this is skipped."""
-import glob
+Where Slurm comes from says tests/net/slurm.py; without it this is skipped."""
 import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [here, os.path.join(here, "..", "net")]
+from slurm import Slurm  # noqa: E402
 from test_restart import Runs, checkpoints, owner, said  # noqa: E402
 from training import arguments, command_line, environment, kill, lines, need, shared_files, until  # noqa: E402
-
-CONFIG = """
-ClusterName=lab
-SlurmctldHost=%(host)s(127.0.0.1)
-AuthType=auth/none
-CredType=cred/none
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SlurmUser=%(user)s
-SlurmdUser=%(user)s
-StateSaveLocation=%(folder)s/state
-SlurmdSpoolDir=%(folder)s/spool
-SlurmctldPidFile=%(folder)s/slurmctld.pid
-SlurmdPidFile=%(folder)s/slurmd.pid
-SlurmctldPort=%(port1)d
-SlurmdPort=%(port2)d
-%(plugins)s
-MpiDefault=none
-ReturnToService=2
-SlurmdParameters=config_overrides
-MailProg=/bin/true
-KillWait=10
-NodeName=%(host)s NodeAddr=127.0.0.1 CPUs=4
-PartitionName=p Nodes=%(host)s Default=YES State=UP
-"""
-
-
-def find(name):
-    return shutil.which(name) or shutil.which(name + "-wlm")
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-class Slurm:
-    def __init__(self, folder):
-        self.folder, self.daemons = folder, []
-        root, plugins = os.environ.get("SL_SLURM"), ""
-        if root:
-            found = glob.glob(os.path.join(root, "usr/lib/*/slurm-wlm"))
-            assert found, f"{root}: no usr/lib/*/slurm-wlm"
-            plugins = f"PluginDir={found[0]}"
-            os.environ["LD_LIBRARY_PATH"] = f"{found[0]}:{os.path.dirname(found[0])}"
-            os.environ["PATH"] = f"{root}/usr/bin:{root}/usr/sbin:{os.environ['PATH']}"
-        missing = [name for name in ("slurmctld", "slurmd", "slurmstepd", "srun", "sbatch", "scancel", "squeue", "sinfo") if not find(name)]
-        if missing:
-            print(f"skipped: {missing[0]} is not installed (Debian: slurmctld slurmd slurm-client); SL_SLURM may name unpacked ones")
-            sys.exit(77)
-        os.makedirs(os.path.join(folder, "state"))
-        os.makedirs(os.path.join(folder, "spool"))
-        self.host = socket.gethostname().split(".")[0]
-        config = os.path.join(folder, "slurm.conf")
-        with open(config, "w") as out:
-            out.write(CONFIG % {"host": self.host, "user": os.popen("id -un").read().strip(), "folder": folder, "port1": free_port(),
-                                "port2": free_port(), "plugins": plugins})
-        os.environ["SLURM_CONF"] = config
-
-    def __enter__(self):
-        for words in ([find("slurmctld"), "-D"], [find("slurmd"), "-D", "-N", self.host, "-d", find("slurmstepd")]):
-            log = open(os.path.join(self.folder, os.path.basename(words[0]) + ".log"), "w")
-            self.daemons.append(subprocess.Popen(words, stdout=log, stderr=log))
-        if not until(lambda: "idle" in subprocess.run(["sinfo", "-h"], capture_output=True, text=True).stdout, 30):
-            said = "".join(open(path).read()[-2000:] for path in glob.glob(os.path.join(self.folder, "*.log")))
-            self.__exit__()
-            print(f"skipped: this Slurm does not come up here: {said}")
-            sys.exit(77)
-        return self
-
-    def __exit__(self, *_):
-        subprocess.run(["scancel", "--user", os.popen("id -un").read().strip()], capture_output=True)
-        until(lambda: not self.jobs(), 20)
-        for daemon in self.daemons[::-1]:
-            daemon.terminate()
-            daemon.wait()
-
-    def jobs(self):
-        return subprocess.run(["squeue", "-h", "-o", "%A"], capture_output=True, text=True).stdout.split()
-
-    def cancel(self, *words):
-        subprocess.run(["scancel", "--signal=TERM", *words, self.jobs()[0]], check=True)
 
 
 def srun(runs, out, *settings, resume=False):

@@ -1,3 +1,4 @@
+# labels: long
 """The optimizer is off the critical path: a stage's update is made before its first F of the next iteration, once each, and
 the pipeline has begun by then. Whoever takes weights in between has those after the update, whatever the iterations between
 two who do, with the copy of a tied embedding, several stages a rank and shares of ZeRO."""

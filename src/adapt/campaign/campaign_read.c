@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "plan/family/family.h"
+#include "plan/pipeline/kind.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -89,7 +90,7 @@ static const sl_key campaign_keys[] = {
     {.name = "costs", .type = SL_KEY_SECTION, .section = cost_keys},
     {.name = "ladder", .type = SL_KEY_SECTION, .section = ladder_keys},
     {.name = "trace", .type = SL_KEY_TEXT, .offset = AT(trace), .help = "a CSV with more events, beside this file"},
-    {.name = "events", .type = SL_KEY_CUSTOM, .section = event_keys, .help = "a list of what becomes slow"},
+    {.name = "events", .type = SL_KEY_CUSTOM, .is_list = 1, .section = event_keys, .help = "a list of what becomes slow"},
     {.name = "draw", .type = SL_KEY_CUSTOM, .section = sl_draw_keys, .help = "events drawn from published rates"},
     {.name = "seed", .type = SL_KEY_INT64, .standard = "1", .offset = AT(seed), .minimum = 0, .maximum = 9e15, .help = "of what is drawn, and of the search for arrangements"},
     {0}};
@@ -358,6 +359,7 @@ static sl_status read_draw(const sl_node *draw, sl_campaign *c) {
 static sl_status read_all(const sl_document *document, const char *csv, request *r) {
     const sl_node *root = document->root;
     sl_campaign *c = &r->job;
+    SL_TRY(sl_file_kind_check(root, SL_FILE_CAMPAIGN));
     SL_TRY(sl_config_read(root, document->file, campaign_keys, r));
     SL_TRY(read_job(sl_node_find(root, "job"), r, c));
     read_costs(r, c);

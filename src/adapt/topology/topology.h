@@ -68,7 +68,7 @@ sl_status sl_cluster_check(const sl_cluster *cluster, const char *where);
  * problem, as the first replica of the present arrangement ran it. SL_EINVAL names file, line and key. Free
  * with sl_cluster_free, also on error. */
 sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile, sl_cluster *cluster);
-/** The config tables of the cluster file, as Markdown, for docs/formats.md. */
+/** The config tables of the cluster file, as Markdown, for docs/reference. */
 void sl_cluster_document(FILE *out);
 
 /** Time of an iteration, ns, by the timing model: host[position] is an arrangement. SL_EINVAL: it is none, or

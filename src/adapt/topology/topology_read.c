@@ -3,6 +3,7 @@
 #include "adapt/topology/topology_volume.h"
 #include "base/config.h"
 #include "base/memory.h"
+#include "plan/pipeline/kind.h"
 #include "plan/pipeline/problem_read.h"
 
 #include <math.h>
@@ -53,15 +54,15 @@ static const sl_key list_keys[] = {
     LINK_KEYS, {0}};
 static const sl_key links_keys[] = {
     {.name = "default", .type = SL_KEY_CUSTOM, .section = default_keys, .help = "every link that neither groups nor list name; required unless there is one host"},
-    {.name = "groups", .type = SL_KEY_CUSTOM, .section = group_keys, .help = "a later group replaces an earlier one"},
-    {.name = "list", .type = SL_KEY_CUSTOM, .section = list_keys, .help = "links that differ, after the groups; a later item replaces an earlier one"},
+    {.name = "groups", .type = SL_KEY_CUSTOM, .is_list = 1, .section = group_keys, .help = "a later group replaces an earlier one"},
+    {.name = "list", .type = SL_KEY_CUSTOM, .is_list = 1, .section = list_keys, .help = "links that differ, after the groups; a later item replaces an earlier one"},
     {0}};
 static const sl_key cluster_keys[] = {
     {.name = "parallel", .type = SL_KEY_SECTION, .required = 1, .section = parallel_keys},
     {.name = "batch", .type = SL_KEY_SECTION, .required = 1, .section = batch_keys},
     {.name = "times_ms", .type = SL_KEY_CUSTOM, .section = sl_time_keys, .help = "op times without the sums of tensor ranks, a number or one per stage; required unless --profile gives them"},
     {.name = "schedule", .type = SL_KEY_TEXT, .standard = "1f1b", .offset = AT(schedule), .help = "family (of plan --schedule) whose order is replayed"},
-    {.name = "hosts", .type = SL_KEY_CUSTOM, .required = 1, .section = host_keys, .help = "a list of names or maps: as many hosts as there are positions (tensor * data * pipeline)"},
+    {.name = "hosts", .type = SL_KEY_CUSTOM, .required = 1, .is_list = 1, .section = host_keys, .help = "a list of names or maps: as many hosts as there are positions (tensor * data * pipeline)"},
     {.name = "links", .type = SL_KEY_CUSTOM, .required = 1, .section = links_keys, .help = "between all hosts"},
     {.name = "present", .type = SL_KEY_CUSTOM, .help = "the hosts' names by position: tensor rank fastest, then replica, then stage; default: the order of hosts"},
     {.name = "model", .type = SL_KEY_CUSTOM, .section = sl_volume_model_keys, .help = "a transformer, from which the volumes follow"},
@@ -268,7 +269,9 @@ sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile
     const sl_node *root = document->root;
     *c = (sl_cluster){0};
     SL_TRY(refuse_problem(root));
-    sl_status status = sl_config_read(root, "cluster", cluster_keys, &r);
+    sl_status status = sl_file_kind_check(root, SL_FILE_CLUSTER);
+    if (status == SL_OK)
+        status = sl_config_read(root, "cluster", cluster_keys, &r);
     if (status == SL_OK && (sl_cluster_make(r.tensor, r.data, r.pipeline, r.microbatches, c)) != SL_OK) {
         char text[256];
         snprintf(text, sizeof text, "%s", sl_error_text());

@@ -109,25 +109,52 @@ static sl_call_profile *make_profile(sl_controller *c) {
     return made;
 }
 
+void sl_controller_drop_reference(sl_controller *c) {
+    sl_call_profile_close(c->reference);
+    sl_call_profile_close(c->usual);
+    c->reference = c->usual = NULL;
+}
+
 static void keep_reference(sl_controller *c) {
     char seen[128];
     snprintf(seen, sizeof seen, "%zu calls of %d iterations on %d ranks", c->profile.collection.calls,
              c->profile.iterations, c->profile.collection.tolds);
-    sl_call_profile_close(c->reference);
+    sl_controller_drop_reference(c);
     c->reference = make_profile(c);
     c->reference_until = c->profile.to;
     sl_controller_tell(c, SL_EVENT_PROFILED, seen, "kept as what is healthy", NULL);
     sl_collection_end(&c->profile.collection);
 }
 
+static const sl_call_profile *to_compare_with(const sl_controller *c) {
+    if (c->reference)
+        return c->reference;
+    return c->onset_at >= c->usual_until ? c->usual : NULL;
+}
+
+/* Slow iterations in whose calls nothing is slow stand for a reference as long as there is none. */
+static void keep_or_close(sl_controller *c, sl_call_profile *now, int nothing) {
+    if (!now || !nothing || to_compare_with(c)) {
+        sl_call_profile_close(now);
+        return;
+    }
+    sl_call_profile_close(c->usual);
+    c->usual = now;
+    c->usual_until = c->profile.to;
+    c->usual_is_now = 1;
+}
+
 static void compare(sl_controller *c) {
     size_t count = 0;
     sl_call_profile *now = make_profile(c);
+    const sl_call_profile *before = to_compare_with(c);
+    const char *why =
+        before && before == c->usual ? "compared with iterations that may have been slow already" : NULL;
     c->profile_reason[0] = 0;
     c->view.suspects = 0;
     if (now) {
         sl_status status =
-            sl_call_profile_compare(now, c->reference, sl_nodes_clock_error(&c->nodes), c->view.suspect,
+            sl_call_profile_compare(now, before, sl_nodes_clock_error(&c->nodes), c->view.suspect,
                                     SL_STATUS_SUSPECTS, &count, c->profile_reason, sizeof c->profile_reason);
         if (status == SL_ENOMEM)
             c->failed = status;
@@ -138,7 +165,7 @@ static void compare(sl_controller *c) {
         if (status != SL_OK)
             count = 0;
     }
-    sl_call_profile_close(now);
+    keep_or_close(c, now, count == 0);
     if (count == 0 && c->config.hold) { /* something is slow: tests may see what the calls do not show */
         c->view.suspect[0] =
             (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
@@ -153,7 +180,7 @@ static void compare(sl_controller *c) {
     else
         snprintf(seen, sizeof seen, "no suspect among %d ranks", c->profile.collection.ranks);
     snprintf(decided, sizeof decided, "%s", count > 0 && c->config.hold ? "a hold is tried" : "no hold");
-    sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, count > 0 ? NULL : c->profile_reason);
+    sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, count > 0 ? why : c->profile_reason);
     if (!c->config.hold)
         because(c, "the job is not to be held");
     else if (count == 0)
@@ -170,13 +197,12 @@ static const char *not_to_hold(const sl_controller *c) {
         return "not every rank has one process that is watched";
     if (!sl_nodes_timed(&c->nodes))
         return "the clock of a node is not known";
-    if (c->now < c->hold.rested)
-        return "the job was held a short while ago";
     return NULL;
 }
 
 static void hold(sl_controller *c) {
     const char *why = not_to_hold(c);
+    sl_time again = !why && c->now < c->hold.rested ? c->hold.rested : 0;
     int world = sl_nodes_world(&c->nodes), period = c->view.period;
     sl_cut_limits limits = {.calls = 6 * (uint64_t)(period > 0 ? period : 0)}; /* a call may count on two
                                                                                   channels */
@@ -185,9 +211,13 @@ static void hold(sl_controller *c) {
     c->hold.closed = 0;
     c->hold.begin = c->now;
     c->hold.until = c->now + c->deadline;
-    if (why) {
+    if (again)
+        because(c, "the job was held a short while ago: once more in %.1f s, if it is still slow",
+                sl_to_ms(again - c->now) / 1000);
+    else if (why)
         because(c, "%s", why);
-        sl_controller_note(c, SL_IN_OPEN, 0);
+    if (again || why) {
+        sl_controller_note(c, SL_IN_OPEN, again);
         return;
     }
     if (sl_closing_begin(&c->hold.closing, ++c->round, world, limits) != SL_OK) {
@@ -329,6 +359,7 @@ void sl_controller_end_validation(sl_controller *c) {
 }
 
 static void clear(sl_controller *c) {
+    c->usual_is_now = 0;
     c->view.suspects = c->view.verdicts = 0;
     c->reason[0] = 0;
 }
@@ -352,8 +383,7 @@ static void act(sl_controller *c, sl_phase_action action) {
         keep_reference(c);
         break;
     case SL_DO_DROP_REFERENCE:
-        sl_call_profile_close(c->reference);
-        c->reference = NULL;
+        sl_controller_drop_reference(c);
         break;
     case SL_DO_COMPARE:
         compare(c);

@@ -18,7 +18,10 @@ void sl_controller_read_profiles(sl_controller *c) {
         for (size_t i = 0; i < count; i++) {
             const void *body;
             const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_CALLS, &body);
-            if (head && sl_collection_add(&c->profile.collection, &c->nodes, head, body) != SL_OK)
+            if (!head || head->round != c->profile.collection.round)
+                continue;
+            if (sl_collection_add(&c->profile.collection, &c->nodes, head, body) != SL_OK ||
+                sl_traffic_take(&c->standing.traffic, head, body, !c->view.slow) != SL_OK)
                 c->failed = SL_ENOMEM;
         }
     } while (count == 64 && !c->failed);

@@ -20,7 +20,7 @@ void sl_collection_end(sl_collection *c) {
 }
 
 static int is_nccl(const sl_call *call) {
-    return call->call >= SL_CALL_ncclSend && call->call < SL_CALL_COUNT;
+    return sl_call_is_nccl(call->call);
 }
 
 /* A rank is of few communicators, which its calls name in turns: who was noted lately is not noted again. */

@@ -56,11 +56,26 @@ static void weigh_link(sl_controller *c) {
     }
 }
 
+/* Neither calls nor tests, if there were any, show anything: what was called slow may well be how the program
+ * is, and its profile stays. Where the tests found something it does not. */
+static int keep_usual(sl_controller *c) {
+    int unknown = c->view.verdicts == 1 && c->view.verdict[0].component == SL_COMPONENT_UNKNOWN;
+    if (!c->usual || !c->usual_is_now)
+        return 0;
+    if (unknown)
+        return 1;
+    sl_call_profile_close(c->usual);
+    c->usual = NULL;
+    return 0;
+}
+
 static void tell_verdicts(sl_controller *c, const char *decided, const char *why) {
+    char all[400];
+    snprintf(all, sizeof all, "%s%s", why, keep_usual(c) ? "; what the profile shows is kept as usual" : "");
     count_alike(c);
     weigh_link(c);
     for (int i = 0; i < c->view.verdicts; i++)
-        sl_controller_tell_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, why);
+        sl_controller_tell_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, all);
 }
 
 static void cannot_tell(sl_controller *c, const char *why) {

@@ -67,11 +67,12 @@ void sl_controller_close(sl_controller *c) {
     sl_seat_leave(&c->seat, c->config.store);
     sl_closing_end(&c->hold.closing);
     sl_collection_end(&c->profile.collection);
-    sl_call_profile_close(c->reference);
+    sl_controller_drop_reference(c);
     json_decref(c->validation.result);
     sl_samples_close(c->samples);
     sl_detector_close(c->detector);
     sl_nodes_close(&c->nodes);
+    sl_standing_close(&c->standing);
     sl_free(c);
 }
 
@@ -81,6 +82,14 @@ int sl_controller_in_charge(const sl_controller *c) {
 
 const sl_status_view *sl_controller_status(const sl_controller *c) {
     return &c->view;
+}
+
+const sl_standing *sl_controller_standing(const sl_controller *c) {
+    return &c->standing;
+}
+
+const sl_nodes *sl_controller_nodes(const sl_controller *c) {
+    return &c->nodes;
 }
 
 /* ---- inputs ---- */
@@ -140,6 +149,8 @@ static void drop_ranks(sl_controller *c) {
     for (int rank = 0; rank < world; rank++)
         if (!sl_nodes_of_rank(&c->nodes, rank, NULL))
             sl_samples_lost(c->samples, rank);
+    if (sl_standing_places(&c->standing, &c->nodes) != SL_OK)
+        c->failed = SL_ENOMEM;
 }
 
 static void hear(sl_controller *c, const json_t *beat) {

@@ -10,6 +10,8 @@
 #include "base/event.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "notice/control/nodes.h"
+#include "notice/control/standing.h"
 #include "notice/control/status.h"
 #include "notice/store/store.h"
 
@@ -39,6 +41,9 @@ int sl_controller_in_charge(const sl_controller *controller);
 
 /** What is known now; the controller's, good until the next step. */
 const sl_status_view *sl_controller_status(const sl_controller *controller);
+/** The same of each rank, each link and the nodes. */
+const sl_standing *sl_controller_standing(const sl_controller *controller);
+const sl_nodes *sl_controller_nodes(const sl_controller *controller);
 
 /** The program has ended: reads what is left in the store, says the last events. */
 void sl_controller_finish(sl_controller *controller);

@@ -11,6 +11,7 @@
 #include "notice/control/phases.h"
 #include "notice/control/samples.h"
 #include "notice/control/seat.h"
+#include "notice/control/standing.h"
 #include "notice/detect/call_profile.h"
 #include "notice/detect/change.h"
 
@@ -43,10 +44,15 @@ struct sl_controller {
     double bytes_of[SL_MEMORY]; /* of an iteration */
     sl_phases phases;
     sl_status_view view;
+    sl_standing standing;
     sl_time begun, now,
         taken_over; /* samples of before `taken_over` are history: nothing is done about them */
     sl_call_profile *reference;
     sl_time reference_until; /* end of its window */
+    sl_call_profile *usual;  /* stands for the reference where there is none, for onsets behind usual_until:
+                                its  iterations may have been slow already */
+    sl_time usual_until, onset_at;
+    int usual_is_now; /* it is of this slow phase */
     struct {
         sl_collection collection;
         sl_time from, to;
@@ -114,6 +120,9 @@ int sl_controller_order(sl_controller *c, const char *kind, int64_t round, json_
 /** The profile that came holds far fewer calls than its iterations have: asks for one of a longer window. 0:
  * it holds enough, or no longer window helps. */
 int sl_controller_profile_again(sl_controller *c);
+
+/** No profile holds any more as what is healthy. */
+void sl_controller_drop_reference(sl_controller *c);
 
 /** The validation is over, or not wanted any more: its processes go. */
 void sl_controller_end_validation(sl_controller *c);

@@ -33,11 +33,16 @@ static void begin_levels(sl_controller *c, const sl_sample *sample, const char *
     sl_controller_feed(c, c->phases.phase < SL_PHASE_TRACKING ? SL_IN_PERIOD : SL_IN_PERIOD_CHANGED, 0);
 }
 
-/* A reference that was taken when iterations were slow already, and nobody had noticed, is none. */
+/* A reference that was taken when iterations were slow already, and nobody had noticed, is none; but what
+ * becomes slower still may be compared with it. */
 static void check_reference(sl_controller *c, const sl_change *change) {
-    if (!c->reference || c->start_of[change->index & (SL_MEMORY - 1)] >= c->reference_until)
+    c->onset_at = c->start_of[change->index & (SL_MEMORY - 1)];
+    if (!c->reference || c->onset_at >= c->reference_until)
         return;
-    sl_call_profile_close(c->reference);
+    sl_call_profile_close(c->usual);
+    c->usual = c->reference;
+    c->usual_until = c->reference_until;
+    c->usual_is_now = 0;
     c->reference = NULL;
     c->phases.reference = 0;
 }
@@ -104,6 +109,8 @@ static void take_sample(sl_controller *c, const sl_sample *sample) {
     if (sample->anew)
         begin_levels(c, sample, NULL);
     c->view.iteration = sample->iteration + sample->count - 1;
+    if (sl_standing_iteration(&c->standing, c->view.iteration, sample->slowest_ms) != SL_OK)
+        c->failed = SL_ENOMEM;
     if (interrupted(c, sample) || !c->detector)
         return;
     c->view.time_ms = sample->slowest_ms;
@@ -149,7 +156,8 @@ void sl_controller_read_iterations(sl_controller *c) {
                 sl_message_block block = ((const sl_message_block *)body)[j];
                 block.start = sl_node_time(node, block.start);
                 block.end = sl_node_time(node, block.end);
-                if (sl_samples_add(c->samples, &block, c->now) != SL_OK)
+                if (sl_samples_add(c->samples, &block, c->now) != SL_OK ||
+                    sl_standing_block(&c->standing, &block) != SL_OK)
                     c->failed = SL_ENOMEM;
             }
         }

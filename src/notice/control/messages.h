@@ -1,4 +1,5 @@
-/* What agents and the controller tell each other through the store. Private to this folder.
+/* What agents and the controller tell each other through the store. Used in this folder, and read by those
+ * who look on (src/dashboard).
  *
  * Logs: `nodes` (heartbeats of agents), `iterations`, `profiles` (calls) and `views` (looks at gates) go from
  * agents to the controller; `orders` from the controller to all agents. Keys: `node:NAME` (the last

@@ -3,7 +3,10 @@
  * A host whose devices test healthy but whose processors are pressed upon is under contention, and that is
  * all that tests can see: all its ranks share the pressure. Which of them suffers, the profile knows. So such
  * a verdict becomes that of the devices of this host that the profile suspects, with the cause that was
- * found; unless it suspects all of them, or none. */
+ * found; unless it suspects all of them, or none.
+ *
+ * Fewer than three links of a kind judge nobody: of two nodes, the tests can only say that one direction is
+ * slower than the other. Where the profile says the same of that direction, it is named. */
 #ifndef SL_NOTICE_CONTROL_NARROW_H
 #define SL_NOTICE_CONTROL_NARROW_H
 

@@ -3,8 +3,11 @@
 #include <assert.h>
 
 void sl_phases_open(sl_phases *p, sl_phase_limits limits) {
-    *p = (sl_phases){
-        .phase = SL_PHASE_WAITING, .limits = limits, .until = SL_TIME_NEVER, .release_by = SL_TIME_NEVER};
+    *p = (sl_phases){.phase = SL_PHASE_WAITING,
+                     .limits = limits,
+                     .until = SL_TIME_NEVER,
+                     .release_by = SL_TIME_NEVER,
+                     .retry = SL_TIME_NEVER};
 }
 
 static void ask(sl_phase_actions *actions, sl_phase_action action) {
@@ -28,6 +31,7 @@ static void let_go(sl_phases *p, sl_phase_actions *actions) {
 static void profile(sl_phases *p, int healthy, sl_time now, sl_phase_actions *actions) {
     p->healthy = healthy;
     p->again = 0;
+    p->retry = SL_TIME_NEVER;
     ask(actions, healthy ? SL_DO_REFERENCE : SL_DO_PROFILE);
     enter(p, SL_PHASE_PROFILING, now + p->limits.profile);
 }
@@ -72,6 +76,7 @@ static void onset(sl_phases *p, sl_time now, sl_phase_actions *actions) {
 static void relief(sl_phases *p, int whole, sl_time now, sl_phase_actions *actions) {
     p->slow = !whole;
     p->again = !whole;
+    p->retry = SL_TIME_NEVER;
     if (p->phase == SL_PHASE_WAITING || p->phase == SL_PHASE_SEARCHING)
         return;
     drop(p, actions);
@@ -118,6 +123,8 @@ static void tick(sl_phases *p, sl_time now, sl_phase_actions *actions) {
         let_go(p, actions); /* the validation goes on beside the running program */
     if (p->until != SL_TIME_NEVER && now >= p->until)
         late(p, now, actions);
+    else if (p->phase == SL_PHASE_TRACKING && p->slow && !p->offline && now >= p->retry)
+        profile(p, 0, now, actions);
 }
 
 static void lost_store(sl_phases *p, sl_time now, sl_phase_actions *actions) {
@@ -141,9 +148,9 @@ static void changed_period(sl_phases *p, sl_phase_actions *actions) {
     drop(p, actions);
     if (p->slow)
         ask(actions, SL_DO_CLEAR_VERDICT);
-    if (p->reference)
-        ask(actions, SL_DO_DROP_REFERENCE);
+    ask(actions, SL_DO_DROP_REFERENCE);
     p->slow = p->again = p->reference = 0;
+    p->retry = SL_TIME_NEVER;
     enter(p, SL_PHASE_TRACKING, SL_TIME_NEVER);
 }
 
@@ -156,6 +163,8 @@ static void in_hold(sl_phases *p, sl_phase_input input, int64_t number, sl_time 
     } else if (p->phase == SL_PHASE_HOLDING) { /* open, or a node less */
         conclude(p, actions);
         track(p, now, actions);
+        if (input == SL_IN_OPEN && number > now && p->phase == SL_PHASE_TRACKING)
+            p->retry = number;
     } else if (p->phase == SL_PHASE_VALIDATING && input == SL_IN_VERDICT) {
         let_go(p, actions);
         ask(actions, SL_DO_VERDICT);
@@ -228,5 +237,7 @@ void sl_phases_step(sl_phases *p, sl_phase_input input, int64_t number, sl_time 
 }
 
 sl_time sl_phases_next(const sl_phases *p) {
+    if (p->phase == SL_PHASE_TRACKING && p->slow && !p->offline && p->retry < p->until)
+        return p->retry;
     return p->held && p->release_by < p->until ? p->release_by : p->until;
 }

@@ -5,7 +5,8 @@
  * What may go wrong is an input like any other: a profile or a closure that never comes (a tick beyond the
  * limit), a node that is lost, a store that is lost, an onset during validation, a program that ends. Two
  * promises hold whatever comes in: a job that was held is told to go on before the phase is tracking or
- * ended, and each onset that is not relieved or replaced by another ends in one verdict. */
+ * ended, and each onset that is not relieved or replaced by another ends in a verdict: one, or a second where
+ * the job could not be held again yet and was later. */
 #ifndef SL_NOTICE_CONTROL_PHASES_H
 #define SL_NOTICE_CONTROL_PHASES_H
 
@@ -24,8 +25,8 @@ typedef enum sl_phase_input {
     SL_IN_PROFILE,        /* the profile that was asked for is here */
     SL_IN_SUSPECTS,       /* it was compared; `count` suspects */
     SL_IN_CLOSED,         /* the cut is closed; `until`: deadline of the hold */
-    SL_IN_OPEN,           /* the cut does not close, or somebody cannot be held */
-    SL_IN_VERDICT,        /* the validation has ended */
+    SL_IN_OPEN,    /* the cut does not close, or somebody cannot be held; `again`: when they can, or 0 */
+    SL_IN_VERDICT, /* the validation has ended */
     SL_IN_NODE_LOST,
     SL_IN_STORE_LOST,
     SL_IN_STORE_BACK,
@@ -73,6 +74,7 @@ typedef struct sl_phases {
     sl_time until;      /* of what is waited for; SL_TIME_NEVER: nothing */
     sl_time release_by; /* of a closed hold */
     sl_time not_before; /* of the next try of a reference */
+    sl_time retry;      /* of the next profile of iterations that stay slow; SL_TIME_NEVER: none is due */
 } sl_phases;
 
 typedef struct sl_phase_actions {
@@ -82,9 +84,10 @@ typedef struct sl_phase_actions {
 
 void sl_phases_open(sl_phases *phases, sl_phase_limits limits);
 
-/** Something happened at `now`. `number`: suspects of SL_IN_SUSPECTS; deadline of SL_IN_CLOSED; otherwise
- * not looked at. *actions in the order in which they are to be done. An input that means nothing in the
- * phase that it comes in (an answer that is late) does nothing. Never fails. */
+/** Something happened at `now`. `number`: suspects of SL_IN_SUSPECTS; deadline of SL_IN_CLOSED; time of
+ * another try of SL_IN_OPEN, or 0; otherwise not looked at. *actions in the order in which they are to be
+ * done. An input that means nothing in the phase that it comes in (an answer that is late) does nothing.
+ * Never fails. */
 void sl_phases_step(sl_phases *phases, sl_phase_input input, int64_t number, sl_time now,
                     sl_phase_actions *actions);
 

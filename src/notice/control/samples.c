@@ -32,7 +32,8 @@ struct sl_samples {
     int reference; /* place in rank[]; -1: none */
     int period;
     int64_t iteration;
-    sl_time first_seen;
+    sl_time first_seen, last_seen;
+    sl_time without; /* others send since then, and the reference does not; 0: it does */
     sl_time next;
 };
 
@@ -80,6 +81,21 @@ static void note_level(follows *f, sl_time time) {
     f->level = sl_median(sorted, count);
 }
 
+/* When all stand (a hold, a checkpoint) it is not the reference that is missing: neither what was left from
+ * before nor who happens to be heard first afterwards takes its place. */
+static int all_stand(const sl_samples *s, const follows *reference, sl_time now) {
+    return now - s->last_seen > SL_SAMPLES_WAIT / 2 + STALE / 2 * reference->level;
+}
+
+static void note_silence(sl_samples *s, const follows *f, sl_time now) {
+    const follows *reference = s->reference >= 0 ? &s->rank[s->reference] : NULL;
+    if (f == reference || (reference && all_stand(s, reference, now)))
+        s->without = 0;
+    if (reference && f != reference && s->without == 0)
+        s->without = now;
+    s->last_seen = now;
+}
+
 sl_status sl_samples_add(sl_samples *s, const sl_message_block *block, sl_time now) {
     follows *f;
     if (block->rank < 0 || block->count <= 0 || block->time < 0 || block->end < block->start)
@@ -91,6 +107,7 @@ sl_status sl_samples_add(sl_samples *s, const sl_message_block *block, sl_time n
         *f =
             (follows){.rank = f->rank, .pid = block->pid, .alive = 1, .queue = f->queue, .newest = INT64_MIN};
     }
+    note_silence(s, f, now);
     if (f->next - f->first == QUEUE)
         f->first++;
     *at(f, f->next++) = (queued){.block = *block, .seen = now};
@@ -109,8 +126,9 @@ void sl_samples_lost(sl_samples *s, int rank) {
 static void choose(sl_samples *s, sl_time now) {
     sl_time longest = 0;
     follows *old = s->reference >= 0 ? &s->rank[s->reference] : NULL;
-    if (old && (old->first < old->next ||
-                (old->alive && now - at(old, old->next - 1)->seen < SL_SAMPLES_WAIT + STALE * old->level)))
+    if (old &&
+        (old->first < old->next || (old->alive && (s->without == 0 || all_stand(s, old, now) ||
+                                                   now - s->without < SL_SAMPLES_WAIT + STALE * old->level))))
         return;
     if (!old && now - s->first_seen < SL_SAMPLES_WAIT / 4)
         return; /* the others are about to find their period too */
@@ -123,8 +141,10 @@ static void choose(sl_samples *s, sl_time now) {
         if (f->first < f->next && 3 * f->level >= 2 * longest && (best < 0 || f->rank < s->rank[best].rank))
             best = (int)i;
     }
-    if (best >= 0)
+    if (best >= 0) {
         s->reference = best;
+        s->without = 0;
+    }
 }
 
 /* Whether rank f has told all about the time up to `middle`, or will not. */
@@ -201,7 +221,6 @@ int sl_samples_take(sl_samples *s, sl_time now, sl_sample *sample) {
     fill(s, reference, sample);
     sample->anew = s->period != block.period;
     s->period = block.period;
-    s->iteration = sample->anew ? 0 : s->iteration;
     sample->iteration = s->iteration;
     s->iteration += block.count;
     return 1;

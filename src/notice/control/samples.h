@@ -18,7 +18,7 @@
 typedef struct sl_samples sl_samples;
 
 typedef struct sl_sample {
-    int64_t iteration;  /* its first, by the reference rank's count */
+    int64_t iteration;  /* its first, by the reference rank's count, which goes on when the period changes */
     int count;          /* iterations */
     int period;         /* calls of one, on the reference rank */
     int ranks;          /* that it is the median of */

@@ -75,6 +75,29 @@ static const uint8_t roles[SL_CALL_COUNT] = {
     ONE(ncclReduce, SL_ROLE_ROOTED),
     ONE(ncclGather, SL_ROLE_ROOTED),
     ONE(ncclScatter, SL_ROLE_ROOTED),
+    ONE(glooSend, SL_ROLE_SEND),
+    ONE(glooIsend, SL_ROLE_SEND),
+    ONE(glooRecv, SL_ROLE_RECEIVE),
+    ONE(glooIrecv, SL_ROLE_RECEIVE),
+    ONE(glooWait, SL_ROLE_WAIT),
+    ONE(glooBarrier, SL_ROLE_COLLECTIVE),
+    ONE(glooAllreduce, SL_ROLE_COLLECTIVE),
+    ONE(glooAllgather, SL_ROLE_COLLECTIVE),
+    ONE(glooReduceScatter, SL_ROLE_COLLECTIVE),
+    ONE(glooAlltoall, SL_ROLE_COLLECTIVE),
+    ONE(glooIbarrier, SL_ROLE_COLLECTIVE),
+    ONE(glooIallreduce, SL_ROLE_COLLECTIVE),
+    ONE(glooIallgather, SL_ROLE_COLLECTIVE),
+    ONE(glooIreduceScatter, SL_ROLE_COLLECTIVE),
+    ONE(glooIalltoall, SL_ROLE_COLLECTIVE),
+    ONE(glooBroadcast, SL_ROLE_ROOTED),
+    ONE(glooReduce, SL_ROLE_ROOTED),
+    ONE(glooGather, SL_ROLE_ROOTED),
+    ONE(glooScatter, SL_ROLE_ROOTED),
+    ONE(glooIbroadcast, SL_ROLE_ROOTED),
+    ONE(glooIreduce, SL_ROLE_ROOTED),
+    ONE(glooIgather, SL_ROLE_ROOTED),
+    ONE(glooIscatter, SL_ROLE_ROOTED),
 };
 
 sl_call_role sl_call_role_of(int call) {
@@ -84,5 +107,6 @@ sl_call_role sl_call_role_of(int call) {
 int sl_call_only_posts(int call) {
     return (call >= SL_CALL_MPI_Isend && call <= SL_CALL_MPI_Startall) || call == SL_CALL_MPI_Imrecv ||
            (call >= SL_CALL_MPI_Ibarrier && call <= SL_CALL_MPI_Iexscan) ||
-           (call >= SL_CALL_MPI_Ineighbor_allgather && call <= SL_CALL_MPI_Ineighbor_alltoallw);
+           (call >= SL_CALL_MPI_Ineighbor_allgather && call <= SL_CALL_MPI_Ineighbor_alltoallw) ||
+           (call >= SL_CALL_glooIsend && call <= SL_CALL_glooIscatter);
 }

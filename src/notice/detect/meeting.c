@@ -62,7 +62,7 @@ static piece make_piece(const sl_call *call, size_t first, size_t last, size_t a
                         .waiting = c->start,
                         .end = c->end,
                         .device = c->kind == SL_RECORD_COMPLETION ? c->device : -1}};
-    if (c->kind == SL_RECORD_COMPLETION && c->call < SL_CALL_ncclSend) {
+    if (c->kind == SL_RECORD_COMPLETION && !sl_call_is_nccl(c->call)) {
         const sl_call *wait = seen_by(call, first, last, at);
         p.part.polled = !wait || sl_call_role_of(wait->call) == SL_ROLE_TEST;
         p.part.waiting = p.part.polled ? c->end : wait->start > c->start ? wait->start : c->start;
@@ -77,7 +77,7 @@ static int tells(const sl_call *c, int device_times) {
     if (c->end <= 0 || c->end < c->start || role == SL_ROLE_OTHER || role >= SL_ROLE_WAIT ||
         c->communicator == 0)
         return 0;
-    if (c->call >= SL_CALL_ncclSend)
+    if (sl_call_is_nccl(c->call))
         return device_times ? c->kind == SL_RECORD_COMPLETION && c->device >= 0 : c->kind == SL_RECORD_CALL;
     return c->kind == (sl_call_only_posts(c->call) ? SL_RECORD_COMPLETION : SL_RECORD_CALL);
 }
@@ -86,7 +86,7 @@ static sl_status collect(const sl_call *sorted, size_t calls, pieces *all) {
     int device_times = 0;
     for (size_t i = 0; i < calls && !device_times; i++)
         device_times = sorted[i].kind == SL_RECORD_COMPLETION && sorted[i].device >= 0 &&
-                       sorted[i].call >= SL_CALL_ncclSend && sl_call_role_of(sorted[i].call) != SL_ROLE_OTHER;
+                       sl_call_is_nccl(sorted[i].call) && sl_call_role_of(sorted[i].call) != SL_ROLE_OTHER;
     for (size_t first = 0, last; first < calls; first = last) {
         for (last = first; last < calls && sorted[last].rank == sorted[first].rank; last++)
             ;

@@ -49,6 +49,8 @@ json_t *sl_suspect_to_json(const sl_suspect *s) {
         failed |= json_object_set_new(json, "link", json_pack("[i,i]", s->from, s->to));
         failed |= json_object_set_new(json, "both", json_boolean(s->both));
     }
+    if (json && s->component == SL_COMPONENT_UNKNOWN && s->from >= 0 && s->to >= 0)
+        failed |= json_object_set_new(json, "about", json_pack("[i,i]", s->from, s->to));
     if (json && s->component == SL_COMPONENT_GROUP)
         failed |= json_object_set_new(json, "group", json_sprintf("%016llx", (unsigned long long)s->group));
     if (json && isfinite(s->measured) && isfinite(s->expected) && (s->measured != 0 || s->expected != 0)) {
@@ -90,8 +92,13 @@ static int read_text(const json_t *json, const char *key, char *text, size_t siz
     return 1;
 }
 
+static int read_ends(const json_t *link, sl_suspect *s) {
+    return json_array_size(link) == 2 && read_rank(json_array_get(link, 0), &s->from) &&
+           read_rank(json_array_get(link, 1), &s->to);
+}
+
 static int read_name(const json_t *json, sl_suspect *s) {
-    const json_t *link = json_object_get(json, "link"), *group = json_object_get(json, "group");
+    const json_t *about = json_object_get(json, "about"), *group = json_object_get(json, "group");
     int used = 0;
     unsigned long long name;
     switch (s->component) {
@@ -100,8 +107,7 @@ static int read_name(const json_t *json, sl_suspect *s) {
         return read_rank(json_object_get(json, "rank"), &s->rank);
     case SL_COMPONENT_LINK:
         s->both = json_is_true(json_object_get(json, "both"));
-        return json_array_size(link) == 2 && read_rank(json_array_get(link, 0), &s->from) &&
-               read_rank(json_array_get(link, 1), &s->to);
+        return read_ends(json_object_get(json, "link"), s);
     case SL_COMPONENT_GROUP:
         if (!json_is_string(group) || strlen(json_string_value(group)) != 16 ||
             sscanf(json_string_value(group), "%16llx%n", &name, &used) != 1 || used != 16)
@@ -109,7 +115,7 @@ static int read_name(const json_t *json, sl_suspect *s) {
         s->group = name;
         return 1;
     case SL_COMPONENT_UNKNOWN:
-        break;
+        return !about || read_ends(about, s);
     }
     return 1;
 }

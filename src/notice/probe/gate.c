@@ -55,6 +55,7 @@ const char *sl_gate_unfit_text(uint32_t reason) {
         [SL_GATE_EXPOSED] = "uses MPI_Win_start or MPI_Win_post",
         [SL_GATE_CAPTURED] = "replays NCCL calls from captured graphs",
         [SL_GATE_UNKNOWN] = "uses a communicator that the probe did not see made",
+        [SL_GATE_ANYBODY] = "receives from any rank over Gloo",
     };
     return reason < sizeof texts / sizeof texts[0] ? texts[reason] : "cannot be held";
 }

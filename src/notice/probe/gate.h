@@ -99,7 +99,8 @@ typedef enum sl_gate_unfit {
                           the numbers of both ends no longer agree */
     SL_GATE_EXPOSED,   /* it synchronises windows by MPI_Win_start and _post */
     SL_GATE_CAPTURED,  /* it replays NCCL calls from captured graphs, which no wrapper sees */
-    SL_GATE_UNKNOWN    /* it uses a communicator that only it has a name for */
+    SL_GATE_UNKNOWN,   /* it uses a communicator that only it has a name for */
+    SL_GATE_ANYBODY    /* it tells of receives from anybody, whose messages nobody counts */
 } sl_gate_unfit;
 
 typedef struct sl_gate {

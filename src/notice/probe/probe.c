@@ -347,7 +347,7 @@ __attribute__((destructor)) static void unloaded(void) {
         rings += strstr(entry->d_name, ".ring") != NULL;
     closedir(directory);
     if (rings == 0)
-        sl_probe_say("no MPI or NCCL call was seen: the program is linked statically or without either "
-                     "library, and ran "
-                     "untouched");
+        sl_probe_say(
+            "no MPI or NCCL call was seen: the program is linked statically or without either "
+            "library, and ran untouched (PyTorch over Gloo is seen under: python -m slackline watch)");
 }

@@ -28,7 +28,7 @@ typedef struct sl_call {
     uint16_t thread;    /* of the process, from 0: the number of its ring */
     int32_t tag;        /* SL_TAG_...; Wait and Test: how many requests they completed */
     int32_t rank,
-        peer; /* MPI: in MPI_COMM_WORLD, a collective's peer is its root; NCCL: in the communicator */
+        peer; /* MPI, Gloo: in the world, a collective's peer is its root; NCCL: in the communicator */
     uint64_t communicator; /* its name, alike on all members; 0: none */
     uint64_t bytes;        /* see src/notice/probe/README.md for what each call counts */
     int64_t start, end;    /* ns, CLOCK_MONOTONIC; 0 when timing is off */
@@ -62,11 +62,20 @@ _Static_assert(offsetof(sl_call, sequence) == offsetof(sl_record, sequence), "th
     X(ncclSend) X(ncclRecv) X(ncclAllReduce) X(ncclBroadcast) X(ncclBcast) X(ncclReduce) X(ncclAllGather) \
     X(ncclReduceScatter) X(ncclAlltoAll) X(ncclGather) X(ncclScatter) X(ncclGroupStart) X(ncclGroupEnd) \
     X(ncclCommInitRank) X(ncclCommInitAll) X(ncclCommInitRankConfig) X(ncclCommInitRankScalable) X(ncclCommSplit) \
-    X(ncclCommFinalize) X(ncclCommDestroy) X(ncclCommAbort)
+    X(ncclCommFinalize) X(ncclCommDestroy) X(ncclCommAbort) \
+    X(glooSend) X(glooRecv) X(glooBarrier) X(glooAllreduce) X(glooAllgather) X(glooReduceScatter) X(glooAlltoall) \
+    X(glooBroadcast) X(glooReduce) X(glooGather) X(glooScatter) X(glooWait) \
+    X(glooIsend) X(glooIrecv) X(glooIbarrier) X(glooIallreduce) X(glooIallgather) X(glooIreduceScatter) \
+    X(glooIalltoall) X(glooIbroadcast) X(glooIreduce) X(glooIgather) X(glooIscatter)
 #define SL_CALL_ENUM(name) SL_CALL_##name,
 typedef enum sl_call_kind { SL_CALL_NOTHING = 0, SL_CALLS(SL_CALL_ENUM) SL_CALL_COUNT } sl_call_kind;
 /* clang-format on */
 _Static_assert(SL_CALL_COUNT <= 256, "a call is a byte");
+
+/** Whether a call is NCCL's: enqueued on a device, with ranks of its communicator. */
+static inline int sl_call_is_nccl(int call) {
+    return call >= SL_CALL_ncclSend && call <= SL_CALL_ncclCommAbort;
+}
 
 /** "MPI_Send" of its number; "?" for a number that is none. */
 const char *sl_call_name(int call);

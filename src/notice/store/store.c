@@ -180,10 +180,18 @@ static sl_status own_pattern(const sl_store *store, char **pattern) {
     return SL_OK;
 }
 
+static int is_named(const sl_store *store, const redisReply *name, const char *key) {
+    size_t before = strlen(store->prefix);
+    return key && (size_t)name->len == before + strlen(key) &&
+           memcmp(name->str, store->prefix, before) == 0 && memcmp(name->str + before, key, strlen(key)) == 0;
+}
+
 /* Removes what one answer to SCAN names. */
-static sl_status remove_all(sl_store *store, const redisReply *names) {
+static sl_status remove_all(sl_store *store, const redisReply *names, const char *kept) {
     for (size_t i = 0; item(names, i); i++) {
         redisReply *reply;
+        if (is_named(store, item(names, i), kept))
+            continue;
         const char *word[] = {"DEL", item(names, i)->str};
         const size_t size[] = {3, (size_t)item(names, i)->len};
         SL_TRY(sl_link_ask(&store->link, 2, word, size, store->patience, &reply));
@@ -192,7 +200,7 @@ static sl_status remove_all(sl_store *store, const redisReply *names) {
     return SL_OK;
 }
 
-sl_status sl_store_forget(sl_store *store) {
+sl_status sl_store_forget(sl_store *store, const char *kept) {
     char *pattern, cursor[32] = "0";
     SL_TRY(own_pattern(store, &pattern));
     sl_status status;
@@ -205,7 +213,7 @@ sl_status sl_store_forget(sl_store *store) {
             break;
         const redisReply *next = item(reply, 0);
         snprintf(cursor, sizeof cursor, "%s", next && next->type == REDIS_REPLY_STRING ? next->str : "0");
-        status = remove_all(store, item(reply, 1));
+        status = remove_all(store, item(reply, 1), kept);
         freeReplyObject(reply);
     } while (status == SL_OK && strcmp(cursor, "0") != 0);
     sl_free(pattern);

@@ -20,6 +20,10 @@ typedef struct sl_store sl_store;
 sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_store **store);
 void sl_store_close(sl_store *store);
 
+/** The jobs that have a key which begins with `sign` ("node:": whose agents live), by name, each once; the
+ * caller's: each name and the list are freed with sl_free. SL_EINVAL (URL), SL_EPEER, SL_ENOMEM. */
+sl_status sl_store_jobs(const char *url, const char *sign, sl_time patience, char ***job, size_t *count);
+
 /** Whether the last call got its answer. */
 int sl_store_connected(const sl_store *store);
 
@@ -35,8 +39,8 @@ sl_status sl_store_claim(sl_store *store, const char *key, const void *bytes, si
 sl_status sl_store_get(sl_store *store, const char *key, void **bytes, size_t *size);
 sl_status sl_store_remove(sl_store *store, const char *key);
 
-/** Removes every key and log of the job. SL_EPEER. */
-sl_status sl_store_forget(sl_store *store);
+/** Removes every key and log of the job, but not the key `kept` (NULL: none). SL_EPEER. */
+sl_status sl_store_forget(sl_store *store, const char *kept);
 
 /** Appends to a log, which keeps about the newest `keep` entries. SL_EPEER. */
 sl_status sl_store_append(sl_store *store, const char *log, const void *bytes, size_t size, size_t keep);

@@ -1,4 +1,5 @@
 #include "notice/validate/introduction.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "notice/validate/evidence.h"
 #include "notice/validate/waves.h"
@@ -17,6 +18,14 @@ static void say_host(sl_introduction *words) {
     gethostname(words->host, sizeof words->host - 1);
     if (stat("/proc/self/ns/net", &space) == 0)
         snprintf(words->space, sizeof words->space, "%llu", (unsigned long long)space.st_ino);
+    if (stat("/proc/self/ns/pid", &space) == 0)
+        snprintf(words->numbers, sizeof words->numbers, "%llu", (unsigned long long)space.st_ino);
+    char *text;
+    size_t length;
+    if (sl_file_read("/proc/sys/kernel/random/boot_id", &text, &length) == SL_OK) {
+        snprintf(words->machine, sizeof words->machine, "%.36s", text);
+        sl_free(text);
+    }
 }
 
 sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_place *place, void **bytes,
@@ -54,6 +63,7 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_pl
 void sl_company_free(sl_company *company) {
     sl_free(company->of);
     sl_free(company->host);
+    sl_free(company->machine);
     sl_free(company->wave);
     sl_passes_free(&company->links);
     *company = (sl_company){0};
@@ -70,10 +80,23 @@ static sl_status take_words(const sl_gathered *words, sl_company *c) {
             words->size[i] != sizeof *of + (size_t)of->links * 2 * sizeof(int32_t))
             return sl_error(SL_EPEER, "validating process %d is of another version", i);
         of->host[sizeof of->host - 1] = of->space[sizeof of->space - 1] = 0;
+        of->machine[sizeof of->machine - 1] = of->numbers[sizeof of->numbers - 1] = 0;
         if (!c->token)
             c->token = of->token;
     }
     return SL_OK;
+}
+
+/* Of several machines where each host says another; what a host does not say is its own. */
+static void name_machines(sl_company *c) {
+    for (int i = 0; i < c->members; i++) {
+        c->machine[i] = c->host[i];
+        for (int j = 0; c->of[i].version && c->of[i].machine[0] && j < i; j++)
+            if (c->of[j].version && strcmp(c->of[i].machine, c->of[j].machine) == 0) {
+                c->machine[i] = c->machine[j];
+                break;
+            }
+    }
 }
 
 static void name_hosts(sl_company *c) {
@@ -99,7 +122,7 @@ static sl_status make_waves(sl_company *c) {
     SL_TRY(sl_alloc(&all, (size_t)c->members, sizeof *all));
     for (int i = 0; i < c->members; i++) {
         int tested = c->of[i].version && (c->of[i].gemm || (suspects > 0 && suspects < COMPARABLE));
-        all[i] = (sl_wave_member){c->host[i], tested ? c->of[i].threads : 0, c->of[i].cores};
+        all[i] = (sl_wave_member){c->machine[i], tested ? c->of[i].threads : 0, c->of[i].cores};
     }
     sl_status status = sl_waves(all, c->members, c->wave, &c->waves);
     sl_free(all);
@@ -180,9 +203,11 @@ sl_status sl_company_open(const sl_gathered *words, sl_company *company) {
     *c = (sl_company){.members = words->members};
     SL_TRY(sl_alloc(&c->of, (size_t)c->members, sizeof *c->of));
     SL_TRY(sl_alloc(&c->host, (size_t)c->members, sizeof *c->host));
+    SL_TRY(sl_alloc(&c->machine, (size_t)c->members, sizeof *c->machine));
     SL_TRY(sl_alloc(&c->wave, (size_t)c->members, sizeof *c->wave));
     SL_TRY(take_words(words, c));
     name_hosts(c);
+    name_machines(c);
     SL_TRY(make_waves(c));
     SL_TRY(given_links(words, c, &given));
     return given ? SL_OK : shaped_links(c);

@@ -10,7 +10,7 @@
 #include "notice/validate/request.h"
 #include "notice/validate/wire.h"
 
-#define SL_INTRODUCTION_VERSION 1
+#define SL_INTRODUCTION_VERSION 2
 
 /* Sent as it stands; links, pairs of int32 ranks, follow. */
 typedef struct sl_introduction {
@@ -24,8 +24,10 @@ typedef struct sl_introduction {
     int32_t topology;
     int32_t links; /* that follow; 0: those of the topology */
     uint64_t token;
-    char host[80];  /* name */
-    char space[40]; /* tells hosts of the same name apart */
+    char host[80];    /* name */
+    char space[40];   /* tells hosts of the same name apart */
+    char machine[40]; /* whose processors these are: several hosts (containers, namespaces) may share them */
+    char numbers[24]; /* in which its pids count */
     sl_cores cores;
     sl_place place;
 } sl_introduction;
@@ -35,7 +37,8 @@ typedef struct sl_company {
     sl_introduction *of; /* [members]; version 0: absent */
     int *host;           /* [members]: index; -1: absent */
     int hosts;
-    int *wave; /* [members]; -1: the device is not tested */
+    int *machine; /* [members]: index; -1: absent */
+    int *wave;    /* [members]; -1: the device is not tested */
     int waves;
     sl_passes links; /* of members; a connects, b has a door */
     uint64_t token;

@@ -160,7 +160,8 @@ static sl_status open_device(round *r) {
         return SL_OK;
     SL_TRY(sl_alloc(&ours, 2 * (size_t)r->company->members, sizeof *ours));
     for (int i = 0; i < r->company->members; i++)
-        if (is_here(r, i) && r->company->host[i] == r->company->host[self]) {
+        if (is_here(r, i) && r->company->machine[i] == r->company->machine[self] &&
+            strcmp(r->company->of[i].numbers, r->company->of[self].numbers) == 0) {
             ours[count++] = r->company->of[i].own_pid;
             if (r->company->of[i].pid > 0)
                 ours[count++] = r->company->of[i].pid;

@@ -1,7 +1,7 @@
-/* Waves: which devices of the members are tested at the same time. Members of one host that share processors
- * must not press on each other, or the test would find its own load; a wave holds those that can have
- * processors to themselves. As many waves as members come on a processor, however many hosts there are.
- * Pure. */
+/* Waves: which devices of the members are tested at the same time. Members of one machine that share
+ * processors must not press on each other, or the test would find its own load; a wave holds those that can
+ * have processors to themselves. As many waves as members come on a processor, however many machines there
+ * are. Pure. */
 #ifndef SL_NOTICE_VALIDATE_WAVES_H
 #define SL_NOTICE_VALIDATE_WAVES_H
 
@@ -9,7 +9,7 @@
 #include "notice/validate/readings.h"
 
 typedef struct sl_wave_member {
-    int host;       /* index */
+    int host;       /* index of the machine */
     int threads;    /* 0: it is not tested */
     sl_cores cores; /* that it may use */
 } sl_wave_member;

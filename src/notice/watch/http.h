@@ -1,5 +1,5 @@
 /* What is known over HTTP: /metrics for Prometheus, /status.json, and / as a short text. Served on the
- * caller's thread from its event loop, with the value that it set last. */
+ * caller's thread from its event loop (http/server.h), with the value that it set last. */
 #ifndef SL_NOTICE_WATCH_HTTP_H
 #define SL_NOTICE_WATCH_HTTP_H
 

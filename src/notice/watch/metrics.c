@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 /* clang-format off */
 #define METRICS(X) \
@@ -36,9 +37,19 @@ const sl_metric *sl_metrics_all(int *count) {
     return metrics;
 }
 
+const sl_metric *sl_metrics_find(const char *name) {
+    for (int i = 0; i < COUNT; i++)
+        if (strcmp(metrics[i].name, name) == 0)
+            return &metrics[i];
+    return NULL;
+}
+
+void sl_metrics_begin(FILE *out, const sl_metric *m) {
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, m->type);
+}
+
 static void begin(FILE *out, int number) {
-    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", metrics[number].name, metrics[number].help,
-            metrics[number].name, metrics[number].type);
+    sl_metrics_begin(out, &metrics[number]);
 }
 
 static void put_count(FILE *out, int number, int64_t value) {
@@ -53,7 +64,7 @@ static void put_ms(FILE *out, int number, double ms, int is_known) {
 }
 
 /* In a label a quote, a backslash and a newline are written with a backslash. */
-static void put_text(FILE *out, const char *text) {
+void sl_metrics_label(FILE *out, const char *text) {
     for (; *text; text++)
         if (*text == '\n')
             fputs("\\n", out);
@@ -82,7 +93,7 @@ static void put_suspects(FILE *out, int number, const sl_suspect *suspect, int c
             fprintf(out, ",group=\"%016" PRIx64 "\"", s->group);
         if (s->cause[0]) {
             fputs(",cause=\"", out);
-            put_text(out, s->cause);
+            sl_metrics_label(out, s->cause);
             fputc('"', out);
         }
         fputs("} 1\n", out);

@@ -14,6 +14,14 @@ typedef struct sl_metric {
 /** The table; *count entries. */
 const sl_metric *sl_metrics_all(int *count);
 
+/** The entry of that name, for those who tell the same of something else; NULL. */
+const sl_metric *sl_metrics_find(const char *name);
+
+/** HELP and TYPE of a metric, before its samples. */
+void sl_metrics_begin(FILE *out, const sl_metric *metric);
+/** A text inside of a label's quotes. */
+void sl_metrics_label(FILE *out, const char *text);
+
 /** Writes HELP, TYPE and samples of each; times that are not known have no sample. */
 void sl_metrics_write(FILE *out, const sl_status_view *view);
 

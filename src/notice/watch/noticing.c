@@ -3,9 +3,12 @@
 #include "base/memory.h"
 #include "notice/control/agent.h"
 #include "notice/control/controller.h"
+#include "notice/watch/standing_text.h"
+#include "notice/watch/told.h"
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -15,6 +18,9 @@
 #define LONGEST_SLEEP (SL_SECOND / 2) /* to see what nobody wakes for */
 #define SHORTEST_SLEEP SL_MS
 #define VIEW_EVERY (100 * SL_MS)
+#define TELL_EVERY (250 * SL_MS)
+#define STANDING_EVERY SL_SECOND
+#define STANDING_SHARE 100 /* times what it takes, at least: a hundredth of a core for jobs of any size */
 
 typedef struct queued {
     struct queued *next;
@@ -27,23 +33,27 @@ struct sl_noticing {
     _Atomic uint32_t stop;
     int file;
 
-    pthread_mutex_t lock; /* of the two below, written by the thread, taken by the first one */
+    _Atomic int exit_code; /* of the program; -1: not known. Written once by the first thread */
+
+    pthread_mutex_t lock; /* of what is below: notes are written by the thread and taken by the first one */
     queued *first, *last;
+    queued *passed, *passed_last; /* events of the first thread, taken by the thread */
 
     /* the thread's own */
     sl_store *agent_store, *controller_store, *own_store;
     sl_agent *agent;
     sl_controller *controller;
     int seated;
-    sl_time view_next;
+    sl_time view_next, tell_next, standing_next;
+    char *standing; /* as it was said last */
     sl_status_view shown;
 };
 
-/* A note that finds no memory is lost; the next view says what it said. */
-static void say(sl_noticing *n, const sl_note *note) {
+/* A note that finds no memory is lost; the next view says what it said. 0: it was lost. */
+static int say(sl_noticing *n, const sl_note *note) {
     queued *q;
     if (sl_alloc(&q, 1, sizeof *q) != SL_OK)
-        return;
+        return 0;
     q->note = *note;
     pthread_mutex_lock(&n->lock);
     if (n->last)
@@ -54,6 +64,7 @@ static void say(sl_noticing *n, const sl_note *note) {
     pthread_mutex_unlock(&n->lock);
     uint64_t one = 1;
     (void)!write(n->file, &one, sizeof one);
+    return 1;
 }
 
 static void say_trouble(sl_noticing *n, const char *what) {
@@ -70,7 +81,7 @@ static void look_at_seat(sl_noticing *n) {
     int mine = n->controller && sl_controller_in_charge(n->controller);
     if (mine == n->seated)
         return;
-    if (mine && (sl_store_get(n->own_store, "reported", &reported, &size) != SL_OK || reported)) {
+    if (mine && (sl_store_get(n->own_store, SL_TOLD_END, &reported, &size) != SL_OK || reported)) {
         sl_free(reported);
         return;
     }
@@ -88,6 +99,23 @@ static void on_event(void *context, const sl_event *event) {
     if (!n->seated)
         look_at_seat(n);
     say(n, &note);
+    if (n->seated)
+        sl_told_event_put(n->own_store, event);
+}
+
+/* What the first thread has said itself. */
+static void tell_passed(sl_noticing *n) {
+    pthread_mutex_lock(&n->lock);
+    queued *q = n->passed;
+    n->passed = n->passed_last = NULL;
+    pthread_mutex_unlock(&n->lock);
+    while (q) {
+        queued *next = q->next;
+        if (n->seated)
+            sl_told_event_put(n->own_store, &q->note.event);
+        sl_free(q);
+        q = next;
+    }
 }
 
 /* Ten times a second, and at once when the state or what is suspected has changed. */
@@ -101,6 +129,32 @@ static void say_view(sl_noticing *n, sl_time now, int last) {
     n->view_next = now + VIEW_EVERY;
     sl_note note = {.kind = SL_NOTE_VIEW, .view = *v};
     say(n, &note);
+}
+
+/* The same for those who look at the store; what is not said again for long is no longer so. */
+static void tell_view(sl_noticing *n, sl_time now, int last) {
+    if (!n->seated || (!last && now < n->tell_next))
+        return;
+    n->tell_next = now + TELL_EVERY;
+    sl_told_status_put(n->own_store, &n->shown, n->config.program);
+}
+
+/* How each rank and link stands, for whoever looks at the folder; where it is another than it was. */
+static void say_standing(sl_noticing *n, sl_time now, int last) {
+    if (!n->seated || (!last && now < n->standing_next))
+        return;
+    char *text = sl_standing_text(n->controller, n->config.place->job, n->config.program);
+    sl_time took = sl_clock_now(sl_clock_real()) - now, pause = STANDING_SHARE * took;
+    n->standing_next = now + (pause > STANDING_EVERY ? pause : STANDING_EVERY);
+    if (!text || (n->standing && strcmp(text, n->standing) == 0)) {
+        free(text);
+        return;
+    }
+    free(n->standing);
+    n->standing = strdup(text);
+    sl_note note = {.kind = SL_NOTE_STANDING, .standing = text};
+    if (!say(n, &note))
+        free(text);
 }
 
 /* ---- the thread ---- */
@@ -133,10 +187,21 @@ static sl_status step(sl_noticing *n, sl_time *wake) {
     look_at_seat(n);
     sl_time now = sl_clock_now(clock);
     say_view(n, now, 0);
+    say_standing(n, now, 0);
+    tell_passed(n);
+    tell_view(n, now, 0);
     next = other < next ? other : next;
     next = next > now + LONGEST_SLEEP ? now + LONGEST_SLEEP : next;
     *wake = next < now + SHORTEST_SLEEP ? now + SHORTEST_SLEEP : next;
     return SL_OK;
+}
+
+static int is_reported(sl_noticing *n) {
+    void *reported = NULL;
+    size_t size;
+    int is = sl_store_get(n->own_store, SL_TOLD_END, &reported, &size) == SL_OK && reported;
+    sl_free(reported);
+    return is;
 }
 
 /* What the program did last is read and said; nothing of the job stays in a server that outlives it. */
@@ -146,8 +211,13 @@ static sl_status end_of_job(sl_noticing *n) {
     sl_controller_finish(n->controller);
     look_at_seat(n);
     say_view(n, sl_clock_now(sl_clock_real()), 1);
-    if (n->seated && sl_store_forget(n->own_store) == SL_OK)
-        sl_store_set(n->own_store, "reported", "1", 1, REPORTED_LASTS);
+    say_standing(n, sl_clock_now(sl_clock_real()), 1);
+    tell_passed(n);
+    tell_view(n, 0, 1);
+    if (n->seated) /* before the rest goes, so that who writes after that knows that it has to go, too */
+        sl_told_end_put(n->own_store, atomic_load(&n->exit_code), REPORTED_LASTS);
+    if (n->seated || is_reported(n))
+        (void)sl_store_forget(n->own_store, SL_TOLD_END);
     return SL_OK;
 }
 
@@ -179,6 +249,7 @@ sl_status sl_noticing_start(const sl_noticing_config *config, sl_noticing **resu
     sl_noticing *n;
     SL_TRY(sl_alloc(&n, 1, sizeof *n));
     n->config = *config;
+    atomic_init(&n->exit_code, -1);
     pthread_mutex_init(&n->lock, NULL);
     n->file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = n->file < 0 ? -1 : pthread_create(&n->thread, NULL, run, n);
@@ -213,6 +284,24 @@ int sl_noticing_take(sl_noticing *n, sl_note *note) {
     return q != NULL;
 }
 
+void sl_noticing_pass(sl_noticing *n, const sl_event *event) {
+    queued *q;
+    if (sl_alloc(&q, 1, sizeof *q) != SL_OK)
+        return;
+    q->note.event = *event;
+    pthread_mutex_lock(&n->lock);
+    if (n->passed_last)
+        n->passed_last->next = q;
+    else
+        n->passed = q;
+    n->passed_last = q;
+    pthread_mutex_unlock(&n->lock);
+}
+
+void sl_noticing_ended(sl_noticing *n, int exit_code) {
+    atomic_store(&n->exit_code, exit_code);
+}
+
 void sl_noticing_stop(sl_noticing *n) {
     atomic_store(&n->stop, 1);
     sl_clock_wake(sl_clock_real(), &n->stop);
@@ -225,7 +314,10 @@ void sl_noticing_close(sl_noticing *n) {
     sl_noticing_stop(n);
     pthread_join(n->thread, NULL);
     while (sl_noticing_take(n, &note))
-        ;
+        free(note.standing);
+    n->seated = 0;
+    tell_passed(n); /* what is left is dropped */
+    free(n->standing);
     close(n->file);
     pthread_mutex_destroy(&n->lock);
     sl_free(n);

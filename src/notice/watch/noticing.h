@@ -16,6 +16,7 @@ typedef enum sl_note_kind {
     SL_NOTE_SEAT,     /* this process's controller is the job's: its events and views count */
     SL_NOTE_UNSEATED, /* another took the seat */
     SL_NOTE_TROUBLE,  /* `text`, for the user */
+    SL_NOTE_STANDING, /* how ranks and links stand, for the folder: `standing`, whose owner is who takes it */
     SL_NOTE_DONE      /* the thread is at its end; `calls` is final */
 } sl_note_kind;
 
@@ -24,15 +25,17 @@ typedef struct sl_note {
     sl_event event;
     sl_status_view view;
     char text[400];
-    int calls; /* done: the agent saw any */
-    int first; /* seat: nobody of the job had it before */
+    char *standing; /* free(); NULL: none */
+    int calls;      /* done: the agent saw any */
+    int first;      /* seat: nobody of the job had it before */
 } sl_note;
 
 typedef struct sl_noticing_config {
     sl_rendezvous *rendezvous;
     const sl_place *place;
-    const char *folder; /* of the node */
-    const char *record; /* NULL: none */
+    const char *folder;  /* of the node */
+    const char *record;  /* NULL: none */
+    const char *program; /* what is watched, for those who look at the store */
     int hold, validate;
 } sl_noticing_config;
 
@@ -45,6 +48,13 @@ sl_status sl_noticing_start(const sl_noticing_config *config, sl_noticing **noti
 int sl_noticing_file(const sl_noticing *noticing);
 /** Takes the oldest note; 0: there is none. */
 int sl_noticing_take(sl_noticing *noticing, sl_note *note);
+
+/** An event that the first thread has made itself (advice): goes where the controller's go in the store. One
+ * that finds no memory is lost there. */
+void sl_noticing_pass(sl_noticing *noticing, const sl_event *event);
+
+/** How the program ended, for those who look at the store; before sl_noticing_stop. */
+void sl_noticing_ended(sl_noticing *noticing, int exit_code);
 
 /** Asks the thread to end: what is known is read and said to the last, which SL_NOTE_DONE follows. */
 void sl_noticing_stop(sl_noticing *noticing);

@@ -88,6 +88,17 @@ static void name_by_pmix(const char *name, sl_place *place) {
              uri ? (unsigned)hash_of(uri) : 0);
 }
 
+/* torchrun names no job unless it is told to; where its ranks meet tells two apart, and each attempt after a
+ * failure is one of its own. Ranks started by hand with the same variables have that alone. */
+static void name_by_meeting(sl_place *place) {
+    const char *id = text_of("TORCHELASTIC_RUN_ID"), *host = text_of("MASTER_ADDR");
+    const char *port = text_of("MASTER_PORT"), *attempt = text_of("TORCHELASTIC_RESTART_COUNT");
+    char all[600];
+    snprintf(all, sizeof all, "%.100s %.300s %.20s %.20s", id ? id : "", host ? host : "", port ? port : "",
+             attempt ? attempt : "");
+    snprintf(place->job, sizeof place->job, "torch-%016llx", (unsigned long long)hash_of(all));
+}
+
 static void find_job(const char *directory, int slurm, sl_place *place) {
     const char *pmix = text_of("PMIX_NAMESPACE"), *ess = text_of("OMPI_MCA_ess_base_jobid");
     const char *hydra = text_of("PMI_JOBID");
@@ -100,7 +111,29 @@ static void find_job(const char *directory, int slurm, sl_place *place) {
         name_by_pmix(pmix ? pmix : ess ? ess : hydra, place);
     else
         name_by_folder(directory, place);
-    clean(place->job);
+}
+
+/* Ranks of torchrun, which may itself be a task of Slurm or mpirun, and ranks that somebody started with the
+ * variables that torch.distributed asks for. */
+static int is_torch_rank(int by_others) {
+    return text_of("RANK") && text_of("WORLD_SIZE") &&
+           (text_of("TORCHELASTIC_RUN_ID") ||
+            (!by_others && text_of("MASTER_ADDR") && text_of("MASTER_PORT")));
+}
+
+static void find_torch(sl_place *place) {
+    static const char *const ranks[] = {"RANK", NULL}, *const sizes[] = {"WORLD_SIZE", NULL};
+    static const char *const places[] = {"LOCAL_RANK", NULL}, *const neighbours[] = {"LOCAL_WORLD_SIZE",
+                                                                                     NULL};
+    int rank = number_of(ranks), size = number_of(sizes);
+    place->inside = rank >= 0 && size > rank;
+    if (!place->inside)
+        return;
+    place->rank = rank;
+    place->size = size;
+    place->local_rank = size > 1 ? number_of(places) : 0;
+    place->several = size > 1 && number_of(neighbours) < size;
+    name_by_meeting(place);
 }
 
 static void find_node(sl_place *place) {
@@ -130,7 +163,11 @@ void sl_place_find(const char *directory, sl_place *place) {
     place->local_rank = place->inside ? number_of(slurm ? slurm_local : places) : 0;
     int here = number_of(neighbours);
     place->several = place->inside && (slurm ? number_of(slurm_nodes) > 1 : here < 0 || here < place->size);
-    find_job(directory, slurm, place);
+    if (is_torch_rank(place->inside))
+        find_torch(place);
+    if (!place->job[0])
+        find_job(directory, slurm, place);
+    clean(place->job);
     find_node(place);
 }
 

@@ -1,7 +1,7 @@
 /* Where in a job this process stands, as its launcher's environment says, and the folder of its node.
  *
  * `slackline watch -- mpirun ...` stands outside: one process, one node, whatever it starts is its own.
- * `mpirun ... slackline watch -- PROGRAM` and srun start one a rank: inside. Then the ranks of a node share
+ * `mpirun ... slackline watch -- PROGRAM`, srun and torchrun start one a rank: inside. Then the ranks of a node share
  * a folder, and one of them is the node's agent. */
 #ifndef SL_NOTICE_WATCH_PLACE_H
 #define SL_NOTICE_WATCH_PLACE_H

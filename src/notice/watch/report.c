@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NOTES = 8, ADVICES = 1000 /* more are in events.jsonl */ };
+enum { NOTES = 14, ADVICES = 1000 /* more are in events.jsonl */ };
 
 static sl_status add_phase(sl_report *r, int slow, int64_t from, sl_time begin, const char *seen) {
     SL_TRY(sl_grow(&r->phase, &r->room, r->phases + 1, sizeof *r->phase));
@@ -46,7 +46,8 @@ sl_status sl_report_event(sl_report *r, const sl_event *event) {
         r->advice[r->advices++] = *event;
         return SL_OK;
     }
-    if (event->kind != SL_EVENT_ONSET && event->kind != SL_EVENT_RELIEF)
+    const int anew = event->kind == SL_EVENT_TRACKED && event->decided[0]; /* levels begin anew */
+    if (event->kind != SL_EVENT_ONSET && event->kind != SL_EVENT_RELIEF && !anew)
         return SL_OK;
     sl_report_phase *last = &r->phase[r->phases - 1];
     last->to = event->iteration > last->from ? event->iteration - 1 : last->from;
@@ -113,6 +114,9 @@ static void find_notes(const sl_report *r, const char *untold, notes *n) {
         NOTE(n, "no MPI or NCCL call was read: nothing is known about iterations");
     else if (v->period == 0)
         NOTE(n, "no recurring period in the calls: iteration times are not known");
+    for (int i = 0; i < r->unseen.count; i++)
+        NOTE(n, "not seen in %d process%s: %s", r->unseen.processes[i],
+             r->unseen.processes[i] == 1 ? "" : "es", r->unseen.text[i]);
     if (v->lost > 0)
         NOTE(n,
              "%" PRId64
@@ -215,7 +219,7 @@ static void print(FILE *out, const sl_report *r, int exit_code, sl_time lasted, 
         fprintf(out, " %s", *word);
     fprintf(out, "\nexit code   %d after %.3f s\n", exit_code, (double)lasted / 1e9);
     fprintf(out, "seen        %d rank%s on %d node%s, %" PRId64 " calls, %" PRId64 " records lost\n",
-            v->ranks, v->ranks == 1 ? "" : "s", v->nodes, v->nodes == 1 ? "" : "s", v->calls, v->lost);
+            r->ranks, r->ranks == 1 ? "" : "s", r->nodes, r->nodes == 1 ? "" : "s", v->calls, v->lost);
     if (v->period > 0)
         fprintf(out, "iterations  %" PRId64 " of %d calls, last %.3f ms, level %.3f ms\n", v->iteration + 1,
                 v->period, v->time_ms, v->level_ms);

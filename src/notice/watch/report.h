@@ -6,6 +6,7 @@
 
 #include "base/event.h"
 #include "notice/control/status.h"
+#include "notice/watch/unseen.h"
 
 typedef struct sl_report_phase {
     int slow;
@@ -28,6 +29,7 @@ typedef struct sl_report {
     sl_status_view view; /* the last */
     int ranks, nodes;    /* the most that there were */
     int has_view, events;
+    sl_unseen unseen; /* what the program's own layers say of calls that cannot be seen */
 } sl_report;
 
 /** `command` must outlive it. SL_ENOMEM. */

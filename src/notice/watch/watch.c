@@ -31,7 +31,7 @@ enum { CLAIMS = 4 };
 
 static const char no_calls[] =
     "no MPI or NCCL call was seen: the program is linked statically or without either "
-    "library, and ran untouched";
+    "library, and ran untouched (PyTorch over Gloo is seen under: python -m slackline watch)";
 
 typedef struct watching {
     const sl_watch_request *request;
@@ -55,6 +55,7 @@ typedef struct watching {
     int seated;
     sl_launch_folder folder; /* DIRECTORY, locked; lock -1: not open */
     FILE *events;
+    int unkept; /* watch.json could not be written */
     sl_http *http;
     sl_view view;
     sl_report report;
@@ -150,7 +151,10 @@ static void write_event(watching *w, const sl_event *event) {
 
 /* What the advice has to say goes where the controller's events go. */
 static void on_advice(void *context, const sl_event *event) {
-    write_event(context, event);
+    watching *w = context;
+    write_event(w, event);
+    if (w->noticing)
+        sl_noticing_pass(w->noticing, event);
 }
 
 static void on_words(void *context, const char *text) {
@@ -178,11 +182,25 @@ static void take_seat(watching *w, int first) {
     w->seated = 1;
     if (w->folder.lock < 0 && sl_launch_folder_open(w->directory, &w->folder) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
+    snprintf(path, sizeof path, "%s/watch.json", w->directory);
+    if (first)
+        remove(path); /* of an earlier watch */
     snprintf(path, sizeof path, "%s/events.jsonl", w->directory);
     if (!w->events && !(w->events = fopen(path, first ? "we" : "ae")))
         sl_view_say(&w->view, "%s: cannot be written: %s", path, strerror(errno));
     open_http(w);
     open_advising(w);
+}
+
+/* What those see who look at the folder while the program runs, and afterwards. Trouble is said once. */
+static void keep_standing(watching *w, char *text) {
+    char path[3200];
+    snprintf(path, sizeof path, "%s/watch.json", w->directory);
+    if ((w->seated || !w->place.inside) && sl_file_renew(path, text, strlen(text)) != SL_OK && !w->unkept) {
+        w->unkept = 1;
+        sl_view_say(&w->view, "%s", sl_error_text());
+    }
+    free(text);
 }
 
 static void leave_seat(watching *w) {
@@ -201,6 +219,7 @@ static void leave_seat(watching *w) {
 static void keep_decisions(watching *w) {
     char path[3200];
     snprintf(path, sizeof path, "%s/decisions.txt", w->directory);
+    remove(path); /* what an earlier watch has decided */
     if (w->advising && sl_advising_write(w->advising, path) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
 }
@@ -218,6 +237,10 @@ static sl_status conclude(void *context) {
         snprintf(w->untold, sizeof w->untold, "%s", no_calls);
         sl_view_say(&w->view, "%s", no_calls);
     }
+    sl_unseen_read(w->site.directory.path, &w->report.unseen);
+    for (int i = 0; i < w->report.unseen.count && (speaks || w->site.is_agent); i++)
+        sl_view_say(&w->view, "not seen in %d process%s of this node: %s", w->report.unseen.processes[i],
+                    w->report.unseen.processes[i] == 1 ? "" : "es", w->report.unseen.text[i]);
     if (speaks &&
         sl_report_write(&w->report, w->directory, w->exit_code, now() - w->began, w->untold) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
@@ -275,6 +298,9 @@ static sl_status on_notes(void *context, int file) {
         case SL_NOTE_UNSEATED:
             leave_seat(w);
             break;
+        case SL_NOTE_STANDING:
+            keep_standing(w, note.standing);
+            break;
         case SL_NOTE_TROUBLE:
             sl_view_say(&w->view, "%s", note.text);
             snprintf(w->untold, sizeof w->untold, "%s", note.text);
@@ -290,6 +316,8 @@ static sl_status on_notes(void *context, int file) {
 /* ---- the program ---- */
 
 static sl_status stop_noticing(watching *w) {
+    if (w->noticing)
+        sl_noticing_ended(w->noticing, w->exit_code);
     if (!w->noticing)
         sl_loop_stop(w->loop);
     else if (w->done)
@@ -368,6 +396,7 @@ static sl_status start_noticing(watching *w) {
                                  .place = &w->place,
                                  .folder = w->site.directory.path,
                                  .record = w->request->record ? w->record : NULL,
+                                 .program = w->request->command[sl_program_word(w->request->command)],
                                  .hold = w->request->hold,
                                  .validate = w->request->validate};
     setenv(SL_LAUNCH_VARIABLE, w->site.directory.path, 1); /* whoever clears up finds what was started here */

@@ -45,6 +45,14 @@ sl_axis sl_axis_around(double low, double high, int most) {
     }
 }
 
+sl_axis sl_axis_whole(double low, double high, int most) {
+    low = floor(low);
+    high = fmax(ceil(high), low + 1);
+    if (!(high - low <= most))
+        return sl_axis_around(low, high, most);
+    return (sl_axis){.low = low, .high = high, .step = 1, .steps = (int)(high - low)};
+}
+
 double sl_axis_tick(const sl_axis *axis, int i) {
     double value = (round(axis->low / axis->step) + i) * axis->step;
     return value == 0 ? 0 : value; /* not -0 */

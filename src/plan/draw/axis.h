@@ -14,6 +14,9 @@ typedef struct sl_axis {
  * width is widened; ends that are not finite give 0 to 1. Never fails. */
 sl_axis sl_axis_around(double low, double high, int most);
 
+/** The same for whole numbers: every tick is one. */
+sl_axis sl_axis_whole(double low, double high, int most);
+
 /** The number at tick `i`, 0 to steps: free of the sum's rounding. */
 double sl_axis_tick(const sl_axis *axis, int i);
 /** Its label, with the axis' decimals. */

@@ -9,7 +9,12 @@
 
 #define LEFT 76.0
 #define TOP 44.0
-#define PLOT_WIDTH 620.0
+#define TOP_UNTITLED 24.0
+#define LEAST_PLOT 100.0
+#define NARROW 280.0 /* names stand below a plot that would be narrower beside them */
+#define FONT 12.0
+#define RIGHT 14.0
+#define OWN_PLOT 620.0 /* without a style */
 #define LEAST_HEIGHT 360.0
 #define BOTTOM 56.0
 #define LABEL_GAP 12.0 /* from the plot to the names */
@@ -20,6 +25,7 @@
 
 /* After Okabe and Ito, without the yellow that white paper swallows. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#a0447e", "#000000", "#4ba3d9"};
+static const char *const greys[] = {"#000", "#666", "#333", "#888", "#000", "#555"};
 static const char *const dashes[] = {"", "7 3", "2 3", "9 3 2 3", "12 4"};
 /* Around 0, about 8 wide: circle, square, triangle, diamond, cross, triangle down, plus. */
 static const char *const markers[] = {"M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
@@ -40,14 +46,31 @@ typedef struct place {
 typedef struct picture {
     const sl_chart *chart;
     sl_axis x, y;
-    double height;    /* of the plot */
+    double top, plot, height; /* where the plot begins, its width and height */
+    char title[512];
+    int below, rows;  /* names stand below it, in so many rows */
     place *places;    /* [points] by x */
     double *label_at; /* [count] where each name stands */
     int *by_height;   /* [count] series from the top one */
 } picture;
 
+static const char *colour_of(const picture *p, int k) {
+    return p->chart->style && p->chart->style->grey ? OF(greys, k) : OF(colours, k);
+}
+
+/* Whether a point lies within what the style wants to see. */
+static int is_seen(const sl_chart *c, int point) {
+    const sl_draw_style *s = c->style;
+    return !c->x || !s || ((!s->has_from || c->x[point] >= s->from) && (!s->has_to || c->x[point] <= s->to));
+}
+
+/* Its value, or NaN where none is drawn. */
+static double value_of(const sl_chart *c, int k, int point) {
+    return is_seen(c, point) ? c->series[k].y[point] : NAN;
+}
+
 static double down(const picture *p, double y) {
-    return TOP + p->height * (1 - sl_axis_place(&p->y, y));
+    return p->top + p->height * (1 - sl_axis_place(&p->y, y));
 }
 
 /* ---- ranges ---- */
@@ -64,17 +87,28 @@ static sl_axis y_axis(const sl_chart *c) {
     double low = INFINITY, high = -INFINITY;
     for (int k = 0; k < c->count; k++)
         for (int i = 0; i < c->points; i++)
-            extend(c->series[k].y[i], &low, &high);
+            extend(value_of(c, k, i), &low, &high);
     double room = 0.03 * (high - low);
     low = low >= 0 && low < high / 2 ? 0 : low - room;
     return sl_axis_around(low, high + room, 8);
 }
 
-static sl_axis x_axis(const sl_chart *c) {
+static sl_axis x_axis(const sl_chart *c, double plot) {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < c->points; i++)
-        extend(c->x[i], &low, &high);
-    return sl_axis_around(low, high, 10);
+        if (is_seen(c, i))
+            extend(c->x[i], &low, &high);
+    const double least = low - 1, most = high + 1; /* a failure stands behind the last iteration */
+    for (int i = 0; i < c->marks && c->x_is_whole; i++)
+        if (c->mark[i].x >= least && c->mark[i].x <= most)
+            extend(c->mark[i].x, &low, &high);
+    if (c->style && c->style->has_from)
+        low = c->style->from;
+    if (c->style && c->style->has_to)
+        high = c->style->to;
+    const int wanted = (int)(plot / LETTER / 6), steps = wanted > 10 ? 10 : wanted > 2 ? wanted : 2;
+    return c->x_is_whole && isfinite(low) ? sl_axis_whole(low, high, steps)
+                                          : sl_axis_around(low, high, steps);
 }
 
 static int compare_places(const void *a, const void *b) {
@@ -86,7 +120,7 @@ static void place_points(picture *p) {
     const sl_chart *c = p->chart;
     for (int i = 0; i < c->points; i++) {
         double share = c->x ? sl_axis_place(&p->x, c->x[i]) : (i + 0.5) / c->points;
-        p->places[i] = (place){.x = LEFT + PLOT_WIDTH * share, .point = i};
+        p->places[i] = (place){.x = LEFT + p->plot * share, .point = i};
     }
     qsort(p->places, (size_t)c->points, sizeof *p->places, compare_places);
 }
@@ -96,17 +130,21 @@ static void place_points(picture *p) {
 /* Where a line ends; below the plot when it has no point at all. */
 static double end_of(const picture *p, int k) {
     for (int i = p->chart->points - 1; i >= 0 && p->chart->x; i--) {
-        double y = p->chart->series[k].y[p->places[i].point];
+        double y = value_of(p->chart, k, p->places[i].point);
         if (isfinite(y))
             return down(p, y);
     }
-    return p->chart->x ? TOP + p->height : TOP;
+    return p->chart->x ? p->top + p->height : p->top;
 }
 
 /* Names as near to the ends of their lines as they can be without touching each other: sorted by height,
  * pushed down where they touch, and the last ones back up where they leave the plot. */
 static void place_labels(picture *p) {
     int count = p->chart->count;
+    for (int k = 0; k < count && p->below; k++)
+        p->label_at[k] = p->top + p->height + BOTTOM + LABEL_ROW * k;
+    if (p->below)
+        return;
     for (int k = 0; k < count; k++) {
         int at = k;
         p->label_at[k] = end_of(p, k);
@@ -120,7 +158,7 @@ static void place_labels(picture *p) {
             p->label_at[p->by_height[i]] = least;
     }
     for (int i = count - 1; i >= 0; i--) {
-        double most = i == count - 1 ? TOP + p->height : p->label_at[p->by_height[i + 1]] - LABEL_ROW;
+        double most = i == count - 1 ? p->top + p->height : p->label_at[p->by_height[i + 1]] - LABEL_ROW;
         if (p->label_at[p->by_height[i]] > most)
             p->label_at[p->by_height[i]] = most;
     }
@@ -145,12 +183,12 @@ static void draw_y_axis(const picture *p, FILE *out) {
     char text[64];
     for (int i = 0; i <= p->y.steps; i++) {
         double y = down(p, sl_axis_tick(&p->y, i));
-        fprintf(out, "<path d=\"M%.1f %.1fh%.1f\" stroke=\"#ddd\"/>", LEFT, y, PLOT_WIDTH);
+        fprintf(out, "<path d=\"M%.1f %.1fh%.1f\" stroke=\"#ddd\"/>", LEFT, y, p->plot);
         sl_axis_label(&p->y, i, text, sizeof text);
         put_text(out, LEFT - 8, y + 4, " text-anchor=\"end\"", text);
     }
     fprintf(out, "<text transform=\"translate(18 %.1f) rotate(-90)\" text-anchor=\"middle\">",
-            TOP + p->height / 2);
+            p->top + p->height / 2);
     sl_put_escaped(out, p->chart->y_label);
     fputs("</text>\n", out);
 }
@@ -161,10 +199,10 @@ static void draw_categories(const picture *p, FILE *out) {
     size_t longest = 0;
     for (int i = 0; i < c->points; i++)
         longest = strlen(c->label[i]) > longest ? strlen(c->label[i]) : longest;
-    int turned = LETTER * (double)longest > PLOT_WIDTH / c->points - 6;
+    int turned = LETTER * (double)longest > p->plot / c->points - 6;
     for (int i = 0; i < c->points; i++) {
         fprintf(out, "<text transform=\"translate(%.1f %.1f)%s\" text-anchor=\"%s\">", p->places[i].x,
-                TOP + p->height + 17, turned ? " rotate(-25)" : "", turned ? "end" : "middle");
+                p->top + p->height + 17, turned ? " rotate(-25)" : "", turned ? "end" : "middle");
         sl_put_escaped(out, c->label[i]);
         fputs("</text>\n", out);
     }
@@ -172,18 +210,18 @@ static void draw_categories(const picture *p, FILE *out) {
 
 static void draw_x_axis(const picture *p, FILE *out) {
     char text[64];
-    double bottom = TOP + p->height;
+    double bottom = p->top + p->height;
     for (int i = 0; p->chart->x && i <= p->x.steps; i++) {
-        double x = LEFT + PLOT_WIDTH * i / p->x.steps;
+        double x = LEFT + p->plot * i / p->x.steps;
         fprintf(out, "<path d=\"M%.1f %.1fv5\" stroke=\"#444\"/>", x, bottom);
         sl_axis_label(&p->x, i, text, sizeof text);
         put_text(out, x, bottom + 18, " text-anchor=\"middle\"", text);
     }
     if (!p->chart->x)
         draw_categories(p, out);
-    fprintf(out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" fill=\"none\" stroke=\"#444\"/>\n", LEFT, TOP, bottom,
-            LEFT + PLOT_WIDTH);
-    put_text(out, LEFT + PLOT_WIDTH / 2, bottom + 44, " text-anchor=\"middle\"", p->chart->x_label);
+    fprintf(out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" fill=\"none\" stroke=\"#444\"/>\n", LEFT, p->top, bottom,
+            LEFT + p->plot);
+    put_text(out, LEFT + p->plot / 2, bottom + 44, " text-anchor=\"middle\"", p->chart->x_label);
 }
 
 /* Lines of the same course lie on each other: the first is wide, later ones are narrower and dashed. */
@@ -194,7 +232,7 @@ static void put_line_style(const picture *p, int k, FILE *out) {
         fprintf(out,
                 "fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" stroke-dasharray=\"%s\" "
                 "stroke-linejoin=\"round\"",
-                OF(colours, k),
+                colour_of(p, k),
                 k == 0  ? 2.6
                 : k < 3 ? 2.0
                         : 1.6,
@@ -204,9 +242,9 @@ static void put_line_style(const picture *p, int k, FILE *out) {
 /* Over categories a reference is a piece of line at each of them. */
 static void draw_pieces(const picture *p, int k, FILE *out) {
     const sl_chart *c = p->chart;
-    double half = PLOT_WIDTH / c->points * 0.4;
+    double half = p->plot / c->points * 0.4;
     for (int i = 0; i < c->points; i++) {
-        double y = c->series[k].y[p->places[i].point];
+        double y = value_of(c, k, p->places[i].point);
         if (!isfinite(y))
             continue;
         fprintf(out, "<path d=\"M%.2f %.2fh%.2f\" ", p->places[i].x - half, down(p, y), 2 * half);
@@ -218,7 +256,7 @@ static void draw_pieces(const picture *p, int k, FILE *out) {
 static int has_points(const sl_chart *c, int k) {
     int any = 0;
     for (int i = 0; i < c->points; i++)
-        any |= isfinite(c->series[k].y[i]);
+        any |= isfinite(value_of(c, k, i));
     return any;
 }
 
@@ -229,7 +267,7 @@ static void draw_line(const picture *p, int k, FILE *out) {
         return;
     fputs("<path d=\"", out);
     for (int i = 0; i < c->points; i++) {
-        double y = c->series[k].y[p->places[i].point];
+        double y = value_of(c, k, p->places[i].point);
         if (isfinite(y))
             fprintf(out, "%s%.2f %.2f", drawing ? "L" : "M", p->places[i].x, down(p, y));
         drawing = isfinite(y);
@@ -239,17 +277,17 @@ static void draw_line(const picture *p, int k, FILE *out) {
     fputs("/>\n", out);
 }
 
-static void begin_marker(double x, double y, int k, FILE *out) {
+static void begin_marker(const picture *p, double x, double y, int k, FILE *out) {
     fprintf(
         out,
         "<path transform=\"translate(%.2f %.2f)\" d=\"%s\" fill=\"%s\" stroke=\"%s\" stroke-width=\"1.4\"", x,
-        y, OF(markers, k), k % 2 ? "#fff" : OF(colours, k), OF(colours, k));
+        y, OF(markers, k), k % 2 ? "#fff" : colour_of(p, k), colour_of(p, k));
 }
 
 /* Over categories the markers of one stand side by side. */
 static double aside(const picture *p, int k) {
     int count = p->chart->count;
-    double room = PLOT_WIDTH / p->chart->points * 0.7 / count;
+    double room = p->plot / p->chart->points * 0.7 / count;
     return p->chart->x ? 0 : (k - (count - 1) / 2.0) * (room < 14 ? room : 14);
 }
 
@@ -258,14 +296,14 @@ static void draw_markers(const picture *p, int k, FILE *out) {
     int every = c->x ? (c->points + MOST_MARKERS - 1) / MOST_MARKERS : 1;
     for (int i = 0; i < c->points; i++) {
         int point = p->places[i].point, alone = 1;
-        double y = c->series[k].y[point];
+        double y = value_of(c, k, point);
         if (i > 0)
-            alone &= !isfinite(c->series[k].y[p->places[i - 1].point]);
+            alone &= !isfinite(value_of(c, k, p->places[i - 1].point));
         if (i + 1 < c->points)
-            alone &= !isfinite(c->series[k].y[p->places[i + 1].point]);
+            alone &= !isfinite(value_of(c, k, p->places[i + 1].point));
         if (!isfinite(y) || (i % every != 0 && !alone && i != c->points - 1))
             continue;
-        begin_marker(p->places[i].x + aside(p, k), down(p, y), k, out);
+        begin_marker(p, p->places[i].x + aside(p, k), down(p, y), k, out);
         fputs("><title>", out);
         sl_put_escaped(out, c->series[k].name);
         fprintf(out, ": %.9g at ", y);
@@ -276,7 +314,7 @@ static void draw_markers(const picture *p, int k, FILE *out) {
 
 static void draw_name(const picture *p, int k, FILE *out) {
     const sl_series *series = &p->chart->series[k];
-    double x = LEFT + PLOT_WIDTH + LABEL_GAP, y = p->label_at[k];
+    double x = p->below ? LEFT : LEFT + p->plot + LABEL_GAP, y = p->label_at[k];
     int there = has_points(p->chart, k);
     if (there && (p->chart->x || series->is_reference)) {
         fprintf(out, "<path d=\"M%.1f %.1fh%.1f\" ", x, y, SAMPLE - 6);
@@ -284,7 +322,7 @@ static void draw_name(const picture *p, int k, FILE *out) {
         fputs("/>", out);
     }
     if (there && !series->is_reference) {
-        begin_marker(x + (SAMPLE - 6) / 2, y, k, out);
+        begin_marker(p, x + (SAMPLE - 6) / 2, y, k, out);
         fputs("/>", out);
     }
     if (!there)
@@ -293,7 +331,7 @@ static void draw_name(const picture *p, int k, FILE *out) {
 }
 
 static double mark_x(const picture *p, int i) {
-    return LEFT + PLOT_WIDTH * sl_axis_place(&p->x, p->chart->mark[i].x);
+    return LEFT + p->plot * sl_axis_place(&p->x, p->chart->mark[i].x);
 }
 
 /* The sign stands beside its symbol, where that leaves the next one alone; of a range else its first number.
@@ -303,13 +341,15 @@ static void draw_sign(const picture *p, int i, double x, FILE *out) {
     int next = i + 1;
     while (next < c->marks && mark_x(p, next) - x < 0.7)
         next++;
-    double room = next < c->marks ? mark_x(p, next) - x : LEFT + PLOT_WIDTH + 40 - x;
+    double room = next < c->marks ? mark_x(p, next) - x : LEFT + p->plot + 40 - x;
     char sign[32];
     snprintf(sign, sizeof sign, "%s", c->mark[i].sign);
     if (room <= 11 + 6.0 * (double)strlen(sign))
         sign[strcspn(sign, "-")] = 0;
+    if (c->style && c->style->no_labels)
+        return;
     if (room > 11 + 6.0 * (double)strlen(sign))
-        put_text(out, x + 5, TOP - 1, " font-size=\"10\"", sign);
+        put_text(out, x + 5, p->top - 1, " font-size=\"10\"", sign);
 }
 
 /* Of lines of one kind on one pixel the first is drawn. */
@@ -319,7 +359,7 @@ static void draw_marks(const picture *p, FILE *out) {
     for (int i = 0; i < c->marks && c->x; i++) {
         const sl_chart_mark *mark = &c->mark[i];
         const double x = mark_x(p, i);
-        if (!(x >= LEFT && x <= LEFT + PLOT_WIDTH) || x - last[mark->is_change != 0] < 0.7)
+        if (!(x >= LEFT && x <= LEFT + p->plot) || x - last[mark->is_change != 0] < 0.7)
             continue;
         last[mark->is_change != 0] = x;
         fputs("<g><title>", out);
@@ -327,8 +367,8 @@ static void draw_marks(const picture *p, FILE *out) {
         fprintf(out,
                 "</title><path d=\"M%.1f %.1fV%.1f\" stroke=\"#333\" stroke-width=\"%s\"%s/>"
                 "<path transform=\"translate(%.1f %.1f)\" d=\"%s\" fill=\"%s\" stroke=\"#333\"/>",
-                x, TOP - 2, TOP + p->height, mark->is_change ? "1.1" : ".9",
-                mark->is_change ? "" : " stroke-dasharray=\"1.5 3\"", x, TOP - 5,
+                x, p->top - 2, p->top + p->height, mark->is_change ? "1.1" : ".9",
+                mark->is_change ? "" : " stroke-dasharray=\"1.5 3\"", x, p->top - 5,
                 mark->is_change ? "M0 -5L4 0L0 5L-4 0z" : "M0 4.6L4.2 -3.2H-4.2z",
                 mark->is_change ? "#333" : "#fff");
         draw_sign(p, i, x, out);
@@ -336,16 +376,43 @@ static void draw_marks(const picture *p, FILE *out) {
     }
 }
 
+static int has_names(const sl_chart *c) {
+    return !(c->style && c->style->no_legend);
+}
+
+/* As wide as the style asks for: names beside the plot, or below it where that leaves it too narrow. */
+static sl_status divide(picture *p) {
+    const sl_chart *c = p->chart;
+    const char *name = c->style ? c->style->name : NULL;
+    if (c->style && c->style->title)
+        snprintf(p->title, sizeof p->title, "%s", c->style->title);
+    else
+        snprintf(p->title, sizeof p->title, "%s%s%s", name ? name : "", name ? ": " : "", c->title);
+    const double names = has_names(c) ? LABEL_GAP + SAMPLE + widest_name(c) + 12 : RIGHT;
+    const int stacked = c->style && c->style->names_below;
+    const double width = sl_style_width(c->style, LEFT + OWN_PLOT + (stacked ? RIGHT : names), FONT);
+    p->plot = width - LEFT - names;
+    p->below = has_names(c) && (p->plot < NARROW || stacked);
+    if (p->below)
+        p->plot = width - LEFT - RIGHT;
+    p->rows = p->below ? c->count : 0;
+    const int lines = sl_style_title(p->title, 0, 0, width - LEFT, NULL);
+    p->top = lines > 0 ? TOP + 17 * (lines - 1) : TOP_UNTITLED;
+    p->height = LABEL_ROW * (p->below ? 0 : c->count + 1);
+    if (p->height < fmin(LEAST_HEIGHT, p->plot * 0.62))
+        p->height = fmin(LEAST_HEIGHT, p->plot * 0.62);
+    if (p->plot < LEAST_PLOT)
+        return sl_error(SL_EINVAL,
+                        "the picture is too narrow for its letters: make it wider, or them smaller");
+    return SL_OK;
+}
+
 static void draw(const picture *p, FILE *out) {
     const sl_chart *c = p->chart;
-    double width = LEFT + PLOT_WIDTH + LABEL_GAP + SAMPLE + widest_name(c) + 12,
-           height = TOP + p->height + BOTTOM;
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-            "height=\"%.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-            width, height, width, height);
-    put_text(out, LEFT, 24, " font-size=\"14\" font-weight=\"bold\"", c->title);
+    double names = has_names(c) && !p->below ? LABEL_GAP + SAMPLE + widest_name(c) + 12 : RIGHT,
+           height = p->top + p->height + BOTTOM + LABEL_ROW * p->rows;
+    sl_style_begin(c->style, LEFT + p->plot + names, height, FONT, out);
+    sl_style_title(p->title, LEFT, 24, p->plot + names, out);
     draw_y_axis(p, out);
     draw_x_axis(p, out);
     draw_marks(p, out);
@@ -357,18 +424,17 @@ static void draw(const picture *p, FILE *out) {
     for (int k = 0; k < c->count; k++)
         if (!c->series[k].is_reference)
             draw_markers(p, k, out);
-    for (int k = 0; k < c->count; k++)
+    for (int k = 0; k < c->count && has_names(c); k++)
         draw_name(p, k, out);
     fputs("</svg>\n", out);
 }
 
 sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
-    picture p = {.chart = chart, .y = y_axis(chart), .height = LABEL_ROW * (chart->count + 1)};
+    picture p = {.chart = chart, .y = y_axis(chart)};
     size_t count = (size_t)chart->count;
-    if (p.height < LEAST_HEIGHT)
-        p.height = LEAST_HEIGHT;
+    SL_TRY(divide(&p));
     if (chart->x)
-        p.x = x_axis(chart);
+        p.x = x_axis(chart, p.plot);
     sl_status status = sl_alloc(&p.places, (size_t)chart->points, sizeof *p.places);
     if (status == SL_OK)
         status = sl_alloc(&p.label_at, count, sizeof *p.label_at);

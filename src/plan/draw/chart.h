@@ -5,6 +5,7 @@
 #define SL_PLAN_DRAW_CHART_H
 
 #include "base/status.h"
+#include "plan/draw/style.h"
 #include <stdio.h>
 
 typedef struct sl_series {
@@ -21,17 +22,20 @@ typedef struct sl_chart_mark {
 } sl_chart_mark;
 
 typedef struct sl_chart {
-    const char *title, *x_label, *y_label; /* with units */
+    const char *title, *x_label, *y_label; /* with units; a title may be empty: no room is kept */
     int points;
     const double *x;          /* [points], in any order; NULL: the labels stand on the axis instead */
+    int x_is_whole;           /* x are counts, such as iterations: no tick between two of them */
     const char *const *label; /* [points] how x is written: on the axis without x, in tooltips with it */
     int count;
-    const sl_series *series;   /* [count] */
-    int marks;                 /* with x only */
-    const sl_chart_mark *mark; /* [marks] in ascending x; those outside of the points are not drawn */
+    const sl_series *series;    /* [count] */
+    int marks;                  /* with x only */
+    const sl_chart_mark *mark;  /* [marks] in ascending x; those outside of the points are not drawn */
+    const sl_draw_style *style; /* NULL: that of the screen; names go below a narrow plot */
 } sl_chart;
 
-/** Lines over x, or over categories markers side by side. SL_ENOMEM, SL_ESYS. */
+/** Lines over x, or over categories markers side by side. SL_EINVAL: too narrow for its letters; SL_ENOMEM,
+ * SL_ESYS. */
 sl_status sl_draw_chart(const sl_chart *chart, FILE *out);
 
 typedef struct sl_bar {
@@ -45,9 +49,10 @@ typedef struct sl_bars {
     const sl_bar *bar;          /* [count], from the top */
     double reference;           /* a line across the bars; NaN: none */
     const char *reference_name; /* NULL where there is none */
+    const sl_draw_style *style; /* NULL: that of the screen */
 } sl_bars;
 
-/** Bars from 0 to the right. SL_ESYS. */
+/** Bars from 0 to the right. SL_EINVAL: too narrow; SL_ESYS. */
 sl_status sl_draw_bars(const sl_bars *bars, FILE *out);
 
 #endif

@@ -1,60 +1,35 @@
 #include "plan/draw/svg.h"
 #include "base/memory.h"
-#include "plan/draw/chunk.h"
-#include "plan/draw/escape.h"
+#include "plan/draw/svg_frame.h"
 
 #include <math.h>
-#include <string.h>
 
-#define LEFT 70.0   /* rank labels */
+#define LEFT SL_SVG_LEFT
 #define PLOT 1100.0 /* the longest timeline */
-#define RIGHT 40.0  /* half of the axis' last label */
+#define LEAST_PLOT 100.0
 #define TITLE 30.0
-#define BOX 20.0
+#define TITLE_LINE 17.0
+#define NO_TITLE 8.0
+#define BOX SL_SVG_BOX
 #define GAP 6.0       /* between rows */
 #define WIDE_GAP 16.0 /* the same where messages are drawn */
 #define BAR 4.0       /* a collective, in the gap */
-#define IDLE "#ededed"
 #define AXIS 34.0
-#define LEGEND 30.0
-#define LINE 20.0 /* of the legend */
 
-/* After Okabe and Ito: told apart by colour-blind readers, and by brightness in grey print. */
-static const struct {
-    const char *text, *name;
-    int colour[3];
-} style[SL_SPAN_KINDS] = {{"#000", "F forward", {0x8c, 0xcb, 0xf0}},
-                          {"#000", "I backward for the input", {0xe0, 0x8e, 0x00}},
-                          {"#fff", "W backward for the weights", {0x00, 0x80, 0x5d}},
-                          {"#000", "B full backward", {0xcc, 0x79, 0xa7}},
-                          {"#000", "gather", {0xa8, 0xa8, 0xa8}},
-                          {"#fff", "reduction", {0x60, 0x60, 0x60}},
-                          {"#000", "to host memory", {0xd5, 0x5e, 0x00}},
-                          {"#000", "back from it", {0x00, 0x72, 0xb2}}};
+typedef sl_svg_frame frame;
 
-typedef struct fill {
-    char text[8]; /* "#rrggbb" */
-} fill;
+double sl_svg_across(const frame *f, sl_time t) {
+    t = t < f->from ? f->from : t > f->to ? f->to : t;
+    return LEFT + sl_to_ms(t - f->from) * f->scale;
+}
 
-/* What the charts show together: for the legend, and for what all boxes have in common. */
-typedef struct content {
-    int kinds[SL_SPAN_KINDS], messages, critical, idle, chunks, parts;
-} content;
+int sl_svg_shows(const frame *f, sl_time start, sl_time end) {
+    return end >= f->from && start <= f->to && (end > f->from || start == end) &&
+           (start < f->to || start == end);
+}
 
-/* Where one timeline lies on the picture. */
-typedef struct frame {
-    sl_time begin, end;
-    double scale; /* per ms */
-    double top;   /* of the first row */
-    double row;   /* height, the gap included */
-    const sl_timeline *t;
-    const sl_highlight *highlight; /* may be NULL */
-    const sl_chunks *chunks;
-    const content *content;
-} frame;
-
-static double across(const frame *f, sl_time t) {
-    return LEFT + sl_to_ms(t - f->begin) * f->scale;
+void sl_svg_label(double y, const char *text, FILE *out) {
+    fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>", LEFT - 8, y, text);
 }
 
 static double box_top(const frame *f, int rank) {
@@ -74,41 +49,40 @@ static void extent(const sl_timeline *t, sl_time *begin, sl_time *end) {
     }
 }
 
-/* The kind's colour; half way to white for the last stage of a rank with several. */
-static fill fill_of(int kind, int chunk, int chunks) {
-    fill f;
-    int c[3];
-    for (int i = 0; i < 3; i++) {
-        c[i] = style[kind].colour[i];
-        c[i] += chunks > 1 ? (255 - c[i]) * 58 * chunk / (100 * (chunks - 1)) : 0;
-    }
-    snprintf(f.text, sizeof f.text, "#%02x%02x%02x", c[0] & 255, c[1] & 255, c[2] & 255);
-    return f;
+static sl_time first_op(const sl_timeline *t) {
+    sl_time first = t->spans ? SL_TIME_NEVER : 0;
+    for (int i = 0; i < t->spans; i++)
+        first = t->span[i].start < first ? t->span[i].start : first;
+    return first;
 }
 
-/* A step of 1, 2 or 5 times a power of ten that gives about ten ticks. */
-static double tick_step(double ms) {
-    double power = pow(10, floor(log10(ms / 10)));
-    double lead = ms / 10 / power;
+/* A step of 1, 2 or 5 times a power of ten that gives about `most` ticks. */
+static double tick_step(double ms, double most) {
+    double power = pow(10, floor(log10(ms / most)));
+    double lead = ms / most / power;
     return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
 }
 
-static void draw_axis(FILE *out, const frame *f, double bottom) {
-    double ms = sl_to_ms(f->end - f->begin), step = tick_step(ms > 0 ? ms : 1);
-    for (int i = 0; step * i <= ms * 1.0001 && i < 100; i++) {
-        double x = LEFT + step * i * f->scale;
-        fprintf(out, "<path d=\"M%.2f %.1fV%.1f\" stroke=\"#ddd\"/>", x, f->top, bottom);
-        fprintf(out, "<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\">%.6g%s</text>\n", x, bottom + 14,
-                step * i, i == 0 ? " ms" : "");
+static void draw_axis(FILE *out, const frame *f) {
+    double from = sl_to_ms(f->from - f->origin), ms = sl_to_ms(f->to - f->from);
+    double most = f->content->plot < PLOT / 2 ? f->content->plot / 60 : 10;
+    double step = tick_step(ms > 0 ? ms : 1, most > 2 ? most : 2);
+    double first = ceil(from / step - 1e-9) * step;
+    for (int i = 0; first + step * i <= from + ms * 1.0001 && i < 100; i++) {
+        double x = LEFT + (first + step * i - from) * f->scale;
+        fprintf(out, "<path d=\"M%.2f %.1fV%.1f\" stroke=\"#ddd\"/>", x, f->top, f->bottom);
+        fprintf(out, "<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\">%.6g%s</text>\n", x, f->bottom + 14,
+                fabs(first + step * i) < step / 2 ? 0 : first + step * i, i == 0 ? " ms" : "");
     }
 }
 
 /* The rank's label and a pale bar under its ops, so that idle time is seen as such. */
 static void draw_rank(FILE *out, const frame *f, int rank) {
-    fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">rank %d</text>", LEFT - 8,
-            box_top(f, rank) + BOX / 2 + 4, rank);
-    fprintf(out, "<path d=\"M%.2f %.1fh%.2f\" stroke=\"" IDLE "\" stroke-width=\"%.0f\"/>\n", LEFT,
-            box_top(f, rank) + BOX / 2, across(f, f->end) - LEFT, BOX);
+    char text[32];
+    snprintf(text, sizeof text, "rank %d", rank);
+    sl_svg_label(box_top(f, rank) + BOX / 2 + 4, text, out);
+    fprintf(out, "<path d=\"M%.2f %.1fh%.2f\" stroke=\"" SL_SVG_IDLE "\" stroke-width=\"%.0f\"/>\n", LEFT,
+            box_top(f, rank) + BOX / 2, sl_svg_across(f, f->to) - LEFT, BOX);
 }
 
 static int is_paired(const sl_timeline *t, int i) {
@@ -133,28 +107,28 @@ static void put_tooltip(FILE *out, const frame *f, const sl_span *span) {
     if (f->content->parts && span->op.microbatch >= 0)
         fprintf(out, " part %d", span->op.part);
     fprintf(out, " of stage %d, rank %d: %.3f to %.3f ms</title>", span->op.stage, span->rank,
-            sl_to_ms(span->start - f->begin), sl_to_ms(span->end - f->begin));
+            sl_to_ms(span->start - f->origin), sl_to_ms(span->end - f->origin));
 }
 
 static void draw_box(FILE *out, const frame *f, int i) {
     const sl_span *span = &f->t->span[i];
+    const sl_draw_style *style = f->content->style;
     int chunk = f->chunks->of[span->op.stage];
-    double x = across(f, span->start), width = across(f, span->end) - x, y, height;
+    double x = sl_svg_across(f, span->start), width = sl_svg_across(f, span->end) - x, y, height;
+    const sl_svg_fill fill = sl_svg_fill_of(style, span->op.kind, chunk, f->chunks->most);
     box_of(f, i, &y, &height);
     fprintf(out,
-            "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.0f\" fill=\"%s\" stroke=\"#fff\" "
+            "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.0f\" fill=\"%s\" stroke=\"%s\" "
             "stroke-width=\"%s\">",
-            x, y, width > 0.3 ? width : 0.3, height, fill_of(span->op.kind, chunk, f->chunks->most).text,
-            width > 3 ? ".6" : "0");
+            x, y, width > 0.3 ? width : 0.3, height, fill.text, sl_svg_edge(style), width > 3 ? ".6" : "0");
     put_tooltip(out, f, span);
     fprintf(out, "</rect>");
     char number[16];
     int length = snprintf(number, sizeof number, "%d", span->op.microbatch);
-    if (width >= 7.0 * length + 3)
-        fprintf(out, "<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\"%s>%s</text>",
-                x + width / 2, y + height / 2 + (height < BOX ? 3.3 : 4),
-                chunk > 0 ? "#000" : style[span->op.kind].text, height < BOX ? " font-size=\"9\"" : "",
-                number);
+    if (width >= 7.0 * length + 3 && !(style && style->no_labels))
+        fprintf(out, "<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\"%s%s>%s</text>",
+                x + width / 2, y + height / 2 + (height < BOX ? 3.3 : 4), fill.letter,
+                height < BOX ? " font-size=\"9\"" : "", fill.more, number);
     fputc('\n', out);
 }
 
@@ -163,9 +137,10 @@ static double bar_top(const frame *f, int rank) {
 }
 
 static void draw_collective(FILE *out, const frame *f, const sl_span *span) {
-    double x = across(f, span->start), width = across(f, span->end) - x;
+    double x = sl_svg_across(f, span->start), width = sl_svg_across(f, span->end) - x;
     fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.0f\" fill=\"%s\">", x,
-            bar_top(f, span->rank), width > 0.3 ? width : 0.3, BAR, fill_of(span->op.kind, 0, 1).text);
+            bar_top(f, span->rank), width > 0.3 ? width : 0.3, BAR,
+            sl_svg_fill_of(f->content->style, span->op.kind, 0, 1).text);
     put_tooltip(out, f, span);
     fputs("</rect>\n", out);
 }
@@ -179,186 +154,221 @@ static void draw_outline(FILE *out, double x, double y, double width, double hei
 
 /* Above the boxes, for neighbours would cover it. */
 static void draw_critical(FILE *out, const frame *f) {
-    for (int i = 0; f->highlight && i < f->t->spans; i++) {
+    const sl_highlight *h = f->chart->highlight;
+    for (int i = 0; h && i < f->t->spans; i++) {
         const sl_span *span = &f->t->span[i];
         double y, height;
-        if (!f->highlight->span[i])
+        if (!h->span[i] || !sl_svg_shows(f, span->start, span->end))
             continue;
         box_of(f, i, &y, &height);
-        draw_outline(out, across(f, span->start), y, across(f, span->end) - across(f, span->start), height);
+        draw_outline(out, sl_svg_across(f, span->start), y,
+                     sl_svg_across(f, span->end) - sl_svg_across(f, span->start), height);
     }
-    for (int i = 0; f->highlight && i < f->t->collectives; i++) {
+    for (int i = 0; h && i < f->t->collectives; i++) {
         const sl_span *span = &f->t->collective[i];
-        if (f->highlight->collective[i])
-            draw_outline(out, across(f, span->start), bar_top(f, span->rank),
-                         across(f, span->end) - across(f, span->start), BAR);
+        if (h->collective[i] && sl_svg_shows(f, span->start, span->end))
+            draw_outline(out, sl_svg_across(f, span->start), bar_top(f, span->rank),
+                         sl_svg_across(f, span->end) - sl_svg_across(f, span->start), BAR);
     }
 }
 
 /* Messages that take less than this are left out: they would only hide the boxes. */
 static int is_visible(const frame *f, const sl_transfer *t) {
-    return sl_to_ms(t->arrive - t->start) * f->scale >= 4;
+    return f->chart->messages == SL_MESSAGES_LINES && !f->chart->no_ops &&
+           sl_to_ms(t->arrive - t->start) * f->scale >= 4;
 }
 
-/* Through the gap between the sender's and the receiver's row. */
+/* Through the gap between the sender's and the receiver's row; of one that is cut off the piece that is seen.
+ */
 static void draw_transfer(FILE *out, const frame *f, int i) {
     const sl_transfer *t = &f->t->transfer[i];
-    int critical = f->highlight && f->highlight->transfer[i];
+    int critical = f->chart->highlight && f->chart->highlight->transfer[i];
     double from = box_top(f, t->from) + (t->to > t->from ? BOX : 0),
-           to = box_top(f, t->to) + (t->to > t->from ? 0 : BOX);
+           to = box_top(f, t->to) + (t->to > t->from ? 0 : BOX), whole = (double)(t->arrive - t->start);
+    double begin = t->start < f->from ? (double)(f->from - t->start) / whole : 0,
+           end = t->arrive > f->to ? (double)(f->to - t->start) / whole : 1;
     fprintf(out, "<path d=\"M%.2f %.1fL%.2f %.1f\" stroke=\"%s\" stroke-width=\"%s\"%s/>\n",
-            across(f, t->start), from, across(f, t->arrive), to, critical ? "#000" : "#444",
-            critical ? "2" : ".8", t->op.kind == SL_F ? "" : " stroke-dasharray=\"3 2\"");
+            sl_svg_across(f, t->start), from + (to - from) * begin, sl_svg_across(f, t->arrive),
+            from + (to - from) * end, critical ? "#000" : "#444", critical ? "2" : ".8",
+            t->op.kind == SL_F ? "" : " stroke-dasharray=\"3 2\"");
 }
 
-static frame place(const sl_svg_chart *chart, double scale, double top) {
-    const sl_timeline *t = chart->timeline;
-    frame f = {.scale = scale, .top = top, .row = BOX + GAP, .t = t, .highlight = chart->highlight};
-    extent(t, &f.begin, &f.end);
-    for (int i = 0; i < t->transfers; i++)
-        if (is_visible(&f, &t->transfer[i]))
-            f.row = BOX + WIDE_GAP;
-    return f;
+/* ---- the charts' places ---- */
+
+/* What all charts have in common: the updates before their first ops, and how long they are from there on. */
+typedef struct axis {
+    sl_time lead, longest;
+    double scale;
+} axis;
+
+static axis axis_of(const sl_svg_chart *charts, int count, const sl_draw_style *style, double plot) {
+    axis a = {0};
+    sl_time begin, end;
+    for (int k = 0; k < count; k++) {
+        extent(charts[k].timeline, &begin, &end);
+        const sl_time lead = first_op(charts[k].timeline) - begin;
+        a.lead = lead > a.lead ? lead : a.lead;
+    }
+    for (int k = 0; k < count; k++) {
+        extent(charts[k].timeline, &begin, &end);
+        const sl_time length = end - (first_op(charts[k].timeline) - a.lead);
+        a.longest = length > a.longest ? length : a.longest;
+    }
+    double from = style && style->has_from ? style->from : 0,
+           to = style && style->has_to ? style->to : sl_to_ms(a.longest);
+    a.scale = plot / (to - from > 1e-6 ? to - from : 1e-6);
+    return a;
 }
 
-static double draw_chart(FILE *out, const sl_svg_chart *chart, const sl_chunks *chunks, const content *c,
-                         double scale, double top) {
+/* Rows of ops need more room where messages run between them. */
+static void place(const sl_svg_chart *chart, const axis *a, const sl_lanes *lanes, const sl_draw_style *style,
+                  double plot, double top, frame *f) {
     const sl_timeline *t = chart->timeline;
-    frame f = place(chart, scale, top + TITLE);
-    f.chunks = chunks;
-    f.content = c;
-    double bottom = f.top + f.row * t->ranks;
-    fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" font-size=\"14\" font-weight=\"bold\">", LEFT, top + 20);
-    sl_put_escaped(out, chart->title);
-    fprintf(out, "</text>\n");
-    for (int rank = 0; rank < t->ranks; rank++)
-        draw_rank(out, &f, rank);
-    draw_axis(out, &f, bottom);
+    sl_time begin;
+    *f = (frame){.scale = a->scale, .row = BOX + GAP, .t = t, .chart = chart, .lanes = lanes};
+    extent(t, &begin, &f->to);
+    f->origin = first_op(t) - a->lead;
+    f->from = f->origin + (style && style->has_from ? sl_from_ms(style->from) : 0);
+    if (style && style->has_to && f->to > f->origin + sl_from_ms(style->to))
+        f->to = f->origin + sl_from_ms(style->to);
+    f->to = f->to < f->from ? f->from : f->to;
     for (int i = 0; i < t->transfers; i++)
-        if (is_visible(&f, &t->transfer[i]))
-            draw_transfer(out, &f, i);
+        if (is_visible(f, &t->transfer[i]))
+            f->row = BOX + WIDE_GAP;
+    int lines = sl_style_title(chart->title, 0, 0, plot + SL_SVG_RIGHT, NULL);
+    f->top = top + (lines > 0 ? TITLE + TITLE_LINE * (lines - 1) : NO_TITLE);
+    f->lanes_top = f->top + (chart->no_ops ? 0 : f->row * t->ranks);
+    f->memory_top = f->lanes_top + sl_svg_lanes_height(lanes);
+    f->bottom = f->memory_top + (chart->memory ? sl_svg_memory_height(t) : 0);
+}
+
+static void draw_ops(FILE *out, const frame *f) {
+    const sl_timeline *t = f->t;
+    for (int i = 0; i < t->transfers; i++)
+        if (is_visible(f, &t->transfer[i]) && sl_svg_shows(f, t->transfer[i].start, t->transfer[i].arrive))
+            draw_transfer(out, f, i);
     for (int i = 0; i < t->spans; i++)
-        draw_box(out, &f, i);
+        if (sl_svg_shows(f, t->span[i].start, t->span[i].end))
+            draw_box(out, f, i);
     for (int i = 0; i < t->collectives; i++)
-        draw_collective(out, &f, &t->collective[i]);
-    draw_critical(out, &f);
-    return bottom + AXIS;
+        if (sl_svg_shows(f, t->collective[i].start, t->collective[i].end))
+            draw_collective(out, f, &t->collective[i]);
+    draw_critical(out, f);
 }
 
-/* ---- the legend: items from left to right, in as many lines as they need ---- */
-
-typedef struct legend {
-    FILE *out; /* NULL: only the lines are counted */
-    double x, y;
-} legend;
-
-/* Room for a swatch of 24 and its text; returns where the swatch begins. */
-static double add_item(legend *l, const char *text) {
-    double width = 52 + 6.3 * (double)strlen(text);
-    if (l->x + width > LEFT + PLOT + RIGHT && l->x > LEFT) {
-        l->x = LEFT;
-        l->y += LINE;
-    }
-    if (l->out)
-        fprintf(l->out, "<text x=\"%.0f\" y=\"%.1f\">%s</text>", l->x + 30, l->y + 11, text);
-    l->x += width;
-    return l->x - width;
-}
-
-static void add_box(legend *l, const char *text, const char *colour, const char *stroke) {
-    double x = add_item(l, text);
-    if (l->out)
-        fprintf(l->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"22\" height=\"14\" fill=\"%s\" %s/>\n", x, l->y,
-                colour, stroke);
-}
-
-static void add_line(legend *l, const char *text, const char *more) {
-    double x = add_item(l, text);
-    if (l->out)
-        fprintf(l->out, "<path d=\"M%.0f %.1fh24\" stroke=\"#444\"%s/>\n", x, l->y + 7, more);
-}
-
-static void add_items(legend *l, const content *c) {
-    for (int kind = 0; kind < SL_SPAN_KINDS; kind++)
-        if (c->kinds[kind])
-            add_box(l, style[kind].name, fill_of(kind, 0, 1).text, "");
-    if (c->chunks > 1)
-        add_box(l, "paler: further stages of a rank", fill_of(SL_F, 1, 2).text, "");
-    if (c->idle)
-        add_box(l, "idle", IDLE, "");
-    if (c->messages) {
-        add_line(l, "activation sent", "");
-        add_line(l, "gradient sent", " stroke-dasharray=\"3 2\"");
-    }
-    if (c->critical)
-        add_box(l, "critical path", "none", "stroke=\"#000\" stroke-width=\"1.6\"");
+static void draw_chart(FILE *out, const frame *f, double top) {
+    sl_style_title(f->chart->title, LEFT, top + 20, f->content->plot + SL_SVG_RIGHT, out);
+    for (int rank = 0; rank < f->t->ranks && !f->chart->no_ops; rank++)
+        draw_rank(out, f, rank);
+    draw_axis(out, f);
+    if (!f->chart->no_ops)
+        draw_ops(out, f);
+    sl_svg_draw_lanes(f, out);
+    if (f->chart->memory)
+        sl_svg_draw_memory(f, out);
 }
 
 /* ---- the whole ---- */
 
-static double longest_of(const sl_svg_chart *charts, int count) {
-    double longest = 1e-6;
-    for (int k = 0; k < count; k++) {
-        sl_time begin, end;
-        extent(charts[k].timeline, &begin, &end);
-        longest = sl_to_ms(end - begin) > longest ? sl_to_ms(end - begin) : longest;
-    }
-    return longest;
-}
+typedef struct picture {
+    const sl_svg_chart *charts;
+    sl_chunks *chunks; /* [count] */
+    sl_lanes *lanes;   /* [count] */
+    int count;
+    axis axis;
+    sl_svg_content content;
+} picture;
 
-static void look_through(const sl_svg_chart *chart, double scale, content *c) {
-    const sl_timeline *t = chart->timeline;
-    frame f = place(chart, scale, 0);
-    sl_time work = 0;
+static void look_at_ops(const frame *f, sl_svg_content *c) {
+    const sl_timeline *t = f->t;
+    sl_time work = 0, begin, end;
     for (int i = 0; i < t->spans; i++) {
-        c->kinds[t->span[i].op.kind] = 1;
+        if (sl_svg_shows(f, t->span[i].start, t->span[i].end))
+            c->kinds[t->span[i].op.kind] = 1;
         c->parts |= t->span[i].op.part > 0;
         work += i > 0 && t->span[i - 1].op.paired ? 0 : t->span[i].end - t->span[i].start;
     }
     for (int i = 0; i < t->collectives; i++)
         c->kinds[t->collective[i].op.kind] = 1;
-    c->messages |= f.row > BOX + GAP;
-    c->critical |= chart->highlight != NULL;
-    c->idle |= t->spans > 0 && (double)work < (double)(f.end - f.begin) * t->ranks;
+    extent(t, &begin, &end);
+    c->messages |= f->row > BOX + GAP;
+    c->idle |= t->spans > 0 && (double)work < (double)(end - begin) * t->ranks;
 }
 
-static void draw_picture(FILE *out, const sl_svg_chart *charts, const sl_chunks *chunks, int count) {
-    double scale = PLOT / longest_of(charts, count), height = 10, top = 4;
-    content c = {0};
-    for (int k = 0; k < count; k++) {
-        look_through(&charts[k], scale, &c);
-        c.chunks = chunks[k].most > c.chunks ? chunks[k].most : c.chunks;
-        height += TITLE + place(&charts[k], scale, 0).row * charts[k].timeline->ranks + AXIS;
+static void look_at_rows(const frame *f, sl_svg_content *c) {
+    for (int i = 0; i < f->lanes->rides; i++) {
+        const sl_transfer *t = &f->t->transfer[f->lanes->ride[i].transfer];
+        c->wires |= t->end > t->start;
+        c->latencies |= t->arrive > t->end;
+        c->gradients |= t->op.kind != SL_F;
     }
-    legend l = {.x = LEFT};
-    add_items(&l, &c);
-    height += l.y + LEGEND;
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-            "height=\"%.0f\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" "
-            "height=\"100%%\" fill=\"#fff\"/>\n",
-            LEFT + PLOT + RIGHT, height, LEFT + PLOT + RIGHT, height);
-    for (int k = 0; k < count; k++)
-        top = draw_chart(out, &charts[k], &chunks[k], &c, scale, top);
-    l = (legend){.out = out, .x = LEFT, .y = top + 2};
-    add_items(&l, &c);
+    if (!f->chart->memory)
+        return;
+    double most = sl_svg_most_memory(f->chart->memory, f->t->ranks);
+    c->most_memory = most > c->most_memory ? most : c->most_memory;
+    c->memory = 1;
+    c->limit |= f->chart->memory->limit != NULL;
+}
+
+static void look_through(picture *p, const frame *f, int k) {
+    sl_svg_content *c = &p->content;
+    if (!f->chart->no_ops) {
+        look_at_ops(f, c);
+        c->chunks = p->chunks[k].most > c->chunks ? p->chunks[k].most : c->chunks;
+    }
+    look_at_rows(f, c);
+    c->critical |= f->chart->highlight != NULL && (!f->chart->no_ops || f->lanes->rides > 0);
+}
+
+static void draw_picture(FILE *out, picture *p) {
+    const sl_draw_style *style = p->content.style;
+    double height = 10, top = 4;
+    frame f;
+    for (int k = 0; k < p->count; k++) {
+        place(&p->charts[k], &p->axis, &p->lanes[k], style, p->content.plot, 0, &f);
+        look_through(p, &f, k);
+        height += f.bottom + AXIS;
+    }
+    height += sl_svg_legend_height(&p->content);
+    sl_style_begin(style, LEFT + p->content.plot + SL_SVG_RIGHT, height, SL_SVG_FONT, out);
+    sl_svg_define(&p->content, out);
+    for (int k = 0; k < p->count; k++) {
+        place(&p->charts[k], &p->axis, &p->lanes[k], style, p->content.plot, top, &f);
+        f.chunks = &p->chunks[k];
+        f.content = &p->content;
+        draw_chart(out, &f, top);
+        top = f.bottom + AXIS;
+    }
+    sl_svg_draw_legend(&p->content, top + 2, out);
     fprintf(out, "</svg>\n");
 }
 
-sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, FILE *out) {
-    sl_chunks *chunks;
-    SL_TRY(sl_alloc(&chunks, (size_t)count, sizeof *chunks));
-    sl_status status = SL_OK;
+sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, const sl_draw_style *style, FILE *out) {
+    picture p = {.charts = charts, .count = count, .content.style = style};
+    p.content.plot = sl_style_width(style, LEFT + PLOT + SL_SVG_RIGHT, SL_SVG_FONT) - LEFT - SL_SVG_RIGHT;
+    if (p.content.plot < LEAST_PLOT)
+        return sl_error(SL_EINVAL,
+                        "the picture is too narrow for its letters: make it wider, or them smaller");
+    p.axis = axis_of(charts, count, style, p.content.plot);
+    sl_status status = sl_alloc(&p.chunks, (size_t)count, sizeof *p.chunks);
+    if (status == SL_OK)
+        status = sl_alloc(&p.lanes, (size_t)count, sizeof *p.lanes);
     for (int k = 0; k < count && status == SL_OK; k++)
-        status = sl_chunks_make(charts[k].timeline, &chunks[k]);
+        status = sl_chunks_make(charts[k].timeline, &p.chunks[k]);
+    for (int k = 0; k < count && status == SL_OK; k++)
+        if (charts[k].messages == SL_MESSAGES_LANES)
+            status = sl_lanes_make(charts[k].timeline, &p.lanes[k]);
     if (status == SL_OK) {
-        draw_picture(out, charts, chunks, count);
+        draw_picture(out, &p);
         if (ferror(out))
             status = sl_error_errno(SL_ESYS, "the picture cannot be written");
     }
-    for (int k = 0; k < count; k++)
-        sl_chunks_free(&chunks[k]);
-    sl_free(chunks);
+    for (int k = 0; k < count && p.chunks; k++)
+        sl_chunks_free(&p.chunks[k]);
+    for (int k = 0; k < count && p.lanes; k++)
+        sl_lanes_free(&p.lanes[k]);
+    sl_free(p.chunks);
+    sl_free(p.lanes);
     return status;
 }
 
@@ -367,7 +377,7 @@ sl_status sl_draw_svg(const sl_timeline *const *timelines, const char *const *ti
     SL_TRY(sl_alloc(&charts, (size_t)count, sizeof *charts));
     for (int k = 0; k < count; k++)
         charts[k] = (sl_svg_chart){.timeline = timelines[k], .title = titles[k]};
-    sl_status status = sl_draw_svg_charts(charts, count, out);
+    sl_status status = sl_draw_svg_charts(charts, count, NULL, out);
     sl_free(charts);
     return status;
 }

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+enum { MOST_BYTES = 1 << 30 }; /* of an order: all ops that a problem may have, with their messages */
+
 /* ---- reading ---- */
 
 /* The order's own faults, with the cell that they came from. */
@@ -65,7 +67,8 @@ static sl_status read_content(const char *name, char *content, size_t size, cons
     if (problem->parts > 1)
         return sl_error(SL_EINVAL, "%s: the problem cuts ops into %d parts, which CSV cannot name", name,
                         problem->parts);
-    sl_status status = read_order(&r, content, size);
+    const size_t mark = size >= 3 && memcmp(content, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of some editors */
+    sl_status status = read_order(&r, content + mark, size - mark);
     free_reader(&r);
     if (status != SL_OK)
         sl_order_free(order);
@@ -76,7 +79,7 @@ sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_orde
     char *content;
     size_t size;
     *order = (sl_order){0};
-    SL_TRY(sl_file_read(file, &content, &size));
+    SL_TRY(sl_file_read_most(file, MOST_BYTES, &content, &size));
     sl_status status = read_content(file, content, size, problem, order);
     sl_free(content);
     return status;

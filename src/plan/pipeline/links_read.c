@@ -40,8 +40,8 @@ static const sl_key shared_keys[] = {
     {0}};
 const sl_key sl_links_keys[] = {
     {.name = "default", .type = SL_KEY_CUSTOM, .section = link_keys, .help = "every link that the list does not name"},
-    {.name = "list", .type = SL_KEY_CUSTOM, .section = link_keys, .help = "links that differ; an item replaces the default as a whole"},
-    {.name = "shared", .type = SL_KEY_CUSTOM, .section = shared_keys, .help = "links that occupy one wire per direction: a message waits for all of the wire's"},
+    {.name = "list", .type = SL_KEY_CUSTOM, .is_list = 1, .section = link_keys, .help = "links that differ; an item replaces the default as a whole"},
+    {.name = "shared", .type = SL_KEY_CUSTOM, .is_list = 1, .section = shared_keys, .help = "links that occupy one wire per direction: a message waits for all of the wire's"},
     {.name = "percentile", .type = SL_KEY_REAL, .standard = "90", .offset = offsetof(links_request, percentile), .minimum = 0, .maximum = 99.999, .help = "of jittering delays, which a plan counts on"},
     {0}};
 /* clang-format on */

@@ -1,5 +1,6 @@
 /* Numbers, or lists of one number per stage, rank or layer. */
 #include "base/memory.h"
+#include "base/suggest.h"
 #include "plan/pipeline/problem_read.h"
 
 #include <stdio.h>
@@ -43,6 +44,15 @@ sl_status sl_read_times(const sl_node *node, int count, const char *each, const 
     return status;
 }
 
+static sl_status refuse_unknown(const sl_node *child, const sl_key *table, const char *where) {
+    const char *names[32] = {NULL};
+    for (int i = 0; i < 31 && table[i].name; i++)
+        names[i] = table[i].name;
+    const char *near = sl_suggest(child->key, names);
+    return sl_node_error(child, "is not a known key of '%s'%s%s%s", where, near ? "; did you mean '" : "",
+                         near ? near : "", near ? "'?" : "");
+}
+
 sl_status sl_check_keys(const sl_node *map, const sl_key *table) {
     if (map->kind != SL_NODE_MAP)
         return sl_node_error(map, "must be a map");
@@ -51,7 +61,7 @@ sl_status sl_check_keys(const sl_node *map, const sl_key *table) {
         for (const sl_key *key = table; key->name; key++)
             known |= strcmp(key->name, map->child[i]->key) == 0;
         if (!known)
-            return sl_node_error(map->child[i], "is not a known key of '%s'", map->key);
+            return refuse_unknown(map->child[i], table, map->key);
     }
     for (const sl_key *key = table; key->name; key++)
         if (key->required && !sl_node_find(map, key->name))

@@ -146,7 +146,7 @@ static inline double sl_problem_fixed(const sl_problem *problem, int rank) {
     return problem->fixed ? problem->fixed[rank] : 0;
 }
 
-/** The config tables of the problem file, as Markdown, for docs/formats.md. */
+/** The config tables of the problem file, as Markdown, for docs/reference. */
 void sl_problem_document(FILE *out);
 
 #endif

@@ -1,6 +1,7 @@
 /* The problem file (docs/formats.md) through config tables: `pipeline:` and what stands in it. */
 #include "plan/pipeline/problem_read.h"
 #include "base/memory.h"
+#include "plan/pipeline/kind.h"
 #include "plan/pipeline/layers.h"
 
 #include <math.h>
@@ -233,6 +234,7 @@ static sl_status read_parts(const sl_node *pipeline, sl_problem *p) {
 sl_status sl_problem_read(const sl_document *document, sl_problem *problem) {
     request r = {0};
     *problem = (sl_problem){0};
+    SL_TRY(sl_file_kind_check(document->root, SL_FILE_PROBLEM));
     SL_TRY(sl_config_read(document->root, document->file, problem_keys, &r));
     const sl_node *pipeline = sl_node_find(document->root, "pipeline");
     SL_TRY(check_shape(pipeline, &r));

@@ -1,6 +1,7 @@
 #include "plan/search/plan.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/suggest.h"
 #include "plan/bound/bound.h"
 #include "plan/family/family.h"
 #include "plan/family/slack.h"
@@ -208,13 +209,20 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
     return sl_error(SL_ENONE, "no schedule fits into the memory limit: %s", last);
 }
 
+enum { MOST_FAMILIES = 64 };
+
 static sl_status refuse_name(const char *schedule) {
     char known[512] = "auto, optimal";
     for (const sl_family *family = sl_families; family->name; family++) {
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, ", %s", family->name);
     }
-    return sl_error(SL_EINVAL, "'%s' is no schedule; there are %s", schedule, known);
+    const char *names[MOST_FAMILIES] = {"auto", "optimal"};
+    for (int i = 0; sl_families[i].name && i < MOST_FAMILIES - 3; i++)
+        names[i + 2] = sl_families[i].name;
+    const char *near = sl_suggest(schedule, names);
+    return sl_error(SL_EINVAL, "'%s' is no schedule%s%s%s; there are %s", schedule,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", known);
 }
 
 sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan) {

@@ -49,27 +49,39 @@ void sl_peak_host(const sl_timeline *timeline, int *peak) {
     }
 }
 
+/* Of the rank whose spans begin at *span and whose moves begin at *move, sorted; both go on to the next
+ * rank's.
+ */
+static size_t changes_of(const sl_problem *problem, const sl_timeline *timeline, int rank, int *span,
+                         int *move, change *changes) {
+    size_t count = 0;
+    for (; *span < timeline->spans && timeline->span[*span].rank == rank; ++*span) {
+        const sl_span *op = &timeline->span[*span];
+        double taken = sl_problem_start_memory(problem, &op->op),
+               given = sl_problem_end_memory(problem, &op->op);
+        if (taken != 0)
+            changes[count++] = (change){.time = op->start, .bytes = taken};
+        if (given != 0)
+            changes[count++] = (change){.time = op->end, .bytes = given};
+    }
+    *move = add_moves(problem, timeline, rank, *move, changes, &count);
+    if (count > 0)
+        qsort(changes, count, sizeof *changes, compare_changes);
+    return count;
+}
+
+static sl_status make_changes(const sl_timeline *timeline, change **changes) {
+    return sl_alloc(changes, 2 * (size_t)timeline->spans + (size_t)timeline->collectives, sizeof **changes);
+}
+
 sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline, double *peak) {
     change *changes;
-    SL_TRY(sl_alloc(&changes, 2 * (size_t)timeline->spans + (size_t)timeline->collectives, sizeof *changes));
-    for (int rank = 0; rank < timeline->ranks; rank++)
-        peak[rank] = 0;
-    int move = first_move(timeline);
-    for (int i = 0; i < timeline->spans;) {
-        int rank = timeline->span[i].rank;
-        size_t count = 0;
-        for (; i < timeline->spans && timeline->span[i].rank == rank; i++) {
-            const sl_span *span = &timeline->span[i];
-            double taken = sl_problem_start_memory(problem, &span->op),
-                   given = sl_problem_end_memory(problem, &span->op);
-            if (taken != 0)
-                changes[count++] = (change){.time = span->start, .bytes = taken};
-            if (given != 0)
-                changes[count++] = (change){.time = span->end, .bytes = given};
-        }
-        move = add_moves(problem, timeline, rank, move, changes, &count);
-        qsort(changes, count, sizeof *changes, compare_changes);
+    int span = 0, move = first_move(timeline);
+    SL_TRY(make_changes(timeline, &changes));
+    for (int rank = 0; rank < timeline->ranks; rank++) {
+        size_t count = changes_of(problem, timeline, rank, &span, &move, changes);
         double used = 0;
+        peak[rank] = 0;
         for (size_t k = 0; k < count; k++) {
             used += changes[k].bytes;
             peak[rank] = used > peak[rank] ? used : peak[rank];
@@ -77,4 +89,29 @@ sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline,
     }
     sl_free(changes);
     return SL_OK;
+}
+
+/* What is released before something else is acquired at one instant makes no step of its own. */
+sl_status sl_memory_course(const sl_problem *problem, const sl_timeline *timeline, sl_memory_step **steps,
+                           int *first) {
+    change *changes;
+    int span = 0, move = first_move(timeline), made = 0;
+    *steps = NULL;
+    SL_TRY(make_changes(timeline, &changes));
+    sl_status status =
+        sl_alloc(steps, 2 * (size_t)timeline->spans + (size_t)timeline->collectives, sizeof **steps);
+    for (int rank = 0; rank < timeline->ranks && status == SL_OK; rank++) {
+        size_t count = changes_of(problem, timeline, rank, &span, &move, changes);
+        double used = 0;
+        first[rank] = made;
+        for (size_t k = 0; k < count; k++) {
+            used += changes[k].bytes;
+            if (made > first[rank] && (*steps)[made - 1].time == changes[k].time)
+                made--;
+            (*steps)[made++] = (sl_memory_step){rank, changes[k].time, used};
+        }
+        first[rank + 1] = made;
+    }
+    sl_free(changes);
+    return status;
 }

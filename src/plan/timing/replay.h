@@ -42,6 +42,19 @@ void sl_replayer_close(sl_replayer *replayer);
  * take it at their start. peak[ranks]. */
 sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline, double *peak);
 
+/* Memory use over time, as steps: `used` from `time` until the next one's. */
+typedef struct sl_memory_step {
+    int32_t rank;
+    sl_time time;
+    double used;
+} sl_memory_step;
+
+/** The same as its course, without what lies there all the time: by rank, then time, one step an instant.
+ * *steps is made here, free it with sl_free; those of rank r are first[r] to first[r + 1], first[ranks + 1].
+ * SL_ENOMEM. */
+sl_status sl_memory_course(const sl_problem *problem, const sl_timeline *timeline, sl_memory_step **steps,
+                           int *first);
+
 /** Most activations of each rank in host memory at once: from an offload's start to its fetch's end.
  * peak[ranks]. Never fails. */
 void sl_peak_host(const sl_timeline *timeline, int *peak);

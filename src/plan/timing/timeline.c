@@ -57,6 +57,13 @@ sl_time sl_timeline_work(const sl_timeline *timeline, int rank) {
     return work;
 }
 
+void sl_timeline_works(const sl_timeline *timeline, sl_time *work) {
+    for (int rank = 0; rank < timeline->ranks; rank++)
+        work[rank] = 0;
+    for (int i = 0; i < timeline->spans; i++)
+        work[timeline->span[i].rank] += busy(timeline, i);
+}
+
 double sl_timeline_bubble(const sl_timeline *timeline) {
     sl_time work = 0, makespan = sl_timeline_makespan(timeline);
     for (int i = 0; i < timeline->spans; i++)

@@ -67,15 +67,22 @@ static int read_time(const json_t *value, sl_time *time) {
 
 static sl_status find_process(sl_traced *t, const json_t *pid, int *index) {
     uint64_t key = hash_value(14695981039346656037u + (uint64_t)t->files, pid);
+    size_t *recent = &t->file->recent[key % SL_RECENT]; /* index + 1 of the last one of this place */
+    if (*recent > t->file->first_process && t->process[*recent - 1].key == key) {
+        *index = (int)*recent - 1;
+        return SL_OK;
+    }
     for (size_t i = t->processes; i-- > t->file->first_process;)
         if (t->process[i].key == key) {
             *index = (int)i;
+            *recent = i + 1;
             return SL_OK;
         }
     if (t->processes > 100000)
         return sl_error(SL_EINVAL, "%s: more than 100000 processes", t->file->name);
     int64_t number = json_is_integer(pid) ? json_integer_value(pid) : -1;
     *index = (int)t->processes;
+    *recent = t->processes + 1;
     ADD(t->process, t->processes, t->process_room,
         (sl_traced_process){.key = key,
                             .file = t->files,
@@ -111,15 +118,49 @@ static int begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+static int ends(const char *text, const char *with) {
+    const size_t length = strlen(text), tail = strlen(with);
+    return length >= tail && strcmp(text + length - tail, with) == 0;
+}
+
+/* Launches: cuda_runtime, cuda_driver, hip_runtime, xpu_runtime. */
+static int is_runtime(const char *category) {
+    return ends(category, "_runtime") || ends(category, "_driver");
+}
+
 /* Events that PyTorch makes by the thousand for every op; never labels. */
 static int is_inner(const char *category) {
-    static const char *const inner[] = {
-        "cpu_op", "kernel", "cuda_runtime",        "cuda_driver", "gpu_memcpy",        "gpu_memset",
-        "ac2g",   "fwdbwd", "gpu_user_annotation", "overhead",    "cpu_instant_event", NULL};
+    static const char *const inner[] = {"cpu_op",
+                                        "kernel",
+                                        "gpu_memcpy",
+                                        "gpu_memset",
+                                        "ac2g",
+                                        "fwdbwd",
+                                        "gpu_user_annotation",
+                                        "overhead",
+                                        "cpu_instant_event",
+                                        "Memcpy",
+                                        "Memset",
+                                        "async",
+                                        NULL};
     for (int i = 0; inner[i]; i++)
         if (strcmp(category, inner[i]) == 0)
             return 1;
-    return 0;
+    return is_runtime(category);
+}
+
+/* Categories of 2021, when they had other names. */
+static const char *category_of(const char *category) {
+    return strcmp(category, "Operator") == 0  ? "cpu_op"
+           : strcmp(category, "Kernel") == 0  ? "kernel"
+           : strcmp(category, "Runtime") == 0 ? "cuda_runtime"
+                                              : category;
+}
+
+/* Functions of the stacks, and the profiler's own span: no names that somebody may have given. */
+static int is_background(const slice *s) {
+    return strcmp(s->category, "python_function") == 0 || strcmp(s->category, "Trace") == 0 ||
+           begins(s->name, "PyTorch Profiler (");
 }
 
 static int is_communication(const char *name) {
@@ -200,9 +241,10 @@ static sl_status add_inner(sl_file *f, const slice *s) {
             ADD(f->inner, f->inners, f->inner_room, (sl_inner){s->thread, s->start});
     } else if (!json_is_integer(correlation)) {
         return SL_OK;
-    } else if (begins(s->category, "cuda_")) {
+    } else if (is_runtime(s->category)) {
         ADD(f->launch, f->launches, f->launch_room, (sl_launch){json_integer_value(correlation), s->start});
-    } else if (strcmp(s->category, "kernel") == 0 && !begins(s->name, "nccl")) {
+    } else if (strcmp(s->category, "kernel") == 0 && !begins(s->name, "nccl") && s->end != 0) {
+        /* up to 0: a kernel whose time the GPU's tracer has lost */
         ADD(f->kernel, f->kernels, f->kernel_room,
             (sl_kernel){json_integer_value(correlation), s->start, s->end});
     }
@@ -222,7 +264,8 @@ static sl_status add_op(sl_traced *t, const slice *s, sl_op op, int64_t mark) {
                        .sent = -1,
                        .received = -1,
                        .work = -1,
-                       .mark = mark});
+                       .mark = mark,
+                       .of_stack = !t->map.ops && strcmp(s->category, "python_function") == 0});
     return SL_OK;
 }
 
@@ -309,7 +352,7 @@ static sl_status add_slice(sl_traced *t, const slice *s) {
         return SL_OK;
     if (!is_own(s, &label))
         label = sl_label_read(&t->map, s->name);
-    if (label.kind == SL_LABEL_NONE && strcmp(s->category, "python_function") == 0)
+    if (label.kind == SL_LABEL_NONE && is_background(s))
         return SL_OK;
     return add_label(t, s, &label);
 }
@@ -320,7 +363,7 @@ static sl_status read_slice(sl_traced *t, const json_t *event, slice *s) {
     const json_t *pid = json_object_get(event, "pid"), *tid = json_object_get(event, "tid");
     const char *category = json_string_value(json_object_get(event, "cat"));
     s->name = json_string_value(json_object_get(event, "name"));
-    s->category = category ? category : "";
+    s->category = category ? category_of(category) : "";
     s->args = json_object_get(event, "args");
     s->thread = hash_value(hash_value(14695981039346656037u, pid), tid);
     if (!s->name)
@@ -438,6 +481,10 @@ sl_status sl_traced_begin(sl_traced *t, const char *name) {
     f->first_message = t->messages;
     f->first_process = t->processes;
     SL_TRY(sl_copy_text(&f->name, name));
+    SL_TRY(sl_grow(&t->file_name, &t->name_rooms, (size_t)t->files + 1, sizeof *t->file_name));
+    SL_TRY(sl_copy_text(&t->file_name[t->files], name));
+    t->names = 0;
+    f->first_event = t->events;
     sl_scan_sink sink = {take_event, take_member, t};
     return sl_scan_open(name, &sink, &f->scanner);
 }
@@ -448,6 +495,7 @@ sl_status sl_traced_feed(sl_traced *t, const char *bytes, size_t size) {
 
 sl_status sl_traced_end(sl_traced *t) {
     SL_TRY(sl_scan_end(t->file->scanner));
+    SL_TRY(sl_file_check(t, t->file));
     SL_TRY(sl_file_finish(t, t->file));
     sl_file_free(t->file);
     t->file = NULL;

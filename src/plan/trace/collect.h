@@ -22,6 +22,7 @@ typedef struct sl_traced_op {
     sl_time received;               /* when a receive inside it was done; -1: the trace does not say */
     double bytes;                   /* sent from inside it; 0: the trace does not say */
     int64_t mark; /* iteration that it belongs to, by its arguments or a mark; -1: not said */
+    int of_stack; /* a function of the profiler's stacks says so, no label (collect_stack.c) */
 } sl_traced_op;
 
 typedef struct sl_traced_message {
@@ -57,6 +58,8 @@ typedef struct sl_traced {
     size_t processes, process_room;
     size_t events;
     int files;
+    char **file_name; /* [files], and of the one that is read now */
+    size_t name_rooms;
     int on_gpu;           /* ops whose times are those of kernels */
     struct sl_file *file; /* what is read now */
     struct sl_name *name; /* names that mean nothing to us, counted */
@@ -66,13 +69,18 @@ typedef struct sl_traced {
 /** Begins with an empty one (zeroed, map set). Free with sl_traced_free. */
 void sl_traced_free(sl_traced *traced);
 
-/** A file: begin, its bytes in pieces of any size, end. SL_EINVAL names file and line; after an error only
- * sl_traced_free. */
+/** A file: begin, its bytes in pieces of any size, end. SL_EINVAL names file and line; each file must have an
+ * op, or the text tells the most frequent names that were seen instead. After an error only sl_traced_free.
+ */
 sl_status sl_traced_begin(sl_traced *traced, const char *file);
 sl_status sl_traced_feed(sl_traced *traced, const char *bytes, size_t size);
 sl_status sl_traced_end(sl_traced *traced);
 
-/** SL_EINVAL: no op was found. The text tells the most frequent names that were seen instead. */
-sl_status sl_traced_check(const sl_traced *traced);
+/** The file of a process, as it was given. */
+const char *sl_traced_file(const sl_traced *traced, int process);
+
+#define SL_SOURCES 300
+/** All files, for errors about what they are together: "a.json", "a.json and 3 more". Returns `text`. */
+const char *sl_traced_sources(const sl_traced *traced, char text[SL_SOURCES]);
 
 #endif

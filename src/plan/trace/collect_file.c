@@ -1,6 +1,7 @@
 /* The end of a trace file: what its events tell of each other. */
 #include "base/memory.h"
 #include "plan/trace/collect_parts.h"
+#include "plan/trace/interval.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -59,11 +60,10 @@ static void find_work(sl_traced *t, sl_file *f) {
         qsort(f->issue, f->issues, sizeof *f->issue, compare_inner);
     for (size_t i = f->first_op; i < t->ops; i++) {
         sl_traced_op *op = &t->op[i];
-        sl_time from = op->start;
-        for (size_t k = first_from(f->issue, f->issues, op->thread, from); inside(f->issue, f->issues, k, op);
-             k++)
-            from = f->issue[k].start;
-        size_t at = first_from(f->inner, f->inners, op->thread, from);
+        const size_t behind = first_from(f->issue, f->issues, op->thread, op->end + 1);
+        const size_t first = first_from(f->issue, f->issues, op->thread, op->start);
+        const sl_time from = behind > first ? f->issue[behind - 1].start : op->start;
+        const size_t at = first_from(f->inner, f->inners, op->thread, from);
         if (inside(f->inner, f->inners, at, op))
             op->work = f->inner[at].start;
     }
@@ -141,48 +141,117 @@ static sl_status find_kernels(sl_traced *t, sl_file *f) {
 
 /* ---- payloads, marks, ranks ---- */
 
-static void give_payload(sl_traced *t, const sl_file *f, const sl_payload *p) {
-    for (size_t i = f->first_message; i < t->messages; i++) {
-        sl_traced_message *m = &t->message[i];
-        if (m->thread == p->thread && m->start <= p->start && p->start <= m->end) {
-            m->bytes += p->bytes;
-            return;
-        }
-    }
+/* What holds an instant: labels of ops, of messages, of receives that are not done, and marks; those of a
+ * process, and of any. */
+typedef struct labels {
+    sl_intervals op, message, receive, mark, any_mark;
+} labels;
+
+static void labels_free(labels *l) {
+    sl_intervals_free(&l->op);
+    sl_intervals_free(&l->message);
+    sl_intervals_free(&l->receive);
+    sl_intervals_free(&l->mark);
+    sl_intervals_free(&l->any_mark);
+}
+
+/* A mark ends where the next one begins. */
+static sl_status add_mark(labels *l, const sl_mark *mark, size_t i) {
+    SL_TRY(sl_intervals_add(&l->mark, (sl_interval){(uint64_t)mark->process, mark->start, mark->end - 1, i}));
+    return sl_intervals_add(&l->any_mark, (sl_interval){0, mark->start, mark->end - 1, i});
+}
+
+static sl_status labels_make(const sl_traced *t, const sl_file *f, labels *l) {
     for (size_t i = f->first_op; i < t->ops; i++) {
-        sl_traced_op *op = &t->op[i];
-        if (op->thread == p->thread && op->label_start <= p->start && p->start <= op->label_end) {
-            op->bytes += p->bytes;
-            op->sent = p->start;
-            return;
-        }
+        const sl_traced_op *op = &t->op[i];
+        SL_TRY(sl_intervals_add(&l->op, (sl_interval){op->thread, op->label_start, op->label_end, i}));
     }
+    for (size_t i = f->first_message; i < t->messages; i++) {
+        const sl_traced_message *m = &t->message[i];
+        const sl_interval interval = {m->thread, m->start, m->end, i};
+        SL_TRY(sl_intervals_add(&l->message, interval));
+        if (m->receive && !m->done)
+            SL_TRY(sl_intervals_add(&l->receive, interval));
+    }
+    for (size_t i = 0; i < f->marks; i++)
+        SL_TRY(add_mark(l, &f->mark[i], i));
+    SL_TRY(sl_intervals_sort(&l->op));
+    SL_TRY(sl_intervals_sort(&l->message));
+    SL_TRY(sl_intervals_sort(&l->receive));
+    SL_TRY(sl_intervals_sort(&l->mark));
+    return sl_intervals_sort(&l->any_mark);
+}
+
+/* The functions of stacks hold no messages: what such an op receives is issued before it, what it sends
+ * behind it. Ops of a file are all of stacks or all of labels. */
+static sl_traced_op *of_stack(sl_traced *t, const labels *l, long place) {
+    sl_traced_op *op = place < 0 ? NULL : &t->op[l->op.interval[place].of];
+    return op && op->of_stack ? op : NULL;
+}
+
+static void give_payload(sl_traced *t, const labels *l, const sl_payload *p) {
+    long place = sl_intervals_holding(&l->message, p->thread, p->start, 0);
+    if (place >= 0) {
+        t->message[l->message.interval[place].of].bytes += p->bytes;
+        return;
+    }
+    place = sl_intervals_holding(&l->op, p->thread, p->start, 0);
+    if (place >= 0) {
+        sl_traced_op *op = &t->op[l->op.interval[place].of];
+        op->bytes += p->bytes;
+        op->sent = p->start;
+        return;
+    }
+    sl_traced_op *before = of_stack(t, l, sl_intervals_before(&l->op, p->thread, p->start));
+    if (before)
+        before->bytes += p->bytes;
+    if (before && before->sent < 0)
+        before->sent = p->start;
 }
 
 /* To the label of the receive that was issued then, else to the op inside which it was. */
-static void give_receipt(sl_traced *t, const sl_file *f, const sl_receipt *receipt) {
-    for (size_t i = f->first_message; i < t->messages; i++) {
-        sl_traced_message *m = &t->message[i];
-        if (m->receive && m->thread == receipt->thread && m->start <= receipt->start &&
-            receipt->start <= m->end && !m->done) {
-            m->end = receipt->end;
-            m->done = 1;
-            return;
-        }
+static void give_receipt(sl_traced *t, labels *l, const sl_receipt *receipt) {
+    const uint64_t thread = receipt->thread;
+    long place = sl_intervals_holding(&l->receive, thread, receipt->start, 0);
+    if (place >= 0) {
+        sl_traced_message *m = &t->message[l->receive.interval[place].of];
+        m->end = receipt->end;
+        m->done = 1;
+        sl_intervals_remove(&l->receive, (size_t)place);
+        return;
     }
-    for (size_t i = f->first_op; i < t->ops; i++) {
-        sl_traced_op *op = &t->op[i];
-        if (op->thread == receipt->thread && op->label_start <= receipt->start &&
-            receipt->start <= op->label_end)
-            op->received = receipt->end > op->received ? receipt->end : op->received;
+    int given = 0;
+    for (size_t from = 0; (place = sl_intervals_holding(&l->op, thread, receipt->start, from)) >= 0;
+         from = (size_t)place + 1) {
+        sl_traced_op *op = &t->op[l->op.interval[place].of];
+        op->received = receipt->end > op->received ? receipt->end : op->received;
+        given = 1;
     }
+    sl_traced_op *behind = given ? NULL : of_stack(t, l, sl_intervals_behind(&l->op, thread, receipt->start));
+    if (behind && receipt->end > behind->received)
+        behind->received = receipt->end;
 }
 
-static int64_t mark_at(const sl_file *f, sl_time start) {
-    for (size_t i = 0; i < f->marks; i++)
-        if (f->mark[i].start <= start && start < f->mark[i].end)
-            return f->mark[i].iteration;
-    return -1;
+/* The process's own mark; another's where it has none then: some programs mark on one rank only. */
+static int64_t mark_at(const sl_file *f, const labels *l, int process, sl_time start) {
+    long place = sl_intervals_holding(&l->mark, (uint64_t)process, start, 0);
+    if (place >= 0)
+        return f->mark[l->mark.interval[place].of].iteration;
+    place = sl_intervals_holding(&l->any_mark, 0, start, 0);
+    return place >= 0 ? f->mark[l->any_mark.interval[place].of].iteration : -1;
+}
+
+static void give_all(sl_traced *t, const sl_file *f, labels *l) {
+    for (size_t i = 0; i < f->payloads; i++)
+        give_payload(t, l, &f->payload[i]);
+    for (size_t i = 0; i < f->receipts; i++)
+        give_receipt(t, l, &f->receipt[i]);
+    for (size_t i = f->first_op; i < t->ops; i++)
+        if (t->op[i].mark < 0)
+            t->op[i].mark = mark_at(f, l, t->op[i].process, t->op[i].start);
+    for (size_t i = f->first_message; i < t->messages; i++)
+        if (t->message[i].mark < 0)
+            t->message[i].mark = mark_at(f, l, t->message[i].process, t->message[i].start);
 }
 
 static void shift(sl_traced *t, const sl_file *f) {
@@ -204,15 +273,14 @@ static void shift(sl_traced *t, const sl_file *f) {
 sl_status sl_file_finish(sl_traced *t, sl_file *f) {
     if (t->ops > f->first_op) /* labels of a file in the order of time */
         qsort(t->op + f->first_op, t->ops - f->first_op, sizeof *t->op, compare_ops);
+    sl_file_sort_stack(t, f);
     find_work(t, f);
-    for (size_t i = 0; i < f->payloads; i++)
-        give_payload(t, f, &f->payload[i]);
-    for (size_t i = 0; i < f->receipts; i++)
-        give_receipt(t, f, &f->receipt[i]);
-    for (size_t i = f->first_op; i < t->ops; i++)
-        t->op[i].mark = t->op[i].mark < 0 ? mark_at(f, t->op[i].start) : t->op[i].mark;
-    for (size_t i = f->first_message; i < t->messages; i++)
-        t->message[i].mark = t->message[i].mark < 0 ? mark_at(f, t->message[i].start) : t->message[i].mark;
+    labels all = {0};
+    sl_status status = labels_make(t, f, &all);
+    if (status == SL_OK)
+        give_all(t, f, &all);
+    labels_free(&all);
+    SL_TRY(status);
     SL_TRY(find_kernels(t, f));
     for (size_t i = f->first_process; i < t->processes; i++) {
         t->process[i].host = f->host;
@@ -262,10 +330,13 @@ static const struct sl_name *most_frequent(const sl_traced *t, const struct sl_n
     return best;
 }
 
-sl_status sl_traced_check(const sl_traced *t) {
-    for (size_t i = 0; i < t->ops; i++)
+sl_status sl_file_check(const sl_traced *t, const sl_file *f) {
+    const size_t events = t->events - f->first_event;
+    for (size_t i = f->first_op; i < t->ops; i++)
         if (t->op[i].op.kind < SL_OP_KINDS)
             return SL_OK;
+    if (events == 0)
+        return sl_error(SL_EINVAL, "%s: no ops of a pipeline: the trace has no events", f->name);
     char seen[512] = "";
     const struct sl_name *name = NULL;
     for (int i = 0; i < 6 && (name = most_frequent(t, name)) != NULL; i++) {
@@ -274,14 +345,29 @@ sl_status sl_traced_check(const sl_traced *t) {
     }
     if (!seen[0])
         snprintf(seen, sizeof seen,
-                 "none but PyTorch's own; label the ops with record_function (Schedule1F1B of PyTorch has no "
-                 "labels, _PipelineScheduleRuntime has)");
+                 "none but PyTorch's own; PyTorch's Schedule1F1B labels no ops: profile it with "
+                 "with_stack=True, or label the ops with record_function");
     return sl_error(
         SL_EINVAL,
-        "no ops of a pipeline among %zu events; names seen (N: a number): %s. Tell what they mean, "
+        "%s: no ops of a pipeline among %zu events; names seen (N: a number): %s. Tell what they mean, "
         "such as --map 'F=fwd stage {stage} mb {microbatch}' --map 'B=bwd*'; see slackline profile "
         "--help",
-        t->events, seen);
+        f->name, events, seen);
+}
+
+/* ---- files ---- */
+
+const char *sl_traced_file(const sl_traced *t, int process) {
+    return t->file_name[t->process[process].file];
+}
+
+const char *sl_traced_sources(const sl_traced *t, char text[SL_SOURCES]) {
+    const char *first = t->files > 0 ? t->file_name[0] : "the trace";
+    if (t->files > 1)
+        snprintf(text, SL_SOURCES, "%.250s and %d more", first, t->files - 1);
+    else
+        snprintf(text, SL_SOURCES, "%.290s", first);
+    return text;
 }
 
 void sl_traced_free(sl_traced *t) {
@@ -290,5 +376,8 @@ void sl_traced_free(sl_traced *t) {
     sl_free(t->message);
     sl_free(t->process);
     sl_free(t->name);
+    for (int i = 0; t->file_name && i <= t->files && (size_t)i < t->name_rooms; i++)
+        sl_free(t->file_name[i]);
+    sl_free(t->file_name);
     *t = (sl_traced){0};
 }

@@ -52,13 +52,16 @@ typedef struct sl_open {
     sl_time start;
 } sl_open;
 
+#define SL_RECENT 4096 /* processes of a file that are found at once */
+
 typedef struct sl_file {
     char *name;
     sl_scanner *scanner;
     sl_time base;  /* baseTimeNanoseconds */
     int rank;      /* distributedInfo.rank; -1 */
     uint64_t host; /* of host_name; 0: not said */
-    size_t first_op, first_message, first_process;
+    size_t first_op, first_message, first_process, first_event;
+    size_t recent[SL_RECENT];
     sl_inner *inner;
     size_t inners, inner_room;
     sl_issue *issue;
@@ -77,9 +80,14 @@ typedef struct sl_file {
     size_t opens, open_room;
 } sl_file;
 
+/** SL_EINVAL: the file has no op. */
+sl_status sl_file_check(const sl_traced *traced, const sl_file *file);
 /** Puts together what the file has told of its ops: kernels, computation, payloads, marks, ranks. */
 sl_status sl_file_finish(sl_traced *traced, sl_file *file);
 void sl_file_free(sl_file *file);
+
+/** Keeps ops that only the stacks show where the file has no others. */
+void sl_file_sort_stack(sl_traced *traced, const sl_file *file);
 
 /** Counts a name that means nothing. */
 sl_status sl_name_count(sl_traced *traced, const char *name);

@@ -26,6 +26,9 @@ static const sl_pattern known[] = {
     {I, "I{microbatch}"},
     {W, "W{microbatch}"},
     {B, "B{microbatch}"},
+    {F, "*pipelining/stage.py(*): forward_one_chunk"}, /* PyTorch's Schedule1F1B, with_stack=True */
+    {B, "*pipelining/stage.py(*): backward_one_chunk"},
+    {W, "*pipelining/stage.py(*): backward_weight_one_chunk"},
     {F, "forward-step"}, /* Megatron: schedules.py, and its timers */
     {F, "forward_step"},
     {F, "*.forward_step"},
@@ -143,30 +146,36 @@ static int read_field(int field, const char **name, sl_label *label) {
     return 1;
 }
 
+/* A field, or one character, of both; 0: they differ there. */
+static int match_one(const char **pattern, const char **name, sl_label *label) {
+    const int field = **pattern == '{' ? field_of(*pattern) : NO_FIELD;
+    if (field != NO_FIELD) {
+        *pattern += strlen(fields[field]);
+        return read_field(field, name, label);
+    }
+    return **pattern && *(*pattern)++ == *(*name)++;
+}
+
+/* What stands between two stars is taken where it is found first, which leaves most to what follows: so only
+ * the last star is ever moved on, and the time is that of the two lengths multiplied, whatever the pattern.
+ */
 static int matches(const char *pattern, const char *name, sl_label *label) {
+    const char *star = NULL, *from = NULL; /* behind the last star; where that began in the name */
+    sl_label before = *label;
     for (;;) {
         if (*pattern == '*') {
-            for (const char *rest = name;; rest++) {
-                sl_label found = *label;
-                if (matches(pattern + 1, rest, &found)) {
-                    *label = found;
-                    return 1;
-                }
-                if (!*rest)
-                    return 0;
-            }
-        }
-        int field = *pattern == '{' ? field_of(pattern) : NO_FIELD;
-        if (field != NO_FIELD) {
-            if (!read_field(field, &name, label))
+            star = ++pattern;
+            from = name;
+            before = *label;
+        } else if (!*pattern && !*name) {
+            return 1;
+        } else if (!*name || !match_one(&pattern, &name, label)) {
+            if (!star || !*from)
                 return 0;
-            pattern += strlen(fields[field]);
-            continue;
+            pattern = star;
+            name = ++from;
+            *label = before;
         }
-        if (!*pattern)
-            return !*name;
-        if (*pattern++ != *name++)
-            return 0;
     }
 }
 
@@ -247,7 +256,7 @@ void sl_label_print(FILE *out, const char *indent) {
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
             if (known[i].what == what) {
                 if (count++)
-                    fprintf(out, "%s'%s'", count % 4 == 1 ? ",\n                 " : ", ", known[i].text);
+                    fprintf(out, "%s'%s'", count % 4 == 1 ? ",\n            " : ", ", known[i].text);
                 else
                     fprintf(out, "%s%-9s '%s'", indent, words[what].name, known[i].text);
             }

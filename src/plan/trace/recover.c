@@ -17,35 +17,43 @@ static sl_time first_start(const sl_recovery *r) {
     return first;
 }
 
-/* Gathers and reductions of the iteration: from the end of the rank's ops before it to the begin of those
- * behind it. */
-static int belongs(const sl_recovery *r, const sl_traced_op *c, int rank) {
-    sl_time before = INT64_MIN, after = SL_TIME_NEVER, first = SL_TIME_NEVER, last = INT64_MIN;
-    if (c->mark >= 0 && r->chosens > 0 && r->chosen[0].of.mark >= 0)
-        return c->mark == r->chosen[0].of.mark;
+/* What bounds the gathers and reductions of a rank's iteration: the end of its ops before it, the begin of
+ * those behind it, and its own first and last. */
+typedef struct bounds {
+    sl_time before, after, first, last;
+} bounds;
+
+static void find_bounds(const sl_recovery *r, bounds *of) {
+    for (int rank = 0; rank < r->ranks; rank++)
+        of[rank] = (bounds){INT64_MIN, SL_TIME_NEVER, SL_TIME_NEVER, INT64_MIN};
     for (size_t i = 0; i < r->ops; i++) {
         const sl_placed_op *op = &r->op[i];
-        if (op->rank != rank)
-            continue;
-        if (op->iteration < r->result->chosen && op->of.end > before)
-            before = op->of.end;
-        if (op->iteration > r->result->chosen && op->of.start < after)
-            after = op->of.start;
+        bounds *b = &of[op->rank];
+        if (op->iteration < r->result->chosen && op->of.end > b->before)
+            b->before = op->of.end;
+        if (op->iteration > r->result->chosen && op->of.start < b->after)
+            b->after = op->of.start;
         if (op->iteration == r->result->chosen) {
-            first = op->of.start < first ? op->of.start : first;
-            last = op->of.end > last ? op->of.end : last;
+            b->first = op->of.start < b->first ? op->of.start : b->first;
+            b->last = op->of.end > b->last ? op->of.end : b->last;
         }
     }
-    /* a gather before the first op may stand behind the iteration before; a reduction is over when the next
-     * begins */
-    return c->op.kind == SL_GATHER ? c->start >= before && c->end <= last && c->start < last
-                                   : c->start >= first && c->start < after;
 }
 
-static int collective_rank(const sl_recovery *r, const sl_traced_op *op) {
-    int rank = r->rank_of_process[op->process];
-    return op->op.kind >= SL_OP_KINDS && rank >= 0 && op->op.stage < r->stages && belongs(r, op, rank) ? rank
-                                                                                                       : -1;
+static int belongs(const sl_recovery *r, const sl_traced_op *c, const bounds *b) {
+    if (c->mark >= 0 && r->chosens > 0 && r->chosen[0].of.mark >= 0)
+        return c->mark == r->chosen[0].of.mark;
+    /* a gather before the first op may stand behind the iteration before; a reduction is over when the next
+     * begins */
+    return c->op.kind == SL_GATHER ? c->start >= b->before && c->end <= b->last && c->start < b->last
+                                   : c->start >= b->first && c->start < b->after;
+}
+
+static int collective_rank(const sl_recovery *r, const bounds *of, const sl_traced_op *op) {
+    const int rank = r->rank_of_process[op->process];
+    return op->op.kind >= SL_OP_KINDS && rank >= 0 && op->op.stage < r->stages && belongs(r, op, &of[rank])
+               ? rank
+               : -1;
 }
 
 static int compare_collectives(const void *a, const void *b) {
@@ -64,18 +72,22 @@ static sl_status add_collectives(const sl_recovery *r, sl_time begin, sl_timelin
         count += t->op[i].op.kind >= SL_OP_KINDS;
     if (count == 0)
         return SL_OK;
+    bounds *of;
     sl_free(timeline->collective);
     timeline->collective = NULL;
     SL_TRY(sl_alloc(&timeline->collective, (size_t)count, sizeof *timeline->collective));
+    SL_TRY(sl_alloc(&of, (size_t)r->ranks, sizeof *of));
+    find_bounds(r, of);
     for (size_t i = 0; i < t->ops; i++) {
         const sl_traced_op *op = &t->op[i];
-        int rank = op->op.kind >= SL_OP_KINDS ? collective_rank(r, op) : -1;
+        int rank = op->op.kind >= SL_OP_KINDS ? collective_rank(r, of, op) : -1;
         if (rank < 0)
             continue;
         sl_time origin = begin + r->result->offset[rank];
         timeline->collective[timeline->collectives++] =
             (sl_span){rank, op->op, op->start - origin, op->end - origin};
     }
+    sl_free(of);
     qsort(timeline->collective, (size_t)timeline->collectives, sizeof *timeline->collective,
           compare_collectives);
     return SL_OK;
@@ -229,12 +241,35 @@ static sl_status recover_times(sl_recovery *r) {
     return status;
 }
 
+/* Marks of instants are no ops. */
+static sl_status check_lengths(const sl_recovery *r) {
+    char sources[SL_SOURCES];
+    for (size_t i = 0; i < r->chosens; i++)
+        if (r->chosen[i].of.end > r->chosen[i].of.start)
+            return SL_OK;
+    return sl_error(SL_EINVAL, "%s: no op takes any time", sl_traced_sources(r->traced, sources));
+}
+
+/* Ops that begin well before the one before has ended: a rank of a problem runs one at a time. */
+static void find_overlaps(sl_recovery *r) {
+    sl_recovered *result = r->result;
+    for (size_t i = 1; i < r->chosens; i++) {
+        const sl_placed_op *before = &r->chosen[i - 1], *op = &r->chosen[i];
+        const sl_time common = before->of.end - op->of.start;
+        if (before->rank != op->rank || before->of.op.paired || common <= (op->of.end - op->of.start) / 10)
+            continue;
+        if (result->overlapping++ == 0)
+            result->overlapping_rank = op->rank;
+    }
+}
+
 static sl_status recover(sl_recovery *r) {
-    SL_TRY(sl_traced_check(r->traced));
     SL_TRY(sl_alloc(&r->rank_of_process, r->traced->processes, sizeof(int)));
     SL_TRY(sl_recover_shape(r));
     SL_TRY(sl_recover_iterations(r));
     SL_TRY(recover_times(r));
+    SL_TRY(check_lengths(r));
+    find_overlaps(r);
     SL_TRY(make_timeline(r));
     SL_TRY(make_order(r));
     SL_TRY(sl_profile(&r->result->timeline, &r->result->problem));

@@ -52,6 +52,8 @@ typedef struct sl_recovered {
     int halved;            /* stages whose I and W were never seen: half of B each */
     int waiting;           /* ops whose label began before their input had left; they count from then */
     int left_out;          /* ops of other replicas */
+    int overlapping;       /* ops that began before the one before had ended, by a tenth of their time */
+    int overlapping_rank;  /* of the first of them */
 } sl_recovered;
 
 /** SL_EINVAL: what was traced is no pipeline that can be planned; the text says what is missing or twice.

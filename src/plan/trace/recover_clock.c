@@ -11,18 +11,27 @@
 
 #define LARGEST 2000000000000000000 /* ns between two clocks */
 
-/* Least apparent delay from rank to rank; SL_TIME_NEVER: no message. */
-static sl_time least_delay(const sl_carried *carried, size_t count, int from, int to) {
-    sl_time least = SL_TIME_NEVER;
-    for (size_t i = 0; i < count; i++)
-        if (carried[i].from == from && carried[i].to == to && carried[i].arrive - carried[i].ready < least)
-            least = carried[i].arrive - carried[i].ready;
-    return least;
+/* Least apparent delays of both directions between a rank and the one before; SL_TIME_NEVER: no message. */
+typedef struct trip {
+    sl_time there, back;
+} trip;
+
+static void find_trips(const sl_carried *carried, size_t count, trip *trips, int ranks) {
+    for (int rank = 0; rank < ranks; rank++)
+        trips[rank] = (trip){SL_TIME_NEVER, SL_TIME_NEVER};
+    for (size_t i = 0; i < count; i++) {
+        const sl_carried *c = &carried[i];
+        sl_time *least = c->to == c->from + 1   ? &trips[c->to].there
+                         : c->from == c->to + 1 ? &trips[c->from].back
+                                                : NULL;
+        if (least && c->arrive - c->ready < *least)
+            *least = c->arrive - c->ready;
+    }
 }
 
-/* How far the clock of `to` is ahead of that of `from`. */
-static sl_time offset_between(const sl_carried *carried, size_t count, int from, int to, sl_time *error) {
-    sl_time there = least_delay(carried, count, from, to), back = least_delay(carried, count, to, from);
+/* How far a rank's clock is ahead of that of the one before. */
+static sl_time offset_of(trip of, sl_time *error) {
+    const sl_time there = of.there, back = of.back;
     *error = 0;
     if (there == SL_TIME_NEVER || back == SL_TIME_NEVER) {
         sl_time one = there != SL_TIME_NEVER ? there : back != SL_TIME_NEVER ? back : 0;
@@ -50,14 +59,9 @@ static int share_a_clock(const sl_recovery *r) {
     return 1;
 }
 
-sl_status sl_recover_clocks(sl_recovery *r, const sl_carried *carried, size_t count) {
-    sl_recovered *result = r->result;
-    SL_TRY(sl_alloc(&result->offset, (size_t)r->ranks, sizeof(sl_time)));
-    SL_TRY(sl_alloc(&result->offset_error, (size_t)r->ranks, sizeof(sl_time)));
-    if (r->options->shared_clock || share_a_clock(r))
-        return SL_OK;
-    for (int rank = 1; rank < r->ranks; rank++) {
-        sl_time error, offset = offset_between(carried, count, rank - 1, rank, &error);
+static sl_status add_offsets(sl_recovered *result, const trip *trips, int ranks) {
+    for (int rank = 1; rank < ranks; rank++) {
+        sl_time error, offset = offset_of(trips[rank], &error);
         if (llabs(offset) > LARGEST || llabs(result->offset[rank - 1]) > LARGEST || error > LARGEST)
             return sl_error(SL_EINVAL, "the clocks of the traces are %.3g s apart",
                             1e-9 * (double)llabs(offset));
@@ -65,6 +69,20 @@ sl_status sl_recover_clocks(sl_recovery *r, const sl_carried *carried, size_t co
         result->offset_error[rank] = result->offset_error[rank - 1] + error;
     }
     return SL_OK;
+}
+
+sl_status sl_recover_clocks(sl_recovery *r, const sl_carried *carried, size_t count) {
+    sl_recovered *result = r->result;
+    trip *trips;
+    SL_TRY(sl_alloc(&result->offset, (size_t)r->ranks, sizeof(sl_time)));
+    SL_TRY(sl_alloc(&result->offset_error, (size_t)r->ranks, sizeof(sl_time)));
+    if (r->options->shared_clock || share_a_clock(r))
+        return SL_OK;
+    SL_TRY(sl_alloc(&trips, (size_t)r->ranks, sizeof *trips));
+    find_trips(carried, count, trips, r->ranks);
+    sl_status status = add_offsets(result, trips, r->ranks);
+    sl_free(trips);
+    return status;
 }
 
 void sl_recover_align(sl_recovery *r, sl_carried *carried, size_t count) {
@@ -82,6 +100,8 @@ void sl_recover_align(sl_recovery *r, sl_carried *carried, size_t count) {
         c->arrive -= offset[c->to];
         if (needs->work >= 0)
             needs->start = needs->work;
+        if (c->consumer > 0 && r->chosen[c->consumer - 1].of.op.paired)
+            continue; /* B of a pair begins behind F, wherever in their label that is */
         if (needs->start >= c->ready)
             continue;
         if (c->ready - needs->start <= (needs->end - needs->start) / 10) { /* no clock is that exact */

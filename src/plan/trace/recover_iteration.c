@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LACKS 400
+
 /* Iterations of each rank from 0 into op[].iteration; *most of any rank, *marked: marks number them. */
 static sl_status number_iterations(sl_recovery *r, int *most, int *marked) {
     int32_t *seen; /* [kind][stage][microbatch] iteration + 1 that it was last seen in, of this rank */
@@ -22,8 +24,7 @@ static sl_status number_iterations(sl_recovery *r, int *most, int *marked) {
                   (size_t)o->microbatch];
         int marks = last && op->of.mark != last->of.mark;
         if (!last) {
-            memset(seen, 0, cells * sizeof *seen);
-            now = 0;
+            now = 0; /* no other rank has its stages, so what was seen there is not asked for */
         } else if (marks || *cell == now + 1) {
             now++;
             *marked &= marks;
@@ -69,24 +70,53 @@ static sl_status list_iterations(sl_recovery *r, int most, int marked) {
     return status;
 }
 
-static sl_status take_iteration(sl_recovery *r, int iteration) {
-    size_t cells = SL_OP_KINDS * (size_t)r->stages * (size_t)r->microbatches;
-    if (!r->chosen)
-        SL_TRY(sl_alloc(&r->chosen, r->ops, sizeof *r->chosen));
-    if (!r->index)
-        SL_TRY(sl_alloc(&r->index, cells, sizeof *r->index));
+/* Where the ops of each iteration stand in `listed`, in the order of r->op. */
+typedef struct listing {
+    size_t *first;  /* [iterations + 1] */
+    size_t *listed; /* [ops] into r->op */
+} listing;
+
+static void listing_free(listing *l) {
+    sl_free(l->first);
+    sl_free(l->listed);
+}
+
+static sl_status list_ops(const sl_recovery *r, listing *l) {
+    const size_t iterations = (size_t)r->result->iterations;
+    SL_TRY(sl_alloc(&l->first, iterations + 2, sizeof *l->first));
+    SL_TRY(sl_alloc(&l->listed, r->ops, sizeof *l->listed));
+    for (size_t i = 0; i < r->ops; i++)
+        l->first[r->op[i].iteration + 2]++;
+    for (size_t i = 2; i <= iterations + 1; i++)
+        l->first[i] += l->first[i - 1];
+    for (size_t i = 0; i < r->ops; i++) /* moves each one's begin to its end, the next one's begin */
+        l->listed[l->first[r->op[i].iteration + 1]++] = i;
+    return SL_OK;
+}
+
+static sl_status make_index(sl_recovery *r) {
+    const size_t cells = SL_OP_KINDS * (size_t)r->stages * (size_t)r->microbatches;
+    SL_TRY(sl_alloc(&r->chosen, r->ops, sizeof *r->chosen));
+    SL_TRY(sl_alloc(&r->index, cells, sizeof *r->index));
     memset(r->index, 255, cells * sizeof *r->index);
+    return SL_OK;
+}
+
+/* Into `chosen` and `index`, in the place of the one before. */
+static void take_iteration(sl_recovery *r, const listing *l, int iteration) {
+    for (size_t i = 0; i < r->chosens; i++) {
+        const sl_op *op = &r->chosen[i].of.op;
+        *sl_recovery_at(r, op->kind, op->stage, op->microbatch) = -1;
+    }
     r->chosens = 0;
-    for (size_t i = 0; i < r->ops; i++) {
-        const sl_op *op = &r->op[i].of.op;
-        if (r->op[i].iteration != iteration)
-            continue;
+    for (size_t i = l->first[iteration]; i < l->first[iteration + 1]; i++) {
+        const sl_placed_op *placed = &r->op[l->listed[i]];
+        const sl_op *op = &placed->of.op;
         int32_t *place = sl_recovery_at(r, op->kind, op->stage, op->microbatch);
         if (*place < 0)
             *place = (int32_t)r->chosens;
-        r->chosen[r->chosens++] = r->op[i];
+        r->chosen[r->chosens++] = *placed;
     }
-    return SL_OK;
 }
 
 static int runs(const sl_recovery *r, int kind, int stage, int microbatch) {
@@ -106,8 +136,9 @@ static int is_complete(const sl_recovery *r, char *missing, size_t size) {
                                                               : NULL;
             if (!sl_problem_runs(&r->result->problem, stage, m) || !lacks)
                 continue;
-            snprintf(missing, size, "%s of stage %d, microbatch %d (rank %d)", lacks, stage, m,
-                     r->rank_of_stage[stage]);
+            const int rank = r->rank_of_stage[stage];
+            snprintf(missing, size, "%s of stage %d, microbatch %d (rank %d) is missing in %.250s", lacks,
+                     stage, m, rank, sl_traced_file(r->traced, r->result->process[rank]));
             return 0;
         }
     return 1;
@@ -130,13 +161,13 @@ static int has_no_backward(const sl_recovery *r) {
     return 1;
 }
 
-static sl_status look_at_all(sl_recovery *r, char *missing, size_t size, int *complete) {
+static void look_at_all(sl_recovery *r, const listing *l, char *missing, size_t size, int *complete) {
     sl_recovered *result = r->result;
     *complete = 0;
     for (int i = 0; i < result->iterations; i++) {
         sl_traced_iteration *it = &result->iteration[i];
-        char lacks[128] = "";
-        SL_TRY(take_iteration(r, i));
+        char lacks[LACKS] = "";
+        take_iteration(r, l, i);
         it->ops = (int)r->chosens;
         it->complete = is_complete(r, lacks, sizeof lacks);
         it->makespan = it->complete ? makespan_of(r) : 0;
@@ -144,7 +175,6 @@ static sl_status look_at_all(sl_recovery *r, char *missing, size_t size, int *co
         if (!it->complete && (it->number == r->options->iteration || !missing[0]))
             snprintf(missing, size, "%s", lacks);
     }
-    return SL_OK;
 }
 
 /* The iteration of median time; the first one, cold, only where it is alone. */
@@ -170,29 +200,44 @@ static sl_status choose_asked(sl_recovery *r, const char *missing) {
         if (result->iteration[i].number != r->options->iteration)
             continue;
         if (!result->iteration[i].complete)
-            return sl_error(SL_EINVAL, "iteration %lld was not traced whole: %s is missing",
+            return sl_error(SL_EINVAL, "iteration %lld was not traced whole: %s",
                             (long long)r->options->iteration, missing);
         result->chosen = i;
         return SL_OK;
     }
-    return sl_error(SL_EINVAL, "there is no iteration %lld; traced are %d, from %lld to %lld",
-                    (long long)r->options->iteration, result->iterations,
-                    (long long)result->iteration[0].number,
+    char sources[SL_SOURCES];
+    return sl_error(SL_EINVAL, "%s: there is no iteration %lld; traced are %d, from %lld to %lld",
+                    sl_traced_sources(r->traced, sources), (long long)r->options->iteration,
+                    result->iterations, (long long)result->iteration[0].number,
                     (long long)result->iteration[result->iterations - 1].number);
 }
 
-sl_status sl_recover_iterations(sl_recovery *r) {
-    char missing[128] = "";
-    int most, marked, complete;
-    SL_TRY(number_iterations(r, &most, &marked));
-    SL_TRY(list_iterations(r, most, marked));
-    if (has_no_backward(r))
-        return sl_error(SL_EINVAL, "only forwards were traced: planning needs the backwards of every stage");
-    SL_TRY(look_at_all(r, missing, sizeof missing, &complete));
+static sl_status choose_iteration(sl_recovery *r, const listing *l) {
+    char missing[LACKS] = "";
+    int complete;
+    look_at_all(r, l, missing, sizeof missing, &complete);
     if (complete == 0 && r->options->iteration < 0)
-        return sl_error(SL_EINVAL,
-                        "no iteration was traced whole: of %d stages and %d microbatches %s is missing",
+        return sl_error(SL_EINVAL, "no iteration was traced whole: of %d stages and %d microbatches %s",
                         r->stages, r->microbatches, missing);
     SL_TRY(r->options->iteration >= 0 ? choose_asked(r, missing) : choose(r, complete));
-    return take_iteration(r, r->result->chosen);
+    take_iteration(r, l, r->result->chosen);
+    return SL_OK;
+}
+
+sl_status sl_recover_iterations(sl_recovery *r) {
+    int most, marked;
+    listing l = {0};
+    SL_TRY(number_iterations(r, &most, &marked));
+    SL_TRY(list_iterations(r, most, marked));
+    char sources[SL_SOURCES];
+    if (has_no_backward(r))
+        return sl_error(SL_EINVAL,
+                        "%s: only forwards were traced: planning needs the backwards of every stage",
+                        sl_traced_sources(r->traced, sources));
+    SL_TRY(make_index(r));
+    sl_status status = list_ops(r, &l);
+    if (status == SL_OK)
+        status = choose_iteration(r, &l);
+    listing_free(&l);
+    return status;
 }

@@ -51,8 +51,9 @@ static void sample_delays(const sl_recovery *r, const sl_carried *c, int count, 
         }
 }
 
-/* A message that was ready while the one before was under way, and came later than by itself: it queued. */
-static void sample_transfers(const sl_carried *c, int count, sl_time delay, samples *s) {
+/* A message that was ready while the one before was under way, and came later than by itself: it queued,
+ * unless no transfer that the others allow would have held it up. */
+static void sample_transfers(const sl_carried *c, int count, sl_time delay, sl_time most, samples *s) {
     sl_time tolerance = delay / 20 + 1000;
     for (int i = 0; i < count; i++)
         if (c[i].on_link >= 0)
@@ -61,27 +62,33 @@ static void sample_transfers(const sl_carried *c, int count, sl_time delay, samp
         return;
     for (int i = 1; i < count; i++)
         if (c[i].awaited && c[i - 1].awaited && c[i - 1].arrive > c[i].ready &&
-            c[i].arrive - c[i].ready > delay + tolerance && c[i].arrive > c[i - 1].arrive)
+            c[i].arrive - c[i].ready > delay + tolerance && c[i].arrive > c[i - 1].arrive &&
+            c[i].ready - c[i - 1].ready < most)
             s->transfer[s->transfers++] = c[i].arrive - c[i - 1].arrive;
 }
 
-static void profile_link(sl_recovery *r, const sl_carried *c, int count, samples *s) {
+static sl_status profile_link(sl_recovery *r, const sl_carried *c, int count, samples *s) {
     int at = c->from * r->ranks + c->to;
     sl_link *link = &r->result->problem.link[at];
     sl_traced_link *told = &r->result->link[at];
     s->delays = s->transfers = s->sizes = 0;
     sample_delays(r, c, count, s);
     sl_time delay = s->delays ? sl_median(s->delay, s->delays) : least_delay(c, count);
-    sample_transfers(c, count, delay, s);
+    sl_time most;
+    SL_TRY(sl_queue_bound(c, count, delay, &most));
+    sample_transfers(c, count, delay, most, s);
     for (int i = 0; i < count; i++)
         if (c[i].bytes > 0)
             s->bytes[s->sizes++] = (sl_time)c[i].bytes;
     sl_time transfer = sl_median(s->transfer, s->transfers);
+    if (s->transfers > 0 && c[0].on_link < 0 && transfer > most)
+        transfer = most;
     link->transfer = transfer < delay ? transfer : delay;
     link->latency = delay - link->transfer;
     link->bytes = (double)sl_median(s->bytes, s->sizes);
     *told = (sl_traced_link){
         .messages = count, .awaited = s->delays, .queued = s->transfers, .bytes = link->bytes};
+    return SL_OK;
 }
 
 sl_status sl_recover_links(sl_recovery *r, sl_carried *carried, size_t count) {
@@ -90,14 +97,15 @@ sl_status sl_recover_links(sl_recovery *r, sl_carried *carried, size_t count) {
     SL_TRY(sl_alloc(&r->result->link, links, sizeof *r->result->link));
     SL_TRY(sl_alloc(&room, 3 * count, sizeof *room));
     samples s = {.delay = room, .transfer = room + count, .bytes = room + 2 * count};
+    sl_status status = SL_OK;
     if (count > 0)
         qsort(carried, count, sizeof *carried, compare_carried);
-    for (size_t first = 0, last; first < count; first = last) {
+    for (size_t first = 0, last; first < count && status == SL_OK; first = last) {
         for (last = first; last < count && carried[last].from == carried[first].from &&
                            carried[last].to == carried[first].to;)
             last++;
-        profile_link(r, carried + first, (int)(last - first), &s);
+        status = profile_link(r, carried + first, (int)(last - first), &s);
     }
     sl_free(room);
-    return SL_OK;
+    return status;
 }

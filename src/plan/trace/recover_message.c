@@ -97,7 +97,14 @@ static void match_send(messages *m, const sl_traced_message *t, sl_carried *c, s
     }
 }
 
-/* A receive that took its time waited for the message; one that is only issued says nothing. */
+/* B of a pair waits for its gradient behind the work of F, inside the label of both. */
+static int is_second(const sl_recovery *r, int32_t op) {
+    return op > 0 && r->chosen[op - 1].rank == r->chosen[op].rank && r->chosen[op - 1].of.op.paired;
+}
+
+/* A receive that took its time waited for the message; one that is only issued says nothing. Gloo's are done
+ * when somebody has waited for them, so whether the message came just then depends on what the rank did
+ * before: find_awaited. */
 static void match_receive(messages *m, const sl_traced_message *t, sl_carried *c, size_t at, int backward) {
     sl_time begins = begin_of(&m->r->chosen[c->consumer].of);
     if (t->start > begins || t->start <= m->issued[at])
@@ -106,8 +113,8 @@ static void match_receive(messages *m, const sl_traced_message *t, sl_carried *c
     int waited = t->end - t->start > m->slack[backward] && t->end <= begins;
     if (!waited && !t->done)
         return;
-    c->arrive = t->end < begins ? t->end : begins;
-    c->awaited = waited;
+    c->arrive = t->end < begins || (t->done && is_second(m->r, c->consumer)) ? t->end : begins;
+    c->awaited = waited && !t->done;
     m->told[at] = (unsigned char)t->done;
 }
 
@@ -118,8 +125,8 @@ static void match_inner(messages *m) {
         const sl_traced_op *needs = &m->r->chosen[c->consumer].of;
         if (needs->received < 0 || m->told[i])
             continue;
-        c->arrive = needs->received < c->arrive ? needs->received : c->arrive;
-        c->awaited = needs->received - needs->label_start > m->slack[needs->op.kind != SL_F];
+        c->arrive = needs->received < c->arrive || is_second(m->r, c->consumer) ? needs->received : c->arrive;
+        m->issued[i] = needs->label_start;
         m->told[i] = 1;
     }
 }
@@ -215,9 +222,12 @@ static void find_awaited(messages *m) {
     for (size_t i = 0; i < m->count; i++) {
         sl_carried *c = &m->carried[i];
         const sl_traced_op *needs = &m->r->chosen[c->consumer].of;
-        sl_time busy = m->busy[c->consumer];
-        if (!m->told[i])
-            c->awaited |= busy == INT64_MIN || begin_of(needs) - busy > m->slack[needs->op.kind != SL_F];
+        const sl_time busy = m->busy[c->consumer], slack = m->slack[needs->op.kind != SL_F];
+        if (m->told[i])
+            c->awaited = !is_second(m->r, c->consumer) &&
+                         c->arrive - (busy > m->issued[i] ? busy : m->issued[i]) > slack;
+        else
+            c->awaited |= busy == INT64_MIN || begin_of(needs) - busy > slack;
     }
 }
 

@@ -49,6 +49,9 @@ static sl_status find_candidates(sl_recovery *r, candidate **found, int *count) 
         for (int k = 0; k < *count && twin < 0; k++)
             twin = same_rank(t, c[k].process, (int)i) ? k : -1;
         r->rank_of_process[i] = twin >= 0 ? twin : *count;
+        if (twin < 0 && *count == SL_MAX_RANKS)
+            return sl_error(SL_EINVAL, "%s: ops of more than %d ranks", sl_traced_file(t, (int)i),
+                            SL_MAX_RANKS);
         if (twin < 0)
             c[(*count)++] = (candidate){(int)i, -1, p->rank, p->file, p->number};
     }
@@ -60,16 +63,46 @@ static sl_status find_candidates(sl_recovery *r, candidate **found, int *count) 
     return SL_OK;
 }
 
-static sl_status refuse_mixture(const candidate *c, int count) {
-    for (int i = 1; i < count; i++)
-        if ((c[i].lowest < 0) != (c[0].lowest < 0))
-            return sl_error(SL_EINVAL, "some ranks' ops say their stage and others' do not");
-    for (int i = 1; i < count; i++)
+/* The same stage on two of them. */
+static sl_status refuse_twice(const sl_traced *t, int stage, int a, int b) {
+    const char *first = sl_traced_file(t, a), *second = sl_traced_file(t, b);
+    if (strcmp(first, second) == 0 && t->process[a].file != t->process[b].file)
+        return sl_error(SL_EINVAL, "%s: is given twice", first);
+    return sl_error(
+        SL_EINVAL,
+        "stage %d runs on two ranks, in %s (process %d) and in %s (process %d): give the traces of "
+        "one replica's ranks only",
+        stage, first, t->process[a].number, second, t->process[b].number);
+}
+
+/* Ranks whose names say no stage stand in the order of their numbers, which all must have then, or none. */
+static sl_status refuse_numbers(const sl_traced *t, const candidate *a, const candidate *b) {
+    const char *first = sl_traced_file(t, a->process), *second = sl_traced_file(t, b->process);
+    if (a->file == b->file)
+        return SL_OK;
+    if (strcmp(first, second) == 0)
+        return sl_error(SL_EINVAL, "%s: is given twice", first);
+    if ((a->rank < 0) != (b->rank < 0))
+        return sl_error(SL_EINVAL,
+                        "%s: does not say which rank it is of (distributedInfo.rank), while %s does, and no "
+                        "name says a stage",
+                        a->rank < 0 ? first : second, a->rank < 0 ? second : first);
+    if (a->rank >= 0 && a->rank == b->rank)
+        return sl_error(SL_EINVAL, "%s: is of rank %d, as %s is, and no name says a stage", second, a->rank,
+                        first);
+    return SL_OK;
+}
+
+static sl_status refuse_mixture(const sl_traced *t, const candidate *c, int count) {
+    for (int i = 1; i < count; i++) {
+        if ((c[i].lowest < 0) != (c[0].lowest < 0)) /* those without stand first */
+            return sl_error(SL_EINVAL, "%s: ops do not say their stage, those of %s do",
+                            sl_traced_file(t, c[0].process), sl_traced_file(t, c[i].process));
         if (c[i].lowest >= 0 && c[i].lowest == c[i - 1].lowest)
-            return sl_error(SL_EINVAL,
-                            "stage %d runs on two ranks (of processes %d and %d): give the traces of one "
-                            "replica's ranks only",
-                            c[i].lowest, c[i - 1].number, c[i].number);
+            return refuse_twice(t, c[i].lowest, c[i - 1].process, c[i].process);
+        if (c[i].lowest < 0)
+            SL_TRY(refuse_numbers(t, &c[i - 1], &c[i]));
+    }
     return SL_OK;
 }
 
@@ -79,10 +112,8 @@ static sl_status place_ranks(sl_recovery *r) {
     sl_status status = find_candidates(r, &c, &count);
     if (status == SL_OK) {
         qsort(c, (size_t)count, sizeof *c, compare_candidates);
-        status = refuse_mixture(c, count);
+        status = refuse_mixture(r->traced, c, count);
     }
-    if (status == SL_OK && count > SL_MAX_RANKS)
-        status = sl_error(SL_EINVAL, "%d ranks; at most %d", count, SL_MAX_RANKS);
     if (status == SL_OK)
         status = sl_alloc(&r->result->process, (size_t)count, sizeof(int));
     for (size_t i = 0; status == SL_OK && i < r->traced->processes; i++)
@@ -161,22 +192,25 @@ static sl_status count_microbatches(const sl_recovery *r, int *count) {
     }
     if (*count == 0)
         return sl_error(SL_EINVAL,
-                        "names do not number the microbatches, and on the first rank %d forwards have no "
+                        "%s: names do not number the microbatches, and on the first rank %d forwards have no "
                         "backward: tell with --microbatches N how many an iteration has",
-                        open);
+                        sl_traced_file(r->traced, r->result->process[0]), open);
     return SL_OK;
 }
 
 static sl_status number_microbatches(sl_recovery *r) {
     int *next = NULL, count = 0, numbered = 0, without = 0; /* next[kind] on the present rank and stage */
+    int lacking = 0;                                        /* a process whose ops have no number */
     for (size_t i = 0; i < r->ops; i++) {
         numbered |= r->op[i].of.op.microbatch >= 0;
         without |= r->op[i].of.op.microbatch < 0;
+        lacking = r->op[i].of.op.microbatch < 0 ? r->op[i].of.process : lacking;
     }
     if (!without)
         return SL_OK;
     if (numbered)
-        return sl_error(SL_EINVAL, "some ops say their microbatch and others do not");
+        return sl_error(SL_EINVAL, "%s: ops do not say their microbatch, though others do",
+                        sl_traced_file(r->traced, lacking));
     SL_TRY(count_microbatches(r, &count));
     int most = 0;
     for (size_t i = 0; i < r->ops; i++)
@@ -199,32 +233,37 @@ static sl_status number_microbatches(sl_recovery *r) {
 /* ---- stages ---- */
 
 static sl_status count_shape(sl_recovery *r) {
+    const sl_traced *t = r->traced;
+    char sources[SL_SOURCES];
+    int of_stage = 0, of_microbatch = 0; /* processes with the highest numbers */
     for (size_t i = 0; i < r->ops; i++) {
         const sl_op *op = &r->op[i].of.op;
+        of_stage = op->stage >= r->stages ? r->op[i].of.process : of_stage;
+        of_microbatch = op->microbatch >= r->microbatches ? r->op[i].of.process : of_microbatch;
         r->stages = op->stage >= r->stages ? op->stage + 1 : r->stages;
         r->microbatches = op->microbatch >= r->microbatches ? op->microbatch + 1 : r->microbatches;
     }
     if (r->stages > SL_MAX_STAGES || r->microbatches > SL_MAX_MICROBATCHES ||
         (double)r->stages * r->microbatches * 3 > SL_MAX_OPS)
-        return sl_error(SL_EINVAL, "%d stages and %d microbatches: more than a problem may have", r->stages,
-                        r->microbatches);
+        return sl_error(SL_EINVAL, "%s: %d stages and %d microbatches: more than a problem may have",
+                        sl_traced_file(t, r->microbatches > SL_MAX_MICROBATCHES ? of_microbatch : of_stage),
+                        r->stages, r->microbatches);
     SL_TRY(sl_alloc(&r->rank_of_stage, (size_t)r->stages, sizeof(int)));
     for (int stage = 0; stage < r->stages; stage++)
         r->rank_of_stage[stage] = -1;
     for (size_t i = 0; i < r->ops; i++) {
         int *rank = &r->rank_of_stage[r->op[i].of.op.stage];
         if (*rank >= 0 && *rank != r->op[i].rank)
-            return sl_error(SL_EINVAL,
-                            "stage %d runs on ranks %d and %d: give the traces of one replica's ranks only",
-                            r->op[i].of.op.stage, *rank, r->op[i].rank);
+            return refuse_twice(t, r->op[i].of.op.stage, r->result->process[*rank], r->op[i].of.process);
         *rank = r->op[i].rank;
     }
     for (int stage = 0; stage < r->stages; stage++)
         if (r->rank_of_stage[stage] < 0)
-            return sl_error(SL_EINVAL,
-                            "no op of stage %d was traced, of %d stages on %d ranks: is the trace of a rank "
-                            "missing?",
-                            stage, r->stages, r->ranks);
+            return sl_error(
+                SL_EINVAL,
+                "%s: no op of stage %d was traced, of %d stages on %d ranks: is the trace of a rank "
+                "missing?",
+                sl_traced_sources(t, sources), stage, r->stages, r->ranks);
     return SL_OK;
 }
 
@@ -257,10 +296,33 @@ static sl_status find_placement(sl_recovery *r, sl_placement *placement) {
             *placement = tried[i];
             return SL_OK;
         }
-    return sl_error(SL_EINVAL,
-                    "%d stages on %d ranks, stage %d on rank %d: that is no placement linear, loop, wave or "
-                    "bidirectional",
-                    r->stages, r->ranks, r->stages - 1, r->rank_of_stage[r->stages - 1]);
+    char sources[SL_SOURCES];
+    return sl_error(
+        SL_EINVAL,
+        "%s: %d stages on %d ranks, stage %d on rank %d: that is no placement linear, loop, wave or "
+        "bidirectional",
+        sl_traced_sources(r->traced, sources), r->stages, r->ranks, r->stages - 1,
+        r->rank_of_stage[r->stages - 1]);
+}
+
+/* A message from or to a stage that has no neighbour there: the neighbour was not traced. Only of labels that
+ * say the stage; Megatron's first and last ranks call the functions of messages, too. */
+static sl_status check_ends(const sl_recovery *r) {
+    const sl_problem *p = &r->result->problem;
+    for (size_t i = 0; i < r->traced->messages; i++) {
+        const sl_traced_message *m = &r->traced->message[i];
+        const int stage = m->op.stage, forward = (m->op.kind == SL_F) != m->receive;
+        if (r->rank_of_process[m->process] < 0 || m->whole || stage < 0 || stage >= r->stages)
+            continue;
+        if ((forward ? sl_problem_next(p, stage) : sl_problem_previous(p, stage)) < 0)
+            return sl_error(
+                SL_EINVAL,
+                "%s: stage %d %s a rank %s it, of which nothing was traced: is the trace of a rank "
+                "missing?",
+                sl_traced_file(r->traced, m->process), stage, m->receive ? "receives from" : "sends to",
+                forward ? "behind" : "before");
+    }
+    return SL_OK;
 }
 
 sl_status sl_recover_shape(sl_recovery *r) {
@@ -272,5 +334,5 @@ sl_status sl_recover_shape(sl_recovery *r) {
     SL_TRY(find_placement(r, &placement));
     SL_TRY(sl_problem_make(r->ranks, r->stages, r->microbatches, &r->result->problem));
     r->result->problem.placement = placement;
-    return SL_OK;
+    return check_ends(r);
 }

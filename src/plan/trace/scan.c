@@ -17,6 +17,7 @@ struct sl_scanner {
     int separated; /* a comma, or the beginning, stands before what comes next */
     int listed;    /* traceEvents was there */
     int depth, in_string, escaped;
+    int mark;         /* bytes of a byte order mark that were seen */
     long line, begun; /* now; where what is taken began */
     char *text;
     size_t used, room;
@@ -53,8 +54,8 @@ static int is_blank(char c) {
 static sl_status refuse(const sl_scanner *s, char c) {
     unsigned char byte = (unsigned char)c;
     if (s->state == BEGIN)
-        return sl_error(SL_EINVAL, "%s:%ld: no Chrome trace: it begins neither with { nor with [", s->name,
-                        s->line);
+        return sl_error(SL_EINVAL, "%s:%ld: no Chrome trace in JSON: it begins neither with { nor with [",
+                        s->name, s->line);
     if (byte < 32 || byte > 126)
         return sl_error(SL_EINVAL, "%s:%ld: no JSON: byte 0x%02x between values", s->name, s->line, byte);
     return sl_error(SL_EINVAL, "%s:%ld: no JSON: '%c' is not expected here", s->name, s->line, c);
@@ -162,6 +163,10 @@ static sl_status between(sl_scanner *s, char c) {
         return SL_OK;
     switch (s->state) {
     case BEGIN:
+        if (s->mark < 3 && c == "\xef\xbb\xbf"[s->mark]) { /* UTF-8, as some editors begin a file */
+            s->mark++;
+            return SL_OK;
+        }
         if (c != '{' && c != '[')
             return refuse(s, c);
         s->bare = s->listed = c == '[';

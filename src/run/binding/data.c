@@ -66,6 +66,8 @@ static sl_status add_file(sl_data *d, const char *path) {
         return sl_error(SL_EINVAL, "data file '%s': %s", path, strerror(errno));
     if (S_ISDIR(s.st_mode) || read_before(d, &s))
         return SL_OK;
+    if (!S_ISREG(s.st_mode)) /* a device may never end, a pipe gives each rank another part */
+        return sl_error(SL_EINVAL, "data file '%s' is no regular file", path);
     SL_TRY(sl_grow(&d->read, &d->file_capacity, d->files + 1, sizeof *d->read));
     d->read[d->files++] = (identity){s.st_dev, s.st_ino};
     SL_TRY(sl_file_read(path, &content, &size));

@@ -1,4 +1,5 @@
 #include "base/memory.h"
+#include "plan/pipeline/kind.h"
 #include "plan/pipeline/problem_read.h"
 #include "run/file/run_arrange.h"
 #include "run/file/run_shape.h"
@@ -476,6 +477,7 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
 sl_status sl_run_read(const sl_document *document, sl_run *run) {
     *run = (sl_run){0};
     run->adaptation.strategies = 1u << SL_REMEDY_SCHEDULE | 1u << SL_REMEDY_DELEGATE;
+    SL_TRY(sl_file_kind_check(document->root, SL_FILE_RUN));
     SL_TRY(sl_config_read(document->root, document->file, run_keys, run));
     return check_run(document, run);
 }

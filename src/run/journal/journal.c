@@ -2,16 +2,18 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "plan/draw/svg.h"
-#include "plan/draw/trace.h"
 #include "plan/pipeline/csv.h"
 #include "run/journal/forecast.h"
 #include "run/journal/journal_cut.h"
+#include "run/journal/tracing.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define NOTABLE 10 /* iterations behind an event that are recorded op by op, when the first ones are over */
 
 static const char *const phase_names[SL_PHASES] = {"healthy", "slow, not adapted",       "slow, delegated",
                                                    "adapted", "relieved, still adapted", "relieved"};
@@ -27,11 +29,11 @@ typedef struct row {
 struct sl_journal {
     char folder[3072];
     FILE *metrics, *events;
-    FILE *trace; /* a memory stream, written to timeline.json at the end */
-    char *trace_text;
-    size_t trace_size;
-    int trace_left;
-    int first; /* iteration of this attempt; -1: the run is new */
+    sl_tracing trace;
+    int trace_left;    /* iterations from the beginning still to be recorded op by op */
+    int notable_left;  /* later ones, behind events */
+    int since_notable; /* iterations since an event */
+    int first;         /* iteration of this attempt; -1: the run is new */
     sl_journal_layout layout;
     int iterations;
     double tokens;
@@ -60,6 +62,7 @@ sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layou
     sl_journal *j;
     SL_TRY(sl_alloc(&j, 1, sizeof *j));
     *journal = j;
+    j->trace.file = -1;
     if (strlen(folder) >= sizeof j->folder)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
     snprintf(j->folder, sizeof j->folder, "%s", folder);
@@ -68,6 +71,7 @@ sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layou
     j->tokens = tokens;
     j->iterations = iterations;
     j->trace_left = keep;
+    j->notable_left = keep / 2;
     SL_TRY(sl_directory_make(folder));
     static const char *const stale[] = {"timeline.json", "iterations.svg", "profile.yaml",
                                         "order.csv",     "summary.json",   "report.html"};
@@ -78,10 +82,7 @@ sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layou
     }
     SL_TRY(open_file(j, "metrics.jsonl", &j->metrics));
     SL_TRY(open_file(j, "events.jsonl", &j->events));
-    j->trace = open_memstream(&j->trace_text, &j->trace_size);
-    if (!j->trace)
-        return sl_error(SL_ENOMEM, "out of memory for the timeline");
-    return sl_trace_begin(j->trace, layout.pipeline, layout.data);
+    return sl_tracing_open(&j->trace, folder, layout.pipeline, layout.data);
 }
 
 void sl_journal_close(sl_journal *j) {
@@ -91,9 +92,7 @@ void sl_journal_close(sl_journal *j) {
         fclose(j->metrics);
     if (j->events)
         fclose(j->events);
-    if (j->trace)
-        fclose(j->trace);
-    free(j->trace_text);
+    sl_tracing_close(&j->trace);
     for (int phase = 0; phase < SL_PHASES; phase++)
         sl_timeline_free(&j->sample[phase]);
     for (int r = 0; r < j->layout.data && j->profiler; r++)
@@ -116,6 +115,7 @@ sl_status sl_journal_keep(sl_journal *j, const char *run_file) {
 }
 
 sl_status sl_journal_event(sl_journal *j, const sl_event *event) {
+    j->since_notable = 0;
     return sl_event_write(j->events, event);
 }
 
@@ -152,13 +152,32 @@ static json_t *links_of(const sl_iteration *it) {
     return links;
 }
 
+/* What the ops of each pipeline rank took, replica after replica. NULL: no memory. */
+static json_t *works_of(const sl_iteration *it) {
+    json_t *works = json_array();
+    for (int replica = 0; replica < it->replicas; replica++) {
+        const sl_timeline *timeline = &it->timeline[replica];
+        sl_time *work;
+        if (sl_alloc(&work, (size_t)timeline->ranks, sizeof *work) != SL_OK) {
+            json_decref(works);
+            return NULL;
+        }
+        sl_timeline_works(timeline, work);
+        for (int rank = 0; rank < timeline->ranks; rank++)
+            json_array_append_new(works, json_real(sl_to_ms(work[rank])));
+        sl_free(work);
+    }
+    return works;
+}
+
 static sl_status write_metrics(sl_journal *j, const sl_iteration *it) {
-    json_t *line = json_pack("{s:i, s:f, s:f, s:o, s:s, s:i, s:f, s:s, s:b, s:o}", "iteration", it->iteration,
-                             "loss", it->loss, "time_ms", sl_to_ms(it->time), "predicted_ms",
-                             it->predicted < 0 ? json_null() : json_real(sl_to_ms(it->predicted)), "schedule",
-                             it->schedule, "delegates", it->delegates, "tokens_per_s",
-                             it->period > 0 ? j->tokens / ((double)it->period / 1e9) : 0.0, "phase",
-                             phase_keys[it->phase], "late", it->late, "links", links_of(it));
+    json_t *line =
+        json_pack("{s:i, s:f, s:f, s:o, s:s, s:i, s:f, s:s, s:b, s:o, s:o}", "iteration", it->iteration,
+                  "loss", it->loss, "time_ms", sl_to_ms(it->time), "predicted_ms",
+                  it->predicted < 0 ? json_null() : json_real(sl_to_ms(it->predicted)), "schedule",
+                  it->schedule, "delegates", it->delegates, "tokens_per_s",
+                  it->period > 0 ? j->tokens / ((double)it->period / 1e9) : 0.0, "phase",
+                  phase_keys[it->phase], "late", it->late, "links", links_of(it), "work_ms", works_of(it));
     if (line && !isnan(it->validation))
         json_object_set_new(line, "validation_loss", json_real(it->validation));
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
@@ -229,6 +248,15 @@ int sl_journal_slowest(const sl_journal *j) {
     return slowest;
 }
 
+/* Whether an iteration is recorded op by op: the first ones, later the ten behind something that happened. */
+static int takes_trace(sl_journal *j) {
+    int *left = j->trace_left > 0 ? &j->trace_left : &j->notable_left;
+    int takes = *left > 0 && (left == &j->trace_left || j->since_notable < NOTABLE);
+    *left -= takes;
+    j->since_notable += j->since_notable < NOTABLE;
+    return takes;
+}
+
 sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
     SL_TRY(write_metrics(j, it));
     SL_TRY(sl_grow(&j->rows, &j->row_capacity, j->row_count + 1, sizeof *j->rows));
@@ -237,11 +265,8 @@ sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
                                     .bubble = (float)sl_timeline_bubble(it->timeline),
                                     .phase = (unsigned char)it->phase,
                                     .late = it->late != 0};
-    if (j->trace_left > 0) {
-        j->trace_left--;
-        for (int replica = 0; replica < it->replicas; replica++)
-            SL_TRY(sl_trace_add(j->trace, &it->timeline[replica], replica, it->begin, it->iteration));
-    }
+    if (takes_trace(j))
+        SL_TRY(sl_tracing_add(&j->trace, it->timeline, it->replicas, it->begin, it->iteration));
     if (!it->late || !j->sample[it->phase].span) {
         SL_TRY(copy_timeline(it->timeline, &j->sample[it->phase]));
         j->sample_time[it->phase] = it->time;
@@ -517,14 +542,6 @@ static sl_status write_stream(const sl_journal *j, const char *name, stream_writ
     return status;
 }
 
-static sl_status write_trace(sl_journal *j) {
-    SL_TRY(sl_trace_end(j->trace));
-    int failed = fclose(j->trace) != 0;
-    j->trace = NULL;
-    return failed ? sl_error(SL_ENOMEM, "out of memory for the timeline")
-                  : write_named(j, "timeline.json", j->trace_text, j->trace_size);
-}
-
 static void print_profile(const sl_forecast *f, FILE *out) {
     if (f->predicted >= 0)
         fprintf(
@@ -547,7 +564,6 @@ sl_status sl_journal_finish(sl_journal *j, const sl_summary *s, FILE *out) {
     medians m[SL_PHASES];
     for (int phase = 0; phase < SL_PHASES; phase++)
         SL_TRY(phase_medians(j, phase, &m[phase]));
-    SL_TRY(write_trace(j));
     sl_forecast f = {.predicted = -1, .planned = -1, .measured = -1, .update = -1};
     sl_status status = j->row_count > 0 ? write_measured(j, s, &f) : SL_OK;
     if (status == SL_OK)

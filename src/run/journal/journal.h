@@ -1,6 +1,7 @@
 /* What a run leaves behind, written by rank 0: metrics.jsonl and events.jsonl as it goes (whole lines,
- * flushed), and at its end timeline.json, iterations.svg, profile.yaml and summary.json (each complete or
- * absent), and the table that says what adapting was worth. Fields: docs/formats.md. */
+ * flushed) and timeline.json (whole after each iteration), at its end iterations.svg, profile.yaml and
+ * summary.json (each complete or absent), and the table that says what adapting was worth. Fields:
+ * docs/formats.md. */
 #ifndef SL_RUN_JOURNAL_JOURNAL_H
 #define SL_RUN_JOURNAL_JOURNAL_H
 
@@ -46,7 +47,8 @@ typedef struct sl_journal_layout {
 
 /** Makes the folder and opens the files. `first` >= 0: of an earlier attempt, which is continued at that
  * iteration (its events stay, its metrics from there on go); -1: anew. `tokens`: of one iteration. `keep`:
- * iterations whose timelines are kept for timeline.json. */
+ * iterations whose timelines go into timeline.json; half as many
+ * more behind later events. */
 sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layout, double tokens,
                           int iterations, int keep, sl_journal **journal);
 /** Keeps the run file, with what was set, as run.yaml. Left alone where it says the same already. */

@@ -4,6 +4,10 @@
 #include "random_problem.h"
 
 #include "adapt/balance/balance.h"
+
+#ifndef ALIKE
+#define ALIKE 10
+#endif
 #include "base/memory.h"
 
 #include <limits.h>
@@ -265,7 +269,7 @@ static void times_that_differ_in_the_last_bit_are_told_apart(void **unused) {
     uint64_t state = seed_of(4);
     static sl_replica replica[MOST];
     static int split[MOST], expected[MOST];
-    for (int n = 0; n < 50; n++) {
+    for (int n = 0; n < ALIKE; n++) {
         double makespan, base = 1 + sl_random_unit(sl_random_mix(state += SL_RANDOM_STEP));
         for (int i = 0; i < MOST; i++)
             replica[i] = (sl_replica){.time = base * (1 + draw(&state, 3) * 0x1p-52)};

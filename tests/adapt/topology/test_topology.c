@@ -4,6 +4,10 @@
 
 #include "adapt/topology/topology.h"
 #include "adapt/topology/topology_volume.h"
+
+#ifndef CLUSTERS
+#define CLUSTERS 8
+#endif
 #include "base/memory.h"
 
 #include <math.h>
@@ -254,7 +258,7 @@ static void the_search_finds_what_brute_force_finds(void **state) {
 static void bounds_hold_for_random_arrangements(void **state) {
     (void)state;
     uint64_t s = seed_of(3);
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < CLUSTERS; round++) {
         sl_cluster c;
         draw_cluster(&s, 1 + draw(&s, 3), 1 + draw(&s, 5), 1 + draw(&s, 6), &c);
         sl_time bound, estimate;

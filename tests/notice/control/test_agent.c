@@ -286,6 +286,75 @@ static void rank_that_follows_an_inner_loop_does_not_count(void **state) {
     sl_samples_close(samples);
 }
 
+static void add_loop(sl_samples *samples, int rank, int period, int64_t start, int64_t time, sl_time now) {
+    sl_message_block block = {.rank = rank,
+                              .pid = 100 + rank,
+                              .count = 1,
+                              .period = period,
+                              .start = start,
+                              .end = start + time,
+                              .time = time};
+    assert_ok(sl_samples_add(samples, &block, now));
+}
+
+/* Rank 0 has iterations of 16 calls and 100 ms, rank 1 follows a loop inside of 4 calls and 50 ms. Gives the
+ * time after `iterations`; *period of the last sample. */
+static int64_t run_two(sl_samples *samples, int64_t at, int iterations, int *period) {
+    sl_sample sample;
+    for (int i = 0; i < iterations; i++, at += 100 * SL_MS) {
+        add_loop(samples, 1, 4, at, 50 * SL_MS, at + 50 * SL_MS);
+        while (sl_samples_take(samples, at + 50 * SL_MS, &sample))
+            *period = sample.period;
+        add_loop(samples, 1, 4, at + 50 * SL_MS, 50 * SL_MS, at + 99 * SL_MS);
+        while (sl_samples_take(samples, at + 99 * SL_MS, &sample))
+            *period = sample.period;
+        add_loop(samples, 0, 16, at, 100 * SL_MS, at + 100 * SL_MS);
+        while (sl_samples_take(samples, at + 100 * SL_MS, &sample))
+            *period = sample.period;
+    }
+    return at;
+}
+
+static void whoever_is_heard_first_after_a_standstill_is_not_the_reference(void **state) {
+    (void)state;
+    sl_samples *samples;
+    int period = 0;
+    assert_ok(sl_samples_open(&samples));
+    int64_t at = run_two(samples, 1000 * SL_SECOND, 20, &period);
+    assert_int_equal(period, 16);
+    for (int hold = 0; hold < 3; hold++) {
+        sl_sample sample;
+        add_loop(samples, 1, 4, at, 50 * SL_MS, at + 50 * SL_MS); /* it comes to stand a little later */
+        for (int64_t now = at; now < at + (2 + hold) * SL_SECOND; now += 10 * SL_MS)
+            while (sl_samples_take(samples, now, &sample))
+                assert_int_equal(sample.period, 16);
+        at = run_two(samples, at + (2 + hold) * SL_SECOND, 20, &period);
+        assert_int_equal(period, 16);
+    }
+    sl_samples_close(samples);
+}
+
+static void reference_that_falls_silent_while_others_go_on_is_replaced(void **state) {
+    (void)state;
+    sl_samples *samples;
+    sl_sample sample;
+    int period = 0, taken = 0;
+    int64_t last = -1;
+    assert_ok(sl_samples_open(&samples));
+    int64_t at = run_two(samples, 1000 * SL_SECOND, 20, &period);
+    for (int i = 0; i < 100; i++, at += 50 * SL_MS) {
+        add_loop(samples, 1, 4, at, 50 * SL_MS, at + 50 * SL_MS);
+        for (; sl_samples_take(samples, at + 50 * SL_MS, &sample); taken++) {
+            assert_true(sample.iteration > last && sample.iteration >= 19); /* the count goes on */
+            last = sample.iteration;
+            period = sample.period;
+        }
+    }
+    assert_int_equal(period, 4);
+    assert_true(taken > 50); /* of 5 s, some 1.5 s are waited */
+    sl_samples_close(samples);
+}
+
 /* ---- messages ---- */
 
 static void views_are_the_same_on_the_other_side(void **state) {
@@ -449,6 +518,8 @@ int main(void) {
         cmocka_unit_test(lost_records_are_no_long_iteration),
         cmocka_unit_test(sample_is_the_median_over_ranks_that_are_there),
         cmocka_unit_test(rank_that_follows_an_inner_loop_does_not_count),
+        cmocka_unit_test(whoever_is_heard_first_after_a_standstill_is_not_the_reference),
+        cmocka_unit_test(reference_that_falls_silent_while_others_go_on_is_replaced),
         cmocka_unit_test(views_are_the_same_on_the_other_side),
         cmocka_unit_test(bytes_from_elsewhere_are_no_message),
         cmocka_unit_test(offset_of_a_clock_is_zero_to_itself_within_its_error),

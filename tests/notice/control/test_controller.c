@@ -1,8 +1,25 @@
+/* labels: long alone */
 /* Agents and the controller together, on a job of four processes with real rings and real gates, over a real
  * server. SL_SHOW=1 prints the events. */
+#include "at_once.h"
 #include "watched_job.h"
 
 static char slackline[4200]; /* the command, beside this test */
+
+static void need_validate(void) {
+    if (access(slackline, X_OK) != 0) {
+        printf("not tried: %s is not built\n", slackline);
+        skip();
+    }
+    char command[4400];
+    snprintf(command, sizeof command, "%s validate --ranks 2 --repeat 1 --format json > /dev/null 2>&1",
+             slackline);
+    int code = system(command); /* 1: something is slow, which is no matter here */
+    if (!WIFEXITED(code) || WEXITSTATUS(code) > 1) {
+        printf("not tried: %s validate does not work here\n", slackline);
+        skip();
+    }
+}
 
 static const sl_status_view *status_of(const job *j) {
     return sl_controller_status(j->controller[0]);
@@ -127,6 +144,64 @@ static void second_slow_rank_is_an_onset_of_its_own(void **state) {
     job_close(j);
 }
 
+static int said(const job *j, sl_event_kind kind, int from, const char *what) {
+    for (int i = from; i < j->events; i++)
+        if (j->event[i].kind == kind && (strstr(j->event[i].seen, what) || strstr(j->event[i].why, what)))
+            return 1;
+    return 0;
+}
+
+/* A hold with tests lasts a second or two: an onset shortly after it comes into the rest. */
+static void onset_while_the_job_rests_from_a_hold_is_held_when_it_has_rested(void **state) {
+    (void)state;
+    need_validate();
+    job *j = job_open(1);
+    j->validate = 1;
+    job_start(j, 1);
+    start_watching(j, 1, 20 * SL_SECOND);
+    job_await(j, SL_EVENT_PROFILED, 0);
+    int from = j->events;
+    atomic_store(&j->shared->extra[2], 20 * SL_MS);
+    job_await(j, SL_EVENT_VERDICT, from);
+    job_run(j, SL_SECOND);
+    from = j->events;
+    atomic_store(&j->shared->extra[0], 60 * SL_MS);
+    assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 0);
+    assert_true(said(j, SL_EVENT_HELD, from, "a short while ago"));
+    from = j->events; /* nothing changes any more */
+    job_await(j, SL_EVENT_PROFILED, from);
+    job_await(j, SL_EVENT_VALIDATED, from);
+    job_await(j, SL_EVENT_VERDICT, from);
+    assert_true(said(j, SL_EVENT_HELD, from, "4 ranks stand"));
+    assert_false(said(j, SL_EVENT_ONSET, from, ""));
+    job_close(j);
+}
+
+/* All become slower before there is a reference: nobody can be blamed, and the calls of that time are
+ * what later ones are compared with, until healthy iterations have been seen. */
+static void what_nothing_explains_is_compared_with_while_no_reference_is_there(void **state) {
+    (void)state;
+    job *j = job_open(1);
+    job_start(j, 1);
+    start_watching(j, 1, 0);
+    job_await(j, SL_EVENT_TRACKED, 0);
+    job_run(j, 600 * SL_MS);
+    int from = j->events;
+    for (int rank = 0; rank < JOB_RANKS; rank++)
+        atomic_store(&j->shared->extra[rank], 10 * SL_MS);
+    const sl_event *event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_false(said(j, SL_EVENT_PROFILED, 0, "calls of")); /* no reference was taken */
+    assert_int_equal(event->rank, -1);
+    assert_non_null(strstr(event->why, "is kept as usual"));
+    from = j->events;
+    for (int rank = 0; rank < JOB_RANKS; rank++)
+        atomic_store(&j->shared->extra[rank], 0);
+    job_await(j, SL_EVENT_RELIEF, from);
+    event = job_await(j, SL_EVENT_PROFILED, from); /* and then it is taken after all */
+    assert_non_null(strstr(event->decided, "kept as what is healthy"));
+    job_close(j);
+}
+
 static void more_work_in_an_iteration_is_no_trouble(void **state) {
     (void)state;
     job *j = job_open(1);
@@ -162,21 +237,6 @@ static void slow_rank_is_found_where_sizes_differ_from_iteration_to_iteration(vo
 }
 
 /* ---- validation, by the command itself ---- */
-
-static void need_validate(void) {
-    if (access(slackline, X_OK) != 0) {
-        printf("not tried: %s is not built\n", slackline);
-        skip();
-    }
-    char command[4400];
-    snprintf(command, sizeof command, "%s validate --ranks 2 --repeat 1 --format json > /dev/null 2>&1",
-             slackline);
-    int code = system(command); /* 1: something is slow, which is no matter here */
-    if (!WIFEXITED(code) || WEXITSTATUS(code) > 1) {
-        printf("not tried: %s validate does not work here\n", slackline);
-        skip();
-    }
-}
 
 static void validation_runs_while_the_job_is_held_and_its_verdict_is_told(void **state) {
     (void)state;
@@ -387,7 +447,8 @@ static void program_that_ends_ends_the_watch(void **state) {
     job_close(j);
 }
 
-/* An agent starts its own program with the word `validate`: here that is this test, which becomes slackline.
+/* An agent starts its own program with the word `validate`: here that is this test, which becomes
+ * slackline.
  */
 int main(int argc, char **argv) {
     char self[4096] = "";
@@ -406,6 +467,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(job_without_gates_gets_its_verdict_by_profile),
         cmocka_unit_test(job_that_may_not_be_held_is_not),
         cmocka_unit_test(second_slow_rank_is_an_onset_of_its_own),
+        cmocka_unit_test(onset_while_the_job_rests_from_a_hold_is_held_when_it_has_rested),
+        cmocka_unit_test(what_nothing_explains_is_compared_with_while_no_reference_is_there),
         cmocka_unit_test(more_work_in_an_iteration_is_no_trouble),
         cmocka_unit_test(slow_rank_is_found_where_sizes_differ_from_iteration_to_iteration),
         cmocka_unit_test(validation_runs_while_the_job_is_held_and_its_verdict_is_told),
@@ -419,5 +482,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(program_that_ends_ends_the_watch),
     };
     cmocka_set_test_filter(getenv("SL_ONLY"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_at_once("controller", tests, sizeof tests / sizeof *tests, 6);
 }

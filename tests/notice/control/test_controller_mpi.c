@@ -1,3 +1,4 @@
+/* labels: long alone */
 /* Agent and controller on a real program of MPI with the probe preloaded, by Open MPI and by MPICH: a rank
  * that works longer is found, held where the probe makes gates, and relieved; the program's results and exit
  * code are its own. SL_SHOW=1 prints the events. */

@@ -57,6 +57,61 @@ static void suspects_elsewhere_change_nothing(void **state) {
     assert_int_equal(verdict[0].component, SL_COMPONENT_HOST);
 }
 
+static sl_suspect link_of(sl_component component, int from, int to, int both) {
+    sl_suspect s = of(component, -1, 0.0114, 0.0611, "");
+    s.from = from;
+    s.to = to;
+    s.both = both;
+    return s;
+}
+
+static void a_direction_that_tests_doubt_and_the_profile_names_is_named(void **state) {
+    (void)state;
+    sl_suspect verdict[1] = {link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0)};
+    const sl_suspect suspect[1] = {link_of(SL_COMPONENT_LINK, 1, 2, 0)};
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 1, suspect, 1, nodes, 4), 1);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_LINK);
+    assert_int_equal(verdict[0].from, 1);
+    assert_non_null(strstr(verdict[0].why, "0.0114 GB/s"));
+    const sl_suspect both[1] = {link_of(SL_COMPONENT_LINK, 2, 1, 1)};
+    verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0);
+    sl_verdict_narrow(verdict, 1, 1, both, 1, nodes, 4);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_LINK);
+    const sl_suspect other[1] = {link_of(SL_COMPONENT_LINK, 2, 1, 0)};
+    verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0);
+    sl_verdict_narrow(verdict, 1, 1, other, 1, nodes, 4); /* the other direction is another matter */
+    assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN);
+    const sl_suspect beside[1] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)}; /* between the same nodes */
+    verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 3, 0);
+    sl_verdict_narrow(verdict, 1, 1, beside, 1, nodes, 4);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_LINK);
+    assert_int_equal(verdict[0].from, 2);
+    verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0);
+    const sl_suspect end[1] = {of(SL_COMPONENT_HOST, 3, 22.6, 3.4, "")}; /* all links of the node of an end */
+    sl_verdict_narrow(verdict, 1, 1, end, 1, nodes, 4);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN); /* a link within the other node */
+    verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 3, 0);
+    sl_verdict_narrow(verdict, 1, 1, end, 1, nodes, 4);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_LINK);
+    assert_int_equal(verdict[0].from, 1);
+    assert_int_equal(verdict[0].to, 3);
+    verdict[0] = of(SL_COMPONENT_UNKNOWN, -1, 0, 0, ""); /* of no link at all */
+    sl_verdict_narrow(verdict, 1, 1, suspect, 1, nodes, 4);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN);
+}
+
+static void a_doubted_link_goes_through_json(void **state) {
+    (void)state;
+    sl_suspect there = link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0), back;
+    json_t *json = sl_suspect_to_json(&there);
+    assert_int_equal(sl_suspect_from_json(json, &back), SL_OK);
+    assert_int_equal(back.from, 1);
+    assert_int_equal(back.to, 2);
+    json_object_set_new(json, "about", json_string("1-2"));
+    assert_int_equal(sl_suspect_from_json(json, &back), SL_EINVAL);
+    json_decref(json);
+}
+
 static void two_suspects_of_a_host_fit_or_it_stays(void **state) {
     (void)state;
     sl_suspect verdict[2] = {of(SL_COMPONENT_HOST, 2, 0, 0, "CPU contention"),
@@ -72,6 +127,8 @@ static void two_suspects_of_a_host_fit_or_it_stays(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_direction_that_tests_doubt_and_the_profile_names_is_named),
+        cmocka_unit_test(a_doubted_link_goes_through_json),
         cmocka_unit_test(contention_of_a_host_is_of_the_rank_that_the_profile_names),
         cmocka_unit_test(slow_host_stays_one),
         cmocka_unit_test(host_whose_every_rank_is_suspect_stays_one),

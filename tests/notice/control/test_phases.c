@@ -180,6 +180,40 @@ static void cut_that_does_not_close_releases_and_rests_on_the_profile(void **sta
     expect(&w, SL_PHASE_TRACKING, "");
 }
 
+static void job_that_could_not_be_held_yet_is_held_later_if_it_is_still_slow(void **state) {
+    (void)state;
+    world w;
+    until_holding(&w);
+    in(&w, SL_IN_OPEN, w.now + 6 * SL_SECOND);
+    expect(&w, SL_PHASE_TRACKING, "release verdict-by-profile");
+    assert_int_equal(sl_phases_next(&w.phases), w.now + 6 * SL_SECOND);
+    after(&w, 6 * SL_SECOND - 1);
+    expect(&w, SL_PHASE_TRACKING, "");
+    after(&w, 1);
+    expect(&w, SL_PHASE_PROFILING, "profile");
+    in(&w, SL_IN_PROFILE, 0);
+    in(&w, SL_IN_SUSPECTS, 1);
+    expect(&w, SL_PHASE_HOLDING, "compare hold");
+    in(&w, SL_IN_OPEN, 0); /* nobody can be held: not again and again */
+    expect(&w, SL_PHASE_TRACKING, "release verdict-by-profile");
+    assert_int_equal(sl_phases_next(&w.phases), SL_TIME_NEVER);
+    until_holding(&w);
+    in(&w, SL_IN_OPEN, w.now + 6 * SL_SECOND);
+    in(&w, SL_IN_RELIEF, 0);
+    expect(&w, SL_PHASE_TRACKING, "release verdict-by-profile clear");
+    after(&w, 10 * SL_SECOND); /* healthy: no reason to */
+    expect(&w, SL_PHASE_TRACKING, "");
+    until_holding(&w);
+    in(&w, SL_IN_OPEN, w.now + 6 * SL_SECOND);
+    w.done[0] = 0;
+    in(&w, SL_IN_STORE_LOST, 0);
+    after(&w, 10 * SL_SECOND);
+    expect(&w, SL_PHASE_TRACKING, ""); /* nobody would hear */
+    in(&w, SL_IN_STORE_BACK, 0);
+    after(&w, 1);
+    expect(&w, SL_PHASE_PROFILING, "profile");
+}
+
 static void views_that_never_come_release_at_the_limit(void **state) {
     (void)state;
     world w;
@@ -349,6 +383,8 @@ static void whatever_comes_the_job_goes_on_and_an_onset_is_answered(void **state
             sl_phase_input input = i == 59 ? SL_IN_ENDED : (sl_phase_input)(bits % SL_IN_ENDED);
             w.now += (sl_time)(bits >> 20) % (4 * SL_SECOND);
             int64_t number = input == SL_IN_CLOSED ? held_since + 5 * SL_SECOND : (int64_t)(bits >> 60);
+            if (input == SL_IN_OPEN && bits >> 63)
+                number = w.now + (sl_time)(bits >> 30) % (9 * SL_SECOND);
             if (input == SL_IN_ONSET)
                 owed = 1;
             sl_phases_step(&w.phases, input, number, w.now, &actions);
@@ -382,6 +418,7 @@ int main(void) {
         cmocka_unit_test(reference_that_never_comes_is_tried_again_later),
         cmocka_unit_test(onset_while_the_reference_is_taken_spoils_it),
         cmocka_unit_test(cut_that_does_not_close_releases_and_rests_on_the_profile),
+        cmocka_unit_test(job_that_could_not_be_held_yet_is_held_later_if_it_is_still_slow),
         cmocka_unit_test(views_that_never_come_release_at_the_limit),
         cmocka_unit_test(long_validation_outlives_the_hold),
         cmocka_unit_test(validation_that_never_ends_is_given_up),

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# labels: long
 """A program that knows nothing of slackline is held at random moments and goes on as if nothing had happened: no deadlock,
 the same output, no call in a closed hold. It mixes collectives on overlapping communicators, every kind of message, windows
 and communicators that come and go; with one thread a rank and with two; and its controller may die in the middle of a hold.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# labels: long
 """Watching changes nothing, whatever the program is: Fortran through its old and new bindings, threads, fork, errno, no
 MPI at all, linked statically, a folder that is not there. And the library needs libc alone.
 
@@ -13,14 +14,15 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from probing import MPI, Probe, compile_with, found, installed, mpirun  # noqa: E402
 
 here = os.path.dirname(os.path.abspath(__file__))
-UNTOUCHED = "slackline: no MPI or NCCL call was seen: the program is linked statically or without either library, and ran untouched\n"
+UNTOUCHED = "slackline: no MPI or NCCL call was seen: the program is linked statically or without either library, and ran untouched "\
+            "(PyTorch over Gloo is seen under: python -m slackline watch)\n"
 
 
 def check_library(probe):
     shown = subprocess.run(["readelf", "-d", probe.library], capture_output=True, text=True).stdout
     assert re.findall(r"NEEDED.*\[(.*)\]", shown) == ["libc.so.6"], shown
     listed = subprocess.run(["nm", "-D", "--defined-only", probe.library], capture_output=True, text=True).stdout
-    others = [name for name in re.findall(r" [A-Z] (\S+)$", listed, re.M) if not re.match(r"P?MPI_|nccl", name)]
+    others = [name for name in re.findall(r" [A-Z] (\S+)$", listed, re.M) if not re.match(r"P?MPI_|nccl|sl_told_", name)]
     assert others == [], f"names that a program could meet by accident: {others}"
 
 

@@ -1,3 +1,4 @@
+/* labels: long */
 /* The store against a real server: a private one on a unix socket, and one on TCP with a password, killed and
  * started again in the middle. */
 #include "base/clock.h"
@@ -157,7 +158,11 @@ static void a_job_that_is_forgotten_leaves_the_others(void **state) {
     }
     assert_ok(sl_store_append(a, "log", "1", 1, 10));
     assert_ok(sl_store_set(b, "key 7", "of b", 4, 0));
-    assert_ok(sl_store_forget(a));
+    assert_ok(sl_store_forget(a, "key 14"));
+    assert_ok(sl_store_get(a, "key 14", &bytes, &size));
+    assert_string_equal(bytes, "1");
+    sl_free(bytes);
+    assert_ok(sl_store_forget(a, NULL));
     for (int i = 0; i < 3000; i += 7) {
         char key[32];
         snprintf(key, sizeof key, "key %d", i);

@@ -83,6 +83,65 @@ static void ranks_of_a_launcher_that_names_no_job_share_a_name(void **state) {
     assert_null(strchr(first, '/'));
 }
 
+static void a_rank_of_torchrun_knows_its_place(void **state) {
+    (void)state;
+    sl_place a = place_of((const char *const[]){"TORCHELASTIC_RUN_ID",
+                                                "none",
+                                                "RANK",
+                                                "3",
+                                                "WORLD_SIZE",
+                                                "4",
+                                                "LOCAL_RANK",
+                                                "1",
+                                                "LOCAL_WORLD_SIZE",
+                                                "2",
+                                                "MASTER_ADDR",
+                                                "10.0.0.1",
+                                                "MASTER_PORT",
+                                                "29500",
+                                                "TORCHELASTIC_RESTART_COUNT",
+                                                "0",
+                                                "SLURM_JOB_ID",
+                                                "12",
+                                                "SLURM_STEP_ID",
+                                                "3",
+                                                "SLURM_PROCID",
+                                                "1",
+                                                NULL});
+    assert_true(a.inside);
+    assert_true(a.several);
+    assert_int_equal(a.rank, 3);
+    assert_int_equal(a.size, 4);
+    assert_int_equal(a.local_rank, 1);
+    sl_place b = place_of((const char *const[]){
+        "TORCHELASTIC_RUN_ID", "none", "RANK", "0", "WORLD_SIZE", "4", "LOCAL_RANK", "0", "LOCAL_WORLD_SIZE",
+        "4", "MASTER_ADDR", "10.0.0.1", "MASTER_PORT", "29500", "TORCHELASTIC_RESTART_COUNT", "0", NULL});
+    assert_false(b.several);
+    assert_string_equal(a.job, b.job);
+    setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
+    sl_place_find("/tmp", &b);
+    assert_string_not_equal(a.job, b.job);
+    setenv("WORLD_SIZE", "many", 1);
+    sl_place_find("/tmp", &b);
+    assert_false(b.inside);
+}
+
+static void ranks_with_the_variables_of_torch_meet(void **state) {
+    (void)state;
+    const char *const pairs[] = {"RANK",     "1",           "WORLD_SIZE", "2", "MASTER_ADDR",
+                                 "10.0.0.1", "MASTER_PORT", "29500",      NULL};
+    sl_place p = place_of(pairs);
+    assert_true(p.inside);
+    assert_true(p.several);
+    assert_int_equal(p.rank, 1);
+    assert_int_equal(p.local_rank, -1);
+    setenv("OMPI_COMM_WORLD_RANK", "3", 1);
+    sl_place_find("/tmp", &p);
+    assert_int_equal(p.rank, 3); /* the launcher knows it better */
+    p = place_of((const char *const[]){"RANK", "1", "WORLD_SIZE", "2", NULL}); /* may mean anything */
+    assert_false(p.inside);
+}
+
 static void a_name_from_outside_makes_no_path(void **state) {
     (void)state;
     sl_place p =
@@ -215,6 +274,8 @@ int main(void) {
         cmocka_unit_test(a_task_of_srun_is_a_rank),
         cmocka_unit_test(a_rank_of_open_mpi_knows_whether_there_are_other_nodes),
         cmocka_unit_test(ranks_of_a_launcher_that_names_no_job_share_a_name),
+        cmocka_unit_test(a_rank_of_torchrun_knows_its_place),
+        cmocka_unit_test(ranks_with_the_variables_of_torch_meet),
         cmocka_unit_test(a_name_from_outside_makes_no_path),
         WITH(a_dynamic_program_is_not_complained_of),
         WITH(a_static_program_is_named),

@@ -1,3 +1,4 @@
+# labels: long alone
 """LAMMPS on 4 ranks, unchanged, under watch: when one rank gets less of a processor than before, the onset, the rank and the
 cause are named, and the relief when it has it back; what LAMMPS computes and its exit code are those of a run by itself.
 

@@ -1,4 +1,4 @@
-# labels: net
+# labels: long alone net
 """A ring of mpi4py's own benchmark and NetPIPE, unchanged, on 4 hosts (network namespaces) under watch: when one direction of
 one link gets slow, the onset and that link are named, and the relief when it is over.
 

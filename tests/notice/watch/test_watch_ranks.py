@@ -1,3 +1,4 @@
+# labels: long
 """slackline watch around mpirun, and mpirun or srun around it: 4 ranks give the output and the exit code that they give
 unwatched, one of them reports for all, and nothing of the watch stays behind."""
 import glob

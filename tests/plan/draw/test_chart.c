@@ -29,6 +29,21 @@ static void ticks_stand_at_round_numbers(void **state) {
     assert_axis(1e9, 4e9, 6, 1e9, 4e9, 5e8, 0);
 }
 
+static void counts_have_no_tick_between_two_of_them(void **state) {
+    (void)state;
+    const struct {
+        double low, high, from, to, step;
+    } cases[] = {{0, 5, 0, 5, 1},   {0, 1, 0, 1, 1},   {7, 7, 7, 8, 1},          {3, 13, 3, 13, 1},
+                 {0, 11, 0, 12, 2}, {0, 39, 0, 40, 5}, {0, 9999, 0, 10000, 1000}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sl_axis axis = sl_axis_whole(cases[i].low, cases[i].high, 10);
+        assert_near(axis.low, cases[i].from, 0);
+        assert_near(axis.high, cases[i].to, 0);
+        assert_near(axis.step, cases[i].step, 0);
+        assert_int_equal(axis.decimals, 0);
+    }
+}
+
 static void labels_are_exact(void **state) {
     (void)state;
     static const char *const expected[] = {"-0.2", "-0.1", "0.0", "0.1", "0.2", "0.3"};
@@ -337,6 +352,7 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ticks_stand_at_round_numbers),
+        cmocka_unit_test(counts_have_no_tick_between_two_of_them),
         cmocka_unit_test(labels_are_exact),
         cmocka_unit_test(an_axis_encloses_its_range_with_the_least_steps_that_fit),
         cmocka_unit_test(ranges_without_width_or_sense_still_give_an_axis),

@@ -223,7 +223,7 @@ static void the_critical_path_is_outlined(void **state) {
     size_t size = 0;
     FILE *out = open_memstream(&svg, &size);
     assert_non_null(out);
-    assert_ok(sl_draw_svg_charts(&chart, 1, out));
+    assert_ok(sl_draw_svg_charts(&chart, 1, NULL, out));
     fclose(out);
     assert_int_equal(count_of(svg, "fill=\"none\" stroke=\"#000\""), 2 + 1); /* and one in the legend */
     assert_non_null(strstr(svg, "<rect x=\"70.80\""));
@@ -266,7 +266,7 @@ static sl_status draw_all(const sl_problem *p, const sl_plan *plan, FILE *out) {
     sl_text_options options = {.width = 80};
     sl_status status = sl_highlight_make(p, &plan->program, &plan->timeline, &highlight);
     if (status == SL_OK)
-        status = sl_draw_svg_charts(&chart, 1, out);
+        status = sl_draw_svg_charts(&chart, 1, NULL, out);
     sl_highlight_free(&highlight);
     SL_TRY(status);
     SL_TRY(sl_draw_text(&plan->timeline, &options, out));

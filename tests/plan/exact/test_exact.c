@@ -1,3 +1,4 @@
+/* labels: long */
 /* The exact solver: optima by hand, by trying out every order of small problems, and of design.md's facts.
  * Skipped where OR-tools is absent. */
 #include "check.h"

@@ -1,4 +1,4 @@
-# labels: torch
+# labels: long torch
 """Our fixed schedules against PyTorch's, op by op: the schedules that torch.distributed.pipelining makes for many shapes
 and the orders that `slackline plan --format csv` writes for the same.
 

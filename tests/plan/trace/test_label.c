@@ -48,6 +48,25 @@ static void steps_of_megatron_and_slackline_are_known(void **unused) {
     expect_op(&none, "W11", SL_W, -1, 11);
 }
 
+/* With seven stars a search of all their places would take years for this name. */
+static void stars_take_what_leaves_most_to_the_rest(void **unused) {
+    (void)unused;
+    sl_label_map map = {0};
+    char name[5001];
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    assert_ok(sl_label_map_add(&map, "F=*a*a*a*a*a*a*b{mb}"));
+    assert_ok(sl_label_map_add(&map, "B=*mb {mb}*of stage {stage}*"));
+    assert_ok(sl_label_map_add(&map, "W=*{mb}"));
+    expect_nothing(&map, name);
+    memcpy(name + sizeof name - 4, "b42", 4);
+    expect_op(&map, name, SL_F, -1, 42);
+    expect_op(&map, "mb x mb 3 mb 4 of stage of stage 5 done", SL_B, 5, 3);
+    expect_op(&map, "mb 3of stage 5", SL_B, 5, 3);
+    expect_op(&map, "12b3", SL_W, -1, 3);
+    expect_op(&map, "of stage 5 mb 3", SL_W, -1, 3); /* no B: its words stand in another order */
+}
+
 static void other_names_mean_nothing(void **unused) {
     (void)unused;
     static const char *const others[] = {"",
@@ -105,6 +124,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(actions_of_pytorch_are_known),
         cmocka_unit_test(steps_of_megatron_and_slackline_are_known),
+        cmocka_unit_test(stars_take_what_leaves_most_to_the_rest),
         cmocka_unit_test(other_names_mean_nothing),
         cmocka_unit_test(given_patterns_stand_instead_of_the_known_ones),
         cmocka_unit_test(wrong_patterns_say_what_is_wrong),

@@ -1,3 +1,4 @@
+# labels: long
 """What a checkpoint holds, as the Python package `safetensors` reads it: names, shapes and index are Hugging Face's, every
 weight is there once, and values are the ones that training started with (moved by nothing at a learning rate of next to 0) and
 that PyTorch's arithmetic gives for the moments. Weights that the package writes, in f32, f16 and bf16, with and without

@@ -1,3 +1,4 @@
+/* labels: long */
 /* Matrix products: right in every form, a row's bits free of the other rows and of addresses, the threads as
  * configured. */
 #include "check.h"

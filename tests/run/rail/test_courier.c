@@ -1,3 +1,4 @@
+/* labels: long alone */
 /* Couriers over real sockets: what is put at one end comes out at the other, once, in order and bit by bit,
  * whatever kind of rails they have and whoever else knocks. */
 #include "run/rail/conveyance.h"

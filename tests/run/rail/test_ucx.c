@@ -1,3 +1,4 @@
+/* labels: long */
 /* Rails over UCX: what crosses them is what was put, alone and beside TCP, whatever breaks and whoever dies.
  */
 #include "run/rail/conveyance.h"

@@ -1,3 +1,4 @@
+/* labels: long */
 /* The rules that keep every bit: loss, gradient norm and weights are the same whatever the stages and the
  * order of ops, at a small size and at GPT-2's width. */
 #include "run/model/trial.h"

@@ -1,3 +1,4 @@
+/* labels: long */
 /* Ranks on different hosts: TCP over the loopback interface between processes that give different host names.
  */
 #include "run/message.h"

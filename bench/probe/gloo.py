@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""What it costs that a PyTorch script's calls over Gloo are seen: us a call with and without the wrappers, in pairs within one
+process, so that both meet the same machine.
+
+Usage: bench/probe/gloo.py [BUILD_DIR] [--calls N] [--pairs N] [--runs N] [--write FILE]
+Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(here))
+from page import finish, machine, source, table  # noqa: E402
+
+PROGRAM = """
+import ctypes, json, sys, time, torch, torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+calls, pairs = map(int, sys.argv[1:])
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+x, op = torch.zeros(2), torch.ops._c10d_functional
+slackline = sys.modules["_slackline_gloo"]
+assert slackline.probe is not None and slackline.kernels
+below = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
+method = ctypes.pythonapi.PyInstanceMethod_New  # what a method of C++ is in its class
+method.restype, method.argtypes = ctypes.py_object, [ctypes.py_object]
+wrapped = [(place, name, vars(place)[name], vars(place)[name].__wrapped__) for place, name in ((dist, "all_reduce"), (c10d, "all_reduce"))]
+wrapped += [(kind, name, vars(kind)[name], method(vars(kind)[name].__wrapped__)) for kind, name in ((c10d.ProcessGroup, "allreduce"), (c10d.Work, "wait"))]
+
+def put(seen):  # the wrappers, or what they wrap
+    for place, name, wrapper, real in wrapped:
+        setattr(place, name, wrapper if seen else real)
+
+def reduce(seen):
+    for _ in range(calls):
+        dist.all_reduce(x)
+
+def later(seen):
+    for _ in range(calls):
+        dist.all_reduce(x, async_op=True).wait()
+
+def functional(seen):
+    reduce, wait = op.all_reduce.default, op.wait_tensor.default
+    if seen:
+        for _ in range(calls):
+            wait(reduce(x, "sum", "0"))
+    else:  # the kernel behind ours, called as ours is
+        for _ in range(calls):
+            wait.redispatch(below, reduce.redispatch(below, x, "sum", "0"))
+
+def timed(work, seen):
+    put(seen)
+    begin = time.thread_time()
+    work(seen)
+    return (time.thread_time() - begin) / calls * 1e6
+
+for work in (reduce, later, functional):
+    timed(work, True), timed(work, False)
+    found = []
+    for pair in range(pairs):  # which is first takes turns
+        first = timed(work, pair % 2 == 0)
+        second = timed(work, pair % 2 == 1)
+        found.append((first, second) if pair % 2 else (second, first))  # without, with
+    print(json.dumps([work.__name__, found]))
+put(True)
+dist.destroy_process_group()
+"""
+WHAT = {"reduce": "all_reduce of 8 bytes", "later": "the same with async_op, and wait", "functional": "the same as a functional collective, and wait"}
+
+
+def run(python, environment, arguments):
+    """[(us without, us with)] of each pair, by what was called; one rank, so that nobody is waited for."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "program.py")
+        with open(program, "w") as file:
+            file.write(PROGRAM)
+        words = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1", program, str(arguments.calls), str(arguments.pairs)]
+        done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+
+
+def middle(values):
+    """Median, and the quarters that half of them lie between."""
+    low, median, high = statistics.quantiles(values, n=4)
+    return f"{median:.2f} ({low:.2f} to {high:.2f})"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
+    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--write", metavar="FILE")
+    arguments = parser.parse_args()
+    python = os.path.join(source, ".venv", "bin", "python")
+    if not os.path.exists(python):
+        python = sys.executable
+    pairs = {name: [] for name in WHAT}
+    for _ in range(arguments.runs):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as rings:
+            environment = {**os.environ, "OMP_NUM_THREADS": "1", "SLACKLINE_PROBE": rings,
+                           "LD_PRELOAD": os.path.join(os.path.abspath(arguments.build), "libslackline_probe.so"),
+                           "PYTHONPATH": os.path.join(source, "python", "slackline", "seen")}
+            for name, values in run(python, environment, arguments).items():
+                pairs[name] += values
+    rows = [[what, middle([bare for bare, _ in pairs[name]]), middle([seen for _, seen in pairs[name]]),
+             middle([seen - bare for bare, seen in pairs[name]]), middle([seen / bare for bare, seen in pairs[name]])] for name, what in WHAT.items()]
+    heads = ["one rank", "without the wrappers, us", "with them, us", "**costs**, us a call", "times as long"]
+    finish(arguments.write, "A call over Gloo", f"""`bench/probe/gloo.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end. us of the calling thread's
+processor time for a call of `torch.distributed`. {arguments.runs * arguments.pairs} pairs of {arguments.calls} calls each, with the wrappers and with what they wrap, one right
+behind the other in one process ({arguments.runs} of them) and in turns first; the last two columns are of pairs. Median, and between which half of
+them lie. What a call costs more is Python: the wrapper, and two calls of the probe through ctypes (four where something is posted and
+waited for).
+
+{table(heads, rows)}""")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""PyTorch's pipelining over a slow link: its own schedules beside plans for the link, measured and predicted; and a real
+profile of PyTorch's turned into a problem, a better plan, and that plan run.
+
+Usage: bench/pytorch/run.py [BUILD_DIR] [--iterations N] [--delay-ms D] [--op-ms T] [--write FILE]
+Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(here))
+from page import finish, machine, source, table  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    venv = os.path.join(source, ".venv", "bin", "python")
+    if not os.path.exists(venv) or os.environ.get("SL_IN_VENV"):
+        sys.exit("no torch: python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt")
+    os.environ["SL_IN_VENV"] = "1"
+    os.execv(venv, [venv, *sys.argv])
+
+parser = argparse.ArgumentParser()
+parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
+parser.add_argument("--ranks", type=int, default=4)
+parser.add_argument("--microbatches", type=int, default=12)
+parser.add_argument("--iterations", type=int, default=11, help="measured, of each schedule")
+parser.add_argument("--op-ms", type=float, default=10, help="an F, I or W of a rank")
+parser.add_argument("--delay-ms", type=float, default=60, help="one way, between ranks 0 and 1")
+parser.add_argument("--write", metavar="FILE")
+arguments = parser.parse_args()
+os.environ["SLACKLINE_LIBRARY"] = os.path.join(os.path.abspath(arguments.build), "libslackline.so")
+python_path = os.path.join(source, "python")
+os.environ["PYTHONPATH"] = os.pathsep.join([here, python_path, os.environ.get("PYTHONPATH", "")])
+sys.path[:0] = [python_path]
+RANKS, MICROBATCHES = arguments.ranks, arguments.microbatches
+SLOW = {"pipeline.links.list.0.latency_ms": arguments.delay_ms}
+NAMES = {"linear": "1, linear", "loop": "2, loop", "wave": "2, wave (V)"}
+
+
+def problem(placement):
+    each = 1 if placement == "linear" else 2
+    return {"pipeline": {"ranks": RANKS, "microbatches": MICROBATCHES, "placement": placement,
+                         "times_ms": {kind: arguments.op_ms / each for kind in "FIW"},
+                         "links": {"list": [{"between": [0, 1], "latency_ms": 0}]}}}
+
+
+def middle(times):
+    """Median and range, ms."""
+    return f"{statistics.median(times) * 1e3:.0f} ({min(times) * 1e3:.0f} to {max(times) * 1e3:.0f})"
+
+
+def side_by_side(slackline, ranks):
+    """Every schedule on the healthy link and on the slow one."""
+    kinds = [("GPipe", "linear"), ("1F1B", "linear"), ("Interleaved1F1B", "loop"), ("InterleavedZeroBubble", "loop"),
+             ("ZBVZeroBubble", "wave")]
+    theirs = [(f"PyTorch's Schedule{name}", placement, name, None) for name, placement in kinds]
+    ours = []
+    for placement in ("linear", "wave"):
+        healthy = slackline.plan(problem(placement), "auto", 2)
+        slow = slackline.plan(problem(placement), "auto", 2, changes=SLOW)
+        ours += [("slackline's plan for the healthy link", placement, None, healthy), ("slackline's plan for the slow link", placement, None, slow)]
+    rows = theirs + ours
+    runs = [ranks.Run(name, placement, delay, their, plan) for name, placement, their, plan in rows for delay in (0.0, arguments.delay_ms)]
+    found = ranks.measure(RANKS, MICROBATCHES, arguments.op_ms, arguments.iterations, runs)
+    shown, apart, far = [], 0.0, []
+    for at, (name, placement, their, _) in enumerate(rows):
+        cells = [name, NAMES[placement]]
+        each = 1 if placement == "linear" else 2
+        for offset, changes in ((0, None), (1, SLOW)):
+            times, losses, order = found[2 * at + offset]
+            if order is None:  # PyTorch's two schedules that hold one stage a rank do not say theirs
+                order = slackline.plan(problem(placement), their.lower()).csv()
+            foretold = slackline.simulate(problem(placement), order, changes=changes)
+            reference = found[0 if placement == "linear" else 4][1]
+            apart = max([apart, *(abs(a - b) for a, b in zip(losses, reference))])
+            far.append(statistics.median(times) * 1e3 / foretold.makespan_ms - 1)
+            cells += [middle(times), f"{foretold.makespan_ms:g}"]
+        cells.append(f"{max(foretold.peak_memory) / each:g}")
+        shown.append(cells)
+    heads = ["schedule", "stages a rank", "healthy: measured ms", "predicted", "slow link: measured ms", "predicted",
+             "microbatches held, most on a rank"]
+    best_theirs = min(statistics.median(found[2 * at + 1][0]) for at in range(len(theirs)))
+    best_ours = min(statistics.median(found[2 * at + 1][0]) for at in range(len(theirs), len(rows)))
+    healthy = min(statistics.median(found[2 * at][0]) for at in range(len(theirs)))
+    finish(arguments.write, "A slow link, before and after", f"""`bench/pytorch/run.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}. {RANKS} processes over
+Gloo, {MICROBATCHES} microbatches; F, I and W of a rank take {arguments.op_ms:g} ms each (half of that for each of two stages), whose real arithmetic is held
+to that time; messages between ranks 0 and 1 leave {arguments.delay_ms:g} ms late on the slow link and the sender goes on meanwhile. An iteration on the slowest
+rank, median (least to most) of {arguments.iterations}; predicted is the same order replayed by slackline. All losses are the same to {apart:.0e}. Plans had no memory limit here: what each schedule holds
+is in the last column.
+
+{table(heads, shown)}
+On the slow link the best of PyTorch's own schedules takes {best_theirs * 1e3:.0f} ms, the best plan {best_ours * 1e3:.0f} ms ({best_theirs / best_ours:.2f} times as fast); the best of
+PyTorch's on the healthy link took {healthy * 1e3:.0f} ms. Measured times are {min(far) * 100:+.1f} to {max(far) * 100:+.1f} % off the predicted ones, {statistics.mean(map(abs, far)) * 100:.1f} % on average.""")
+    return apart
+
+
+def from_a_trace(slackline, ranks):
+    """The profiler's traces of PyTorch's 1F1B on the slow link; the problem in them; a better plan; that plan, run."""
+    with tempfile.TemporaryDirectory() as folder:
+        before = ranks.Run("PyTorch's 1F1B, profiled", "linear", arguments.delay_ms, "Interleaved1F1B", trace=folder)
+        times, _, _ = ranks.measure(RANKS, MICROBATCHES, arguments.op_ms, arguments.iterations, [before])[0]
+        file, order = os.path.join(folder, "problem.yaml"), os.path.join(folder, "order.csv")
+        done = subprocess.run([os.path.join(arguments.build, "slackline"), "profile", *[os.path.join(folder, f"rank{rank}.json") for rank in range(RANKS)],
+                               "-o", file, "--order", order, "--format", "json", "--time-limit", "2"], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"slackline profile: {done.stderr}")
+        told = json.loads(done.stdout)
+        plan = slackline.plan(file, "auto", 2)
+        after = ranks.Run("the plan for the traced problem", "linear", arguments.delay_ms, plan=plan)
+        realised, _, _ = ranks.measure(RANKS, MICROBATCHES, arguments.op_ms, arguments.iterations, [after])[0]
+        print(json.dumps(told, indent=1), file=sys.stderr)
+        simulated = slackline.simulate(file, order).makespan_ms
+    times_ms = {kind: statistics.median(values) for kind, values in told["times_ms"].items() if values}
+    rows = [["the traced iteration", f"{told['traced_ms']:.0f}", "in the trace"],
+            ["its order simulated on the problem of the trace", f"{simulated:.0f}", f"{100 * (simulated / told['traced_ms'] - 1):+.1f} % of the traced"],
+            ["PyTorch's 1F1B without the profiler", middle(times), "measured"],
+            ["what a plan for that problem would take", f"{plan.makespan_ms:.0f}", "predicted"],
+            ["that plan, run by PyTorch", middle(realised), f"measured: {100 * (statistics.median(realised) * 1e3 / plan.makespan_ms - 1):+.1f} % of the predicted"]]
+    links = ", ".join(f"{link['from']} to {link['to']} {link['latency_ms']:.1f}" for link in told["links"] if "latency_ms" in link)
+    finish(arguments.write, "From PyTorch's profiler to a better plan", f"""`bench/pytorch/run.py`, the same machine and load. PyTorch's 1F1B on the slow link (`ScheduleInterleaved1F1B` with one stage a
+rank, which labels its ops for the profiler) is run under `torch.profiler`, a trace a rank;
+`slackline profile rank*.json -o problem.yaml --order order.csv` makes the problem of them, knowing nothing else: op times (ms, median over stages:
+{', '.join(f'{kind} {value:.1f}' for kind, value in times_ms.items())}; emulated: {arguments.op_ms:g} for F, {2 * arguments.op_ms:g} for B){', delays of links (ms: ' + links + '; emulated: ' + f'{arguments.delay_ms:g} between 0 and 1)' if links else ''}. `slackline.plan`
+plans it anew, and PyTorch runs the plan.
+
+{table(["what", "ms an iteration", ""], rows)}
+The schedule that was profiled takes {statistics.median(times) / statistics.median(realised):.2f} times as long as that plan.""")
+
+
+def main():
+    import slackline
+    import ranks
+    apart = side_by_side(slackline, ranks)
+    from_a_trace(slackline, ranks)
+    return 0 if apart <= 1e-9 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+/* slackline dashboard: a run or a watched job as a live page. */
+#include "dashboard/dashboard.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "cli/command.h"
+#include "cli/planning.h"
+#include "cli/suggest.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PORT = 9465, TOKEN_LEAST = 8, TOKEN_MOST = 128 };
+
+static const char usage[] =
+    "Usage: slackline dashboard DIR [--listen HOST:PORT] [--token TOKEN]\n"
+    "       slackline dashboard --redis URL [--job NAME] [--listen HOST:PORT] [--token TOKEN]\n"
+    "\n"
+    "Shows a run while it goes on, as a page for the browser: the state of every rank and link, iteration "
+    "time,\n"
+    "schedule, suspects, and decisions as they are made. DIR is the folder of a run or of a watch, there "
+    "already\n"
+    "or not; with --redis it is a job that slackline watch watches. The page needs nothing else, changes "
+    "nothing,\n"
+    "and stays when the run has ended. Beside it are /metrics for Prometheus and /state.json. Prints its "
+    "address;\n"
+    "Ctrl-C ends it.\n"
+    "\n"
+    "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH\n"
+    "  --job NAME          of several jobs on that server (default: the first by name)\n"
+    "  --listen HOST:PORT  numeric address; port 0: any free one (default 127.0.0.1:9465). Only this "
+    "machine\n"
+    "                      reaches a loopback address; on others a token is asked for\n"
+    "  --token TOKEN       what visitors must say, 8 to 128 of letters, digits, - . _ ~ (default: none on a\n"
+    "                      loopback address, elsewhere one is made and stands in the printed address); "
+    "@FILE\n"
+    "                      reads it from a file\n"
+    "\n"
+    "Exit code: 0 when ended by Ctrl-C or SIGTERM; 1 when the address cannot be listened on; 2 for a wrong\n"
+    "request.\n"
+    "\n"
+    "Example: slackline dashboard runs/slow-link\n";
+
+typedef struct asked {
+    sl_dashboard_request request;
+    char host[64];
+    char *token; /* of a file; NULL */
+    int help;
+} asked;
+
+static sl_status refuse(const char *word, int missing) {
+    static const char *const names[] = {"redis", "job", "listen", "token", "help", NULL};
+    return sl_refuse_option("dashboard", names, word, missing);
+}
+
+/* HOST:PORT, IPv6 as [::1]:PORT. */
+static sl_status parse_listen(const char *text, asked *a) {
+    const char *colon = strrchr(text, ':');
+    unsigned char address[16];
+    char *end;
+    errno = 0;
+    long port = colon ? strtol(colon + 1, &end, 10) : -1;
+    if (!colon || colon[1] < '0' || colon[1] > '9' || *end || errno || port > 65535)
+        return sl_error(SL_EINVAL,
+                        "dashboard: --listen must be HOST:PORT with a port from 0 to 65535, got '%.80s'",
+                        text);
+    size_t length = (size_t)(colon - text);
+    int bracket = length > 1 && text[0] == '[' && text[length - 1] == ']';
+    if (length >= sizeof a->host)
+        length = sizeof a->host - 1;
+    snprintf(a->host, sizeof a->host, "%.*s", (int)(length - (bracket ? 2 : 0)), text + bracket);
+    if (strcmp(a->host, "localhost") == 0)
+        snprintf(a->host, sizeof a->host, "127.0.0.1");
+    if (inet_pton(bracket ? AF_INET6 : AF_INET, a->host, address) != 1)
+        return sl_error(SL_EINVAL, "dashboard: --listen: '%s' is no numeric address", a->host);
+    a->request.port = (int)port;
+    return SL_OK;
+}
+
+/* The first word of a file, which keeps the token out of the list of processes. */
+static sl_status read_word(const char *path, char **word) {
+    size_t size;
+    SL_TRY(sl_file_read_most(path, 4096, word, &size));
+    (*word)[strcspn(*word, " \t\r\n")] = 0;
+    return SL_OK;
+}
+
+static sl_status parse_token(const char *text, asked *a) {
+    sl_free(a->token);
+    a->token = NULL;
+    if (text[0] == '@') {
+        SL_TRY(read_word(text + 1, &a->token));
+        text = a->token;
+    }
+    size_t length = strlen(text);
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    if (length < TOKEN_LEAST || length > TOKEN_MOST || strspn(text, allowed) != length)
+        return sl_error(SL_EINVAL, "dashboard: --token must be %d to %d of letters, digits, - . _ ~",
+                        TOKEN_LEAST, TOKEN_MOST);
+    a->request.token = text;
+    return SL_OK;
+}
+
+static sl_status check(int argc, char **argv, asked *a) {
+    sl_dashboard_request *r = &a->request;
+    if (r->redis && optind < argc)
+        return sl_error(SL_EINVAL, "dashboard: give a folder or --redis, not both");
+    if (!r->redis && optind + 1 != argc)
+        return sl_error(
+            SL_EINVAL, "dashboard: give one folder of a run, or --redis URL; see slackline dashboard --help");
+    if (!r->redis && r->job)
+        return sl_error(SL_EINVAL, "dashboard: --job goes with --redis");
+    if (r->job && (!r->job[0] || strlen(r->job) > 200))
+        return sl_error(SL_EINVAL, "dashboard: --job must be the name of a job");
+    r->folder = r->redis ? NULL : argv[optind];
+    return SL_OK;
+}
+
+static sl_status parse(int argc, char **argv, asked *a) {
+    static const struct option options[] = {
+        {"redis", required_argument, NULL, 'R'},  {"job", required_argument, NULL, 'j'},
+        {"listen", required_argument, NULL, 'l'}, {"token", required_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    optind = 1;
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;)
+        switch (option) {
+        case 'h':
+            a->help = 1;
+            return SL_OK;
+        case 'R':
+            a->request.redis = optarg;
+            break;
+        case 'j':
+            a->request.job = optarg;
+            break;
+        case 'l':
+            SL_TRY(parse_listen(optarg, a));
+            break;
+        case 't':
+            SL_TRY(parse_token(optarg, a));
+            break;
+        default:
+            return refuse(argv[optind - 1], option == ':');
+        }
+    return check(argc, argv, a);
+}
+
+int sl_command_dashboard(int argc, char **argv) {
+    asked a = {.request.port = PORT, .host = "127.0.0.1"};
+    a.request.host = a.host;
+    sl_status status = parse(argc, argv, &a);
+    if (status == SL_OK && a.help)
+        fputs(usage, stdout);
+    if (status == SL_OK && !a.help)
+        status = sl_dashboard_run(&a.request, stdout);
+    sl_free(a.token);
+    return sl_planning_end(status);
+}

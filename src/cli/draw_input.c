@@ -1,0 +1,326 @@
+/* Inputs of `draw` as charts over the time of an iteration: problems planned or timed by an order, plans and
+ * timelines read back, iterations of runs looked at again. */
+#include "base/file.h"
+#include "base/memory.h"
+#include "cli/drawn.h"
+#include "plan/pipeline/csv.h"
+#include "plan/search/plan_read.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#define LOOKED_AT 65536
+#define MOST_SHOWN 200000    /* ops and messages of one picture */
+#define MOST_BYTES (1 << 30) /* of a plan */
+
+/* ---- what a file is ---- */
+
+static int contains(const char *text, size_t size, const char *word) {
+    const size_t length = strlen(word);
+    for (size_t i = 0; i + length <= size; i++)
+        if (memcmp(text + i, word, length) == 0)
+            return 1;
+    return 0;
+}
+
+static sl_status read_head(const char *file, char *head, size_t *size) {
+    FILE *in = fopen(file, "re");
+    if (!in)
+        return sl_error_errno(SL_EINVAL, "%s: cannot be read", file);
+    *size = fread(head, 1, LOOKED_AT, in);
+    int failed = ferror(in);
+    fclose(in);
+    return failed ? sl_error_errno(SL_EINVAL, "%s: cannot be read", file) : SL_OK;
+}
+
+static int ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+sl_status sl_input_find(const char *file, sl_input_kind *kind) {
+    struct stat about;
+    char *head;
+    size_t size = 0, at = 0;
+    *kind = SL_INPUT_PROBLEM;
+    if (strcmp(file, "-") == 0)
+        return SL_OK;
+    if (stat(file, &about) != 0)
+        return sl_error_errno(SL_EINVAL, "%s: cannot be read", file);
+    if (S_ISDIR(about.st_mode)) {
+        *kind = SL_INPUT_RUN;
+        return SL_OK;
+    }
+    SL_TRY(sl_alloc(&head, LOOKED_AT, 1));
+    sl_status status = read_head(file, head, &size);
+    while (at < size && strchr(" \t\r\n", head[at]) && head[at])
+        at++;
+    const char first = at < size ? head[at] : 0;
+    const int is_packed = size > 1 && (unsigned char)head[0] == 0x1f && (unsigned char)head[1] == 0x8b;
+    if (first == '{' && contains(head, size, "\"slackline-plan-"))
+        *kind = SL_INPUT_PLAN;
+    else if (is_packed || first == '[' || (first == '{' && contains(head, size, "\"traceEvents\"")))
+        *kind = SL_INPUT_TIMELINE;
+    else if (status == SL_OK && ends_with(file, ".csv"))
+        status =
+            sl_error(SL_EINVAL, "%s: an order is timed on its problem: draw PROBLEM --order %s", file, file);
+    sl_free(head);
+    return status;
+}
+
+/* ---- what charts point to ---- */
+
+static void free_drawn(sl_drawn *one) {
+    for (int k = 0; k < 2; k++) {
+        sl_free(one->memory[k].step);
+        sl_free(one->memory[k].first);
+        sl_free(one->memory[k].limit);
+        sl_free(one->memory[k].always);
+    }
+    sl_highlight_free(&one->highlight);
+    sl_plan_free(&one->plan);
+    sl_timeline_free(&one->timeline);
+    sl_retraced_free(&one->retraced);
+    sl_recovered_free(&one->recovered);
+    sl_traced_free(&one->traced);
+    sl_planning_close(&one->planning);
+}
+
+/* Besides what ops change there is what lies there all the time; the limit counts both. */
+sl_status sl_drawn_add_memory(const sl_problem *p, const sl_timeline *t, sl_drawn_memory *m,
+                              sl_svg_chart *chart) {
+    SL_TRY(sl_alloc(&m->first, (size_t)t->ranks + 1, sizeof *m->first));
+    SL_TRY(sl_memory_course(p, t, &m->step, m->first));
+    for (int i = 0; i < m->first[t->ranks]; i++)
+        m->step[i].used += sl_problem_fixed(p, m->step[i].rank);
+    SL_TRY(sl_alloc(&m->always, (size_t)t->ranks, sizeof *m->always));
+    for (int rank = 0; rank < t->ranks; rank++)
+        m->always[rank] = sl_problem_fixed(p, rank);
+    if (p->limit) {
+        SL_TRY(sl_alloc(&m->limit, (size_t)t->ranks, sizeof *m->limit));
+        for (int rank = 0; rank < t->ranks; rank++)
+            m->limit[rank] = p->limit[rank] + sl_problem_fixed(p, rank);
+    }
+    m->shown = (sl_svg_memory){.step = m->step, .first = m->first, .limit = m->limit, .always = m->always};
+    chart->memory = &m->shown;
+    return SL_OK;
+}
+
+/* ---- one input ---- */
+
+/* What --set changed, without what all keys begin with. */
+static void say_sets(const sl_input_options *o, char *title, size_t size) {
+    for (int i = 0; i < o->sets; i++) {
+        const char *set = o->set[i];
+        const size_t used = strlen(title);
+        if (strncmp(set, "pipeline.", 9) == 0)
+            set += 9;
+        snprintf(title + used, size - used, "%s%.150s", i ? ", " : "; ", set);
+    }
+}
+
+static sl_status open_problem(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
+    sl_planning *p = &one->planning;
+    *p = (sl_planning){.problem_file = input->file, .time_limit = d->time_limit, .seed = d->seed};
+    SL_TRY(sl_document_read(input->file, &p->document));
+    for (int i = 0; i < d->common.sets; i++)
+        SL_TRY(sl_document_set(&p->document, d->common.set[i]));
+    for (int i = 0; i < input->options.sets; i++)
+        SL_TRY(sl_document_set(&p->document, input->options.set[i]));
+    return sl_problem_read(&p->document, &p->problem);
+}
+
+static sl_status plan_problem(sl_drawn *one, const char *schedule, const char *order_file) {
+    sl_planning *p = &one->planning;
+    sl_order order;
+    if (!order_file) {
+        p->schedule = schedule;
+        return sl_planning_make(p, &one->plan);
+    }
+    SL_TRY(sl_order_read_csv(order_file, &p->problem, &order));
+    sl_status status = sl_plan_of_order(&p->problem, &order, "file", &one->plan);
+    sl_order_free(&order);
+    return status;
+}
+
+static sl_status draw_problem(const sl_drawing *d, const sl_input *input, const char *schedule,
+                              const char *order_file, sl_drawn *one) {
+    char *title = one->title[0];
+    SL_TRY(open_problem(d, input, one));
+    SL_TRY(plan_problem(one, schedule, order_file));
+    const sl_plan *plan = &one->plan;
+    SL_TRY(sl_highlight_make(&one->planning.problem, &plan->program, &plan->timeline, &one->highlight));
+    snprintf(title, sizeof one->title[0], "%.200s: %.6g ms, bubble %.1f %%%s",
+             order_file ? order_file : plan->schedule, sl_to_ms(plan->makespan),
+             100 * sl_timeline_bubble(&plan->timeline), plan->memory_ok ? "" : ", over the memory limit");
+    say_sets(&input->options, title, sizeof one->title[0]);
+    one->chart[0] = (sl_svg_chart){.timeline = &plan->timeline, .title = title, .highlight = &one->highlight};
+    one->charts = 1;
+    if (d->what & SL_DRAW_MEMORY)
+        SL_TRY(sl_drawn_add_memory(&one->planning.problem, &plan->timeline, &one->memory[0], &one->chart[0]));
+    return SL_OK;
+}
+
+sl_status sl_drawn_refuse_memory(const sl_drawing *d, const sl_input *input, const char *why) {
+    return d->what & SL_DRAW_MEMORY ? sl_error(SL_ENONE, "%s: %s", input->file, why) : SL_OK;
+}
+
+static sl_status draw_plan(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
+    char *text, name[SL_PLAN_NAME];
+    size_t size;
+    SL_TRY(sl_drawn_refuse_memory(d, input,
+                                  "a plan's file does not say what ops keep: draw its problem's memory"));
+    SL_TRY(sl_file_read_most(input->file, MOST_BYTES, &text, &size));
+    sl_status status = sl_plan_read_json(input->file, text, size, &one->timeline, name);
+    sl_free(text);
+    SL_TRY(status);
+    snprintf(one->title[0], sizeof one->title[0], "%s: %.6g ms, bubble %.1f %%", name,
+             sl_to_ms(sl_timeline_makespan(&one->timeline)), 100 * sl_timeline_bubble(&one->timeline));
+    one->chart[0] = (sl_svg_chart){.timeline = &one->timeline, .title = one->title[0]};
+    one->charts = 1;
+    return SL_OK;
+}
+
+/* ---- all of them ---- */
+
+typedef struct picture {
+    sl_drawn **one; /* [count] */
+    int count, charts;
+    size_t room, shown;
+} picture;
+
+/* The chart's own title, or what --title says of it. */
+static void choose_title(const sl_drawing *d, const sl_input *input, int within, int of_all,
+                         sl_svg_chart *chart) {
+    if (within < input->options.titles)
+        chart->title = input->options.title[within];
+    else if (of_all < d->common.titles)
+        chart->title = d->common.title[of_all];
+}
+
+/* `files`: how many inputs it is made of, those before `input` among them. */
+static sl_status add_one(const sl_drawing *d, const sl_input *input, int files, const char *schedule,
+                         const char *order_file, picture *p, int *within) {
+    sl_drawn *one;
+    SL_TRY(sl_grow(&p->one, &p->room, (size_t)p->count + 1, sizeof(sl_drawn *)));
+    SL_TRY(sl_alloc(&one, 1, sizeof *one));
+    p->one[p->count++] = one;
+    if (input->kind == SL_INPUT_PROBLEM)
+        SL_TRY(draw_problem(d, input, schedule, order_file, one));
+    else if (input->kind == SL_INPUT_PLAN)
+        SL_TRY(draw_plan(d, input, one));
+    else
+        SL_TRY(input->kind == SL_INPUT_TIMELINE ? sl_drawn_timeline(d, input, files, one)
+                                                : sl_drawn_run(d, input, one));
+    for (int k = 0; k < one->charts; k++) {
+        sl_svg_chart *c = &one->chart[k];
+        choose_title(d, input, (*within)++, p->charts++, c);
+        p->shown += (size_t)c->timeline->spans + (size_t)c->timeline->transfers;
+        c->no_ops = !(d->what & SL_DRAW_GANTT);
+        c->messages = d->what & SL_DRAW_LINKS ? SL_MESSAGES_LANES
+                      : d->no_messages        ? SL_MESSAGES_NONE
+                                              : SL_MESSAGES_LINES;
+        c->highlight = d->no_critical ? NULL : c->highlight;
+    }
+    return p->shown <= MOST_SHOWN
+               ? SL_OK
+               : sl_error(SL_ENONE, "more than %d ops and messages are too many for a picture", MOST_SHOWN);
+}
+
+/* A chart for each schedule that is named, and for each order; one of auto where neither is. */
+static sl_status add_problem(const sl_drawing *d, const sl_input *input, picture *p, int *within) {
+    const sl_input_options *o = &input->options;
+    const char *list = o->schedules ? o->schedules : d->common.schedules;
+    const int orders = o->orders > 0 ? o->orders : d->common.orders;
+    const char *const *order = o->orders > 0 ? o->order : d->common.order;
+    if (!list && orders == 0)
+        list = "auto";
+    while (list) {
+        char name[64];
+        const size_t length = strcspn(list, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), list);
+        SL_TRY(add_one(d, input, 1, name, NULL, p, within));
+        list = list[length] ? list + length + 1 : NULL;
+    }
+    for (int i = 0; i < orders; i++)
+        SL_TRY(add_one(d, input, 1, NULL, order[i], p, within));
+    return SL_OK;
+}
+
+/* Traces behind each other: the ranks of one run where that is a pipeline; else each by itself, where all of
+ * them can be, as traces that hold all ranks. */
+static sl_status add_traces(const sl_drawing *d, int first, int count, picture *p, int *within) {
+    char why[1024];
+    const picture before = *p;
+    sl_status status = add_one(d, &d->input[first + count - 1], count, NULL, NULL, p, within);
+    if (status == SL_OK || count == 1)
+        return status;
+    snprintf(why, sizeof why, "%s", sl_error_text());
+    while (p->count > before.count) {
+        free_drawn(p->one[--p->count]);
+        sl_free(p->one[p->count]);
+    }
+    p->charts = before.charts;
+    p->shown = before.shown;
+    *within = 0;
+    for (int i = first; i < first + count; i++)
+        if (add_one(d, &d->input[i], 1, NULL, NULL, p, within) != SL_OK)
+            return sl_error(status, "%s", why);
+    return SL_OK;
+}
+
+static sl_status refuse_options(const sl_input *input) {
+    const sl_input_options *o = &input->options;
+    const int is_problem = input->kind == SL_INPUT_PROBLEM,
+              is_recorded = input->kind == SL_INPUT_RUN || input->kind == SL_INPUT_TIMELINE;
+    if (!is_problem && (o->sets > 0 || o->orders > 0 || o->schedules))
+        return sl_error(SL_EINVAL, "%s: --set, --order and --schedule stand behind a problem file",
+                        input->file);
+    if (!is_recorded && (o->iteration >= 0 || o->replica >= 0))
+        return sl_error(SL_EINVAL, "%s: --iteration and --replica stand behind a run or its timeline",
+                        input->file);
+    return SL_OK;
+}
+
+/* A title without a chart is a mistake: most likely it stands behind another input. */
+static sl_status check_titles(const char *whose, int titles, int charts) {
+    return titles <= charts
+               ? SL_OK
+               : sl_error(SL_EINVAL, "draw: %d titles for %d charts of %s; --title stands behind its input",
+                          titles, charts, whose);
+}
+
+sl_status sl_draw_over_time(const sl_drawing *d, FILE *out) {
+    picture p = {0};
+    sl_svg_chart *charts = NULL;
+    sl_status status = SL_OK;
+    for (int i = 0, count; i < d->inputs && status == SL_OK; i += count) {
+        int within = 0;
+        count = sl_drawn_ranks(d, i);
+        const sl_input *input = &d->input[i + count - 1];
+        status = refuse_options(input);
+        if (status == SL_OK)
+            status = input->kind == SL_INPUT_PROBLEM ? add_problem(d, input, &p, &within)
+                                                     : add_traces(d, i, count, &p, &within);
+        if (status == SL_OK)
+            status = check_titles(input->file, input->options.titles, within);
+    }
+    if (status == SL_OK)
+        status = check_titles("all inputs", d->common.titles, p.charts);
+    if (status == SL_OK)
+        status = sl_alloc(&charts, (size_t)p.charts, sizeof *charts);
+    if (status == SL_OK) {
+        int at = 0;
+        for (int i = 0; i < p.count; i++)
+            for (int k = 0; k < p.one[i]->charts; k++)
+                charts[at++] = p.one[i]->chart[k];
+        status = sl_draw_svg_charts(charts, p.charts, &d->style, out);
+    }
+    for (int i = 0; i < p.count; i++) {
+        free_drawn(p.one[i]);
+        sl_free(p.one[i]);
+    }
+    sl_free(p.one);
+    sl_free(charts);
+    return status;
+}

@@ -1,0 +1,158 @@
+/* Iterations that were measured, as charts: of a run's folder, of its timeline alone, of another program's
+ * trace. */
+#include "base/memory.h"
+#include "cli/drawn.h"
+#include "cli/trace_file.h"
+#include "report/chosen.h"
+
+#include <string.h>
+
+/* The recorded iteration that an input's options ask for. */
+static sl_status choose(const sl_drawing *d, const sl_input *input, const sl_told *told,
+                        const sl_recorded *recorded, size_t *index) {
+    int wanted = input->options.iteration >= 0 ? input->options.iteration : d->common.iteration;
+    int replica = input->options.replica >= 0 ? input->options.replica : d->common.replica;
+    SL_TRY(sl_chosen_find(told, recorded, wanted < 0 ? SL_CHOSEN_SLOWEST : wanted, NULL, index));
+    if (replica < 0)
+        return SL_OK;
+    long found = sl_recorded_find(recorded, recorded->iteration[*index].iteration, replica);
+    if (found < 0)
+        return sl_error(SL_ENONE, "%s: iteration %d of replica %d was not recorded op by op", input->file,
+                        recorded->iteration[*index].iteration, replica);
+    *index = (size_t)found;
+    return SL_OK;
+}
+
+/* What a trace does not say is counted in activations of a microbatch, as profile writes it. */
+static sl_status add_memory(const sl_drawing *d, sl_drawn *one) {
+    for (int k = 0; k < one->charts && d->what & SL_DRAW_MEMORY; k++)
+        SL_TRY(sl_drawn_add_memory(&one->recovered.problem, one->chart[k].timeline, &one->memory[k],
+                                   &one->chart[k]));
+    return SL_OK;
+}
+
+/* A trace of another program, as profile reads it: its order in simulation above what was traced. */
+static sl_status draw_trace(const sl_drawing *d, const sl_input *input, int files, sl_drawn *one) {
+    const int wanted = input->options.iteration >= 0 ? input->options.iteration : d->common.iteration;
+    const sl_recover_options options = {.iteration = wanted, .microbatches = d->microbatches};
+    const sl_recovered *r = &one->recovered;
+    const sl_plan *plan = &one->plan;
+    char what[64];
+    one->traced.map = d->map;
+    for (int i = files; i-- > 0;)
+        SL_TRY(sl_trace_file_read((input - i)->file, &one->traced));
+    SL_TRY(sl_recover(&one->traced, &options, &one->recovered));
+    SL_TRY(sl_plan_of_order(&r->problem, &r->order, "traced", &one->plan));
+    SL_TRY(sl_highlight_make(&r->problem, &plan->program, &plan->timeline, &one->highlight));
+    snprintf(what, sizeof what, "iteration %lld", (long long)r->iteration[r->chosen].number);
+    sl_gantt_title("predicted", &plan->timeline, "", one->title[0], sizeof one->title[0]);
+    sl_gantt_title("traced", &r->timeline, what, one->title[1], sizeof one->title[1]);
+    one->chart[0] =
+        (sl_svg_chart){.timeline = &plan->timeline, .title = one->title[0], .highlight = &one->highlight};
+    one->chart[1] = (sl_svg_chart){.timeline = &r->timeline, .title = one->title[1]};
+    one->charts = 2;
+    return add_memory(d, one);
+}
+
+/* The iterations of a timeline.json; none: it is another program's trace. */
+static sl_status read_recorded(const sl_input *input, sl_told *told, sl_recorded *recorded) {
+    const char *slash = strrchr(input->file, '/');
+    SL_TRY(sl_copy_text(&told->path, slash ? input->file : "."));
+    if (slash)
+        told->path[slash - input->file] = 0;
+    return sl_recorded_read_file(told, slash ? slash + 1 : input->file, recorded);
+}
+
+static int is_trace(const sl_input *input) {
+    sl_told told = {0};
+    sl_recorded recorded = {0};
+    const int is = input->kind == SL_INPUT_TIMELINE && read_recorded(input, &told, &recorded) == SL_OK &&
+                   recorded.iterations == 0;
+    sl_recorded_free(&recorded);
+    sl_told_free(&told);
+    return is;
+}
+
+static int has_options(const sl_input_options *o) {
+    return o->sets > 0 || o->orders > 0 || o->titles > 0 || o->schedules || o->iteration >= 0 ||
+           o->replica >= 0;
+}
+
+int sl_drawn_ranks(const sl_drawing *d, int first) {
+    int count = 1;
+    if (first + 1 == d->inputs || !is_trace(&d->input[first]))
+        return 1;
+    while (first + count < d->inputs && !has_options(&d->input[first + count - 1].options) &&
+           is_trace(&d->input[first + count]))
+        count++;
+    return count;
+}
+
+/* A timeline outside of its run's folder: what was measured, and nothing foretold. */
+sl_status sl_drawn_timeline(const sl_drawing *d, const sl_input *input, int files, sl_drawn *one) {
+    char what[300];
+    sl_told told = {0};
+    sl_recorded recorded = {0};
+    size_t index = 0;
+    if (files > 1)
+        return draw_trace(d, input, files, one);
+    sl_status status = read_recorded(input, &told, &recorded);
+    const int is_other = status == SL_OK && recorded.iterations == 0;
+    if (is_other)
+        status = draw_trace(d, input, 1, one);
+    else if (status == SL_OK)
+        status =
+            sl_drawn_refuse_memory(d, input, "a timeline does not say what ops keep: draw its run's folder");
+    if (status == SL_OK && !is_other)
+        status = choose(d, input, &told, &recorded, &index);
+    if (status == SL_OK && !is_other)
+        status = sl_recorded_timeline(&recorded, index, &one->timeline);
+    if (status == SL_OK && !is_other) {
+        sl_chosen_title(&told, &recorded, index, what, sizeof what);
+        sl_gantt_title("measured", &one->timeline, what, one->title[0], sizeof one->title[0]);
+        one->chart[0] = (sl_svg_chart){.timeline = &one->timeline, .title = one->title[0]};
+        one->charts = 1;
+    }
+    sl_recorded_free(&recorded);
+    sl_told_free(&told);
+    return status;
+}
+
+static sl_status draw_retraced(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
+    const sl_retraced *r = &one->retraced;
+    one->charts = sl_gantt_charts(r, one->title[0], one->title[1], one->chart);
+    if (one->charts == 1) {
+        one->chart[0].title = one->title[1];
+        fprintf(stderr, "%s: nothing is foretold: %s\n", input->file, r->why_not);
+    }
+    if (!(d->what & SL_DRAW_MEMORY))
+        return SL_OK;
+    if (!r->has_program)
+        return sl_error(SL_ENONE, "%s: what ops keep is not known: %s", input->file, r->why_not);
+    for (int k = 0; k < one->charts; k++)
+        SL_TRY(sl_drawn_add_memory(&r->problem, one->chart[k].timeline, &one->memory[k], &one->chart[k]));
+    return SL_OK;
+}
+
+sl_status sl_drawn_run(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
+    char what[300];
+    sl_told told;
+    sl_recorded recorded = {0};
+    size_t index = 0;
+    sl_status status = sl_told_read(input->file, &told);
+    if (status == SL_OK)
+        status = sl_recorded_read(&told, &recorded);
+    if (status == SL_OK)
+        status = choose(d, input, &told, &recorded, &index);
+    if (status == SL_OK)
+        status = sl_retrace(&told, &recorded, index, &one->retraced);
+    if (status == SL_OK) {
+        sl_chosen_title(&told, &recorded, index, what, sizeof what);
+        sl_gantt_title("predicted", &one->retraced.predicted, "", one->title[0], sizeof one->title[0]);
+        sl_gantt_title("measured", &one->retraced.measured, what, one->title[1], sizeof one->title[1]);
+        status = draw_retraced(d, input, one);
+    }
+    sl_recorded_free(&recorded);
+    sl_told_free(&told);
+    return status;
+}

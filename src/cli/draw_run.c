@@ -1,0 +1,134 @@
+/* Charts over the iterations of runs, one below the other on one axis. */
+#include "base/memory.h"
+#include "cli/drawing.h"
+#include "plan/draw/stack.h"
+#include "report/courses.h"
+#include "report/gain.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct run {
+    sl_told told;
+    sl_recorded recorded;
+    sl_marks marks;
+    sl_gain *gain;
+    size_t gains;
+} run;
+
+static sl_status read_run(const char *folder, run *r) {
+    *r = (run){0};
+    SL_TRY(sl_told_read(folder, &r->told));
+    SL_TRY(sl_recorded_read(&r->told, &r->recorded));
+    SL_TRY(sl_marks_make(&r->told, &r->marks));
+    return sl_gain_make(&r->told, &r->gain, &r->gains);
+}
+
+static void close_run(run *r) {
+    sl_free(r->gain);
+    sl_marks_free(&r->marks);
+    sl_recorded_free(&r->recorded);
+    sl_told_free(&r->told);
+}
+
+static sl_status draw_one(const run *r, int what, const sl_draw_style *style, FILE *out) {
+    size_t drawn;
+    sl_courses courses = {0};
+    sl_status status = SL_OK;
+    if (what == SL_DRAW_ITERATIONS)
+        status = sl_course_time(&r->told, &r->marks, style, out, &drawn);
+    if (what == SL_DRAW_LOSS)
+        status = sl_course_loss(&r->told, &r->marks, style, out, &drawn);
+    if (what == SL_DRAW_GAINS)
+        status = sl_course_gains(&r->told, r->gain, r->gains, style, out);
+    if (what == SL_DRAW_LINKS)
+        status = sl_course_links(&r->told, &r->marks, style, out, &courses);
+    if (what == SL_DRAW_DEVICES)
+        status = sl_course_devices(&r->recorded, &r->marks, style, out, &courses);
+    sl_courses_free(&courses);
+    return status;
+}
+
+static const struct {
+    int what;
+    const char *missing;
+} order[] = {{SL_DRAW_ITERATIONS, "no iteration time can be read (metrics.jsonl)"},
+             {SL_DRAW_LOSS, "no loss can be read (metrics.jsonl)"},
+             {SL_DRAW_GAINS, "the run changed nothing, so nothing was gained or lost"},
+             {SL_DRAW_LINKS, "no link was measured (metrics.jsonl)"},
+             {SL_DRAW_DEVICES, "no iteration was recorded op by op (timeline.json)"}};
+enum { MOST = sizeof order / sizeof order[0] };
+
+/* The charts of a run as texts of their own. */
+static sl_status draw_charts(const sl_drawing *d, int i, const run *r, const sl_draw_style *style,
+                             char **text, int *count) {
+    const sl_input_options *o = &d->input[i].options;
+    int titles = 0;
+    for (int k = 0; k < MOST; k++) {
+        size_t size;
+        sl_draw_style own = *style;
+        if (!(d->what & order[k].what))
+            continue;
+        own.title = titles < o->titles          ? o->title[titles]
+                    : *count < d->common.titles ? d->common.title[*count]
+                                                : NULL;
+        own.name = d->inputs > 1 ? d->input[i].file : NULL;
+        titles++;
+        FILE *out = open_memstream(&text[*count], &size);
+        if (!out)
+            return sl_error(SL_ENOMEM, "out of memory for the picture");
+        sl_status status = draw_one(r, order[k].what, &own, out);
+        const int closed = fclose(out);
+        ++*count;
+        SL_TRY(status);
+        if (closed != 0)
+            return sl_error(SL_ENOMEM, "out of memory for the picture");
+        if (size == 0)
+            return sl_error(SL_ENONE, "%s: %s", d->input[i].file, order[k].missing);
+    }
+    return SL_OK;
+}
+
+/* From the first to the last iteration of any run, unless that was asked for. */
+static void find_axis(const run *r, int runs, sl_draw_style *style) {
+    double first = INFINITY, last = 0;
+    for (int i = 0; i < runs; i++)
+        if (r[i].told.iterations > 0) {
+            first = fmin(first, r[i].told.iteration[0].iteration);
+            last = fmax(last, r[i].told.iteration[r[i].told.iterations - 1].iteration);
+        }
+    if (!style->has_from && isfinite(first))
+        style->from = first;
+    if (!style->has_to)
+        style->to = last;
+    style->has_from = style->has_to = isfinite(first);
+}
+
+sl_status sl_draw_over_run(const sl_drawing *d, FILE *out) {
+    sl_draw_style style = d->style;
+    run *runs;
+    char **text = NULL;
+    int read = 0, count = 0, charts = 0;
+    for (int k = 0; k < MOST; k++)
+        charts += (d->what & order[k].what) != 0;
+    charts *= d->inputs;
+    SL_TRY(sl_alloc(&runs, (size_t)d->inputs, sizeof *runs));
+    sl_status status = sl_alloc(&text, (size_t)charts, sizeof *text);
+    for (; read < d->inputs && status == SL_OK; read++)
+        status = read_run(d->input[read].file, &runs[read]);
+    if (status == SL_OK && charts > 1) {
+        style.names_below = 1;
+        find_axis(runs, read, &style);
+    }
+    for (int i = 0; i < read && status == SL_OK; i++)
+        status = draw_charts(d, i, &runs[i], &style, text, &count);
+    if (status == SL_OK)
+        status = sl_draw_stack(text, count, &style, out);
+    for (int i = 0; i < read; i++)
+        close_run(&runs[i]);
+    for (int i = 0; i < count; i++)
+        free(text[i]);
+    sl_free(text);
+    sl_free(runs);
+    return status;
+}

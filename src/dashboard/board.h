@@ -1,0 +1,178 @@
+/* What a live page shows of a run or a watched job, as one plain value: whoever follows writes it, the page's
+ * texts (telling.h) and the metrics (metrics.h) are made from it. It has a bound whatever it is told: old
+ * iterations, events and lines go.
+ *
+ * Times in ms; NaN: not known. What has changed since the page was told last is marked, so that telling it
+ * costs as much as has changed. Not for several threads: who shares it has a lock (dashboard.c). */
+#ifndef SL_DASHBOARD_BOARD_H
+#define SL_DASHBOARD_BOARD_H
+
+#include "base/status.h"
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum sl_board_state {
+    SL_BOARD_WAITING,  /* nothing is there yet */
+    SL_BOARD_STARTING, /* somebody is at work, and has told nothing yet */
+    SL_BOARD_RUNNING,
+    SL_BOARD_RESTARTING,
+    SL_BOARD_ENDED,
+    SL_BOARD_FAILED, /* or interrupted, or killed */
+    SL_BOARD_SILENT, /* what is shown is old: the store does not answer, the folder is gone */
+    SL_BOARD_STATES
+} sl_board_state;
+
+/** "waiting", ... */
+const char *sl_board_state_name(sl_board_state state);
+
+typedef enum sl_board_health {
+    SL_BOARD_UNKNOWN, /* not measured yet */
+    SL_BOARD_OK,
+    SL_BOARD_SLOWER,  /* than in its own first iterations; nobody has named it */
+    SL_BOARD_SUSPECT, /* named, not sure */
+    SL_BOARD_SLOW,    /* a verdict names it */
+    SL_BOARD_GONE,    /* its node says nothing */
+    SL_BOARD_HEALTHS
+} sl_board_health;
+
+const char *sl_board_health_name(sl_board_health health);
+
+enum { SL_BOARD_FIRST = 9 }; /* values that make the usual one */
+
+/* A quantity and what is usual for it: the median of its first values, without the very first. */
+typedef struct sl_board_value {
+    float now, usual, told;
+    float first[SL_BOARD_FIRST];
+    int firsts; /* counted from -1: the first one is cold */
+} sl_board_value;
+
+typedef struct sl_board_rank {
+    sl_board_value time; /* of a run: what its ops took; of a job: its iteration */
+    int blamed, gone;    /* 0, or SL_BOARD_SUSPECT, SL_BOARD_SLOW */
+    int host;            /* index into `host`; -1: not known */
+    int pid;
+    int told_health, changed;
+} sl_board_rank;
+
+typedef struct sl_board_link {
+    int from, to, replica; /* -1: the run has one */
+    float latency, transfer;
+    sl_board_value time;     /* both together */
+    int64_t messages, bytes; /* of a job: in the last profile; -1: not known */
+    int blamed, told_health, changed;
+} sl_board_link;
+
+typedef struct sl_board_row {
+    int64_t iteration;
+    float time, predicted;
+    double loss;
+    short schedule, phase; /* into `name`; -1 */
+    unsigned char late, delegates;
+} sl_board_row;
+
+/* Somebody who is named. */
+typedef struct sl_board_blame {
+    int verdict; /* else a suspect */
+    int rank, from, to, both, replica;
+    int host; /* all ranks of the host of `rank` */
+    int64_t iteration;
+    char component[12], text[480];
+} sl_board_blame;
+
+typedef struct sl_board {
+    int is_cluster;
+    char *source; /* the folder, or the server and its job */
+    sl_board_state state;
+    char why[480];
+
+    /* layout; 0: not known. Ranks below are replica * pipeline + rank of a run, world ranks of a job */
+    int pipeline, data, tensor, microbatches, iterations, stages, adapt; /* adapt -1: not said */
+    char placement[24], model[24], program[200];
+
+    /* the last iteration */
+    int64_t iteration; /* -1: none */
+    double time, predicted, healthy, level, loss, validation, tokens;
+    int schedule, phase, delegates, late;
+    int64_t schedule_since; /* iteration */
+    int slow;
+    int64_t onset, onsets, reliefs, swaps, restarts;
+    int nodes, period, connected, holds, closed;
+    int64_t calls, lost;
+    double held;   /* ms */
+    double caught; /* share of a file that has been read; 1: all */
+
+    sl_board_rank *rank;
+    size_t ranks, rank_room;
+    sl_board_link *link;
+    size_t links, link_room;
+    char **host;
+    size_t hosts, host_room;
+    char **name; /* of schedules and phases */
+    size_t names, name_room;
+
+    sl_board_row *row;
+    size_t rows, row_room, row_told;
+    char **event; /* JSON objects */
+    size_t events, event_room, event_told;
+    int64_t event_number; /* of all that there were */
+    char **line;          /* of decisions.txt */
+    size_t lines, line_room, line_told;
+    sl_board_blame *blame;
+    size_t blames, blame_room;
+
+    float healthy_first[20];
+    int healthy_firsts, quick; /* iterations in a row at the healthy level */
+    int64_t damaged;           /* lines that were left out */
+    char unread[96];           /* names of files that cannot be read; "" */
+    int64_t version;           /* counts changes of the scalars and lists above */
+    int renewed;               /* something went, or moved: all is to be told */
+} sl_board;
+
+/** Empty. `source` is copied. SL_ENOMEM. */
+sl_status sl_board_open(const char *source, int is_cluster, sl_board *board);
+void sl_board_close(sl_board *board);
+
+void sl_board_set_state(sl_board *board, sl_board_state state, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** Another run, or the same from an earlier iteration: forgets iterations, ranks and links. */
+void sl_board_forget_iterations(sl_board *board);
+/** Forgets events, those who are named, and counts of both. */
+void sl_board_forget_events(sl_board *board);
+void sl_board_forget_lines(sl_board *board);
+
+/** A line of metrics.jsonl. SL_EINVAL: it is none. SL_ENOMEM. */
+sl_status sl_board_metrics(sl_board *board, const char *line, size_t length);
+/** A line of events.jsonl; the object is kept as it is. *kind: its kind in kind[32]. SL_EINVAL, SL_ENOMEM. */
+sl_status sl_board_event(sl_board *board, const char *line, size_t length, char kind[32]);
+/** A line of decisions.txt. SL_ENOMEM. */
+sl_status sl_board_line(sl_board *board, const char *line, size_t length);
+
+/** At least so many ranks. SL_ENOMEM. */
+sl_status sl_board_need_ranks(sl_board *board, size_t ranks);
+/** The link's index, made where it is absent; `guess` is tried first. SL_ENOMEM. */
+sl_status sl_board_find_link(sl_board *board, int from, int to, int replica, size_t guess, size_t *index);
+/** The index of a text in a list that holds each once; too many: -1. SL_ENOMEM. */
+sl_status sl_board_name(char ***list, size_t *count, size_t *room, const char *text, int *index);
+
+void sl_board_rank_time(sl_board *board, size_t rank, double ms);
+/** What a message of a job's link takes, once its profile is over. */
+void sl_board_link_time(sl_board *board, sl_board_link *link, double ms);
+/** An iteration is over: added to what is drawn. SL_ENOMEM. */
+sl_status sl_board_add_row(sl_board *board, const sl_board_row *row);
+
+/** Who is named from now on, all at once (the board's own: those again): marks ranks and links. SL_ENOMEM. */
+sl_status sl_board_set_blames(sl_board *board, const sl_board_blame *blame, size_t count);
+
+/** How a rank or a link is. Of a run a rank is slower when its ops take 30 % more than usual, a link when its
+ * messages take 1 ms and a fifth more. */
+sl_board_health sl_board_rank_health(const sl_board *board, const sl_board_rank *rank);
+sl_board_health sl_board_link_health(const sl_board_link *link);
+
+/* ---- of JSON objects ---- */
+double sl_board_number(const json_t *object, const char *key);
+int64_t sl_board_count(const json_t *object, const char *key, int64_t otherwise);
+const char *sl_board_text(const json_t *object, const char *key);
+
+#endif

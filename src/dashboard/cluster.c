@@ -1,0 +1,454 @@
+#include "dashboard/cluster.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "dashboard/watched.h"
+#include "notice/control/messages.h"
+#include "notice/control/traffic.h"
+#include "notice/store/address.h"
+#include "notice/watch/told.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATIENCE SL_SECOND
+#define MOST_NUMBER (INT64_C(1) << 50) /* of an iteration */
+#define LOOK_EVERY (SL_SECOND)         /* for jobs */
+enum { MOST = 512, RANK_LIMIT = 1 << 17 };
+
+/* A node, and when it was heard last. */
+typedef struct heard_node {
+    int host; /* index into the board's */
+    sl_time heard;
+} heard_node;
+
+struct sl_cluster {
+    char *url, *wanted; /* wanted: the job's name; NULL: any */
+    char shown[400];    /* the server */
+    char job[256];      /* that is followed; "": none yet */
+    sl_store *store;
+    sl_store_position at_nodes, at_iterations, at_events, at_profiles;
+    heard_node *node;
+    size_t nodes, node_room;
+    sl_time look;          /* for jobs again */
+    int reference;         /* the rank whose iterations are drawn; -1 */
+    int64_t number, added; /* its last block; what is added to numbers that began anew */
+    sl_traffic traffic;
+    int ended, beats; /* the job was reported on; heartbeats since the last look */
+    int others;       /* further jobs on the server */
+    sl_board *board;
+    pthread_mutex_t *lock;
+};
+
+sl_status sl_cluster_name(const char *url, char *text, size_t size) {
+    sl_store_address address;
+    SL_TRY(sl_store_address_read(url, &address));
+    sl_store_address_show(&address, text, size);
+    return SL_OK;
+}
+
+sl_status sl_cluster_open(const char *url, const char *job, sl_cluster **result) {
+    sl_cluster *c;
+    sl_store *store = NULL;
+    SL_TRY(sl_store_open(url, job ? job : "", 0, &store)); /* what this build cannot connect to is refused */
+    sl_store_close(store);
+    SL_TRY(sl_alloc(&c, 1, sizeof *c));
+    c->reference = -1;
+    sl_status status = sl_copy_text(&c->url, url);
+    if (status == SL_OK && job)
+        status = sl_copy_text(&c->wanted, job);
+    if (status == SL_OK)
+        status = sl_cluster_name(url, c->shown, sizeof c->shown);
+    if (status != SL_OK) {
+        sl_cluster_close(c);
+        return status;
+    }
+    *result = c;
+    return SL_OK;
+}
+
+void sl_cluster_close(sl_cluster *c) {
+    if (!c)
+        return;
+    sl_store_close(c->store);
+    sl_traffic_close(&c->traffic);
+    sl_free(c->node);
+    sl_free(c->url);
+    sl_free(c->wanted);
+    sl_free(c);
+}
+
+/* ---- which job ---- */
+
+static sl_status forget(sl_cluster *c) {
+    sl_board *b = c->board;
+    char source[700];
+    snprintf(source, sizeof source, "%s, job %s", c->shown, c->job);
+    pthread_mutex_lock(c->lock);
+    sl_board_forget_iterations(b);
+    sl_board_forget_events(b);
+    sl_board_forget_lines(b);
+    b->program[0] = b->unread[0] = 0;
+    b->damaged = 0;
+    sl_free(b->source);
+    b->source = NULL;
+    sl_status status = sl_copy_text(&b->source, source);
+    pthread_mutex_unlock(c->lock);
+    c->nodes = 0;
+    c->reference = -1;
+    c->number = c->added = 0;
+    sl_traffic_close(&c->traffic);
+    c->ended = 0;
+    return status;
+}
+
+static sl_status follow(sl_cluster *c, const char *job) {
+    sl_store *store;
+    SL_TRY(sl_store_open(c->url, job, PATIENCE, &store));
+    sl_store_close(c->store);
+    c->store = store;
+    snprintf(c->job, sizeof c->job, "%s", job);
+    c->at_nodes = c->at_iterations = c->at_events = c->at_profiles = (sl_store_position){""};
+    return forget(c);
+}
+
+/* Looks for a job where none is followed, or the one that was has ended. */
+static sl_status choose(sl_cluster *c, sl_time now) {
+    char **job;
+    size_t count;
+    if (now < c->look)
+        return SL_OK;
+    c->look = now + LOOK_EVERY;
+    sl_status status = sl_store_jobs(c->url, "node:", PATIENCE, &job, &count);
+    if (status != SL_OK)
+        return status;
+    for (size_t i = 0; i < count && status == SL_OK; i++)
+        if ((!c->wanted || strcmp(job[i], c->wanted) == 0) && strcmp(job[i], c->job) != 0) {
+            status = follow(c, job[i]);
+            break;
+        }
+    c->others = count > 1 ? (int)count - 1 : 0;
+    for (size_t i = 0; i < count; i++)
+        sl_free(job[i]);
+    sl_free(job);
+    return status;
+}
+
+/* ---- heartbeats ---- */
+
+static sl_status hear_ranks(sl_cluster *c, const json_t *ranks, int host) {
+    sl_board *b = c->board;
+    size_t i;
+    json_t *one;
+    for (size_t r = 0; r < b->ranks; r++) /* those of the node that it no longer names have ended */
+        if (b->rank[r].host == host && !b->rank[r].gone)
+            b->rank[r].gone = 2;
+    json_array_foreach(ranks, i, one) {
+        int64_t rank = sl_json_int(one, "rank", -1), size = sl_json_int(one, "size", 0);
+        if (rank < 0 || rank >= RANK_LIMIT)
+            continue;
+        SL_TRY(sl_board_need_ranks(b, (size_t)((size > rank && size < RANK_LIMIT) ? size : rank + 1)));
+        sl_board_rank *r = &b->rank[rank];
+        r->changed |= r->gone == 1 || r->host != host || r->pid != (int)sl_json_int(one, "pid", 0);
+        r->gone = 0;
+        r->host = host;
+        r->pid = (int)sl_json_int(one, "pid", 0);
+    }
+    for (size_t r = 0; r < b->ranks; r++)
+        if (b->rank[r].gone == 2) {
+            b->rank[r].gone = 1;
+            b->rank[r].changed = 1;
+        }
+    return SL_OK;
+}
+
+static sl_status hear(sl_cluster *c, const json_t *beat, sl_time now) {
+    const char *name = sl_json_text(beat, "node", "");
+    sl_board *b = c->board;
+    size_t known = b->hosts;
+    int host;
+    SL_TRY(sl_board_name(&b->host, &b->hosts, &b->host_room, name, &host));
+    if (host < 0)
+        return SL_OK;
+    if (b->hosts != known)
+        b->renewed = 1;
+    size_t at = 0;
+    while (at < c->nodes && c->node[at].host != host)
+        at++;
+    if (at == c->nodes) {
+        SL_TRY(sl_grow(&c->node, &c->node_room, c->nodes + 1, sizeof *c->node));
+        c->node[c->nodes++].host = host;
+    }
+    c->node[at].heard = now;
+    c->beats++;
+    return hear_ranks(c, json_object_get(beat, "ranks"), host);
+}
+
+static sl_status read_nodes(sl_cluster *c, sl_time now, int *more) {
+    const sl_store_entry *entry;
+    size_t count;
+    SL_TRY(sl_store_read(c->store, SL_LOG_NODES, &c->at_nodes, MOST, 0, &entry, &count));
+    *more |= count == MOST;
+    sl_status status = SL_OK;
+    pthread_mutex_lock(c->lock);
+    for (size_t i = 0; i < count && status == SL_OK; i++) {
+        json_t *beat = json_loadb(entry[i].bytes, entry[i].size, 0, NULL);
+        c->board->damaged += !json_is_object(beat);
+        status = hear(c, beat, now);
+        json_decref(beat);
+    }
+    pthread_mutex_unlock(c->lock);
+    return status;
+}
+
+/* Nodes that have been silent for too long. How many are left. */
+static int lose_nodes(sl_cluster *c, sl_time now) {
+    sl_board *b = c->board;
+    int alive = 0;
+    for (size_t i = 0; i < c->nodes; i++) {
+        int lost = now - c->node[i].heard > SL_NODE_LASTS;
+        alive += !lost;
+        for (size_t r = 0; r < b->ranks && lost; r++)
+            if (b->rank[r].host == c->node[i].host && !b->rank[r].gone)
+                b->rank[r].gone = b->rank[r].changed = 1;
+    }
+    return alive;
+}
+
+/* ---- iterations ---- */
+
+static sl_status take_block(sl_cluster *c, const sl_message_block *block) {
+    sl_board *b = c->board;
+    if (block->rank < 0 || block->rank >= RANK_LIMIT || block->count < 1 || block->time < 0 ||
+        block->number < 0 || block->number > MOST_NUMBER)
+        return SL_OK;
+    double ms = (double)block->time / 1e6 / (double)block->count;
+    SL_TRY(sl_board_need_ranks(b, (size_t)block->rank + 1));
+    sl_board_rank_time(b, (size_t)block->rank, ms);
+    if (c->reference < 0 || block->rank < c->reference) {
+        c->reference = block->rank;
+        c->number = -1;
+        c->added = b->rows ? b->row[b->rows - 1].iteration + 1 - block->number : 0;
+    }
+    if (block->rank != c->reference)
+        return SL_OK;
+    if (block->number <= c->number) /* the period is another, numbers begin anew */
+        c->added += c->number + 1;
+    if (c->added > MOST_NUMBER || c->added < -MOST_NUMBER) { /* after numbers that make no sense */
+        c->added = 0;
+        sl_board_forget_iterations(b);
+    }
+    c->number = block->number + block->count - 1;
+    sl_board_row row = {.iteration = c->number + c->added,
+                        .time = (float)ms,
+                        .predicted = NAN,
+                        .loss = NAN,
+                        .schedule = -1,
+                        .phase = -1};
+    return sl_board_add_row(b, &row);
+}
+
+static sl_status read_iterations(sl_cluster *c, int *more) {
+    const sl_store_entry *entry;
+    size_t count;
+    SL_TRY(sl_store_read(c->store, SL_LOG_ITERATIONS, &c->at_iterations, MOST, 0, &entry, &count));
+    *more |= count == MOST;
+    sl_status status = SL_OK;
+    pthread_mutex_lock(c->lock);
+    for (size_t i = 0; i < count; i++) {
+        const void *body;
+        const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_ITERATIONS, &body);
+        c->board->damaged += !head;
+        for (uint32_t j = 0; head && j < head->count && status == SL_OK; j++) {
+            sl_message_block block = ((const sl_message_block *)body)[j];
+            status = take_block(c, &block);
+        }
+    }
+    pthread_mutex_unlock(c->lock);
+    return status;
+}
+
+/* ---- links: who sends to whom, as the last profile shows ---- */
+
+static sl_status take_link(sl_board *b, const sl_traffic_link *told, size_t guess) {
+    size_t at;
+    sl_status status = sl_board_find_link(b, told->from, told->to, -1, guess, &at);
+    if (status != SL_OK)
+        return status == SL_EINVAL ? SL_OK : status;
+    sl_board_link *link = &b->link[at];
+    link->changed |= link->messages != told->messages || link->bytes != told->bytes;
+    link->messages = told->messages;
+    link->bytes = told->bytes;
+    if (told->timed > 0)
+        sl_board_link_time(b, link, told->busy_ms / (double)told->timed);
+    return SL_OK;
+}
+
+/* What is told of a rank's links once its part of a profile is whole. */
+static sl_status take_profile(sl_cluster *c, const sl_message_head *head, const sl_call *calls) {
+    const sl_traffic *t = &c->traffic;
+    const uint64_t seen = t->number;
+    SL_TRY(sl_traffic_take(&c->traffic, head, calls, !c->board->slow));
+    for (size_t i = 0; i < t->links && t->number > seen; i++)
+        if (t->link[i].number > seen)
+            SL_TRY(take_link(c->board, &t->link[i], i));
+    return SL_OK;
+}
+
+static sl_status read_profiles(sl_cluster *c, int *more) {
+    const sl_store_entry *entry;
+    size_t count;
+    SL_TRY(sl_store_read(c->store, SL_LOG_PROFILES, &c->at_profiles, 32, 0, &entry, &count));
+    *more |= count == 32;
+    sl_status status = SL_OK;
+    pthread_mutex_lock(c->lock);
+    for (size_t i = 0; i < count && status == SL_OK; i++) {
+        const void *body;
+        const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_CALLS, &body);
+        c->board->damaged += !head;
+        if (head)
+            status = take_profile(c, head, body);
+    }
+    pthread_mutex_unlock(c->lock);
+    return status;
+}
+
+/* ---- what the watch in charge tells ---- */
+
+static sl_status read_events(sl_cluster *c, int *more) {
+    const sl_store_entry *entry;
+    size_t count;
+    char kind[32];
+    SL_TRY(sl_store_read(c->store, SL_TOLD_EVENTS, &c->at_events, MOST, 0, &entry, &count));
+    *more |= count == MOST;
+    sl_status status = SL_OK;
+    pthread_mutex_lock(c->lock);
+    for (size_t i = 0; i < count && status != SL_ENOMEM; i++) {
+        status = sl_board_event(c->board, entry[i].bytes, entry[i].size, kind);
+        c->board->damaged += status == SL_EINVAL;
+    }
+    pthread_mutex_unlock(c->lock);
+    return status == SL_ENOMEM ? status : SL_OK;
+}
+
+/* *is_there: something is, which may be no JSON. */
+static sl_status read_object(sl_cluster *c, const char *key, json_t **object, int *is_there) {
+    void *bytes;
+    size_t size;
+    *object = NULL;
+    SL_TRY(sl_store_get(c->store, key, &bytes, &size));
+    *is_there = bytes != NULL;
+    if (bytes)
+        *object = json_loadb(bytes, size, 0, NULL);
+    sl_free(bytes);
+    return SL_OK;
+}
+
+static sl_status read_told(sl_cluster *c, int *exit_code, int *is_over) {
+    json_t *status, *end;
+    int is_there;
+    SL_TRY(read_object(c, SL_TOLD_STATUS, &status, &is_there));
+    sl_status done = SL_OK;
+    pthread_mutex_lock(c->lock);
+    snprintf(c->board->unread, sizeof c->board->unread, "%s",
+             is_there && !json_is_object(status) ? "the status of the watch in charge" : "");
+    if (json_is_object(status))
+        done = sl_watched_status(c->board, status);
+    pthread_mutex_unlock(c->lock);
+    json_decref(status);
+    SL_TRY(done);
+    SL_TRY(read_object(c, SL_TOLD_END, &end, &is_there));
+    *is_over = end != NULL;
+    *exit_code = (int)sl_board_count(end, "exit_code", -1);
+    json_decref(end);
+    return SL_OK;
+}
+
+/* ---- how it stands ---- */
+
+static void set_state(sl_cluster *c, int is_over, int exit_code, int alive) {
+    sl_board *b = c->board;
+    if (is_over) {
+        c->ended = 1;
+        sl_watched_ended(b);
+    }
+    if (c->ended && is_over && exit_code >= 0)
+        sl_board_set_state(b, exit_code == 0 ? SL_BOARD_ENDED : SL_BOARD_FAILED,
+                           "the watched program ended with exit code %d", exit_code);
+    else if (c->ended && is_over)
+        sl_board_set_state(b, SL_BOARD_ENDED, "the watched program has ended");
+    else if (c->ended)
+        return;
+    else if (alive == 0)
+        sl_board_set_state(b, SL_BOARD_SILENT,
+                           "no agent of the job says anything; this is what was said last");
+    else if (b->rows == 0 && b->iteration < 0)
+        sl_board_set_state(b, SL_BOARD_STARTING, "%d node%s; no iteration is known yet", alive,
+                           alive == 1 ? "" : "s");
+    else if (c->others > 0)
+        sl_board_set_state(b, SL_BOARD_RUNNING, "other jobs on this server: %d; --job NAME shows one",
+                           c->others);
+    else
+        sl_board_set_state(b, SL_BOARD_RUNNING, "%s", "");
+}
+
+static sl_status read_all(sl_cluster *c, int *more) {
+    int exit_code = -1, is_over = 0;
+    sl_time now = sl_clock_now(sl_clock_real());
+    c->beats = 0;
+    SL_TRY(read_told(c, &exit_code, &is_over)); /* the end is written behind everything else */
+    SL_TRY(read_nodes(c, now, more));
+    if (c->ended && c->beats > 0 && !is_over) /* the same name again */
+        SL_TRY(forget(c));
+    SL_TRY(read_iterations(c, more));
+    SL_TRY(read_events(c, more));
+    SL_TRY(read_profiles(c, more));
+    pthread_mutex_lock(c->lock);
+    c->board->connected = 1;
+    set_state(c, is_over, exit_code, lose_nodes(c, now));
+    pthread_mutex_unlock(c->lock);
+    return SL_OK;
+}
+
+static void say_silent(sl_cluster *c) {
+    char why[300];
+    snprintf(why, sizeof why, "%s", sl_error_text());
+    pthread_mutex_lock(c->lock);
+    c->board->connected = 0;
+    if (c->ended)
+        ;
+    else if (c->job[0])
+        sl_board_set_state(
+            c->board, SL_BOARD_SILENT,
+            "the server does not answer (one that a watch has started itself ends with it): %s", why);
+    else
+        sl_board_set_state(c->board, SL_BOARD_WAITING, "the server does not answer yet: %s", why);
+    pthread_mutex_unlock(c->lock);
+}
+
+sl_status sl_cluster_step(sl_cluster *c, sl_board *board, pthread_mutex_t *lock, int *more) {
+    c->board = board;
+    c->lock = lock;
+    *more = 0;
+    sl_status status = SL_OK;
+    if (!c->job[0] || c->ended || board->state == SL_BOARD_SILENT)
+        status = choose(c, sl_clock_now(sl_clock_real()));
+    if (status == SL_OK && c->job[0])
+        status = read_all(c, more);
+    if (status == SL_OK && !c->job[0]) {
+        pthread_mutex_lock(lock);
+        board->connected = 1;
+        if (c->wanted)
+            sl_board_set_state(board, SL_BOARD_WAITING, "no agent of job %.100s is on this server yet",
+                               c->wanted);
+        else
+            sl_board_set_state(board, SL_BOARD_WAITING,
+                               "no job is watched on this server yet (slackline watch --redis)");
+        pthread_mutex_unlock(lock);
+    }
+    if (status == SL_OK || status == SL_ENOMEM)
+        return status;
+    say_silent(c);
+    return SL_OK;
+}

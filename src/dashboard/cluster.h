@@ -1,0 +1,25 @@
+/* A watched job, followed through its Redis server: what its agents say (heartbeats, iterations, the calls of
+ * profiles; notice/control/messages.h), and what the watch in charge tells (notice/watch/told.h). Nothing is
+ * written there. A server that does not answer is waited for. */
+#ifndef SL_DASHBOARD_CLUSTER_H
+#define SL_DASHBOARD_CLUSTER_H
+
+#include "dashboard/board.h"
+#include "notice/control/status.h"
+
+#include <pthread.h>
+
+typedef struct sl_cluster sl_cluster;
+
+/** `job` NULL: the one that is there, of several the first by name. Does not connect yet. SL_EINVAL (wrong
+ * URL), SL_ENOMEM. */
+sl_status sl_cluster_open(const char *url, const char *job, sl_cluster **cluster);
+void sl_cluster_close(sl_cluster *cluster);
+
+/** The server as a person may read it, without a password, in text[size]. */
+sl_status sl_cluster_name(const char *url, char *text, size_t size);
+
+/** Reads what has come; waits for the server at most about a second. SL_ENOMEM. */
+sl_status sl_cluster_step(sl_cluster *cluster, sl_board *board, pthread_mutex_t *lock, int *more);
+
+#endif

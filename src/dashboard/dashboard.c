@@ -1,0 +1,252 @@
+#include "dashboard/dashboard.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "dashboard/cluster.h"
+#include "dashboard/folder.h"
+#include "dashboard/metrics.h"
+#include "dashboard/newest.h"
+#include "dashboard/telling.h"
+#include "http/server.h"
+#include "http/stream.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+extern const char sl_dashboard_html[]; /* page.html */
+
+#define TICK (SL_SECOND / 4)
+#define LOOK (SL_SECOND / 4) /* between two looks of the thread that follows */
+#define KEPT (4u << 20)      /* bytes of messages for readers who fall behind */
+enum { READERS = 64, CONNECTIONS = 160, TOKEN = 33 };
+
+typedef struct dashboard {
+    const sl_dashboard_request *request;
+    sl_loop *loop;
+    sl_server *server;
+    sl_stream *stream;
+    sl_server_page page[5];
+    sl_newest newest; /* of a run's folder; the loop's thread alone */
+    char token[TOKEN];
+    int64_t told; /* version of the board */
+
+    pthread_mutex_t lock; /* of what follows: the one thread writes, the other reads and marks as told */
+    sl_board board;
+
+    pthread_t thread;
+    int following;
+    _Atomic uint32_t stop;
+    sl_folder *folder; /* the thread's; one of the two */
+    sl_cluster *cluster;
+} dashboard;
+
+/* ---- the thread that follows ---- */
+
+static sl_status step(dashboard *d, int *more) {
+    return d->folder ? sl_folder_step(d->folder, &d->board, &d->lock, more)
+                     : sl_cluster_step(d->cluster, &d->board, &d->lock, more);
+}
+
+static void *follow(void *context) {
+    dashboard *d = context;
+    while (!atomic_load(&d->stop)) {
+        int more = 0;
+        if (step(d, &more) != SL_OK) { /* tried again: memory may be there later */
+            pthread_mutex_lock(&d->lock);
+            sl_board_set_state(&d->board, SL_BOARD_SILENT, "%s", sl_error_text());
+            pthread_mutex_unlock(&d->lock);
+            more = 0;
+        }
+        if (!more)
+            sl_clock_wait(sl_clock_real(), &d->stop, 0, sl_clock_now(sl_clock_real()) + LOOK);
+    }
+    return NULL;
+}
+
+/* ---- pages ---- */
+
+static void put_page(FILE *out, void *context) {
+    (void)context;
+    fputs(sl_dashboard_html, out);
+}
+
+static void put_metrics(FILE *out, void *context) {
+    dashboard *d = context;
+    pthread_mutex_lock(&d->lock);
+    sl_board_metrics_write(out, &d->board);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static char *whole(void *context) {
+    dashboard *d = context;
+    pthread_mutex_lock(&d->lock);
+    char *text = sl_telling_whole(&d->board);
+    pthread_mutex_unlock(&d->lock);
+    return text;
+}
+
+static void put_state(FILE *out, void *context) {
+    char *text = whole(context);
+    fprintf(out, "%s\n", text ? text : "{}");
+    free(text);
+}
+
+static void put_gantt(FILE *out, void *context) {
+    dashboard *d = context;
+    sl_newest_put(&d->newest, out);
+}
+
+/* What has changed is said before a reader is given everything (*all, where it is asked for), and both are of
+ * one moment: what comes in between would be told him twice. */
+static void tell(dashboard *d, char **all) {
+    int renewed;
+    pthread_mutex_lock(&d->lock);
+    char *text = sl_telling_change(&d->board, &d->told, &renewed);
+    if (all)
+        *all = sl_telling_whole(&d->board);
+    pthread_mutex_unlock(&d->lock);
+    if (text)
+        sl_stream_send(d->stream, text);
+    else if (renewed)
+        sl_stream_renew(d->stream);
+    free(text);
+}
+
+static char *whole_for_stream(void *context) {
+    char *all;
+    tell(context, &all);
+    return all;
+}
+
+static sl_status tick(void *context) {
+    dashboard *d = context;
+    tell(d, NULL);
+    sl_server_tick(d->server);
+    return sl_loop_at(d->loop, sl_clock_now(sl_clock_real()) + TICK, tick, d, NULL);
+}
+
+static sl_status on_signal(void *context, const siginfo_t *signal) {
+    dashboard *d = context;
+    (void)signal;
+    sl_loop_stop(d->loop);
+    return SL_OK;
+}
+
+/* ---- set up ---- */
+
+/* A page that could load, send or be framed elsewhere would be no dashboard. */
+static const char policy[] =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+static sl_status choose_token(dashboard *d) {
+    unsigned char random[(TOKEN - 1) / 2];
+    if (d->request->token || sl_server_is_loopback(d->request->host))
+        return SL_OK;
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return sl_error_errno(SL_ESYS, "dashboard: no random token can be made");
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(d->token + 2 * i, 3, "%02x", random[i]);
+    return SL_OK;
+}
+
+static const char *token_of(const dashboard *d) {
+    return d->request->token ? d->request->token : d->token[0] ? d->token : NULL;
+}
+
+static sl_status open_source(dashboard *d) {
+    const sl_dashboard_request *r = d->request;
+    char shown[400];
+    if (r->folder) {
+        SL_TRY(sl_folder_open(r->folder, &d->folder));
+        SL_TRY(sl_newest_open(r->folder, &d->newest));
+        return sl_board_open(r->folder, 0, &d->board);
+    }
+    SL_TRY(sl_cluster_open(r->redis, r->job, &d->cluster));
+    SL_TRY(sl_cluster_name(r->redis, shown, sizeof shown));
+    return sl_board_open(shown, 1, &d->board);
+}
+
+static sl_status open_server(dashboard *d) {
+    sl_stream_config stream = {.whole = whole_for_stream, .context = d, .most = KEPT, .readers = READERS};
+    SL_TRY(choose_token(d));
+    SL_TRY(sl_stream_open(&stream, &d->stream));
+    d->page[0] =
+        (sl_server_page){.path = "/", .type = "text/html; charset=utf-8", .put = put_page, .policy = policy};
+    d->page[1] = (sl_server_page){.path = "/events", .type = "text/event-stream", .stream = d->stream};
+    d->page[2] = (sl_server_page){
+        .path = "/metrics", .type = "text/plain; version=0.0.4; charset=utf-8", .put = put_metrics};
+    d->page[3] = (sl_server_page){.path = "/state.json", .type = "application/json", .put = put_state};
+    d->page[4] = (sl_server_page){.path = "/gantt.svg",
+                                  .type = "image/svg+xml",
+                                  .put = put_gantt,
+                                  .policy = "default-src 'none'; style-src 'unsafe-inline'"};
+    sl_server_config config = {.loop = d->loop,
+                               .who = "dashboard",
+                               .host = d->request->host,
+                               .port = d->request->port,
+                               .tries = 1,
+                               .token = token_of(d),
+                               .connections = CONNECTIONS,
+                               .page = d->page,
+                               .pages = d->folder ? 5 : 4,
+                               .context = d};
+    return sl_server_open(&config, &d->server);
+}
+
+static sl_status hear_signals(dashboard *d) {
+    sigset_t heard;
+    sigemptyset(&heard);
+    sigaddset(&heard, SIGINT);
+    sigaddset(&heard, SIGTERM);
+    sigset_t blocked = heard;
+    sigaddset(&blocked, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    return sl_loop_signals(d->loop, &heard, on_signal, d);
+}
+
+static void say_address(const dashboard *d, FILE *out) {
+    char url[128];
+    sl_server_url(d->server, url, sizeof url);
+    fprintf(out, "%s%s%s\n", url, token_of(d) ? "?token=" : "", token_of(d) ? token_of(d) : "");
+    fflush(out);
+}
+
+static sl_status serve(dashboard *d, FILE *out) {
+    SL_TRY(sl_loop_open(&d->loop));
+    SL_TRY(hear_signals(d));
+    SL_TRY(open_source(d));
+    SL_TRY(open_server(d));
+    if (pthread_create(&d->thread, NULL, follow, d) != 0)
+        return sl_error(SL_ESYS, "dashboard: the thread that follows cannot be started");
+    d->following = 1;
+    say_address(d, out);
+    SL_TRY(sl_loop_at(d->loop, sl_clock_now(sl_clock_real()), tick, d, NULL));
+    return sl_loop_run(d->loop);
+}
+
+sl_status sl_dashboard_run(const sl_dashboard_request *request, FILE *out) {
+    dashboard *d;
+    SL_TRY(sl_alloc(&d, 1, sizeof *d));
+    d->request = request;
+    d->told = -1;
+    pthread_mutex_init(&d->lock, NULL);
+    sl_status status = serve(d, out);
+    atomic_store(&d->stop, 1);
+    sl_clock_wake(sl_clock_real(), &d->stop);
+    if (d->following)
+        pthread_join(d->thread, NULL);
+    sl_server_close(d->server);
+    sl_stream_close(d->stream);
+    sl_newest_close(&d->newest);
+    sl_folder_close(d->folder);
+    sl_cluster_close(d->cluster);
+    sl_board_close(&d->board);
+    sl_loop_close(d->loop);
+    pthread_mutex_destroy(&d->lock);
+    sl_free(d);
+    return status;
+}

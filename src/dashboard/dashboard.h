@@ -1,0 +1,26 @@
+/* `slackline dashboard`: a run's folder or a watched job's Redis server as a live page, and for Prometheus.
+ *
+ * Two threads. One follows (folder.h, cluster.h) and writes the board; it may wait for a disk or a server.
+ * The other serves HTTP from an event loop and reads the board; a lock is between them. Four times a second
+ * what has changed becomes one message for all readers of the page (http/stream.h). */
+#ifndef SL_DASHBOARD_DASHBOARD_H
+#define SL_DASHBOARD_DASHBOARD_H
+
+#include "base/status.h"
+
+#include <stdio.h>
+
+typedef struct sl_dashboard_request {
+    const char *folder; /* NULL: a job */
+    const char *redis;  /* URL; NULL: a folder */
+    const char *job;    /* NULL: any */
+    const char *host;   /* numeric address */
+    int port;           /* 0: any free one */
+    const char *token;  /* NULL: none on loopback, else one is made */
+} sl_dashboard_request;
+
+/** Serves until SIGINT or SIGTERM; says the address on `out` first, in one line. SL_EINVAL (URL, address, no
+ * folder), SL_ENONE (the port is in use), SL_ESYS, SL_ENOMEM. From a process without other threads. */
+sl_status sl_dashboard_run(const sl_dashboard_request *request, FILE *out);
+
+#endif

@@ -1,0 +1,196 @@
+#include "dashboard/watched.h"
+#include "base/memory.h"
+#include "notice/control/status.h"
+#include "notice/detect/suspect.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_RANKS = 1 << 17 };
+
+static size_t take_blames(const json_t *list, int verdict, int64_t iteration, sl_board_blame *blame,
+                          size_t most) {
+    size_t i, count = 0;
+    json_t *one;
+    json_array_foreach((json_t *)(uintptr_t)list, i, one) {
+        sl_suspect s;
+        if (count == most || sl_suspect_from_json(one, &s) != SL_OK)
+            continue;
+        sl_board_blame *b = &blame[count++];
+        *b = (sl_board_blame){.verdict = verdict,
+                              .rank = s.rank,
+                              .from = s.component == SL_COMPONENT_LINK ? s.from : -1,
+                              .to = s.component == SL_COMPONENT_LINK ? s.to : -1,
+                              .both = s.both,
+                              .replica = -1,
+                              .host = s.component == SL_COMPONENT_HOST,
+                              .iteration = iteration};
+        if (s.component != SL_COMPONENT_DEVICE && s.component != SL_COMPONENT_HOST)
+            b->rank = -1;
+        snprintf(b->component, sizeof b->component, "%s", sl_component_name(s.component));
+        sl_suspect_text(&s, b->text, sizeof b->text);
+    }
+    return count;
+}
+
+static int same_blames(const sl_board *b, const sl_board_blame *blame, size_t count) {
+    return count == b->blames && (count == 0 || memcmp(b->blame, blame, count * sizeof *blame) == 0);
+}
+
+sl_status sl_watched_status(sl_board *b, const json_t *o) {
+    sl_board_blame blame[2 * SL_STATUS_SUSPECTS];
+    memset(blame, 0, sizeof blame); /* compared as bytes */
+    b->iteration = sl_board_count(o, "iterations", 0) - 1;
+    b->time = sl_board_number(o, "iteration_ms");
+    b->level = sl_board_number(o, "level_ms");
+    b->healthy = sl_board_number(o, "healthy_ms");
+    if (isnan(b->healthy))
+        b->healthy = b->level;
+    b->slow = json_is_true(json_object_get(o, "slow"));
+    b->onset = sl_board_count(o, "onset_iteration", -1);
+    b->onsets = sl_board_count(o, "onsets", 0);
+    b->reliefs = sl_board_count(o, "reliefs", 0);
+    b->nodes = (int)sl_board_count(o, "nodes", 0);
+    b->period = (int)sl_board_count(o, "period_calls", 0);
+    b->calls = sl_board_count(o, "calls", 0);
+    b->lost = sl_board_count(o, "records_lost", 0);
+    b->holds = (int)sl_board_count(o, "holds", 0);
+    b->closed = (int)sl_board_count(o, "holds_closed", 0);
+    b->held = sl_board_number(o, "held_ms");
+    snprintf(b->program, sizeof b->program, "%s", sl_board_text(o, "program"));
+    SL_TRY(sl_board_name(&b->name, &b->names, &b->name_room, sl_board_text(o, "state"), &b->phase));
+    b->version++;
+    size_t count = take_blames(json_object_get(o, "verdicts"), 1, b->onset, blame, SL_STATUS_SUSPECTS);
+    count += take_blames(json_object_get(o, "suspects"), 0, b->onset, blame + count, SL_STATUS_SUSPECTS);
+    return same_blames(b, blame, count) ? SL_OK : sl_board_set_blames(b, blame, count);
+}
+
+void sl_watched_ended(sl_board *b) {
+    for (size_t i = 0; i < b->ranks; i++) {
+        b->rank[i].changed |= b->rank[i].gone;
+        b->rank[i].gone = 0;
+    }
+}
+
+/* ---- watch.json ---- */
+
+static double number_at(const json_t *list, size_t index) {
+    const json_t *value = json_array_get(list, index);
+    double number = json_is_number(value) ? json_number_value(value) : NAN;
+    return isfinite(number) && fabs(number) <= 1e15 ? number : NAN;
+}
+
+/* A count; -1: none. */
+static int64_t count_at(const json_t *list, size_t index) {
+    const json_t *value = json_array_get(list, index);
+    return json_is_integer(value) && json_integer_value(value) >= 0 ? (int64_t)json_integer_value(value) : -1;
+}
+
+/* How long an iteration of a rank usually takes: the ranks of a job wait for each other, so as the job's. */
+static void take_rank(sl_board *b, size_t index, const json_t *one, const int *host, size_t hosts) {
+    sl_board_rank *r = &b->rank[index];
+    int64_t at = count_at(one, 1), pid = count_at(one, 2);
+    int where = at >= 0 && (size_t)at < hosts ? host[at] : -1, gone = count_at(one, 3) == 1;
+    double ms = number_at(one, 0);
+    if (isfinite(ms))
+        sl_board_rank_time(b, index, ms);
+    if (isfinite(ms) && isfinite(b->healthy))
+        r->time.usual = (float)b->healthy;
+    r->changed |= r->gone != gone;
+    r->gone = gone;
+    if (where < 0)
+        return;
+    r->changed |= r->host != where || r->pid != (int)(pid < INT32_MAX ? pid : 0);
+    r->host = where;
+    r->pid = pid > 0 && pid < INT32_MAX ? (int)pid : 0;
+}
+
+static sl_status take_ranks(sl_board *b, const json_t *hosts, const json_t *ranks) {
+    size_t i, count = json_array_size(hosts), known = b->hosts;
+    const json_t *one;
+    int *host;
+    if (json_array_size(ranks) > MOST_RANKS)
+        return SL_OK;
+    SL_TRY(sl_alloc(&host, count, sizeof *host));
+    sl_status status = sl_board_need_ranks(b, json_array_size(ranks));
+    for (i = 0; i < count && status == SL_OK; i++) {
+        const char *name = json_string_value(json_array_get(hosts, i));
+        host[i] = -1;
+        if (name)
+            status = sl_board_name(&b->host, &b->hosts, &b->host_room, name, &host[i]);
+    }
+    if (b->hosts != known)
+        b->renewed = 1;
+    if (status == SL_OK)
+        json_array_foreach((json_t *)(uintptr_t)ranks, i, one) take_rank(b, i, one, host, count);
+    sl_free(host);
+    return status;
+}
+
+static sl_status take_links(sl_board *b, const json_t *links) {
+    size_t i, at;
+    const json_t *one;
+    json_array_foreach((json_t *)(uintptr_t)links, i, one) {
+        int64_t from = count_at(one, 0), to = count_at(one, 1);
+        if (from < 0 || to < 0 || from >= MOST_RANKS || to >= MOST_RANKS)
+            continue;
+        sl_status status = sl_board_find_link(b, (int)from, (int)to, -1, i, &at);
+        if (status == SL_EINVAL) /* too many */
+            return SL_OK;
+        SL_TRY(status);
+        sl_board_link *l = &b->link[at];
+        l->changed |= l->messages != count_at(one, 2) || l->bytes != count_at(one, 3);
+        l->messages = count_at(one, 2);
+        l->bytes = count_at(one, 3);
+        double ms = number_at(one, 4), usual = number_at(one, 5);
+        if (isfinite(ms))
+            sl_board_link_time(b, l, ms);
+        if (isfinite(usual))
+            l->time.usual = (float)usual;
+        l->changed |= (int)sl_board_link_health(l) != l->told_health;
+    }
+    return SL_OK;
+}
+
+/* Those behind the last that is known: what is older may have been thinned out meanwhile. */
+static sl_status take_iterations(sl_board *b, const json_t *points) {
+    size_t i, count = json_array_size(points);
+    int64_t newest = count ? count_at(json_array_get(points, count - 1), 0) : -1;
+    const json_t *one;
+    if (b->rows > 0 && newest >= 0 && newest < b->row[b->rows - 1].iteration) /* another watch */
+        sl_board_forget_iterations(b);
+    json_array_foreach((json_t *)(uintptr_t)points, i, one) {
+        sl_board_row row = {.iteration = count_at(one, 0),
+                            .time = (float)number_at(one, 1),
+                            .predicted = NAN,
+                            .loss = NAN,
+                            .schedule = -1,
+                            .phase = -1};
+        if (row.iteration >= 0 && (b->rows == 0 || row.iteration > b->row[b->rows - 1].iteration))
+            SL_TRY(sl_board_add_row(b, &row));
+    }
+    return SL_OK;
+}
+
+sl_status sl_watched_take(sl_board *b, const char *text, size_t size) {
+    json_t *o = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *status = json_object_get(o, "status");
+    if (!json_is_object(status)) {
+        json_decref(o);
+        return SL_EINVAL;
+    }
+    sl_status done = take_iterations(b, json_object_get(o, "iterations")); /* may forget the rest */
+    if (done == SL_OK)
+        done = sl_watched_status(b, status);
+    b->connected = !json_is_false(json_object_get(status, "store_connected"));
+    snprintf(b->program, sizeof b->program, "%s", sl_board_text(o, "program"));
+    if (done == SL_OK)
+        done = take_ranks(b, json_object_get(o, "hosts"), json_object_get(o, "ranks"));
+    if (done == SL_OK)
+        done = take_links(b, json_object_get(o, "links"));
+    if (done == SL_OK && b->blames > 0) /* marks those that have come */
+        done = sl_board_set_blames(b, b->blame, b->blames);
+    json_decref(o);
+    return done;
+}

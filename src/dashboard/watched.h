@@ -1,0 +1,17 @@
+/* A watched job on the board: the status that the watch in charge tells, in its store (cluster.h) or in its
+ * folder, and watch.json, where the folder has the ranks, links and iterations as well (docs/watching.md). */
+#ifndef SL_DASHBOARD_WATCHED_H
+#define SL_DASHBOARD_WATCHED_H
+
+#include "dashboard/board.h"
+
+/** The object of /status.json. SL_ENOMEM. */
+sl_status sl_watched_status(sl_board *board, const json_t *status);
+
+/** The ranks of a job that has ended are not gone: they stay as they were last. */
+void sl_watched_ended(sl_board *board);
+
+/** watch.json. What of it cannot be read is left out. SL_EINVAL: it is none. SL_ENOMEM. */
+sl_status sl_watched_take(sl_board *board, const char *text, size_t size);
+
+#endif

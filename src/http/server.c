@@ -1,0 +1,370 @@
+#include "http/server.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "http/stream.h"
+#include "http/visitors.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { IDLE_S = 10, BACKLOG = 64, TURNS = 64, COOKIE = 48 };
+
+struct sl_server {
+    sl_server_config config;
+    struct MHD_Daemon *daemon;
+    int file, port, loopback;
+    int again, timer; /* set for what a turn has left */
+    char cookie[COOKIE];
+    sl_visitors visitors;
+};
+
+static const char *const plain = "text/plain; charset=utf-8";
+
+/* ---- who may ask ---- */
+
+int sl_server_same_secret(const char *secret, const char *given) {
+    size_t size = strlen(secret), length = strlen(given), wrong = size ^ length;
+    for (size_t i = 0; i < length; i++)
+        wrong |= (unsigned char)given[i] ^ (unsigned char)secret[size ? i % size : 0];
+    return wrong == 0;
+}
+
+int sl_server_is_loopback(const char *host) {
+    struct in_addr four;
+    struct in6_addr six;
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return (ntohl(four.s_addr) >> 24) == 127;
+    if (inet_pton(AF_INET6, host, &six) != 1)
+        return 0;
+    return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == 127);
+}
+
+/* localhost or an address, with a port or without; none at all is HTTP 1.0 and no browser. */
+static int is_own_name(const char *host) {
+    char name[80];
+    unsigned char address[16];
+    if (!host)
+        return 1;
+    size_t length = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    if (length >= sizeof name || length > strlen(host))
+        return 0;
+    snprintf(name, sizeof name, "%.*s", (int)length, host);
+    if (name[0] == '[') {
+        name[length - 1] = 0;
+        return inet_pton(AF_INET6, name + 1, address) == 1;
+    }
+    return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, address) == 1;
+}
+
+/* Whether the request says the token in that place, whole: behind a zero byte more may stand. */
+static int says_token(const sl_server *s, struct MHD_Connection *connection, enum MHD_ValueKind kind,
+                      const char *key, const char *before) {
+    const char *said = NULL;
+    size_t size = 0, skip = strlen(before);
+    if (MHD_lookup_connection_value_n(connection, kind, key, strlen(key), &said, &size) != MHD_YES || !said ||
+        strlen(said) != size || strncasecmp(said, before, skip) != 0)
+        return 0;
+    return sl_server_same_secret(s->config.token, said + skip);
+}
+
+/* *tell: the token came in the address, and a cookie should take its place. */
+static int may_ask(const sl_server *s, struct MHD_Connection *connection, int *tell) {
+    const char *token = s->config.token;
+    *tell = 0;
+    if (!token)
+        return !s->loopback ||
+               is_own_name(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST));
+    *tell = says_token(s, connection, MHD_GET_ARGUMENT_KIND, "token", "");
+    return *tell || says_token(s, connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION, "Bearer ") ||
+           says_token(s, connection, MHD_COOKIE_KIND, s->cookie, "");
+}
+
+/* ---- answering ---- */
+
+static enum MHD_Result queue(const sl_server *s, struct MHD_Connection *connection, unsigned code,
+                             const sl_server_page *page, int tell, struct MHD_Response *response) {
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, page ? page->type : plain);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    if (page && page->policy)
+        MHD_add_response_header(response, "Content-Security-Policy", page->policy);
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (code == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (tell) {
+        char cookie[512];
+        int length = snprintf(cookie, sizeof cookie, "%s=%s; HttpOnly; SameSite=Strict; Path=/", s->cookie,
+                              s->config.token);
+        if (length > 0 && (size_t)length < sizeof cookie)
+            MHD_add_response_header(response, MHD_HTTP_HEADER_SET_COOKIE, cookie);
+    }
+    enum MHD_Result result = MHD_queue_response(connection, code, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result say(const sl_server *s, struct MHD_Connection *connection, unsigned code,
+                           const char *text) {
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+    return response ? queue(s, connection, code, NULL, 0, response) : MHD_NO;
+}
+
+static enum MHD_Result show(const sl_server *s, struct MHD_Connection *connection, const sl_server_page *page,
+                            int tell) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        return MHD_NO;
+    page->put(out, s->config.context);
+    if (fclose(out) != 0) {
+        free(text);
+        return MHD_NO;
+    }
+    struct MHD_Response *response = MHD_create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        free(text);
+        return MHD_NO;
+    }
+    return queue(s, connection, MHD_HTTP_OK, page, tell, response);
+}
+
+static enum MHD_Result begin_stream(const sl_server *s, struct MHD_Connection *connection,
+                                    const sl_server_page *page, int only_head) {
+    int busy = 0;
+    if (only_head) {
+        struct MHD_Response *response =
+            MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
+        return response ? queue(s, connection, MHD_HTTP_OK, page, 0, response) : MHD_NO;
+    }
+    const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
+    struct MHD_Response *response = sl_stream_answer(page->stream, connection, last, &busy);
+    if (busy)
+        return say(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many readers; come back later\n");
+    sl_visitors_asked(connection, response != NULL);
+    return response ? queue(s, connection, MHD_HTTP_OK, page, 0, response) : MHD_NO;
+}
+
+static enum MHD_Result say_places(const sl_server *s, struct MHD_Connection *connection) {
+    char text[512];
+    size_t used = (size_t)snprintf(text, sizeof text, "there are");
+    for (int i = 0; i < s->config.pages && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s",
+                                 i == 0                    ? ""
+                                 : i + 1 < s->config.pages ? ","
+                                                           : " and",
+                                 s->config.page[i].path);
+    if (used + 2 < sizeof text)
+        memcpy(text + used, "\n", 2);
+    return say(s, connection, MHD_HTTP_NOT_FOUND, text);
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *body, size_t *size,
+                                  void **mine) {
+    (void)version, (void)body;
+    sl_server *s = context;
+    int tell, only_head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    if (!*mine) { /* the first call: only the head has come */
+        *mine = s;
+        return MHD_YES;
+    }
+    if (*size > 0) { /* nobody wants a body */
+        *size = 0;
+        return MHD_YES;
+    }
+    sl_visitors_asked(connection, 0);
+    if (!may_ask(s, connection, &tell))
+        return s->config.token
+                   ? say(s, connection, MHD_HTTP_UNAUTHORIZED,
+                         "a token is needed: open the address that was printed at the start, or send "
+                         "Authorization: Bearer TOKEN\n")
+                   : say(s, connection, MHD_HTTP_FORBIDDEN, "ask for localhost or this machine's address\n");
+    if (!only_head && strcmp(method, MHD_HTTP_METHOD_GET) != 0)
+        return say(s, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
+    for (int i = 0; i < s->config.pages; i++) {
+        const sl_server_page *page = &s->config.page[i];
+        if (strcmp(url, page->path) == 0)
+            return page->put ? show(s, connection, page, tell) : begin_stream(s, connection, page, only_head);
+    }
+    return say_places(s, connection);
+}
+
+/* ---- listening ---- */
+
+static sl_status turn(sl_server *s);
+
+static sl_status on_again(void *context) {
+    sl_server *s = context;
+    s->again = 0;
+    return turn(s);
+}
+
+/* Its epoll says only once that there is work; what a turn has left (a long answer) is asked for. */
+static sl_status turn(sl_server *s) {
+    MHD_UNSIGNED_LONG_LONG wait = 1;
+    for (int i = 0; i < TURNS; i++) {
+        MHD_run(s->daemon);
+        if (MHD_get_timeout(s->daemon, &wait) != MHD_YES || wait > 0)
+            return SL_OK;
+    }
+    if (s->again)
+        return SL_OK;
+    s->again = 1; /* others of the loop first */
+    return sl_loop_at(s->config.loop, sl_clock_now(sl_clock_real()), on_again, s, &s->timer);
+}
+
+static sl_status on_ready(void *context, int file) {
+    (void)file;
+    return turn(context);
+}
+
+/* A listening socket on the address; -1: errno says why. */
+static int listen_on(const struct addrinfo *address) {
+    int one = 1;
+    int file = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (file < 0)
+        return -1;
+    setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(file, address->ai_addr, address->ai_addrlen) == 0 && listen(file, BACKLOG) == 0)
+        return file;
+    int error = errno;
+    close(file);
+    errno = error;
+    return -1;
+}
+
+static int port_of(int file, int otherwise) {
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    char number[16];
+    if (getsockname(file, (struct sockaddr *)&name, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&name, size, NULL, 0, number, sizeof number, NI_NUMERICSERV) != 0)
+        return otherwise;
+    return atoi(number);
+}
+
+static sl_status find_port(const sl_server_config *c, int *file, int *port) {
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                             .ai_socktype = SOCK_STREAM};
+    *file = -1;
+    int error = 0;
+    for (*port = c->port; *file < 0 && *port < c->port + c->tries && *port < 65536; *port += *file < 0) {
+        struct addrinfo *address;
+        char number[16];
+        snprintf(number, sizeof number, "%d", *port);
+        if (getaddrinfo(c->host, number, &hints, &address) != 0)
+            return sl_error(SL_EINVAL, "%s: '%s' is no numeric address", c->who, c->host);
+        *file = listen_on(address);
+        error = errno;
+        freeaddrinfo(address);
+        if (*file < 0 && error != EADDRINUSE)
+            break;
+    }
+    if (*file >= 0) {
+        *port = port_of(*file, *port);
+        return SL_OK;
+    }
+    const char *form = strchr(c->host, ':') ? "[%s]:%d" : "%s:%d";
+    char where[80];
+    snprintf(where, sizeof where, form, c->host, c->port);
+    if (error == EADDRINUSE)
+        return sl_error(SL_ENONE,
+                        "%s: %s is in use by another program; give another port, or 0 for any free one",
+                        c->who, where);
+    errno = error;
+    return sl_error_errno(SL_ESYS, "%s: %s cannot be listened on", c->who, where);
+}
+
+/* One address does not take the places of all others. */
+static unsigned most_of_one(int connections) {
+    return connections < 8 ? (unsigned)connections : (unsigned)connections * 3 / 4;
+}
+
+static sl_status start(sl_server *s) {
+    const sl_server_config *c = &s->config;
+    int listening;
+    SL_TRY(find_port(c, &listening, &s->port));
+    /* a port is no part of a cookie's place, so its name has it */
+    snprintf(s->cookie, sizeof s->cookie, "slackline-%d", s->port);
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, (uint16_t)s->port, NULL, NULL, on_request, s,
+        MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_CONNECTION_LIMIT, (unsigned)c->connections,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, most_of_one(c->connections), MHD_OPTION_NOTIFY_CONNECTION,
+        sl_visitors_notify, &s->visitors, MHD_OPTION_NOTIFY_COMPLETED, sl_visitors_completed, &s->visitors,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
+    if (!s->daemon) {
+        close(listening);
+        return sl_error(SL_ESYS, "%s: the HTTP server cannot be started", c->who);
+    }
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (!info)
+        return sl_error(SL_ESYS, "%s: the HTTP server cannot be waited for", c->who);
+    s->file = info->epoll_fd;
+    return sl_loop_watch(c->loop, s->file, on_ready, s);
+}
+
+sl_status sl_server_open(const sl_server_config *config, sl_server **result) {
+    sl_server *s;
+    SL_TRY(sl_alloc(&s, 1, sizeof *s));
+    s->config = *config;
+    s->file = -1;
+    s->loopback = sl_server_is_loopback(config->host);
+    sl_status status = start(s);
+    if (status != SL_OK) {
+        sl_server_close(s);
+        return status;
+    }
+    *result = s;
+    return SL_OK;
+}
+
+static int wake(sl_server *s) {
+    int woken = 0;
+    for (int i = 0; i < s->config.pages; i++)
+        if (s->config.page[i].stream)
+            woken |= sl_stream_wake(s->config.page[i].stream);
+    return woken;
+}
+
+void sl_server_close(sl_server *s) {
+    if (!s)
+        return;
+    if (s->file >= 0)
+        sl_loop_unwatch(s->config.loop, s->file);
+    if (s->again)
+        sl_loop_forget(s->config.loop, s->timer);
+    for (int i = 0; i < s->config.pages && s->daemon; i++)
+        if (s->config.page[i].stream)
+            sl_stream_release(s->config.page[i].stream);
+    for (int i = 0; i < TURNS && s->daemon; i++) /* streams end as they should */
+        MHD_run(s->daemon);
+    if (s->daemon)
+        MHD_stop_daemon(s->daemon);
+    sl_free(s);
+}
+
+int sl_server_port(const sl_server *s) {
+    return s->port;
+}
+
+void sl_server_url(const sl_server *s, char *text, size_t size) {
+    snprintf(text, size, strchr(s->config.host, ':') ? "http://[%s]:%d/" : "http://%s:%d/", s->config.host,
+             s->port);
+}
+
+void sl_server_tick(sl_server *s) {
+    sl_visitors_tick(&s->visitors);
+    wake(s);
+    (void)turn(s); /* its only failure is that no timer could be set; the next tick goes on */
+}

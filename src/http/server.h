@@ -1,0 +1,60 @@
+/* An HTTP server on an event loop (base/loop.h), for what a program tells while it works: a table of pages,
+ * each made anew for every request, and streams of server-sent events (stream.h). Read-only: GET and HEAD
+ * alone. libmicrohttpd does HTTP; everything happens on the loop's thread.
+ *
+ * Who may ask: with a token, only who says it (`Authorization: Bearer TOKEN`, `?token=TOKEN`, or the cookie
+ * that an answer to the latter sets, so that the page's address need not keep it). Without a token, on a
+ * loopback address, only requests whose Host is an address or localhost: a page of elsewhere that lets a name
+ * of its own point here is refused. */
+#ifndef SL_HTTP_SERVER_H
+#define SL_HTTP_SERVER_H
+
+#include "base/loop.h"
+#include <stddef.h>
+#include <stdio.h>
+
+typedef struct sl_server sl_server;
+typedef struct sl_stream sl_stream;
+
+/* What is found at a path: a text that `put` writes, or a stream. */
+typedef struct sl_server_page {
+    const char *path, *type;
+    void (*put)(FILE *out, void *context); /* NULL: `stream` */
+    sl_stream *stream;
+    const char *policy; /* Content-Security-Policy; NULL: none */
+} sl_server_page;
+
+typedef struct sl_server_config {
+    sl_loop *loop;
+    const char *who;   /* begins its errors: "watch" */
+    const char *host;  /* numeric address */
+    int port, tries;   /* the first port that is tried (0: any free one), and how many; at least 1 */
+    const char *token; /* NULL: none is asked for */
+    int connections;   /* most at a time */
+    const sl_server_page *page;
+    int pages;
+    void *context; /* of `put` */
+} sl_server_config;
+
+/** Listens. `config` is copied, what it points at must outlive the server. SL_EINVAL (no numeric address),
+ * SL_ENONE (the port is in use), SL_ESYS. */
+sl_status sl_server_open(const sl_server_config *config, sl_server **server);
+/** Ends all connections. Before the streams are closed. NULL does nothing. */
+void sl_server_close(sl_server *server);
+
+int sl_server_port(const sl_server *server);
+
+/** http://HOST:PORT/ in text[size]. */
+void sl_server_url(const sl_server *server, char *text, size_t size);
+
+/** To be called now and then (each half second at least): ends connections that say nothing, and begins what
+ * streams have to say. */
+void sl_server_tick(sl_server *server);
+
+/** Whether `host` (numeric) is one that only this machine reaches. */
+int sl_server_is_loopback(const char *host);
+
+/** Whether two texts are alike, in a time that depends on the length of `given` alone. */
+int sl_server_same_secret(const char *secret, const char *given);
+
+#endif

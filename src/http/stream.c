@@ -1,0 +1,248 @@
+#include "http/stream.h"
+#include "base/clock.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define BEAT (10 * SL_SECOND)
+enum { BLOCK = 32768 };
+
+/* A text that several readers may be taking; freed with the last one. */
+typedef struct said {
+    int users;
+    uint64_t number;
+    size_t size;
+    char text[];
+} said;
+
+typedef struct reader {
+    sl_stream *stream;
+    struct reader *next;
+    struct MHD_Connection *connection;
+    uint64_t heard; /* number of the last message that he was given; 0: none */
+    int begun;      /* he has had everything, or came back in time */
+    said *now;      /* what he is taking; NULL: nothing */
+    size_t taken;   /* bytes of it */
+    int asleep;     /* suspended */
+    sl_time beat;   /* when he was given something last */
+} reader;
+
+struct sl_stream {
+    sl_stream_config config;
+    unsigned epoch; /* so that numbers of an earlier server are not taken for ours */
+    uint64_t last;  /* number of the newest message */
+    said **kept;    /* the newest messages, ascending, without gaps */
+    size_t count, room, bytes;
+    said *whole; /* everything as of message `number`; NULL: not made */
+    reader *first;
+    int readers;
+    int ending; /* whoever is left is told that there is no more */
+};
+
+static sl_time now(void) {
+    return sl_clock_now(sl_clock_real());
+}
+
+static void let_go(said *one) {
+    if (one && --one->users == 0)
+        free(one);
+}
+
+static said *make(const sl_stream *s, const char *event, const char *text, uint64_t number) {
+    size_t size = strlen(text) + 96;
+    said *one = malloc(sizeof *one + size);
+    if (!one)
+        return NULL;
+    int length = snprintf(one->text, size, "id: %08x-%" PRIu64 "\nevent: %s\ndata: %s\n\n", s->epoch, number,
+                          event, text);
+    one->users = 1;
+    one->number = number;
+    one->size = (size_t)length;
+    return one;
+}
+
+sl_status sl_stream_open(const sl_stream_config *config, sl_stream **stream) {
+    SL_TRY(sl_alloc(stream, 1, sizeof **stream));
+    (*stream)->config = *config;
+    if (getrandom(&(*stream)->epoch, sizeof(*stream)->epoch, 0) != (ssize_t)sizeof(*stream)->epoch)
+        (*stream)->epoch = (unsigned)now();
+    return SL_OK;
+}
+
+static void drop_oldest(sl_stream *s, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        s->bytes -= s->kept[i]->size;
+        let_go(s->kept[i]);
+    }
+    s->count -= count;
+    if (s->count)
+        memmove(s->kept, s->kept + count, s->count * sizeof *s->kept);
+}
+
+void sl_stream_close(sl_stream *s) {
+    if (!s)
+        return;
+    drop_oldest(s, s->count);
+    let_go(s->whole);
+    sl_free(s->kept);
+    sl_free(s);
+}
+
+void sl_stream_send(sl_stream *s, const char *text) {
+    s->last++;
+    said *one = make(s, "change", text, s->last);
+    if (!one || sl_grow(&s->kept, &s->room, s->count + 1, sizeof(said *)) != SL_OK) {
+        let_go(one);
+        drop_oldest(s, s->count); /* without a gap */
+        return;
+    }
+    s->kept[s->count++] = one;
+    s->bytes += one->size;
+    size_t old = 0, over = s->bytes;
+    while (old < s->count && over > s->config.most)
+        over -= s->kept[old++]->size;
+    drop_oldest(s, old);
+}
+
+void sl_stream_renew(sl_stream *s) {
+    s->last++;
+    drop_oldest(s, s->count);
+}
+
+int sl_stream_readers(const sl_stream *s) {
+    return s->readers;
+}
+
+/* ---- a reader ---- */
+
+/* The message of that number; NULL: no longer kept, or not yet there. */
+static said *find(const sl_stream *s, uint64_t number) {
+    uint64_t first = s->last - s->count + 1;
+    return s->count && number >= first && number <= s->last ? s->kept[number - first] : NULL;
+}
+
+static said *everything(sl_stream *s) {
+    if (!s->whole || s->whole->number != s->last) {
+        char *text = s->config.whole(s->config.context);
+        let_go(s->whole);
+        s->whole = text ? make(s, "state", text, s->last) : NULL;
+        free(text);
+    }
+    return s->whole;
+}
+
+/* The next text for him; NULL: nothing now. */
+static said *next_of(reader *r) {
+    sl_stream *s = r->stream;
+    if (r->begun && r->heard == s->last)
+        return NULL;
+    said *one = r->begun ? find(s, r->heard + 1) : NULL;
+    if (!one)
+        one = everything(s);
+    if (!one)
+        return NULL;
+    r->begun = 1;
+    r->heard = one->number;
+    one->users++;
+    return one;
+}
+
+static ssize_t read_more(void *context, uint64_t position, char *buffer, size_t most) {
+    reader *r = context;
+    static const char beat[] = ":\n\n";
+    (void)position;
+    if (r->stream->ending)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (!r->now) {
+        r->now = next_of(r);
+        r->taken = 0;
+    }
+    if (!r->now && now() - r->beat >= BEAT && most >= sizeof beat - 1) {
+        r->beat = now();
+        memcpy(buffer, beat, sizeof beat - 1);
+        return sizeof beat - 1;
+    }
+    if (!r->now) { /* woken when there is something */
+        r->asleep = 1;
+        MHD_suspend_connection(r->connection);
+        return 0;
+    }
+    size_t left = r->now->size - r->taken, size = left < most ? left : most;
+    memcpy(buffer, r->now->text + r->taken, size);
+    r->taken += size;
+    r->beat = now();
+    if (r->taken == r->now->size) {
+        let_go(r->now);
+        r->now = NULL;
+    }
+    return (ssize_t)size;
+}
+
+static void on_gone(void *context) {
+    reader *r = context;
+    for (reader **at = &r->stream->first; *at; at = &(*at)->next)
+        if (*at == r) {
+            *at = r->next;
+            break;
+        }
+    r->stream->readers--;
+    let_go(r->now);
+    sl_free(r);
+}
+
+/* He was here before and knows everything up to a message that we still know. */
+static void resume(reader *r, const char *last) {
+    unsigned epoch;
+    uint64_t number;
+    const sl_stream *s = r->stream;
+    if (!last || sscanf(last, "%8x-%" SCNu64, &epoch, &number) != 2 || epoch != s->epoch ||
+        number > s->last || number + s->count < s->last)
+        return;
+    r->begun = 1;
+    r->heard = number;
+}
+
+struct MHD_Response *sl_stream_answer(sl_stream *s, struct MHD_Connection *connection, const char *last,
+                                      int *busy) {
+    reader *r;
+    *busy = s->readers >= s->config.readers;
+    if (*busy || sl_alloc(&r, 1, sizeof *r) != SL_OK)
+        return NULL;
+    *r = (reader){.stream = s, .connection = connection, .beat = now()};
+    resume(r, last);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_more, r, on_gone);
+    if (!response) {
+        sl_free(r);
+        return NULL;
+    }
+    r->next = s->first;
+    s->first = r;
+    s->readers++;
+    return response;
+}
+
+int sl_stream_wake(sl_stream *s) {
+    int woken = 0;
+    sl_time time = now();
+    for (reader *r = s->first; r; r = r->next)
+        if (r->asleep && (!r->begun || r->heard != s->last || time - r->beat >= BEAT)) {
+            r->asleep = 0;
+            MHD_resume_connection(r->connection);
+            woken = 1;
+        }
+    return woken;
+}
+
+void sl_stream_release(sl_stream *s) {
+    s->ending = 1;
+    for (reader *r = s->first; r; r = r->next)
+        if (r->asleep) {
+            r->asleep = 0;
+            MHD_resume_connection(r->connection);
+        }
+}

@@ -1,0 +1,23 @@
+/* The messages of a timeline as lanes: a row for each link that carries any, more where messages of one link
+ * are under way at the same time. */
+#ifndef SL_PLAN_DRAW_LANES_H
+#define SL_PLAN_DRAW_LANES_H
+
+#include "plan/timing/timeline.h"
+
+/* A message on its lane. */
+typedef struct sl_ride {
+    int transfer, lane;
+} sl_ride;
+
+typedef struct sl_lanes {
+    sl_ride *ride;            /* [rides] by lane, then start; messages that take no time are not there */
+    const sl_transfer **lane; /* [lanes] a message of each, by its link; into the timeline */
+    int rides, lanes;
+} sl_lanes;
+
+/** SL_ENOMEM. The timeline must outlive it. Free with sl_lanes_free, also on error. */
+sl_status sl_lanes_make(const sl_timeline *timeline, sl_lanes *lanes);
+void sl_lanes_free(sl_lanes *lanes);
+
+#endif

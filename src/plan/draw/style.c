@@ -1,0 +1,84 @@
+#include "plan/draw/style.h"
+#include "plan/draw/escape.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    double px;
+} units[] = {{"px", 1}, {"mm", 96 / 25.4}, {"cm", 960 / 25.4}, {"in", 96}, {"pt", SL_PX_OF_PT}};
+
+double sl_style_unit(const char *unit) {
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(units[i].name, unit) == 0)
+            return units[i].px;
+    return 0;
+}
+
+/* px of a unit of the layout. */
+static double scale_of(const sl_draw_style *style, double font) {
+    return style && style->font > 0 ? style->font / font : 1;
+}
+
+double sl_style_width(const sl_draw_style *style, double own, double font) {
+    double px = style && style->width > 0 ? style->width : own;
+    return px / scale_of(style, font);
+}
+
+/* As wide as asked for, to the thousandth; px whole. */
+static void put_size(const char *name, double px, const char *unit, FILE *out) {
+    if (strcmp(unit, "px") == 0)
+        fprintf(out, " %s=\"%.0f\"", name, px);
+    else
+        fprintf(out, " %s=\"%.6g%s\"", name, px / sl_style_unit(unit), unit);
+}
+
+void sl_style_begin(const sl_draw_style *style, double width, double height, double font, FILE *out) {
+    const char *unit = style && style->width > 0 && style->unit ? style->unit : "px";
+    const double scale = scale_of(style, font);
+    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.*f %.0f\"",
+            width == (double)(int)width ? 0 : 3, width, height);
+    put_size("width", width * scale, unit, out);
+    put_size("height", height * scale, unit, out);
+    fprintf(out,
+            " font-family=\"sans-serif\" font-size=\"%.0f\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+            font);
+}
+
+#define TITLE_LETTER 8.7
+#define TITLE_LINE 17.0
+#define MOST_LINE 1000
+
+/* Where the line that begins at `from` ends: behind a word, or within one that is longer than a line. */
+static size_t line_end(const char *title, size_t from, size_t most) {
+    size_t end = from + most, length = strlen(title);
+    if (end >= length)
+        return length;
+    while (end > from && title[end] != ' ')
+        end--;
+    if (end > from)
+        return end;
+    for (end = from + most; end > from + 1 && ((unsigned char)title[end] & 0xc0) == 0x80;)
+        end--; /* no character of UTF-8 is cut */
+    return end;
+}
+
+int sl_style_title(const char *title, double x, double y, double room, FILE *out) {
+    size_t most = room > 8 * TITLE_LETTER ? (size_t)(room / TITLE_LETTER) : 8;
+    int lines = 0;
+    most = most > MOST_LINE ? MOST_LINE : most;
+    for (size_t at = 0; title && title[at]; lines++) {
+        char line[MOST_LINE + 1];
+        size_t end = line_end(title, at, most);
+        snprintf(line, sizeof line, "%.*s", (int)(end - at), title + at);
+        if (out) {
+            fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" font-size=\"14\" font-weight=\"bold\">", x,
+                    y + TITLE_LINE * lines);
+            sl_put_escaped(out, line);
+            fputs("</text>\n", out);
+        }
+        at = end + strspn(title + end, " ");
+    }
+    return lines;
+}

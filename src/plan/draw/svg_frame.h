@@ -1,0 +1,76 @@
+/* Inside of plan/draw/svg.h: where things lie on a picture, and what fills boxes. */
+#ifndef SL_PLAN_DRAW_SVG_FRAME_H
+#define SL_PLAN_DRAW_SVG_FRAME_H
+
+#include "plan/draw/chunk.h"
+#include "plan/draw/lanes.h"
+#include "plan/draw/svg.h"
+
+#define SL_SVG_FONT 11.0
+#define SL_SVG_LEFT 70.0  /* labels of rows */
+#define SL_SVG_RIGHT 40.0 /* half of the axis' last label */
+#define SL_SVG_BOX 20.0
+#define SL_SVG_IDLE "#ededed"
+
+/* What the charts show together: for the legend, and for what all boxes have in common. */
+typedef struct sl_svg_content {
+    int kinds[SL_SPAN_KINDS], messages, gradients, wires, latencies, memory, limit, critical, idle, chunks,
+        parts;
+    double most_memory; /* of all charts: the height of a row */
+    double plot;        /* width */
+    const sl_draw_style *style;
+} sl_svg_content;
+
+/* Where one timeline lies on the picture. */
+typedef struct sl_svg_frame {
+    sl_time origin;   /* the axis' 0 */
+    sl_time from, to; /* what is shown */
+    double scale;     /* per ms */
+    double top;       /* of the first row */
+    double row;       /* height of a row of ops, the gap included */
+    double lanes_top, memory_top, bottom;
+    const sl_svg_chart *chart;
+    const sl_timeline *t;
+    const sl_chunks *chunks;
+    const sl_lanes *lanes; /* none unless they are shown */
+    const sl_svg_content *content;
+} sl_svg_frame;
+
+/** Where a time lies, within what is shown. */
+double sl_svg_across(const sl_svg_frame *f, sl_time t);
+/** Whether any of it lies within what is shown. */
+int sl_svg_shows(const sl_svg_frame *f, sl_time start, sl_time end);
+/** A row's label. */
+void sl_svg_label(double y, const char *text, FILE *out);
+
+/* ---- fills (svg_fill.c) ---- */
+
+typedef struct sl_svg_fill {
+    char text[24];      /* a colour, or a pattern */
+    const char *letter; /* colour of what is written on it */
+    const char *more;   /* of those letters: a rim that keeps them apart from a pattern */
+} sl_svg_fill;
+
+/** The name of a kind in the legend. */
+const char *sl_svg_kind_name(int kind);
+/** Paler for the further of `chunks` stages of a rank. */
+sl_svg_fill sl_svg_fill_of(const sl_draw_style *style, int kind, int chunk, int chunks);
+/** The edge of a box: it keeps neighbours apart. */
+const char *sl_svg_edge(const sl_draw_style *style);
+/** Defines the patterns that fills refer to: nothing in colour. */
+void sl_svg_define(const sl_svg_content *content, FILE *out);
+
+/* ---- rows of messages and memory (svg_rows.c) ---- */
+
+double sl_svg_lanes_height(const sl_lanes *lanes);
+void sl_svg_draw_lanes(const sl_svg_frame *f, FILE *out);
+double sl_svg_memory_height(const sl_timeline *t);
+void sl_svg_draw_memory(const sl_svg_frame *f, FILE *out);
+double sl_svg_most_memory(const sl_svg_memory *memory, int ranks);
+
+/* ---- the legend (svg_legend.c) ---- */
+
+double sl_svg_legend_height(const sl_svg_content *content);
+void sl_svg_draw_legend(const sl_svg_content *content, double top, FILE *out);
+
+#endif

@@ -1,0 +1,50 @@
+/* What each change brought, as a picture. */
+#include "base/memory.h"
+#include "plan/draw/chart.h"
+#include "report/gain.h"
+
+#include <math.h>
+
+#define MOST_LONG 4 /* changes whose labels have room for what was gained */
+
+typedef char label[64];
+
+sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count, const sl_draw_style *style,
+                          FILE *out) {
+    double *y = NULL;
+    label *text = NULL;
+    const char **labels = NULL;
+    if (count == 0)
+        return SL_OK;
+    sl_status status = sl_alloc(&y, 2 * count, sizeof *y);
+    if (status == SL_OK)
+        status = sl_alloc(&text, count, sizeof *text);
+    if (status == SL_OK)
+        status = sl_alloc(&labels, count, sizeof(const char *));
+    for (size_t i = 0; i < count && status == SL_OK; i++) {
+        y[i] = gain[i].before;
+        y[count + i] = gain[i].after;
+        int used =
+            snprintf(text[i], sizeof text[i], "%d: %.20s", gain[i].first, told->event[gain[i].event].kind);
+        if (count <= MOST_LONG)
+            snprintf(text[i] + used, sizeof text[i] - (size_t)used, ", %+.3g s", gain[i].gained / 1e3);
+        labels[i] = text[i];
+    }
+    if (status == SL_OK) {
+        const sl_series series[2] = {{.name = "before", .y = y}, {.name = "behind it", .y = y + count}};
+        sl_chart chart = {.title = "What each change gained",
+                          .x_label = count <= MOST_LONG ? "from iteration: change, gained in all"
+                                                        : "from iteration: change",
+                          .y_label = "iteration time, median (ms)",
+                          .points = (int)count,
+                          .label = labels,
+                          .count = 2,
+                          .series = series,
+                          .style = style};
+        status = sl_draw_chart(&chart, out);
+    }
+    sl_free(y);
+    sl_free(text);
+    sl_free(labels);
+    return status;
+}

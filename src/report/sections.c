@@ -1,0 +1,172 @@
+/* The sections of a run's page, and the pictures in them. */
+#include "base/memory.h"
+#include "report/report_inside.h"
+#include "report/tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- pictures ---- */
+
+/* Within a page a picture needs no namespace, and no address stands in it. */
+static void put_picture(const char *svg, const char *name, FILE *out) {
+    static const char space[] = " xmlns=\"http://www.w3.org/2000/svg\"";
+    const char *at = strstr(svg, space);
+    if (!at || !*svg)
+        return;
+    fputs("<figure>", out);
+    fwrite(svg, 1, (size_t)(at - svg), out);
+    fprintf(out, " role=\"img\" aria-label=\"%s\"%s</figure>\n", name, at + strlen(space));
+}
+
+sl_status sl_report_render(const sl_report_page *r, sl_report_part part, void *result, char **text,
+                           size_t *size) {
+    *text = NULL;
+    *size = 0;
+    FILE *memory = open_memstream(text, size);
+    if (!memory)
+        return sl_error(SL_ENOMEM, "out of memory for the report");
+    sl_status status = part(r, memory, result);
+    if (fclose(memory) != 0 && status == SL_OK)
+        status = sl_error(SL_ENOMEM, "out of memory for the report");
+    return status;
+}
+
+sl_status sl_report_put_drawn(const sl_report_page *r, sl_report_part part, void *result, const char *name,
+                              FILE *out, int *there) {
+    char *text;
+    size_t size;
+    sl_status status = sl_report_render(r, part, result, &text, &size);
+    *there = status == SL_OK && size > 0;
+    if (*there)
+        put_picture(text, name, out);
+    free(text);
+    return status;
+}
+
+static void put_thinned(size_t drawn, size_t all, FILE *out) {
+    if (drawn > 0)
+        fprintf(out,
+                "<p class=\"soft\">%zu of %zu iterations are drawn: of each piece of the run its first, its "
+                "lowest and its "
+                "highest.</p>\n",
+                drawn, all);
+}
+
+sl_status sl_report_draw_time(const sl_report_page *r, FILE *out, void *drawn) {
+    return sl_course_time(&r->told, &r->marks, NULL, out, drawn);
+}
+
+sl_status sl_report_draw_loss(const sl_report_page *r, FILE *out, void *drawn) {
+    return sl_course_loss(&r->told, &r->marks, NULL, out, drawn);
+}
+
+sl_status sl_report_draw_gains(const sl_report_page *r, FILE *out, void *ignored) {
+    (void)ignored;
+    return sl_course_gains(&r->told, r->gain, r->gains, NULL, out);
+}
+
+sl_status sl_report_draw_links(const sl_report_page *r, FILE *out, void *courses) {
+    return sl_course_links(&r->told, &r->marks, NULL, out, courses);
+}
+
+sl_status sl_report_draw_devices(const sl_report_page *r, FILE *out, void *courses) {
+    return sl_course_devices(&r->recorded, &r->marks, NULL, out, courses);
+}
+
+/* ---- sections ---- */
+
+sl_status sl_report_put_time(const sl_report_page *r, FILE *out) {
+    size_t drawn = 0;
+    int there;
+    SL_TRY(sl_report_put_drawn(r, sl_report_draw_time, &drawn, "Iteration time, measured and predicted", out,
+                               &there));
+    if (!there)
+        fputs(r->told.is_watch ? "<p>No iteration was found in the program's calls.</p>\n"
+                               : "<p>No iteration time can be read (metrics.jsonl).</p>\n",
+              out);
+    else
+        fputs("<p class=\"soft\">Full lines with &#9670;: the run changed something; dotted lines with "
+              "&#9661;: trouble, "
+              "relief and what else happened. Numbers are those of the events below.</p>\n",
+              out);
+    put_thinned(drawn, r->told.iterations, out);
+    return SL_OK;
+}
+
+static sl_status put_gains(const sl_report_page *r, FILE *out) {
+    return sl_table_gains(&r->told, r->gain, r->gains, out);
+}
+
+sl_status sl_report_put_events(const sl_report_page *r, FILE *out) {
+    sl_table_events(&r->told, out);
+    return SL_OK;
+}
+
+sl_status sl_report_put_decisions(const sl_report_page *r, FILE *out) {
+    sl_table_decisions(&r->told, out);
+    return SL_OK;
+}
+
+static sl_status put_loss(const sl_report_page *r, FILE *out) {
+    size_t drawn = 0;
+    int there;
+    SL_TRY(sl_report_put_drawn(r, sl_report_draw_loss, &drawn, "Loss", out, &there));
+    if (!there)
+        fputs("<p>No loss can be read (metrics.jsonl).</p>\n", out);
+    put_thinned(drawn, r->told.iterations, out);
+    return SL_OK;
+}
+
+static sl_status put_links(const sl_report_page *r, FILE *out) {
+    sl_courses courses = {0};
+    int there;
+    sl_status status =
+        sl_report_put_drawn(r, sl_report_draw_links, &courses, "Links over the run", out, &there);
+    if (status == SL_OK && !there)
+        fputs("<p>No link was measured, or metrics.jsonl cannot be read.</p>\n", out);
+    if (status == SL_OK) {
+        put_thinned(courses.thinned, r->told.iterations, out);
+        sl_table_courses(&courses, "link, rank to rank", out);
+    }
+    sl_courses_free(&courses);
+    return status;
+}
+
+static sl_status put_devices(const sl_report_page *r, FILE *out) {
+    sl_courses courses = {0};
+    int there;
+    sl_status status = sl_report_put_drawn(r, sl_report_draw_devices, &courses,
+                                           "Devices over the recorded iterations", out, &there);
+    if (status == SL_OK && !there)
+        fputs("<p>Ops are known of recorded iterations only, and there are none.</p>\n", out);
+    if (status == SL_OK && there)
+        fputs("<p class=\"soft\">Of the recorded iterations: all ops of a rank over its microbatches. A rank "
+              "is a position in "
+              "the pipeline; after <em>arrange</em> another device may have it.</p>\n",
+              out);
+    if (status == SL_OK) {
+        put_thinned(courses.thinned, r->recorded.iterations, out);
+        sl_table_courses(&courses, "rank", out);
+    }
+    sl_courses_free(&courses);
+    return status;
+}
+
+static sl_status put_setup(const sl_report_page *r, FILE *out) {
+    sl_table_setup(&r->told, out);
+    return SL_OK;
+}
+
+const sl_report_section sl_report_of_run[] = {
+    {"time", "Iteration time", "Iteration time", sl_report_put_time},
+    {"gains", "What changes gained", "What changes gained", put_gains},
+    {"events", "Events", "Events", sl_report_put_events},
+    {"decisions", "Decisions", "Decisions", sl_report_put_decisions},
+    {"loss", "Loss", "Loss", put_loss},
+    {"gantt", "Iterations op by op", "Iterations op by op", sl_report_put_iterations},
+    {"links", "Links", "Links", put_links},
+    {"devices", "Devices", "Devices", put_devices},
+    {"setup", "Configuration and versions", "Configuration", put_setup},
+    {0},
+};

@@ -1,0 +1,195 @@
+"""labels: slow. The live page in headless Chromium: loads without a complaint, updates while a real run goes on, survives its
+end and the dashboard's, stays usable with 1,000 ranks; a token, keyboard, dark and narrow. SL_PICTURES=FOLDER keeps pictures."""
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, here)
+import browser  # noqa: E402
+from dash import Dashboard, build, command, expect, failures, finish, folder, source  # noqa: E402
+from folders import Folder  # noqa: E402
+
+if not browser.find():
+    print("skipped: chromium is not installed")
+    sys.exit(77)
+pictures = os.environ.get("SL_PICTURES")
+
+
+def keep(page, name):
+    if pictures:
+        os.makedirs(pictures, exist_ok=True)
+        time.sleep(0.4)
+        page.picture(os.path.join(pictures, name + ".png"))
+
+
+def text(page, where):
+    return page.ask(f"document.getElementById('{where}').textContent")
+
+
+def check_run(page):
+    """A real run of 4 ranks whose link turns slow: each iteration reaches the page while it goes on."""
+    if not os.path.exists(os.path.join(build, "slackline-worker")):
+        print("the real run is skipped: slackline-worker is not built")
+        return
+    out = os.path.join(folder, "run")
+    with Dashboard(out) as d:
+        page.open(d.url)
+        page.wait("document.getElementById('state').textContent.includes('waiting')")
+        run = subprocess.Popen([command, "train", os.path.join(source, "examples", "slow-link.yaml"), "--out", out, "--set", "iterations=40",
+                                "--set", "faults.0.iterations=[14, 28]"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        page.wait("slackline.board.state === 'running' && slackline.board.head.iteration >= 2", 60)
+        seen = set()
+        while run.poll() is None:
+            seen.add(page.ask("slackline.board.head.iteration"))
+            page.read(0.15)
+            if len(seen) == 18:
+                keep(page, "run-light")
+        expect(run.returncode == 0, f"the run: {run.stderr.read()}")
+        expect(len(seen) >= 20, f"of 40 iterations {len(seen)} were seen on the page as they came: {sorted(seen)}")
+        page.wait("slackline.board.state === 'ended'", 20)
+        expect("ended" in text(page, "state") and "ended" in page.ask("document.title"), "the end is said")
+        expect(page.ask("slackline.board.rows.length") == 40 and page.ask("slackline.board.head.iteration") == 39, "every iteration is there")
+        expect(page.ask("slackline.board.setup.iterations") == 40, f"what was set holds: {page.ask('slackline.board.setup.iterations')}")
+        expect(page.ask("slackline.states") <= 3, f"as changes: {page.ask('slackline.states')} times everything")
+        expect(page.ask("slackline.board.ranks.filter(r => r[1] > 0 && r[2] > 0).length") == 4, "every rank was measured")
+        kinds = page.ask("slackline.board.events.map(e => e.kind)")
+        expect(kinds[0] == "start" and kinds[-1] == "end" and "swap" in kinds and "relief" in kinds, f"events: {kinds}")
+        decisions = text(page, "decisions")
+        expect("swap" in decisions and "return" in decisions, f"decisions: {decisions[:300]}")
+        page.ask("document.getElementById('gantt-shown').open = true")
+        page.wait("document.getElementById('gantt-picture').naturalWidth > 300", 20)
+        newest = d.ask("/gantt.svg")[2]
+        expect("iteration 39" in newest, f"the newest recorded iteration is drawn: {newest[:300]}")
+        page.ask("document.getElementById('gantt').scrollIntoView()")
+        keep(page, "run-ended")
+        page.open(d.url)
+        page.wait("window.slackline && slackline.drawn > 0 && slackline.board.rows.length === 40")
+        expect(not page.complaints, f"the page complains: {page.complaints}")
+        expect(d.end() == 0, "the dashboard ends")
+        page.wait("document.getElementById('live').textContent.includes('no connection')")
+        expect(page.ask("slackline.board.rows.length") == 40 and "swap" in text(page, "decisions"), "the page survives the dashboard's end")
+        page.wait("document.getElementById('state').textContent === 'was ended'")
+        keep(page, "connection-lost")
+        with Dashboard(out, listen=f"127.0.0.1:{d.port}") as again:
+            page.wait("document.getElementById('live').textContent === 'live' && document.getElementById('state').textContent.includes('■ ended')", 30)
+            expect(page.ask("slackline.board.rows.length") == 40, "and goes on with the next one at its address")
+            page.open("about:blank")
+            again.end()
+        page.complaints.clear()  # of the connection that is gone
+
+
+def check_thousand(page):
+    path = os.path.join(folder, "thousand")
+    run = Folder(path, pipeline=125, data=8)
+    run.hold()
+    run.start()
+    run.iterate(12)
+    with Dashboard(path) as d:
+        begin = time.monotonic()
+        page.open(d.url)
+        page.wait("window.slackline && slackline.drawn > 0 && slackline.board.ranks.length === 1000")
+        loaded = time.monotonic() - begin
+        costs = []
+        for i in range(30):
+            run.iterate(1, time=640, phase="slow", slow_ranks=set(range(i, 1000, 7)) | {327}, slow_links={(3, 40, 41), (3, 41, 40)})
+            page.wait(f"slackline.board.head.iteration === {run.iteration - 1} && (slackline.read = slackline.drawn) > 0")
+            page.ask("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
+            costs.append(page.ask("slackline.last_ms"))
+        print(f"1,000 ranks, 1,984 links: loaded in {loaded:.2f} s; an update is drawn in {statistics.median(costs):.1f} ms (median), {max(costs):.1f} ms at most; "
+              f"{page.ask('slackline.bytes / slackline.messages') / 1e3:.0f} kB a message; {page.ask('document.getElementsByTagName(`*`).length')} elements")
+        expect(page.ask("document.getElementsByTagName('*').length") < 1500, "elements do not grow with the ranks")
+        expect(page.ask("slackline.view.places.length") == 1000, "every rank is drawn")
+        run.event("verdict", rank=77, replica=2, decided="device of rank 77 x 1.50", seen="iterations take 640 ms")
+        run.event("suspect", link=[40, 41], replica=3, decided="link 40 <-> 41 x 80", seen="iterations take 640 ms")
+        page.wait("slackline.board.suspects.length === 2")
+        first = page.ask("document.querySelector('#links tr').innerText")
+        expect("40" in first and "41" in first and "replica 3" in first and "suspect" in first, f"the worst link comes first: {first!r}")
+        page.ask("document.getElementById('sort').value = 'worst', document.getElementById('sort').dispatchEvent(new Event('change'))")
+        page.wait("slackline.view.places[0] === 327")
+        keep(page, "thousand-light")
+        page.ask("document.getElementById('sort').value = 'rank', document.getElementById('sort').dispatchEvent(new Event('change'))")
+        page.wait("slackline.view.places[0] === 0")
+        x, y = page.ask("(() => { const b = document.getElementById('ranks'); b.scrollIntoView({block: 'center'}); const r = b.getBoundingClientRect(), v = slackline.view; "
+                        "return [r.left + (327 % v.columns + 0.4) * v.cell, r.top + 1 + (Math.floor(327 / v.columns) + 0.4) * v.cell]; })()")
+        page.point(x, y)
+        page.wait("document.getElementById('rank-told').textContent.includes('rank 77 of replica 2')")
+        expect("slow" in text(page, "rank-told") and "ms" in text(page, "rank-told"), f"pointing tells: {text(page, 'rank-told')}")
+        page.ask("document.getElementById('ranks').focus()")
+        page.key("ArrowRight")
+        page.wait("document.getElementById('rank-told').textContent.includes('rank 78 of replica 2')")
+        for words, wanted in (("slow", None), ("327", [327]), ("replica 2 rank 77", [327]), ("nothing like it", [])):
+            page.ask(f"document.getElementById('find').value = '{words}', document.getElementById('find').dispatchEvent(new Event('input'))")
+            page.ask("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
+            places = page.ask("slackline.view.places")
+            expect(places == wanted if wanted is not None else 327 in places and len(places) < 300, f"find {words!r}: {len(places)} ranks")
+        page.ask("document.getElementById('find').value = '', document.getElementById('find').dispatchEvent(new Event('input'))")
+        page.ask("document.getElementById('chart').focus()")
+        page.key("ArrowLeft")
+        page.wait("/Iteration \\d/.test(document.getElementById('chart-told').textContent)")
+        page.dark(True)
+        page.wait("document.documentElement.dataset.theme === 'dark'")
+        keep(page, "thousand-dark")
+        page.size(360, 740, 2)
+        page.ask("new Promise(r => setTimeout(r, 300))")
+        expect(page.ask("document.documentElement.scrollWidth") <= 360, f"a phone's width is enough: {page.ask('document.documentElement.scrollWidth')}")
+        keep(page, "thousand-phone")
+        page.size(1280, 900)
+        page.dark(False)
+        expect(not page.complaints, f"the page complains: {page.complaints}")
+        page.open("about:blank")
+    run.release()
+
+
+def check_hostile(page):
+    path = os.path.join(folder, "hostile")
+    run = Folder(path, pipeline=2)
+    run.hold()
+    evil = "<img src=x onerror=\"document.title='taken'\"></script><script>document.title='taken'</script>"
+    run.event("start", seen=evil, decided=evil, why=evil)
+    run.event("verdict", rank=0, decided=evil, seen=evil)
+    run.event("decision", seen=evil)
+    run.iterate(3, schedule=evil, phase=evil)
+    run.add("decisions.txt", evil + "\n")
+    with Dashboard(path) as d:
+        page.open(d.url)
+        page.wait("window.slackline && slackline.drawn > 0 && slackline.board.rows.length === 3")
+        expect(evil in text(page, "events") and evil in text(page, "suspects") and evil in text(page, "lines"), "texts stand there as they are")
+        expect("taken" not in page.ask("document.title") and page.ask("[...document.images].every(i => i.id === 'gantt-picture')"), "and do nothing")
+        expect(not page.complaints, f"the page complains: {page.complaints}")
+        page.open("about:blank")
+    run.release()
+
+
+def check_token(page):
+    path = os.path.join(folder, "token")
+    Folder(path).iterate(2)
+    with Dashboard(path, "--token", "a-secret-of-mine") as d:
+        page.open(d.url.split("?")[0])
+        page.wait("document.body && document.body.innerText.includes('a token is needed')")
+        page.open(d.url)
+        page.wait("window.slackline && slackline.drawn > 0 && slackline.board.rows.length === 2")
+        expect("secret" not in page.ask("location.href") and "secret" not in page.ask("document.title + document.body.innerText"), "the token is not shown")
+        page.call("Page.reload")
+        page.wait("window.slackline && slackline.drawn > 0 && slackline.board.rows.length === 2")
+        page.complaints = [c for c in page.complaints if "401" not in c]  # of the visit that was refused
+        expect(not page.complaints, f"the page complains: {page.complaints}")
+        page.open("about:blank")
+
+
+page = browser.Browser()
+try:
+    check_hostile(page)
+    check_token(page)
+    check_thousand(page)
+    check_run(page)
+except RuntimeError as error:
+    failures.append(str(error))
+    print("FAILED:", error)
+finally:
+    page.close()
+finish()

@@ -1,0 +1,117 @@
+"""docs/reference/ is what the program itself says: its tables of keys, events and metrics, and the help of its commands.
+Usage: test_reference.py BUILD SOURCE [--write]; --write makes the pages anew."""
+import os
+import re
+import subprocess
+import sys
+
+build, source = (os.path.realpath(path) for path in sys.argv[1:3])
+command = os.path.join(build, "slackline")
+if not os.path.exists(command):
+    print("skipped: slackline is not built")
+    sys.exit(77)
+folder = os.path.join(source, "docs", "reference")
+MADE = "<!-- made by tests/docs/test_reference.py BUILD SOURCE --write -->\n"
+
+# What the examples of the help need to run in the test of the page: comments for tests/docs/commands.py.
+NEEDS = {
+    "slackline profile rank*": [
+        "<!-- first: slackline plan examples/four-ranks.yaml --format trace | gzip > rank0.json.gz -->",
+        # the same with names that nobody knows
+        "<!-- first: slackline plan examples/four-ranks.yaml --schedule 1f1b --format trace | sed -E "
+        "'s/\"name\":\"([FB])([0-9]+)\"(.*\"stage\":)([0-9]+)/\"name\":\"\\1 stage \\4 mb \\2\"\\3\\4/; s/\"F stage/\"fwd stage/; s/\"B stage/\"bwd stage/' > trace.json -->",
+    ],
+    "slackline train": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->"],
+    "slackline detect": ["<!-- first: mkdir -p runs/slow-link; for i in $(seq 60); do echo \"{\\\"time_ms\\\": $((i < 30 ? 400 : 600)).$((i % 7))}\"; done > runs/slow-link/metrics.jsonl -->"],
+    "slackline report": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->", "<!-- first: rm -rf runs/slow-link; cp -r /tmp/run runs/slow-link -->"],  # the example of train
+    "slackline draw": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->"],
+    "slackline dashboard": ["<!-- not run: serves until it is ended -->"],
+    "slackline watch": ["<!-- not run: takes hpcc and its input file; docs/howto/slurm.md watches a program that is there -->"],
+    "slackline validate": ["<!-- needs: slackline-worker mpirun -->", "<!-- exit 0 or 1 -->"],
+    "slackline completion": ["<!-- first: export HOME=$PWD; mkdir -p .local/share/bash-completion/completions -->"],
+    "slackline man": ["<!-- needs: man groff -->"],
+}
+
+
+def said(*words):
+    done = subprocess.run([command, *words], capture_output=True, text=True)
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+def tables():
+    """{heading: table} of `slackline formats`."""
+    return {piece.partition("\n")[0]: piece.partition("\n")[2].strip() + "\n" for piece in said("formats").split("### ")[1:]}
+
+
+def names():
+    return re.findall(r"^  (\w+) +\S", said("--help"), re.M)
+
+
+def commands():
+    text = ["# Commands\n", MADE, "What `slackline COMMAND --help` says, and `slackline man COMMAND` as a manual page.\n"]
+    for line in re.findall(r"^  (\w+ +\S.*)$", said("--help"), re.M):
+        name, meaning = line.split(maxsplit=1)
+        text.append(f"- [{name}](#{name}): {meaning}")
+    for name in names():
+        helped, _, examples = said(name, "--help").partition("\nExample: ")
+        lines = [re.sub(r"^ {9}", "", row) for row in examples.rstrip().split("\n")]
+        start = " ".join(lines[0].split()[:2])
+        needs = next((found for key, found in NEEDS.items() if lines[0].startswith(key) or key == start), [])
+        text += [f"\n## {name}", "```text", helped.rstrip(), "```", *needs, "```sh", *lines, "```"]
+    return "\n".join(text) + "\n"
+
+
+def codes():
+    rows = ["| command | exit code |", "|---|---|"]
+    for name in names():
+        match = re.search(r"^Exit code: (.*?)\n\n", said(name, "--help"), re.M | re.S)
+        rows.append(f"| `{name}` | {' '.join(match[1].split()) if match else '0 done, 1 no answer or a failure, 2 a wrong request'} |")
+    return (f"# Exit codes\n\n{MADE}\nWhat 0, 1 and 2 mean everywhere: [Exit codes](../formats.md#exit-codes). Where a command gives them more meaning, it stands "
+            "in its help.\n\n" + "\n".join(rows) + "\n")  # fmt: skip
+
+
+def keys(title, table, words):
+    return f"# {title}\n\n{MADE}\n{words}\n\n{table}"
+
+
+def pages():
+    table = tables()
+    change = "`--set KEY=VALUE` changes any of them by this path."
+    return {
+        "commands.md": commands(),
+        "problem-keys.md": keys("Keys of a problem file", table["Keys of a problem file"],
+                                f"What `plan`, `simulate` and `compare` read; how it is meant: [Problem](../formats.md#problem). {change}"),
+        "run-keys.md": keys("Keys of a run file", table["Keys of a run file"],
+                            f"What `train` reads; what it leaves behind: [The folder of a run](../formats.md#the-folder-of-a-run). {change}"),
+        "cluster-keys.md": keys("Keys of a cluster file", table["Keys of a cluster file"],
+                                "What `topology` reads; how it is meant: [Cluster and arrangement](../formats.md#cluster-and-arrangement)."),
+        "campaign-keys.md": keys("Keys of a campaign file", table["Keys of a campaign file"],
+                                 "What `campaign` reads; how it is meant: [Campaign](../formats.md#campaign)."),
+        "events.md": keys("Kinds of events", table["Kinds of events"],
+                          "In `events.jsonl` of a run ([The folder of a run](../formats.md#the-folder-of-a-run)) and of `watch` ([What it says](../watching.md#what-it-says))."),
+        "metrics.md": keys("Metrics", table["Metrics of watch"],
+                           "What `watch` serves to Prometheus, with its labels in [HTTP](../watching.md#http). What `train` writes for each iteration, `metrics.jsonl`, is described "
+                           "in [The folder of a run](../formats.md#the-folder-of-a-run)."),
+        "exit-codes.md": codes(),
+    }  # fmt: skip
+
+
+failed = 0
+made = pages()
+if "--write" in sys.argv:
+    os.makedirs(folder, exist_ok=True)
+for name, text in made.items():
+    path = os.path.join(folder, name)
+    if "--write" in sys.argv:
+        with open(path, "w") as file:
+            file.write(text)
+    elif not os.path.exists(path) or open(path).read() != text:
+        print(f"FAILED: docs/reference/{name} is behind the program: run tests/docs/test_reference.py BUILD SOURCE --write")
+        failed += 1
+for name in sorted(os.listdir(folder)):
+    if name not in made:
+        print(f"FAILED: docs/reference/{name} is not made from anything")
+        failed += 1
+print(f"{len(made)} pages, {failed} failed")
+sys.exit(1 if failed else 0)

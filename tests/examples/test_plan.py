@@ -1,0 +1,58 @@
+"""Every file of examples/ is run by one of the tests of this folder, and its first lines say what it shows, how it is run and
+what to expect. Here those that need no training: what the commands print is what the heads say."""
+import os
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from heads import broken, complaints, every, matches, of_kind, run, tries  # noqa: E402
+
+build, source = map(os.path.abspath, sys.argv[1:3])
+if not os.path.exists(os.path.join(build, "slackline")):
+    print("skipped: slackline is not built")
+    sys.exit(77)
+failed = 0
+
+
+def expect(condition, what):
+    global failed
+    if not condition:
+        failed += 1
+        print("FAILED:", what)
+
+
+# the check itself can fail
+for words, line, holds in (("makespan 390 ms", "zb: makespan  390 ms, x", True), ("makespan 390 ms", "makespan 3901 ms", False), ("390 ms", "1390 ms", False),
+                           ("390 ms", "390.5 ms", False), ("390+-1% ms", "393.8 ms", True), ("390+-1% ms", "394.0 ms", False), ("a 10+-3 b", "a 7 b", True),
+                           ("a 10+-3 b", "a 6 b", False), ("a ... 5+-1 ms", "a 9 b 5 ms", True), ("a ... 5+-1 ms", "a 9 b 7 ms", False), ("a ... b", "b a", False)):
+    expect(matches(words, line) is holds, f"'{words}' {'is not' if holds else 'is'} in '{line}'")
+with tempfile.TemporaryDirectory() as folder:
+    for text, lacks in (("# Shows how a thing is planned.\n#\n# $ slackline plan x\n# > 390 ms\nx: 1\n", 0), ("x: 1\n", 3), ("# Shows how a thing is planned.\n# $ slackline plan x\nx: 1\n", 2)):
+        path = os.path.join(folder, "x.yaml")
+        with open(path, "w") as file:
+            file.write(text)
+        expect(len(complaints(path)) == lacks, f"{text!r}: {complaints(path)}")
+
+for name, kind in every(source).items():
+    expect(kind is not None, f"examples/{name} is run by no test: tests/examples/heads.py knows *.yaml, library/*.c and python/*.py")
+    for what in complaints(os.path.join(source, "examples", name)) if kind not in (None, "board") else []:
+        expect(False, f"examples/{name}: {what}")
+
+with tempfile.TemporaryDirectory() as folder:
+    os.symlink(os.path.join(source, "examples"), os.path.join(folder, "examples"))
+    names = of_kind(source, "plan")
+    expect(len(names) >= 16, f"only {len(names)} examples")
+    for name in names:
+        own = tries(os.path.join(source, "examples", name))
+        expect(any(f"examples/{name}" in one.command for one in own), f"examples/{name}: no command of its head uses it")
+        for one in own:
+            code, output = run(one.command, folder, build)
+            expect(code == 0, f"examples/{name}: {one.command}: exit {code}\n{output}")
+            lost = broken(one, output)
+            if lost is not None and one.command.startswith("slackline plan "): # a busy machine searches less in a second
+                code, output = run(one.command + " --time-limit 20", folder, build)
+                lost = broken(one, output)
+            expect(lost is None, f"examples/{name}: {one.command}: no '{lost}' in\n{output}")
+print(f"{failed} failed")
+sys.exit(1 if failed else 0)

@@ -1,0 +1,96 @@
+"""`slackline report` says what became of a run: ended, failed and why, saved on a warning, still going on, or nothing known; a
+folder is named so that the page says something elsewhere too; files that may not be read are told from missing ones."""
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+from slackline import build, command, expect, finish, folder, run, source  # noqa: E402
+
+
+def event(kind, **more):
+    return dict({"time_s": 1.0, "iteration": 3, "kind": kind}, **more)
+
+
+metrics = "".join(json.dumps({"iteration": i, "loss": 3.0, "time_ms": 50.0 + i, "schedule": "1f1b", "phase": "healthy", "links": []}) + "\n" for i in range(4))
+
+
+def make(name, events):
+    path = os.path.join(folder, name)
+    os.makedirs(path, exist_ok=True)
+    open(os.path.join(path, "metrics.jsonl"), "w").write(metrics)
+    open(os.path.join(path, "events.jsonl"), "w").write("".join(json.dumps(e) + "\n" for e in events))
+    return path
+
+
+def state(path):
+    page = run("report", path, "-o", "-").stdout
+    return re.search(r"<dt>state</dt><dd>([^<]*)</dd>", page)[1]
+
+
+failed = event("failed", why="rank 2: the norm is <not> finite")
+for name, events, says in (
+    ("ended", [event("start"), event("end")], "ended"),
+    ("resumed-and-killed", [event("start"), event("end"), event("resumed"), event("start")], "no end recorded: it was killed, or goes on elsewhere"),
+    ("failed", [event("start"), failed], "failed: rank 2: the norm is &lt;not&gt; finite"),
+    ("failed-silently", [event("start"), event("failed")], "failed"),
+    ("failed-and-resumed", [event("start"), failed, event("resumed"), event("start"), event("end")], "ended"),
+    ("restarted", [event("start"), event("restart"), event("start")], "no end recorded: it was killed, or goes on elsewhere"),
+    ("warned", [event("start"), event("warned"), event("failed", why="ended by SIGTERM after iteration 3")], "ended by a warning, with a checkpoint"),
+):
+    path = make(name, events)
+    expect(state(path) == says, f"{name}: {state(path)!r}")
+
+# a failure stands behind the last iteration and is marked in the charts all the same; ticks are whole iterations
+page = run("report", make("marked", [event("start"), dict(failed, iteration=4)]), "-o", "-").stdout
+chart = page.split('id="time"')[1].split("</section>")[0]
+expect("iteration 4: 2. failed" in chart, "the failure is marked")
+ticks = re.findall(r'text-anchor="middle">([^<]*)</text>', chart)
+expect(ticks[1:6] == ["0", "1", "2", "3", "4"], f"ticks are iterations: {ticks}")
+
+# a run that holds its folder goes on, and looking does not disturb it
+path = make("living", [event("start")])
+lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+fcntl.flock(lock, fcntl.LOCK_EX)
+expect(state(path) == "goes on", f"a living run: {state(path)!r}")
+os.close(lock)
+expect(state(path).startswith("no end recorded"), "and a dead one does not")
+
+# the page's name
+path = make("named", [event("end")])
+for asked, where, title in ((".", path, os.path.realpath(path)), ("..", os.path.join(path, "within"), os.path.realpath(path)), ("named/", folder, "named"), (path + "//", folder, path)):
+    os.makedirs(where, exist_ok=True)
+    page = subprocess.run([command, "report", asked, "-o", "-"], cwd=where, capture_output=True, text=True).stdout
+    expect(f"<title>Run {title}</title>" in page, f"{asked}: {page[:400]}")
+
+# what may not be read is no missing file
+shut = make("shut", [event("end")])
+os.chmod(os.path.join(shut, "events.jsonl"), 0)
+os.chmod(folder, 0o755)
+nobody = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+if os.geteuid() == 0 and not (shutil.which("setpriv") and subprocess.run([*nobody, command, "--version"], capture_output=True).returncode == 0):
+    print("note: root reads everything, and nobody cannot run the command here; unreadable files were not tried")
+else:
+    page = subprocess.run([*nobody, command, "report", shut, "-o", "-"], capture_output=True, text=True).stdout
+    expect("events.jsonl cannot be read: Permission denied." in page and "<dd>4</dd>" in page, "one file that may not be read")
+    os.chmod(os.path.join(shut, "metrics.jsonl"), 0)
+    done = subprocess.run([*nobody, command, "report", shut, "-o", "-"], capture_output=True, text=True)
+    expect(done.returncode == 2 and "cannot be read: Permission denied" in done.stderr and done.stderr.count("\n") == 1, f"none: {done.stderr}")
+
+# a real run that fails writes why into its folder
+if os.path.exists(os.path.join(build, "slackline-worker")) and shutil.which("mpirun"):
+    out = os.path.join(folder, "diverged")
+    done = subprocess.run([command, "train", os.path.join(source, "examples", "slow-link.yaml"), "--out", out, "--set", "iterations=30", "--set", "model.layers=2", "--set", "model.width=16",
+                           "--set", "parallel.pipeline=2", "--set", "batch.microbatches=4", "--set", "device.pace_ms={F: 1, I: 1, W: 1}", "--set", "optimizer.lr=100", "--set", "faults=[]"],
+                          capture_output=True, text=True, timeout=120)
+    last = json.loads(open(os.path.join(out, "events.jsonl")).read().splitlines()[-1])
+    expect(done.returncode == 1 and last["kind"] == "failed" and last["why"] in done.stderr and "not finite" in last["why"], f"a run that diverges: {done.stderr[-300:]} {last}")
+    expect(state(out).startswith("failed: rank "), f"its state: {state(out)}")
+else:
+    print("note: no trainer here; the real run was left out")
+finish()
