@@ -98,5 +98,28 @@ has "tools/try --out" "$folder/out" "Open in a browser: elsewhere/report.html"
 printf '#!/bin/bash\nexit 1\n' >"$folder/tree/tools/build"
 "$folder/tree/tools/try" >"$folder/out" 2>&1 && fail "tools/try goes on after a failed build"
 ! grep -q "build/slackline\|Done" "$folder/out" || fail "tools/try after a failed build: $(cat "$folder/out")"
+
+# ---- tools/test, of a tree with tests that fail once or always
+mkdir -p "$folder/tree/tests"
+cp "$source/tools/test" "$folder/tree/tools/"
+printf '#!/bin/bash\n' | tee "$folder/tree/tools/build" >"$folder/tree/tests/apart"
+chmod +x "$folder/tree/tools/build" "$folder/tree/tests/apart"
+tried() { # EXIT LAST_LINE TEST...: each test is "NAME COMMAND"
+    local expected=$1 last=$2
+    rm -rf "$folder/tree/build" && mkdir -p "$folder/tree/build"
+    for test in "${@:3}"; do
+        echo "add_test(${test%% *} bash -c [==[cd '$folder/tree/build' && ${test#* }]==])" >>"$folder/tree/build/CTestTestfile.cmake"
+    done
+    "$folder/tree/tools/test" >"$folder/out" 2>&1
+    [ $? = "$expected" ] && [ "$(tail -1 "$folder/out")" = "$last" ] || fail "tools/test of $*: $(cat "$folder/out")"
+}
+tried 0 "2 passed, 0 failed, 0 skipped" "good true" "busy [ -e ok ] || { touch ok; false; }"
+has "a test that passes by itself" "$folder/out" "passed at the second try: release: busy"
+tried 1 "1 passed, 1 failed, 0 skipped" "good true" "bad false"
+has "a test that fails" "$folder/out" "failed: release: bad"
+! grep -q "second try" "$folder/out" || fail "a test that fails twice: $(cat "$folder/out")"
+tried 1 "0 passed, 6 failed, 0 skipped" "a false" "b false" "c false" "d false" "e false" "f [ -e ok ] || { touch ok; false; }"
+! grep -q "again" "$folder/out" || fail "six tests that fail are tried again: $(cat "$folder/out")"
+tried 1 "0 passed, 0 failed, 0 skipped"
 echo "$failed failed"
 [ $failed = 0 ]
