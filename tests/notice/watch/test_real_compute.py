@@ -21,13 +21,14 @@ def skip(why):
     sys.exit(77)
 
 
-def noticed(run, kinds):
-    """The events of these kinds, each behind the one before."""
-    found, after = [], len(run.events())
-    for kind in kinds:
-        event, after = run.wait_for(kind, after)
-        found.append(event)
-    return found
+def named(run, after, rank, cause):
+    """Behind the first `after` events there are an onset and a verdict with the cause. A verdict that comes while the job rests
+    from a hold knows none yet; all name the rank."""
+    _, after = run.wait_for("onset", after)
+    verdict = {"seen": ""}
+    while cause not in verdict["seen"]:
+        verdict, after = run.wait_for("verdict", after)
+        assert verdict.get("rank") == rank and "link" not in verdict, run.told()
 
 
 def bound(ranks, core_of):
@@ -51,23 +52,19 @@ def output_and_exit_code_are_the_programs_own(folder):
 
 def a_rank_under_a_quota_is_named_with_the_cause(folder):
     with Watched(BUILD, folder, mpirun(4, lammps(folder, 16, ENDLESS)), ["--http", "off"]) as run:
-        run.wait_for("profiled")  # the reference
+        _, after = run.wait_for("profiled")  # the reference
         with Quota(ranks_of(run.process.pid)[2], 0.15):
-            onset, verdict = noticed(run, ["onset", "verdict"])
-        assert verdict.get("rank") == 2 and "link" not in verdict, run.told()
-        assert "quota" in verdict["seen"], run.told()
-        noticed(run, ["relief"])
+            named(run, after, 2, "quota")
+        run.wait_for("relief", len(run.events()))
 
 
 def load_beside_a_rank_is_named_as_such(folder):
     """Ranks 0, 1 and 2 share a core; rank 3 has one for itself until others come."""
     with Watched(BUILD, folder, bound(4, [0, 0, 0, 1])(lammps(folder, 16, ENDLESS)), ["--http", "off"]) as run:
-        run.wait_for("profiled")
+        _, after = run.wait_for("profiled")
         with Load(core=1, processes=7):
-            onset, verdict = noticed(run, ["onset", "verdict"])
-        assert verdict.get("rank") == 3 and "link" not in verdict, run.told()
-        assert "load" in verdict["seen"], run.told()
-        noticed(run, ["relief"])
+            named(run, after, 3, "load")
+        run.wait_for("relief", len(run.events()))
 
 
 def main():
