@@ -35,7 +35,7 @@ typedef struct sl_run_arrangement {
 /* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
 typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;
 
-/* What a run may do about trouble (run/train/remedy.h); bits of adaptation.strategies. */
+/* What a run may do about trouble (run/remedy/remedy.h); bits of adaptation.strategies. */
 typedef enum sl_remedy_strategy {
     SL_REMEDY_SCHEDULE,
     SL_REMEDY_DELEGATE,

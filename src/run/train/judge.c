@@ -1,11 +1,12 @@
-/* The rank that leads: from the records of all ranks to each replica's timeline and measurements, to the
- * decisions about schedules and paths, and to the lines of the journal. */
+#include "run/train/judge.h"
+
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/timing/profile.h"
+#include "run/arrange/telling.h"
 #include "run/journal/profile.h"
-#include "run/train/remedy.h"
-#include "run/train/state.h"
+#include "run/remedy/remedy.h"
+#include "run/train/noticed.h"
 
 #include <math.h>
 #include <string.h>
@@ -157,32 +158,16 @@ static int is_path_event(const sl_event *event) {
     return event->kind == SL_EVENT_DELEGATE || event->kind == SL_EVENT_DIRECT;
 }
 
-sl_status sl_judge_event(sl_trainer *t, sl_event *event, int replica) {
-    event->time = sl_clock_now(t->clock) - t->started;
-    if (t->run->parallel.data > 1 && replica >= 0) {
-        event->has_replica = 1;
-        event->replica = replica;
-    }
-    SL_TRY(sl_journal_event(t->journal, event));
-    sl_remedy_note(t, event);
-    char where[32] = "";
-    if (event->has_replica)
-        snprintf(where, sizeof where, " (replica %d)", replica);
-    sl_progress_say(t->progress, "iteration %4d  %s%s%s%s%s%s%s%s", event->iteration,
-                    sl_event_names[event->kind].name, where, event->seen[0] ? ": " : "", event->seen,
-                    event->decided[0] ? "; " : "", event->decided, event->why[0] ? ", because " : "",
-                    event->why);
-    return SL_OK;
-}
-
 /* A change of path that the others prevent, or have made already, did not happen. */
 static sl_status write_events(sl_trainer *t) {
     int changes = sl_judge_delegates(t) != 0;
     for (int r = 0; r < t->run->parallel.data; r++)
         for (int i = 0; i < t->replica[r].decision.events; i++) {
             sl_event *event = &t->replica[r].decision.event[i];
-            if (changes || !is_path_event(event))
-                SL_TRY(sl_judge_event(t, event, r));
+            if (!changes && is_path_event(event))
+                continue;
+            SL_TRY(sl_telling_event(t, event, r));
+            sl_remedy_note(t, event);
         }
     return SL_OK;
 }
@@ -224,18 +209,6 @@ static sl_phase phase_of(sl_trainer *t) {
     return troubled ? SL_PHASE_SLOW : t->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
 }
 
-void sl_judge_name_schedule(sl_trainer *t) {
-    size_t at = 0;
-    int same = 1;
-    for (int r = 1; r < t->run->parallel.data; r++)
-        same &= strcmp(t->replica[r].schedule, t->replica[0].schedule) == 0;
-    for (int r = 0; r < (same ? 1 : t->run->parallel.data) && at < sizeof t->schedule; r++) {
-        int written = snprintf(t->schedule + at, sizeof t->schedule - at, "%s%s", r ? " | " : "",
-                               t->replica[r].schedule);
-        at += (size_t)written;
-    }
-}
-
 static void print_iteration(const sl_trainer *t, const sl_iteration *it) {
     for (int r = 0; r < it->replicas; r++)
         sl_progress_observe(t->progress, it->iteration, &it->measured[r]);
@@ -246,16 +219,6 @@ static void print_iteration(const sl_trainer *t, const sl_iteration *it) {
                                               .predicted = it->predicted,
                                               .schedule = it->schedule},
                           it->phase != t->pending.phase);
-}
-
-/* An iteration's line waits until the next begin tells its period. */
-sl_status sl_judge_flush(sl_trainer *t, sl_time next_begin) {
-    if (t->pending.timeline == NULL)
-        return SL_OK;
-    t->pending.period = next_begin - t->last_begin;
-    sl_status status = sl_journal_iteration(t->journal, &t->pending);
-    t->pending.timeline = NULL;
-    return status;
 }
 
 /* The slowest replica's ops make the iteration; `around` comes before the first and behind the last. */

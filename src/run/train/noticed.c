@@ -1,6 +1,5 @@
-/* The rank that leads: which device or link made the iterations slow (notice/detect/localise.h), as events.
- * It decides nothing: adaptation goes by what it measures itself. */
-#include "run/train/state.h"
+#include "run/train/noticed.h"
+#include "run/arrange/telling.h"
 
 sl_status sl_noticed_add(sl_trainer *t, int replica, const sl_record *records, int count) {
     return sl_localiser_add(t->localiser, replica, records, (size_t)count);
@@ -51,7 +50,7 @@ sl_status sl_noticed_end(sl_trainer *t, int iteration, sl_time time) {
     SL_TRY(sl_localiser_end(t->localiser, iteration, time, clock_error(t), changed, trouble, &news));
     for (int i = 0; i < news.count && news.kind != SL_NEWS_NONE; i++) {
         sl_event event = make_event(t, iteration, &news, &news.located[i]);
-        SL_TRY(sl_judge_event(t, &event, news.located[i].replica));
+        SL_TRY(sl_telling_event(t, &event, news.located[i].replica));
     }
     return SL_OK;
 }

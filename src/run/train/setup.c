@@ -1,10 +1,9 @@
-/* What is made once when a run opens. What belongs to seats is planned (planning.c) and made (seated.c) anew
- * for each arrangement. */
+#include "run/train/setup.h"
 #include "base/memory.h"
-#include "run/train/path.h"
-#include "run/train/planning.h"
-#include "run/train/remedy.h"
-#include "run/train/seated.h"
+#include "run/arrange/path.h"
+#include "run/arrange/planning.h"
+#include "run/arrange/seated.h"
+#include "run/remedy/remedy.h"
 
 #include <string.h>
 

@@ -1,12 +1,17 @@
+#include "run/train/trainer.h"
+
 #include "base/median.h"
 #include "base/memory.h"
+#include "run/arrange/departure.h"
+#include "run/arrange/exchange.h"
+#include "run/arrange/faults.h"
+#include "run/arrange/path.h"
+#include "run/arrange/rearrange.h"
+#include "run/arrange/telling.h"
 #include "run/binding/gradients.h"
-#include "run/train/departure.h"
-#include "run/train/exchange.h"
-#include "run/train/faults.h"
-#include "run/train/path.h"
-#include "run/train/rearrange.h"
-#include "run/train/remedy.h"
+#include "run/remedy/remedy.h"
+#include "run/train/judge.h"
+#include "run/train/setup.h"
 
 #include <math.h>
 #include <string.h>
@@ -142,7 +147,7 @@ static void note_swaps(sl_trainer *t, const int *swaps, sl_time cost) {
         snprintf(one->schedule, sizeof one->schedule, "%s%s", one->decision.plan->schedule,
                  one->decision.verdict == SL_VERDICT_SWAP ? " (adapted)" : "");
     }
-    sl_judge_name_schedule(t);
+    sl_telling_name_schedule(t);
 }
 
 static sl_status swap_all(sl_trainer *t, int *swaps) {
@@ -179,7 +184,7 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     SL_TRY(sl_exchange_clocks(t->groups.world, t->leader, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
     if (sl_trainer_leads(t))
-        SL_TRY(sl_judge_flush(t, begin));
+        SL_TRY(sl_telling_flush(t, begin));
     if (t->leaves)
         return SL_OK;
     if (sl_trainer_leads(t))
@@ -296,7 +301,7 @@ static sl_status finish(sl_trainer *t) {
                     .swaps = t->swaps,
                     .byte_entropy = sl_binding_entropy(t->binding)};
     if (sl_trainer_leads(t))
-        SL_TRY(sl_judge_flush(t, sl_clock_now(t->clock)));
+        SL_TRY(sl_telling_flush(t, sl_clock_now(t->clock)));
     sl_progress_end(t->progress);
     SL_TRY(sl_saving_finish(t->saving, t->run->iterations, t->journal, t->started));
     const long mine[3] = {(long)sl_binding_peak(t->binding), (long)sl_binding_host_peak(t->binding),

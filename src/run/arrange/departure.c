@@ -1,0 +1,326 @@
+#include "run/arrange/departure.h"
+#include "base/memory.h"
+#include "run/arrange/telling.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define END_ESTIMATE SL_SECOND /* of the end of an attempt, until one was measured */
+#define MEASURED 3             /* iterations of an attempt that say what its first took longer */
+
+/* ---- who is where ---- */
+
+static sl_status own_host(char *host, size_t size) {
+    return gethostname(host, size - 1) == 0 ? SL_OK
+                                            : sl_error_errno(SL_ESYS, "this host has no name that fits");
+}
+
+/* The names of the roster, for ranks that look for their own host among them. */
+static sl_status share_names(sl_trainer *t, sl_roster *names) {
+    int count = t->departure->roster.count;
+    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &count, sizeof count));
+    if (sl_trainer_leads(t)) {
+        names->host = t->departure->roster.host;
+        memcpy(names->local, t->departure->roster.local, sizeof names->local);
+    } else {
+        SL_TRY(sl_grow(&names->host, &names->capacity, (size_t)count, sizeof *names->host));
+    }
+    names->count = count;
+    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, names->local, sizeof names->local));
+    return sl_group_broadcast(t->groups.world, t->leader, names->host, (size_t)count * sizeof *names->host);
+}
+
+static sl_status find_own(sl_trainer *t, sl_whereabouts *mine) {
+    sl_roster names = sl_roster_empty();
+    sl_status status = own_host(mine->host, sizeof mine->host);
+    if (status == SL_OK)
+        status = share_names(t, &names);
+    if (status == SL_OK)
+        mine->entry = sl_roster_here(&names, mine->host);
+    if (mine->entry >= 0)
+        memcpy(mine->listed, names.host[mine->entry].name, sizeof mine->listed);
+    if (!sl_trainer_leads(t))
+        sl_roster_free(&names);
+    return status;
+}
+
+static sl_status tell_hosts(sl_trainer *t) {
+    sl_whereabouts mine = {.entry = -1}, *all;
+    size_t world = (size_t)t->world;
+    SL_TRY(find_own(t, &mine));
+    SL_TRY(sl_alloc(&t->whereabouts, world, sizeof *t->whereabouts));
+    SL_TRY(sl_alloc(&all, world, sizeof *all));
+    sl_status status =
+        sl_group_gather_all(t->groups.world, &mine, sizeof mine, all, world * sizeof *all, NULL);
+    for (int w = 0; w < t->world && status == SL_OK; w++)
+        t->whereabouts[t->home[w]] = all[w];
+    sl_free(all);
+    return status;
+}
+
+/* The leader. */
+static void read_roster(sl_trainer *t) {
+    sl_departure *d = t->departure;
+    const char *never = "";
+    sl_status status = t->place->again ? sl_roster_read(t->folder, &d->roster) : SL_ENONE;
+    if (!t->place->again)
+        never = "nobody starts the ranks again (they were not started by `slackline train` itself)";
+    else if (status == SL_ENONE)
+        never = "the run has no list of hosts (key hosts, or --hosts)";
+    else if (status != SL_OK)
+        never = sl_error_text();
+    else if (!sl_run_saves(t->run))
+        never = "the run writes no checkpoints (key checkpoint.every)";
+    snprintf(d->never, sizeof d->never, "%s", never);
+    if (never[0])
+        sl_roster_free(&d->roster);
+}
+
+sl_status sl_departure_open(sl_trainer *t) {
+    SL_TRY(sl_alloc(&t->departure, 1, sizeof *t->departure));
+    t->departure->roster = sl_roster_empty();
+    if (sl_trainer_leads(t))
+        read_roster(t);
+    return tell_hosts(t);
+}
+
+void sl_departure_close(sl_trainer *t) {
+    if (t->departure)
+        sl_roster_free(&t->departure->roster);
+    sl_free(t->departure);
+    sl_free(t->whereabouts);
+    t->departure = NULL;
+}
+
+const char *sl_departure_host(const sl_trainer *t, int home) {
+    const sl_whereabouts *w = &t->whereabouts[home];
+    return w->entry >= 0 ? w->listed : w->host;
+}
+
+int sl_departure_is_on(const sl_trainer *t, int home, const char *host) {
+    const sl_whereabouts *w = &t->whereabouts[home];
+    return sl_roster_same(w->host, host) || (w->entry >= 0 && sl_roster_same(w->listed, host));
+}
+
+/* ---- whether it is possible ---- */
+
+static int has_ranks(const sl_trainer *t, int entry) {
+    for (int w = 0; w < t->world; w++)
+        if (t->whereabouts[w].entry == entry)
+            return 1;
+    return 0;
+}
+
+/* The entry of the list; -1: the name means nothing. A rank's own name for its host is known, too. */
+static int entry_of(const sl_trainer *t, const char *host) {
+    int entry = sl_roster_find(&t->departure->roster, host);
+    for (int w = 0; w < t->world && entry < 0; w++)
+        if (sl_roster_same(t->whereabouts[w].host, host))
+            entry = t->whereabouts[w].entry;
+    return entry;
+}
+
+/* Slots without these hosts. An entry that is named twice is counted once. */
+static int slots_without(const sl_trainer *t, const char *const *hosts, int count) {
+    const sl_roster *roster = &t->departure->roster;
+    int slots = sl_roster_slots(roster);
+    for (int i = 0; i < count; i++) {
+        int entry = entry_of(t, hosts[i]), again = 0;
+        for (int before = 0; before < i; before++)
+            again |= entry_of(t, hosts[before]) == entry;
+        slots -= again || entry < 0 || !sl_roster_uses(&roster->host[entry]) ? 0 : roster->host[entry].slots;
+    }
+    return slots;
+}
+
+sl_status sl_departure_check(const sl_trainer *t, const char *const *hosts, int count) {
+    const sl_departure *d = t->departure;
+    if (d->never[0])
+        return sl_error(SL_ENONE, "%s", d->never);
+    for (int i = 0; i < count; i++) {
+        int entry = entry_of(t, hosts[i]);
+        if (entry < 0)
+            return sl_error(SL_ENONE, "the run's list of hosts has no %s", hosts[i]);
+        if (!sl_roster_uses(&d->roster.host[entry]))
+            return sl_error(SL_ENONE, "it is left out already");
+        if (!has_ranks(t, entry))
+            return sl_error(SL_ENONE, "no rank is on %s", hosts[i]);
+    }
+    int slots = slots_without(t, hosts, count);
+    if (slots < t->world)
+        return sl_error(SL_ENONE, "%d ranks need as many slots, and %d are left without %s", t->world, slots,
+                        count == 1 ? "it" : "them");
+    return SL_OK;
+}
+
+int sl_can_leave(const sl_trainer *t, const char *host) {
+    if (host)
+        return sl_departure_check(t, &host, 1) == SL_OK;
+    for (int w = 0; w < t->world; w++) {
+        const char *any = sl_departure_host(t, w);
+        if (sl_departure_check(t, &any, 1) == SL_OK)
+            return 1;
+    }
+    return 0;
+}
+
+sl_time sl_leave_cost(const sl_trainer *t) {
+    const sl_departure *d = t->departure;
+    if (d->roster.last.iteration >= 0)
+        return d->roster.last.total;
+    sl_time start =
+        d->begun[1] > d->roster.started && d->roster.started > 0 ? d->begun[1] - d->roster.started : 0;
+    return sl_saving_took(t->saving) + END_ESTIMATE + start;
+}
+
+/* ---- leaving ---- */
+
+static void list_hosts(const char *const *hosts, int count, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", hosts[i]);
+}
+
+static sl_status write_event(const sl_trainer *t, sl_event_kind kind, int iteration, const char *seen,
+                             const char *decided, const char *why) {
+    sl_event event = {.kind = kind,
+                      .time = sl_clock_now(t->clock) - t->started,
+                      .iteration = iteration,
+                      .from = -1,
+                      .to = -1,
+                      .rank = -1};
+    snprintf(event.seen, sizeof event.seen, "%.255s", seen);
+    snprintf(event.decided, sizeof event.decided, "%.127s", decided);
+    snprintf(event.why, sizeof event.why, "%.255s", why);
+    return sl_journal_event(t->journal, &event);
+}
+
+static sl_status refuse(const sl_trainer *t, int done, const char *names, const char *reason) {
+    char decided[128];
+    snprintf(decided, sizeof decided, "host %.60s is not left, training goes on", names);
+    fprintf(stderr, "slackline: warning: host %s is not left, training goes on: %s\n", names, reason);
+    return write_event(t, SL_EVENT_LEAVE, done, "", decided, reason);
+}
+
+static sl_status write_order(sl_trainer *t, int done, const char *const *hosts, int count, const char *why,
+                             sl_time began) {
+    sl_roster *roster = &t->departure->roster;
+    roster->move = (sl_roster_move){.iteration = done, .began = began, .ordered = sl_roster_now()};
+    snprintf(roster->move.why, sizeof roster->move.why, "%s", why);
+    for (int i = 0; i < count; i++)
+        roster->host[entry_of(t, hosts[i])].leave = 1;
+    sl_status status = sl_roster_write(t->folder, roster);
+    for (int i = 0; i < roster->count && status != SL_OK; i++)
+        roster->host[i].leave = 0;
+    return status;
+}
+
+/* The leader, once the checkpoint is done with: *go says whether the attempt ends. */
+static sl_status order(sl_trainer *t, int done, const char *const *hosts, int count, const char *why,
+                       sl_time began, int *go) {
+    char names[256], decided[128], text[512];
+    list_hosts(hosts, count, names, sizeof names);
+    *go = 0;
+    if (sl_saving_whole(t->saving) != done)
+        return refuse(t, done, names, "its checkpoint could not be written");
+    SL_TRY(sl_telling_flush(t, sl_clock_now(t->clock)));
+    if (write_order(t, done, hosts, count, why, began) != SL_OK) {
+        snprintf(text, sizeof text, "%s", sl_error_text());
+        return refuse(t, done, names, text);
+    }
+    *go = 1;
+    snprintf(decided, sizeof decided, "saved after %d iterations, is started again without %.60s", done,
+             names);
+    snprintf(text, sizeof text, "the checkpoint took %.1f ms",
+             sl_to_ms(t->departure->roster.move.ordered - began));
+    return write_event(t, SL_EVENT_LEAVE, done, text, decided, why);
+}
+
+sl_status sl_leave_hosts(sl_trainer *t, int done, const char *const *hosts, int count, const char *why) {
+    sl_time began = sl_roster_now();
+    int go = 0;
+    char names[256], reason[512];
+    if (sl_trainer_leads(t)) {
+        list_hosts(hosts, count, names, sizeof names);
+        go = sl_departure_check(t, hosts, count) == SL_OK;
+        snprintf(reason, sizeof reason, "%s", go ? "" : sl_error_text());
+        if (!go)
+            SL_TRY(refuse(t, done, names, reason));
+    }
+    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &go, sizeof go));
+    if (!go)
+        return SL_OK;
+    SL_TRY(sl_saving_finish(t->saving, done, t->journal, t->started));
+    if (sl_trainer_leads(t))
+        SL_TRY(order(t, done, hosts, count, why, began, &go));
+    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &go, sizeof go));
+    t->departed = go;
+    return SL_OK;
+}
+
+/* ---- what it took ---- */
+
+static sl_time positive(sl_time time) {
+    return time > 0 ? time : 0;
+}
+
+/* From when it was decided to the end of the first iteration, less what the next ones take. */
+static sl_roster_cost cost_of(const sl_roster_move *move, const sl_time *begun) {
+    sl_time second = positive(begun[2] - begun[1]), third = positive(begun[3] - begun[2]);
+    sl_roster_cost cost = {.iteration = move->iteration,
+                           .save = positive(move->ordered - move->began),
+                           .end = positive(move->ended - move->ordered),
+                           .start = positive(begun[0] - move->ended),
+                           .first = positive(begun[1] - begun[0] - (second < third ? second : third))};
+    cost.total = cost.save + cost.end + cost.start + cost.first;
+    return cost;
+}
+
+/* A disk that is full now is no reason to end: the next decision then goes by an estimate. */
+static sl_status conclude(sl_trainer *t, int next) {
+    sl_roster *roster = &t->departure->roster;
+    const sl_roster_cost cost = roster->last = cost_of(&roster->move, t->departure->begun);
+    char seen[256], decided[128];
+    snprintf(seen, sizeof seen, "save %.1f ms, end %.1f ms, start %.1f ms, first iteration %.1f ms longer",
+             sl_to_ms(cost.save), sl_to_ms(cost.end), sl_to_ms(cost.start), sl_to_ms(cost.first));
+    snprintf(decided, sizeof decided, "goes on from iteration %d: %.3f s in all", cost.iteration,
+             (double)cost.total / 1e9);
+    roster->move.iteration = -1;
+    if (sl_roster_write(t->folder, roster) != SL_OK)
+        fprintf(stderr, "slackline: warning: %s\n", sl_error_text());
+    return write_event(t, SL_EVENT_LEFT, next - 1, seen, decided, roster->move.why);
+}
+
+static sl_status measure(sl_trainer *t, int next) {
+    sl_departure *d = t->departure;
+    int at = next - t->resume.first;
+    if (at > MEASURED || !sl_trainer_leads(t))
+        return SL_OK;
+    d->begun[at] = sl_roster_now();
+    return at == MEASURED && d->roster.move.iteration >= 0 && d->roster.move.ended > 0 ? conclude(t, next)
+                                                                                       : SL_OK;
+}
+
+/* ---- by hand ---- */
+
+/* One that the run does not use any more was left already, by an attempt before or by a failed test. */
+static int is_out(const sl_trainer *t, const char *host) {
+    int entry = t->departure->never[0] ? -1 : entry_of(t, host);
+    return entry >= 0 && !sl_roster_uses(&t->departure->roster.host[entry]);
+}
+
+sl_status sl_departure_step(sl_trainer *t, int next) {
+    SL_TRY(measure(t, next));
+    for (int i = 0; i < t->run->arrangements && !t->departed; i++) {
+        const char *host = t->run->arrangement[i].without;
+        if (t->run->arrangement[i].iteration != next || !host)
+            continue;
+        int out = sl_trainer_leads(t) ? is_out(t, host) : 0;
+        SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &out, sizeof out));
+        if (!out)
+            SL_TRY(sl_leave_hosts(t, next, &host, 1, "the run file says so (arrangements)"));
+    }
+    return SL_OK;
+}

@@ -1,0 +1,116 @@
+#include "run/arrange/path.h"
+#include "adapt/schedule/queues.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+_Static_assert(SL_QUEUES_MOST <= SL_DELEGATES_MOST, "what is decided can be started");
+
+#define START_PATIENCE (30 * SL_SECOND)
+#define NEWS_MOST 32 /* of a rank between two iterations; the rest waits for the next */
+
+static sl_status stop(sl_trainer *t) {
+    SL_TRY(sl_transport_use(t->transport, SL_PATH_DIRECT));
+    return sl_transport_stop_delegates(t->transport);
+}
+
+static sl_status start(sl_trainer *t, int delegates) {
+    size_t bytes = sl_transport_block_bytes(t->transport);
+    char *blocks;
+    SL_TRY(sl_alloc(&blocks, (size_t)t->ranks + 1, bytes));
+    char *mine = blocks + (size_t)t->ranks * bytes;
+    sl_status status = sl_transport_prepare_delegates(t->transport, delegates, mine);
+    if (status == SL_OK)
+        status = sl_group_gather_all(t->groups.pipeline, mine, bytes, blocks, (size_t)t->ranks * bytes, NULL);
+    if (status == SL_OK)
+        status = sl_transport_start_delegates(t->transport, blocks, START_PATIENCE);
+    sl_free(blocks);
+    return status == SL_OK ? sl_transport_use(t->transport, SL_PATH_DELEGATED) : status;
+}
+
+sl_status sl_path_change(sl_trainer *t, int delegates) {
+    if (delegates == 0 || !t->transport)
+        return SL_OK;
+    sl_time before = sl_clock_now(t->clock);
+    SL_TRY(sl_group_barrier(t->groups.world)); /* a peer may still be reading what we sent */
+    SL_TRY(stop(t));
+    if (delegates > 0)
+        SL_TRY(start(t, delegates));
+    t->delegates = delegates > 0 ? delegates : 0;
+    sl_engine_arrange(t->engine, t->delegates ? SL_DECOUPLED : t->problem.communication, t->problem.queue);
+    SL_TRY(sl_group_barrier(t->groups.world));
+    t->path_settled = sl_clock_now(t->clock);
+    t->path_cost = t->path_settled - before;
+    return SL_OK;
+}
+
+/* ---- news ---- */
+
+static sl_event_kind kind_of(sl_transport_news_kind kind) {
+    if (kind == SL_TRANSPORT_STRANGER)
+        return SL_EVENT_STRANGER;
+    return kind == SL_TRANSPORT_REPLACED ? SL_EVENT_REPLACED : SL_EVENT_RAIL;
+}
+
+/* What belongs to starting and stopping is no event: the change of path is one already. */
+static int is_routine(const sl_transport_news *news, const sl_trainer *t) {
+    return news->kind == SL_TRANSPORT_GOODBYE ||
+           (news->kind == SL_TRANSPORT_RAIL_UP && news->time < t->path_settled);
+}
+
+static sl_status write_news(sl_trainer *t, int iteration, int replica, const sl_transport_news *news) {
+    sl_event event = {.kind = kind_of(news->kind),
+                      .time = news->time - t->started,
+                      .iteration = iteration,
+                      .from = news->from,
+                      .to = news->to,
+                      .rank = news->from < 0 ? news->to : -1,
+                      .has_replica = t->run->parallel.data > 1,
+                      .replica = replica};
+    char who[32] = "the trainer"; /* on the direct path */
+    if (news->number >= 0)
+        snprintf(who, sizeof who, "delegate %d", news->number);
+    if (event.kind == SL_EVENT_RAIL && news->kind == SL_TRANSPORT_LOST)
+        snprintf(event.seen, sizeof event.seen, "%s", news->text);
+    else if (event.kind == SL_EVENT_RAIL)
+        snprintf(event.seen, sizeof event.seen, "rail %d of %s %s%s%s", news->rail, who,
+                 news->kind == SL_TRANSPORT_RAIL_UP ? "carries messages again" : "lost",
+                 news->text[0] ? ": " : "", news->text);
+    else
+        snprintf(event.seen, sizeof event.seen, "%s: %s", who, news->text);
+    return sl_journal_event(t->journal, &event);
+}
+
+static int has_several_hosts(const sl_trainer *t) {
+    for (int r = 0; r < t->world; r++)
+        if (t->remote[r])
+            return 1;
+    return 0;
+}
+
+sl_status sl_path_news(sl_trainer *t, int iteration) {
+    sl_transport_news mine[NEWS_MOST], *all = NULL;
+    size_t count = 0, sum = 0, *sizes = NULL;
+    if (!t->transport || (!t->delegates && !has_several_hosts(t)))
+        return SL_OK; /* on all ranks alike */
+    while (count < NEWS_MOST && sl_transport_next_news(t->transport, &mine[count]))
+        count += !is_routine(&mine[count], t);
+    if (sl_trainer_leads(t)) {
+        SL_TRY(sl_alloc(&all, (size_t)t->world * NEWS_MOST, sizeof *all));
+        sl_status status = sl_alloc(&sizes, (size_t)t->world, sizeof *sizes);
+        if (status != SL_OK) {
+            sl_free(all);
+            return status;
+        }
+    }
+    sl_status status = sl_group_gather(t->groups.world, t->leader, mine, count * sizeof *mine, all,
+                                       (size_t)t->world * NEWS_MOST * sizeof *all, sizes);
+    for (int r = 0; sl_trainer_leads(t) && r < t->world; r++)
+        for (size_t i = 0; i < sizes[r] / sizeof *all && status == SL_OK; i++, sum++) {
+            all[sum].time -= t->clocks[r].offset;
+            status = write_news(t, iteration, sl_run_seat(t->run, r).replica, &all[sum]);
+        }
+    sl_free(all);
+    sl_free(sizes);
+    return status;
+}

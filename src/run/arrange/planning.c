@@ -1,0 +1,179 @@
+#include "run/arrange/planning.h"
+#include "base/memory.h"
+#include "plan/family/family.h"
+#include "plan/pipeline/csv.h"
+#include "run/arrange/exchange.h"
+#include "run/binding/reduce.h"
+
+#include <string.h>
+
+#define FIRST_RATE 1e9 /* bytes/s of a reduction until one was measured */
+
+static sl_status read_order(const char *file, const sl_problem *problem, sl_plan *plan) {
+    sl_order order = {0};
+    SL_TRY(sl_order_read_csv(file, problem, &order));
+    sl_status status = sl_order_check_ascending(&order);
+    if (status == SL_OK)
+        status = sl_plan_of_order(problem, &order, "file", plan);
+    sl_order_free(&order);
+    if (status == SL_OK && !plan->memory_ok)
+        status = sl_error(SL_ENONE, "%s: the order exceeds device.memory_mb", file);
+    return status;
+}
+
+/* The replica's question; the same on all ranks, which know the sizes[ranks] of all. */
+static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding_sizes *sizes,
+                              sl_problem *problem) {
+    double *forward, *backward, *fixed;
+    sl_problem shape = sl_run_shape(t->run);
+    SL_TRY(sl_alloc(&forward, 2 * (size_t)shape.stages + (size_t)shape.ranks, sizeof *forward));
+    backward = forward + shape.stages;
+    fixed = backward + shape.stages;
+    for (int stage = 0; stage < shape.stages; stage++) {
+        forward[stage] = sizes[sl_problem_rank(&shape, stage)].forward_bytes;
+        backward[stage] = sizes[sl_problem_rank(&shape, stage)].backward_bytes;
+    }
+    for (int rank = 0; rank < shape.ranks; rank++)
+        fixed[rank] = sizes[rank].fixed_bytes;
+    sl_status status = sl_run_replica_problem(t->run, replica, forward, backward, fixed, problem);
+    for (int stage = 0; stage < shape.stages && status == SL_OK && t->run->parallel.data > 1; stage++) {
+        double bytes = sl_reduce_bytes(sl_binding_elements(t->run, stage), t->run->parallel.data);
+        problem->reduce[stage] = sl_from_ms(1e3 * bytes / FIRST_RATE);
+    }
+    sl_free(forward);
+    return status;
+}
+
+/* An order that was made for as many microbatches. *taken 0: it holds too much, or does not fit. */
+static sl_status take_order(const sl_replica *from, int microbatches, sl_replica *mine, int *taken) {
+    *taken = 0;
+    if (from->problem.microbatches != microbatches)
+        return SL_OK;
+    sl_status status = sl_plan_of_order(&mine->problem, &from->plan.order, from->plan.schedule, &mine->plan);
+    *taken = status == SL_OK && mine->plan.memory_ok;
+    if (*taken)
+        return SL_OK;
+    sl_plan_free(&mine->plan);
+    mine->plan = (sl_plan){0};
+    return status == SL_ENOMEM ? status : SL_OK;
+}
+
+/* For what is slow where it will run; an order that does not fit into the memory is none. */
+static sl_status plan_expected(const sl_trainer *t, const sl_problem *expected, sl_replica *mine,
+                               int *taken) {
+    const char *schedule =
+        strcmp(t->run->schedule, "auto") == 0 || sl_family_find(t->run->schedule) ? t->run->schedule : "auto";
+    sl_plan plan;
+    SL_TRY(sl_plan_make(expected, schedule, &plan));
+    sl_status status = sl_plan_of_order(&mine->problem, &plan.order, plan.schedule, &mine->plan);
+    sl_plan_free(&plan);
+    *taken = status == SL_OK && mine->plan.memory_ok;
+    if (*taken)
+        return SL_OK;
+    sl_plan_free(&mine->plan);
+    mine->plan = (sl_plan){0};
+    return status == SL_ENOMEM ? status : SL_OK;
+}
+
+/* Replicas that have as many microbatches as one before them run its order, and those of an arrangement that
+ * of one in the arrangement before. An order from a file is for its number of microbatches; for another one a
+ * plan is made. */
+static sl_status plan_replica(sl_trainer *t, const sl_replica *before, const sl_problem *expected,
+                              int replica) {
+    const char *schedule = t->run->schedule;
+    int taken = 0, microbatches = t->run->batch.split[replica], replicas = t->run->parallel.data;
+    sl_replica *mine = &t->replica[replica];
+    if (expected)
+        SL_TRY(plan_expected(t, &expected[replica], mine, &taken));
+    for (int r = 0; r < replicas && before && !taken; r++)
+        SL_TRY(take_order(&before[r], microbatches, mine, &taken));
+    for (int r = 0; r < replica && !expected && !taken; r++)
+        SL_TRY(take_order(&t->replica[r], microbatches, mine, &taken));
+    if (taken)
+        return SL_OK;
+    if (strcmp(schedule, "auto") == 0 || sl_family_find(schedule))
+        return sl_plan_make(&mine->problem, schedule, &mine->plan);
+    return before ? sl_plan_make(&mine->problem, "auto", &mine->plan)
+                  : read_order(schedule, &mine->problem, &mine->plan);
+}
+
+sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_replica *before,
+                           const sl_problem *expected) {
+    int replicas = t->run->parallel.data;
+    SL_TRY(make_problem(t, t->groups.seat.replica, sizes, &t->problem));
+    if (sl_trainer_leads(t))
+        SL_TRY(sl_alloc(&t->replica, (size_t)replicas, sizeof *t->replica));
+    for (int r = 0; r < replicas; r++) {
+        sl_problem shape = sl_run_replica_shape(t->run, r);
+        sl_order order = {0};
+        sl_status status = SL_OK;
+        if (sl_trainer_leads(t)) {
+            SL_TRY(make_problem(t, r, sizes, &t->replica[r].problem));
+            SL_TRY(plan_replica(t, before, expected, r));
+            snprintf(t->replica[r].schedule, sizeof t->replica[r].schedule, "%s",
+                     t->replica[r].plan.schedule);
+            SL_TRY(sl_order_copy(&t->replica[r].plan.order, &order));
+        }
+        status = sl_exchange_order(t->groups.world, t->leader, &shape, &order);
+        if (status == SL_OK && r == t->groups.seat.replica)
+            t->first = order;
+        else
+            sl_order_free(&order);
+        SL_TRY(status);
+    }
+    return SL_OK;
+}
+
+void sl_planning_free(const sl_trainer *t, sl_replica *replica) {
+    for (int r = 0; replica && r < t->run->parallel.data; r++) {
+        sl_adaptation_close(replica[r].adaptation);
+        sl_plan_free(&replica[r].plan);
+        sl_problem_free(&replica[r].problem);
+        sl_free(replica[r].peak);
+    }
+    sl_free(replica);
+}
+
+/* sizes[ranks]: the largest of those that hold the same stages. */
+sl_status sl_planning_measure(sl_trainer *t, sl_binding_sizes *sizes) {
+    sl_binding_sizes mine, *all;
+    SL_TRY(sl_binding_measure(t->run, t->groups.seat, &mine));
+    SL_TRY(sl_alloc(&all, (size_t)t->world, sizeof *all));
+    sl_status status =
+        sl_group_gather_all(t->groups.world, &mine, sizeof mine, all, (size_t)t->world * sizeof mine, NULL);
+    for (int w = 0; w < t->world && status == SL_OK; w++) {
+        sl_binding_sizes *most = &sizes[sl_run_seat(t->run, w).pipeline];
+        if (all[w].forward_bytes > most->forward_bytes)
+            most->forward_bytes = all[w].forward_bytes;
+        if (all[w].backward_bytes > most->backward_bytes)
+            most->backward_bytes = all[w].backward_bytes;
+        if (all[w].fixed_bytes > most->fixed_bytes)
+            most->fixed_bytes = all[w].fixed_bytes;
+        if (all[w].message_bytes > most->message_bytes)
+            most->message_bytes = all[w].message_bytes;
+    }
+    sl_free(all);
+    return status;
+}
+
+/* What the first order holds at once on this rank. */
+static sl_status count_buffers(const sl_trainer *t, int *buffers) {
+    sl_program program;
+    SL_TRY(sl_lower(&t->problem, &t->first, &program));
+    *buffers = program.rank[t->rank].buffers;
+    sl_program_free(&program);
+    return SL_OK;
+}
+
+/* An adapted plan may hold more than the first; without a limit all microbatches may be in flight on every
+ * stage of the rank. */
+sl_status sl_planning_in_flight(const sl_trainer *t, int *in_flight) {
+    SL_TRY(count_buffers(t, in_flight));
+    if (t->run->adapt)
+        *in_flight = t->problem.microbatches * (t->problem.stages / t->ranks);
+    return SL_OK;
+}
+
+int sl_planning_hosted(const sl_trainer *t) {
+    return sl_problem_offloads(&t->problem) ? t->problem.host_limit[t->rank] : 0;
+}

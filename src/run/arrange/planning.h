@@ -1,0 +1,25 @@
+/* What is planned before ranks take their seats, once for each arrangement: how much memory a seat takes, the
+ * planner's question and the first order of each replica, made by the rank that leads and known to all. */
+#ifndef SL_RUN_ARRANGE_PLANNING_H
+#define SL_RUN_ARRANGE_PLANNING_H
+
+#include "run/arrange/state.h"
+
+/** Collective: sizes[ranks] of all pipeline ranks, of those that hold the same stages the largest. */
+sl_status sl_planning_measure(sl_trainer *t, sl_binding_sizes *sizes);
+
+/** Collective: t->problem and t->first of this rank's replica; on the rank that leads t->replica with problem
+ * and plan of each. `before` (NULL: none): the replicas of the arrangement before, whose orders go on where
+ * the number of microbatches is the same. `expected` (NULL elsewhere, and for none): [data] on the rank that
+ * leads, what plans are made for instead. SL_ENONE: it does not fit into device.memory_mb. */
+sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_replica *before,
+                           const sl_problem *expected);
+/** All replicas of an arrangement; NULL is fine. */
+void sl_planning_free(const sl_trainer *t, sl_replica *replica);
+
+/** Most microbatches that this rank may ever hold between F and W, once for each stage that holds one. */
+sl_status sl_planning_in_flight(const sl_trainer *t, int *in_flight);
+/** Of those, most in host memory; 0: none. */
+int sl_planning_hosted(const sl_trainer *t);
+
+#endif

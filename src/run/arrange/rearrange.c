@@ -1,0 +1,245 @@
+#include "run/arrange/rearrange.h"
+#include "adapt/schedule/findings.h"
+#include "base/memory.h"
+#include "run/arrange/path.h"
+#include "run/arrange/planning.h"
+#include "run/arrange/seated.h"
+#include "run/arrange/telling.h"
+
+#include <string.h>
+
+/* What a change needs to know: the same on all ranks but for `before` and `delegates`. */
+typedef struct change {
+    int *home, *split; /* [world], [data] from now on */
+    int *was;          /* [world] the world rank that the process at each seat had so far */
+    int rank;          /* that this process takes */
+    sl_groups before;
+    int delegates;
+    sl_replica *replica; /* those of the arrangement before, on the rank that leads */
+    sl_rearranged took;
+    sl_time phase; /* when the phase at hand began */
+} change;
+
+/* ---- what is asked for ---- */
+
+static sl_status check(const sl_trainer *t, const int *home, const int *split) {
+    char *sits;
+    int sum = 0, wrong = -1;
+    SL_TRY(sl_alloc(&sits, (size_t)t->world, 1));
+    for (int w = 0; w < t->world; w++)
+        if (home[w] < 0 || home[w] >= t->world || sits[home[w]]++)
+            wrong = w;
+    sl_free(sits);
+    if (wrong >= 0)
+        return sl_error(SL_EINVAL, "seat %d is given to process %d, which is none of %d or has another seat",
+                        wrong, home[wrong], t->world);
+    for (int r = 0; r < t->run->parallel.data; r++) {
+        if (split[r] < 1)
+            return sl_error(SL_EINVAL, "replica %d would have %d microbatches", r, split[r]);
+        sum += split[r];
+    }
+    return sum == t->run->batch.microbatches
+               ? SL_OK
+               : sl_error(SL_EINVAL, "a split of %d microbatches, the run has %d", sum,
+                          t->run->batch.microbatches);
+}
+
+/* To all ranks. */
+static sl_status agree(sl_trainer *t, const sl_arrangement *next, change *c) {
+    size_t world = (size_t)t->world * sizeof(int), data = (size_t)t->run->parallel.data * sizeof(int);
+    SL_TRY(sl_alloc(&c->home, (size_t)t->world, sizeof *c->home));
+    SL_TRY(sl_alloc(&c->was, (size_t)t->world, sizeof *c->was));
+    SL_TRY(sl_alloc(&c->split, (size_t)t->run->parallel.data, sizeof *c->split));
+    if (sl_trainer_leads(t)) {
+        memcpy(c->home, next->home ? next->home : t->home, world);
+        memcpy(c->split, next->split ? next->split : t->run->batch.split, data);
+        SL_TRY(check(t, c->home, c->split));
+    }
+    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, c->home, world));
+    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, c->split, data));
+    for (int w = 0; w < t->world; w++)
+        for (int old = 0; old < t->world; old++)
+            if (t->home[old] == c->home[w])
+                c->was[w] = old;
+    for (int w = 0; w < t->world; w++) {
+        c->took.moved += c->was[w] != w;
+        c->rank = c->was[w] == t->world_rank ? w : c->rank;
+    }
+    return SL_OK;
+}
+
+static int changes_nothing(const sl_trainer *t, const change *c) {
+    return c->took.moved == 0 &&
+           memcmp(c->split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *c->split) == 0;
+}
+
+/* ---- the phases ---- */
+
+/* All ranks together, so that the leader's times are those of all. */
+static sl_status end_phase(sl_trainer *t, change *c, sl_time *time) {
+    SL_TRY(sl_group_barrier(t->groups.world));
+    sl_time now = sl_clock_now(t->clock);
+    *time = now - c->phase;
+    c->phase = now;
+    return SL_OK;
+}
+
+static sl_status settle(sl_trainer *t, change *c) {
+    SL_TRY(sl_saving_rest(t->saving, t->journal, t->started));
+    SL_TRY(sl_binding_settle_last(t->binding));
+    c->delegates = t->delegates;
+    if (c->delegates)
+        SL_TRY(sl_path_change(t, -1));
+    SL_TRY(sl_group_barrier(t->groups.world)); /* a peer may still be reading what we sent */
+    sl_seated_close(t);
+    return end_phase(t, c, &c->took.settle);
+}
+
+/* Against the clock of the same process as before. */
+static sl_status take_clocks_along(sl_trainer *t, const change *c) {
+    sl_offset *clocks;
+    SL_TRY(sl_alloc(&clocks, (size_t)t->world, sizeof *clocks));
+    for (int w = 0; w < t->world; w++)
+        clocks[w] = t->clocks[c->was[w]];
+    sl_free(t->clocks);
+    t->clocks = clocks;
+    return SL_OK;
+}
+
+static sl_status regroup(sl_trainer *t, change *c) {
+    sl_group *world;
+    int leader = 0;
+    while (c->home[leader] != 0)
+        leader++;
+    SL_TRY(take_clocks_along(t, c));
+    SL_TRY(sl_group_split(t->origin, 0, c->rank, SL_WAIT_LONG, &world));
+    c->before = t->groups;
+    memcpy(t->home, c->home, (size_t)t->world * sizeof *t->home);
+    memcpy(t->own.batch.split, c->split, (size_t)t->run->parallel.data * sizeof *c->split);
+    t->world_rank = c->rank;
+    t->leader = leader;
+    SL_TRY(sl_groups_open(t->run, world, leader, &t->groups));
+    t->rank = t->groups.seat.pipeline;
+    return end_phase(t, c, &c->took.groups);
+}
+
+static sl_status plan(sl_trainer *t, change *c, const sl_problem *expected) {
+    sl_binding_sizes *sizes;
+    c->replica = t->replica;
+    t->replica = NULL;
+    SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
+    sl_status status = sl_planning_measure(t, sizes);
+    if (status == SL_OK)
+        status = sl_planning_make(t, sizes, c->replica, expected);
+    sl_free(sizes);
+    SL_TRY(status);
+    return end_phase(t, c, &c->took.plan);
+}
+
+static sl_status end_groups_before(const sl_trainer *t, change *c) {
+    sl_group *world = c->before.world;
+    SL_TRY(sl_groups_end(&c->before));
+    return world == t->origin ? SL_OK : sl_group_end(world);
+}
+
+static sl_status sum_bytes(sl_trainer *t, change *c, double mine) {
+    double *all;
+    SL_TRY(sl_alloc(&all, (size_t)t->world, sizeof *all));
+    sl_status status = sl_group_gather(t->groups.world, t->leader, &mine, sizeof mine, all,
+                                       (size_t)t->world * sizeof *all, NULL);
+    for (int w = 0; w < t->world; w++)
+        c->took.bytes_moved += all[w];
+    sl_free(all);
+    return status;
+}
+
+static sl_status move_states(sl_trainer *t, change *c) {
+    sl_binding *next;
+    double bytes = 0;
+    int in_flight;
+    SL_TRY(sl_planning_in_flight(t, &in_flight));
+    sl_status status = sl_binding_move(t->binding, t->run, &t->groups, in_flight, sl_planning_hosted(t),
+                                       c->was, &next, &bytes);
+    if (status != SL_OK) {
+        sl_binding_close(next);
+        return status;
+    }
+    sl_binding_close(t->binding);
+    t->binding = next;
+    SL_TRY(sl_saving_move(t->saving, next, &t->groups));
+    SL_TRY(end_groups_before(t, c));
+    SL_TRY(sum_bytes(t, c, bytes));
+    return end_phase(t, c, &c->took.states);
+}
+
+/* The path stays what it was; new adaptations are told. */
+static sl_status connect_seats(sl_trainer *t, change *c) {
+    SL_TRY(sl_seated_open(t));
+    if (c->delegates)
+        SL_TRY(sl_path_change(t, c->delegates));
+    for (int r = 0; t->replica && r < t->run->parallel.data; r++) {
+        t->replica[r].delegates = t->delegates;
+        SL_TRY(sl_adaptation_follow(t->replica[r].adaptation, t->delegates));
+        const sl_problem *healthy = sl_adaptation_healthy(c->replica[r].adaptation);
+        if (healthy) /* other hosts may be slow from the first iteration on */
+            SL_TRY(sl_adaptation_assume(t->replica[r].adaptation, healthy));
+    }
+    return end_phase(t, c, &c->took.connect);
+}
+
+/* ---- saying it ---- */
+
+static size_t put_list(char *text, size_t size, size_t at, const char *name, const int *numbers, int count) {
+    for (int i = 0; i < count && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%d", i ? " " : name, numbers[i]);
+    return at;
+}
+
+static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *took, const char *why) {
+    sl_event event = {.kind = SL_EVENT_ARRANGE, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
+    size_t most = sizeof event.decided - 4,
+           at = put_list(event.decided, most, 0, "seats ", t->home, t->world);
+    at = put_list(event.decided, most, at < most ? at : most, ", split ", t->run->batch.split,
+                  t->run->parallel.data);
+    if (at >= most)
+        strcpy(event.decided + most - 1, " ..");
+    snprintf(
+        event.seen, sizeof event.seen,
+        "%d of %d processes moved, %.3f MB between them, in %.1f ms: settle %.1f, groups %.1f, plan %.1f, "
+        "states %.1f, connect %.1f",
+        took->moved, t->world, took->bytes_moved / 1e6, sl_to_ms(took->whole), sl_to_ms(took->settle),
+        sl_to_ms(took->groups), sl_to_ms(took->plan), sl_to_ms(took->states), sl_to_ms(took->connect));
+    snprintf(event.why, sizeof event.why, "%s", why ? why : "");
+    return sl_telling_event(t, &event, -1);
+}
+
+static sl_status carry_out(sl_trainer *t, int iteration, const sl_problem *expected, change *c) {
+    sl_time start = sl_clock_now(t->clock);
+    c->phase = start;
+    SL_TRY(settle(t, c));
+    SL_TRY(regroup(t, c));
+    SL_TRY(plan(t, c, expected));
+    SL_TRY(move_states(t, c));
+    SL_TRY(connect_seats(t, c));
+    c->took.whole = sl_clock_now(t->clock) - start;
+    t->fresh = iteration;
+    return SL_OK;
+}
+
+sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next, sl_rearranged *took) {
+    change c = {0};
+    *took = (sl_rearranged){0};
+    sl_status status = agree(t, next, &c);
+    int same = status == SL_OK && changes_nothing(t, &c);
+    if (status == SL_OK && !same)
+        status = carry_out(t, iteration, next ? next->expected : NULL, &c);
+    if (status == SL_OK && !same && sl_trainer_leads(t)) {
+        *took = c.took;
+        status = write_event(t, iteration, took, next->why);
+    }
+    sl_planning_free(t, c.replica);
+    sl_free(c.home);
+    sl_free(c.split);
+    sl_free(c.was);
+    return status;
+}

@@ -1,0 +1,195 @@
+#include "run/arrange/seated.h"
+#include "base/memory.h"
+#include "plan/lower/post.h"
+#include "plan/timing/replay.h"
+#include "run/arrange/connect.h"
+#include "run/arrange/telling.h"
+
+#include <string.h>
+
+#define PATIENCE (60 * SL_SECOND) /* for one message, on top of the worst emulated latency */
+#define FIRST_SWAP (5 * SL_MS)    /* estimated cost of a swap until one was measured */
+
+/* ---- records ---- */
+
+static sl_status open_gathered(sl_trainer *t) {
+    sl_gathered *g = &t->gathered;
+    size_t world = (size_t)t->world;
+    g->records_capacity = (size_t)t->record_capacity * world;
+    g->reports_capacity = world * sizeof(sl_report) + (size_t)t->run->batch.microbatches * sizeof(double);
+    SL_TRY(sl_alloc(&g->reports, g->reports_capacity, 1));
+    SL_TRY(sl_alloc(&g->report_bytes, world, sizeof *g->report_bytes));
+    SL_TRY(sl_alloc(&g->records, g->records_capacity, sizeof *g->records));
+    SL_TRY(sl_alloc(&g->record_bytes, world, sizeof *g->record_bytes));
+    return sl_alloc(&g->replica, t->record_capacity * (size_t)t->ranks, sizeof *g->replica);
+}
+
+static sl_status open_records(sl_trainer *t) {
+    /* F, I, W in parts, two messages and four moves to host memory or back, and a reduction and an update a
+     * stage; twice, so that none is lost. SL_MAX_OPS keeps it within bounds. */
+    uint32_t capacity = 64, stages = (uint32_t)(t->problem.stages / t->ranks), most = 0;
+    for (int r = 0; r < t->run->parallel.data; r++)
+        if ((uint32_t)t->run->batch.split[r] > most)
+            most = (uint32_t)t->run->batch.split[r];
+    uint32_t records = (3 * (uint32_t)t->problem.parts + 6) * most * stages + 2 * stages;
+    while (capacity < 2 * records)
+        capacity *= 2;
+    SL_TRY(sl_alloc(&t->ring, 1, sl_record_ring_bytes(capacity)));
+    if (sl_record_ring_init(t->ring, capacity) != 0)
+        return sl_error(SL_EINVAL, "a ring of %u records", capacity);
+    t->record_capacity = capacity;
+    SL_TRY(sl_alloc(&t->records, capacity, sizeof *t->records));
+    SL_TRY(sl_alloc(&t->reduction, stages, sizeof *t->reduction));
+    SL_TRY(sl_alloc(&t->report, sizeof(sl_report) + (size_t)t->problem.microbatches * sizeof(double), 1));
+    return sl_trainer_leads(t) ? open_gathered(t) : SL_OK;
+}
+
+static void close_records(sl_trainer *t) {
+    sl_gathered *g = &t->gathered;
+    sl_free(g->reports);
+    sl_free(g->report_bytes);
+    sl_free(g->records);
+    sl_free(g->record_bytes);
+    sl_free(g->replica);
+    sl_free(t->ring);
+    sl_free(t->records);
+    sl_free(t->reduction);
+    sl_free(t->report);
+    *g = (sl_gathered){0};
+    t->ring = NULL;
+    t->records = NULL;
+    t->reduction = NULL;
+    t->report = NULL;
+    t->position = t->lost = 0;
+}
+
+/* ---- the rank that leads ---- */
+
+static sl_status open_replica(sl_trainer *t, sl_replica *replica) {
+    const char *how = strcmp(replica->plan.schedule, "file") == 0 ? "auto" : t->run->schedule;
+    sl_adaptation_config config = {.schedule = how,
+                                   .hold = t->run->adaptation.hold,
+                                   .dwell = t->run->adaptation.dwell,
+                                   .gain = t->run->adaptation.gain,
+                                   .delegation = (sl_delegation)t->run->transport,
+                                   .queues = t->run->network.queues,
+                                   .frozen = !t->run->adapt,
+                                   .swap_cost = t->swaps ? t->swap_cost[(t->swaps - 1) % 64] : FIRST_SWAP};
+    replica->program = &replica->plan.program;
+    SL_TRY(sl_alloc(&replica->peak, 2 * (size_t)t->ranks, sizeof *replica->peak));
+    replica->peak_before = replica->peak + t->ranks;
+    return sl_adaptation_open(&config, &replica->problem, &replica->plan, &replica->adaptation);
+}
+
+static sl_status open_replicas(sl_trainer *t) {
+    int replicas = t->run->parallel.data;
+    if (!sl_trainer_leads(t))
+        return SL_OK;
+    for (int r = 0; r < replicas; r++)
+        SL_TRY(open_replica(t, &t->replica[r]));
+    sl_telling_name_schedule(t);
+    return sl_localiser_open(t->ranks, t->problem.stages, replicas, &t->localiser);
+}
+
+/* ---- programs ---- */
+
+/* Receives are posted by what the problem predicts, with the longest op as margin; every rank comes to the
+ * same times. */
+static sl_status post_receives(const sl_problem *p, const sl_program *program, int32_t *post) {
+    sl_timeline predicted;
+    sl_time *times, margin = 0;
+    SL_TRY(sl_replay(p, program, p->communication, p->queue, &predicted));
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        for (int stage = 0; stage < p->stages; stage++)
+            margin = p->time[kind][stage] > margin ? p->time[kind][stage] : margin;
+    sl_status status = sl_alloc(&times, (size_t)predicted.spans + (size_t)predicted.transfers, sizeof *times);
+    for (int i = 0; i < predicted.spans && status == SL_OK; i++)
+        times[i] = predicted.span[i].start;
+    for (int i = 0; i < predicted.transfers && status == SL_OK; i++)
+        times[predicted.spans + i] = predicted.transfer[i].start;
+    if (status == SL_OK)
+        status = sl_program_post(program, times, times + predicted.spans, margin, post);
+    sl_timeline_free(&predicted);
+    sl_free(times);
+    return status;
+}
+
+static sl_status swap_program(sl_trainer *t, const sl_program *program) {
+    int32_t *post;
+    SL_TRY(sl_alloc(&post, (size_t)program->messages, sizeof *post));
+    sl_status status = post_receives(&t->problem, program, post);
+    if (status == SL_OK)
+        status = sl_engine_swap(t->engine, program, post);
+    sl_free(post);
+    return status;
+}
+
+sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order) {
+    int next = 1 - t->running;
+    sl_program_free(&t->program[next]);
+    SL_TRY(sl_lower(&t->problem, order, &t->program[next]));
+    SL_TRY(swap_program(t, &t->program[next]));
+    t->running = next;
+    return SL_OK;
+}
+
+/* What ZeRO's gather of a stage's weights takes over a slow link between replicas; the stage's first F waits
+ * for it. */
+static sl_time gather_time(const sl_trainer *t, const sl_fault *fault) {
+    size_t most = 0;
+    if (!t->run->parallel.zero || fault->bandwidth_gbps <= 0)
+        return 0;
+    for (int stage = 0; stage < t->problem.stages; stage++) {
+        size_t elements = sl_binding_elements(t->run, stage);
+        most = elements > most ? elements : most;
+    }
+    return sl_from_ms((double)most * sizeof(float) * 8 / (fault->bandwidth_gbps * 1e6));
+}
+
+static sl_status open_engine(sl_trainer *t) {
+    sl_stage *stage;
+    SL_TRY(sl_alloc(&stage, (size_t)t->problem.stages, sizeof *stage));
+    sl_binding_stages(t->binding, stage);
+    sl_engine_config config = {.rank = t->rank,
+                               .clock = t->clock,
+                               .transport = t->transport,
+                               .ring = t->ring,
+                               .stage = stage,
+                               .stages = t->problem.stages,
+                               .regime = t->problem.communication,
+                               .queue = t->problem.queue,
+                               .patience = PATIENCE};
+    for (int i = 0; i < t->run->faults; i++)
+        config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->problem.microbatches *
+                           (t->problem.stages / t->ranks);
+    for (int i = 0; i < t->run->faults; i++)
+        config.patience += gather_time(t, &t->run->fault[i]);
+    config.patience += sl_from_ms(1e3 * t->run->network.outage_s); /* the transport says it first */
+    sl_status status = sl_engine_open(&config, &t->engine);
+    sl_free(stage);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+sl_status sl_seated_open(sl_trainer *t) {
+    SL_TRY(sl_connect(t, (size_t)t->message_bytes));
+    SL_TRY(open_records(t));
+    SL_TRY(open_engine(t));
+    SL_TRY(open_replicas(t));
+    return sl_trainer_run_order(t, &t->first);
+}
+
+void sl_seated_close(sl_trainer *t) {
+    sl_engine_close(t->engine);
+    sl_transport_close(t->transport);
+    t->engine = NULL;
+    t->transport = NULL;
+    close_records(t);
+    sl_localiser_close(t->localiser);
+    t->localiser = NULL;
+    sl_program_free(&t->program[0]);
+    sl_program_free(&t->program[1]);
+    sl_order_free(&t->first);
+    sl_problem_free(&t->problem);
+}
