@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "dashboard/watched.h"
-#include "notice/control/messages.h"
+#include "notice/message/messages.h"
 #include "notice/control/traffic.h"
 #include "notice/store/address.h"
 #include "notice/watch/told.h"

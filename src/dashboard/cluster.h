@@ -1,5 +1,5 @@
 /* A watched job, followed through its Redis server: what its agents say (heartbeats, iterations, the calls of
- * profiles; notice/control/messages.h), and what the watch in charge tells (notice/watch/told.h). Nothing is
+ * profiles; notice/message/messages.h), and what the watch in charge tells (notice/watch/told.h). Nothing is
  * written there. A server that does not answer is waited for. */
 #ifndef SL_DASHBOARD_CLUSTER_H
 #define SL_DASHBOARD_CLUSTER_H

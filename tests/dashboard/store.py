@@ -1,4 +1,4 @@
-"""A Redis server of a test's own, and a job in it as its agents and the watch in charge write (src/notice/control/messages.h)."""
+"""A Redis server of a test's own, and a job in it as its agents and the watch in charge write (src/notice/message/messages.h)."""
 import json
 import os
 import shutil

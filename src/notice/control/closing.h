@@ -5,7 +5,8 @@
 #define SL_NOTICE_CONTROL_CLOSING_H
 
 #include "base/status.h"
-#include "notice/control/messages.h"
+#include "notice/control/cut.h"
+#include "notice/message/messages.h"
 
 typedef struct sl_closing {
     sl_cut *cut; /* NULL: no hold */

@@ -3,8 +3,8 @@
 #define SL_NOTICE_CONTROL_COLLECTION_H
 
 #include "base/status.h"
-#include "notice/control/messages.h"
 #include "notice/control/nodes.h"
+#include "notice/message/messages.h"
 
 #define SL_COLLECTION_MOST                                                                                   \
     ((size_t)1 << 23) /* records of all ranks; further ones are left out and counted                         \

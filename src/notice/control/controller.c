@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "notice/control/clocks.h"
+#include "notice/message/clocks.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #ifndef SL_NOTICE_CONTROL_CUT_H
 #define SL_NOTICE_CONTROL_CUT_H
 
-#include "notice/control/gate_view.h"
+#include "notice/message/gate_view.h"
 
 typedef struct sl_cut sl_cut;
 

@@ -4,7 +4,7 @@
 #define SL_NOTICE_CONTROL_NODES_H
 
 #include "base/status.h"
-#include "notice/control/messages.h"
+#include "notice/message/messages.h"
 #include "notice/record/offset.h"
 
 typedef struct sl_node_rank {

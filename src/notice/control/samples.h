@@ -1,9 +1,9 @@
 /* The job's iteration times out of the iterations of its ranks.
  *
- * One rank is the reference: a sample is one of its blocks (track.h). Of every other rank the blocks that
- * begin and end around the same time are taken, so ranks that lost iterations, that count from another
- * beginning, or whose period begins elsewhere in the loop, meet again at every block. The sample is the
- * median over ranks of the time of one iteration. A rank that is missing is waited for, but not for long.
+ * One rank is the reference: a sample is one of its blocks (notice/agent/track.h). Of every other rank the
+ * blocks that begin and end around the same time are taken, so ranks that lost iterations, that count from
+ * another beginning, or whose period begins elsewhere in the loop, meet again at every block. The sample is
+ * the median over ranks of the time of one iteration. A rank that is missing is waited for, but not for long.
  * Ranks that go round faster than the slowest by a half and more follow a loop inside the iteration, and are
  * left out. Pure: blocks in, samples out; times of one clock. */
 #ifndef SL_NOTICE_CONTROL_SAMPLES_H
@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
-#include "notice/control/messages.h"
+#include "notice/message/messages.h"
 
 #define SL_SAMPLES_WAIT SL_SECOND /* for ranks that are behind */
 

@@ -9,7 +9,7 @@
 #ifndef SL_NOTICE_CONTROL_TRAFFIC_H
 #define SL_NOTICE_CONTROL_TRAFFIC_H
 
-#include "notice/control/messages.h"
+#include "notice/message/messages.h"
 
 typedef struct sl_traffic_link {
     int from, to; /* ranks of the world */

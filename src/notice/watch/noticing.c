@@ -1,7 +1,7 @@
 #include "notice/watch/noticing.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "notice/control/agent.h"
+#include "notice/agent/agent.h"
 #include "notice/control/controller.h"
 #include "notice/watch/standing_text.h"
 #include "notice/watch/told.h"

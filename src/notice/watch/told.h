@@ -1,5 +1,5 @@
 /* What the watch in charge of a job leaves in the store for those who look on (slackline dashboard): beside
- * the logs of agents (notice/control/messages.h) the key `status`, the log `events`, and for a minute behind
+ * the logs of agents (notice/message/messages.h) the key `status`, the log `events`, and for a minute behind
  * the job's end the key `reported`. All are JSON, as in /status.json and events.jsonl. Losing any of it harms
  * nobody. */
 #ifndef SL_NOTICE_WATCH_TOLD_H

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "check.h"
 #include "launch/redis.h"
-#include "notice/control/agent.h"
+#include "notice/agent/agent.h"
 #include "notice/control/controller.h"
 #include "notice/probe/gate.h"
 #include "notice/record/call.h"

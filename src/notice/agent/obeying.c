@@ -1,7 +1,7 @@
-#include "notice/control/agent_inside.h"
+#include "notice/agent/agent_inside.h"
 
 #include "base/memory.h"
-#include "notice/control/clocks.h"
+#include "notice/message/clocks.h"
 #include <string.h>
 
 #define PROFILE_MOST (1 << 17) /* records of one rank in a profile */

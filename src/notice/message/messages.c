@@ -1,4 +1,4 @@
-#include "notice/control/messages.h"
+#include "notice/message/messages.h"
 
 #include "base/memory.h"
 #include <stdio.h>

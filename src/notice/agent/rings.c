@@ -1,4 +1,4 @@
-#include "notice/control/rings.h"
+#include "notice/agent/rings.h"
 
 #include "base/memory.h"
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* The validation processes that an agent has started: `slackline validate --join ...`, one for each rank of
  * its node that takes part in a round. They are this process's children and end with their round, or with it.
  */
-#ifndef SL_NOTICE_CONTROL_MEMBERS_H
-#define SL_NOTICE_CONTROL_MEMBERS_H
+#ifndef SL_NOTICE_AGENT_MEMBERS_H
+#define SL_NOTICE_AGENT_MEMBERS_H
 
 #include "base/status.h"
 #include "base/time.h"

@@ -1,7 +1,7 @@
 /* A look at a gate (notice/probe/gate.h) in plain values, as the controller gets it from each rank's agent.
  * It is taken while the rank runs on: a thread that moved during the look is reported as moving. */
-#ifndef SL_NOTICE_CONTROL_GATE_VIEW_H
-#define SL_NOTICE_CONTROL_GATE_VIEW_H
+#ifndef SL_NOTICE_MESSAGE_GATE_VIEW_H
+#define SL_NOTICE_MESSAGE_GATE_VIEW_H
 
 #include "base/status.h"
 #include "notice/probe/gate.h"

@@ -1,4 +1,4 @@
-#include "notice/control/gate_view.h"
+#include "notice/message/gate_view.h"
 
 static void look_at_thread(const sl_gate_thread *thread, uint32_t channels, sl_gate_view_thread *view) {
     uint64_t word = atomic_load_explicit(&thread->word, memory_order_acquire);

@@ -2,11 +2,11 @@
  *
  * The deadline is in the gates: whatever becomes of agent, controller and store, each rank goes on at it by
  * its own clock. A gate is a file PID.gate that the probe makes with the first call of a process. */
-#ifndef SL_NOTICE_CONTROL_HOLDS_H
-#define SL_NOTICE_CONTROL_HOLDS_H
+#ifndef SL_NOTICE_AGENT_HOLDS_H
+#define SL_NOTICE_AGENT_HOLDS_H
 
 #include "base/status.h"
-#include "notice/control/messages.h"
+#include "notice/message/messages.h"
 
 /* No deadline beyond this is believed: it would be a clock that is not understood. */
 #define SL_HOLD_LONGEST (60 * SL_SECOND)

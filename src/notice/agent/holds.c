@@ -1,4 +1,4 @@
-#include "notice/control/holds.h"
+#include "notice/agent/holds.h"
 
 #include "base/memory.h"
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "notice/control/track.h"
+#include "notice/agent/track.h"
 
 #include "base/memory.h"
 #include "notice/detect/period.h"

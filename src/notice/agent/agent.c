@@ -1,6 +1,6 @@
 #include "base/memory.h"
-#include "notice/control/agent_inside.h"
-#include "notice/control/clocks.h"
+#include "notice/agent/agent_inside.h"
+#include "notice/message/clocks.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
  * Iterations shorter than 50 ms are joined: a block is one iteration, or as many as it takes to fill that
  * time, so that what a scheduler does to one iteration and not to the next is averaged.
  */
-#ifndef SL_NOTICE_CONTROL_TRACK_H
-#define SL_NOTICE_CONTROL_TRACK_H
+#ifndef SL_NOTICE_AGENT_TRACK_H
+#define SL_NOTICE_AGENT_TRACK_H
 
 #include "base/status.h"
 #include "base/time.h"

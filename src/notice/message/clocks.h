@@ -4,8 +4,8 @@
  * namespaces they live in: their clocks have one identity, and the offset is 0 without an error. Otherwise
  * the controller asks and the agent answers, a few times in a row, both waiting at the store meanwhile, and
  * the shortest round trip bounds the error (notice/record/offset.h). */
-#ifndef SL_NOTICE_CONTROL_CLOCKS_H
-#define SL_NOTICE_CONTROL_CLOCKS_H
+#ifndef SL_NOTICE_MESSAGE_CLOCKS_H
+#define SL_NOTICE_MESSAGE_CLOCKS_H
 
 #include "base/status.h"
 #include "base/time.h"

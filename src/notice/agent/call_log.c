@@ -1,4 +1,4 @@
-#include "notice/control/call_log.h"
+#include "notice/agent/call_log.h"
 
 #include "base/file.h"
 #include "base/memory.h"

@@ -1,9 +1,9 @@
 /* The call logs of `watch --record`: one CSV a thread of a rank, which `slackline detect` reads. */
-#ifndef SL_NOTICE_CONTROL_CALL_LOG_H
-#define SL_NOTICE_CONTROL_CALL_LOG_H
+#ifndef SL_NOTICE_AGENT_CALL_LOG_H
+#define SL_NOTICE_AGENT_CALL_LOG_H
 
 #include "base/status.h"
-#include "notice/control/rings.h"
+#include "notice/agent/rings.h"
 
 typedef struct sl_call_log sl_call_log;
 

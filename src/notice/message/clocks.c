@@ -1,4 +1,4 @@
-#include "notice/control/clocks.h"
+#include "notice/message/clocks.h"
 
 #include "base/clock.h"
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /* The agent's state, shared by its files: agent.c reads the rings and says what it finds, obeying.c does what
  * the controller orders. */
-#ifndef SL_NOTICE_CONTROL_AGENT_INSIDE_H
-#define SL_NOTICE_CONTROL_AGENT_INSIDE_H
+#ifndef SL_NOTICE_AGENT_AGENT_INSIDE_H
+#define SL_NOTICE_AGENT_AGENT_INSIDE_H
 
-#include "notice/control/agent.h"
-#include "notice/control/call_log.h"
-#include "notice/control/holds.h"
-#include "notice/control/members.h"
-#include "notice/control/messages.h"
-#include "notice/control/rings.h"
-#include "notice/control/track.h"
+#include "notice/agent/agent.h"
+#include "notice/agent/call_log.h"
+#include "notice/agent/holds.h"
+#include "notice/agent/members.h"
+#include "notice/agent/rings.h"
+#include "notice/agent/track.h"
+#include "notice/message/messages.h"
 
 #define SL_AGENT_PART 2048 /* records of a message */
 

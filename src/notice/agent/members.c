@@ -1,4 +1,4 @@
-#include "notice/control/members.h"
+#include "notice/agent/members.h"
 
 #include "base/memory.h"
 #include <errno.h>

@@ -4,8 +4,8 @@
  *
  * It is stepped by its caller (`slackline watch`), which sleeps in between; a step does what is due and never
  * waits for anybody but the store. Nothing that happens here can stop the program that is watched. */
-#ifndef SL_NOTICE_CONTROL_AGENT_H
-#define SL_NOTICE_CONTROL_AGENT_H
+#ifndef SL_NOTICE_AGENT_AGENT_H
+#define SL_NOTICE_AGENT_AGENT_H
 
 #include "base/status.h"
 #include "base/time.h"

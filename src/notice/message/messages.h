@@ -1,18 +1,17 @@
-/* What agents and the controller tell each other through the store. Used in this folder, and read by those
- * who look on (src/dashboard).
+/* What agents (notice/agent) and the controller (notice/control) tell each other through the store; read by
+ * those who look on, too (src/dashboard).
  *
  * Logs: `nodes` (heartbeats of agents), `iterations`, `profiles` (calls) and `views` (looks at gates) go from
  * agents to the controller; `orders` from the controller to all agents. Keys: `node:NAME` (the last
  * heartbeat; it goes when the agent does), `controller` (who it is), `validation:N` (verdict of round N).
  * What is small is JSON; what is much is a head and packed structs, checked before it is believed. Times are
  * of the clock of the node that writes them, in orders of the node that is named. */
-#ifndef SL_NOTICE_CONTROL_MESSAGES_H
-#define SL_NOTICE_CONTROL_MESSAGES_H
+#ifndef SL_NOTICE_MESSAGE_MESSAGES_H
+#define SL_NOTICE_MESSAGE_MESSAGES_H
 
 #include "base/status.h"
 #include "base/time.h"
-#include "notice/control/cut.h"
-#include "notice/control/gate_view.h"
+#include "notice/message/gate_view.h"
 #include "notice/record/call.h"
 #include "notice/store/store.h"
 #include <jansson.h>
@@ -53,7 +52,7 @@ typedef struct sl_message_head {
 } sl_message_head;
 _Static_assert(sizeof(sl_message_head) == 256, "messages cross nodes");
 
-/* Iterations of one rank (track.h). */
+/* Iterations of one rank (notice/agent/track.h). */
 typedef struct sl_message_block {
     int32_t rank, pid, count, period;
     int64_t number, start, end, time, bytes;

@@ -1,8 +1,8 @@
 /* The rings of a node: finds the files PID.THREAD.ring that the probe makes in the folder, maps them, and
  * reads what is new in each. Bytes from outside: a file that is not a ring of this version is left alone. A
  * ring whose process is gone is unmapped once it has been read to its end. */
-#ifndef SL_NOTICE_CONTROL_RINGS_H
-#define SL_NOTICE_CONTROL_RINGS_H
+#ifndef SL_NOTICE_AGENT_RINGS_H
+#define SL_NOTICE_AGENT_RINGS_H
 
 #include "base/status.h"
 #include "notice/record/call.h"
