@@ -14,8 +14,10 @@ import urllib.error
 import urllib.request
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [here, os.path.join(here, "..")]
 from slackline import build, command, expect, finish, folder, refused, run  # noqa: E402
+from waiting import until  # noqa: E402
 
 if not os.path.exists(os.path.join(build, "libslackline_probe.so")):
     print("skipped: libslackline_probe.so is not built")
@@ -46,15 +48,10 @@ def start(*words, options=("--http", "off"), **more):
     return process
 
 
-def until(holds, what, limit=30):
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        value = holds()
-        if value:
-            return value
-        time.sleep(0.02)
-    expect(False, f"not within {limit} s: {what}")
-    return None
+def awaited(holds, what):
+    value = until(holds, 30)
+    expect(value, f"not within 30 s: {what}")
+    return value
 
 
 def folders_of(pid):
@@ -163,7 +160,7 @@ text, _ = process.communicate(timeout=60)
 expect(json.loads(text) == sorted(map(int, wanted)), f"each signal is passed on once: {text}")
 expect(process.returncode == 3, f"exit {process.returncode} after signals")
 process = start("sleep", "100")
-until(lambda: children(process.pid, "sleep"), "the program runs")
+awaited(lambda: children(process.pid, "sleep"), "the program runs")
 process.send_signal(signal.SIGTERM)
 process.communicate(timeout=60)
 expect(process.returncode == 128 + signal.SIGTERM, f"ended by SIGTERM: exit {process.returncode}")
@@ -171,15 +168,15 @@ expect(process.returncode == 128 + signal.SIGTERM, f"ended by SIGTERM: exit {pro
 # ---- nothing stays behind ----
 expect(not folders_of(process.pid), f"left: {folders_of(process.pid)}")
 process = start("sleep", "100")
-server = until(lambda: children(process.pid, "redis-server"), "a private server")
-program = until(lambda: children(process.pid, "sleep"), "the program")
+server = awaited(lambda: children(process.pid, "redis-server"), "a private server")
+program = awaited(lambda: children(process.pid, "sleep"), "the program")
 expect(folders_of(process.pid) != [], "the folder is there meanwhile")
 left = folders_of(process.pid)
 process.kill()
 process.wait()
 time.sleep(0.3)
 expect(alive(program[0]), "the program goes on when its watch was killed")
-until(lambda: not alive(server[0]), "the private server dies with the watch")
+awaited(lambda: not alive(server[0]), "the private server dies with the watch")
 watch("true")
 expect(not any(map(os.path.exists, left)), "the next watch clears up")
 expect(alive(program[0]), "and does not touch the program")
@@ -187,10 +184,10 @@ os.kill(program[0], signal.SIGKILL)
 
 # ---- Redis that is lost, or somebody else's ----
 process = start("sh", "-c", "read line; exit 4")
-server = until(lambda: children(process.pid, "redis-server"), "a private server")
-until(lambda: os.path.exists(os.path.join(process.out, "events.jsonl")), "watching has begun")
+server = awaited(lambda: children(process.pid, "redis-server"), "a private server")
+awaited(lambda: os.path.exists(os.path.join(process.out, "events.jsonl")), "watching has begun")
 os.kill(server[0], signal.SIGKILL)
-until(lambda: [pid for pid in children(process.pid, "redis-server") if pid != server[0]], "a new server")
+awaited(lambda: [pid for pid in children(process.pid, "redis-server") if pid != server[0]], "a new server")
 process.communicate("end\n", timeout=60)
 expect(process.returncode == 4, f"exit {process.returncode} after the server was killed")
 with socket.socket() as taken:
@@ -247,7 +244,7 @@ with socket.socket() as busy:
 
 # ---- results ----
 process = start("sh", "-c", "read line; exit 9")
-until(lambda: os.path.exists(os.path.join(process.out, "events.jsonl")), "watching has begun")
+awaited(lambda: os.path.exists(os.path.join(process.out, "events.jsonl")), "watching has begun")
 second = run("watch", "--out", process.out, "--http", "off", "--", "true")
 expect(second.returncode == 1 and "another run is using this directory" in second.stderr, f"{second.stderr}")
 process.communicate("\n", timeout=60)

@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from urllib.parse import urlsplit
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from waiting import until  # noqa: E402
 
 build, source = (os.path.abspath(a) for a in sys.argv[1:3])
 command = os.path.join(build, "slackline")
@@ -54,15 +56,11 @@ class Dashboard:
 
     def until(self, holds, what, limit=30):
         """The state, once it is as wanted."""
-        end = time.monotonic() + limit
-        while True:
+        state = until(lambda: next(filter(holds, [self.state()]), None), limit, 0.05)
+        if state is None:
             state = self.state()
-            if holds(state):
-                return state
-            if time.monotonic() > end:
-                expect(False, f"{what}: not within {limit} s: {state['state']} ({state['why']}) {state['head']} suspects {state['suspects']}")
-                return state
-            time.sleep(0.05)
+            expect(False, f"{what}: not within {limit} s: {state['state']} ({state['why']}) {state['head']} suspects {state['suspects']}")
+        return state
 
     def memory(self):
         """Resident bytes."""
@@ -124,13 +122,10 @@ class Stream:
                 self.events.append((fields["id"], fields["event"], json.loads(fields["data"])))
 
     def until(self, holds, what, limit=30):
-        end = time.monotonic() + limit
-        while not holds(self.events):
-            if time.monotonic() > end or self.ended:
-                expect(False, f"{what}: {[(e[0], e[1]) for e in self.events][-5:]}")
-                return False
-            self.read()
-        return True
+        until(lambda: holds(self.events) or self.ended or self.read(), limit, 0)
+        met = bool(holds(self.events))
+        expect(met, f"{what}: {[(e[0], e[1]) for e in self.events][-5:]}")
+        return met
 
     def close(self):
         self.socket.close()

@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from dash import Dashboard, build, command, expect, finish, folder, source  # noqa: E402
 from folders import Folder  # noqa: E402
+from waiting import until  # noqa: E402
 
 for need in ("promtool", "prometheus"):
     if not shutil.which(need):
@@ -90,13 +91,8 @@ class Prometheus:
             self.end()
 
 
-def until(holds, what, limit=60):
-    end = time.monotonic() + limit
-    while not holds():
-        if time.monotonic() > end:
-            return expect(False, f"{what}: not within {limit} s")
-        time.sleep(0.2)
-    return True
+def awaited(holds, what):
+    expect(until(holds, 60, 0.2), f"{what}: not within 60 s")
 
 
 def queries():
@@ -108,7 +104,7 @@ def check_queries(server, instances):
     """Grafana replaces $instance by what label_values of the variable's query gives, $__rate_interval and the like by durations."""
     variable = BOARD["templating"]["list"][0]
     metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"]).groups()
-    until(lambda: set(instances.values()) <= {s[label] for s in server.ask("series", **{"match[]": metric}) or []}, "the variable has every instance as a value")
+    awaited(lambda: set(instances.values()) <= {s[label] for s in server.ask("series", **{"match[]": metric}) or []}, "the variable has every instance as a value")
     answered = {}
     for panel, query in queries():
         for name, instance in instances.items():
@@ -174,15 +170,15 @@ def check_scraped(server, run, instances):
         found = {one["metric"]["instance"]: one["value"][1] for one in server.query("up")}
         return all(found.get(i) == "1" for i in instances.values())
 
-    until(is_up, f"all are scraped: {instances}")
+    awaited(is_up, f"all are scraped: {instances}")
     first = server.query(f'slackline_iterations_total{{instance="{instances["run"]}"}}')
     for _ in range(8):  # it goes on while it is scraped
         trouble_line(run)
         time.sleep(0.4)
-    until(lambda: float(server.query(f'slackline_iterations_total{{instance="{instances["run"]}"}}')[0]["value"][1]) >= float(first[0]["value"][1]) + 8, "what goes on is scraped")
+    awaited(lambda: float(server.query(f'slackline_iterations_total{{instance="{instances["run"]}"}}')[0]["value"][1]) >= float(first[0]["value"][1]) + 8, "what goes on is scraped")
     if "watch" in instances:
-        until(lambda: server.query(f'slackline_iteration_healthy_seconds{{instance="{instances["watch"]}"}}') or server.query(f'slackline_iteration_level_seconds{{instance="{instances["watch"]}"}}'),
-              "the watched job has a level")
+        awaited(lambda: server.query(f'slackline_iteration_healthy_seconds{{instance="{instances["watch"]}"}}') or server.query(f'slackline_iteration_level_seconds{{instance="{instances["watch"]}"}}'),
+                "the watched job has a level")
     answered = check_queries(server, instances)
     for panel, query in queries():
         expect("run" in answered.get((panel, query), ()), f"{panel}: no answer of a run to {query}")
@@ -204,7 +200,7 @@ def check_real_run():
     with Dashboard(out) as d:
         instance = f"127.0.0.1:{d.port}"
         with Prometheus({"train": (d.port, None)}, "real") as server:
-            until(lambda: server.query("up == 1"), "it is scraped before the run begins")
+            awaited(lambda: server.query("up == 1"), "it is scraped before the run begins")
             begin = time.time()
             run = subprocess.run([command, "train", os.path.join(source, "examples", "slow-link.yaml"), "--out", out, "--set", "iterations=44", "--set", "faults.0.iterations=[14, 30]",
                                   "--set", "validate_every=5"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=300, check=False)

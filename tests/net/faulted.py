@@ -15,6 +15,9 @@ import time
 
 from lab import Lab, permitted, skip
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from waiting import until  # noqa: E402
+
 RANKS = (2, 2)  # on each host
 ITERATIONS = 150
 QUIET_S = 15    # no fault lasts so long, so without an iteration for so long something hangs
@@ -221,17 +224,14 @@ class Faulted:
         process = subprocess.Popen(lab.mpirun(self.folder, RANKS, words), stdout=self.log, stderr=subprocess.STDOUT)
         watch = Watch(os.path.join(self.path(name), "metrics.jsonl"))
         watch.start()
-        until = time.monotonic() + 60
-        while not watch.ends and process.poll() is None and time.monotonic() < until:
-            time.sleep(0.01)
+        until(lambda: watch.ends or process.poll() is not None, 60, 0.01)
         assert watch.ends, f"the run does not train: {self.said()}"
         return process, watch
 
     def wait_for_checkpoint(self, name, process):
-        until = time.monotonic() + 30
-        while not glob.glob(os.path.join(self.path(name), "checkpoints", "step-*[0-9]")) and time.monotonic() < until:
-            assert process.poll() is None, self.said()
-            time.sleep(0.01)
+        saved = lambda: glob.glob(os.path.join(self.path(name), "checkpoints", "step-*[0-9]"))
+        until(lambda: saved() or process.poll() is not None, 30, 0.01)
+        assert saved() or process.poll() is None, self.said()
 
     def resumed(self, name):
         """What a run that was lost has left is whole: it goes on from there on one host and ends with the undisturbed bits."""
@@ -323,10 +323,8 @@ class Faulted:
         outcome = Outcome(self.path("storm"))
         assert outcome == self.reference, outcome.difference(self.reference)
         lab.restore()
-        until = time.monotonic() + 10
         left = lambda: [path for path in memory if os.path.exists(path)]
-        while (lab.processes() or left()) and time.monotonic() < until:
-            time.sleep(0.05)
+        until(lambda: not lab.processes() and not left(), 10, 0.05)
         assert not lab.processes(), f"processes stay: {lab.processes()}"
         assert not left(), f"memory stays: {left()}"
         return outcome

@@ -11,9 +11,12 @@ import os
 import shutil
 import socket
 import subprocess
-import time
+import sys
 
 from lab import skip
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from waiting import until  # noqa: E402
 
 CONFIG = """
 ClusterName=lab
@@ -49,15 +52,6 @@ def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
-
-
-def until(holds, seconds):
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 def from_folder():

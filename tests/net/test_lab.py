@@ -12,9 +12,11 @@ import tempfile
 import time
 import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [here, os.path.join(here, "..")]
 import lab as laboratory
 from lab import Lab, skip
+from waiting import until
 
 build, source = sys.argv[1:3]
 
@@ -134,9 +136,7 @@ def an_established_connection_stalls_in_a_blackhole_without_an_error():
         assert is_empty(taker.stdout), "data came through a blackhole"
         assert taker.poll() is None and giver.poll() is None
         lab.heal(0, 0)  # the kernel sends it again
-        until = time.monotonic() + 20
-        while is_empty(taker.stdout) and taker.poll() is None and time.monotonic() < until:
-            time.sleep(0.02)
+        until(lambda: not is_empty(taker.stdout) or taker.poll() is not None, 20)
         assert os.read(taker.stdout.fileno(), 9) == b"2\n"
 
 
@@ -225,8 +225,8 @@ def nothing_stays_however_it_ends():
         if how != "fail":
             child.send_signal(how)
         assert child.wait(20) == wanted, (how, child.returncode)
-        until = time.monotonic() + 10
-        while (left := alive(spaces)) and time.monotonic() < until:
+        end = time.monotonic() + 10
+        while (left := alive(spaces)) and time.monotonic() < end:
             if how == signal.SIGKILL:  # a grandchild may outlive it: only what was started directly dies with it
                 left = [process for process in left if "sleep 1000" not in command_of(process)]
                 if not left:

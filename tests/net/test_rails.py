@@ -9,7 +9,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import faulted as f
-from faulted import Faulted, Lab, needs, seed_of
+from faulted import Faulted, Lab, needs, seed_of, until
 
 
 def one_of_each_kind_changes_no_bit(faulted, lab):
@@ -37,9 +37,7 @@ def rails_that_stay_down_end_the_run_and_name_the_link(faulted, lab):
         assert process.returncode == 1, f"{transport}: exit {process.returncode}: {said}"
         assert "link 1 -> 2" in said or "link 2 -> 1" in said, f"{transport}: no link is named: {said}"
         print(f"  {transport}: ended {time.monotonic() - begin:.1f} s after the rails", flush=True)
-        until = time.monotonic() + 10
-        while lab.processes() and time.monotonic() < until:
-            time.sleep(0.05)
+        until(lambda: not lab.processes(), 10, 0.05)
         assert not lab.processes(), f"processes stay: {lab.processes()}"
         print(f"  {transport}: {faulted.resumed('lost')}", flush=True)
 

@@ -7,15 +7,15 @@ import sys
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [here, os.path.join(here, "..", "net"), os.path.join(here, "..", "notice", "watch")]
+sys.path[:0] = [here, os.path.join(here, ".."), os.path.join(here, "..", "net"), os.path.join(here, "..", "notice", "watch")]
 from seeing import TORCHRUN, skip  # noqa: E402  goes on under .venv's Python
 from package import build, expect, finish, folder, source  # noqa: E402
 from star import Star, permitted  # noqa: E402
 from trouble import Forbidden, Quota  # noqa: E402
+from waiting import until  # noqa: E402
 
 import json  # noqa: E402
 import subprocess  # noqa: E402
-import time  # noqa: E402
 
 PROGRAM = os.path.join(here, "real_program.py")
 LIMIT = 150  # s; for what takes a few
@@ -55,14 +55,12 @@ class Run:
 
     def until(self, holds, what, after=0):
         """How many events there are up to the first behind `after` that holds; None, and a failure: there is none."""
-        end = time.monotonic() + LIMIT
-        while time.monotonic() < end and all(process.poll() is None for process in self.processes):
-            for number, event in enumerate(self.events()[after:], after + 1):
-                if holds(event):
-                    return number
-            time.sleep(0.1)
-        expect(False, f"{self.name}: {what} was not said:\n" + "\n".join(map(json.dumps, self.events())) + "\n" + said(self.name))
-        return None
+        def found():
+            return next((number for number, event in enumerate(self.events()[after:], after + 1) if holds(event)), None)
+        until(lambda: found() or any(process.poll() is not None for process in self.processes), LIMIT, 0.1)
+        number = found()
+        expect(number, f"{self.name}: {what} was not said:\n" + "\n".join(map(json.dumps, self.events())) + "\n" + said(self.name))
+        return number
 
     def ends(self):
         open(self.stop, "w").close()

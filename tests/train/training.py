@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from waiting import until  # noqa: E402
 
 OPEN_MPI = ("vader_segment.*", "ompi.*", "openmpi-sessions*", "pmix*")
 
@@ -110,16 +112,6 @@ def kill(pid, how=signal.SIGKILL):
         return True
     except ProcessLookupError:
         return False
-
-
-def until(condition, seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    return condition()
 
 
 class Training:

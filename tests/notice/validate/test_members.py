@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "watch"))
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(here, "..", "watch"), os.path.join(here, "..", "..")]
 from trouble import Forbidden, Load, Quota  # noqa: E402
 from members import Round, Store, accused, doubts, figures, need_programs  # noqa: E402
+from waiting import until  # noqa: E402
 
 RANKS = 4
 cores = sorted(os.sched_getaffinity(0))
@@ -122,9 +124,7 @@ def who_is_killed_in_the_middle_is_named_and_the_others_go_on(store):
         for member, pid in enumerate(pids):
             round.start(member, words=["--pid", str(pid), "--gemm", "--repeat", "200", "--deadline", "8000"])
         talk = f"slackline:test:validation:{round.number}:talk"
-        until = time.monotonic() + 20
-        while int(store.ask("XLEN", talk)) < 8 * RANKS and time.monotonic() < until:
-            time.sleep(0.01)  # well into the repeats
+        until(lambda: int(store.ask("XLEN", talk)) >= 8 * RANKS, 20, 0.01)  # well into the repeats
         round.process.pop(3).kill()
         report = round.report()
     assert report["missing"] == [{"member": 3, "rank": 3}], report["missing"]

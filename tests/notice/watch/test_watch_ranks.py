@@ -13,8 +13,9 @@ import time
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(here, "..", "probe"))
+sys.path[:0] = [os.path.join(here, "..", "probe"), os.path.join(here, "..", "..")]
 from probing import MPI, found, installed, skip  # noqa: E402
+from waiting import until  # noqa: E402
 
 build = os.path.abspath(sys.argv[1])
 command = os.path.join(build, "slackline")
@@ -62,15 +63,10 @@ def check(name, done, plain, out, ranks=4):
     return None
 
 
-def until(holds, what):
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        value = holds()
-        if value:
-            return value
-        time.sleep(0.02)
-    expect(False, f"never came: {what}")
-    return None
+def awaited(holds, what):
+    value = until(holds, 60)
+    expect(value, f"never came: {what}")
+    return value
 
 
 def servers(pid):
@@ -92,8 +88,8 @@ def check_losses(mpirun, program):
     out = os.path.join(folder, "lost")
     words = [command, "watch", "--out", out, "--http", "off", "--", *mpirun, program, "1500", "2000"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
-    until(lambda: "tracked" in kinds(out), "an iteration")
-    server = until(lambda: servers(process.pid), "the private server")
+    awaited(lambda: "tracked" in kinds(out), "an iteration")
+    server = awaited(lambda: servers(process.pid), "the private server")
     os.kill(server[0], signal.SIGKILL)
     text, said = process.communicate(timeout=100)
     expect(process.returncode == 0 and text == plain.stdout, f"Redis killed: {process.returncode} {text!r} {said}")
@@ -102,7 +98,7 @@ def check_losses(mpirun, program):
         report = json.load(file)
     expect(report["status"]["iterations"] > 1000, f"Redis killed: {report['status']['iterations']} iterations: {said}")
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder)
-    until(lambda: servers(process.pid), "the private server")
+    awaited(lambda: servers(process.pid), "the private server")
     time.sleep(0.5)
     process.kill()
     text = process.stdout.read()  # the program has it, and goes on
