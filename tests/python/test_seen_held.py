@@ -9,31 +9,11 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(sys.argv[2], "tests", "notice", "probe"))
 from seeing import PROGRAM, told  # noqa: E402  goes on under .venv's Python
-from holding import ended, hold_run, seed  # noqa: E402
+from holding import Ranks, ended, hold_run, seed  # noqa: E402
 from package import build, expect, finish, source  # noqa: E402
 from probing import Probe  # noqa: E402
 
 import socket  # noqa: E402
-import subprocess  # noqa: E402
-
-
-class Job:
-    """Four processes over Gloo, as one that ends when all have."""
-
-    def __init__(self, words, environment, port):
-        self.ranks = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
-                                       env={**environment, "RANK": str(rank), "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
-                      for rank in range(4)]
-        self.returncode = None
-
-    def communicate(self, timeout=None):
-        ends = [rank.communicate(timeout=timeout) for rank in self.ranks]
-        self.returncode = max(rank.returncode for rank in self.ranks)
-        return "".join(out for out, _ in ends), "".join(errors for _, errors in ends)
-
-    def terminate(self):
-        for rank in self.ranks:
-            rank.terminate()
 
 
 def free_port():
@@ -45,12 +25,15 @@ def free_port():
 def held_again_and_again(what, iterations, holds):
     """No hold changes what ranks compute, or is more than a delay; and they do close."""
     words, number = [sys.executable, PROGRAM, what, str(iterations)], seed()
-    alone = ended(Job(words, dict(os.environ), free_port()), "alone")
+
+    def started(environment):
+        return Ranks(words, 4, {**environment, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())})
+    alone = ended(started(dict(os.environ)), "alone")
     expect(alone[0] == 0 and len(told(alone[1])) == 4, f"{what}: {alone}")
     with Probe(build) as probe:
         rings, environment = probe.environment()
         environment["PYTHONPATH"] = os.path.join(source, "python", "slackline", "seen")
-        said, end = hold_run(build, rings, Job(words, environment, free_port()), 4, holds, number, 100000, what)
+        said, end = hold_run(build, rings, started(environment), 4, holds, number, 100000, what)
     expect((end[0], told(end[1])) == (alone[0], told(alone[1])), f"{what}: held {end}, alone {alone}")
     expect(said["moved"] == said["over"] == 0, f"{what}: a call was made in a closed hold: {said}")
     expect(said["holds"] >= holds // 3 and said["closed"] >= 0.8 * said["holds"], f"{what}: {said}")

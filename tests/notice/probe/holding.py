@@ -28,6 +28,24 @@ def started(family, ranks, command, environment, folder):
                             text=True, env=environment, cwd=folder)
 
 
+class Ranks:
+    """Processes that no launcher started, as one program that ends when all have."""
+
+    def __init__(self, command, number, environment):
+        self.ranks = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       env={**environment, "RANK": str(rank), "WORLD_SIZE": str(number)}) for rank in range(number)]
+        self.returncode = None
+
+    def communicate(self, timeout=None):
+        ends = [rank.communicate(timeout=timeout) for rank in self.ranks]
+        self.returncode = max(rank.returncode for rank in self.ranks)
+        return "".join(out for out, _ in ends), "".join(errors for _, errors in ends)
+
+    def terminate(self):
+        for rank in self.ranks:
+            rank.terminate()
+
+
 def ended(program, what, limit=240):
     """Exit code, output, errors; a program that hangs is a deadlock."""
     try:

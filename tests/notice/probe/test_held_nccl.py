@@ -5,35 +5,20 @@ later and wait for each other across processes; with a real GPU this is untested
 
 Usage: test_held_nccl.py BUILD_DIR SOURCE_DIR; SL_SEED repeats the moments."""
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from holding import ended, hold_run, seed  # noqa: E402
+from holding import Ranks, ended, hold_run, seed  # noqa: E402
 from probing import Probe, compile_with, found  # noqa: E402
 
 here = os.path.dirname(os.path.abspath(__file__))
 RANKS, HOLDS, EVENTS = 4, 30, "2500"
 
 
-class Job:
-    """The four processes, as one that ends when all have."""
-    def __init__(self, program, number, device, environment):
-        with open(device, "wb") as file:
-            file.write(bytes(1 << 16))
-        self.ranks = [subprocess.Popen([program, str(number), EVENTS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                       env={**environment, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "STANDIN_DEVICE": device})
-                      for rank in range(RANKS)]
-        self.returncode = None
-
-    def communicate(self, timeout=None):
-        ends = [rank.communicate(timeout=timeout) for rank in self.ranks]
-        self.returncode = max(rank.returncode for rank in self.ranks)
-        return "".join(out for out, _ in ends), "".join(errors for _, errors in ends)
-
-    def terminate(self):
-        for rank in self.ranks:
-            rank.terminate()
+def started(program, number, device, environment):
+    with open(device, "wb") as file:
+        file.write(bytes(1 << 16))
+    return Ranks([program, str(number), EVENTS], RANKS, {**environment, "STANDIN_DEVICE": device})
 
 
 def main():
@@ -43,12 +28,12 @@ def main():
         compile_with(compiler, os.path.join(here, "standin_device.c"), library, "-shared", "-fPIC", "-pthread", "-Wl,-soname,libnccl.so.2")
         compile_with(compiler, os.path.join(here, "held_nccl.c"), program, library, f"-Wl,-rpath,{probe.folder}")
         device = os.path.join(probe.folder, "device")
-        alone = ended(Job(program, number, device, dict(os.environ)), "alone")
+        alone = ended(started(program, number, device, dict(os.environ)), "alone")
         assert alone[0] == 0 and alone[1].count("rank") == RANKS, alone
         made = closed = runs = 0
         while made < HOLDS and runs < 10:
             rings, environment = probe.environment()
-            said, end = hold_run(sys.argv[1], rings, Job(program, number, device, environment), RANKS, HOLDS - made, number + runs, 20000,
+            said, end = hold_run(sys.argv[1], rings, started(program, number, device, environment), RANKS, HOLDS - made, number + runs, 20000,
                                  "NCCL", device)
             assert end == alone, (end, alone)
             assert said["moved"] == said["over"] == said["busy"] == 0, said

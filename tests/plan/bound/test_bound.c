@@ -1,6 +1,7 @@
 /* Bounds and search against all orders of small problems: none is below the bound, and the search finds the
  * shortest. SL_SEED gives other problems. */
 #include "check.h"
+#include "plan/drawn.h"
 
 #include "base/clock.h"
 #include "plan/bound/bound.h"
@@ -26,13 +27,6 @@ typedef struct all {
     sequence now, *found;
     int count;
 } all;
-
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
 
 static int done(const sequence *s, int stage, int kind, int m) {
     for (int i = 0; i < s->count; i++)
@@ -215,9 +209,7 @@ static void no_order_of_small_problems_is_below_the_bound(void **state) {
 }
 
 int main(void) {
-    const char *seed = getenv("SL_SEED");
-    random_state = seed ? (unsigned)strtoul(seed, NULL, 10) : 7;
-    printf("seed %u\n", random_state);
+    start_drawing(7);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_order_of_small_problems_is_below_the_bound),
     };

@@ -1,5 +1,6 @@
 /* cross-ud-sub: what CrossPipe publishes about its greedy (section 4.2), its rules by hand, and validity. */
 #include "check.h"
+#include "plan/drawn.h"
 
 #include "base/memory.h"
 #include "plan/family/cross_ud_sub.h"
@@ -8,19 +9,6 @@
 #include "plan/search/plan.h"
 
 #define MS 1000000
-
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
-
-static void start_drawing(unsigned seed) {
-    const char *given = getenv("SL_SEED");
-    random_state = given ? (unsigned)atoi(given) : seed;
-    printf("seed %u\n", random_state);
-}
 
 static void make(sl_problem *p, int ranks, int microbatches, int parts) {
     assert_ok(sl_problem_make(ranks, ranks, microbatches, p));

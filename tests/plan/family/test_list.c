@@ -1,17 +1,12 @@
 /* The list scheduler against Adaptra's algorithms 3 and 4 as printed (a loop over time steps), and what it
  * promises about quota and memory, by hand. */
 #include "check.h"
+#include "plan/drawn.h"
+#include "plan/order_text.h"
 
 #include "plan/family/family.h"
 #include "plan/family/list.h"
 #include "plan/search/plan.h"
-
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
 
 static void make(sl_problem *p, int ranks, int microbatches, sl_time f, sl_time i, sl_time w) {
     assert_ok(sl_problem_make(ranks, ranks, microbatches, p));
@@ -90,9 +85,7 @@ static int step_through(const sl_problem *p, const int *x, sl_order *order) {
 
 static void it_is_algorithm_4_with_the_smallest_time_step(void **state) {
     (void)state;
-    const char *given = getenv("SL_SEED");
-    random_state = given ? (unsigned)atoi(given) : 403u;
-    printf("seed %u\n", random_state);
+    start_drawing(403u);
     int done = 0, stuck = 0;
     for (int round = 0; round < 400; round++) {
         sl_problem p;
@@ -122,16 +115,6 @@ static void it_is_algorithm_4_with_the_smallest_time_step(void **state) {
         sl_problem_free(&p);
     }
     assert_true(done > 100 && stuck > 20);
-}
-
-/* "F0 I0 ..." of a rank. */
-static const char *text_of(const sl_order *order, int rank) {
-    static char text[512];
-    size_t used = 0;
-    for (int i = 0; i < order->count[rank]; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%d", i ? " " : "",
-                                 sl_op_name(order->ops[rank][i].kind), order->ops[rank][i].microbatch);
-    return text;
 }
 
 /* One rank, room for two: after I1 both places are taken, so W0 comes before F2. */

@@ -1,27 +1,8 @@
 /* Lowering by hand where ranks hold several stages, ops come in parts or run as pairs. */
 #include "check.h"
+#include "plan/order_text.h"
 
 #include "plan/lower/program.h"
-
-#include <ctype.h>
-
-/* One rank from a text such as "0F0 *1F1 0B0 2W0.1": stage, kind, microbatch, part; * pairs with the next. */
-static void fill(sl_order *order, int rank, const char *text) {
-    while (*text) {
-        sl_op op = {0};
-        char *end;
-        op.paired = *text == '*';
-        text += op.paired;
-        op.stage = (int32_t)strtol(text, &end, 10);
-        op.kind = *end == 'F' ? SL_F : *end == 'I' ? SL_I : *end == 'W' ? SL_W : SL_B;
-        op.microbatch = (int32_t)strtol(end + 1, &end, 10);
-        if (*end == '.')
-            op.part = (int16_t)strtol(end + 1, &end, 10);
-        order->ops[rank][order->count[rank]++] = op;
-        for (text = end; isspace((unsigned char)*text);)
-            text++;
-    }
-}
 
 typedef struct shape {
     int ranks, stages, microbatches, parts;

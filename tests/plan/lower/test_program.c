@@ -1,22 +1,9 @@
 /* Lowering by hand: steps, messages, queues and lifetimes; deadlocks are named by their cycle. */
 #include "check.h"
+#include "plan/order_text.h"
 
 #include "base/memory.h"
 #include "plan/lower/program.h"
-
-/* Fills one rank from a text such as "0F0 0I0 0W0". */
-static void fill(sl_order *order, int rank, const char *text) {
-    int stage, microbatch, length;
-    char kind;
-    order->count[rank] = 0;
-    for (; sscanf(text, "%d%c%d%n", &stage, &kind, &microbatch, &length) == 3; text += length)
-        order->ops[rank][order->count[rank]++] = (sl_op){.stage = stage,
-                                                         .microbatch = microbatch,
-                                                         .kind = kind == 'F'   ? SL_F
-                                                                 : kind == 'I' ? SL_I
-                                                                 : kind == 'W' ? SL_W
-                                                                               : SL_B};
-}
 
 static sl_status lower(int ranks, int microbatches, const char *const *texts, sl_program *program) {
     sl_problem problem;
@@ -42,7 +29,8 @@ static void assert_message(const sl_program *program, int from, int producer, in
     assert_int_equal(program->rank[to].step[consumer].receive, index);
 }
 
-static void assert_queue(const sl_program *program, int rank, sl_queue_kind queue, const int *steps, int count) {
+static void assert_queue(const sl_program *program, int rank, sl_queue_kind queue, const int *steps,
+                         int count) {
     const sl_rank_program *mine = &program->rank[rank];
     assert_int_equal(mine->queued[queue], count);
     for (int i = 0; i < count; i++) {

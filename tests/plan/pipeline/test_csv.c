@@ -1,6 +1,7 @@
 /* Orders as CSV: both forms of PyTorch's pipelining schedules, and every cell that is wrong named by its
  * place. */
 #include "check.h"
+#include "plan/drawn.h"
 
 #include "base/memory.h"
 #include "plan/pipeline/csv.h"
@@ -190,13 +191,6 @@ static void what_is_written_reads_back(void **state) {
     sl_order_free(&again);
 }
 
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
-
 /* A valid file with a few bytes changed: read or refused, with a reason that fits a line, and never anything
  * worse (the sanitizers watch). */
 static void damaged_files_are_read_or_refused(void **state) {
@@ -204,9 +198,7 @@ static void damaged_files_are_read_or_refused(void **state) {
     static const char valid[] = "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0I0,0RECV_B1,0I1,0W0,0W1\n"
                                 "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n";
     static const char bytes[] = "0123456789,,,\n\rFIWB_SENDRCV \"();-x";
-    const char *given = getenv("SL_SEED");
-    random_state = given ? (unsigned)atoi(given) : 77u;
-    printf("seed %u\n", random_state);
+    start_drawing(77u);
     int refused = 0;
     for (int round = 0; round < 3000; round++) {
         char text[sizeof valid];

@@ -1,23 +1,9 @@
 /* Orders: copies, warm-up, ascending sums, and the check that takes nothing for granted. */
 #include "check.h"
+#include "plan/order_text.h"
 
 #include "base/memory.h"
 #include "plan/pipeline/order.h"
-
-/* Fills one rank from a text such as "0F0 0I0 0W0". */
-static void fill(sl_order *order, int rank, const char *text) {
-    int stage, microbatch, length;
-    char kind;
-    order->count[rank] = 0;
-    for (; sscanf(text, "%d%c%d%n", &stage, &kind, &microbatch, &length) == 3; text += length)
-        order->ops[rank][order->count[rank]++] = (sl_op){.stage = stage,
-                                                         .microbatch = microbatch,
-                                                         .kind = kind == 'F'   ? SL_F
-                                                                 : kind == 'I' ? SL_I
-                                                                 : kind == 'W' ? SL_W
-                                                                 : kind == 'B' ? SL_B
-                                                                               : SL_OP_KINDS};
-}
 
 static void make(const char *first, const char *second, sl_order *order) {
     assert_ok(sl_order_make(2, 20, order));

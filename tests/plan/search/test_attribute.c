@@ -1,16 +1,10 @@
 /* Attribution: by hand where the critical path is plain, with Adaptra's figures, and sums on random problems.
  */
 #include "check.h"
+#include "plan/drawn.h"
 
 #include "plan/family/family.h"
 #include "plan/search/attribute.h"
-
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
 
 static void make(sl_problem *p, int ranks, int microbatches) {
     assert_ok(sl_problem_make(ranks, ranks, microbatches, p));
@@ -196,9 +190,7 @@ static void check_sums(const sl_problem *p, const char *schedule) {
 
 static void the_parts_add_up_to_the_makespan(void **state) {
     (void)state;
-    const char *given = getenv("SL_SEED");
-    random_state = given ? (unsigned)atoi(given) : 405u;
-    printf("seed %u\n", random_state);
+    start_drawing(405u);
     int checked = 0;
     for (int round = 0; round < 150; round++) {
         sl_problem p;

@@ -1,6 +1,7 @@
 /* What a plan says about its order: losses by hand, orders of the plain families by hand, no overflow at the
  * limits of a problem file, every failed allocation an error. */
 #include "check.h"
+#include "plan/order_text.h"
 
 #include "base/memory.h"
 #include "plan/bound/bound.h"
@@ -13,15 +14,6 @@ static void make(sl_problem *p, int ranks, int microbatches, sl_time each) {
         p->time[SL_F][s] = p->time[SL_I][s] = p->time[SL_W][s] = each;
         p->time[SL_B][s] = 2 * each;
     }
-}
-
-static const char *text_of(const sl_order *order, int rank) {
-    static char text[512];
-    size_t used = 0;
-    for (int i = 0; i < order->count[rank]; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%d", i ? " " : "",
-                                 sl_op_name(order->ops[rank][i].kind), order->ops[rank][i].microbatch);
-    return text;
 }
 
 static void gpipe_and_1f1b_are_as_their_papers_draw_them(void **state) {

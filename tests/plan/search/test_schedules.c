@@ -1,19 +1,13 @@
 /* Schedule families: published bubbles, warm-up, memory; whatever the problem, a schedule is valid, within
  * the limit and not below the bound. */
 #include "check.h"
+#include "plan/drawn.h"
 
 #include "plan/bound/bound.h"
 #include "plan/family/family.h"
 #include "plan/family/slack.h"
 #include "plan/search/plan.h"
 #include "plan/timing/replay.h"
-
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
 
 static void make(sl_problem *p, int ranks, int microbatches, sl_time f, sl_time i, sl_time w) {
     assert_ok(sl_problem_make(ranks, ranks, microbatches, p));
@@ -135,9 +129,7 @@ static void check_plan(const sl_problem *p, const sl_plan *plan) {
 
 static void random_problems_get_valid_schedules_within_the_limit_and_above_the_bound(void **state) {
     (void)state;
-    const char *given = getenv("SL_SEED");
-    random_state = given ? (unsigned)atoi(given) : 20261121u;
-    printf("seed %u\n", random_state);
+    start_drawing(20261121u);
     int answered = 0, none = 0;
     for (int round = 0; round < 1500; round++) {
         sl_problem p;

@@ -2,6 +2,7 @@
  * never worse than a family and never below the bound; the same seed finds the same. SL_SEED gives other
  * problems, SL_ROUNDS more of them. */
 #include "check.h"
+#include "plan/drawn.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -12,13 +13,6 @@
 #include "plan/search/improve.h"
 #include "plan/search/plan.h"
 #include "plan/timing/replay.h"
-
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
 
 static void random_links(sl_problem *p) {
     int links = p->ranks * p->ranks;
@@ -218,9 +212,7 @@ static void layers_are_cut_for_uneven_memory(void **state) {
 }
 
 int main(void) {
-    const char *seed = getenv("SL_SEED");
-    random_state = seed ? (unsigned)strtoul(seed, NULL, 10) : 11;
-    printf("seed %u\n", random_state);
+    start_drawing(11);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_family_beats_the_search),
         cmocka_unit_test(the_same_seed_finds_the_same_order),

@@ -1,17 +1,11 @@
 /* The critical path against hand calculation, and its promises for random orders of every placement and
  * regime: no gap in time, and every message on it holds up the end. */
 #include "check.h"
+#include "plan/drawn.h"
 
 #include "base/memory.h"
 #include "plan/timing/critical.h"
 #include "plan/timing/replay.h"
-
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
 
 /* ---- by hand ---- */
 
@@ -396,9 +390,7 @@ static int check_path(const example *e) {
 
 static void the_path_has_no_gap_and_its_messages_hold_up_the_end(void **state) {
     (void)state;
-    const char *seed = getenv("SL_SEED");
-    random_state = seed ? (unsigned)strtoul(seed, NULL, 0) : 4711;
-    printf("seed %u\n", random_state);
+    start_drawing(4711);
     int long_paths = 0;
     for (int round = 0; round < 2000; round++) {
         example e = {0};

@@ -1,19 +1,13 @@
 /* The replay of any valid order against a stepper that advances one ns at a time and knows only the rules of
  * the problem file's semantics: no program, no messages of the lowering, no event queue. */
 #include "check.h"
+#include "plan/drawn.h"
 
 #include "base/memory.h"
 #include "plan/timing/profile.h"
 #include "plan/timing/replay.h"
 
 enum { RANKS = 5, MICROBATCHES = 6, STEPS = 3 * MICROBATCHES, MESSAGES = 2 * MICROBATCHES };
-
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
 
 /* ---- a random valid order: a random walk over what may run next ---- */
 
@@ -223,9 +217,7 @@ static void compare_once(int in_order, int queue) {
 
 static void any_valid_order_runs_as_the_rules_say(void **state) {
     (void)state;
-    const char *given = getenv("SL_SEED");
-    random_state = given ? (unsigned)atoi(given) : 314u;
-    printf("seed %u\n", random_state);
+    start_drawing(314u);
     for (int round = 0; round < 1000; round++)
         compare_once(round & 1, 1 + draw(3));
 }

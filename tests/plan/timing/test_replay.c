@@ -1,17 +1,11 @@
 /* The timing model against hand calculation and against an independent, naive computation. */
 #include "check.h"
+#include "plan/drawn.h"
 
 #include "base/memory.h"
 #include "plan/family/family.h"
 #include "plan/timing/profile.h"
 #include "plan/timing/replay.h"
-
-static unsigned random_state;
-
-static int draw(int n) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (int)((random_state >> 10) % (unsigned)n);
-}
 
 static void make(sl_problem *p, int ranks, int microbatches) {
     assert_ok(sl_problem_make(ranks, ranks, microbatches, p));
@@ -188,9 +182,7 @@ static void compute_naive(const sl_problem *p, const sl_order *o, int in_order, 
 
 static void the_replay_agrees_with_a_naive_computation(void **state) {
     (void)state;
-    const char *given = getenv("SL_SEED");
-    random_state = given ? (unsigned)atoi(given) : 4711u;
-    printf("seed %u\n", random_state);
+    start_drawing(4711u);
     static naive n;
     for (int round = 0; round < 300; round++) {
         sl_problem p;

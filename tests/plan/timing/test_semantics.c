@@ -1,11 +1,10 @@
 /* The replay by hand where a problem has more than one stage a rank, shared wires, batched groups, pairs,
  * parts, collectives or recomputation. Every example has its time table in a comment; times in ms. */
 #include "check.h"
+#include "plan/order_text.h"
 
 #include "plan/search/plan.h"
 #include "plan/timing/replay.h"
-
-#include <ctype.h>
 
 typedef struct example {
     sl_problem problem;
@@ -13,24 +12,6 @@ typedef struct example {
     sl_program program;
     sl_timeline timeline;
 } example;
-
-/* One rank from a text such as "0F0 *1F1 0B0 2W0.1": stage, kind, microbatch, part; * pairs with the next. */
-static void fill(sl_order *order, int rank, const char *text) {
-    while (*text) {
-        sl_op op = {0};
-        char *end;
-        op.paired = *text == '*';
-        text += op.paired;
-        op.stage = (int32_t)strtol(text, &end, 10);
-        op.kind = *end == 'F' ? SL_F : *end == 'I' ? SL_I : *end == 'W' ? SL_W : SL_B;
-        op.microbatch = (int32_t)strtol(end + 1, &end, 10);
-        if (*end == '.')
-            op.part = (int16_t)strtol(end + 1, &end, 10);
-        order->ops[rank][order->count[rank]++] = op;
-        for (text = end; isspace((unsigned char)*text);)
-            text++;
-    }
-}
 
 static void run(example *e, const char *yaml, const char *const *texts) {
     sl_document document;

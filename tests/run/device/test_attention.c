@@ -1,6 +1,6 @@
 /* Attention and its gradient against the formula in f64 with the whole matrix; the same bits on every
  * instruction set, for any number of threads, and for a sequence alone or among others. */
-#include "check.h"
+#include "numbers.h"
 
 #include "run/device/device.h"
 #include <math.h>
@@ -18,19 +18,10 @@
 #include "run/device/cpu_attention.c"
 #include "run/device/cpu_attention_grad.c"
 
-static uint32_t state_of_random;
-
 static int seed(void **state) {
     (void)state;
-    const char *text = getenv("SL_SEED");
-    state_of_random = text ? (uint32_t)atoi(text) : 4711;
-    print_message("seed %u (SL_SEED)\n", state_of_random);
+    start_numbers(4711);
     return 0;
-}
-
-static float any(void) {
-    state_of_random = state_of_random * 1664525u + 1013904223u;
-    return (float)(state_of_random >> 8) * 0x1p-23f - 1.0f;
 }
 
 static float *numbers(size_t count, float scale) {

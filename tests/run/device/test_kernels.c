@@ -1,9 +1,6 @@
 /* Every kernel against the formula in f64, and against itself compiled for the plainest machine: the same
  * bits. */
-#include "check.h"
-
-#include "run/device/device.h"
-#include <math.h>
+#include "kernels.h"
 
 /* The kernels once more, without clones. */
 #define SL_VECTORISED
@@ -21,41 +18,6 @@
 #include "run/device/cpu_entropy.c"
 #include "run/device/cpu_layernorm.c"
 #include "run/device/cpu_pointwise.c"
-
-enum { ROWS = 37, WIDTH = 75, SIZE = ROWS * WIDTH }; /* no multiple of any vector */
-
-static sl_device *device;
-static uint32_t state_of_random = 12345;
-
-static float any(void) {
-    state_of_random = state_of_random * 1664525u + 1013904223u;
-    return (float)(state_of_random >> 8) * 0x1p-23f - 1.0f;
-}
-
-static float *fill(float *x, size_t count, float scale) {
-    for (size_t i = 0; i < count; i++)
-        x[i] = scale * any();
-    return x;
-}
-
-static int open_device(void **state) {
-    (void)state;
-    const char *text = getenv("SL_SEED");
-    state_of_random = text ? (uint32_t)atoi(text) : 12345;
-    print_message("seed %u (SL_SEED)\n", state_of_random);
-    return sl_device_open_cpu(1, &device) == SL_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    device->close(device);
-    return 0;
-}
-
-static void near(double ours, double exact, double allowed, const char *what) {
-    if (!(fabs(ours - exact) <= allowed))
-        fail_msg("%s: %.9g, exactly %.9g, allowed %.2g", what, ours, exact, allowed);
-}
 
 static void exp_is_within_two_roundings(void **state) {
     (void)state;

@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "base/memory.h"
-#include "run/file/run.h"
+#include "read_run.h"
 
 #define BASE                                                                                                 \
     "model: {layers: 8, width: 128, heads: 4, context: 64}\n"                                                \
@@ -17,16 +17,6 @@
     "parallel: {pipeline: 4, data: 2}\n"                                                                     \
     "batch: {microbatches: 12}\n"                                                                            \
     "iterations: 60\n"
-
-static sl_status read_run(const char *text, sl_run *run) {
-    sl_document document;
-    sl_status status = sl_document_parse("run.yaml", text, &document);
-    *run = (sl_run){0};
-    if (status == SL_OK)
-        status = sl_run_read(&document, run);
-    sl_document_close(&document);
-    return status;
-}
 
 static void keys_and_defaults_arrive(void **state) {
     (void)state;

@@ -1,7 +1,7 @@
 /* `arrangements` of the run file: what it says arrives, and every mistake is named with its place. */
 #include "check.h"
 
-#include "run/file/run.h"
+#include "read_run.h"
 
 #define BASE(parallel)                                                                                       \
     "model: {layers: 4, width: 128, heads: 4, context: 64}\n"                                                \
@@ -10,16 +10,6 @@
     "batch: {microbatches: 6}\n"                                                                             \
     "iterations: 60\n"
 #define TWO BASE("{pipeline: 2, data: 2}")
-
-static sl_status read_run(const char *text, sl_run *run) {
-    sl_document document;
-    sl_status status = sl_document_parse("run.yaml", text, &document);
-    *run = (sl_run){0};
-    if (status == SL_OK)
-        status = sl_run_read(&document, run);
-    sl_document_close(&document);
-    return status;
-}
 
 static void what_is_said_arrives(void **state) {
     (void)state;

@@ -2,23 +2,13 @@
  * place. */
 #include "check.h"
 
-#include "run/file/run.h"
+#include "read_run.h"
 
 #define RUN(model, data, more)                                                                               \
     "model: {layers: 8, width: 96, heads: 6, context: 64" model "}\n"                                        \
     "data: {files: [a]" data "}\n"                                                                           \
     "batch: {microbatches: 12}\n"                                                                            \
     "iterations: 60\n" more
-
-static sl_status read_run(const char *text, sl_run *run) {
-    sl_document document;
-    sl_status status = sl_document_parse("run.yaml", text, &document);
-    *run = (sl_run){0};
-    if (status == SL_OK)
-        status = sl_run_read(&document, run);
-    sl_document_close(&document);
-    return status;
-}
 
 static void keys_arrive(void **state) {
     (void)state;
