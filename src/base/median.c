@@ -15,6 +15,18 @@ sl_time sl_median(sl_time *values, int count) {
     return values[count / 2];
 }
 
+static int compare_numbers(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+double sl_median_of_numbers(double *values, int count) {
+    if (count <= 0)
+        return NAN;
+    qsort(values, (size_t)count, sizeof *values, compare_numbers);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
 sl_time sl_percentile(sl_time *values, int count, double percentile) {
     if (count <= 0)
         return 0;

@@ -1,5 +1,4 @@
-/* The median of times: what plans and reports take from measurements, because a few late wake-ups must not
- * count. */
+/* The median: what plans and reports take from measurements, because a few late wake-ups must not count. */
 #ifndef SL_BASE_MEDIAN_H
 #define SL_BASE_MEDIAN_H
 
@@ -7,6 +6,9 @@
 
 /** The middle value (of an even count the larger one of the two), 0 for none. Sorts `values`. */
 sl_time sl_median(sl_time *values, int count);
+
+/** The same of numbers, but of an even count the mean of the two, and NaN for none. Sorts `values`. */
+double sl_median_of_numbers(double *values, int count);
 
 /** The least value that `percentile` (0 to 100) of 100 values do not exceed, 0 for none. Sorts `values`. */
 sl_time sl_percentile(sl_time *values, int count, double percentile);

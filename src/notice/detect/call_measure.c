@@ -1,8 +1,8 @@
 #include "notice/detect/call_measure.h"
+#include "base/median.h"
 #include "base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define RELEVANT 0.02 /* of the window */
 #define CERTAIN 2.0   /* standard errors */
@@ -86,16 +86,6 @@ static void compare_rank(sl_call_comparison *c, int r) {
     m->slow = stands_out(m, error2, c->span);
 }
 
-static int order_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, order_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 /* Whether two ranks do the same work: the same calls with the same bytes, a collective together, and no
  * message of the program that could make one the stage behind the other. */
 static int same_work(const sl_call_profile *p, int a, int b) {
@@ -142,7 +132,7 @@ static sl_status compare_peers(sl_call_comparison *c) {
                 if (o != r && p->rank[o].span > 0)
                     share[peers++] = p->rank[o].computing / p->rank[o].span;
         }
-        m->expected = peers ? median(share, peers) * mine->span : m->now;
+        m->expected = peers ? sl_median_of_numbers(share, peers) * mine->span : m->now;
         m->excess = m->now - m->expected;
         m->ratio = m->expected > 0 ? m->now / m->expected : 1;
         m->slow = stands_out(m, 2 * computing_error2(mine), c->span);
@@ -170,7 +160,7 @@ static sl_status kind_median(const sl_call_comparison *c, size_t of, double *mid
     for (size_t g = 0; g < p->groups; g++)
         if (same_kind(&p->group[g], &p->group[of]) && p->group[g].transfer.count >= FEW)
             value[(*count)++] = sl_spread_mean(&p->group[g].transfer);
-    *middle = *count ? median(value, *count) : 0;
+    *middle = *count ? sl_median_of_numbers(value, *count) : 0;
     sl_free(value);
     return SL_OK;
 }

@@ -1,10 +1,10 @@
 /* From slow rows and healthy ones to suspects. Every level is the median over the rows, so that a few that
  * are neither do no harm. */
+#include "base/median.h"
 #include "base/memory.h"
 #include "notice/detect/call_profile.h"
 #include "notice/detect/row.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define OP_SHARE 0.1        /* of a typical op: the least delay of a link that counts */
@@ -39,19 +39,9 @@ typedef struct finding {
     size_t size;
 } finding;
 
-static int order_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, order_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 /* The median of what lies in the room; of few slow rows the least: one of them may be a spike. */
 static double level_of(finding *f, int count, int least) {
-    double middle = median(f->room, count);
+    double middle = sl_median_of_numbers(f->room, count);
     if (least < ROWS_HEALTHY && count <= ROWS_HEALTHY)
         middle = f->room[0];
     f->usual = f->room[(int)(USUAL * (count - 1))];
@@ -86,7 +76,7 @@ static double sum_level(finding *f, const sl_row *const *row, int rows, int stag
 static double time_level(const finding *f, const sl_row *const *row, int rows) {
     for (int i = 0; i < rows; i++)
         f->room[i] = (double)row[i]->time;
-    return median(f->room, rows);
+    return sl_median_of_numbers(f->room, rows);
 }
 
 /* ---- measuring ---- */

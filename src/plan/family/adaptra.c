@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "plan/family/list.h"
 #include "plan/family/slack.h"
-#include "plan/lower/program.h"
 #include "plan/timing/replay.h"
 
 #include <math.h>
@@ -64,19 +63,6 @@ static void choose_warmup(const sl_problem *p, int adapted, int x0, int *x) {
     clip(p, x0, x);
 }
 
-static sl_status makespan_of(const sl_problem *p, const sl_order *order, sl_time *makespan) {
-    sl_program program;
-    sl_timeline timeline;
-    SL_TRY(sl_lower(p, order, &program));
-    sl_status status = sl_replay(p, &program, p->communication, p->queue, &timeline);
-    if (status == SL_OK) {
-        *makespan = sl_timeline_makespan(&timeline);
-        sl_timeline_free(&timeline);
-    }
-    sl_program_free(&program);
-    return status;
-}
-
 static sl_status keep_shorter(const sl_problem *p, const sl_list_rule *rule, sl_order *order,
                               sl_time *makespan) {
     sl_order other;
@@ -84,7 +70,7 @@ static sl_status keep_shorter(const sl_problem *p, const sl_list_rule *rule, sl_
     sl_status status = sl_list_schedule(p, rule, &other);
     if (status != SL_OK)
         return status == SL_ENONE ? SL_OK : status; /* stuck: this rule is none for this memory */
-    status = makespan_of(p, &other, &time);
+    status = sl_replay_order(p, &other, &time);
     if (status == SL_OK && time < *makespan) {
         sl_order longer = *order;
         *order = other;
@@ -113,7 +99,7 @@ static sl_time least_makespan(const sl_problem *p) {
 static sl_status improve(const sl_problem *p, const sl_list_rule *rule, sl_order *order) {
     sl_list_rule other = *rule;
     sl_time makespan, mean = 0;
-    sl_status status = makespan_of(p, order, &makespan);
+    sl_status status = sl_replay_order(p, order, &makespan);
     for (int rank = 0; rank < p->ranks; rank++)
         mean += p->time[SL_W][rank] / p->ranks;
     if (status == SL_OK && makespan <= least_makespan(p))

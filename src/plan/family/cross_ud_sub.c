@@ -44,19 +44,6 @@ static const struct choice {
 };
 enum { FEW = 5, CHOICES = sizeof choices / sizeof choices[0] };
 
-static sl_status judge(const sl_problem *p, const sl_order *order, sl_time *makespan) {
-    sl_program program;
-    sl_timeline timeline;
-    SL_TRY(sl_lower(p, order, &program));
-    sl_status status = sl_replay(p, &program, p->communication, p->queue, &timeline);
-    if (status == SL_OK) {
-        *makespan = sl_timeline_makespan(&timeline);
-        sl_timeline_free(&timeline);
-    }
-    sl_program_free(&program);
-    return status;
-}
-
 /* Every rule gets a pass while the sum of their ops stays small. */
 static int passes(const sl_problem *p) {
     int64_t ops = 3LL * p->stages * p->microbatches * p->parts, most = 4000000 / ops;
@@ -88,7 +75,7 @@ static sl_status try_choices(const sl_problem *p, int *const *quota, sl_order *b
         if (status == SL_ENONE)
             continue;
         SL_TRY(status);
-        status = judge(p, &order, &makespan);
+        status = sl_replay_order(p, &order, &makespan);
         if (status == SL_OK && makespan < least) {
             sl_order worse = *best;
             *best = order;

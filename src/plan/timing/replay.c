@@ -478,6 +478,19 @@ sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_reg
                   timeline);
 }
 
+sl_status sl_replay_order(const sl_problem *problem, const sl_order *order, sl_time *makespan) {
+    sl_program program;
+    sl_timeline timeline;
+    SL_TRY(sl_lower(problem, order, &program));
+    sl_status status = sl_replay(problem, &program, problem->communication, problem->queue, &timeline);
+    if (status == SL_OK) {
+        *makespan = sl_timeline_makespan(&timeline);
+        sl_timeline_free(&timeline);
+    }
+    sl_program_free(&program);
+    return status;
+}
+
 sl_status sl_replay_delays(const sl_problem *problem, const sl_program *program, const sl_time *latency,
                            sl_timeline *timeline) {
     return replay(&(sl_replayer){.problem = problem,

@@ -18,7 +18,10 @@
 sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_regime regime, int queue,
                     sl_timeline *timeline);
 
-/** The same with a latency of its own for every message, [program->messages], instead of its link's. */
+/** The makespan of an order, lowered and replayed in the problem's own regime. Errors as both. */
+sl_status sl_replay_order(const sl_problem *problem, const sl_order *order, sl_time *makespan);
+
+/** As sl_replay with a latency of its own for every message, [program->messages], instead of its link's. */
 sl_status sl_replay_delays(const sl_problem *problem, const sl_program *program, const sl_time *latency,
                            sl_timeline *timeline);
 

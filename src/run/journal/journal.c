@@ -1,5 +1,6 @@
 #include "run/journal/journal.h"
 #include "base/file.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "plan/draw/svg.h"
 #include "plan/pipeline/csv.h"
@@ -282,18 +283,6 @@ typedef struct medians {
     double time, predicted, ratio, bubble;
 } medians;
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, int count) {
-    if (count == 0)
-        return NAN;
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 /* Medians of the times of all iterations of a phase, and of prediction over those that were not late and were
  * predicted with knowledge of the phase (not its first). */
 static sl_status phase_medians(const sl_journal *j, int phase, medians *m) {
@@ -315,10 +304,10 @@ static sl_status phase_medians(const sl_journal *j, int phase, medians *m) {
         v[3][m->predicted_count++] = (double)r->time / (double)r->predicted;
     }
     if (status == SL_OK) {
-        m->time = median(v[0], m->count);
-        m->bubble = median(v[1], m->count);
-        m->predicted = median(v[2], m->predicted_count);
-        m->ratio = median(v[3], m->predicted_count);
+        m->time = sl_median_of_numbers(v[0], m->count);
+        m->bubble = sl_median_of_numbers(v[1], m->count);
+        m->predicted = sl_median_of_numbers(v[2], m->predicted_count);
+        m->ratio = sl_median_of_numbers(v[3], m->predicted_count);
     }
     for (int k = 0; k < 4; k++)
         sl_free(v[k]);
