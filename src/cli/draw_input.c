@@ -71,12 +71,8 @@ sl_status sl_input_find(const char *file, sl_input_kind *kind) {
 /* ---- what charts point to ---- */
 
 static void free_drawn(sl_drawn *one) {
-    for (int k = 0; k < 2; k++) {
-        sl_free(one->memory[k].step);
-        sl_free(one->memory[k].first);
-        sl_free(one->memory[k].limit);
-        sl_free(one->memory[k].always);
-    }
+    for (int k = 0; k < 2; k++)
+        sl_plan_memory_free(&one->memory[k].held);
     sl_highlight_free(&one->highlight);
     sl_plan_free(&one->plan);
     sl_timeline_free(&one->timeline);
@@ -86,23 +82,16 @@ static void free_drawn(sl_drawn *one) {
     sl_planning_close(&one->planning);
 }
 
-/* Besides what ops change there is what lies there all the time; the limit counts both. */
+static void show_memory(sl_drawn_memory *m, sl_svg_chart *chart) {
+    const sl_plan_memory *h = &m->held;
+    m->shown = (sl_svg_memory){.step = h->step, .first = h->first, .limit = h->limit, .always = h->always};
+    chart->memory = &m->shown;
+}
+
 sl_status sl_drawn_add_memory(const sl_problem *p, const sl_timeline *t, sl_drawn_memory *m,
                               sl_svg_chart *chart) {
-    SL_TRY(sl_alloc(&m->first, (size_t)t->ranks + 1, sizeof *m->first));
-    SL_TRY(sl_memory_course(p, t, &m->step, m->first));
-    for (int i = 0; i < m->first[t->ranks]; i++)
-        m->step[i].used += sl_problem_fixed(p, m->step[i].rank);
-    SL_TRY(sl_alloc(&m->always, (size_t)t->ranks, sizeof *m->always));
-    for (int rank = 0; rank < t->ranks; rank++)
-        m->always[rank] = sl_problem_fixed(p, rank);
-    if (p->limit) {
-        SL_TRY(sl_alloc(&m->limit, (size_t)t->ranks, sizeof *m->limit));
-        for (int rank = 0; rank < t->ranks; rank++)
-            m->limit[rank] = p->limit[rank] + sl_problem_fixed(p, rank);
-    }
-    m->shown = (sl_svg_memory){.step = m->step, .first = m->first, .limit = m->limit, .always = m->always};
-    chart->memory = &m->shown;
+    SL_TRY(sl_plan_memory_make(p, t, &m->held));
+    show_memory(m, chart);
     return SL_OK;
 }
 
@@ -168,16 +157,21 @@ sl_status sl_drawn_refuse_memory(const sl_drawing *d, const sl_input *input, con
 static sl_status draw_plan(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
     char *text, name[SL_PLAN_NAME];
     size_t size;
-    SL_TRY(sl_drawn_refuse_memory(d, input,
-                                  "a plan's file does not say what ops keep: draw its problem's memory"));
     SL_TRY(sl_file_read_most(input->file, MOST_BYTES, &text, &size));
-    sl_status status = sl_plan_read_json(input->file, text, size, &one->timeline, name);
+    sl_status status = sl_plan_read_json(input->file, text, size, &one->timeline, &one->memory[0].held, name);
     sl_free(text);
     SL_TRY(status);
     snprintf(one->title[0], sizeof one->title[0], "%s: %.6g ms, bubble %.1f %%", name,
              sl_to_ms(sl_timeline_makespan(&one->timeline)), 100 * sl_timeline_bubble(&one->timeline));
     one->chart[0] = (sl_svg_chart){.timeline = &one->timeline, .title = one->title[0]};
     one->charts = 1;
+    if (!one->memory[0].held.first)
+        return sl_drawn_refuse_memory(
+            d, input,
+            "the plan says nothing of memory (earlier versions wrote none): plan its "
+            "problem again, or draw the problem");
+    if (d->what & SL_DRAW_MEMORY)
+        show_memory(&one->memory[0], &one->chart[0]);
     return SL_OK;
 }
 

@@ -5,14 +5,13 @@
 
 #include "cli/drawing.h"
 #include "plan/draw/svg.h"
+#include "plan/search/plan_memory.h"
 #include "plan/trace/recover.h"
 #include "report/gantt.h"
 
 /* The memory of one chart. */
 typedef struct sl_drawn_memory {
-    sl_memory_step *step;
-    int *first;
-    double *limit, *always;
+    sl_plan_memory held;
     sl_svg_memory shown;
 } sl_drawn_memory;
 

@@ -16,7 +16,7 @@ from slackline import command, delay, expect, finish, folder, plan, problem, ref
 fields = {"format": str, "schedule": str, "why": str, "placement": str, "ranks": int, "stages": int, "microbatches": int,
           "makespan_ms": float, "span_ms": float, "ideal_ms": float, "bubble": dict, "lower_bound_ms": float, "gap": float,
           "peak_memory": list, "memory_ok": bool, "warmup": list, "links": list, "ops": list, "transfers": list,
-          "lost": dict, "solve_ms": float}
+          "lost": dict, "solve_ms": float, "memory": list}
 for schedule in ("auto", "gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra", "cross-ud-sub"):
     p = plan("plan", problem, "--schedule", schedule, *delay(30))
     expect({name: type(value) for name, value in p.items()} == fields, f"{schedule}: fields and types")
@@ -41,6 +41,11 @@ for schedule in ("auto", "gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra", "cross-ud
         backward = next(i for i, op in enumerate(mine) if op["op"] in "IB")
         expect(p["warmup"][rank] == backward, f"{schedule}: warm-up is the forwards before the first backward")
     expect(p["solve_ms"] >= 0, "solve_ms")
+    expect([set(m) for m in p["memory"]] == [{"rank", "fixed", "steps"}] * 4 and [m["rank"] for m in p["memory"]] == [0, 1, 2, 3], f"{schedule}: memory of each rank")
+    for rank, m in enumerate(p["memory"]):
+        times = [at for at, _ in m["steps"]]
+        expect(times == sorted(set(times)) and m["steps"][-1][1] == 0, f"{schedule}: what rank {rank} holds, step by step, at the end nothing: {m['steps'][-2:]}")
+        expect(max(used for _, used in m["steps"]) == p["peak_memory"][rank], f"{schedule}: the peak of rank {rank}")
 
 # ---- the other forms ----
 rows = list(csv.reader(run("plan", problem, "--schedule", "adaptra", "--format", "csv").stdout.splitlines()))

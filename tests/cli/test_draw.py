@@ -149,6 +149,25 @@ for p in (p.get("d") for p in fixed.iter(SVG + "path") if p.get("class") == "mem
     expect(abs((bottom - begin) / 34 * 8 - 4) < 0.01, f"memory that is there from the beginning: {p[:60]}")
 expect([t for t in texts(fixed) if t in "5678"] == ["8", "7", "6", "5"], "peaks count it")
 
+# from a plan's JSON the same, and there it can be counted by hand: 1F1B's rank 0 begins to hold at 0, 10, 20 and 30 ms
+def memory_of(picture):
+    return [(p.get("d"), p.get("stroke-dasharray")) for p in picture.iter(SVG + "path") if p.get("class") == "memory" or p.get("stroke-dasharray") == "6 3"], texts(picture)
+
+
+for schedule, more in (("1f1b", []), ("1f1b", ["--set", "pipeline.memory.fixed=4", "--set", "pipeline.memory.limit=12"]),
+                       ("adaptra", ["--set", "pipeline.memory.limit=[9, 8, 7, 6]", "--set", f"{delay}=20"]), ("zb-v", ["--set", "pipeline.placement=wave"])):
+    done = run("plan", problem, "--schedule", schedule, "--format", "json", "-o", saved, *more)
+    expect(done.returncode == 0, f"{schedule} {more}: {done.stderr}")
+    direct = draw(problem, "--schedule", schedule, "--what", "gantt,memory", "--critical", "off", "--title", "x", *more)
+    again = draw(saved, "--what", "gantt,memory", "--title", "x")
+    expect(len(memory_of(direct)[0]) == (9 if any("limit" in m for m in more) else 4) and memory_of(again) == memory_of(direct), f"{schedule} {more}: memory from JSON (and the legend has the limit)")
+    if not more:
+        held = json.load(open(saved))["memory"][0]
+        expect(held["steps"][:4] == [[0, 1], [10, 2], [20, 3], [30, 4]] and held["fixed"] == 0, f"held by rank 0: {held}")
+    elif schedule == "1f1b":
+        held = json.load(open(saved))["memory"][0]
+        expect(held["steps"][0] == [0, 5] and (held["fixed"], held["limit"]) == (4, 12), f"with what lies there: {held}")
+
 # ---- a window, labels, legend, titles ----
 window = draw(problem, "--schedule", "1f1b", "--from", "100", "--to", "200")
 scale = 1100 / 100
@@ -352,7 +371,14 @@ refused(2, "stand behind a run", "draw", problem, "--iteration", "3")
 refused(2, "goes with --what compare", "draw", problem, "--sweep", f"{delay}=0:1:1")
 refused(2, "no schedule", "draw", problem, "--schedule", "1f1c")
 refused(1, "iteration 99 was not recorded", "draw", first, "--iteration", "99")
-refused(1, "does not say what ops keep", "draw", saved, "--what", "memory")
+told = json.load(open(saved))
+earlier = write("earlier.json", json.dumps({k: v for k, v in told.items() if k != "memory"}))
+refused(1, "earlier.json: the plan says nothing of memory", "draw", earlier, "--what", "memory")
+expect(boxes(draw(earlier)) == boxes(draw(saved)), "ops of such a plan are drawn")
+for wrong, says in (([], "'memory' must be a list with an entry for each rank"), (told["memory"][::-1], "entry 0 of 'memory': 'rank' is out of range"),
+                    ([{**m, "steps": [[5, 1], [4, 0]]} for m in told["memory"]], "ascending"), ([{**m, "steps": [[5]]} for m in told["memory"]], "must be pairs"),
+                    ([{**m, "fixed": "much"} for m in told["memory"]], "'fixed' must be a number"), ([{**m, "steps": 3} for m in told["memory"]], "'steps' must be a list")):
+    refused(2, says, "draw", write("wrong.json", json.dumps({**told, "memory": wrong})), "--what", "memory")
 refused(2, "'rank' is out of range", "draw", rank)
 refused(2, "'end_ms' must be a time", "draw", late)
 refused(2, "cut.json:", "draw", cut)

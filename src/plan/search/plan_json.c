@@ -2,9 +2,11 @@
 #include "base/memory.h"
 #include "plan/pipeline/layers.h"
 #include "plan/search/attribute.h"
+#include "plan/search/plan_memory.h"
 #include "plan/timing/jitter.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +90,31 @@ static sl_status dump_transfers(const sl_plan *plan, FILE *out) {
     }
     fputs("]", out);
     return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : SL_OK;
+}
+
+/* What a rank holds from each instant at which that changes. */
+static json_t *held_json(const sl_plan_memory *m, int rank) {
+    json_t *steps = json_array();
+    for (int i = m->first[rank]; i < m->first[rank + 1]; i++)
+        append(&steps, json_pack("[o, f]", ms(m->step[i].time), m->step[i].used));
+    json_t *item = json_pack("{s:i, s:f, s:o}", "rank", rank, "fixed", m->always[rank], "steps", steps);
+    if (item && m->limit && isfinite(m->limit[rank]))
+        json_object_set_new(item, "limit", json_real(m->limit[rank]));
+    return item;
+}
+
+static sl_status dump_memory(const sl_problem *p, const sl_plan *plan, FILE *out) {
+    sl_plan_memory held;
+    int failed = 0;
+    sl_status status = sl_plan_memory_make(p, &plan->timeline, &held);
+    if (status == SL_OK)
+        fputs(",\n \"memory\": [", out);
+    for (int rank = 0; rank < p->ranks && status == SL_OK; rank++)
+        failed |= dump_item(held_json(&held, rank), rank == 0, out);
+    if (status == SL_OK)
+        fputs("]", out);
+    sl_plan_memory_free(&held);
+    return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : status;
 }
 
 /* Where stages are cut from layers: the first layer of each, and the number of layers at the end. */
@@ -186,6 +213,7 @@ sl_status sl_plan_write_json(const sl_problem *p, const sl_plan *plan, FILE *out
     free(text);
     SL_TRY(dump_ops(p, plan, out));
     SL_TRY(dump_transfers(plan, out));
+    SL_TRY(dump_memory(p, plan, out));
     fputs("\n}\n", out);
     return ferror(out) ? sl_error_errno(SL_ESYS, "the plan cannot be written") : SL_OK;
 }

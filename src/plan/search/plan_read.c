@@ -130,9 +130,70 @@ static sl_status read_transfers(reader *r, const json_t *transfers, sl_timeline 
     return SL_OK;
 }
 
+/* ---- what ranks hold ---- */
+
+static sl_status amount_of(const reader *r, const json_t *item, const char *key, double *amount) {
+    const json_t *value = json_object_get(item, key);
+    *amount = json_number_value(value);
+    return json_is_number(value) && isfinite(*amount) ? SL_OK : refuse(r, key, "must be a number");
+}
+
+static sl_status read_steps(const reader *r, const json_t *steps, int rank, sl_plan_memory *m) {
+    sl_time before = 0;
+    for (size_t i = 0; i < json_array_size(steps); i++) {
+        const json_t *pair = json_array_get(steps, i), *at = json_array_get(pair, 0),
+                     *used = json_array_get(pair, 1);
+        const double ms = json_number_value(at);
+        if (!json_is_number(at) || !json_is_number(used) || !(ms >= 0 && ms <= SL_MAX_TOTAL_MS) ||
+            sl_from_ms(ms) < before)
+            return refuse(r, "steps", "must be pairs of a time in ms, ascending, and a number");
+        before = sl_from_ms(ms);
+        m->step[m->first[rank] + (int)i] = (sl_memory_step){rank, before, json_number_value(used)};
+    }
+    m->first[rank + 1] = m->first[rank] + (int)json_array_size(steps);
+    return SL_OK;
+}
+
+static sl_status read_rank(const reader *r, const json_t *item, int rank, sl_plan_memory *m) {
+    const json_t *steps = json_object_get(item, "steps");
+    int32_t number;
+    SL_TRY(number_of(r, item, "rank", rank, rank, &number));
+    SL_TRY(amount_of(r, item, "fixed", &m->always[rank]));
+    m->limit[rank] = INFINITY;
+    if (json_object_get(item, "limit"))
+        SL_TRY(amount_of(r, item, "limit", &m->limit[rank]));
+    return json_is_array(steps) ? read_steps(r, steps, rank, m) : refuse(r, "steps", "must be a list");
+}
+
+static sl_status read_memory(reader *r, const json_t *memory, sl_plan_memory *m) {
+    size_t steps = 0;
+    r->list = "memory";
+    if (!json_is_array(memory) || json_array_size(memory) != (size_t)r->ranks)
+        return sl_error(SL_EINVAL, "%s: 'memory' must be a list with an entry for each rank", r->file);
+    for (size_t i = 0; i < (size_t)r->ranks; i++)
+        steps += json_array_size(json_object_get(json_array_get(memory, i), "steps"));
+    if (steps > 3 * (size_t)SL_MAX_OPS)
+        return sl_error(SL_EINVAL, "%s: more than %d steps of memory", r->file, 3 * SL_MAX_OPS);
+    SL_TRY(sl_alloc(&m->step, steps, sizeof *m->step));
+    SL_TRY(sl_alloc(&m->first, (size_t)r->ranks + 1, sizeof *m->first));
+    SL_TRY(sl_alloc(&m->always, (size_t)r->ranks, sizeof *m->always));
+    SL_TRY(sl_alloc(&m->limit, (size_t)r->ranks, sizeof *m->limit));
+    int limits = 0;
+    for (r->entry = 0; r->entry < (size_t)r->ranks; r->entry++) {
+        SL_TRY(read_rank(r, json_array_get(memory, r->entry), (int)r->entry, m));
+        limits += isfinite(m->limit[r->entry]) != 0;
+    }
+    if (limits == 0) {
+        sl_free(m->limit);
+        m->limit = NULL;
+    }
+    return SL_OK;
+}
+
 /* ---- the whole ---- */
 
-static sl_status read_plan(reader *r, const json_t *plan, sl_timeline *t, char *schedule) {
+static sl_status read_plan(reader *r, const json_t *plan, sl_timeline *t, sl_plan_memory *memory,
+                           char *schedule) {
     const char *format = json_string_value(json_object_get(plan, "format")),
                *name = json_string_value(json_object_get(plan, "schedule"));
     const json_t *ops = json_object_get(plan, "ops"), *transfers = json_object_get(plan, "transfers"),
@@ -161,18 +222,21 @@ static sl_status read_plan(reader *r, const json_t *plan, sl_timeline *t, char *
     sl_free(all);
     SL_TRY(status);
     find_pairs(t);
-    return read_transfers(r, transfers, t);
+    SL_TRY(read_transfers(r, transfers, t));
+    const json_t *held = json_object_get(plan, "memory");
+    return held ? read_memory(r, held, memory) : SL_OK;
 }
 
 sl_status sl_plan_read_json(const char *file, const char *text, size_t size, sl_timeline *timeline,
-                            char schedule[SL_PLAN_NAME]) {
+                            sl_plan_memory *memory, char schedule[SL_PLAN_NAME]) {
     json_error_t error;
     reader r = {.file = file};
     *timeline = (sl_timeline){0};
+    *memory = (sl_plan_memory){0};
     json_t *plan = json_loadb(text, size, 0, &error);
     if (!plan)
         return sl_error(SL_EINVAL, "%s:%d: %s", file, error.line, error.text);
-    sl_status status = read_plan(&r, plan, timeline, schedule);
+    sl_status status = read_plan(&r, plan, timeline, memory, schedule);
     json_decref(plan);
     return status;
 }

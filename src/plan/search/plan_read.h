@@ -3,15 +3,16 @@
 #ifndef SL_PLAN_SEARCH_PLAN_READ_H
 #define SL_PLAN_SEARCH_PLAN_READ_H
 
-#include "plan/timing/timeline.h"
+#include "plan/search/plan_memory.h"
 #include <stddef.h>
 
 #define SL_PLAN_NAME 64
 
-/** Ops, collectives and messages of a plan into `timeline`, and its schedule's name. `file` stands in errors.
- * SL_EINVAL names what is wrong, and at which entry; nothing is believed that would not make a timeline. Free
- * with sl_timeline_free, also on error. */
+/** Ops, collectives and messages of a plan into `timeline`, what ranks hold into `memory` (all NULL where the
+ * file does not say: earlier versions wrote none), and its schedule's name. `file` stands in errors. SL_EINVAL
+ * names what is wrong, and at which entry; nothing is believed that would not make a timeline. Free with
+ * sl_timeline_free and sl_plan_memory_free, also on error. */
 sl_status sl_plan_read_json(const char *file, const char *text, size_t size, sl_timeline *timeline,
-                            char schedule[SL_PLAN_NAME]);
+                            sl_plan_memory *memory, char schedule[SL_PLAN_NAME]);
 
 #endif

@@ -119,13 +119,14 @@ static sl_status draw_all(const sl_problem *p, const sl_plan *plan, const char *
                           FILE *out) {
     sl_memory_step *steps = NULL;
     sl_timeline read = {0};
+    sl_plan_memory held = {0};
     int first[4];
     const double limit[3] = {4, 4, 4};
     char name[SL_PLAN_NAME];
     const sl_draw_style style = {.width = 500, .font = 10, .grey = 1, .has_from = 1, .from = 20};
     sl_status status = sl_memory_course(p, &plan->timeline, &steps, first);
     if (status == SL_OK)
-        status = sl_plan_read_json("plan.json", json, size, &read, name);
+        status = sl_plan_read_json("plan.json", json, size, &read, &held, name);
     const sl_svg_memory memory = {.step = steps, .first = first, .limit = limit};
     const sl_svg_chart charts[2] = {
         {.timeline = &plan->timeline, .title = "a", .messages = SL_MESSAGES_LANES, .memory = &memory},
@@ -134,6 +135,7 @@ static sl_status draw_all(const sl_problem *p, const sl_plan *plan, const char *
         status = sl_draw_svg_charts(charts, 2, &style, out);
     sl_free(steps);
     sl_timeline_free(&read);
+    sl_plan_memory_free(&held);
     return status;
 }
 
@@ -175,13 +177,15 @@ static void a_plan_comes_back_from_its_json(void **state) {
     for (size_t i = 0; i < 4; i++) {
         sl_plan plan;
         sl_timeline t;
+        sl_plan_memory held;
+        double peak = 0;
         char *json, name[SL_PLAN_NAME];
         size_t size;
         FILE *text = open_memstream(&json, &size);
         assert_ok(sl_plan_make(&p, names[i], &plan));
         assert_ok(sl_plan_write_json(&p, &plan, text));
         fclose(text);
-        assert_ok(sl_plan_read_json("plan.json", json, size, &t, name));
+        assert_ok(sl_plan_read_json("plan.json", json, size, &t, &held, name));
         assert_string_equal(name, names[i]);
         assert_int_equal(t.spans, plan.timeline.spans);
         assert_int_equal(t.collectives, plan.timeline.collectives);
@@ -191,6 +195,11 @@ static void a_plan_comes_back_from_its_json(void **state) {
         for (int k = 0; k < t.transfers; k++)
             assert_memory_equal(&t.transfer[k], &plan.timeline.transfer[k], sizeof *t.transfer);
         assert_int_equal(sl_timeline_makespan(&t), plan.makespan);
+        for (int k = held.first[1]; k < held.first[2]; k++)
+            peak = fmax(peak, held.step[k].used);
+        assert_float_equal(peak, plan.peak_memory[1], 1e-12);
+        assert_true(!held.limit && held.always[1] == 0);
+        sl_plan_memory_free(&held);
         sl_timeline_free(&t);
         free(json);
         sl_plan_free(&plan);

@@ -1,0 +1,28 @@
+#include "plan/search/plan_memory.h"
+#include "base/memory.h"
+
+/* Besides what ops change there is what lies there all the time; the limit counts both. */
+sl_status sl_plan_memory_make(const sl_problem *p, const sl_timeline *t, sl_plan_memory *m) {
+    *m = (sl_plan_memory){0};
+    SL_TRY(sl_alloc(&m->first, (size_t)t->ranks + 1, sizeof *m->first));
+    SL_TRY(sl_memory_course(p, t, &m->step, m->first));
+    for (int i = 0; i < m->first[t->ranks]; i++)
+        m->step[i].used += sl_problem_fixed(p, m->step[i].rank);
+    SL_TRY(sl_alloc(&m->always, (size_t)t->ranks, sizeof *m->always));
+    for (int rank = 0; rank < t->ranks; rank++)
+        m->always[rank] = sl_problem_fixed(p, rank);
+    if (!p->limit)
+        return SL_OK;
+    SL_TRY(sl_alloc(&m->limit, (size_t)t->ranks, sizeof *m->limit));
+    for (int rank = 0; rank < t->ranks; rank++)
+        m->limit[rank] = p->limit[rank] + m->always[rank];
+    return SL_OK;
+}
+
+void sl_plan_memory_free(sl_plan_memory *m) {
+    sl_free(m->step);
+    sl_free(m->first);
+    sl_free(m->always);
+    sl_free(m->limit);
+    *m = (sl_plan_memory){0};
+}
