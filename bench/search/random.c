@@ -80,7 +80,7 @@ static sl_status measure(const sl_problem *p, const char *features, double secon
     if (plan.makespan == plan.bound)
         exact.makespan = exact.bound = plan.makespan;
     else if (exact_seconds > 0 &&
-             sl_exact_solve(p, &plan.order, exact_seconds, 2, 1, plan.bound, &exact) != SL_OK)
+             sl_exact_solve(p, &plan.order, exact_seconds, 2, 1, plan.bound, NULL, &exact) != SL_OK)
         printf("# %s\n", sl_error_text());
     printf("%d %d %s %.6f %.6f %.6f %.6f %.6f %.6f %.6f\n", p->ranks, p->microbatches, features,
            family == SL_TIME_NEVER ? -1 : sl_to_ms(family), sl_to_ms(plan.makespan), sl_to_ms(plan.bound),

@@ -34,6 +34,10 @@ slackline_status slackline_planner_set_threads(slackline_planner *planner, int t
 /** Whether to ask OR-tools CP-SAT (in a child process, slackline-solver). */
 void slackline_planner_set_exact(slackline_planner *planner, int wanted);
 
+/** From another thread or a signal handler: a search that is going on ends as if its time were over, with the
+ * best plan so far, and later ones of this planner end at once. */
+void slackline_planner_stop(slackline_planner *planner);
+
 /** Plans. The plan keeps what it needs of the problem. With layers it chooses the cut too. Free with
  * slackline_plan_free. */
 slackline_status slackline_planner_plan(const slackline_planner *planner, const slackline_problem *problem,

@@ -10,15 +10,22 @@ from ._errors import LibraryNotFound
 from ._watching import command, program_of, seeing
 
 
+WITH_VALUE = {"-o", "--out", "--redis", "--http", "--on-event", "--on-event-limit", "--cost", "--microbatches", "--spares"}
+"""Options of `watch` whose value is the next word, which may be a script's name, too."""
+
+
 def line(arguments: "list[str]") -> "list[str]":
     """What the command is given: of `watch`, a script gets this Python before it and `--` before that."""
     if arguments[:1] != ["watch"]:
         return arguments
-    if "--" in arguments:
-        after = arguments.index("--") + 1
-        return arguments[:after] + program_of(arguments[after:])
-    begin = next((i for i, word in enumerate(arguments) if word.endswith(".py")), None)
-    return arguments if begin is None else arguments[:begin] + ["--"] + program_of(arguments[begin:])
+    begin = 1
+    while begin < len(arguments) and arguments[begin].startswith("-"):
+        if arguments[begin] == "--":
+            return arguments[:begin + 1] + program_of(arguments[begin + 1:])
+        begin += 2 if arguments[begin] in WITH_VALUE else 1
+    if begin >= len(arguments) or not arguments[begin].endswith(".py"):
+        return arguments
+    return arguments[:begin] + ["--"] + program_of(arguments[begin:])
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any, List
+from typing import Any, Callable, List
 
 from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure
 
@@ -53,6 +53,7 @@ _FUNCTIONS = {
     "planner_set_seed": (None, [c_void_p, c_uint64]),
     "planner_set_threads": (c_int, [c_void_p, c_int]),
     "planner_set_exact": (None, [c_void_p, c_int]),
+    "planner_stop": (None, [c_void_p]),
     "planner_plan": (c_int, [c_void_p, c_void_p, _handle]),
     "simulate_csv": (c_int, [c_void_p, c_char_p, _handle]),
     "simulate_csv_text": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, _handle]),
@@ -128,8 +129,13 @@ def make(name: str, *arguments: Any) -> c_void_p:
 
 def text(name: str, *arguments: Any) -> str:
     """The same for a function that makes a text, which is freed here."""
+    return text_of(lambda *made: call(name, *arguments, *made))
+
+
+def text_of(make_text: Callable[..., None]) -> str:
+    """The text that a call has made where its last two arguments say."""
     pointer, size = c_void_p(), c_size_t()
-    call(name, *arguments, ctypes.byref(pointer), ctypes.byref(size))
+    make_text(ctypes.byref(pointer), ctypes.byref(size))
     try:
         return ctypes.string_at(pointer.value or 0, size.value).decode()
     finally:
@@ -138,6 +144,8 @@ def text(name: str, *arguments: Any) -> str:
 
 def encoded(text: str, what: str) -> bytes:
     """A text for the library, which ends at a zero byte."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     if "\0" in text:
         raise InvalidRequest(f"{what} holds a zero byte")
     return text.encode("utf-8", "surrogateescape")

@@ -7,13 +7,14 @@ import io
 import json
 import operator
 import os
+import threading
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from . import _library
 from ._errors import InvalidRequest, SlacklineError
-from ._problem import Changes, ProblemLike, problem_of
+from ._problem import Changes, Problem, ProblemLike, problem_of
 
 if TYPE_CHECKING:
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
@@ -135,7 +136,7 @@ class Plan:
     transfers: Tuple[Transfer, ...] = field(repr=False)
     cut: Optional[Tuple[int, ...]] = None  # first layer of each stage, then how many; where stages are cut from layers
     peak_host: Optional[Tuple[int, ...]] = None  # per rank, activations in host memory; with host_limit only
-    _source: "_Source" = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+    _source: ClassVar[Optional["_Source"]] = None  # no field: a plan's own is set by _plan_of, and is the library's
 
     @property
     def optimal(self) -> bool:
@@ -149,29 +150,28 @@ class Plan:
     def csv(self) -> str:
         """The order in PyTorch's compute_only form: a line a rank, a cell an op such as 0F7 (stage, op, microbatch).
         Raises NoAnswer where PyTorch has no such form (parts)."""
-        return self._source.write("csv")
+        return self._asked().write("csv")
 
     def csv_comms(self) -> str:
         """The order with its messages, in PyTorch's compute_comms form. Raises NoAnswer as `csv`."""
-        return self._source.write("csv-comms")
+        return self._asked().write("csv-comms")
 
     def write(self, form: str) -> str:
         """"text" (a chart of 100 columns), "json", "csv", "csv-comms", "svg", "html" or "trace" (docs/formats.md)."""
-        return self._source.write(form)
+        return self._asked().write(form)
 
     def explain(self) -> Explanation:
         """Where the time goes, and what a ms more on each link and op would cost."""
         losses = _library.LossesStruct()
-        _library.call("plan_explain", self._source.handle("explain"), ctypes.byref(losses))
-        told = json.loads(self._source.write("json"))["explain"]
+        self._asked().call("explain", "plan_explain", ctypes.byref(losses))
+        told = json.loads(self._asked().write("json"))["explain"]
         return Explanation(links=tuple(LinkCost(link["from"], link["to"], link["cost"]) for link in told["links"]),
                            ops=tuple(OpCost(op["stage"], op["op"], op["cost"]) for op in told["ops"]), **told["parts"])
 
     def jitter(self, draws: int = 1000, seed: int = 1) -> Jitter:
         """The makespan's distribution when the delays of links jitter (`jitter_ms`), over 1 to 10,000,000 draws."""
         told = _library.JitterStruct()
-        _library.call("plan_jitter", self._source.handle("jitter"), _whole(draws, 32, "draws"), _whole(seed, 64, "seed"),
-                      ctypes.byref(told))
+        self._asked().call("jitter", "plan_jitter", _whole(draws, 32, "draws"), _whole(seed, 64, "seed"), ctypes.byref(told))
         return Jitter(told.draws, told.mean_ns / 1e6, told.least_ns / 1e6, told.p10_ns / 1e6, told.p50_ns / 1e6,
                       told.p90_ns / 1e6, told.p99_ns / 1e6, told.most_ns / 1e6)
 
@@ -181,19 +181,28 @@ class Plan:
         from ._pytorch import pytorch_schedule
         return pytorch_schedule(self, stages, n_microbatches, loss_fn, **options)
 
+    def _asked(self) -> "_Source":
+        if self._source is None:
+            raise InvalidRequest("this plan was put together by hand; simulate(problem, order) makes one that can be asked")
+        return self._source
+
 
 class _Source:
-    """The library's handle of a plan, and texts that stay when the plan goes to another process."""
+    """The library's handle of a plan, and texts that stay when the plan goes to another process. What a handle was asked
+    appears in its JSON, so it is asked by one thread at a time."""
 
     def __init__(self, handle: Any) -> None:
         self._handle: Any = handle
         self._kept: Dict[str, Union[str, SlacklineError]] = {}
+        self._lock = threading.Lock()
         weakref.finalize(self, _library.function("plan_free"), handle)
 
-    def handle(self, what: str) -> Any:
+    def call(self, what: str, name: str, *arguments: Any) -> None:
+        """A function of the library on the plan; `what` stands for it in an error."""
         if self._handle is None:
             raise InvalidRequest(f"{what}: this plan was made in another process, which has to be asked")
-        return self._handle
+        with self._lock:
+            _library.call(name, self._handle, *arguments)
 
     def write(self, form: str) -> str:
         kept = self._kept.get(form)
@@ -201,7 +210,11 @@ class _Source:
             raise kept
         if kept is not None:
             return kept
-        return _library.text("plan_write", self.handle(form), _library.encoded(form, "a form"))
+        encoded = _library.encoded(form, "a form")
+        return _library.text_of(lambda *made: self.call(form, "plan_write", encoded, *made))
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "_Source":
+        return self  # nobody can tell two of them apart
 
     def __getstate__(self) -> Dict[str, Any]:
         kept = dict(self._kept)
@@ -210,7 +223,10 @@ class _Source:
                 kept[form] = self.write(form)
             except SlacklineError as error:
                 kept[form] = error
-        return {"_handle": None, "_kept": kept}
+        return {"_kept": kept}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self._handle, self._kept, self._lock = None, state["_kept"], threading.Lock()
 
 
 # ---- making plans ----------------------------------------------------------------------------------------------------------
@@ -238,43 +254,93 @@ def plan(problem: ProblemLike, schedule: str = "auto", time_limit: Optional[floa
 
     With a family's name, or time_limit 0 (but for problems with layers), the plan is the same every time; a search may end
     elsewhere in each process, so a job of several processes takes the plan of one (pytorch_schedule does).
-    Raises InvalidRequest, NoAnswer (nothing fits into the memory limit), OutOfMemory, SystemFailure, LibraryNotFound.
+    Ctrl-C ends a search. Raises InvalidRequest, NoAnswer (nothing fits into the memory limit), OutOfMemory, SystemFailure,
+    LibraryNotFound.
     """
     asked = problem_of(problem, changes)
-    planner = _library.make("planner_make")
-    try:
-        _library.call("planner_set_schedule", planner, _library.encoded(schedule, "a schedule's name"))
-        if time_limit is not None:
-            _library.call("planner_set_time_limit", planner, float(time_limit))
-        _library.function("planner_set_seed")(planner, _whole(seed, 64, "seed"))
-        _library.call("planner_set_threads", planner, _whole(threads, 32, "threads"))
-        _library.function("planner_set_exact")(planner, 1 if exact else 0)
-        return _plan_of(_library.make("planner_plan", planner, asked._handle))
-    finally:
-        _library.function("planner_free")(planner)
+    planner = _Planner()
+    _library.call("planner_set_schedule", planner.handle, _library.encoded(schedule, "a schedule's name"))
+    if time_limit is not None:
+        _library.call("planner_set_time_limit", planner.handle, _seconds(time_limit))
+    _library.function("planner_set_seed")(planner.handle, _whole(seed, 64, "seed"))
+    _library.call("planner_set_threads", planner.handle, _whole(threads, 32, "threads"))
+    _library.function("planner_set_exact")(planner.handle, 1 if exact else 0)
+    if threading.current_thread() is threading.main_thread():
+        return _plan_of(_Search(planner, asked).source())
+    return _plan_of(planner.plan(asked))
+
+
+class _Planner:
+    """The library's planner, freed when neither a caller nor a search has it any more."""
+
+    def __init__(self) -> None:
+        self.handle = _library.make("planner_make")
+        freeing = weakref.finalize(self, _library.function("planner_free"), self.handle)
+        freeing.atexit = False  # a search may go on until the very end
+
+    def plan(self, problem: Problem) -> "_Source":
+        return _Source(_library.make("planner_plan", self.handle, problem._handle))
+
+
+class _Search(threading.Thread):
+    """Planning in a thread of its own while the main thread, to which alone Python hands signals, can still hear them: inside
+    of a call of the library it would hear of Ctrl-C when the search is over."""
+    PATIENCE_S = 2.0  # then what cannot be stopped (the families of a huge problem) goes on unheard, and ends by itself
+
+    def __init__(self, planner: _Planner, problem: Problem) -> None:
+        super().__init__(name="slackline search", daemon=True)
+        self._planner, self._problem = planner, problem
+        self._over = threading.Event()
+        self._found: Optional[_Source] = None
+        self._failed: Optional[BaseException] = None
+
+    def run(self) -> None:
+        try:
+            self._found = self._planner.plan(self._problem)
+        except BaseException as error:  # the caller's
+            self._failed = error
+        finally:
+            self._over.set()
+
+    def source(self) -> "_Source":
+        self.start()
+        try:
+            self._over.wait()
+        except BaseException:  # of a signal's handler
+            _library.function("planner_stop")(self._planner.handle)
+            self._over.wait(self.PATIENCE_S)
+            raise
+        if self._failed is not None:
+            raise self._failed
+        assert self._found is not None
+        return self._found
 
 
 def simulate(problem: ProblemLike, order: Any, *, changes: Optional[Changes] = None) -> Plan:
     """Checks and times anybody's order on a problem.
 
     order  CSV of PyTorch's pipelining, compute_only or compute_comms, or a plan's JSON, as a text or a file's name (a str
-           of one line is a name when it holds no comma or there is such a file, a Path always); rows of cells; or a
-           schedule of PyTorch (its `pipeline_order`)
+           of one line is a name when it holds no comma or there is such a file, a Path always); that JSON as a dict; rows of
+           cells, or of a plan's ops; a Plan; or a schedule of PyTorch (its `pipeline_order`)
 
     Over the memory limit is no error: see memory_ok. Raises InvalidRequest with line, column and cell where the order is no
     schedule, or where PyTorch would run it wrongly without a word.
     """
     asked = problem_of(problem, changes)
-    if isinstance(order, os.PathLike) or isinstance(order, str) and _is_name(order):
+    if isinstance(order, os.PathLike) or isinstance(order, str) and order.strip() and _is_name(order):
         if (held := _json_file(order)) is not None:
             return simulate(asked, _json_rows(held, os.fsdecode(order)))
         name = _library.encoded(os.fsdecode(order), "the name of an order")
-        return _plan_of(_library.make("simulate_csv", asked._handle, name))
+        return _plan_of(_Source(_library.make("simulate_csv", asked._handle, name)))
+    if isinstance(order, str) and not order.strip():
+        raise InvalidRequest("order: the text is empty")
     if isinstance(order, str) and order.lstrip().startswith("{"):
         order = _json_rows(order, "order")
-    text = order if isinstance(order, str) else _rows(order)
-    encoded = text.encode()
-    return _plan_of(_library.make("simulate_csv_text", asked._handle, b"order", encoded, len(encoded)))
+    elif isinstance(order, dict) and "ops" in order:
+        order = _json_rows(json.dumps(order, default=str), "order")
+    text = order.csv() if isinstance(order, Plan) else order if isinstance(order, str) else _rows(order)
+    encoded = text.encode("utf-8", "surrogateescape")
+    return _plan_of(_Source(_library.make("simulate_csv_text", asked._handle, b"order", encoded, len(encoded))))
 
 
 def _is_name(order: str) -> bool:
@@ -310,24 +376,43 @@ def _rows(order: Any) -> str:
     """Rows of cells as CSV. None and empty cells are idle."""
     held = getattr(order, "pipeline_order", order)
     rows: Iterable[Sequence[Any]] = [held[rank] for rank in sorted(held)] if isinstance(held, dict) else held
+    if isinstance(rows, bytes) or not hasattr(rows, "__iter__"):
+        raise TypeError(f"an order is a text, a file, rows of cells, a Plan or a schedule of PyTorch, not {type(order).__name__}")
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(["" if cell is None else str(cell) for cell in row] for row in rows)
+    csv.writer(out, lineterminator="\n").writerows([_cell(cell) for cell in row] for row in rows)
     return out.getvalue()
+
+
+def _cell(cell: Any) -> str:
+    if isinstance(cell, Op):
+        if cell.part:
+            raise InvalidRequest("order: an op in parts, which no order for PyTorch can say")
+        return f"{cell.stage}{cell.op}{cell.microbatch}"
+    return "" if cell is None else str(cell)
 
 
 def _whole(value: int, bits: int, what: str) -> int:
     """A number that the library's type holds; ctypes would cut it off without a word."""
     most = 2 ** (bits - 1) - 1 if bits == 32 else 2 ** bits - 1
-    whole = operator.index(value)
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be a whole number, not {type(value).__name__}") from None
     if not 0 <= whole <= most:
         raise InvalidRequest(f"{what} must be from 0 to {most}, got {value}")
     return whole
 
 
-def _plan_of(handle: Any) -> Plan:
-    source = _Source(handle)
+def _seconds(value: float) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"time_limit must be a number of seconds, not {value!r}") from None
+
+
+def _plan_of(source: "_Source") -> Plan:
     told = json.loads(source.write("json"))
-    return Plan(
+    made = Plan(
         schedule_name=told["schedule"],
         bubble=told["bubble"]["makespan"],
         span_bubble=told["bubble"]["span"],
@@ -339,9 +424,10 @@ def _plan_of(handle: Any) -> Plan:
         transfers=tuple(Transfer(**_between(transfer)) for transfer in told["transfers"]),
         cut=tuple(told["cut"]) if "cut" in told else None,
         peak_host=tuple(told["peak_host"]) if "peak_host" in told else None,
-        _source=source,
         **{name: told[name] for name in ("why", "placement", "ranks", "stages", "microbatches", "makespan_ms", "span_ms",
                                          "ideal_ms", "lower_bound_ms", "gap", "memory_ok", "solve_ms")})
+    object.__setattr__(made, "_source", source)
+    return made
 
 
 def _between(fields: Dict[str, Any]) -> Dict[str, Any]:

@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import ctypes
+import decimal
 import json
+import math
+import numbers
 import os
 import weakref
 from typing import Any, Mapping, Optional, Sequence, Union
@@ -35,6 +38,8 @@ class Problem:
             name, text, texts = source._name, source._text, source._changes + texts
         elif isinstance(source, Mapping):
             name, text = "problem", _json(source)
+        elif isinstance(source, str) and not source.strip():
+            raise InvalidRequest("problem: the text is empty")
         elif isinstance(source, str) and _is_text(source):
             name, text = "problem", source
         elif isinstance(source, (str, os.PathLike)):
@@ -103,23 +108,32 @@ def _is_text(source: str) -> bool:
     return ": " in source and not os.path.exists(source)
 
 
-def _number(value: Any) -> Any:
-    """Numbers and arrays of other packages (NumPy, PyTorch), which JSON does not know."""
-    if isinstance(value, Mapping):
-        return dict(value)
+def _plain(value: Any, key: str) -> Any:
+    """The same of what JSON knows; numbers and arrays of other packages (NumPy, PyTorch) give it by their `tolist`."""
     if hasattr(value, "tolist"):
-        return value.tolist()
-    raise InvalidRequest(f"problem: {type(value).__name__} is neither number nor text, list or dict")
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (numbers.Real, decimal.Decimal)):
+        if not math.isfinite(value):
+            raise InvalidRequest(f"problem: '{key}' must be a number, got {value}")
+        return float(value)
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                raise InvalidRequest(f"problem: keys of '{key}' must be texts, got {name!r}" if key else f"problem: keys must be texts, got {name!r}")
+        return {name: _plain(held, f"{key}.{name}" if key else name) for name, held in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        return [_plain(held, f"{key}.{i}") for i, held in enumerate(value)]
+    raise InvalidRequest(f"problem: '{key}' must be a number, a text, a list or a dict, got {type(value).__name__}")
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, key: str = "") -> str:
     """JSON, which is YAML too."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_number)
-    except InvalidRequest:
-        raise
-    except (ValueError, TypeError) as error:  # no number, a key of another type, a dict that holds itself
-        raise InvalidRequest(f"problem: {error}") from None
+        return json.dumps(_plain(value, key), ensure_ascii=False)
+    except RecursionError:
+        raise InvalidRequest("problem: a dict or list that holds itself, or nested too deep") from None
 
 
 def _assignments(changes: Optional[Changes]) -> "list[bytes]":
@@ -127,5 +141,5 @@ def _assignments(changes: Optional[Changes]) -> "list[bytes]":
         return []
     if isinstance(changes, str):
         raise TypeError('changes are a dict, or a list of "KEY=VALUE"')
-    texts = [f"{key}={_json(value)}" for key, value in changes.items()] if isinstance(changes, Mapping) else list(changes)
+    texts = [f"{key}={_json(value, str(key))}" for key, value in changes.items()] if isinstance(changes, Mapping) else list(changes)
     return [_library.encoded(text, "a change") for text in texts]

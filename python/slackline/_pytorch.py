@@ -38,6 +38,9 @@ def pytorch_schedule(plan: Optional[Plan], stages: Any, n_microbatches: Optional
     mine: List[Any] = list(stages) if isinstance(stages, (list, tuple)) else [stages]
     if not mine:
         raise InvalidRequest("stages: this rank needs at least one stage")
+    for stage in mine:
+        if not hasattr(stage, "stage_index"):
+            raise TypeError(f"a stage is a PipelineStage of PyTorch, not {type(stage).__name__}")
     told = _told(plan)
     if broadcast and mine[0].group_size > 1:
         carried = [told]
@@ -56,7 +59,7 @@ def pytorch_schedule(plan: Optional[Plan], stages: Any, n_microbatches: Optional
             runtime._load_csv(path, format=form)
     if loss_fn is None:
         runtime.pipeline_order_with_comms = _forward_only(runtime.pipeline_order_with_comms)
-    return runtime  # type: ignore[no-any-return]
+    return runtime
 
 
 BACKWARD = {"BACKWARD_INPUT", "BACKWARD_WEIGHT", "FULL_BACKWARD", "SEND_B", "RECV_B", "OVERLAP_F_B", "REDUCE_GRAD"}
@@ -88,6 +91,8 @@ def _told(plan: Optional[Plan]) -> Any:
     """What the other ranks have to know of a plan, or why there is none: so that no rank waits for one that failed."""
     if plan is None:
         return InvalidRequest("the first rank of the pipeline's group, or each rank without broadcast, needs a plan")
+    if not isinstance(plan, Plan):
+        return TypeError(f"a plan is what slackline.plan or slackline.simulate gives, not {type(plan).__name__}")
     try:
         if plan.placement == "bidirectional":
             return InvalidRequest("PyTorch's runtime has no two copies of a stage: a bidirectional plan cannot run there")

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 from ._errors import LibraryNotFound
 
 Word = Union[str, "os.PathLike[str]"]
+PATIENCE_S = 30.0  # for a program's end after SIGTERM
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ def seeing(environment: Mapping[str, str]) -> Dict[str, str]:
 
 def program_of(words: Sequence[Word]) -> List[str]:
     """A command line; a Python script is run by this Python."""
+    if callable(words) or not isinstance(words, Sequence):
+        raise TypeError(f"a program is a script or a command line, not {type(words).__name__}")
     line = [os.fspath(word) for word in words]
     return [sys.executable, *line] if line and line[0].endswith(".py") else line
 
@@ -78,12 +82,16 @@ def watch(program: Union[Word, Sequence[Word]], *, out: Optional[Word] = None, o
     out      folder of the results; None: runs/watch-NAME, by the name of the script or program
     options  of the command: ["--record", "--http", "off"] (slackline watch --help)
     check    raise subprocess.CalledProcessError when the program's exit code is not 0
-    popen    of subprocess.run: env, cwd, stdin, stdout, stderr, timeout
+    popen    of subprocess.run: env, cwd, stdin, input, stdout, stderr, capture_output, text, timeout, ...
 
+    Ctrl-C is the program's, too: its end is waited for, so that there is a report. One that goes on for 5 s gets SIGTERM, as
+    after a timeout. A second Ctrl-C waits for nothing; the program then goes on, and so does its watch.
     Input, output and exit code are the program's. The calls of MPI, NCCL and, through torch.distributed, Gloo are seen.
     PYTHONPATH gets a folder in front (`seeing`); the package itself need not be importable by the program.
     """
     words: Sequence[Word] = [program] if isinstance(program, (str, os.PathLike)) else program
+    if isinstance(options, str):
+        raise TypeError(f"options are a list of words, such as {options.split()}")
     line = program_of(words)
     if not line:
         raise ValueError("program: a script or a command line is needed")
@@ -93,12 +101,49 @@ def watch(program: Union[Word, Sequence[Word]], *, out: Optional[Word] = None, o
     files = where / "report.json", where / "events.jsonl"
     before = [_changed(path) for path in files]
     popen["env"] = seeing(popen.get("env") or os.environ)
-    done = subprocess.run([command(), "watch", "--out", os.fspath(folder), *options, "--", *line], **popen)
+    done = _run([command(), "watch", "--out", os.fspath(folder), *options, "--", *line], **popen)
     code = done.returncode if done.returncode >= 0 else 128 - done.returncode
     if check and code:
         raise subprocess.CalledProcessError(code, line, done.stdout, done.stderr)
     report, events = (path.read_text() if _changed(path) != then else "" for path, then in zip(files, before))
     return Watched(code, where, json.loads(report) if report else None, tuple(json.loads(text) for text in events.splitlines()))
+
+
+def _run(words: List[str], input: Any = None, timeout: Optional[float] = None, capture_output: bool = False,
+         **popen: Any) -> "subprocess.CompletedProcess[Any]":
+    """subprocess.run, which would kill the watch (and leave its program to itself) at a timeout or Ctrl-C: this ends the
+    program and waits for both."""
+    if input is not None:
+        popen["stdin"] = subprocess.PIPE
+    if capture_output:
+        popen["stdout"] = popen["stderr"] = subprocess.PIPE
+    with subprocess.Popen(words, **popen) as process:
+        try:
+            out, errors = process.communicate(input, timeout)
+        except KeyboardInterrupt:
+            if not _has_ended(process, 5):
+                _end(process)
+            raise
+        except subprocess.TimeoutExpired as late:
+            late.stdout, late.stderr = _end(process) or (late.stdout, late.stderr)
+            raise
+        return subprocess.CompletedProcess(words, process.returncode, out, errors)
+
+
+def _has_ended(process: "subprocess.Popen[Any]", seconds: float) -> Any:
+    """What it wrote, when it ends in time; its pipes are read meanwhile, so that it can."""
+    try:
+        return process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _end(process: "subprocess.Popen[Any]") -> Any:
+    process.send_signal(signal.SIGTERM)  # the watch passes it on
+    ended = _has_ended(process, PATIENCE_S)
+    if not ended:
+        process.kill()
+    return ended
 
 
 def _changed(path: Path) -> int:

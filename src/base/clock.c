@@ -190,6 +190,11 @@ void sl_clock_wake(sl_clock *clock, _Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+int sl_limit_is_over(const sl_limit *limit) {
+    return (limit->stop && atomic_load_explicit(limit->stop, memory_order_relaxed)) ||
+           sl_clock_now(sl_clock_real()) >= limit->deadline;
+}
+
 int sl_clock_stuck(sl_clock *clock) {
     if (!clock->is_virtual)
         return 0;

@@ -48,4 +48,13 @@ int sl_clock_stuck(sl_clock *clock);
 
 int sl_clock_is_virtual(const sl_clock *clock);
 
+/* Until when something goes on: to a deadline on the real clock, or until somebody says stop. */
+typedef struct sl_limit {
+    sl_time deadline;
+    const atomic_int *stop; /* nonzero: it is over; written by whoever asked for it, at any time. NULL: nobody
+                               does */
+} sl_limit;
+
+int sl_limit_is_over(const sl_limit *limit);
+
 #endif

@@ -103,7 +103,7 @@ static void look_at_solver(sl_doctor *d) {
     if (sl_solver_find(&solver) != SL_OK) {
         sl_finding_explain(sl_finding_add(&d->findings, "OR-tools", SL_ABSENT, "%s", sl_error_text()), means,
                            get);
-    } else if (sl_solver_run(&solver, &nothing, &nothing, 20, &response) != SL_OK) {
+    } else if (sl_solver_run(&solver, &nothing, &nothing, 20, NULL, &response) != SL_OK) {
         sl_finding_explain(sl_finding_add(&d->findings, "OR-tools", SL_BROKEN, "%s", sl_error_text()), means,
                            get);
     } else {

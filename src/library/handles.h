@@ -5,6 +5,7 @@
 
 #include "plan/search/plan.h"
 #include <slackline/slackline.h>
+#include <stdatomic.h>
 
 /* Every public function is visible in the shared library, nothing else is. */
 #define SL_PUBLIC __attribute__((visibility("default")))
@@ -19,6 +20,7 @@ struct slackline_planner {
     double time_limit; /* negative: the schedule's default */
     uint64_t seed;
     int threads, exact;
+    atomic_int stop; /* written by slackline_planner_stop, from any thread; read by searches */
 };
 
 struct slackline_plan {

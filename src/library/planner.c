@@ -34,7 +34,12 @@ SL_PUBLIC slackline_status slackline_planner_set_schedule(slackline_planner *pla
             strcpy(planner->schedule, slackline_schedule_name(i));
             return SLACKLINE_OK;
         }
-    return sl_library_status(sl_error(SL_EINVAL, "'%s' is no schedule", name));
+    char known[512] = "";
+    for (int i = 0; slackline_schedule_name(i); i++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", slackline_schedule_name(i));
+    }
+    return sl_library_status(sl_error(SL_EINVAL, "'%s' is no schedule; there are %s", name, known));
 }
 
 SL_PUBLIC slackline_status slackline_planner_set_time_limit(slackline_planner *planner, double seconds) {
@@ -58,6 +63,10 @@ SL_PUBLIC slackline_status slackline_planner_set_threads(slackline_planner *plan
 
 SL_PUBLIC void slackline_planner_set_exact(slackline_planner *planner, int wanted) {
     planner->exact = wanted;
+}
+
+SL_PUBLIC void slackline_planner_stop(slackline_planner *planner) {
+    atomic_store(&planner->stop, 1);
 }
 
 /* ---- making plans ---- */
@@ -87,7 +96,8 @@ SL_PUBLIC slackline_status slackline_planner_plan(const slackline_planner *plann
                                .time_limit = planner->time_limit < 0 ? standard : planner->time_limit,
                                .seed = planner->seed,
                                .threads = planner->threads,
-                               .exact = planner->exact};
+                               .exact = planner->exact,
+                               .stop = &planner->stop};
     sl_status status = begin(&problem->problem, plan);
     if (status == SL_OK)
         status = sl_plan_problem(&(*plan)->problem, &options, &(*plan)->plan);

@@ -338,6 +338,37 @@ steps = [event(7, "ProfilerStep#5", -1, 120), event(7, "ProfilerStep#6", 120, 25
 told, file = profile(trace("marks.json", steps + early + late + shifted[0] + shifted[1]))
 expect([(i["iteration"], i["ops"], i["whole"]) for i in told["iterations"]] == [(5, 8, True), (6, 8, True)], f"an op counts to its own process's step: {told['iterations']}")
 
+# ---- without marks, traces may begin in the middle of an iteration, each rank's somewhere else, or in another one ----
+def some(name, *windows, **more):
+    """Iterations 0 to 3, 200 ms apart: of each rank the ops that begin within its window; in a file a rank."""
+    return [trace(f"{name}{rank}.json", [event(rank, f"PP:{op}", t[0] + 200 * i, t[1] + 200 * i) for i in range(4) for op, *t in ops
+                                         if windows[rank][0] <= t[0] + 200 * i < windows[rank][1]], **more)
+            for rank, ops in enumerate((first, second))]
+
+
+for what, windows, whole in (("rank 0 begins with its first B, rank 1 in the second iteration", ((15, 900), (230, 900)), [2, 3]),
+                             ("rank 1 begins with its second F, where no op lacks its F", ((0, 900), (50, 900)), [1, 2, 3]),
+                             ("rank 1 begins an iteration later", ((0, 900), (200, 900)), [1, 2, 3]),
+                             ("rank 0 begins an iteration later and ends one earlier", ((200, 600), (0, 900)), [1, 2]),
+                             ("both end in the middle", ((0, 640), (0, 640)), [0, 1, 2])):
+    told, _ = profile(*some("some", *windows))
+    check_two(told, what)
+    expect([i["iteration"] for i in told["iterations"] if i["whole"]] == whole, f"{what}: {told['iterations']}")
+# as many of each, but not the same: on one host's clock the times tell
+for host, whole in (("node", [1, 2]), ("localhost", [0, 1, 2])):
+    told, _ = profile(*some("others", (0, 600), (200, 900), host_name=host))
+    expect([i["iteration"] for i in told["iterations"] if i["whole"]] == whole, f"{host}: {told['iterations']}")
+check_two(profile(*some("others", (0, 600), (200, 900), host_name="node"))[0], "ranks of different iterations")
+# two pipelines in opposite directions: rank 1 may begin with its upper stage, which is no rest of an iteration
+up = [event(r, f"PP:{op}", t + 200 * i, t + 200 * i + 10) for i in range(2) for r, op, t in
+      ((0, "0F0", 0), (1, "2F1", 0), (1, "1F0", 15), (0, "3F1", 15), (1, "1B0", 30), (0, "3B1", 30), (0, "0B0", 45), (1, "2B1", 45))]
+told, _ = profile(trace("opposite.json", up))
+expect((told["placement"], [i["whole"] for i in told["iterations"]]) == ("bidirectional", [True, True]), f"two directions: {told['placement']} {told['iterations']}")
+
+# ---- processes that are called by their rank ----
+called = [event(f"rank {1 - i}", names[op[1]], *t) for i, ops in enumerate((second, first)) for op, *t in ops]
+check_two(profile(trace("called.json", called))[0], "a pid that says the rank")
+
 # ---- what editors and shells make of files
 check_two(profile(write("mark.json", "\ufeff" + json.dumps({"traceEvents": [event(7, f"PP:{op}", *t) for op, *t in second] + [event(9, f"PP:{op}", *t) for op, *t in first]})))[0], "a byte order mark")
 refused(2, "begins neither", "profile", write("half-mark.json", "\u00ef{}"))

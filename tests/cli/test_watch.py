@@ -120,6 +120,16 @@ show = "import signal as s; print([int(x) for x in s.pthread_sigmask(s.SIG_BLOCK
 plain = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True).stdout
 expect(watch(sys.executable, "-c", show).stdout == plain, "signals are blocked and handled as they were")
 
+# ---- without slackline-worker beside it nothing can be tested, which is said at once ----
+bare = os.path.join(folder, "bare")
+os.mkdir(bare)
+for name in ("slackline", "libslackline_probe.so"):
+    shutil.copy(os.path.join(build, name), bare)
+for options, says in (((), 1), (("--no-validate",), 0), (("--no-hold",), 0)):
+    done = subprocess.run([os.path.join(bare, "slackline"), "watch", "--out", out(), "--http", "off", *options, "--", "true"], capture_output=True, text=True, timeout=60)
+    expect(done.returncode == 0 and done.stderr.count("slackline-worker is not in ") == says and done.stderr.count("suspects are named and not tested") == says,
+           f"without slackline-worker, {options}: {done.returncode} {done.stderr!r}")
+
 # ---- wrong requests ----
 refused(2, "no command to run", "watch")
 refused(2, "no command to run", "watch", "--")

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include <pthread.h>
+#include <time.h>
 
 static const char text[] = "pipeline:\n  ranks: 4\n  microbatches: 12\n  times_ms: {F: 10, I: 10, W: 10}\n"
                            "  links: {list: [{between: [0, 1], latency_ms: 0}]}\n";
@@ -176,6 +177,46 @@ static void all_schedules_have_names(void **state) {
         found += strcmp(name, "auto") == 0 || strcmp(name, "interleaved-1f1b") == 0;
     assert_true(count >= 12 && found == 2);
     assert_null(slackline_schedule_name(-1));
+}
+
+/* A search that would go on for a day, ended by another thread; the test's time limit says whether it was. */
+static void *stop_soon(void *planner) {
+    const struct timespec soon = {.tv_nsec = 300 * 1000 * 1000};
+    nanosleep(&soon, NULL);
+    slackline_planner_stop(planner);
+    return NULL;
+}
+
+static void a_stopped_search_gives_the_best_so_far(void **state) {
+    (void)state;
+    static const char uneven[] =
+        "pipeline:\n  ranks: 6\n  microbatches: 12\n  placement: wave\n"
+        "  times_ms: {F: [7, 11, 9, 13, 8, 6, 12, 10, 9, 8, 7, 12], I: 9, W: [5, 3, 8, 4, 7, 6, 5, 9, 4, 6, 8, 3]}\n"
+        "  memory: {limit: [7, 8, 7, 8, 7, 8]}\n"
+        "  links: {default: {latency_ms: 3, transfer_ms: 2}}\n";
+    slackline_problem *problem;
+    works(slackline_problem_parse("p", uneven, NULL, 0, &problem));
+    for (int exact = 0; exact < 2; exact++) { /* where there is no OR-tools, the same twice */
+        slackline_planner *planner;
+        slackline_plan *plan;
+        slackline_summary summary;
+        pthread_t thread;
+        works(slackline_planner_make(&planner));
+        works(slackline_planner_set_schedule(planner, "optimal"));
+        works(slackline_planner_set_time_limit(planner, 86400));
+        works(slackline_planner_set_threads(planner, 2));
+        slackline_planner_set_exact(planner, exact);
+        assert_int_equal(pthread_create(&thread, NULL, stop_soon, planner), 0);
+        for (int again = 0; again < 2; again++) { /* a stopped planner searches no more */
+            works(slackline_planner_plan(planner, problem, &plan));
+            slackline_plan_summary(plan, &summary);
+            assert_true(summary.memory_ok && summary.gap > 0 && summary.makespan_ns > 0);
+            slackline_plan_free(plan);
+        }
+        pthread_join(thread, NULL);
+        slackline_planner_free(planner);
+    }
+    slackline_problem_free(problem);
 }
 
 /* ---- threads ---- */
@@ -396,6 +437,7 @@ int main(void) {
         cmocka_unit_test(wrong_requests_are_refused_with_a_reason),
         cmocka_unit_test(a_plan_says_where_its_time_goes),
         cmocka_unit_test(all_schedules_have_names),
+        cmocka_unit_test(a_stopped_search_gives_the_best_so_far),
         cmocka_unit_test(two_threads_plan_the_same_problem_at_once),
         cmocka_unit_test(two_searches_run_at_once),
         cmocka_unit_test(each_thread_has_its_own_error),

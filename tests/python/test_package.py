@@ -1,5 +1,10 @@
 """The Python package as a user calls it: plans with the figures that follow by hand, anybody's order timed, every kind of
 error as an exception with the library's text, and the library found where it is said to be. Called with BUILD_DIR SOURCE_DIR."""
+import copy
+import dataclasses
+import decimal
+import fractions
+import json
 import os
 import pathlib
 import pickle
@@ -96,6 +101,58 @@ expect(away == plan and away.csv() == plan.csv() and away.csv_comms() == plan.cs
 expect(pickle.loads(pickle.dumps(away)).csv() == plan.csv(), "pickled twice")
 raises(slackline.InvalidRequest, lambda: away.write("svg"), "svg", "another process")
 
+# copies are the plan, and can still be asked; its fields alone are data
+for twin in (copy.copy(plan), copy.deepcopy(plan)):
+    expect(twin == plan and twin.write("svg") == plan.write("svg") and twin.explain() == plan.explain(), "a copy is asked like the plan")
+fields = dataclasses.asdict(plan)
+expect(json.loads(json.dumps(fields))["makespan_ms"] == 390 and not [name for name in fields if name.startswith("_")], f"its fields as JSON: {list(fields)}")
+raises(slackline.InvalidRequest, dataclasses.replace(plan, makespan_ms=1.0).csv, "put together by hand")
+for given in (plan, [plan.rank_ops(rank) for rank in range(4)], json.loads(plan.write("json"))):
+    expect(slackline.simulate(EXAMPLE, given, changes=SLOW).ops == slow.ops, f"a plan is an order, as {type(given).__name__}")
+exactly = {"F": decimal.Decimal("12.5"), "I": fractions.Fraction(25, 2), "W": range(10, 12)}
+expect(slackline.plan({"pipeline": {**two["pipeline"], "times_ms": exactly}}, "1f1b") ==
+       slackline.plan({"pipeline": {**two["pipeline"], "times_ms": {"F": 12.5, "I": 12.5, "W": [10, 11]}}}, "1f1b"), "numbers of other kinds")
+
+# what a plan is asked changes what the library holds of it: threads take turns
+asked, told = slackline.plan(EXAMPLE, "adaptra"), set()
+
+
+def ask_again(n):
+    for i in range(15):
+        told.add(("explain", asked.explain()) if (n + i) % 3 == 0 else ("jitter", asked.jitter(50).max_ms) if (n + i) % 3 == 1
+                 else ("json", json.loads(asked.write("json"))["makespan_ms"]))
+
+
+threads = [threading.Thread(target=ask_again, args=(n,)) for n in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+expect(told == {("explain", asked.explain()), ("jitter", 390), ("json", 390)}, f"one plan, many threads: {told}")
+
+# Ctrl-C ends a search that would go on for a day, in a script and where it is handled; the test's own time limit says when not
+hard = {"pipeline": {"ranks": 6, "microbatches": 12, "placement": "wave", "memory": {"limit": [7, 8, 7, 8, 7, 8]},
+                     "times_ms": {"F": [7, 11, 9, 13, 8, 6, 12, 10, 9, 8, 7, 12], "I": 9, "W": [5, 3, 8, 4, 7, 6, 5, 9, 4, 6, 8, 3]},
+                     "links": {"default": {"latency_ms": 3, "transfer_ms": 2}}}}
+interrupted = f"""
+import os, signal, slackline, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever this test was started from
+hard = {hard!r}
+def wait(*arguments, **options):
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return slackline.plan(hard, "optimal", 86400, threads=2, *arguments, **options)
+for exact in (False, True):
+    try:
+        print(wait(exact=exact))
+    except KeyboardInterrupt:
+        print("interrupted", [t.name for t in threading.enumerate() if "slackline" in t.name], flush=True)
+print(slackline.plan({EXAMPLE!r}, "adaptra").makespan_ms, flush=True)
+wait()
+"""
+done = python(interrupted)
+expect(done.stdout == "interrupted []\ninterrupted []\n390.0\n" and done.returncode == -2 and done.stderr.rstrip().endswith("KeyboardInterrupt"),
+       f"Ctrl-C: {done.returncode} {done.stdout} {done.stderr}")
+
 # ---- errors --------------------------------------------------------------------------------------------------------------
 
 wrong = slackline.InvalidRequest
@@ -103,8 +160,17 @@ raises(wrong, lambda: slackline.plan("absent.yaml"), "absent.yaml: cannot be rea
 raises(wrong, lambda: slackline.plan({"pipeline": {"rankz": 4}}), "problem:1: 'rankz' is not a known key; did you mean 'ranks'?")
 raises(wrong, lambda: slackline.plan("pipeline:\n  ranks: -1\n"), "problem:2: 'ranks'")
 raises(wrong, lambda: slackline.plan({"pipeline": {**two["pipeline"], "times_ms": {"F": float("nan")}}}), "problem:")
-raises(wrong, lambda: slackline.plan({"pipeline": {"ranks": object()}}), "object is neither number")
-raises(wrong, lambda: slackline.plan({"pipeline": {(1, 2): 3}}), "problem:")
+raises(wrong, lambda: slackline.plan({"pipeline": {"ranks": object()}}), "problem: 'pipeline.ranks' must be a number", "got object")
+raises(wrong, lambda: slackline.plan({"pipeline": {(1, 2): 3}}), "problem: keys of 'pipeline' must be texts, got (1, 2)")
+raises(wrong, lambda: slackline.plan({"pipeline": {**two["pipeline"], "links": {"list": [{"between": [0, 1], "latency_ms": float("inf")}]}}}),
+       "problem: 'pipeline.links.list.0.latency_ms' must be a number, got inf")
+raises(wrong, lambda: slackline.plan(two, changes={"pipeline.ranks": float("nan")}), "'pipeline.ranks' must be a number, got nan")
+held_by_itself = {"pipeline": {}}
+held_by_itself["pipeline"]["pipeline"] = held_by_itself
+raises(wrong, lambda: slackline.plan(held_by_itself), "holds itself")
+raises(wrong, lambda: slackline.plan(" "), "problem: the text is empty")
+raises(wrong, lambda: slackline.simulate(two, ""), "order: the text is empty")
+raises(wrong, lambda: slackline.plan(two, "1f1"), "'1f1' is no schedule; there are auto, optimal, ", "1f1b")
 raises(wrong, lambda: slackline.plan(two, "zb-9"), "'zb-9' is no schedule")
 raises(wrong, lambda: slackline.plan(two, "zb-v"), "zb-v", "placement")
 raises(wrong, lambda: slackline.plan(two, time_limit=-1), "time limit")
@@ -123,6 +189,15 @@ raises(wrong, lambda: plan.jitter(0), "draws")
 raises(ValueError, lambda: slackline.plan("absent.yaml"))  # what a caller who knows no slackline catches
 raises(TypeError, lambda: slackline.plan(4), "a problem is a dict")
 raises(TypeError, lambda: slackline.plan(two, changes="a=b"), "changes")
+raises(TypeError, lambda: slackline.plan(two, changes=[3]), "a change must be a str, not int")
+raises(TypeError, lambda: slackline.plan(two, 3), "a schedule's name must be a str, not int")
+raises(TypeError, lambda: slackline.plan(two, time_limit="soon"), "time_limit must be a number of seconds, not 'soon'")
+raises(TypeError, lambda: slackline.plan(two, seed=1.5), "seed must be a whole number, not float")
+raises(TypeError, lambda: slackline.plan(two, threads="2"), "threads must be a whole number, not str")
+raises(TypeError, lambda: slackline.simulate(two, 4), "an order is", "not int")
+raises(TypeError, lambda: slackline.simulate(two, None), "an order is", "not NoneType")
+raises(TypeError, lambda: slackline.simulate(two, b"0F0"), "an order is", "not bytes")
+raises(TypeError, lambda: plan.write(3), "a form must be a str")
 raises(slackline.NoAnswer, lambda: slackline.plan({"pipeline": {**two["pipeline"], "memory": {"limit": 0.5}}}), "memory limit")
 divided = slackline.plan({"pipeline": {**two["pipeline"], "parts": 2}}, "cross-ud-sub")
 if any(op.part for op in divided.ops):

@@ -1,6 +1,6 @@
 # labels: long alone net torch
-"""PyTorch over Gloo in real trouble, under `python -m slackline watch`: a pipeline on two nodes (network namespaces, a torchrun in
-each), where the way from one to the other gets slow: the link is named; and fully_shard on one node, where a rank gets a
+"""PyTorch over Gloo in real trouble, under `python -m slackline watch`: a pipeline, and DistributedDataParallel, on two nodes (network
+namespaces, a torchrun in each), where the way from one to the other gets slow: the link is named; and fully_shard on one node, where a rank gets a
 processor quota: the rank is named, with the quota. Both run on, and end well. Called with BUILD_DIR SOURCE_DIR."""
 import os
 import sys
@@ -77,20 +77,19 @@ def is_kind(kind):
     return lambda event: event["kind"] == kind
 
 
-def a_slow_way_between_two_nodes():
-    """Ranks 0 and 1 are on one, 2 and 3 on the other; the pipeline sends from 1 to 2 and back."""
-    name = "pipeline"
+def a_slow_way_between_two_nodes(name, mbit):
+    """Ranks 0 and 1 are on one, 2 and 3 on the other; a pipeline sends from 1 to 2 and back, DistributedDataParallel sums over all."""
     way = [1, 2], [0, 3], [0, 2], [1, 3]  # ranks of a node share its card: all these go the slow way
     with Star(hosts=2, mbit=1000) as star:
         words = lambda host: [*TORCHRUN, "--nnodes", "2", "--nproc-per-node", "2", "--node-rank", str(host), "--master-addr", star.address(0),
-                              "--master-port", "29511", "--no-python", *watch(name), sys.executable, PROGRAM, "pipeline", os.path.join(folder, name + ".stop")]
+                              "--master-port", "29511", "--no-python", *watch(name), sys.executable, PROGRAM, name, os.path.join(folder, name + ".stop")]
         with open(os.path.join(folder, name + ".err"), "w") as log, \
              Run(name, [star.start(host, words(host), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                    env={**os.environ, "GLOO_SOCKET_IFNAME": "eth0"}) for host in (0, 1)]) as run:
             after = run.until(lambda event: event["kind"] == "profiled" and "kept as what is healthy" in event.get("decided", ""), "what is healthy")
             if after is None:
                 return
-            star.slow(0, 1, 100)
+            star.slow(0, 1, mbit)
             after = run.until(lambda event: event["kind"] == "verdict" and event.get("link") in way, "the link from rank 1 to rank 2", after)
             if after is None:
                 return
@@ -135,7 +134,8 @@ def a_rank_under_a_quota():
 if why := permitted():
     print("not tried: a slow way between two nodes:", why)
 else:
-    a_slow_way_between_two_nodes()
+    a_slow_way_between_two_nodes("pipeline", 100)
+    a_slow_way_between_two_nodes("ddp", 20)
 try:
     a_rank_under_a_quota()
 except Forbidden as error:

@@ -1,16 +1,20 @@
 """slackline.watch and `python -m slackline`: a script runs as it would, its exit code and output are its own, and the results
 are read back; an MPI program's ranks and iterations are in them. Called with BUILD_DIR SOURCE_DIR."""
+import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from package import build, expect, finish, folder, python, raises, skip, source  # noqa: E402
 
 import slackline  # noqa: E402
-from slackline.__main__ import line  # noqa: E402
+from slackline.__main__ import WITH_VALUE, line  # noqa: E402
 
 if not os.path.exists(os.path.join(build, "slackline")):
     skip("slackline is not built")
@@ -21,6 +25,12 @@ words = ["watch", "--out", "d", "train.py", "--lr", "1"]
 expect(line(words) == ["watch", "--out", "d", "--", sys.executable, "train.py", "--lr", "1"], f"{line(words)}")
 expect(line(["watch", "--", "train.py"]) == ["watch", "--", sys.executable, "train.py"], "with -- too")
 expect(line(["watch", "--", "torchrun", "train.py"]) == ["watch", "--", "torchrun", "train.py"], "another program stays as it is")
+expect(line(["watch", "--on-event", "hook.py", "--record", "train.py", "x.py"]) ==
+       ["watch", "--on-event", "hook.py", "--record", "--", sys.executable, "train.py", "x.py"], "a value of an option is no script")
+expect(line(["watch", "mpirun", "-np", "2", "train.py"]) == ["watch", "mpirun", "-np", "2", "train.py"], "nor is an argument of a program")
+expect(line(["watch", "train.py", "--", "x"]) == ["watch", "--", sys.executable, "train.py", "--", "x"], "what is behind the script is the script's")
+said = subprocess.run([os.path.join(build, "slackline"), "watch", "--help"], capture_output=True, text=True).stdout
+expect({word for words in re.findall(r"^  ((?:-o, )?--[a-z-]+) \[?[A-Z]", said, re.M) for word in words.split(", ")} == WITH_VALUE, f"options with a value: {said}")
 expect(line(["plan", "a.py"]) == ["plan", "a.py"], "other subcommands stay as they are")
 done = subprocess.run([sys.executable, "-m", "slackline", "--version"], capture_output=True, text=True,
                       env={**os.environ, "PYTHONPATH": os.path.join(source, "python")})
@@ -28,6 +38,8 @@ expect(done.returncode == 0 and slackline.__version__ in done.stdout, f"python -
 done = python("import slackline; slackline.watch('x.py')", SLACKLINE_COMMAND="/nowhere/slackline")
 expect("LibraryNotFound: SLACKLINE_COMMAND names '/nowhere/slackline', which is no program" in done.stderr, done.stderr)
 raises(ValueError, lambda: slackline.watch([]), "program")
+raises(TypeError, lambda: slackline.watch(print), "a script or a command line")
+raises(TypeError, lambda: slackline.watch("train.py", options="--http off"), "options are a list of words, such as ['--http', 'off']")
 
 if not shutil.which("redis-server") or not os.path.exists(os.path.join(build, "libslackline_probe.so")):
     skip("redis-server or libslackline_probe.so is missing; the command line of scripts passed")
@@ -46,6 +58,54 @@ expect(done.returncode == 5 and "read words ['5']" in done.stdout, f"python -m s
 expect(os.path.exists(os.path.join(folder, "third", "report.json")), "and its results")
 seen = slackline.watch("script.py", options=QUIET, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True)
 expect(seen.folder.name == "watch-script" and seen.report is not None, f"runs/watch-NAME: {seen}")
+
+# a timeout or Ctrl-C ends the program, not the watch: there is a report, and nothing goes on
+patient = os.path.join(folder, "patient.py")
+with open(patient, "w") as file:
+    file.write("import os, signal, sys, time\n"
+               "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whatever this test was started from
+               "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
+               "open(sys.argv[1], 'w').write(str(os.getpid()))\n"
+               "while True:\n    time.sleep(0.1)\n")
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def number_in(name):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if os.path.exists(name) and open(name).read():
+            return int(open(name).read())
+        time.sleep(0.02)
+    expect(False, f"{name} was not written")
+    sys.exit(1)
+
+
+def report_of(name):
+    try:
+        with open(os.path.join(folder, name, "report.json")) as file:
+            return json.load(file)["exit_code"]
+    except FileNotFoundError:
+        return None
+
+
+where = os.path.join(folder, "late.pid")
+late = raises(subprocess.TimeoutExpired, lambda: slackline.watch([patient, where], out=os.path.join(folder, "late"), options=QUIET, timeout=10, stdin=subprocess.DEVNULL, capture_output=True))
+expect(not is_alive(number_in(where)) and report_of("late") == 9, f"a timeout: the program {'runs on' if is_alive(number_in(where)) else 'ended'}, report {report_of('late')}")
+where = os.path.join(folder, "interrupted.pid")
+code = f"import signal, slackline; signal.signal(signal.SIGINT, signal.default_int_handler); slackline.watch({[patient, where]!r}, out='interrupted', options={list(QUIET)!r})"
+watching = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
+                            start_new_session=True, env={**os.environ, "PYTHONPATH": os.path.join(source, "python")})
+number = number_in(where)
+os.killpg(watching.pid, signal.SIGINT)  # as a terminal does
+out, errors = watching.communicate(timeout=100)
+expect(not is_alive(number) and report_of("interrupted") in (130, 1) and "KeyboardInterrupt" in errors, f"Ctrl-C: report {report_of('interrupted')}, {watching.returncode} {errors}")
 
 # an MPI program of two ranks, 400 iterations of 2 ms
 if all(shutil.which(tool) for tool in ("mpicc", "mpirun")):

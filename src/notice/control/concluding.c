@@ -1,6 +1,7 @@
 #include "notice/control/controller_inside.h"
 
 #include "base/memory.h"
+#include "notice/control/carried.h"
 #include "notice/control/narrow.h"
 #include <math.h>
 #include <stdio.h>
@@ -105,6 +106,41 @@ static int read_verdicts(sl_controller *c, const json_t *verdicts) {
     return count;
 }
 
+static sl_status read_directions(const json_t *links, sl_tested_direction **direction, int *count) {
+    size_t i;
+    const json_t *one;
+    *count = 0;
+    SL_TRY(sl_alloc(direction, json_array_size(links) + 1, sizeof **direction));
+    json_array_foreach(links, i, one)(*direction)[(*count)++] = (sl_tested_direction){
+        .from = (int)sl_json_int(one, "from", -1),
+        .to = (int)sl_json_int(one, "to", -1),
+        .latency_ms = json_number_value(json_object_get(one, "latency_ms")),
+        .gb_per_s = json_number_value(json_object_get(one, "gb_per_s")),
+        .cv = json_number_value(json_object_get(one, "bandwidth_cv"))};
+    return SL_OK;
+}
+
+/* Where tests have nothing to compare with, and the calls named nothing: what healthy calls have carried. */
+static void compare_with_carried(sl_controller *c, const int *node_of, int world) {
+    sl_tested_direction *direction;
+    sl_suspect found;
+    int count;
+    for (int i = 0; i < c->view.verdicts; i++)
+        if (c->view.verdict[i].component != SL_COMPONENT_UNKNOWN)
+            return;
+    if (!c->reference)
+        return;
+    if (read_directions(json_object_get(c->validation.result, "links"), &direction, &count) != SL_OK) {
+        c->failed = SL_ENOMEM;
+        return;
+    }
+    if (sl_carried_compare(c->reference, sl_nodes_clock_error(&c->nodes), direction, count, node_of, world, &found)) {
+        c->view.verdict[0] = found;
+        c->view.verdicts = 1;
+    }
+    sl_free(direction);
+}
+
 /* Contention of a host is that of the ranks that the profile names. */
 static void narrow(sl_controller *c) {
     int world = sl_nodes_world(&c->nodes), *node_of;
@@ -118,6 +154,7 @@ static void narrow(sl_controller *c) {
     }
     c->view.verdicts = sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS,
                                          c->view.suspect, c->view.suspects, node_of, world);
+    compare_with_carried(c, node_of, world);
     sl_free(node_of);
 }
 

@@ -73,6 +73,7 @@ int sl_call_group_has(const sl_call_group *group, int rank) {
 static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call_group *group) {
     const sl_part *part = &all->part[m->part];
     int latest = 0;
+    int64_t end = part->end;
     *group = (sl_call_group){.communicator = m->communicator,
                              .bytes = sl_bytes_class(m->bytes),
                              .call = m->call,
@@ -84,11 +85,13 @@ static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call
     for (int i = 0; i < m->size; i++) {
         group->member[i] = part[i].rank;
         latest = part[i].start > part[latest].start ? i : latest;
+        end = part[i].end > end ? part[i].end : end;
     }
     group->last[latest] = 1;
     int whole;
     double time = (double)sl_meeting_transfer(all, m, &whole);
     sl_spread_add(whole ? &group->transfer : &group->exposed, time);
+    sl_spread_add(&group->within, (double)(end - part[latest].start));
     return SL_OK;
 }
 
@@ -99,6 +102,7 @@ static void merge_group(sl_call_group *into, sl_call_group *from) {
         sl_spread_add(&into->transfer, from->transfer.sum);
     else
         sl_spread_add(&into->exposed, from->exposed.sum);
+    sl_spread_add(&into->within, from->within.sum);
     sl_free(from->member);
     from->member = NULL;
 }

@@ -30,6 +30,7 @@ typedef struct sl_call_group {
     int32_t *last;      /* [size] how often each came last */
     sl_spread transfer; /* ns, of those that all waited for from the beginning */
     sl_spread exposed;  /* ns, of those that somebody came to late: they took at least that long */
+    sl_spread within;   /* ns, of all, from when the last member came to the last end: they took no longer */
 } sl_call_group;
 
 /* Computing between two calls of a rank; `before` and `after` are call, communicator and peer as one number.

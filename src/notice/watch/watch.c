@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "launch/directory.h"
 #include "launch/folder.h"
+#include "launch/launch.h"
 #include "notice/store/store.h"
 #include "notice/watch/advising.h"
 #include "notice/watch/http.h"
@@ -391,6 +392,18 @@ static sl_status tick(void *context) {
 
 /* ---- the whole ---- */
 
+/* The tests of suspects are processes of slackline-worker: a hold would wait in vain for what is not there. */
+static int can_validate(watching *w) {
+    char *worker = NULL;
+    if (!w->request->validate || !w->request->hold)
+        return 0;
+    const int is_there = sl_launch_program("slackline-worker", &worker) == SL_OK;
+    sl_free(worker);
+    if (!is_there)
+        sl_view_say(&w->view, "%s; suspects are named and not tested", sl_error_text());
+    return is_there;
+}
+
 static sl_status start_noticing(watching *w) {
     sl_noticing_config config = {.rendezvous = &w->rendezvous,
                                  .place = &w->place,
@@ -398,7 +411,7 @@ static sl_status start_noticing(watching *w) {
                                  .record = w->request->record ? w->record : NULL,
                                  .program = w->request->command[sl_program_word(w->request->command)],
                                  .hold = w->request->hold,
-                                 .validate = w->request->validate};
+                                 .validate = can_validate(w)};
     setenv(SL_LAUNCH_VARIABLE, w->site.directory.path, 1); /* whoever clears up finds what was started here */
     SL_TRY(sl_noticing_start(&config, &w->noticing));
     SL_TRY(sl_loop_watch(w->loop, sl_noticing_file(w->noticing), on_notes, w));

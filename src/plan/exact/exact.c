@@ -154,7 +154,7 @@ static void set_parameters(double time_limit_s, int threads, uint64_t seed, sl_p
 }
 
 static sl_status ask(const sl_solver *solver, const sl_exact_model *model, double time_limit_s, int threads,
-                     uint64_t seed, answer *a) {
+                     uint64_t seed, const atomic_int *stop, answer *a) {
     sl_protobuf parameters = {0};
     sl_blob response = {0};
     set_parameters(time_limit_s, threads, seed, &parameters);
@@ -162,7 +162,7 @@ static sl_status ask(const sl_solver *solver, const sl_exact_model *model, doubl
     if (status == SL_OK)
         status =
             sl_solver_run(solver, &(sl_blob){model->proto.bytes, model->proto.size},
-                          &(sl_blob){parameters.bytes, parameters.size}, time_limit_s + GRACE_S, &response);
+                          &(sl_blob){parameters.bytes, parameters.size}, time_limit_s + GRACE_S, stop, &response);
     if (status == SL_OK)
         status = read_answer(&response, a);
     sl_free(response.bytes);
@@ -261,13 +261,14 @@ static sl_status keep_order(const sl_problem *p, const sl_exact_model *model, co
 }
 
 static sl_status solve(const sl_problem *p, const sl_solver *solver, const sl_timeline *hint,
-                       double time_limit_s, int threads, uint64_t seed, sl_exact_result *result) {
+                       double time_limit_s, int threads, uint64_t seed, const atomic_int *stop,
+                       sl_exact_result *result) {
     sl_exact_model model;
     answer a = {0};
     sl_time from = sl_clock_now(sl_clock_real());
     sl_status status = sl_exact_model_make(p, hint, result->bound, &model);
     if (status == SL_OK)
-        status = ask(solver, &model, time_limit_s, threads, seed, &a);
+        status = ask(solver, &model, time_limit_s, threads, seed, stop, &a);
     result->solve_s = (double)(sl_clock_now(sl_clock_real()) - from) / (double)SL_SECOND;
     if (status == SL_OK && a.status == STATUS_INFEASIBLE && model.memory_exact)
         status = hint ? sl_error(SL_ESYS, "the solver finds no schedule, but was given one")
@@ -297,7 +298,7 @@ static sl_status read_hint(const sl_problem *p, const sl_order *hint, sl_exact_r
 }
 
 sl_status sl_exact_solve(const sl_problem *p, const sl_order *hint, double time_limit_s, int threads,
-                         uint64_t seed, sl_time known_bound, sl_exact_result *result) {
+                         uint64_t seed, sl_time known_bound, const atomic_int *stop, sl_exact_result *result) {
     sl_solver solver = {0};
     sl_timeline timeline = {0};
     int usable = 0;
@@ -308,7 +309,7 @@ sl_status sl_exact_solve(const sl_problem *p, const sl_order *hint, double time_
     if (status == SL_OK && result->makespan > result->bound) {
         status = sl_solver_find(&solver);
         if (status == SL_OK)
-            status = solve(p, &solver, usable ? &timeline : NULL, time_limit_s, threads, seed, result);
+            status = solve(p, &solver, usable ? &timeline : NULL, time_limit_s, threads, seed, stop, result);
     }
     result->proven = status == SL_OK && result->makespan <= result->bound;
     sl_timeline_free(&timeline);

@@ -10,6 +10,7 @@
 #define SL_PLAN_EXACT_EXACT_H
 
 #include "plan/pipeline/order.h"
+#include <stdatomic.h>
 
 typedef struct sl_exact_result {
     int found;        /* `order` is better than the hint, or there was no hint */
@@ -26,11 +27,12 @@ int sl_exact_available(void);
 /** Solves for at most `time_limit_s` with `threads` (0: as many as processors, at most 8).
  *  `hint`: an order of the problem to start from, which no worse one will replace; NULL: none.
  *  `known_bound`: ns, proven elsewhere; 0: none.
+ *  `stop`: when it becomes nonzero the solver is ended, which is SL_ESYS; NULL: nobody says so.
  * SL_ENONE: OR-tools is absent, the problem has parts or is too large for it, or it proved that no schedule
  * keeps the memory limit. SL_EINVAL: the hint is no order of the problem. SL_ESYS: the child failed
  * (solver.h). Where B does more than I and W (shorter, overlapped, or with less memory), or where memory has
  * no exact integers, nothing is proven beyond `known_bound`. */
 sl_status sl_exact_solve(const sl_problem *problem, const sl_order *hint, double time_limit_s, int threads,
-                         uint64_t seed, sl_time known_bound, sl_exact_result *result);
+                         uint64_t seed, sl_time known_bound, const atomic_int *stop, sl_exact_result *result);
 
 #endif

@@ -15,10 +15,12 @@
 
 extern char **environ;
 
+#define LOOK (50 * SL_MS) /* at what says stop */
+
 typedef struct child {
     pid_t pid;
     int line; /* our end of the socket */
-    sl_time deadline;
+    sl_limit until;
 } child;
 
 /* ---- start and end ---- */
@@ -55,12 +57,12 @@ static int spawn(const sl_solver *solver, int line, pid_t *pid) {
     return error;
 }
 
-static sl_status start(const sl_solver *solver, double limit_s, child *c) {
+static sl_status start(const sl_solver *solver, double limit_s, const atomic_int *stop, child *c) {
     int line[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0)
         return sl_error_errno(SL_ESYS, "cannot make a socket for the solver");
     *c = (child){.line = line[0],
-                 .deadline = sl_clock_now(sl_clock_real()) + (sl_time)(limit_s * (double)SL_SECOND)};
+                 .until = {sl_clock_now(sl_clock_real()) + (sl_time)(limit_s * (double)SL_SECOND), stop}};
     int error = spawn(solver, line[1], &c->pid);
     close(line[1]);
     if (error) {
@@ -98,9 +100,10 @@ typedef enum talk { TALK_DONE, TALK_CLOSED, TALK_LATE, TALK_GARBAGE, TALK_MEMORY
 static talk wait_for(const child *c, short events) {
     struct pollfd line = {.fd = c->line, .events = events};
     for (;;) {
-        sl_time left = c->deadline - sl_clock_now(sl_clock_real());
-        if (left <= 0)
+        sl_time left = c->until.deadline - sl_clock_now(sl_clock_real());
+        if (sl_limit_is_over(&c->until))
             return TALK_LATE;
+        left = c->until.stop && left > LOOK ? LOOK : left;
         int milliseconds = left > 1000 * SL_SECOND ? 1000000 : (int)(left / SL_MS) + 1;
         int ready = poll(&line, 1, milliseconds);
         if (ready > 0)
@@ -180,21 +183,23 @@ static talk converse(const child *c, const sl_blob *model, const sl_blob *parame
 }
 
 sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_blob *parameters,
-                        double limit_s, sl_blob *response) {
+                        double limit_s, const atomic_int *stop, sl_blob *response) {
     child c;
     unsigned char letter = 0;
     *response = (sl_blob){0};
     if (model->size > SL_SOLVER_MOST || parameters->size > SL_SOLVER_MOST)
         return sl_error(SL_ENONE, "the model for the solver has %zu bytes; at most %zu", model->size,
                         SL_SOLVER_MOST);
-    SL_TRY(start(solver, limit_s, &c));
+    SL_TRY(start(solver, limit_s, stop, &c));
     talk done = converse(&c, model, parameters, &letter, response);
     int ended = end(&c);
     sl_status status = SL_OK;
     if (done == TALK_CLOSED)
         status = say_end(ended);
     else if (done == TALK_LATE)
-        status = sl_error(SL_ESYS, "the solver did not answer within %g s", limit_s);
+        status = stop && atomic_load(stop)
+                     ? sl_error(SL_ESYS, "the solver was ended before it answered")
+                     : sl_error(SL_ESYS, "the solver did not answer within %g s", limit_s);
     else if (done == TALK_GARBAGE)
         status = sl_error(SL_ESYS, "'%s' answered what is no response of the solver", solver->program);
     else if (done == TALK_MEMORY)

@@ -10,10 +10,6 @@
 
 #define FEW_CUTS 2000
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 /* Stages that are cut; the second pipeline of bidirectional follows the first. */
 static int cut_stages(const sl_problem *p) {
     return p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
@@ -134,7 +130,7 @@ static sl_status balanced(const sl_problem *p, int with_memory, int *first, doub
 /* ---- choosing ---- */
 
 /* Moves each boundary by up to two layers while that pays. */
-static sl_status climb(sl_problem *p, sl_time deadline, int *first, sl_time *best) {
+static sl_status climb(sl_problem *p, sl_limit until, int *first, sl_time *best) {
     static const int steps[] = {-1, 1, -2, 2};
     int stages = cut_stages(p);
     for (int improved = 1; improved;) {
@@ -145,7 +141,7 @@ static sl_status climb(sl_problem *p, sl_time deadline, int *first, sl_time *bes
                 int kept = first[s], moved = kept + steps[k];
                 if (moved <= first[s - 1] || moved >= first[s + 1])
                     continue;
-                if (now() >= deadline)
+                if (sl_limit_is_over(&until))
                     return SL_OK;
                 first[s] = moved;
                 SL_TRY(value_of(p, first, &value));
@@ -160,7 +156,7 @@ static sl_status climb(sl_problem *p, sl_time deadline, int *first, sl_time *bes
     return SL_OK;
 }
 
-static sl_status choose(sl_problem *p, sl_time deadline, int *first, int *other) {
+static sl_status choose(sl_problem *p, sl_limit until, int *first, int *other) {
     size_t bytes = ((size_t)p->stages + 1) * sizeof *first;
     sl_time best, value;
     double work;
@@ -175,19 +171,19 @@ static sl_status choose(sl_problem *p, sl_time deadline, int *first, int *other)
             memcpy(first, other, bytes);
         }
     }
-    SL_TRY(climb(p, deadline, first, &best));
+    SL_TRY(climb(p, until, first, &best));
     sl_problem_cut(p, first);
     return best < SL_TIME_NEVER
                ? SL_OK
                : sl_error(SL_ENONE, "no cut of the layers leaves a schedule within the memory limit");
 }
 
-sl_status sl_cut_choose(sl_problem *p, sl_time deadline) {
+sl_status sl_cut_choose(sl_problem *p, sl_limit until) {
     int *first;
     if (!p->layers)
         return SL_OK;
     SL_TRY(sl_alloc(&first, 2 * ((size_t)p->stages + 1), sizeof *first));
-    sl_status status = choose(p, deadline, first, first + p->stages + 1);
+    sl_status status = choose(p, until, first, first + p->stages + 1);
     sl_free(first);
     return status;
 }

@@ -5,11 +5,12 @@
 #ifndef SL_PLAN_SEARCH_CUT_H
 #define SL_PLAN_SEARCH_CUT_H
 
+#include "base/clock.h"
 #include "plan/pipeline/layers.h"
 
-/** Chooses and sets the cut of a problem with layers, until `deadline` on the real clock. SL_ENONE: no cut
+/** Chooses and sets the cut of a problem with layers, `until` then at most. SL_ENONE: no cut
  * leaves any schedule within the memory. Nothing without layers. */
-sl_status sl_cut_choose(sl_problem *problem, sl_time deadline);
+sl_status sl_cut_choose(sl_problem *problem, sl_limit until);
 
 /** A lower bound over all cuts, ns: where there are few, the least of their bounds; else what the slowest
  * rank of the most balanced cut must do. SL_ENOMEM. */

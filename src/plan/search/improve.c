@@ -233,7 +233,7 @@ static void anneal(annealer *a, const sl_improve_options *options, const int32_t
         if (*moves % 64 == 0) {
             double share = (double)*moves / (double)options->moves;
             a->temperature = hottest * pow(coldest / hottest, share);
-            if (sl_clock_now(sl_clock_real()) >= options->deadline)
+            if (sl_limit_is_over(&options->until))
                 return;
         }
         if (a->pair_count == 0)

@@ -4,16 +4,16 @@
  * timed by the one timing model (plan/timing/replay.h); none breaks a dependency or the memory limit, which
  * depends on a rank's sequence alone.
  *
- * A chain of moves is a function of its seed; how far it comes depends on the deadline. */
+ * A chain of moves is a function of its seed; how far it comes depends on the limit. */
 #ifndef SL_PLAN_SEARCH_IMPROVE_H
 #define SL_PLAN_SEARCH_IMPROVE_H
 
-#include "base/time.h"
+#include "base/clock.h"
 #include "plan/pipeline/order.h"
 
 typedef struct sl_improve_options {
-    sl_time deadline; /* on the real clock */
-    int64_t moves;    /* most moves of the chain; also how it cools down */
+    sl_limit until;
+    int64_t moves; /* most moves of the chain; also how it cools down */
     uint64_t seed;
     double heat;    /* the temperature that it begins with, in mean op times; above 0.01 */
     sl_time target; /* a proven bound: the search ends when it is met */

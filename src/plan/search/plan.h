@@ -5,6 +5,7 @@
 
 #include "plan/lower/program.h"
 #include "plan/timing/timeline.h"
+#include <stdatomic.h>
 #include <stdio.h>
 
 struct sl_attribution;
@@ -39,6 +40,7 @@ typedef struct sl_plan_options {
     uint64_t seed;        /* same seed, same rounds of search */
     int threads;          /* 0: as many as processors, at most 8 */
     int exact;            /* ask CP-SAT where it is present */
+    const atomic_int *stop; /* nonzero: the search ends as if its time were over. NULL: nobody says so */
 } sl_plan_options;
 
 /** Plans with a search: families first, then local search from the best of them, then the exact solver. The

@@ -3,12 +3,12 @@
 #ifndef SL_PLAN_SEARCH_REGROUP_H
 #define SL_PLAN_SEARCH_REGROUP_H
 
-#include "base/time.h"
+#include "base/clock.h"
 #include "plan/pipeline/order.h"
 
 /** Joins I with the W right behind it where that saves time and the makespan gets no longer: all of a rank,
- * else one by one, until `deadline`. *makespan is that of
+ * else one by one, `until` then. *makespan is that of
  * `order`, and becomes the new one. Orders in parts or with pairs stay as they are. */
-sl_status sl_regroup(const sl_problem *problem, sl_time deadline, sl_order *order, sl_time *makespan);
+sl_status sl_regroup(const sl_problem *problem, sl_limit until, sl_order *order, sl_time *makespan);
 
 #endif

@@ -44,6 +44,16 @@ static sl_time now(void) {
     return sl_clock_now(sl_clock_real());
 }
 
+/* Until `deadline`, unless whoever asked says stop. */
+static sl_limit until(const search *s, sl_time deadline) {
+    return (sl_limit){deadline, s->options->stop};
+}
+
+static int is_over(const search *s, sl_time deadline) {
+    const sl_limit limit = until(s, deadline);
+    return sl_limit_is_over(&limit);
+}
+
 /* ---- starting orders ---- */
 
 static int better(const start *a, const start *b) {
@@ -98,7 +108,7 @@ static sl_status add_families(search *s) {
         int laborious = (family->placements & SL_LABORIOUS) != 0;
         if (!sl_family_fits(family, s->problem) || (laborious && proven(s)))
             continue;
-        if (laborious && s->start_count > 0 && 10 * labour(s) > (double)(s->deadline - now()))
+        if (laborious && s->start_count > 0 && (10 * labour(s) > (double)(s->deadline - now()) || is_over(s, s->deadline)))
             s->put_off = 1;
         else
             SL_TRY(add_family(s, family));
@@ -111,7 +121,7 @@ static sl_status add_families(search *s) {
 static sl_status add_rest(search *s) {
     for (const sl_family *family = sl_families; family->name && s->put_off; family++)
         if (family->placements & SL_LABORIOUS && sl_family_fits(family, s->problem) && !proven(s) &&
-            labour(s) < 20.0 * SL_MS)
+            labour(s) < 20.0 * SL_MS && !is_over(s, SL_TIME_NEVER))
             SL_TRY(add_family(s, family));
     return SL_OK;
 }
@@ -119,7 +129,7 @@ static sl_status add_rest(search *s) {
 static sl_status add_portfolio(search *s) {
     for (int i = 0; i < SL_PORTFOLIO && !proven(s); i++) {
         sl_order order;
-        if (s->start_count > 0 && now() >= s->deadline)
+        if (s->start_count > 0 && is_over(s, s->deadline))
             return SL_OK;
         if (s->start_count > 0 && i >= SL_PORTFOLIO - 6 && s->problem->stages == s->problem->ranks)
             break; /* caps on what is in flight help where ranks hold several stages */
@@ -154,20 +164,20 @@ static sl_status run_chains(worker *w) {
     static const double heats[] = {1, 3, 0.3, 2};
     const search *s = w->search;
     int64_t moves = 400;
-    for (int chain = 0; w->makespan > s->bound && now() < s->anneal_end; chain++) {
+    for (int chain = 0; w->makespan > s->bound && !is_over(s, s->anneal_end); chain++) {
         int from = chain * w->threads + w->index;
         const sl_order *begin = from < s->start_count && chain < 3 ? &s->starts[from].order : &w->best;
         sl_order order;
         sl_improve_result result;
         SL_TRY(sl_order_copy(begin, &order));
-        sl_improve_options options = {.deadline = s->anneal_end,
+        sl_improve_options options = {.until = until(s, s->anneal_end),
                                       .moves = moves,
                                       .heat = chain == 0 ? 0.3 : heats[(chain + w->index) % 4],
                                       .target = s->bound,
                                       .seed = s->options->seed * 1000003 + (uint64_t)(chain * 64 + w->index)};
         sl_status status = sl_improve(s->problem, &options, &order, &result);
         if (status == SL_OK)
-            status = sl_regroup(s->problem, s->anneal_end, &order, &result.makespan);
+            status = sl_regroup(s->problem, until(s, s->anneal_end), &order, &result.makespan);
         if (status == SL_OK && result.makespan < w->makespan) {
             sl_order worse = w->best;
             w->best = order;
@@ -260,10 +270,10 @@ static sl_time share_of_annealing(const search *s) {
 static sl_status solve_exactly(search *s) {
     sl_exact_result result;
     double seconds = sl_to_ms(s->deadline - now()) / 1e3;
-    if (proven(s) || s->anneal_end == s->deadline || seconds < 0.03)
+    if (proven(s) || s->anneal_end == s->deadline || seconds < 0.03 || is_over(s, s->deadline))
         return SL_OK;
     sl_status status = sl_exact_solve(s->problem, &s->starts[0].order, seconds, s->options->threads,
-                                      s->options->seed, s->bound, &result);
+                                      s->options->seed, s->bound, s->options->stop, &result);
     if (status != SL_OK)
         return status == SL_ENOMEM ? status : SL_OK;
     s->bound = result.bound > s->bound ? result.bound : s->bound;
@@ -310,7 +320,7 @@ static sl_status search_orders(search *s) {
     if (s->start_count == 0)
         return refuse(s);
     s->anneal_end = share_of_annealing(s);
-    if (!proven(s) && now() < s->anneal_end)
+    if (!proven(s) && !is_over(s, s->anneal_end))
         SL_TRY(anneal(s));
     SL_TRY(solve_exactly(s));
     return add_rest(s);
@@ -348,7 +358,8 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
 
 sl_status sl_plan_problem(sl_problem *problem, const sl_plan_options *options, sl_plan *plan) {
     *plan = (sl_plan){0};
-    SL_TRY(sl_cut_choose(problem, now() + sl_from_ms(options->time_limit * 500)));
+    const sl_limit half = {now() + sl_from_ms(options->time_limit * 500), options->stop};
+    SL_TRY(sl_cut_choose(problem, half));
     SL_TRY(sl_plan_search(problem, options, plan));
     return sl_plan_prove(problem, plan);
 }

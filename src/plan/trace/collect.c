@@ -65,6 +65,19 @@ static int read_time(const json_t *value, sl_time *time) {
 
 /* ---- processes ---- */
 
+/* "rank 3"; of several replicas "replica 1, rank 3" (slackline). */
+static void read_process_name(sl_traced_process *process, const char *name) {
+    int rank, replica, length = 0;
+    if (sscanf(name, "replica %6d, rank %6d%n", &replica, &rank, &length) == 2 && !name[length]) {
+        process->rank = rank;
+        process->replica = replica;
+    } else if (sscanf(name, "rank %6d%n", &rank, &length) == 1 && !name[length]) {
+        process->rank = rank;
+    } else if (sscanf(name, "Rank %6d%n", &rank, &length) == 1 && !name[length]) {
+        process->rank = rank;
+    }
+}
+
 static sl_status find_process(sl_traced *t, const json_t *pid, int *index) {
     uint64_t key = hash_value(14695981039346656037u + (uint64_t)t->files, pid);
     size_t *recent = &t->file->recent[key % SL_RECENT]; /* index + 1 of the last one of this place */
@@ -88,20 +101,9 @@ static sl_status find_process(sl_traced *t, const json_t *pid, int *index) {
                             .file = t->files,
                             .number = number >= 0 && number < INT32_MAX ? (int)number : -1,
                             .rank = -1});
+    if (json_is_string(pid)) /* some writers give the name itself */
+        read_process_name(&t->process[*index], json_string_value(pid));
     return SL_OK;
-}
-
-/* "rank 3"; of several replicas "replica 1, rank 3" (slackline). */
-static void read_process_name(sl_traced_process *process, const char *name) {
-    int rank, replica, length = 0;
-    if (sscanf(name, "replica %6d, rank %6d%n", &replica, &rank, &length) == 2 && !name[length]) {
-        process->rank = rank;
-        process->replica = replica;
-    } else if (sscanf(name, "rank %6d%n", &rank, &length) == 1 && !name[length]) {
-        process->rank = rank;
-    } else if (sscanf(name, "Rank %6d%n", &rank, &length) == 1 && !name[length]) {
-        process->rank = rank;
-    }
 }
 
 /* ---- what a slice means ---- */

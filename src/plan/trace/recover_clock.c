@@ -48,8 +48,7 @@ static sl_time offset_of(trip of, sl_time *error) {
     return estimate.offset;
 }
 
-/* In one file, or on one host. */
-static int share_a_clock(const sl_recovery *r) {
+int sl_recover_share_a_clock(const sl_recovery *r) {
     const sl_traced_process *first = &r->traced->process[r->result->process[0]];
     for (int rank = 1; rank < r->ranks; rank++) {
         const sl_traced_process *process = &r->traced->process[r->result->process[rank]];
@@ -76,7 +75,7 @@ sl_status sl_recover_clocks(sl_recovery *r, const sl_carried *carried, size_t co
     trip *trips;
     SL_TRY(sl_alloc(&result->offset, (size_t)r->ranks, sizeof(sl_time)));
     SL_TRY(sl_alloc(&result->offset_error, (size_t)r->ranks, sizeof(sl_time)));
-    if (r->options->shared_clock || share_a_clock(r))
+    if (r->options->shared_clock || sl_recover_share_a_clock(r))
         return SL_OK;
     SL_TRY(sl_alloc(&trips, (size_t)r->ranks, sizeof *trips));
     find_trips(carried, count, trips, r->ranks);

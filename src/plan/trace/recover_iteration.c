@@ -8,11 +8,21 @@
 
 #define LACKS 400
 
+/* Of the rank whose ops begin there; marks need no such help. */
+static size_t head_of(const sl_recovery *r, size_t first, int32_t *cells) {
+    size_t end = first;
+    for (; end < r->ops && r->op[end].rank == r->op[first].rank; end++)
+        if (r->op[end].of.mark >= 0)
+            return 0;
+    return sl_recover_head(r, first, end, cells);
+}
+
 /* Iterations of each rank from 0 into op[].iteration; *most of any rank, *marked: marks number them. */
 static sl_status number_iterations(sl_recovery *r, int *most, int *marked) {
     int32_t *seen; /* [kind][stage][microbatch] iteration + 1 that it was last seen in, of this rank */
     size_t cells = SL_OP_KINDS * (size_t)r->stages * (size_t)r->microbatches;
     int now = 0;
+    size_t head_end = 0;
     SL_TRY(sl_alloc(&seen, cells, sizeof *seen));
     *most = 0;
     *marked = 1;
@@ -25,6 +35,10 @@ static sl_status number_iterations(sl_recovery *r, int *most, int *marked) {
         int marks = last && op->of.mark != last->of.mark;
         if (!last) {
             now = 0; /* no other rank has its stages, so what was seen there is not asked for */
+            head_end = i + head_of(r, i, seen);
+        } else if (i == head_end) { /* behind what is left of an iteration */
+            now++;
+            *marked = 0;
         } else if (marks || *cell == now + 1) {
             now++;
             *marked &= marks;
@@ -228,6 +242,8 @@ sl_status sl_recover_iterations(sl_recovery *r) {
     int most, marked;
     listing l = {0};
     SL_TRY(number_iterations(r, &most, &marked));
+    if (!marked)
+        SL_TRY(sl_recover_meet(r, &most));
     SL_TRY(list_iterations(r, most, marked));
     char sources[SL_SOURCES];
     if (has_no_backward(r))

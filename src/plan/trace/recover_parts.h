@@ -47,6 +47,12 @@ typedef struct sl_carried {
 sl_status sl_recover_shape(sl_recovery *r);
 /** The index of the mark, or of the only sequence: see recover_shape.c. */
 sl_status sl_recover_iterations(sl_recovery *r);
+/** Ops at the head of a rank's, r->op[first] to before r->op[end], that end an iteration whose begin was not
+ * traced. `cells` of room, zeroed and left so, one an op of kind, stage and microbatch. */
+size_t sl_recover_head(const sl_recovery *r, size_t first, size_t end, int32_t *cells);
+/** Ranks whose traces begin in different iterations: op[].iteration of each is shifted so that what ran at
+ * the same time has one number. *most becomes that of any rank. */
+sl_status sl_recover_meet(sl_recovery *r, int *most);
 
 /** The messages of the chosen iteration on the ranks' own clocks; *carried is the caller's. */
 sl_status sl_recover_messages(const sl_recovery *r, sl_carried **carried, size_t *count);
@@ -55,6 +61,8 @@ sl_status sl_recover_clocks(sl_recovery *r, const sl_carried *carried, size_t co
 /** Times of `chosen` and `carried` on rank 0's clock. Ops that began before their input had left, by more
  * than a tenth of their time, count from then. */
 void sl_recover_align(sl_recovery *r, sl_carried *carried, size_t count);
+/** Whether all ranks had one clock: in one file, or on one host. */
+int sl_recover_share_a_clock(const sl_recovery *r);
 /** Latency and transfer time of each link into the result's problem. */
 sl_status sl_recover_links(sl_recovery *r, sl_carried *carried, size_t count);
 

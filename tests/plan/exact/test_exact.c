@@ -61,7 +61,7 @@ static sl_time replayed(const sl_problem *p, const sl_order *order) {
 /* Solves without a hint and expects this optimum, proven, with an order that replays to it. */
 static void expect(const sl_problem *p, sl_time optimum) {
     sl_exact_result result;
-    assert_ok(sl_exact_solve(p, NULL, LIMIT_S, 2, 1, 0, &result));
+    assert_ok(sl_exact_solve(p, NULL, LIMIT_S, 2, 1, 0, NULL, &result));
     assert_int_equal(result.makespan, optimum);
     assert_int_equal(result.bound, optimum);
     assert_true(result.found && result.proven);
@@ -150,7 +150,7 @@ static void two_sites_with_little_memory_are_solved(void **state) {
         p.limit[rank] = 8 - rank;
     p.link[3 * 8 + 4] = p.link[4 * 8 + 3] = (sl_link){.latency = 2, .transfer = 1};
     assert_ok(sl_family_build(sl_family_find("1f1b"), &p, &hint));
-    assert_ok(sl_exact_solve(&p, &hint, LIMIT_S, 2, 1, 0, &result));
+    assert_ok(sl_exact_solve(&p, &hint, LIMIT_S, 2, 1, 0, NULL, &result));
     assert_true(result.found && result.proven && result.bound >= 130);
     assert_int_equal(replayed(&p, &result.order), result.bound);
     sl_order_free(&result.order);
@@ -248,7 +248,7 @@ static void agree_with_all_orders(const shape *s, int problems, int with_transfe
         if (exactly && s->placement == SL_BIDIRECTIONAL)
             memset(p.gather, 0, (size_t)s->stages * sizeof *p.gather);
         sl_time best = best_of_all(&p);
-        sl_status status = sl_exact_solve(&p, NULL, LIMIT_S, 1, 1, 0, &result);
+        sl_status status = sl_exact_solve(&p, NULL, LIMIT_S, 1, 1, 0, NULL, &result);
         if (best == SL_TIME_NEVER) {
             assert_int_equal(status, SL_ENONE);
         } else {
@@ -300,7 +300,7 @@ static void plans_of_random_problems_are_improved_and_bounds_kept(void **state) 
         if (sl_family_build(sl_family_find("1f1b"), &p, &hint) == SL_OK) {
             sl_time before = replayed(&p, &hint);
             assert_ok(sl_lower_bound(&p, 1, &bound));
-            assert_ok(sl_exact_solve(&p, &hint, LIMIT_S, 2, (uint64_t)i, bound, &result));
+            assert_ok(sl_exact_solve(&p, &hint, LIMIT_S, 2, (uint64_t)i, bound, NULL, &result));
             assert_true(result.bound >= bound && result.makespan >= result.bound);
             assert_true(result.makespan <= before && result.found == (result.makespan < before));
             if (result.found)
@@ -318,9 +318,9 @@ static void a_proven_hint_stays(void **state) {
     sl_exact_result first, again;
     make(&p, 3, 4, 5);
     limit(&p, 3);
-    assert_ok(sl_exact_solve(&p, NULL, LIMIT_S, 2, 1, 0, &first));
+    assert_ok(sl_exact_solve(&p, NULL, LIMIT_S, 2, 1, 0, NULL, &first));
     assert_true(first.proven);
-    assert_ok(sl_exact_solve(&p, &first.order, LIMIT_S, 2, 1, 0, &again));
+    assert_ok(sl_exact_solve(&p, &first.order, LIMIT_S, 2, 1, 0, NULL, &again));
     assert_true(again.proven && !again.found);
     assert_int_equal(again.makespan, first.makespan);
     sl_order_free(&first.order);
@@ -336,7 +336,7 @@ static void other_regimes_get_a_bound_alone(void **state) {
     make(&p, 2, 2, 1);
     p.communication = SL_INORDER;
     p.queue = 1;
-    assert_ok(sl_exact_solve(&p, NULL, LIMIT_S, 2, 1, 0, &result));
+    assert_ok(sl_exact_solve(&p, NULL, LIMIT_S, 2, 1, 0, NULL, &result));
     assert_int_equal(result.bound, 7);
     assert_false(result.found || result.proven);
     sl_problem_free(&p);
@@ -354,7 +354,7 @@ static void nothing_is_proven_where_a_whole_backward_is_cheaper(void **state) {
         p.time[SL_B][s] = 1;
     assert_ok(sl_family_build(sl_family_find("1f1b"), &p, &hint));
     assert_int_equal(replayed(&p, &hint), 6);
-    assert_ok(sl_exact_solve(&p, &hint, LIMIT_S, 2, 1, 5, &result));
+    assert_ok(sl_exact_solve(&p, &hint, LIMIT_S, 2, 1, 5, NULL, &result));
     assert_int_equal(result.makespan, 6);
     assert_int_equal(result.bound, 5);
     assert_false(result.found || result.proven);
@@ -368,19 +368,19 @@ static void what_it_cannot_take_is_said(void **state) {
     sl_exact_result result;
     make(&p, 2, 2, 2);
     p.parts = 2;
-    assert_fails(sl_exact_solve(&p, NULL, 1, 1, 1, 0, &result), SL_ENONE, "parts");
+    assert_fails(sl_exact_solve(&p, NULL, 1, 1, 1, 0, NULL, &result), SL_ENONE, "parts");
     p.parts = 1;
     limit(&p, 0.5);
-    assert_fails(sl_exact_solve(&p, NULL, 1, 1, 1, 0, &result), SL_ENONE, "memory limit of 0.5");
+    assert_fails(sl_exact_solve(&p, NULL, 1, 1, 1, 0, NULL, &result), SL_ENONE, "memory limit of 0.5");
     sl_problem_free(&p);
     make(&p, 100, 1000, 1);
-    assert_fails(sl_exact_solve(&p, NULL, 1, 1, 1, 0, &result), SL_ENONE, "300000");
+    assert_fails(sl_exact_solve(&p, NULL, 1, 1, 1, 0, NULL, &result), SL_ENONE, "300000");
     sl_problem_free(&p);
 }
 
 static sl_status solve(const sl_problem *p) {
     sl_exact_result result;
-    sl_status status = sl_exact_solve(p, NULL, LIMIT_S, 1, 1, 0, &result);
+    sl_status status = sl_exact_solve(p, NULL, LIMIT_S, 1, 1, 0, NULL, &result);
     assert_int_equal(result.found, status == SL_OK);
     sl_order_free(&result.order);
     return status;

@@ -85,7 +85,7 @@ static sl_status run(const void *model, size_t size, double limit_s, sl_blob *re
     assert_ok(sl_alloc(&asked.bytes, size, 1));
     memcpy(asked.bytes, model, size);
     sl_status status =
-        sl_solver_run(&solver, &asked, &(sl_blob){parameters.bytes, parameters.size}, limit_s, response);
+        sl_solver_run(&solver, &asked, &(sl_blob){parameters.bytes, parameters.size}, limit_s, NULL, response);
     sl_free(asked.bytes);
     sl_protobuf_free(&parameters);
     sl_solver_free(&solver);
@@ -215,7 +215,7 @@ static void a_killed_child_is_an_error(void **state) {
     pthread_t killer;
     make_long_problem(&p);
     assert_int_equal(pthread_create(&killer, NULL, kill_child, NULL), 0);
-    assert_fails(sl_exact_solve(&p, NULL, 100, 1, 1, 0, &result), SL_ESYS, "signal 9");
+    assert_fails(sl_exact_solve(&p, NULL, 100, 1, 1, 0, NULL, &result), SL_ESYS, "signal 9");
     assert_false(result.found || result.proven);
     pthread_join(killer, NULL);
     sl_problem_free(&p);
@@ -242,7 +242,7 @@ static void the_solver_ends_with_its_caller(void **state) {
     assert_true(caller >= 0);
     if (caller == 0) {
         sl_exact_result result;
-        sl_exact_solve(&p, NULL, 100, 1, 1, 0, &result);
+        sl_exact_solve(&p, NULL, 100, 1, 1, 0, NULL, &result);
         _exit(0);
     }
     while ((solver = child_of(caller)) == 0)

@@ -130,7 +130,7 @@ static void the_same_seed_finds_the_same_order(void **state) {
         assert_ok(sl_plan_make(&p, "zb-h1", &plan));
         assert_ok(sl_order_copy(&plan.order, &order[i]));
         sl_improve_options options = {
-            .deadline = SL_TIME_NEVER, .moves = 3000, .heat = 1, .seed = i < 2 ? 1 : 2, .target = 0};
+            .until = {.deadline = SL_TIME_NEVER}, .moves = 3000, .heat = 1, .seed = i < 2 ? 1 : 2, .target = 0};
         assert_ok(sl_improve(&p, &options, &order[i], &result[i]));
         assert_true(result[i].makespan < plan.makespan);
         sl_plan_free(&plan);
@@ -173,7 +173,7 @@ static void layers_are_cut_for_uneven_ranks(void **state) {
     p.layers->speed[1] = 0.5;
     p.layers->first[1] = 3;
     p.layers->first[2] = 6;
-    assert_ok(sl_cut_choose(&p, SL_TIME_NEVER));
+    assert_ok(sl_cut_choose(&p, (sl_limit){.deadline = SL_TIME_NEVER}));
     assert_int_equal(p.layers->first[1], 4);
     assert_int_equal(p.time[SL_F][0], 4);
     assert_int_equal(p.time[SL_F][1], 4);
@@ -203,11 +203,11 @@ static void layers_are_cut_for_uneven_memory(void **state) {
     }
     p.layers->first[1] = 3;
     p.layers->first[2] = 6;
-    assert_ok(sl_cut_choose(&p, SL_TIME_NEVER));
+    assert_ok(sl_cut_choose(&p, (sl_limit){.deadline = SL_TIME_NEVER}));
     assert_int_equal(p.layers->first[1], 2);
     assert_near(p.limit[0], 4, 0);
     p.layers->memory[0] = 10.5; /* not even one layer and its activations */
-    assert_fails(sl_cut_choose(&p, SL_TIME_NEVER), SL_ENONE, "no cut of the layers");
+    assert_fails(sl_cut_choose(&p, (sl_limit){.deadline = SL_TIME_NEVER}), SL_ENONE, "no cut of the layers");
     sl_problem_free(&p);
 }
 

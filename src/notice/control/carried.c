@@ -1,0 +1,129 @@
+#include "notice/control/carried.h"
+
+#include <stdio.h>
+
+#define BEYOND 1.1        /* as a validation's (notice/validate/expect.c) */
+#define SPREADS 2         /* so many coefficients of variation come on top */
+#define LATENCY_LEAST 0.1 /* ms */
+
+typedef struct reference {
+    const sl_call_profile *healthy;
+    double clock_error;
+    const int *node_of;
+    int ranks;
+} reference;
+
+/* What the calls of a group prove of the way from one node to another. */
+typedef struct proof {
+    double gb_per_s;   /* it carried at least that much; 0: nothing is known */
+    double latency_ms; /* it took at most that long; 0: nothing is known */
+} proof;
+
+static int node(int rank, const int *node_of, int ranks) {
+    return rank >= 0 && rank < ranks ? node_of[rank] : -1;
+}
+
+/* Bytes that must have gone from `here` members of a node to `there` of the other, for each byte that is
+ * told of the call; 0: not a call that all members wait for, or of which that is not known. */
+static double share_of(int call, int here, int there) {
+    switch (call) {
+    case SL_CALL_MPI_Allreduce:
+    case SL_CALL_MPI_Iallreduce:
+    case SL_CALL_glooAllreduce:
+    case SL_CALL_glooIallreduce:
+        return 1;
+    case SL_CALL_glooAllgather: /* told are the bytes of one member's part */
+    case SL_CALL_glooIallgather:
+        return here;
+    case SL_CALL_glooReduceScatter: /* told are the bytes that each member brings */
+    case SL_CALL_glooIreduceScatter:
+        return (double)there / (here + there);
+    default:
+        return 0;
+    }
+}
+
+/* Several members may have sent at once, each as fast as one test: a direction is credited with no more than
+ * its share of that. */
+static proof proof_of(const sl_call_group *g, double clock_error, int from, int to, const int *node_of,
+                      int ranks) {
+    int here = 0, there = 0;
+    for (int i = 0; i < g->size; i++) {
+        here += node(g->member[i], node_of, ranks) == from;
+        there += node(g->member[i], node_of, ranks) == to;
+    }
+    const double within = sl_spread_mean(&g->within) + clock_error;
+    const double share = g->message || here + there != g->size ? 0 : share_of(g->call, here, there);
+    const int at_once = here < there ? here : there;
+    if (at_once == 0 || share <= 0 || g->within.count == 0 || within <= 0)
+        return (proof){0, 0};
+    return (proof){share * (double)g->bytes / within / at_once, within / 1e6}; /* bytes / ns are GB/s */
+}
+
+/* Of the way that a direction goes; nothing where that is within a node. */
+static proof best_proof(const reference *r, const sl_tested_direction *t) {
+    const int from = node(t->from, r->node_of, r->ranks), to = node(t->to, r->node_of, r->ranks);
+    proof best = {0, 0};
+    for (size_t g = 0; g < r->healthy->groups && from >= 0 && to >= 0 && from != to; g++) {
+        const proof p = proof_of(&r->healthy->group[g], r->clock_error, from, to, r->node_of, r->ranks);
+        best.gb_per_s = p.gb_per_s > best.gb_per_s ? p.gb_per_s : best.gb_per_s;
+        if (p.latency_ms > 0 && (best.latency_ms <= 0 || p.latency_ms < best.latency_ms))
+            best.latency_ms = p.latency_ms;
+    }
+    return best;
+}
+
+static int slow_by_rate(const sl_tested_direction *t, proof was) {
+    return t->gb_per_s > 0 && was.gb_per_s > (BEYOND + SPREADS * t->cv) * t->gb_per_s;
+}
+
+static int slow_by_latency(const sl_tested_direction *t, proof was) {
+    return was.latency_ms > 0 && t->latency_ms > BEYOND * was.latency_ms &&
+           t->latency_ms > was.latency_ms + LATENCY_LEAST;
+}
+
+static void say(const sl_tested_direction *t, proof was, int by_rate, sl_suspect *s) {
+    *s = (sl_suspect){.component = SL_COMPONENT_LINK,
+                      .rank = -1,
+                      .from = t->from,
+                      .to = t->to,
+                      .both = !by_rate, /* half a round trip is of both directions */
+                      .measured = by_rate ? t->gb_per_s : t->latency_ms,
+                      .expected = by_rate ? was.gb_per_s : was.latency_ms};
+    if (by_rate)
+        snprintf(s->why, sizeof s->why, "tested: %.3g GB/s; healthy calls have carried %.3g GB/s or more",
+                 s->measured, s->expected);
+    else
+        snprintf(s->why, sizeof s->why,
+                 "tested: latency of %.3g ms (half a round trip); healthy calls that wait for it took %.3g ms "
+                 "or less",
+                 s->measured, s->expected);
+}
+
+/* The same way with its ends turned around. */
+static int is_back(const reference *r, const sl_tested_direction *t, const sl_suspect *s) {
+    return node(t->from, r->node_of, r->ranks) == node(s->to, r->node_of, r->ranks) &&
+           node(t->to, r->node_of, r->ranks) == node(s->from, r->node_of, r->ranks);
+}
+
+int sl_carried_compare(const sl_call_profile *healthy, int64_t clock_error, const sl_tested_direction *tested,
+                       int count, const int *node_of, int ranks, sl_suspect *found) {
+    const reference r = {healthy, (double)clock_error, node_of, ranks};
+    double worst = 0;
+    for (int i = 0; i < count; i++) {
+        const sl_tested_direction *t = &tested[i];
+        const proof was = best_proof(&r, t);
+        const int by_rate = slow_by_rate(t, was);
+        const double by = by_rate                    ? was.gb_per_s / t->gb_per_s
+                          : slow_by_latency(t, was) ? t->latency_ms / was.latency_ms
+                                                     : 0;
+        if (by > worst) {
+            worst = by;
+            say(t, was, by_rate, found);
+        }
+    }
+    for (int i = 0; i < count && worst > 0; i++)
+        if (is_back(&r, &tested[i], found))
+            found->both |= slow_by_rate(&tested[i], best_proof(&r, &tested[i]));
+    return worst > 0;
+}

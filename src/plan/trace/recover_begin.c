@@ -1,0 +1,168 @@
+/* Where iterations begin, of traces without marks: a trace that begins in the middle of an iteration has its
+ * rest at its head, and another rank's may begin an iteration earlier or later. */
+#include "base/memory.h"
+#include "plan/trace/recover_parts.h"
+
+#include <stdlib.h>
+
+/* ---- the head of a rank ---- */
+
+static int is_before(const sl_op *a, const sl_op *b) {
+    return a->stage != b->stage ? a->stage < b->stage : a->microbatch < b->microbatch;
+}
+
+static int is_same(const sl_op *a, const sl_op *b) {
+    return a->kind == b->kind && a->stage == b->stage && a->microbatch == b->microbatch;
+}
+
+/* What a rank runs first: F of its lowest stage and microbatch, on which all its others depend (but in two
+ * pipelines of opposite directions). */
+static const sl_op *find_first(const sl_recovery *r, size_t first, size_t end) {
+    const sl_op *found = NULL;
+    for (size_t i = first; i < end; i++) {
+        const sl_op *op = &r->op[i].of.op;
+        if (op->kind == SL_F && (!found || is_before(op, found)))
+            found = op;
+    }
+    return found;
+}
+
+static size_t next_same(const sl_recovery *r, size_t from, size_t end, const sl_op *op) {
+    while (from < end && !is_same(&r->op[from].of.op, op))
+        from++;
+    return from;
+}
+
+static int32_t *cell_of(const sl_recovery *r, const sl_op *op, int32_t *cells) {
+    return &cells[((size_t)op->kind * (size_t)r->stages + (size_t)op->stage) * (size_t)r->microbatches +
+                  (size_t)op->microbatch];
+}
+
+/* Whether every forward of these ops has its backward among them, as at the end of an iteration; `cells` say
+ * which ops they are. */
+static int is_drained(const sl_recovery *r, size_t first, size_t end, int32_t *cells) {
+    for (size_t i = first; i < end; i++) {
+        sl_op op = r->op[i].of.op;
+        if (op.kind != SL_F)
+            continue;
+        op.kind = SL_B;
+        const int full = *cell_of(r, &op, cells);
+        op.kind = SL_I;
+        if (!full && !*cell_of(r, &op, cells))
+            return 0;
+    }
+    return 1;
+}
+
+/* What stands before that first op is a rest when its forwards have come back and it comes again; else another
+ * pipeline's, which began before. */
+size_t sl_recover_head(const sl_recovery *r, size_t first, size_t end, int32_t *cells) {
+    const sl_op *begin = find_first(r, first, end);
+    const size_t once = begin ? next_same(r, first, end, begin) : first;
+    const size_t twice = begin ? next_same(r, once + 1, end, begin) : first;
+    int comes_again = 0;
+    for (size_t i = first; i < once; i++)
+        *cell_of(r, &r->op[i].of.op, cells) = 1;
+    for (size_t i = once; i < twice && i < end; i++)
+        comes_again |= *cell_of(r, &r->op[i].of.op, cells);
+    const int is_rest = comes_again && is_drained(r, first, once, cells);
+    for (size_t i = first; i < once; i++)
+        *cell_of(r, &r->op[i].of.op, cells) = 0;
+    return is_rest ? once - first : 0;
+}
+
+/* ---- ranks beside each other ---- */
+
+typedef struct stretch {
+    sl_time start, end;
+} stretch;
+
+typedef struct stretches {
+    stretch *of;  /* [ranks][most] */
+    int *count;   /* [ranks] */
+    int most, ranks;
+} stretches;
+
+static sl_status find_stretches(const sl_recovery *r, int most, stretches *all) {
+    *all = (stretches){.most = most, .ranks = r->ranks};
+    SL_TRY(sl_alloc(&all->of, (size_t)r->ranks * (size_t)most, sizeof *all->of));
+    SL_TRY(sl_alloc(&all->count, (size_t)r->ranks, sizeof *all->count));
+    for (size_t i = 0; i < r->ops; i++) {
+        const sl_placed_op *op = &r->op[i];
+        stretch *s = &all->of[(size_t)op->rank * (size_t)most + (size_t)op->iteration];
+        if (op->iteration >= all->count[op->rank]) {
+            all->count[op->rank] = op->iteration + 1;
+            *s = (stretch){op->of.start, op->of.end};
+        }
+        s->end = op->of.end > s->end ? op->of.end : s->end;
+    }
+    return SL_OK;
+}
+
+/* How long the iterations of a rank and of rank 0 went on at once, those of the rank `shift` later. */
+static double common_time(const stretches *all, int rank, int shift) {
+    double common = 0;
+    for (int i = 0; i < all->count[rank]; i++) {
+        const int at = i + shift;
+        if (at < 0 || at >= all->count[0])
+            continue;
+        const stretch *a = &all->of[at], *b = &all->of[(size_t)rank * (size_t)all->most + (size_t)i];
+        const sl_time start = a->start > b->start ? a->start : b->start, end = a->end < b->end ? a->end : b->end;
+        common += end > start ? (double)(end - start) : 0;
+    }
+    return common;
+}
+
+enum { FURTHEST = 64 }; /* shift that is tried, beyond the difference of the numbers of iterations */
+
+static int best_shift(const stretches *all, int rank) {
+    const int most = abs(all->count[0] - all->count[rank]) + FURTHEST;
+    double best = common_time(all, rank, 0);
+    int shift = 0;
+    for (int by = 1; by <= most && by < all->most; by++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            const double common = common_time(all, rank, sign * by);
+            if (common > best) {
+                best = common;
+                shift = sign * by;
+            }
+        }
+    return shift;
+}
+
+/* Ranks of unknown clocks with as many iterations each are left as they stand. */
+static int may_differ(const sl_recovery *r, const stretches *all) {
+    if (r->options->shared_clock || sl_recover_share_a_clock(r))
+        return 1;
+    for (int rank = 1; rank < r->ranks; rank++)
+        if (all->count[rank] != all->count[0])
+            return 1;
+    return 0;
+}
+
+static void shift_all(sl_recovery *r, const stretches *all, int *shift, int *most) {
+    int least = 0;
+    for (int rank = 1; rank < r->ranks; rank++) {
+        shift[rank] = best_shift(all, rank);
+        least = shift[rank] < least ? shift[rank] : least;
+    }
+    *most = 0;
+    for (size_t i = 0; i < r->ops; i++) {
+        r->op[i].iteration += shift[r->op[i].rank] - least;
+        *most = r->op[i].iteration >= *most ? r->op[i].iteration + 1 : *most;
+    }
+}
+
+sl_status sl_recover_meet(sl_recovery *r, int *most) {
+    stretches all;
+    int *shift = NULL;
+    sl_status status = find_stretches(r, *most, &all);
+    if (status == SL_OK)
+        status = sl_alloc(&shift, (size_t)r->ranks, sizeof *shift);
+    if (status == SL_OK && may_differ(r, &all))
+        shift_all(r, &all, shift, most);
+    sl_free(all.of);
+    sl_free(all.count);
+    sl_free(shift);
+    return status;
+}

@@ -1,0 +1,54 @@
+# labels: torch
+"""The package's types hold together: mypy --strict finds nothing in python/slackline, and a caller's mistakes are found by them.
+Called with BUILD_DIR SOURCE_DIR; mypy is .venv's, else the one in PATH."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+source = os.path.abspath(sys.argv[2])
+own = os.path.join(source, ".venv", "bin", "mypy")
+mypy = own if os.path.exists(own) else shutil.which("mypy")
+if not mypy:
+    print("skipped: no mypy in .venv (.venv/bin/pip install -r tests/requirements.txt) nor in PATH")
+    sys.exit(77)
+
+# What a caller writes; each line of WRONG must be found, by what mypy says of it.
+RIGHT = """
+import slackline
+from pathlib import Path
+
+plan: slackline.Plan = slackline.plan({"pipeline": {"ranks": 2}}, "auto", 1.5, changes=["pipeline.ranks=3"])
+slower = slackline.simulate(Path("problem.yaml"), plan, changes={"pipeline.links.list.0.latency_ms": 60})
+total: float = sum(op.end_ms - op.start_ms for op in plan.rank_ops(0)) + slower.makespan_ms + plan.explain().work_ms
+seen = slackline.watch(["torchrun", "train.py"], out=Path("runs"), options=("--record",), timeout=10)
+code: int = seen.exit_code
+"""
+WRONG = ['slackline.plan("problem.yaml", 3)', 'slackline.plan("problem.yaml", time_limit="soon")', "slackline.plan(4)", "slackline.plan()",
+         'slackline.plan("problem.yaml").makespan', 'slackline.plan("problem.yaml").ranks = 3', "slackline.watch(print)", "slackline.plans()"]
+
+
+def check(*words):
+    return subprocess.run([mypy, "--config-file", os.path.join(source, "python", "pyproject.toml"), "--cache-dir", os.path.join(folder, "cache"), *words],
+                          capture_output=True, text=True, timeout=280, cwd=folder, env={**os.environ, "MYPYPATH": os.path.join(source, "python")})
+
+
+failed = 0
+with tempfile.TemporaryDirectory(prefix="slackline-types-") as folder:
+    done = check(os.path.join(source, "python", "slackline"))
+    if done.returncode != 0:
+        failed += 1
+        print(f"FAILED: mypy --strict python/slackline\n{done.stdout}{done.stderr}")
+    caller = os.path.join(folder, "caller.py")
+    with open(caller, "w") as file:
+        file.write(RIGHT + "\n".join(WRONG) + "\n")
+    done = check(caller)
+    found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
+    first = RIGHT.count("\n") + 1
+    if found != set(range(first, first + len(WRONG))):
+        failed += 1
+        print(f"FAILED: wrong are the lines {first} to {first + len(WRONG) - 1} of a caller, mypy finds {sorted(found)}\n{done.stdout}{done.stderr}")
+print(f"{failed} failed")
+sys.exit(1 if failed else 0)
