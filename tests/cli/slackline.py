@@ -35,7 +35,7 @@ def write(name, content):
 
 
 def run(*arguments, text=None, **more):
-    return subprocess.run([command, *arguments], input=text, capture_output=True, text=True, timeout=60, **more)
+    return subprocess.run([command, *arguments], input=text, capture_output=True, text=True, timeout=240, **more)
 
 
 def plan(*arguments, text=None):

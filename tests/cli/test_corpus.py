@@ -36,7 +36,7 @@ def bound_memory():
 
 def run(*arguments, **more):
     """A hang is a failure too: it raises."""
-    done = subprocess.run([command, *arguments], capture_output=True, timeout=60, preexec_fn=bound_memory, **more)
+    done = subprocess.run([command, *arguments], capture_output=True, timeout=240, preexec_fn=bound_memory, **more)
     return done.returncode, done.stdout, done.stderr.decode(errors="backslashreplace")
 
 
