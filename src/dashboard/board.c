@@ -179,7 +179,7 @@ static float median(const float *value, int count) {
     float sorted[32];
     memcpy(sorted, value, (size_t)count * sizeof *sorted);
     qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-    return sorted[count / 2];
+    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
 }
 
 /* What is usual is learnt only while nothing is slow. Whether it is worth telling: a hundredth. */

@@ -55,13 +55,18 @@ sl_status sl_chosen_find(const sl_told *told, const sl_recorded *rec, int wanted
                : sl_error(SL_ENONE, "%s: no iteration was recorded op by op", told->path);
 }
 
+int sl_chosen_name(const sl_recorded *recorded, size_t index, char *text, size_t size) {
+    const sl_recorded_iteration *it = &recorded->iteration[index];
+    return recorded->replicas > 1
+               ? snprintf(text, size, "iteration %d, replica %d", it->iteration, it->replica)
+               : snprintf(text, size, "iteration %d", it->iteration);
+}
+
 void sl_chosen_title(const sl_told *t, const sl_recorded *recorded, size_t index, char *text, size_t size) {
     const sl_recorded_iteration *it = &recorded->iteration[index];
     long row = sl_told_find(t, it->iteration);
     const sl_told_iteration *told = row < 0 ? NULL : &t->iteration[row];
-    size_t used = (size_t)snprintf(text, size, "iteration %d", it->iteration);
-    if (recorded->replicas > 1)
-        used += (size_t)snprintf(text + used, size - used, ", replica %d", it->replica);
+    size_t used = (size_t)sl_chosen_name(recorded, index, text, size);
     if (told && told->schedule >= 0)
         used += (size_t)snprintf(text + used, size - used, ": %.60s", t->name[told->schedule]);
     if (told && !isnan(told->time))

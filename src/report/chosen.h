@@ -12,6 +12,8 @@
 sl_status sl_chosen_find(const sl_told *told, const sl_recorded *recorded, int wanted,
                          const unsigned char *kept, size_t *index);
 
+/** "iteration 7, replica 1"; the replica where there are several. Returns as snprintf. */
+int sl_chosen_name(const sl_recorded *recorded, size_t index, char *text, size_t size);
 /** "iteration 7, replica 1: zb-h2, 210 ms (predicted 200 ms)", as far as it is known. */
 void sl_chosen_title(const sl_told *told, const sl_recorded *recorded, size_t index, char *text, size_t size);
 

@@ -243,20 +243,20 @@ static int compare_values(const void *a, const void *b) {
 }
 
 static sl_status sum_up(const value *v, size_t count, const int *iteration, sl_course *c) {
-    sl_time *times;
-    SL_TRY(sl_alloc(&times, count, sizeof *times));
+    double *values;
+    SL_TRY(sl_alloc(&values, count, sizeof *values));
     c->count = count;
     c->worst = -INFINITY;
     for (size_t i = 0; i < count; i++) {
-        times[i] = sl_from_ms(fmax(fmin(v[i].y, 1e12), -1e12));
+        values[i] = v[i].y;
         if (v[i].y > c->worst) {
             c->worst = v[i].y;
             c->worst_at = iteration[v[i].point];
         }
         c->last = v[i].y;
     }
-    c->middle = sl_to_ms(sl_median(times, (int)count));
-    sl_free(times);
+    c->middle = sl_median_of_numbers(values, (int)count);
+    sl_free(values);
     return SL_OK;
 }
 

@@ -51,12 +51,12 @@ static void rows_of(const sl_told *t, int from, int to, size_t *first, size_t *e
 }
 
 static double median_of(const sl_told *t, size_t first, size_t end, int *count) {
-    sl_time times[SL_GAIN_MOST];
+    double times[SL_GAIN_MOST];
     *count = 0;
     for (size_t i = first; i < end && *count < SL_GAIN_MOST; i++)
         if (!isnan(t->iteration[i].time))
-            times[(*count)++] = sl_from_ms(t->iteration[i].time < 9e11 ? t->iteration[i].time : 9e11);
-    return *count > 0 ? sl_to_ms(sl_median(times, *count)) : NAN;
+            times[(*count)++] = t->iteration[i].time;
+    return sl_median_of_numbers(times, *count);
 }
 
 static void measure(const sl_told *t, int since, sl_gain *g) {

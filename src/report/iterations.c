@@ -53,8 +53,9 @@ static sl_status put_data(const sl_report_page *r, size_t index, FILE *out) {
     sl_chosen_title(&r->told, &r->recorded, index, title, sizeof title);
     sl_status status = sl_retrace(&r->told, &r->recorded, index, &retraced);
     if (status == SL_OK) {
-        fprintf(out, "<script type=\"application/json\" id=\"recorded-%zu\" data-title=\"iteration %d\">",
-                index, r->recorded.iteration[index].iteration);
+        char name[64];
+        sl_chosen_name(&r->recorded, index, name, sizeof name);
+        fprintf(out, "<script type=\"application/json\" id=\"recorded-%zu\" data-title=\"%s\">", index, name);
         status = sl_gantt_data(&retraced, title, out);
         fputs("</script>\n", out);
     }
@@ -158,14 +159,14 @@ sl_status sl_report_put_iterations(const sl_report_page *r, FILE *out) {
     for (size_t i = 0; i < rec->iterations; i++)
         iterations += i == 0 || rec->iteration[i].iteration != rec->iteration[i - 1].iteration;
     fprintf(out,
-            "<p>%zu iterations were recorded. Predicted: the order that ran, replayed on the "
+            "<p>%zu %s recorded. Predicted: the order that ran, replayed on the "
             "ops of the "
             "iteration before and the links that metrics.jsonl has of it. Links are lanes below the ranks; "
             "of messages the "
             "time from taking the link to arrival is shown. The critical path of what was measured goes back "
             "from the last "
             "op, each time to what came last: the op before, or the message that it needed.</p>\n",
-            iterations);
+            iterations, iterations == 1 ? "iteration was" : "iterations were");
     if (kept < rec->iterations)
         fprintf(out,
                 "<p class=\"soft\">The page carries %zu of %zu (each replica counted), spread over the run "

@@ -10,13 +10,17 @@
 
 /* ---- the headline ---- */
 
-static double last_median(const sl_told *t) {
-    sl_time times[SL_GAIN_MOST];
+/* What the last iterations take, and of how many that is the median. */
+static void put_last(const sl_told *t, FILE *out) {
+    double times[SL_GAIN_MOST];
+    char name[64], value[64];
     int count = 0;
     for (size_t i = t->iterations; i-- > 0 && count < SL_GAIN_MOST;)
         if (!isnan(t->iteration[i].time) && t->iteration[i].time >= 0)
-            times[count++] = sl_from_ms(fmin(t->iteration[i].time, 1e12));
-    return count > 0 ? sl_to_ms(sl_median(times, count)) : NAN;
+            times[count++] = t->iteration[i].time;
+    snprintf(name, sizeof name, count > 1 ? "time, median of the last %d" : "time of an iteration", count);
+    snprintf(value, sizeof value, "%.6g ms", sl_median_of_numbers(times, count));
+    sl_cell_figure(out, name, count > 0 ? value : "not known");
 }
 
 static const char *state_words(const sl_told *t, char *text, size_t size) {
@@ -44,8 +48,7 @@ void sl_table_figures(const sl_told *t, const sl_gain *gain, size_t gains, FILE 
     snprintf(text, sizeof text, "%zu", t->iterations);
     sl_cell_figure(out, "iterations", text);
     if (last) {
-        snprintf(text, sizeof text, "%.6g ms", last_median(t));
-        sl_cell_figure(out, "time, median of the last 9", text);
+        put_last(t, out);
         snprintf(text, sizeof text, "%.4f", last->loss);
         sl_cell_figure(out, "loss", isnan(last->loss) ? "not known" : text);
     }
@@ -81,6 +84,10 @@ static void put_changes(const sl_told *t, const sl_gain *g, FILE *out) {
         if (!sl_gain_is_change(e) || sl_gain_first(t, e) != g->first)
             continue;
         fprintf(out, "%s%zu. ", before, i + 1);
+        if (*e->decided && strncmp(e->decided, e->kind, strlen(e->kind)) != 0) {
+            sl_put_escaped(out, e->kind);
+            fputs(": ", out);
+        }
         sl_put_escaped(out, *e->decided ? e->decided : e->kind);
         if (*e->where) {
             fputs(" (", out);
@@ -126,23 +133,23 @@ typedef struct phase {
     double time, predicted;
 } phase;
 
+/* As summary.json: of prediction over those that were not late, and not the first of their phase, which was
+ * foretold without knowledge of it. */
 static sl_status measure_phase(const sl_told *t, int name, phase *p) {
-    sl_time *times, *predictions = NULL;
-    *p = (phase){.time = NAN, .predicted = NAN};
+    double *times, *predictions = NULL;
+    *p = (phase){0};
     SL_TRY(sl_alloc(&times, t->iterations, sizeof *times));
     sl_status status = sl_alloc(&predictions, t->iterations, sizeof *predictions);
     for (size_t i = 0; i < t->iterations && status == SL_OK; i++) {
         const sl_told_iteration *it = &t->iteration[i];
         if (it->phase != name || isnan(it->time))
             continue;
-        times[p->iterations++] = sl_from_ms(fmin(it->time, 1e12));
-        if (!isnan(it->predicted) && !it->late)
-            predictions[p->predictions++] = sl_from_ms(fmin(it->predicted, 1e12));
+        times[p->iterations++] = it->time;
+        if (!isnan(it->predicted) && !it->late && i > 0 && t->iteration[i - 1].phase == name)
+            predictions[p->predictions++] = it->predicted;
     }
-    if (status == SL_OK && p->iterations > 0)
-        p->time = sl_to_ms(sl_median(times, p->iterations));
-    if (status == SL_OK && p->predictions > 0)
-        p->predicted = sl_to_ms(sl_median(predictions, p->predictions));
+    p->time = sl_median_of_numbers(times, p->iterations);
+    p->predicted = sl_median_of_numbers(predictions, p->predictions);
     sl_free(times);
     sl_free(predictions);
     return status;
@@ -210,18 +217,28 @@ static void put_event(const sl_told_event *e, size_t number, FILE *out) {
     fputs("</tr>\n", out);
 }
 
+/* An attempt that goes on after a failure has a clock of its own. */
+static int begins_anew(const sl_told *t) {
+    for (size_t i = 1; i < t->events; i++)
+        if (t->event[i].time < t->event[i - 1].time &&
+            (strcmp(t->event[i].kind, "resumed") == 0 || strcmp(t->event[i].kind, "start") == 0))
+            return 1;
+    return 0;
+}
+
 void sl_table_events(const sl_told *t, FILE *out) {
     const size_t half = SL_TABLE_EVENTS / 2;
     if (t->events == 0) {
         fputs("<p>No event can be read.</p>\n", out);
         return;
     }
-    fputs(
-        "<p>&#9670; changes and &#9661; what happened are marked in the charts, with these numbers.</p>\n"
+    fprintf(
+        out,
+        "<p>&#9670; changes and &#9661; what happened are marked in the charts, with these numbers.%s</p>\n"
         "<div "
         "class=\"box\"><table><thead><tr><th>no.</th><th>s</th><th>iteration</th><th>kind</th><th>where</th>"
         "<th>seen</th><th>decided</th><th>why</th></tr></thead><tbody>\n",
-        out);
+        begins_anew(t) ? " Seconds count anew with each start." : "");
     for (size_t i = 0; i < t->events; i++) {
         if (t->events > SL_TABLE_EVENTS && i == half) {
             i = t->events - half;

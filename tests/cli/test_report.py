@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -326,6 +327,14 @@ if os.path.exists(os.path.join(build, "slackline-worker")) and shutil.which("mpi
     written = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))]
     expect(len([1 for tag, _ in page.elements if tag == "option"]) == 16, "all its iterations can be chosen")
     expect("# --set iterations=16" in page.text and "device: {kind: cpu, pace_ms: {F: 10" in page.text, "the run file and what was set")
+    told = {row[0]: row[1:] for t in page.tables if t and t[0][0] == "phase" for row in t[1:]}
+    words = {"slow": "slow, not adapted", "delegated": "slow, delegated", "between": "relieved, still adapted"}
+    for p in json.load(open(os.path.join(out, "summary.json")))["phases"]:
+        here = told.get(words.get(p["phase"], p["phase"]), ["0", "nan", "nan"])
+        expect(int(here[0]) == p["iterations"] and abs(float(here[1]) - p["time_ms"]) < 1e-5 * p["time_ms"], f"phases as in summary.json: {here} {p}")
+        expect(p["predicted_ms"] is None and here[2] == "–" or abs(float(here[2]) - p["predicted_ms"]) < 1e-5 * p["predicted_ms"], f"their prediction: {here} {p}")
+        mine = [m["time_ms"] for m in written if m["phase"] == p["phase"]]
+        expect(abs(float(here[1]) - statistics.median(mine)) < 1e-5 * p["time_ms"], f"the median of metrics.jsonl: {here} {statistics.median(mine)}")
     # the prediction made again is the trainer's, but for what it adds for updates and norm
     elsewhere = []
     for k in range(2, 16):

@@ -53,6 +53,23 @@ expect("iteration 4: 2. failed" in chart, "the failure is marked")
 ticks = re.findall(r'text-anchor="middle">([^<]*)</text>', chart)
 expect(ticks[1:6] == ["0", "1", "2", "3", "4"], f"ticks are iterations: {ticks}")
 
+# of how many iterations the time is a median; a change is named by its kind where what was decided does not say it
+page = run("report", make("words", [event("start"), event("arrange", iteration=1, decided="seats 1 0"), event("swap", iteration=2, decided="swap to zb-h2")]), "-o", "-").stdout
+expect("<dt>time, median of the last 4</dt><dd>51.5 ms</dd>" in page, "a median of four")
+expect("2. arrange: seats 1 0" in page and "3. swap to zb-h2" in page, "what changed is named once")
+expect("count anew" not in page, "one clock")
+page = run("report", make("clocks", [event("start", time_s=0), event("restart", time_s=9), event("resumed", time_s=0), event("start", time_s=0)]), "-o", "-").stdout
+expect("Seconds count anew with each start." in page, "an attempt that goes on has a clock of its own")
+single = make("single", [event("start")])
+open(os.path.join(single, "metrics.jsonl"), "w").write(metrics.splitlines(True)[0])
+slices = [{"ph": "X", "pid": 0, "tid": 0, "cat": c, "name": c + "0", "ts": 1000 * i, "dur": 1000, "args": {"iteration": 0, "stage": 0, "microbatch": 0}} for i, c in enumerate("FIW")]
+update = {"ph": "X", "pid": 0, "tid": 0, "cat": "update", "name": "update", "ts": -500, "dur": 500, "args": {"iteration": 0, "stage": 0, "microbatch": -1}}
+open(os.path.join(single, "timeline.json"), "w").write('{"traceEvents":[\n' + ",\n".join(json.dumps(s) for s in [update, *slices]) + "\n]}\n")
+page = run("report", single, "-o", "-").stdout
+expect("<dt>time of an iteration</dt><dd>50 ms</dd>" in page and "<p>1 iteration was recorded." in page, "a run of one iteration")
+still = page.split('class="still"')[1].split("</section>")[0]
+expect(">update, gather<" in still and "<title>update of stage 0" in still, f"a run's update is called so: {re.findall('<title>[^<]*', still)}")
+
 # a run that holds its folder goes on, and looking does not disturb it
 path = make("living", [event("start")])
 lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
