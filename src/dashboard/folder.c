@@ -7,6 +7,7 @@
 #include "dashboard/watched.h"
 #include "launch/folder.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -363,8 +364,10 @@ static void judge_dead(sl_folder *f) {
 static void say_unread(const sl_folder *f) {
     sl_board *b = f->board;
     char unread[sizeof b->unread];
-    snprintf(unread, sizeof unread, "%s%s%s", f->bad_run ? "run.yaml " : "",
-             f->bad_report ? "report.json " : "", f->bad_watch ? "watch.json " : "");
+    snprintf(unread, sizeof unread, "%s%s%s%s%s%s", f->bad_run ? "run.yaml " : "",
+             f->bad_report ? "report.json " : "", f->bad_watch ? "watch.json " : "",
+             f->metrics.refused ? "metrics.jsonl " : "", f->events.refused ? "events.jsonl " : "",
+             f->decisions.refused ? "decisions.txt " : "");
     unread[strlen(unread) - (unread[0] != 0)] = 0;
     b->version += strcmp(unread, b->unread) != 0;
     memcpy(b->unread, unread, sizeof unread);
@@ -373,15 +376,19 @@ static void say_unread(const sl_folder *f) {
 static void judge(sl_folder *f) {
     struct stat file;
     sl_board *b = f->board;
-    int there = stat(f->path, &file) == 0 && S_ISDIR(file.st_mode),
-        held = there ? sl_launch_folder_is_held(f->path) : 0;
+    int there = stat(f->path, &file) == 0 && S_ISDIR(file.st_mode), shut = 0;
+    if (access(f->path, there ? X_OK : F_OK) != 0 && errno != ENOENT && errno != ENOTDIR)
+        shut = errno;
+    int held = there ? sl_launch_folder_is_held(f->path) : 0;
     f->told = f->metrics.number > 0 || f->events.number > 0 || b->is_cluster;
     const int open = strcmp(f->last, "end") != 0 && strcmp(f->last, "failed") != 0;
     if (held < 0) /* a file system without locks */
         held = open && wrote_lately(f);
     else if (held == 0 && open) /* whose locks do not reach us, as of a run on another machine */
         held = sl_clock_now(sl_clock_real()) < f->grown;
-    if (!there && (b->rows > 0 || b->events > 0))
+    if (shut && !f->told)
+        sl_board_set_state(b, SL_BOARD_WAITING, "the folder cannot be read: %s", strerror(shut));
+    else if (!there && (b->rows > 0 || b->events > 0))
         sl_board_set_state(b, SL_BOARD_SILENT, "the folder is gone; this is what it said last");
     else if (!there)
         sl_board_set_state(b, SL_BOARD_WAITING, "the folder is not there yet");

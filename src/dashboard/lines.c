@@ -42,8 +42,9 @@ static int begins_alike(const sl_lines *l) {
 /* Opens it, or sees that it is another one. *lost: what was told before no longer counts. */
 static void look(sl_lines *l, int *lost) {
     struct stat file;
-    int absent = stat(l->path, &file) != 0 || !S_ISREG(file.st_mode);
+    const int failed = stat(l->path, &file) != 0, absent = failed || !S_ISREG(file.st_mode);
     *lost = 0;
+    l->refused = failed ? errno != ENOENT && errno != ENOTDIR : absent;
     if (l->file >= 0 && (absent || file.st_ino != l->inode || file.st_dev != l->device ||
                          file.st_size < l->at || !begins_alike(l))) {
         *lost = l->number > 0 || l->at > 0;
@@ -57,6 +58,7 @@ static void look(sl_lines *l, int *lost) {
         if (l->file < 0 || fstat(l->file, &file) != 0 || !S_ISREG(file.st_mode)) {
             leave(l);
             l->there = 0;
+            l->refused = 1;
             return;
         }
         l->device = file.st_dev;

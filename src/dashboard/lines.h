@@ -24,6 +24,7 @@ typedef struct sl_lines {
     int passing; /* a line that is too long is passed over */
     int64_t number, damaged;
     int there;
+    int refused; /* something of that name is there and cannot be read */
 } sl_lines;
 
 /** `path` is copied. SL_ENOMEM. */

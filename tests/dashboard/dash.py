@@ -36,8 +36,8 @@ def finish():
 
 
 class Dashboard:
-    def __init__(self, *words, listen="127.0.0.1:0"):
-        self.process = subprocess.Popen([command, "dashboard", *words, "--listen", listen], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def __init__(self, *words, listen="127.0.0.1:0", before=()):
+        self.process = subprocess.Popen([*before, command, "dashboard", *words, "--listen", listen], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.url = self.process.stdout.readline().strip()
         parts = urlsplit(self.url)
         self.host, self.port, self.query = parts.hostname, parts.port, parts.query

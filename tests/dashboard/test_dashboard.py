@@ -128,6 +128,34 @@ def check_hostile():
     run.release()
 
 
+def check_unreadable():
+    """What is there and cannot be read is named: a file of another kind, and to who may not, a file and a folder that are shut."""
+    path = place("unreadable")
+    run = Folder(path, pipeline=2)
+    run.iterate(3)
+    os.mkdir(os.path.join(path, "decisions.txt"))
+    with Dashboard(path) as d:
+        state = d.until(lambda s: s["head"]["unread"] == "decisions.txt", "a folder where a file should be")
+        expect(state["head"]["iteration"] == 2, f"the rest is shown: {state['head']}")
+        os.rmdir(os.path.join(path, "decisions.txt"))
+        d.until(lambda s: s["head"]["unread"] == "", "and no longer named when it is gone")
+        d.end()
+    os.chmod(folder, 0o755)
+    nobody = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    if nobody and not (shutil.which("setpriv") and subprocess.run([*nobody, command, "--version"], capture_output=True, check=False).returncode == 0):
+        print("note: root reads everything, and nobody cannot run the command here; what is shut was not tried")
+        return
+    os.chmod(os.path.join(path, "metrics.jsonl"), 0)
+    with Dashboard(path, before=nobody) as d:
+        d.until(lambda s: s["head"]["unread"] == "metrics.jsonl", "a file that may not be read")
+        os.chmod(path, 0)
+        d.until(lambda s: s["state"] == "waiting" and "cannot be read: Permission denied" in s["why"], "a folder that may not be entered")
+        os.chmod(path, 0o755)
+        os.chmod(os.path.join(path, "metrics.jsonl"), 0o644)
+        d.until(lambda s: s["head"]["unread"] == "" and s["head"]["iteration"] == 2, "and both again")
+        d.end()
+
+
 # ---- who may ask ----
 def check_access():
     path = place("access")
@@ -392,6 +420,7 @@ def check_board(types):
 
 check_followed()
 check_hostile()
+check_unreadable()
 check_access()
 check_readers()
 check_once()
