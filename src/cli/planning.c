@@ -94,21 +94,10 @@ static const struct option *options_of(const char *command) {
 /* What getopt_long did not take: `missing`, a value behind a known option, else the option itself. */
 sl_status sl_planning_refuse_option(const char *command, const struct option *options, const char *word,
                                     int missing) {
-    char text[64], letters[3] = {'-', (char)optopt, 0};
-    snprintf(text, sizeof text, "%s", strncmp(word, "--", 2) != 0 && optopt ? letters : word);
-    text[strcspn(text, "=")] = 0;
-    if (missing)
-        return sl_error(SL_EINVAL, "%s: a value is missing after '%s'; see slackline %s --help", command,
-                        text, command);
-    if (strchr(word, '=') && strncmp(word, "--", 2) == 0 && optopt)
-        return sl_error(SL_EINVAL, "%s: '%s' takes no value", command, text);
     const char *names[32] = {NULL};
     for (int i = 0; options[i].name && i < 31; i++)
         names[i] = options[i].name;
-    const char *near = strncmp(text, "--", 2) == 0 ? sl_suggest(text + 2, names) : NULL;
-    if (near)
-        return sl_error(SL_EINVAL, "%s: unknown option '%s'; did you mean '--%s'?", command, text, near);
-    return sl_error(SL_EINVAL, "%s: unknown option '%s'; see slackline %s --help", command, text, command);
+    return sl_refuse_option(command, names, word, missing);
 }
 
 static sl_status take_option(sl_planning *p, int option, const char **set, int *sets, int *help) {

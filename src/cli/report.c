@@ -41,12 +41,7 @@ typedef struct asked {
 
 static sl_status refuse(const char *word, int missing) {
     static const char *const names[] = {"output", "iteration", "svg", "help", NULL};
-    const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
-    if (missing)
-        return sl_error(SL_EINVAL, "report: a value is missing after '%s'; see slackline report --help",
-                        word);
-    return sl_error(SL_EINVAL, "report: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
-                    near ? near : "; see slackline report --help", near ? "'?" : "");
+    return sl_refuse_option("report", names, word, missing);
 }
 
 static sl_status read_iteration(const char *text, int *iteration) {
@@ -102,7 +97,7 @@ static sl_status write_pictures(const asked *a) {
 }
 
 static sl_status write_page(const asked *a) {
-    char *text, *path = NULL;
+    char *text, *path = NULL, why[1024];
     size_t size;
     SL_TRY(sl_report_make(a->folder, a->iteration, &text, &size));
     if (a->file && strcmp(a->file, "-") == 0) {
@@ -116,6 +111,10 @@ static sl_status write_page(const asked *a) {
         snprintf(path, room, "%s/report.html", a->folder);
     if (status == SL_OK)
         status = sl_file_write(path, text, size);
+    if (status == SL_ESYS && !a->file) {
+        snprintf(why, sizeof why, "%s", sl_error_text());
+        status = sl_error(status, "%s; -o FILE writes it elsewhere", why);
+    }
     if (status == SL_OK)
         fprintf(stderr, size < 1000000 ? "%s: %.0f kB\n" : "%s: %.1f MB\n", path,
                 (double)size / (size < 1000000 ? 1e3 : 1e6));

@@ -108,6 +108,7 @@ static sl_status take_metrics(void *context, char *line, size_t length) {
     sl_told_iteration it = {.iteration = sl_told_count(o, "iteration", -1),
                             .delegates = sl_told_count(o, "delegates", 0),
                             .late = json_is_true(json_object_get(o, "late")),
+                            .lossless = json_is_null(json_object_get(o, "loss")),
                             .loss = sl_told_number(o, "loss", 1e30),
                             .validation = sl_told_number(o, "validation_loss", 1e30),
                             .time = sl_told_number(o, "time_ms", 1e12),

@@ -12,6 +12,7 @@
 /* A line of metrics.jsonl; NaN: not known. Times in ms. */
 typedef struct sl_told_iteration {
     int iteration, delegates, late;
+    int lossless; /* its loss was written, and is no finite number */
     int schedule, phase; /* index into `name`; -1: not said */
     double loss, validation, time, predicted;
 } sl_told_iteration;

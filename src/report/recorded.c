@@ -198,8 +198,9 @@ sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *r) {
 }
 
 sl_status sl_recorded_read(sl_told *told, sl_recorded *r) {
+    const size_t notes = told->notes;
     SL_TRY(sl_recorded_read_file(told, "timeline.json", r));
-    if (r->events > 0)
+    if (r->events > 0 || told->notes > notes) /* why there is none is said */
         return SL_OK;
     return sl_told_note(told, "No iteration was recorded op by op (timeline.json).");
 }

@@ -206,7 +206,9 @@ static sl_status know_links(const sl_told *told, int iteration, int replica, sl_
     }
     if (row >= 0 && told->iteration[row].delegates > 0)
         p->communication = SL_DECOUPLED; /* they never hold a rank */
-    return found ? SL_OK : sl_error(SL_EINVAL, "metrics.jsonl has no links of iteration %d", iteration);
+    return found || p->ranks == 1
+               ? SL_OK
+               : sl_error(SL_EINVAL, "metrics.jsonl has no links of iteration %d", iteration);
 }
 
 static sl_status know_ops(const sl_recorded *recorded, int iteration, int replica, sl_problem *p) {

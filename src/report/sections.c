@@ -108,12 +108,26 @@ sl_status sl_report_put_decisions(const sl_report_page *r, FILE *out) {
     return SL_OK;
 }
 
+/* The line has gaps there. */
+static void put_lossless(const sl_told *t, FILE *out) {
+    int count = 0, first = 0;
+    for (size_t i = t->iterations; i-- > 0;)
+        if (t->iteration[i].lossless) {
+            count++;
+            first = t->iteration[i].iteration;
+        }
+    if (count > 0)
+        fprintf(out, "<p>The loss of %d iteration%s was no finite number, first that of iteration %d.</p>\n",
+                count, count == 1 ? "" : "s", first);
+}
+
 static sl_status put_loss(const sl_report_page *r, FILE *out) {
     size_t drawn = 0;
     int there;
     SL_TRY(sl_report_put_drawn(r, sl_report_draw_loss, &drawn, "Loss", out, &there));
     if (!there)
         fputs("<p>No loss can be read (metrics.jsonl).</p>\n", out);
+    put_lossless(&r->told, out);
     put_thinned(drawn, r->told.iterations, out);
     return SL_OK;
 }

@@ -49,8 +49,8 @@ void sl_table_figures(const sl_told *t, const sl_gain *gain, size_t gains, FILE 
     sl_cell_figure(out, "iterations", text);
     if (last) {
         put_last(t, out);
-        snprintf(text, sizeof text, "%.4f", last->loss);
-        sl_cell_figure(out, "loss", isnan(last->loss) ? "not known" : text);
+        snprintf(text, sizeof text, fabs(last->loss) < 1e6 ? "%.4f" : "%.4g", last->loss);
+        sl_cell_figure(out, "loss", last->lossless ? "not finite" : isnan(last->loss) ? "not known" : text);
     }
     snprintf(text, sizeof text, "%zu", gains);
     sl_cell_figure(out, "changes", text);
@@ -156,6 +156,11 @@ static sl_status measure_phase(const sl_told *t, int name, phase *p) {
 }
 
 static sl_status put_phases(const sl_told *t, FILE *out) {
+    int known = 0;
+    for (size_t i = 0; i < t->iterations; i++)
+        known |= t->iteration[i].phase >= 0;
+    if (!known)
+        return SL_OK;
     fputs("<p>Medians of the run's "
           "phases:</p>\n<table><thead><tr><th>phase</th><th>iterations</th><th>measured, ms</th>"
           "<th>predicted, ms</th></tr></thead><tbody>\n",

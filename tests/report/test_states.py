@@ -70,6 +70,33 @@ expect("<dt>time of an iteration</dt><dd>50 ms</dd>" in page and "<p>1 iteration
 still = page.split('class="still"')[1].split("</section>")[0]
 expect(">update, gather<" in still and "<title>update of stage 0" in still, f"a run's update is called so: {re.findall('<title>[^<]*', still)}")
 
+# what was not recorded is said once; without phases there is no table of them; a loss that is no number is told from none
+odd = make("odd-loss", [event("start")])
+rows = [dict(json.loads(line), loss=loss) for line, loss in zip(metrics.splitlines(), (3.0, None, 2.9, None))]
+open(os.path.join(odd, "metrics.jsonl"), "w").write("".join(json.dumps({k: v for k, v in r.items() if k != "phase"}) + "\n" for r in rows))
+page = run("report", odd, "-o", "-").stdout
+expect(page.count("timeline.json") == 1 and "Medians of the run" not in page, "timeline.json is missing, and no phase known")
+expect("<dt>loss</dt><dd>not finite</dd>" in page and "The loss of 2 iterations was no finite number, first that of iteration 1." in page, "a loss that is none")
+open(os.path.join(odd, "metrics.jsonl"), "w").write("".join(json.dumps({k: v for k, v in r.items() if k != "loss"}) + "\n" for r in rows))
+page = run("report", odd, "-o", "-").stdout
+expect("<dt>loss</dt><dd>not known</dd>" in page and "no finite number" not in page, "no loss at all")
+
+# a pipeline of one rank has no links, and is foretold all the same: 3 ops of 10 ms again
+alone = make("alone", [event("start")])
+slices = [{"ph": "X", "pid": 0, "tid": 0, "cat": c, "name": c + "0", "ts": 10000 * k + 100000 * i, "dur": 10000 - i * 1000, "args": {"iteration": i, "stage": 0, "microbatch": 0}}
+          for i in range(2) for k, c in enumerate("FIW")]
+open(os.path.join(alone, "timeline.json"), "w").write('{"traceEvents":[\n' + ",\n".join(json.dumps(s) for s in slices) + "\n]}\n")
+open(os.path.join(alone, "profile.yaml"), "w").write("pipeline: {ranks: 1, microbatches: 1, times_ms: {F: 10, I: 10, W: 10}}\n")
+page = run("report", alone, "-o", "-").stdout
+expect("predicted: ops 30 ms" in page and "Not foretold again: metrics" not in page, f"one rank: {re.findall('Not foretold[^<]*', page)}")
+
+# who may not write into the folder is told how to get the page; the option that is none is named
+done = run("report", odd, "-o", "/no-such-folder/x")
+expect("-o FILE" not in done.stderr, f"what was asked for cannot be written: {done.stderr}")
+for words, says in ((("-dash",), "unknown option '-d'"), (("-oq", "-z"), "unknown option '-z'"), (("-o",), "a value is missing after '-o'"), (("--help=3",), "'--help' takes no value")):
+    done = run("report", *words)
+    expect(done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, f"report {words}: {done.stderr}")
+
 # a run that holds its folder goes on, and looking does not disturb it
 path = make("living", [event("start")])
 lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -95,6 +122,8 @@ if os.geteuid() == 0 and not (shutil.which("setpriv") and subprocess.run([*nobod
 else:
     page = subprocess.run([*nobody, command, "report", shut, "-o", "-"], capture_output=True, text=True).stdout
     expect("events.jsonl cannot be read: Permission denied." in page and "<dd>4</dd>" in page, "one file that may not be read")
+    done = subprocess.run([*nobody, command, "report", shut], capture_output=True, text=True)
+    expect(done.returncode == 1 and done.stderr.endswith("; -o FILE writes it elsewhere\n") and "report.html" in done.stderr, f"a folder that may not be written: {done.stderr}")
     os.chmod(os.path.join(shut, "metrics.jsonl"), 0)
     done = subprocess.run([*nobody, command, "report", shut, "-o", "-"], capture_output=True, text=True)
     expect(done.returncode == 2 and "cannot be read: Permission denied" in done.stderr and done.stderr.count("\n") == 1, f"none: {done.stderr}")
