@@ -69,7 +69,8 @@ static void look_at_worker(sl_doctor *d) {
     if (sl_launch_program("slackline-worker", &path) != SL_OK) {
         sl_finding_explain(
             sl_finding_add(&d->findings, "slackline-worker", SL_ABSENT, "not beside slackline"),
-            "no train and no validate, and watch names suspects without testing them; plan, simulate, compare, "
+            "no train and no validate, and watch names suspects without testing them; plan, simulate, "
+            "compare, "
             "campaign, topology, balance and detect work",
             "tools/install build installs Open MPI, oneDNN, xxHash, libcrypto and hwloc; then "
             "build again");

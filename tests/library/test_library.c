@@ -189,11 +189,11 @@ static void *stop_soon(void *planner) {
 
 static void a_stopped_search_gives_the_best_so_far(void **state) {
     (void)state;
-    static const char uneven[] =
-        "pipeline:\n  ranks: 6\n  microbatches: 12\n  placement: wave\n"
-        "  times_ms: {F: [7, 11, 9, 13, 8, 6, 12, 10, 9, 8, 7, 12], I: 9, W: [5, 3, 8, 4, 7, 6, 5, 9, 4, 6, 8, 3]}\n"
-        "  memory: {limit: [7, 8, 7, 8, 7, 8]}\n"
-        "  links: {default: {latency_ms: 3, transfer_ms: 2}}\n";
+    static const char uneven[] = "pipeline:\n  ranks: 6\n  microbatches: 12\n  placement: wave\n"
+                                 "  times_ms: {F: [7, 11, 9, 13, 8, 6, 12, 10, 9, 8, 7, 12], I: 9, W: [5, 3, "
+                                 "8, 4, 7, 6, 5, 9, 4, 6, 8, 3]}\n"
+                                 "  memory: {limit: [7, 8, 7, 8, 7, 8]}\n"
+                                 "  links: {default: {latency_ms: 3, transfer_ms: 2}}\n";
     slackline_problem *problem;
     works(slackline_problem_parse("p", uneven, NULL, 0, &problem));
     for (int exact = 0; exact < 2; exact++) { /* where there is no OR-tools, the same twice */

@@ -94,10 +94,11 @@ static void say(const sl_tested_direction *t, proof was, int by_rate, sl_suspect
         snprintf(s->why, sizeof s->why, "tested: %.3g GB/s; healthy calls have carried %.3g GB/s or more",
                  s->measured, s->expected);
     else
-        snprintf(s->why, sizeof s->why,
-                 "tested: latency of %.3g ms (half a round trip); healthy calls that wait for it took %.3g ms "
-                 "or less",
-                 s->measured, s->expected);
+        snprintf(
+            s->why, sizeof s->why,
+            "tested: latency of %.3g ms (half a round trip); healthy calls that wait for it took %.3g ms "
+            "or less",
+            s->measured, s->expected);
 }
 
 /* The same way with its ends turned around. */
@@ -114,9 +115,9 @@ int sl_carried_compare(const sl_call_profile *healthy, int64_t clock_error, cons
         const sl_tested_direction *t = &tested[i];
         const proof was = best_proof(&r, t);
         const int by_rate = slow_by_rate(t, was);
-        const double by = by_rate                    ? was.gb_per_s / t->gb_per_s
+        const double by = by_rate                   ? was.gb_per_s / t->gb_per_s
                           : slow_by_latency(t, was) ? t->latency_ms / was.latency_ms
-                                                     : 0;
+                                                    : 0;
         if (by > worst) {
             worst = by;
             say(t, was, by_rate, found);

@@ -3,8 +3,8 @@
  * Of two nodes, tests alone cannot say that the way between them is slow: there is no other to compare with.
  * But a sum over ranks of both nodes cannot end before each node has heard from the other: all its bytes went
  * each way, and one latency passed, between the moment at which the last rank came and the last one's end. So
- * the reference profile bounds from below what the way was able to carry, and from above its latency, whatever
- * the library's algorithm is. A direction that now does worse than that has become slow. */
+ * the reference profile bounds from below what the way was able to carry, and from above its latency,
+ * whatever the library's algorithm is. A direction that now does worse than that has become slow. */
 #ifndef SL_NOTICE_CONTROL_CARRIED_H
 #define SL_NOTICE_CONTROL_CARRIED_H
 

@@ -111,33 +111,44 @@ static sl_status read_directions(const json_t *links, sl_tested_direction **dire
     const json_t *one;
     *count = 0;
     SL_TRY(sl_alloc(direction, json_array_size(links) + 1, sizeof **direction));
-    json_array_foreach(links, i, one)(*direction)[(*count)++] = (sl_tested_direction){
-        .from = (int)sl_json_int(one, "from", -1),
-        .to = (int)sl_json_int(one, "to", -1),
-        .latency_ms = json_number_value(json_object_get(one, "latency_ms")),
-        .gb_per_s = json_number_value(json_object_get(one, "gb_per_s")),
-        .cv = json_number_value(json_object_get(one, "bandwidth_cv"))};
+    json_array_foreach(links, i, one)(*direction)[(*count)++] =
+        (sl_tested_direction){.from = (int)sl_json_int(one, "from", -1),
+                              .to = (int)sl_json_int(one, "to", -1),
+                              .latency_ms = json_number_value(json_object_get(one, "latency_ms")),
+                              .gb_per_s = json_number_value(json_object_get(one, "gb_per_s")),
+                              .cv = json_number_value(json_object_get(one, "bandwidth_cv"))};
     return SL_OK;
 }
 
-/* Where tests have nothing to compare with, and the calls named nothing: what healthy calls have carried. */
+/* The verdict that has no answer: about a link, or that nothing is slow; -1: something is found, and no link
+ * in doubt. */
+static int open_verdict(const sl_controller *c) {
+    int unknown = 0;
+    for (int i = 0; i < c->view.verdicts; i++) {
+        const sl_suspect *v = &c->view.verdict[i];
+        if (v->component == SL_COMPONENT_UNKNOWN && v->from >= 0)
+            return i;
+        unknown += v->component == SL_COMPONENT_UNKNOWN;
+    }
+    return unknown > 0 && unknown == c->view.verdicts ? 0 : -1;
+}
+
+/* Where tests have nothing to compare a link with, and the calls named none: what healthy calls have carried.
+ */
 static void compare_with_carried(sl_controller *c, const int *node_of, int world) {
     sl_tested_direction *direction;
     sl_suspect found;
     int count;
-    for (int i = 0; i < c->view.verdicts; i++)
-        if (c->view.verdict[i].component != SL_COMPONENT_UNKNOWN)
-            return;
-    if (!c->reference)
+    const int place = open_verdict(c);
+    if (place < 0 || !c->reference)
         return;
     if (read_directions(json_object_get(c->validation.result, "links"), &direction, &count) != SL_OK) {
         c->failed = SL_ENOMEM;
         return;
     }
-    if (sl_carried_compare(c->reference, sl_nodes_clock_error(&c->nodes), direction, count, node_of, world, &found)) {
-        c->view.verdict[0] = found;
-        c->view.verdicts = 1;
-    }
+    if (sl_carried_compare(c->reference, sl_nodes_clock_error(&c->nodes), direction, count, node_of, world,
+                           &found))
+        c->view.verdict[place] = found;
     sl_free(direction);
 }
 

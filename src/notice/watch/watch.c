@@ -392,7 +392,8 @@ static sl_status tick(void *context) {
 
 /* ---- the whole ---- */
 
-/* The tests of suspects are processes of slackline-worker: a hold would wait in vain for what is not there. */
+/* The tests of suspects are processes of slackline-worker: a hold would wait in vain for what is not there.
+ */
 static int can_validate(watching *w) {
     char *worker = NULL;
     if (!w->request->validate || !w->request->hold)

@@ -160,9 +160,9 @@ static sl_status ask(const sl_solver *solver, const sl_exact_model *model, doubl
     set_parameters(time_limit_s, threads, seed, &parameters);
     sl_status status = parameters.status;
     if (status == SL_OK)
-        status =
-            sl_solver_run(solver, &(sl_blob){model->proto.bytes, model->proto.size},
-                          &(sl_blob){parameters.bytes, parameters.size}, time_limit_s + GRACE_S, stop, &response);
+        status = sl_solver_run(solver, &(sl_blob){model->proto.bytes, model->proto.size},
+                               &(sl_blob){parameters.bytes, parameters.size}, time_limit_s + GRACE_S, stop,
+                               &response);
     if (status == SL_OK)
         status = read_answer(&response, a);
     sl_free(response.bytes);
@@ -298,7 +298,8 @@ static sl_status read_hint(const sl_problem *p, const sl_order *hint, sl_exact_r
 }
 
 sl_status sl_exact_solve(const sl_problem *p, const sl_order *hint, double time_limit_s, int threads,
-                         uint64_t seed, sl_time known_bound, const atomic_int *stop, sl_exact_result *result) {
+                         uint64_t seed, sl_time known_bound, const atomic_int *stop,
+                         sl_exact_result *result) {
     sl_solver solver = {0};
     sl_timeline timeline = {0};
     int usable = 0;

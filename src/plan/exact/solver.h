@@ -40,8 +40,8 @@ typedef struct sl_blob {
 
 /** Runs one solve in a child process and waits for it, at most `limit_s` seconds. SL_ESYS when the child
  * cannot be started, ends without a response (with its reason or signal), answers what is no response, or
- * does not answer in time or before *stop (NULL: none) becomes nonzero; in every case it is gone when this returns. *response is the CpSolverResponse;
- * free its bytes with sl_free. */
+ * does not answer in time or before *stop (NULL: none) becomes nonzero; in every case it is gone when this
+ * returns. *response is the CpSolverResponse; free its bytes with sl_free. */
 sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_blob *parameters,
                         double limit_s, const atomic_int *stop, sl_blob *response);
 

@@ -35,11 +35,11 @@ typedef struct sl_plan {
 sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan);
 
 typedef struct sl_plan_options {
-    const char *schedule; /* a family's name, "auto" or "optimal" (search, whatever the families say) */
-    double time_limit;    /* s for the search; 0: families only. It ends earlier when the plan is proven */
-    uint64_t seed;        /* same seed, same rounds of search */
-    int threads;          /* 0: as many as processors, at most 8 */
-    int exact;            /* ask CP-SAT where it is present */
+    const char *schedule;   /* a family's name, "auto" or "optimal" (search, whatever the families say) */
+    double time_limit;      /* s for the search; 0: families only. It ends earlier when the plan is proven */
+    uint64_t seed;          /* same seed, same rounds of search */
+    int threads;            /* 0: as many as processors, at most 8 */
+    int exact;              /* ask CP-SAT where it is present */
     const atomic_int *stop; /* nonzero: the search ends as if its time were over. NULL: nobody says so */
 } sl_plan_options;
 

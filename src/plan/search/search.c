@@ -108,7 +108,8 @@ static sl_status add_families(search *s) {
         int laborious = (family->placements & SL_LABORIOUS) != 0;
         if (!sl_family_fits(family, s->problem) || (laborious && proven(s)))
             continue;
-        if (laborious && s->start_count > 0 && (10 * labour(s) > (double)(s->deadline - now()) || is_over(s, s->deadline)))
+        if (laborious && s->start_count > 0 &&
+            (10 * labour(s) > (double)(s->deadline - now()) || is_over(s, s->deadline)))
             s->put_off = 1;
         else
             SL_TRY(add_family(s, family));

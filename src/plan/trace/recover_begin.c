@@ -54,8 +54,8 @@ static int is_drained(const sl_recovery *r, size_t first, size_t end, int32_t *c
     return 1;
 }
 
-/* What stands before that first op is a rest when its forwards have come back and it comes again; else another
- * pipeline's, which began before. */
+/* What stands before that first op is a rest when its forwards have come back and it comes again; else
+ * another pipeline's, which began before. */
 size_t sl_recover_head(const sl_recovery *r, size_t first, size_t end, int32_t *cells) {
     const sl_op *begin = find_first(r, first, end);
     const size_t once = begin ? next_same(r, first, end, begin) : first;
@@ -78,8 +78,8 @@ typedef struct stretch {
 } stretch;
 
 typedef struct stretches {
-    stretch *of;  /* [ranks][most] */
-    int *count;   /* [ranks] */
+    stretch *of; /* [ranks][most] */
+    int *count;  /* [ranks] */
     int most, ranks;
 } stretches;
 
@@ -107,7 +107,8 @@ static double common_time(const stretches *all, int rank, int shift) {
         if (at < 0 || at >= all->count[0])
             continue;
         const stretch *a = &all->of[at], *b = &all->of[(size_t)rank * (size_t)all->most + (size_t)i];
-        const sl_time start = a->start > b->start ? a->start : b->start, end = a->end < b->end ? a->end : b->end;
+        const sl_time start = a->start > b->start ? a->start : b->start,
+                      end = a->end < b->end ? a->end : b->end;
         common += end > start ? (double)(end - start) : 0;
     }
     return common;

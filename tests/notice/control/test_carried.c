@@ -28,7 +28,8 @@ static void sums(uint64_t bytes, int64_t within, int ranks, sl_call_profile **pr
 }
 
 static sl_tested_direction direction(int from, int to, double gb_per_s, double latency_ms) {
-    return (sl_tested_direction){.from = from, .to = to, .gb_per_s = gb_per_s, .latency_ms = latency_ms, .cv = 0.02};
+    return (sl_tested_direction){
+        .from = from, .to = to, .gb_per_s = gb_per_s, .latency_ms = latency_ms, .cv = 0.02};
 }
 
 /* 1 MiB went each way within 10 ms: 0.105 GB/s, of which two ranks of a node may have sent half each, so that

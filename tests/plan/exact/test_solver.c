@@ -84,8 +84,8 @@ static sl_status run(const void *model, size_t size, double limit_s, sl_blob *re
     assert_ok(sl_solver_find(&solver));
     assert_ok(sl_alloc(&asked.bytes, size, 1));
     memcpy(asked.bytes, model, size);
-    sl_status status =
-        sl_solver_run(&solver, &asked, &(sl_blob){parameters.bytes, parameters.size}, limit_s, NULL, response);
+    sl_status status = sl_solver_run(&solver, &asked, &(sl_blob){parameters.bytes, parameters.size}, limit_s,
+                                     NULL, response);
     sl_free(asked.bytes);
     sl_protobuf_free(&parameters);
     sl_solver_free(&solver);

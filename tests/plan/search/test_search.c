@@ -129,8 +129,11 @@ static void the_same_seed_finds_the_same_order(void **state) {
     for (int i = 0; i < 3; i++) {
         assert_ok(sl_plan_make(&p, "zb-h1", &plan));
         assert_ok(sl_order_copy(&plan.order, &order[i]));
-        sl_improve_options options = {
-            .until = {.deadline = SL_TIME_NEVER}, .moves = 3000, .heat = 1, .seed = i < 2 ? 1 : 2, .target = 0};
+        sl_improve_options options = {.until = {.deadline = SL_TIME_NEVER},
+                                      .moves = 3000,
+                                      .heat = 1,
+                                      .seed = i < 2 ? 1 : 2,
+                                      .target = 0};
         assert_ok(sl_improve(&p, &options, &order[i], &result[i]));
         assert_true(result[i].makespan < plan.makespan);
         sl_plan_free(&plan);
