@@ -365,6 +365,17 @@ up = [event(r, f"PP:{op}", t + 200 * i, t + 200 * i + 10) for i in range(2) for 
 told, _ = profile(trace("opposite.json", up))
 expect((told["placement"], [i["whole"] for i in told["iterations"]]) == ("bidirectional", [True, True]), f"two directions: {told['placement']} {told['iterations']}")
 
+# ---- ranks that are threads of one process, as simulators draw them; spans by id ("b" and "e") ----
+threads = [event(1, op, *t, tid=i) for i, ops in enumerate((second, first)) for op, *t in ops]
+check_two(profile(trace("threads.json", threads))[0], "a thread a rank")
+told, _ = profile(trace("one-rank.json", [event(1, op, *t, tid=int(op[0])) for op, *t in (("0F0", 0, 10), ("1F0", 10, 20), ("1B0", 20, 40), ("0B0", 40, 60))]))
+expect((told["ranks"], told["stages"]) == (1, 2), f"threads of one rank, one op at a time: {told['ranks']} ranks")
+told, _ = profile(trace("said.json", [dict(e, tid=int(e["name"][0])) for e in threads], distributedInfo={"rank": 0}))
+expect((told["ranks"], told["overlapping_ops"] > 0) == (1, True), f"one rank is one, as the file says: {told['ranks']}")
+spans = [{"ph": phase, "pid": i, "tid": 0, "cat": "op", "id": f"{i}.{n}", "name": op, "ts": 1000 * at} for i, ops in enumerate((first, second))
+         for n, (op, *t) in enumerate(ops) for phase, at in zip("be", t)]
+check_two(profile(trace("spans.json", sorted(spans, key=lambda e: e["ts"])))[0], "spans by id")
+
 # ---- processes that are called by their rank ----
 called = [event(f"rank {1 - i}", names[op[1]], *t) for i, ops in enumerate((second, first)) for op, *t in ops]
 check_two(profile(trace("called.json", called))[0], "a pid that says the rank")

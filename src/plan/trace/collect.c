@@ -361,6 +361,12 @@ static sl_status add_slice(sl_traced *t, const slice *s) {
 
 /* ---- events ---- */
 
+/* Spans that begin and end with "b" and "e" of one `id`. */
+static int is_async(const json_t *event) {
+    const char *phase = json_string_value(json_object_get(event, "ph"));
+    return phase && (phase[0] == 'b' || phase[0] == 'e');
+}
+
 static sl_status read_slice(sl_traced *t, const json_t *event, slice *s) {
     const json_t *pid = json_object_get(event, "pid"), *tid = json_object_get(event, "tid");
     const char *category = json_string_value(json_object_get(event, "cat"));
@@ -368,6 +374,9 @@ static sl_status read_slice(sl_traced *t, const json_t *event, slice *s) {
     s->category = category ? category_of(category) : "";
     s->args = json_object_get(event, "args");
     s->thread = hash_value(hash_value(14695981039346656037u, pid), tid);
+    if (is_async(event)) /* by itself, whatever thread it was told from */
+        s->thread = hash_value(hash_value(hash_value(2166136261u, pid), json_object_get(event, "id")),
+                               json_object_get(event, "cat"));
     if (!s->name)
         s->name = "";
     return find_process(t, pid, &s->process);
@@ -411,7 +420,7 @@ static sl_status end_slice(sl_traced *t, const slice *ending) {
 static sl_status add_event(sl_traced *t, const json_t *event, long line) {
     const char *phase = json_string_value(json_object_get(event, "ph"));
     slice s;
-    if (!phase || !strchr("XBEM", phase[0]) || phase[1])
+    if (!phase || !strchr("XBEMbe", phase[0]) || phase[1])
         return SL_OK;
     if (phase[0] == 'M') {
         const char *what = json_string_value(json_object_get(event, "name"));
@@ -428,9 +437,9 @@ static sl_status add_event(sl_traced *t, const json_t *event, long line) {
     if (!read_time(json_object_get(event, "ts"), &s.start))
         return sl_error(SL_EINVAL, "%s:%ld: event '%.60s' has no time ('ts', us)", t->file->name, line,
                         s.name);
-    if (phase[0] == 'B')
+    if (phase[0] == 'B' || phase[0] == 'b')
         return begin_slice(t, event, &s);
-    if (phase[0] == 'E')
+    if (phase[0] == 'E' || phase[0] == 'e')
         return end_slice(t, &s);
     if (!read_time(json_object_get(event, "dur"), &length) || length < 0 || length > 10000 * 1000 * SL_SECOND)
         return sl_error(SL_EINVAL, "%s:%ld: event '%.60s' has no duration ('dur', us, 0 to 1e13)",

@@ -264,6 +264,7 @@ static void find_overlaps(sl_recovery *r) {
 }
 
 static sl_status recover(sl_recovery *r) {
+    SL_TRY(sl_recover_threads(r->traced));
     SL_TRY(sl_alloc(&r->rank_of_process, r->traced->processes, sizeof(int)));
     SL_TRY(sl_recover_shape(r));
     SL_TRY(sl_recover_iterations(r));

@@ -45,6 +45,8 @@ typedef struct sl_carried {
 /** Ranks, stages, microbatches, placement and iterations; `chosen` and `index` of the one that is asked for.
  */
 sl_status sl_recover_shape(sl_recovery *r);
+/** Makes a process of each thread where the ranks are threads of one: see recover_threads.c. SL_ENOMEM. */
+sl_status sl_recover_threads(sl_traced *traced);
 /** The index of the mark, or of the only sequence: see recover_shape.c. */
 sl_status sl_recover_iterations(sl_recovery *r);
 /** Ops at the head of a rank's, r->op[first] to before r->op[end], that end an iteration whose begin was not
