@@ -78,23 +78,30 @@ typedef struct stretch {
 } stretch;
 
 typedef struct stretches {
-    stretch *of; /* [ranks][most] */
-    int *count;  /* [ranks] */
-    int most, ranks;
+    stretch *of;   /* of all ranks, one behind the other */
+    size_t *begin; /* [ranks] the first of a rank's */
+    int *count;    /* [ranks] */
 } stretches;
 
-static sl_status find_stretches(const sl_recovery *r, int most, stretches *all) {
-    *all = (stretches){.most = most, .ranks = r->ranks};
-    SL_TRY(sl_alloc(&all->of, (size_t)r->ranks * (size_t)most, sizeof *all->of));
+static void stretches_free(stretches *all) {
+    sl_free(all->of);
+    sl_free(all->begin);
+    sl_free(all->count);
+}
+
+static sl_status find_stretches(const sl_recovery *r, stretches *all) {
+    size_t used = 0;
+    SL_TRY(sl_alloc(&all->of, r->ops, sizeof *all->of));
+    SL_TRY(sl_alloc(&all->begin, (size_t)r->ranks, sizeof *all->begin));
     SL_TRY(sl_alloc(&all->count, (size_t)r->ranks, sizeof *all->count));
-    for (size_t i = 0; i < r->ops; i++) {
+    for (size_t i = 0; i < r->ops; i++) { /* by rank, then iteration: none is left out */
         const sl_placed_op *op = &r->op[i];
-        stretch *s = &all->of[(size_t)op->rank * (size_t)most + (size_t)op->iteration];
         if (op->iteration >= all->count[op->rank]) {
-            all->count[op->rank] = op->iteration + 1;
-            *s = (stretch){op->of.start, op->of.end};
+            if (all->count[op->rank]++ == 0)
+                all->begin[op->rank] = used;
+            all->of[used++] = (stretch){op->of.start, op->of.end};
         }
-        s->end = op->of.end > s->end ? op->of.end : s->end;
+        all->of[used - 1].end = op->of.end > all->of[used - 1].end ? op->of.end : all->of[used - 1].end;
     }
     return SL_OK;
 }
@@ -102,25 +109,24 @@ static sl_status find_stretches(const sl_recovery *r, int most, stretches *all) 
 /* How long the iterations of a rank and of rank 0 went on at once, those of the rank `shift` later. */
 static double common_time(const stretches *all, int rank, int shift) {
     double common = 0;
-    for (int i = 0; i < all->count[rank]; i++) {
-        const int at = i + shift;
-        if (at < 0 || at >= all->count[0])
-            continue;
-        const stretch *a = &all->of[at], *b = &all->of[(size_t)rank * (size_t)all->most + (size_t)i];
-        const sl_time start = a->start > b->start ? a->start : b->start,
-                      end = a->end < b->end ? a->end : b->end;
+    for (int i = shift < 0 ? -shift : 0; i < all->count[rank] && i + shift < all->count[0]; i++) {
+        const stretch *a = &all->of[all->begin[0] + (size_t)(i + shift)],
+                      *b = &all->of[all->begin[rank] + (size_t)i];
+        const sl_time start = a->start > b->start ? a->start : b->start;
+        const sl_time end = a->end < b->end ? a->end : b->end;
         common += end > start ? (double)(end - start) : 0;
     }
     return common;
 }
 
-enum { FURTHEST = 64 }; /* shift that is tried, beyond the difference of the numbers of iterations */
+enum { FURTHEST = 64, FURTHEST_OF_ALL = 1000 }; /* shift that is tried, beyond the difference in number */
 
 static int best_shift(const stretches *all, int rank) {
-    const int most = abs(all->count[0] - all->count[rank]) + FURTHEST;
+    const int differ = abs(all->count[0] - all->count[rank]) + FURTHEST;
+    const int most = differ < FURTHEST_OF_ALL ? differ : FURTHEST_OF_ALL;
     double best = common_time(all, rank, 0);
     int shift = 0;
-    for (int by = 1; by <= most && by < all->most; by++)
+    for (int by = 1; by <= most; by++)
         for (int sign = -1; sign <= 1; sign += 2) {
             const double common = common_time(all, rank, sign * by);
             if (common > best) {
@@ -155,15 +161,14 @@ static void shift_all(sl_recovery *r, const stretches *all, int *shift, int *mos
 }
 
 sl_status sl_recover_meet(sl_recovery *r, int *most) {
-    stretches all;
+    stretches all = {0};
     int *shift = NULL;
-    sl_status status = find_stretches(r, *most, &all);
+    sl_status status = find_stretches(r, &all);
     if (status == SL_OK)
         status = sl_alloc(&shift, (size_t)r->ranks, sizeof *shift);
     if (status == SL_OK && may_differ(r, &all))
         shift_all(r, &all, shift, most);
-    sl_free(all.of);
-    sl_free(all.count);
+    stretches_free(&all);
     sl_free(shift);
     return status;
 }
