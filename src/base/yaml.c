@@ -332,13 +332,15 @@ sl_status sl_document_set(sl_document *document, const char *assignment) {
     const char *equals = strchr(assignment, '=');
     if (!equals || equals == assignment)
         return sl_error(SL_EINVAL, "--set %s: must be KEY=VALUE", assignment);
+    if (!equals[1 + strspn(equals + 1, " \t\r\n")])
+        return sl_error(SL_EINVAL, "--set %s: a value is missing behind the =", assignment);
     char *path;
     SL_TRY(sl_copy_text(&path, assignment));
     path[equals - assignment] = 0;
     sl_node *value = NULL;
     sl_status status = parse("--set", equals + 1, strlen(equals + 1), &value);
-    if (status != SL_OK)
-        status = sl_error(status, "--set %s: the value cannot be read", assignment);
+    if (status == SL_EINVAL)
+        status = sl_error(status, "--set %s: the value is no YAML", assignment);
     if (status == SL_OK) {
         mark_as_set(value, document->file);
         status = set_path(document, assignment, path, value);

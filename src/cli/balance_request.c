@@ -1,15 +1,11 @@
 #include "cli/balance.h"
-#include "cli/suggest.h"
 
 #include "adapt/balance/balance.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/option.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <getopt.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +13,7 @@
 
 /* The options as they were given. */
 typedef struct given {
+    sl_balance_request *request;
     const char *times, *fill, *limits;
     const char **problem, **set; /* [argc] */
     int problems, sets;
@@ -33,41 +30,11 @@ static const struct option options[] = {{"microbatches", required_argument, NULL
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
-static sl_status refuse_option(const char *word, int missing) {
-    static const char *const names[] = {"microbatches", "times", "fill",   "limits", "problem",
-                                        "schedule",     "set",   "format", "help",   NULL};
-    return sl_refuse_option("balance", names, word, missing);
-}
-
-/* ---- numbers ---- */
-
-static sl_status parse_count(const char *option, const char *text, int least, int *count) {
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (!isdigit((unsigned char)*text) || *end || errno || value < least || value > INT_MAX)
-        return sl_error(SL_EINVAL, "balance: %s must be a whole number from %d to %d, got '%s'", option,
-                        least, INT_MAX, text);
-    *count = (int)value;
-    return SL_OK;
-}
-
-/* A decimal number: none of strtod's other forms. */
-static int is_decimal(const char *text) {
-    return text[strspn(text, "0123456789.eE+-")] == 0 && strpbrk(text, "0123456789") != NULL;
-}
-
-static sl_status parse_real(const char *option, const char *text, double least, double most, double *value) {
-    char *end;
-    *value = strtod(text, &end);
-    if (!is_decimal(text) || *end || !(*value >= least && *value <= most))
-        return sl_error(SL_EINVAL, "balance: %s must be numbers from %g to %g, got '%s'", option, least, most,
-                        text);
-    return SL_OK;
-}
+/* ---- lists ---- */
 
 /* What an option's list becomes, word by word. */
 typedef struct list {
+    char letter; /* of the option */
     const char *option;
     double least, most;
     int is_limit; /* whole numbers, or none */
@@ -76,12 +43,13 @@ typedef struct list {
 } list;
 
 static sl_status add(list *l, const char *word) {
+    const sl_options o = {.command = "balance", .table = options, .option = l->letter, .value = word};
     double value = 0;
     int count;
     if (!l->is_limit) {
-        SL_TRY(parse_real(l->option, word, l->least, l->most, &value));
+        SL_TRY(sl_option_real(&o, "numbers", l->least, l->most, &value));
     } else if (strcmp(word, "none") != 0) {
-        SL_TRY(parse_count(l->option, word, 1, &count));
+        SL_TRY(sl_option_int(&o, 1, INT_MAX, &count));
         value = count;
     }
     if (l->count == SL_MAX_REPLICAS)
@@ -136,52 +104,43 @@ static sl_status read_list(const char *text, list *l) {
 
 /* ---- the request ---- */
 
-static sl_status take(sl_balance_request *r, given *g, int option) {
-    switch (option) {
+static sl_status take(const sl_options *o, void *argument) {
+    static const char *const forms[] = {"json", "text", NULL};
+    given *g = argument;
+    switch (o->option) {
     case 'm':
-        return parse_count("--microbatches", optarg, 1, &r->microbatches);
+        return sl_option_int(o, 1, INT_MAX, &g->request->microbatches);
     case 't':
-        g->times = optarg;
+        g->times = o->value;
         return SL_OK;
     case 'i':
-        g->fill = optarg;
+        g->fill = o->value;
         return SL_OK;
     case 'l':
-        g->limits = optarg;
+        g->limits = o->value;
         return SL_OK;
     case 'p':
-        g->problem[g->problems++] = optarg;
+        g->problem[g->problems++] = o->value;
         return SL_OK;
     case 's':
-        r->schedule = optarg;
+        g->request->schedule = o->value;
         return SL_OK;
     case 'k':
-        g->set[g->sets++] = optarg;
+        g->set[g->sets++] = o->value;
         return SL_OK;
     case 'f':
-        r->is_text = strcmp(optarg, "text") == 0;
-        return r->is_text || strcmp(optarg, "json") == 0
-                   ? SL_OK
-                   : sl_error(SL_EINVAL, "balance: --format must be json or text, got '%s'", optarg);
+        return sl_option_choice(o, forms, &g->request->is_text);
     default:
-        r->help = 1;
-        return SL_OK;
+        return sl_option_too_much(o);
     }
 }
 
 static sl_status parse(int argc, char **argv, sl_balance_request *r, given *g) {
-    int option;
-    optind = 1;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1 && !r->help) {
-        if (option == '?' || option == ':')
-            return refuse_option(argv[optind - 1], option == ':');
-        SL_TRY(take(r, g, option));
-    }
+    sl_options o = {.command = "balance", .table = options, .argc = argc, .argv = argv};
+    SL_TRY(sl_options_take(&o, take, g));
+    r->help = o.help;
     if (r->help)
         return SL_OK;
-    if (optind < argc)
-        return sl_error(SL_EINVAL, "balance: '%s' is too much; see slackline balance --help", argv[optind]);
     if (r->microbatches == 0)
         return sl_error(SL_EINVAL, "balance: no --microbatches; see slackline balance --help");
     if (!g->times && g->problems == 0)
@@ -208,7 +167,7 @@ static sl_status spread(const sl_balance_request *r, list *l) {
 }
 
 static sl_status read_times(sl_balance_request *r, const given *g) {
-    list l = {.option = "--times", .least = SL_BALANCE_LEAST, .most = SL_BALANCE_MOST};
+    list l = {.letter = 't', .option = "--times", .least = SL_BALANCE_LEAST, .most = SL_BALANCE_MOST};
     r->replicas = g->problems;
     if (!g->times)
         return SL_OK;
@@ -219,7 +178,7 @@ static sl_status read_times(sl_balance_request *r, const given *g) {
 }
 
 static sl_status read_fill(sl_balance_request *r, const given *g) {
-    list l = {.option = "--fill", .most = SL_BALANCE_FILL};
+    list l = {.letter = 'i', .option = "--fill", .most = SL_BALANCE_FILL};
     if (!g->fill)
         return SL_OK;
     sl_status status = read_list(g->fill, &l);
@@ -230,7 +189,7 @@ static sl_status read_fill(sl_balance_request *r, const given *g) {
 }
 
 static sl_status read_limits(sl_balance_request *r, const given *g) {
-    list l = {.option = "--limits", .is_limit = 1};
+    list l = {.letter = 'l', .option = "--limits", .is_limit = 1};
     if (!g->limits)
         return SL_OK;
     sl_status status = read_list(g->limits, &l);
@@ -270,7 +229,7 @@ static sl_status read_all(int argc, char **argv, sl_balance_request *r, given *g
 }
 
 sl_status sl_balance_request_read(int argc, char **argv, sl_balance_request *request) {
-    given g = {0};
+    given g = {.request = request};
     *request = (sl_balance_request){0};
     sl_status status = sl_alloc(&g.problem, (size_t)argc, sizeof *g.problem);
     if (status == SL_OK)

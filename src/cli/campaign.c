@@ -2,13 +2,11 @@
 #include "cli/campaign_print.h"
 #include "cli/command.h"
 #include "cli/planning.h"
-#include "cli/suggest.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,22 +14,18 @@
 
 typedef struct asked {
     const char *trace, *problem_file, *output;
-    sl_status (*print)(const sl_campaign *, const sl_campaign_result *, int, FILE *);
     const char **set;
-    int sets, log, stats, help;
+    int sets, form, log, stats, help;
+    char seed[32];
     sl_document problem_document, document;
     sl_problem problem;
     sl_campaign campaign;
     sl_campaign_result result;
 } asked;
 
-static const struct {
-    const char *name;
-    sl_status (*print)(const sl_campaign *, const sl_campaign_result *, int, FILE *);
-} forms[] = {{"text", sl_campaign_text},
-             {"json", sl_campaign_json},
-             {"csv", sl_campaign_csv},
-             {"svg", sl_campaign_svg}};
+static const char *const forms[] = {"text", "json", "csv", "svg", NULL};
+static sl_status (*const prints[])(const sl_campaign *, const sl_campaign_result *, int, FILE *) = {
+    sl_campaign_text, sl_campaign_json, sl_campaign_csv, sl_campaign_svg};
 
 static void print_help(void) {
     printf(
@@ -57,77 +51,59 @@ static void print_help(void) {
         "Example: slackline campaign examples/campaign.yaml --problem examples/four-ranks.yaml\n");
 }
 
-static sl_status refuse_option(const char *word, int missing) {
-    static const char *const names[] = {"problem", "set",   "seed", "log", "format",
-                                        "output",  "stats", "help", NULL};
-    return sl_refuse_option("campaign", names, word, missing);
-}
+static const struct option options[] = {{"problem", required_argument, NULL, 'p'},
+                                        {"set", required_argument, NULL, 'k'},
+                                        {"seed", required_argument, NULL, 's'},
+                                        {"log", no_argument, NULL, 'l'},
+                                        {"format", required_argument, NULL, 'f'},
+                                        {"output", required_argument, NULL, 'o'},
+                                        {"stats", no_argument, NULL, 't'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
-static sl_status choose_form(asked *a, const char *name) {
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (strcmp(forms[i].name, name) == 0) {
-            a->print = forms[i].print;
-            return SL_OK;
-        }
-    return sl_error(SL_EINVAL, "campaign: --format must be text, json, csv or svg, got '%.40s'", name);
-}
-
-/* Kept until the files have been read. */
-static sl_status keep_seed(asked *a, const char *text, char *place, size_t size) {
-    char *end;
-    (void)strtoull(text, &end, 10);
-    if (end == text || *end || text[0] == '-')
-        return sl_error(SL_EINVAL, "campaign: --seed must be a whole number, got '%.40s'", text);
-    snprintf(place, size, "seed=%s", text);
-    a->set[a->sets++] = place;
+/* As --set seed=N. */
+static sl_status take_seed(const sl_options *o, asked *a) {
+    int64_t seed;
+    SL_TRY(sl_option_whole(o, 0, INT64_MAX, &seed));
+    snprintf(a->seed, sizeof a->seed, "seed=%lld", (long long)seed);
+    a->set[a->sets++] = a->seed;
     return SL_OK;
 }
 
-static sl_status parse(int argc, char **argv, asked *a, char *seed, size_t size) {
-    static const struct option options[] = {{"problem", required_argument, NULL, 'p'},
-                                            {"set", required_argument, NULL, 'k'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"log", no_argument, NULL, 'l'},
-                                            {"format", required_argument, NULL, 'f'},
-                                            {"output", required_argument, NULL, 'o'},
-                                            {"stats", no_argument, NULL, 't'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":ho:", options, NULL)) != -1)
-        switch (option) {
-        case 'p':
-            a->problem_file = optarg;
-            break;
-        case 'k':
-            a->set[a->sets++] = optarg;
-            break;
-        case 's':
-            SL_TRY(keep_seed(a, optarg, seed, size));
-            break;
-        case 'l':
-            a->log = 1;
-            break;
-        case 'f':
-            SL_TRY(choose_form(a, optarg));
-            break;
-        case 'o':
-            a->output = optarg;
-            break;
-        case 't':
-            a->stats = 1;
-            break;
-        case 'h':
-            a->help = 1;
-            return SL_OK;
-        default:
-            return refuse_option(argv[optind - 1], option == ':');
-        }
-    if (optind + 1 != argc)
+static sl_status take(const sl_options *o, void *argument) {
+    asked *a = argument;
+    switch (o->option) {
+    case 'p':
+        a->problem_file = o->value;
+        return SL_OK;
+    case 'k':
+        a->set[a->sets++] = o->value;
+        return SL_OK;
+    case 's':
+        return take_seed(o, a);
+    case 'l':
+        a->log = 1;
+        return SL_OK;
+    case 'f':
+        return sl_option_choice(o, forms, &a->form);
+    case 'o':
+        a->output = o->value;
+        return SL_OK;
+    case 't':
+        a->stats = 1;
+        return SL_OK;
+    default:
+        return sl_option_only_word(o, "give one TRACE file", &a->trace);
+    }
+}
+
+static sl_status parse(int argc, char **argv, asked *a) {
+    sl_options o = {.command = "campaign", .table = options, .argc = argc, .argv = argv};
+    SL_TRY(sl_options_take(&o, take, a));
+    a->help = o.help;
+    if (!a->help && !a->trace)
         return sl_error(SL_EINVAL, "campaign: give one TRACE file; see slackline campaign --help");
-    a->trace = argv[optind];
-    if (!a->problem_file)
+    if (!a->help && !a->problem_file)
         return sl_error(SL_EINVAL, "campaign: give --problem FILE, the pipeline of one replica");
     return SL_OK;
 }
@@ -162,7 +138,7 @@ static sl_status print(const asked *a) {
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the output");
-    sl_status status = a->print(&a->campaign, &a->result, a->log, out);
+    sl_status status = prints[a->form](&a->campaign, &a->result, a->log, out);
     if (fclose(out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the output");
     if (status == SL_OK)
@@ -190,11 +166,10 @@ static sl_status answer(asked *a) {
 }
 
 int sl_command_campaign(int argc, char **argv) {
-    asked a = {.print = sl_campaign_text};
-    char seed[64];
+    asked a = {0};
     sl_status status = sl_alloc(&a.set, (size_t)argc + 1, sizeof *a.set);
     if (status == SL_OK)
-        status = parse(argc, argv, &a, seed, sizeof seed);
+        status = parse(argc, argv, &a);
     if (status == SL_OK && a.help)
         print_help();
     if (status == SL_OK && !a.help)

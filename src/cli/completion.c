@@ -1,9 +1,9 @@
 /* slackline completion: scripts for shells, from the help texts (help.h). */
 #include "cli/completion.h"
 #include "base/memory.h"
+#include "base/suggest.h"
 #include "cli/command.h"
 #include "cli/planning.h"
-#include "cli/suggest.h"
 
 #include <string.h>
 
@@ -90,26 +90,34 @@ static sl_status print(const struct shell *shell) {
     return status;
 }
 
-static sl_status refuse(const char *word) {
-    const char *names[] = {"bash", "zsh", "fish", "--help", NULL}, *near = sl_suggest(word, names);
-    return sl_error(SL_EINVAL, "completion: %s '%s'%s%s%s",
-                    word[0] == '-' ? "unknown option" : "no such shell", word, near ? "; did you mean '" : "",
-                    near ? near : "; there are bash, zsh and fish", near ? "'?" : "");
+static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+
+/* A shell's name; two are too much. */
+static sl_status take(const sl_options *o, void *argument) {
+    static const char *const names[] = {"bash", "zsh", "fish", NULL};
+    const struct shell **shell = argument, *chosen = shells;
+    const char *near = sl_suggest(o->value, names);
+    while (chosen->name && strcmp(chosen->name, o->value) != 0)
+        chosen++;
+    if (*shell)
+        return sl_option_too_much(o);
+    if (!chosen->name)
+        return sl_error(SL_EINVAL, "completion: no such shell '%.40s'%s%s%s", o->value,
+                        near ? "; did you mean '" : "", near ? near : "; there are bash, zsh and fish",
+                        near ? "'?" : "");
+    *shell = chosen;
+    return SL_OK;
 }
 
 int sl_command_completion(int argc, char **argv) {
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+    const struct shell *shell = NULL;
+    sl_options o = {.command = "completion", .table = options, .argc = argc, .argv = argv};
+    sl_status status = sl_options_take(&o, take, &shell);
+    if (status == SL_OK && o.help) {
         fputs(usage, stdout);
         return 0;
     }
-    if (argc < 2)
-        return sl_planning_end(sl_error(SL_EINVAL, "completion: no shell; see slackline completion --help"));
-    const struct shell *shell = shells;
-    while (shell->name && strcmp(shell->name, argv[1]) != 0)
-        shell++;
-    if (!shell->name)
-        return sl_planning_end(refuse(argv[1]));
-    if (argc > 2)
-        return sl_planning_end(sl_error(SL_EINVAL, "completion: '%s' is too much", argv[2]));
-    return sl_planning_end(print(shell));
+    if (status == SL_OK && !shell)
+        status = sl_error(SL_EINVAL, "completion: no shell; see slackline completion --help");
+    return sl_planning_end(status == SL_OK ? print(shell) : status);
 }

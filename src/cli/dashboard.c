@@ -4,11 +4,9 @@
 #include "base/memory.h"
 #include "cli/command.h"
 #include "cli/planning.h"
-#include "cli/suggest.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,11 +48,6 @@ typedef struct asked {
     char *token; /* of a file; NULL */
     int help;
 } asked;
-
-static sl_status refuse(const char *word, int missing) {
-    static const char *const names[] = {"redis", "job", "listen", "token", "help", NULL};
-    return sl_refuse_option("dashboard", names, word, missing);
-}
 
 /* HOST:PORT, IPv6 as [::1]:PORT. */
 static sl_status parse_listen(const char *text, asked *a) {
@@ -104,49 +97,46 @@ static sl_status parse_token(const char *text, asked *a) {
     return SL_OK;
 }
 
-static sl_status check(int argc, char **argv, asked *a) {
-    sl_dashboard_request *r = &a->request;
-    if (r->redis && optind < argc)
+static const struct option options[] = {
+    {"redis", required_argument, NULL, 'R'},  {"job", required_argument, NULL, 'j'},
+    {"listen", required_argument, NULL, 'l'}, {"token", required_argument, NULL, 't'},
+    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+
+static sl_status take(const sl_options *o, void *argument) {
+    asked *a = argument;
+    switch (o->option) {
+    case 'R':
+        a->request.redis = o->value;
+        return SL_OK;
+    case 'j':
+        a->request.job = o->value;
+        return SL_OK;
+    case 'l':
+        return parse_listen(o->value, a);
+    case 't':
+        return parse_token(o->value, a);
+    default:
+        return sl_option_only_word(o, "give one folder of a run", &a->request.folder);
+    }
+}
+
+static sl_status parse(int argc, char **argv, asked *a) {
+    const sl_dashboard_request *r = &a->request;
+    sl_options o = {.command = "dashboard", .table = options, .argc = argc, .argv = argv};
+    SL_TRY(sl_options_take(&o, take, a));
+    a->help = o.help;
+    if (o.help)
+        return SL_OK;
+    if (r->redis && r->folder)
         return sl_error(SL_EINVAL, "dashboard: give a folder or --redis, not both");
-    if (!r->redis && optind + 1 != argc)
+    if (!r->redis && !r->folder)
         return sl_error(
             SL_EINVAL, "dashboard: give one folder of a run, or --redis URL; see slackline dashboard --help");
     if (!r->redis && r->job)
         return sl_error(SL_EINVAL, "dashboard: --job goes with --redis");
     if (r->job && (!r->job[0] || strlen(r->job) > 200))
         return sl_error(SL_EINVAL, "dashboard: --job must be the name of a job");
-    r->folder = r->redis ? NULL : argv[optind];
     return SL_OK;
-}
-
-static sl_status parse(int argc, char **argv, asked *a) {
-    static const struct option options[] = {
-        {"redis", required_argument, NULL, 'R'},  {"job", required_argument, NULL, 'j'},
-        {"listen", required_argument, NULL, 'l'}, {"token", required_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    optind = 1;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;)
-        switch (option) {
-        case 'h':
-            a->help = 1;
-            return SL_OK;
-        case 'R':
-            a->request.redis = optarg;
-            break;
-        case 'j':
-            a->request.job = optarg;
-            break;
-        case 'l':
-            SL_TRY(parse_listen(optarg, a));
-            break;
-        case 't':
-            SL_TRY(parse_token(optarg, a));
-            break;
-        default:
-            return refuse(argv[optind - 1], option == ':');
-        }
-    return check(argc, argv, a);
 }
 
 int sl_command_dashboard(int argc, char **argv) {

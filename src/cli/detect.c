@@ -3,10 +3,8 @@
 #include "cli/command.h"
 #include "cli/planning.h"
 #include "cli/series.h"
-#include "cli/suggest.h"
 #include "notice/detect/change.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,54 +47,37 @@ static void print_help(void) {
         "Example: slackline detect runs/slow-link/metrics.jsonl\n");
 }
 
-/* The place of `text` among `names`, or an error that lists them. */
-static sl_status choose(const char *option, const char *text, const char *const *names, int *chosen) {
-    char all[128] = "";
-    for (int i = 0; names[i]; i++) {
-        if (strcmp(names[i], text) == 0) {
-            *chosen = i;
-            return SL_OK;
-        }
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
-    }
-    return sl_error(SL_EINVAL, "detect: %s must be one of %s, got '%s'", option, all, text);
-}
+static const struct option options[] = {{"algorithm", required_argument, NULL, 'a'},
+                                        {"column", required_argument, NULL, 'c'},
+                                        {"format", required_argument, NULL, 'f'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
-static sl_status refuse_option(const char *word, int missing) {
-    static const char *const names[] = {"algorithm", "column", "format", "help", NULL};
-    return sl_refuse_option("detect", names, word, missing);
+static sl_status take(const sl_options *o, void *argument) {
+    detection *d = argument;
+    int chosen;
+    switch (o->option) {
+    case 'a':
+        SL_TRY(sl_option_choice(o, algorithms, &chosen));
+        d->algorithm = (sl_change_algorithm)chosen;
+        return SL_OK;
+    case 'c':
+        d->column = o->value;
+        return SL_OK;
+    case 'f':
+        return sl_option_choice(o, formats, &d->is_json);
+    default:
+        return sl_option_only_word(o, "give one FILE", &d->file);
+    }
 }
 
 static sl_status parse(int argc, char **argv, detection *d, int *help) {
-    static const struct option options[] = {{"algorithm", required_argument, NULL, 'a'},
-                                            {"column", required_argument, NULL, 'c'},
-                                            {"format", required_argument, NULL, 'f'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    int option, chosen = 0;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1)
-        switch (option) {
-        case 'a':
-            SL_TRY(choose("--algorithm", optarg, algorithms, &chosen));
-            d->algorithm = (sl_change_algorithm)chosen;
-            break;
-        case 'c':
-            d->column = optarg;
-            break;
-        case 'f':
-            SL_TRY(choose("--format", optarg, formats, &d->is_json));
-            break;
-        case 'h':
-            *help = 1;
-            return SL_OK;
-        default:
-            return refuse_option(argv[optind - 1], option == ':');
-        }
-    if (optind + 1 != argc)
+    sl_options o = {.command = "detect", .table = options, .argc = argc, .argv = argv};
+    SL_TRY(sl_options_take(&o, take, d));
+    *help = o.help;
+    if (!o.help && !d->file)
         return sl_error(SL_EINVAL,
                         "detect: give one FILE (- is standard input); see slackline detect --help");
-    d->file = argv[optind];
     return SL_OK;
 }
 

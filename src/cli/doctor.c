@@ -2,10 +2,8 @@
 #include "doctor/doctor.h"
 #include "cli/command.h"
 #include "cli/planning.h"
-#include "cli/suggest.h"
 #include "cli/version.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,24 +25,12 @@ static const char usage[] =
     "\n"
     "Example: slackline doctor\n";
 
-static sl_status parse(int argc, char **argv, int *is_json, int *help) {
-    static const struct option options[] = {
-        {"format", required_argument, NULL, 'f'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    static const char *const names[] = {"format", "help", NULL};
-    optind = 1;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            *help = 1;
-            return SL_OK;
-        }
-        if (option != 'f')
-            return sl_refuse_option("doctor", names, argv[optind - 1], option == ':');
-        *is_json = strcmp(optarg, "json") == 0;
-        if (!*is_json && strcmp(optarg, "text") != 0)
-            return sl_error(SL_EINVAL, "doctor: --format must be text or json, got '%.40s'", optarg);
-    }
-    return optind == argc ? SL_OK : sl_error(SL_EINVAL, "doctor: '%s' is too much", argv[optind]);
+static const struct option options[] = {
+    {"format", required_argument, NULL, 'f'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+
+static sl_status take(const sl_options *o, void *is_json) {
+    static const char *const forms[] = {"text", "json", NULL};
+    return o->option == 'f' ? sl_option_choice(o, forms, is_json) : sl_option_too_much(o);
 }
 
 static void print_text(const sl_findings *findings) {
@@ -92,9 +78,10 @@ static sl_status print_json(const sl_findings *findings) {
 }
 
 int sl_command_doctor(int argc, char **argv) {
-    int is_json = 0, help = 0;
-    sl_status status = parse(argc, argv, &is_json, &help);
-    if (status == SL_OK && help) {
+    int is_json = 0;
+    sl_options o = {.command = "doctor", .table = options, .argc = argc, .argv = argv};
+    sl_status status = sl_options_take(&o, take, &is_json);
+    if (status == SL_OK && o.help) {
         fputs(usage, stdout);
         return 0;
     }

@@ -1,9 +1,9 @@
 /* slackline draw: pictures for papers, of plans and of runs. */
 #include "base/memory.h"
+#include "base/suggest.h"
 #include "cli/command.h"
 #include "cli/comparison.h"
 #include "cli/drawing.h"
-#include "cli/suggest.h"
 
 #include <limits.h>
 #include <math.h>
@@ -150,30 +150,15 @@ static sl_status read_size(const char *option, const char *text, const char **un
     return SL_OK;
 }
 
-static sl_status read_whole(const char *option, const char *text, int *number) {
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (end == text || *end || value < 0 || value >= INT_MAX)
-        return sl_error(SL_EINVAL, "draw: --%s must be a number from 0, got '%.40s'", option, text);
-    *number = (int)value;
-    return SL_OK;
-}
-
-static sl_status read_real(const char *option, const char *text, double *number, int *has) {
-    char *end;
-    *number = strtod(text, &end);
-    if (end == text || *end || !(*number >= 0 && *number <= 1e9))
-        return sl_error(SL_EINVAL, "draw: --%s must be a number from 0, got '%.40s'", option, text);
+static sl_status take_axis(const sl_options *o, double *number, int *has) {
     *has = 1;
-    return SL_OK;
+    return sl_option_real(o, NULL, 0, 1e9, number);
 }
 
 /* *off is 1 for "off". */
-static sl_status read_switch(const char *option, const char *text, int *off) {
-    *off = strcmp(text, "off") == 0;
-    if (!*off && strcmp(text, "on") != 0)
-        return sl_error(SL_EINVAL, "draw: --%s must be on or off, got '%.40s'", option, text);
-    return SL_OK;
+static sl_status take_switch(const sl_options *o, int *off) {
+    static const char *const words_of_switch[] = {"on", "off", NULL};
+    return sl_option_choice(o, words_of_switch, off);
 }
 
 /* ---- the command line ---- */
@@ -198,104 +183,92 @@ static void close_drawing(sl_drawing *d) {
     close_options(&d->common);
 }
 
-static sl_status take_style(sl_drawing *d, int option) {
+static sl_status take_style(sl_drawing *d, const sl_options *o) {
     const char *unit = "pt";
-    switch (option) {
+    switch (o->option) {
     case 'W':
         d->style.unit = "px";
-        return read_size("width", optarg, &d->style.unit, &d->style.width);
+        return read_size("width", o->value, &d->style.unit, &d->style.width);
     case 'F':
-        return read_size("font-size", optarg, &unit, &d->style.font);
+        return read_size("font-size", o->value, &unit, &d->style.font);
     case 'g':
         d->style.grey = 1;
         return SL_OK;
     case 'l':
-        return read_switch("labels", optarg, &d->style.no_labels);
+        return take_switch(o, &d->style.no_labels);
     case 'L':
-        return read_switch("legend", optarg, &d->style.no_legend);
+        return take_switch(o, &d->style.no_legend);
     case 'm':
-        return read_switch("messages", optarg, &d->no_messages);
+        return take_switch(o, &d->no_messages);
     case 'c':
-        return read_switch("critical", optarg, &d->no_critical);
+        return take_switch(o, &d->no_critical);
     case 'a':
-        return read_real("from", optarg, &d->style.from, &d->style.has_from);
+        return take_axis(o, &d->style.from, &d->style.has_from);
     default: /* 'b' */
-        return read_real("to", optarg, &d->style.to, &d->style.has_to);
+        return take_axis(o, &d->style.to, &d->style.has_to);
     }
 }
 
-static sl_status take_option(sl_drawing *d, int option) {
-    sl_input_options *o = d->inputs > 0 ? &d->input[d->inputs - 1].options : &d->common;
-    switch (option) {
+static sl_status add_input(sl_drawing *d, const sl_options *o) {
+    sl_input *input = &d->input[d->inputs];
+    SL_TRY(open_options(&input->options, o->argc));
+    d->inputs++;
+    input->file = o->value;
+    return SL_OK;
+}
+
+static sl_status take(const sl_options *o, void *argument) {
+    sl_drawing *d = argument;
+    sl_input_options *of = d->inputs > 0 ? &d->input[d->inputs - 1].options : &d->common;
+    switch (o->option) {
+    case SL_OPTION_WORD:
+        return add_input(d, o);
     case 'w':
-        return read_what(optarg, &d->what);
+        return read_what(o->value, &d->what);
     case 's':
-        o->schedules = optarg;
+        of->schedules = o->value;
         return SL_OK;
     case 'r':
-        o->order[o->orders++] = optarg;
+        of->order[of->orders++] = o->value;
         return SL_OK;
     case 'k':
-        o->set[o->sets++] = optarg;
+        of->set[of->sets++] = o->value;
         return SL_OK;
     case 'i':
-        return read_whole("iteration", optarg, &o->iteration);
+        return sl_option_int(o, 0, INT_MAX - 1, &of->iteration);
     case 'R':
-        return read_whole("replica", optarg, &o->replica);
+        return sl_option_int(o, 0, INT_MAX - 1, &of->replica);
     case 'M':
-        return sl_label_map_add(&d->map, optarg);
+        return sl_label_map_add(&d->map, o->value);
     case 'n':
-        SL_TRY(read_whole("microbatches", optarg, &d->microbatches));
-        return d->microbatches >= 1 && d->microbatches <= SL_MAX_MICROBATCHES
-                   ? SL_OK
-                   : sl_error(SL_EINVAL,
-                              "draw: --microbatches must be a whole number from 1 to %d, got '%.40s'",
-                              SL_MAX_MICROBATCHES, optarg);
+        return sl_option_int(o, 1, SL_MAX_MICROBATCHES, &d->microbatches);
     case 'T':
-        o->title[o->titles++] = optarg;
+        of->title[of->titles++] = o->value;
         return SL_OK;
     case 'S':
-        d->sweep = optarg;
+        d->sweep = o->value;
         return SL_OK;
     case 't':
-        return sl_planning_read_seconds(optarg, &d->time_limit);
+        return sl_planning_take_seconds(o, &d->time_limit);
     case 'e':
-        return sl_planning_read_seed(optarg, &d->seed);
+        return sl_planning_take_seed(o, &d->seed);
     case 'o':
-        d->output = optarg;
+        d->output = o->value;
         return SL_OK;
     default:
-        return take_style(d, option);
+        return take_style(d, o);
     }
 }
 
 static sl_status parse(int argc, char **argv, sl_drawing *d, int *help) {
+    sl_options o = {.command = "draw", .table = options, .argc = argc, .argv = argv};
     SL_TRY(sl_alloc(&d->input, (size_t)argc, sizeof *d->input));
     SL_TRY(open_options(&d->common, argc));
-    optind = 1;
-    opterr = 0;
-    for (;;) {
-        int option = getopt_long(argc, argv, "+:ho:", options, NULL);
-        if (option == '?' || option == ':')
-            return sl_planning_refuse_option("draw", options, argv[optind - 1], option == ':');
-        if (option == 'h') {
-            *help = 1;
-            return SL_OK;
-        }
-        if (option != -1) {
-            SL_TRY(take_option(d, option));
-        } else if (optind < argc) {
-            sl_input *input = &d->input[d->inputs];
-            SL_TRY(open_options(&input->options, argc));
-            d->inputs++;
-            input->file = argv[optind++];
-        } else {
-            break;
-        }
-    }
-    if (d->inputs == 0)
+    SL_TRY(sl_options_take(&o, take, d));
+    *help = o.help;
+    if (!o.help && d->inputs == 0)
         return sl_error(SL_EINVAL, "draw: nothing to draw; see slackline draw --help");
-    if (d->style.has_from && d->style.has_to && d->style.from >= d->style.to)
+    if (!o.help && d->style.has_from && d->style.has_to && d->style.from >= d->style.to)
         return sl_error(SL_EINVAL, "draw: --from must be below --to");
     return SL_OK;
 }

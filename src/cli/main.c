@@ -1,6 +1,7 @@
 /* slackline: the command. */
+#include "base/status.h"
+#include "base/suggest.h"
 #include "cli/command.h"
-#include "cli/suggest.h"
 #include "cli/version.h"
 
 #include <errno.h>
@@ -43,6 +44,10 @@ static void print_usage(FILE *out) {
                  "Example: slackline plan examples/four-ranks.yaml\n");
 }
 
+static int is_help(const char *word) {
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
 const sl_subcommand *sl_subcommand_find(const char *name) {
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(sl_subcommands[i].name, name) == 0)
@@ -60,15 +65,23 @@ int sl_subcommand_refuse(const char *word) {
     names[n++] = "--help";
     names[n] = "--version";
     const char *near = sl_suggest(word, names);
-    (void)sl_error(SL_EINVAL, "'%.200s' is no command%s%s%s; see slackline --help", word,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    (void)sl_error(SL_EINVAL, "'%.200s' is no command; %s%s%s", word, near ? "did you mean '" : "",
+                   near ? near : "see slackline --help", near ? "'?" : "");
     fprintf(stderr, "slackline: %s\n", sl_error_text()); /* one line, whatever was typed */
+    return 2;
+}
+
+static int refuse_more(const char *word) {
+    (void)sl_error(SL_EINVAL, "'%.200s' is too much; see slackline --help", word);
+    fprintf(stderr, "slackline: %s\n", sl_error_text());
     return 2;
 }
 
 /* `help COMMAND` is `COMMAND --help`. */
 static int run_help(int argc, char **argv) {
-    if (argc < 3) {
+    if (argc > 3)
+        return refuse_more(argv[3]);
+    if (argc < 3 || is_help(argv[2])) {
         print_usage(stdout);
         return 0;
     }
@@ -82,9 +95,11 @@ static int run(int argc, char **argv) {
         print_usage(stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+    if (is_help(argv[1]))
         return run_help(argc, argv);
     if (strcmp(argv[1], "--version") == 0) {
+        if (argc > 2)
+            return refuse_more(argv[2]);
         sl_version_print(stdout);
         return 0;
     }

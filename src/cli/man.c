@@ -3,7 +3,6 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/planning.h"
-#include "cli/suggest.h"
 #include "cli/version.h"
 
 #include <ctype.h>
@@ -335,33 +334,34 @@ static sl_status print(const sl_subcommand *command) {
     return status;
 }
 
-static sl_status refuse(const char *word) {
-    static const char *const names[] = {"out", "help", NULL};
-    const char *near = strncmp(word, "--", 2) == 0 ? sl_suggest(word + 2, names) : NULL;
-    return sl_error(SL_EINVAL, "man: unknown option '%s'%s%s%s", word, near ? "; did you mean '--" : "",
-                    near ? near : "; see slackline man --help", near ? "'?" : "");
+static const struct option options[] = {
+    {"out", required_argument, NULL, 'O'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+
+typedef struct asked {
+    const char *folder, *name;
+} asked;
+
+static sl_status take(const sl_options *o, void *argument) {
+    asked *a = argument;
+    if (o->option != 'O')
+        return sl_option_only_word(o, "one command at a time", &a->name);
+    a->folder = o->value;
+    return *a->folder
+               ? SL_OK
+               : sl_error(SL_EINVAL, "man: a value is missing after '--out'; see slackline man --help");
 }
 
 int sl_command_man(int argc, char **argv) {
-    const char *folder = NULL, *name = NULL;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(usage, stdout);
-            return 0;
-        }
-        if (strcmp(argv[i], "--out") == 0 || strncmp(argv[i], "--out=", 6) == 0) {
-            folder = argv[i][5] ? argv[i] + 6 : argv[++i];
-            if (!folder || !*folder)
-                return sl_planning_end(
-                    sl_error(SL_EINVAL, "man: a value is missing after '--out'; see slackline man --help"));
-        } else if (argv[i][0] == '-') {
-            return sl_planning_end(refuse(argv[i]));
-        } else if (name) {
-            return sl_planning_end(sl_error(SL_EINVAL, "man: one command at a time, got '%s' too", argv[i]));
-        } else {
-            name = argv[i];
-        }
+    asked a = {0};
+    sl_options o = {.command = "man", .table = options, .argc = argc, .argv = argv};
+    sl_status status = sl_options_take(&o, take, &a);
+    if (status != SL_OK)
+        return sl_planning_end(status);
+    if (o.help) {
+        fputs(usage, stdout);
+        return 0;
     }
+    const char *folder = a.folder, *name = a.name;
     const sl_subcommand *command = name ? sl_subcommand_find(name) : NULL;
     if (name && folder)
         return sl_planning_end(sl_error(SL_EINVAL, "man: --out writes all pages; no COMMAND then"));

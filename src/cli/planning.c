@@ -1,5 +1,4 @@
 #include "cli/planning.h"
-#include "cli/suggest.h"
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -12,8 +11,6 @@
 #include "plan/pipeline/layers.h"
 #include "plan/timing/jitter.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -31,30 +28,14 @@ typedef struct form {
 static const form *find_form(const char *name);
 static sl_status refuse_form(const char *name);
 
-sl_status sl_planning_read_seconds(const char *text, double *seconds) {
-    char *end;
-    *seconds = strtod(text, &end);
-    if (end == text || *end || !(*seconds >= 0 && *seconds <= 1e6))
-        return sl_error(SL_EINVAL, "--time-limit must be seconds, got '%s'", text);
-    return SL_OK;
+sl_status sl_planning_take_seconds(const sl_options *o, double *seconds) {
+    return sl_option_real(o, "seconds", 0, 1e6, seconds);
 }
 
-sl_status sl_planning_read_seed(const char *text, uint64_t *seed) {
-    char *end;
-    errno = 0;
-    *seed = strtoull(text, &end, 10);
-    if (end == text || *end || errno || *seed > INT64_MAX || strchr(text, '-'))
-        return sl_error(SL_EINVAL, "--seed must be a whole number, got '%s'", text);
-    return SL_OK;
-}
-
-static sl_status parse_draws(const char *text, int *draws) {
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (end == text || *end || value < 1 || value > SL_MAX_DRAWS)
-        return sl_error(SL_EINVAL, "--jitter must be a number of draws from 1 to %d, got '%s'", SL_MAX_DRAWS,
-                        text);
-    *draws = (int)value;
+sl_status sl_planning_take_seed(const sl_options *o, uint64_t *seed) {
+    int64_t number;
+    SL_TRY(sl_option_whole(o, 0, INT64_MAX, &number));
+    *seed = (uint64_t)number;
     return SL_OK;
 }
 
@@ -91,87 +72,64 @@ static const struct option *options_of(const char *command) {
                                              : plan_options;
 }
 
-/* What getopt_long did not take: `missing`, a value behind a known option, else the option itself. */
-sl_status sl_planning_refuse_option(const char *command, const struct option *options, const char *word,
-                                    int missing) {
-    const char *names[32] = {NULL};
-    for (int i = 0; options[i].name && i < 31; i++)
-        names[i] = options[i].name;
-    return sl_refuse_option(command, names, word, missing);
-}
+/* What the options are read into. */
+typedef struct asked {
+    sl_planning *planning;
+    const char **set; /* [argc] */
+    int sets;
+} asked;
 
-static sl_status take_option(sl_planning *p, int option, const char **set, int *sets, int *help) {
-    switch (option) {
+static sl_status take(const sl_options *o, void *argument) {
+    asked *a = argument;
+    sl_planning *p = a->planning;
+    switch (o->option) {
     case 's':
-        p->schedule = optarg;
+        p->schedule = o->value;
         return SL_OK;
     case 'm':
-        p->schedules = optarg;
+        p->schedules = o->value;
         return SL_OK;
     case 'w':
-        if (p->sweep)
-            return sl_error(SL_EINVAL, "compare: one --sweep at a time, got '%s' too", optarg);
-        p->sweep = optarg;
-        return SL_OK;
+        return sl_option_only_word(o, "one --sweep at a time", &p->sweep);
     case 'r':
-        p->order_file = optarg;
+        p->order_file = o->value;
         return SL_OK;
     case 't':
-        return sl_planning_read_seconds(optarg, &p->time_limit);
+        return sl_planning_take_seconds(o, &p->time_limit);
     case 'e':
-        return sl_planning_read_seed(optarg, &p->seed);
+        return sl_planning_take_seed(o, &p->seed);
     case 'j':
-        return parse_draws(optarg, &p->draws);
+        return sl_option_int(o, 1, SL_MAX_DRAWS, &p->draws);
     case 'x':
         p->explain = 1;
         return SL_OK;
     case 'f':
-        p->format = optarg;
+        p->format = o->value;
         return SL_OK;
     case 'o':
-        p->output = optarg;
+        p->output = o->value;
         return SL_OK;
     case 'k':
-        set[(*sets)++] = optarg;
-        return SL_OK;
-    case 'h':
-        *help = 1;
+        a->set[a->sets++] = o->value;
         return SL_OK;
     default: /* all letters of the tables stand above */
-        return SL_OK;
+        return sl_option_only_word(o, "one problem file at a time", &p->problem_file);
     }
 }
 
-static sl_status parse(const char *command, int argc, char **argv, sl_planning *p, const char **set,
-                       int *sets, int *help) {
-    int simulates = strcmp(command, "simulate") == 0;
-    const struct option *options = options_of(command);
-    optind = 1;
-    opterr = 0;
-    for (;;) {
-        int option = getopt_long(argc, argv, "+:ho:", options, NULL);
-        if (option == '?' || option == ':') {
-            return sl_planning_refuse_option(command, options, argv[optind - 1], option == ':');
-        } else if (option != -1) {
-            SL_TRY(take_option(p, option, set, sets, help));
-        } else if (optind < argc) { /* options may follow the file */
-            if (p->problem_file)
-                return sl_error(SL_EINVAL, "%s: one problem file at a time, got '%s' too", command,
-                                argv[optind]);
-            p->problem_file = argv[optind++];
-        } else {
-            break;
-        }
-    }
-    if (*help)
+static sl_status parse(sl_options *o, asked *a) {
+    const sl_planning *p = a->planning;
+    int simulates = strcmp(o->command, "simulate") == 0;
+    SL_TRY(sl_options_take(o, take, a));
+    if (o->help)
         return SL_OK;
     if (!p->problem_file)
-        return sl_error(SL_EINVAL, "%s: no problem file; see slackline %s --help", command, command);
+        return sl_error(SL_EINVAL, "%s: no problem file; see slackline %s --help", o->command, o->command);
     if (simulates && !p->order_file)
         return sl_error(SL_EINVAL, "simulate: no --order FILE; see slackline simulate --help");
     if (simulates && strcmp(p->problem_file, "-") == 0 && strcmp(p->order_file, "-") == 0)
         return sl_error(SL_EINVAL, "simulate: problem and order cannot both come from standard input");
-    if (strcmp(command, "compare") == 0)
+    if (strcmp(o->command, "compare") == 0)
         return SL_OK; /* its forms are its own */
     int examines = p->draws > 0 || p->explain;
     if (examines && strcmp(p->format, "text") != 0 && strcmp(p->format, "json") != 0)
@@ -180,18 +138,19 @@ static sl_status parse(const char *command, int argc, char **argv, sl_planning *
 }
 
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *p, int *help) {
-    const char **set;
-    int sets = 0;
+    sl_options o = {.command = command, .table = options_of(command), .argc = argc, .argv = argv};
+    asked a = {.planning = p};
     *p = (sl_planning){.schedule = "auto", .format = "text", .time_limit = -1, .seed = 1};
-    SL_TRY(sl_alloc(&set, (size_t)argc, sizeof *set));
-    sl_status status = parse(command, argc, argv, p, set, &sets, help);
+    SL_TRY(sl_alloc(&a.set, (size_t)argc, sizeof *a.set));
+    sl_status status = parse(&o, &a);
+    *help = o.help;
     if (status == SL_OK && !*help)
         status = sl_document_read(p->problem_file, &p->document);
-    for (int i = 0; i < sets && status == SL_OK && !*help; i++)
-        status = sl_document_set(&p->document, set[i]);
+    for (int i = 0; i < a.sets && status == SL_OK && !*help; i++)
+        status = sl_document_set(&p->document, a.set[i]);
     if (status == SL_OK && !*help && strcmp(command, "compare") != 0)
         status = sl_problem_read(&p->document, &p->problem);
-    sl_free(set);
+    sl_free(a.set);
     return status;
 }
 

@@ -2,9 +2,8 @@
 #ifndef SL_CLI_PLANNING_H
 #define SL_CLI_PLANNING_H
 
+#include "base/option.h"
 #include "plan/search/plan.h"
-
-#include <getopt.h>
 
 typedef struct sl_planning {
     const char *problem_file, *schedule, *order_file, *schedules, *sweep, *format, *output;
@@ -22,13 +21,9 @@ typedef struct sl_planning {
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *planning, int *help);
 void sl_planning_close(sl_planning *planning);
 
-/** What getopt_long did not take of a subcommand's options: `missing`, a value behind a known option, else
- * the option `word` itself, with a guess at what was meant. */
-sl_status sl_planning_refuse_option(const char *command, const struct option *options, const char *word,
-                                    int missing);
 /** The values of options that several subcommands take. SL_EINVAL. */
-sl_status sl_planning_read_seconds(const char *text, double *seconds);
-sl_status sl_planning_read_seed(const char *text, uint64_t *seed);
+sl_status sl_planning_take_seconds(const sl_options *options, double *seconds);
+sl_status sl_planning_take_seed(const sl_options *options, uint64_t *seed);
 
 /** The plan that `schedule`, `time_limit` and `seed` ask for, of `problem`, which gets its cut of layers. */
 sl_status sl_planning_make(sl_planning *planning, sl_plan *plan);

@@ -3,12 +3,9 @@
 #include "base/memory.h"
 #include "cli/command.h"
 #include "cli/planning.h"
-#include "cli/suggest.h"
 #include "cli/trace_file.h"
 #include "plan/pipeline/csv.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,80 +57,37 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
-static sl_status read_whole(const char *option, long least, long most, long *value) {
-    char *end;
-    errno = 0;
-    *value = strtol(optarg, &end, 10);
-    if (end == optarg || *end || errno || *value < least || *value > most)
-        return sl_error(SL_EINVAL, "profile: %s must be a whole number from %ld to %ld, got '%s'", option,
-                        least, most, optarg);
-    return SL_OK;
-}
-
-static sl_status read_choice(const char *option, const char *first, const char *second, int *is_second) {
-    *is_second = strcmp(optarg, second) == 0;
-    if (!*is_second && strcmp(optarg, first) != 0)
-        return sl_error(SL_EINVAL, "profile: %s must be %s or %s, got '%s'", option, first, second, optarg);
-    return SL_OK;
-}
-
-static sl_status take_option(sl_profiling *p, int option, int *help) {
-    long number = 0;
-    int is_second;
-    char *end;
-    switch (option) {
+static sl_status take(const sl_options *o, void *argument) {
+    static const char *const forms[] = {"text", "json", NULL}, *const clocks[] = {"auto", "shared", NULL},
+                             *const averages[] = {"median", "mean", NULL};
+    sl_profiling *p = argument;
+    switch (o->option) {
+    case SL_OPTION_WORD:
+        p->trace[p->traces++] = o->value;
+        return SL_OK;
     case 'o':
-        p->problem_file = optarg;
+        p->problem_file = o->value;
         return SL_OK;
     case 'r':
-        p->order_file = optarg;
+        p->order_file = o->value;
         return SL_OK;
     case 'f':
-        p->format = optarg;
-        return read_choice("--format", "text", "json", &is_second);
+        return sl_option_choice(o, forms, &p->is_json);
     case 'i':
-        SL_TRY(read_whole("--iteration", 0, 1000000000, &number));
-        p->options.iteration = number;
-        return SL_OK;
+        return sl_option_whole(o, 0, 1000000000, &p->options.iteration);
     case 'm':
-        return sl_label_map_add(&p->map, optarg);
+        return sl_label_map_add(&p->map, o->value);
     case 'n':
-        SL_TRY(read_whole("--microbatches", 1, SL_MAX_MICROBATCHES, &number));
-        p->options.microbatches = (int)number;
-        return SL_OK;
+        return sl_option_int(o, 1, SL_MAX_MICROBATCHES, &p->options.microbatches);
     case 'c':
-        return read_choice("--clocks", "auto", "shared", &p->options.shared_clock);
+        return sl_option_choice(o, clocks, &p->options.shared_clock);
     case 'a':
-        return read_choice("--average", "median", "mean", &p->options.mean);
+        return sl_option_choice(o, averages, &p->options.mean);
     case 't':
-        p->search.time_limit = strtod(optarg, &end);
-        if (end == optarg || *end || !(p->search.time_limit >= 0 && p->search.time_limit <= 1e6))
-            return sl_error(SL_EINVAL, "--time-limit must be seconds, got '%s'", optarg);
-        return SL_OK;
-    case 'e':
-        SL_TRY(read_whole("--seed", 0, INT64_MAX, &number));
-        p->search.seed = (uint64_t)number;
-        return SL_OK;
-    default:
-        *help = 1;
-        return SL_OK;
+        return sl_planning_take_seconds(o, &p->search.time_limit);
+    default: /* 'e' */
+        return sl_planning_take_seed(o, &p->search.seed);
     }
-}
-
-static sl_status refuse_option(const char *word, int missing) {
-    const char *names[sizeof options / sizeof options[0]] = {NULL};
-    char text[64];
-    snprintf(text, sizeof text, "%s", word);
-    text[strcspn(text, "=")] = 0;
-    if (missing)
-        return sl_error(SL_EINVAL, "profile: a value is missing after '%s'; see slackline profile --help",
-                        text);
-    for (int i = 0; options[i].name; i++)
-        names[i] = options[i].name;
-    const char *near = strncmp(text, "--", 2) == 0 ? sl_suggest(text + 2, names) : NULL;
-    if (near)
-        return sl_error(SL_EINVAL, "profile: unknown option '%s'; did you mean '--%s'?", text, near);
-    return sl_error(SL_EINVAL, "profile: unknown option '%s'; see slackline profile --help", text);
 }
 
 static int is_standard(const char *file) {
@@ -141,21 +95,11 @@ static int is_standard(const char *file) {
 }
 
 static sl_status parse(int argc, char **argv, sl_profiling *p, int *help) {
-    optind = 1;
-    opterr = 0;
+    sl_options o = {.command = "profile", .table = options, .argc = argc, .argv = argv};
     SL_TRY(sl_alloc(&p->trace, (size_t)argc, sizeof *p->trace));
-    for (;;) {
-        int option = getopt_long(argc, argv, "+:ho:", options, NULL);
-        if (option == '?' || option == ':')
-            return refuse_option(argv[optind - 1], option == ':');
-        if (option != -1)
-            SL_TRY(take_option(p, option, help));
-        else if (optind < argc)
-            p->trace[p->traces++] = argv[optind++];
-        else
-            break;
-    }
-    if (*help)
+    SL_TRY(sl_options_take(&o, take, p));
+    *help = o.help;
+    if (o.help)
         return SL_OK;
     if (p->traces == 0)
         return sl_error(SL_EINVAL, "profile: no trace given; see slackline profile --help");
@@ -232,13 +176,12 @@ static sl_status leave(const char *path, const char *text, size_t size) {
 static sl_status write_all(const sl_profiling *p) {
     char *problem = NULL, *order = NULL, *report = NULL;
     size_t problem_size = 0, order_size = 0, report_size = 0;
-    int is_json = p->format && strcmp(p->format, "json") == 0;
     sl_status status = make_text(p, sl_profiling_write_problem, &problem, &problem_size);
     if (status == SL_OK && p->order_file)
         status = make_text(p, write_order, &order, &order_size);
     if (status == SL_OK)
-        status =
-            make_text(p, is_json ? sl_profiling_print_json : sl_profiling_print_text, &report, &report_size);
+        status = make_text(p, p->is_json ? sl_profiling_print_json : sl_profiling_print_text, &report,
+                           &report_size);
     if (status == SL_OK && p->problem_file)
         status = leave(p->problem_file, problem, problem_size);
     if (status == SL_OK && p->order_file)

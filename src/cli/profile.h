@@ -8,7 +8,8 @@
 typedef struct sl_profiling {
     const char **trace; /* files */
     int traces;
-    const char *problem_file, *order_file, *format; /* NULL: not asked for */
+    const char *problem_file, *order_file; /* NULL: not asked for */
+    int is_json;
     sl_label_map map;
     sl_recover_options options;
     sl_plan_options search;

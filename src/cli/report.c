@@ -4,10 +4,7 @@
 #include "base/memory.h"
 #include "cli/command.h"
 #include "cli/planning.h"
-#include "cli/suggest.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,51 +36,36 @@ typedef struct asked {
     int iteration, help;
 } asked;
 
-static sl_status refuse(const char *word, int missing) {
-    static const char *const names[] = {"output", "iteration", "svg", "help", NULL};
-    return sl_refuse_option("report", names, word, missing);
-}
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"iteration", required_argument, NULL, 'i'},
+                                        {"svg", required_argument, NULL, 's'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
-static sl_status read_iteration(const char *text, int *iteration) {
-    char *end;
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    if (end == text || *end || errno || number < 0 || number >= INT_MAX)
-        return sl_error(SL_EINVAL, "report: --iteration must be a number of an iteration, got '%.40s'", text);
-    *iteration = (int)number;
-    return SL_OK;
+static sl_status take(const sl_options *o, void *argument) {
+    asked *a = argument;
+    switch (o->option) {
+    case 'o':
+        a->file = o->value;
+        return SL_OK;
+    case 's':
+        a->pictures = o->value;
+        return SL_OK;
+    case 'i':
+        return sl_option_int(o, 0, INT_MAX - 1, &a->iteration);
+    default:
+        return sl_option_only_word(o, "give one folder of a run", &a->folder);
+    }
 }
 
 static sl_status parse(int argc, char **argv, asked *a) {
-    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                            {"iteration", required_argument, NULL, 'i'},
-                                            {"svg", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    optind = 1;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, ":ho:", options, NULL)) != -1;)
-        switch (option) {
-        case 'h':
-            a->help = 1;
-            return SL_OK;
-        case 'o':
-            a->file = optarg;
-            break;
-        case 's':
-            a->pictures = optarg;
-            break;
-        case 'i':
-            SL_TRY(read_iteration(optarg, &a->iteration));
-            break;
-        default:
-            return refuse(argv[optind - 1], option == ':');
-        }
-    if (optind + 1 != argc)
+    sl_options o = {.command = "report", .table = options, .argc = argc, .argv = argv};
+    SL_TRY(sl_options_take(&o, take, a));
+    a->help = o.help;
+    if (!a->help && !a->folder)
         return sl_error(SL_EINVAL, "report: give one folder of a run; see slackline report --help");
-    if (a->file && a->pictures)
+    if (!a->help && a->file && a->pictures)
         return sl_error(SL_EINVAL, "report: --svg writes pictures instead of the page: give -o or --svg");
-    a->folder = argv[optind];
     return SL_OK;
 }
 

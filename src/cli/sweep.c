@@ -1,7 +1,7 @@
 /* --schedules and --sweep: what `compare` is asked. */
 #include "base/memory.h"
+#include "base/suggest.h"
 #include "cli/comparison.h"
-#include "cli/suggest.h"
 #include "plan/family/family.h"
 #include "plan/pipeline/place.h"
 

@@ -4,10 +4,7 @@
 #include "base/memory.h"
 #include "cli/command.h"
 #include "cli/planning.h"
-#include "cli/suggest.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +16,8 @@
 #define MOST_MOVES 40
 
 typedef struct asked {
-    const char *file, *profile;
-    int is_json, help;
+    const char *file, *profile, **set;
+    int sets, is_json, help;
     sl_topology_options options;
     sl_document document;
     sl_cluster cluster;
@@ -47,64 +44,44 @@ static void print_help(void) {
         "Example: slackline topology examples/cluster.yaml\n");
 }
 
-static sl_status read_number(const char *option, const char *text, double least, double most, double *value) {
-    char *end;
-    errno = 0;
-    *value = strtod(text, &end);
-    if (end == text || *end || errno || !isfinite(*value) || *value < least || *value > most)
-        return sl_error(SL_EINVAL, "topology: %s must be a number from %g to %g, got '%.40s'", option, least,
-                        most, text);
-    return SL_OK;
-}
-
-static sl_status refuse_option(const char *word, int missing) {
-    static const char *const names[] = {"profile", "seed", "effort", "set", "format", "help", NULL};
-    return sl_refuse_option("topology", names, word, missing);
-}
+static const struct option options[] = {{"profile", required_argument, NULL, 'p'},
+                                        {"seed", required_argument, NULL, 's'},
+                                        {"effort", required_argument, NULL, 'e'},
+                                        {"set", required_argument, NULL, 'k'},
+                                        {"format", required_argument, NULL, 'f'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 /* --set is kept until the file has been read. */
-static sl_status parse(int argc, char **argv, asked *a, const char **sets, int *set) {
-    static const struct option options[] = {{"profile", required_argument, NULL, 'p'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"effort", required_argument, NULL, 'e'},
-                                            {"set", required_argument, NULL, 'k'},
-                                            {"format", required_argument, NULL, 'f'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    int option;
-    double number = 1;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1)
-        switch (option) {
-        case 'p':
-            a->profile = optarg;
-            break;
-        case 's':
-            SL_TRY(read_number("--seed", optarg, 0, 9e15, &number));
-            a->options.seed = (uint64_t)number;
-            break;
-        case 'e':
-            SL_TRY(read_number("--effort", optarg, 0.01, 1000, &a->options.effort));
-            break;
-        case 'k':
-            sets[(*set)++] = optarg;
-            break;
-        case 'f':
-            a->is_json = strcmp(optarg, "json") == 0;
-            if (!a->is_json && strcmp(optarg, "text") != 0)
-                return sl_error(SL_EINVAL, "topology: --format must be text or json, got '%.40s'", optarg);
-            break;
-        case 'h':
-            a->help = 1;
-            return SL_OK;
-        default:
-            return refuse_option(argv[optind - 1], option == ':');
-        }
-    if (optind + 1 != argc)
+static sl_status take(const sl_options *o, void *argument) {
+    static const char *const forms[] = {"text", "json", NULL};
+    asked *a = argument;
+    switch (o->option) {
+    case 'p':
+        a->profile = o->value;
+        return SL_OK;
+    case 's':
+        return sl_planning_take_seed(o, &a->options.seed);
+    case 'e':
+        return sl_option_real(o, NULL, 0.01, 1000, &a->options.effort);
+    case 'k':
+        a->set[a->sets++] = o->value;
+        return SL_OK;
+    case 'f':
+        return sl_option_choice(o, forms, &a->is_json);
+    default:
+        return sl_option_only_word(o, "give one CLUSTER file", &a->file);
+    }
+}
+
+static sl_status parse(int argc, char **argv, asked *a) {
+    sl_options o = {.command = "topology", .table = options, .argc = argc, .argv = argv};
+    SL_TRY(sl_options_take(&o, take, a));
+    a->help = o.help;
+    if (!a->help && !a->file)
         return sl_error(
             SL_EINVAL,
             "topology: give one CLUSTER file (- is standard input); see slackline topology --help");
-    a->file = argv[optind];
     return SL_OK;
 }
 
@@ -263,11 +240,11 @@ static void print_text(const asked *a, const int *from, const int *to) {
         printf("  %s\n", a->why[i]);
 }
 
-static sl_status answer(asked *a, const char *const *sets, int set) {
+static sl_status answer(asked *a) {
     int *from;
     SL_TRY(sl_document_read(a->file, &a->document));
-    for (int i = 0; i < set; i++)
-        SL_TRY(sl_document_set(&a->document, sets[i]));
+    for (int i = 0; i < a->sets; i++)
+        SL_TRY(sl_document_set(&a->document, a->set[i]));
     SL_TRY(a->profile ? read_profile(a, &a->cluster) : sl_cluster_read(&a->document, NULL, &a->cluster));
     SL_TRY(search(a));
     size_t n = (size_t)a->cluster.hosts;
@@ -284,21 +261,19 @@ static sl_status answer(asked *a, const char *const *sets, int set) {
 
 int sl_command_topology(int argc, char **argv) {
     asked a = {.options = {.seed = 1, .effort = 1}};
-    const char **sets;
-    int set = 0;
-    sl_status status = sl_alloc(&sets, (size_t)argc, sizeof *sets);
+    sl_status status = sl_alloc(&a.set, (size_t)argc, sizeof *a.set);
     if (status == SL_OK)
-        status = parse(argc, argv, &a, sets, &set);
+        status = parse(argc, argv, &a);
     if (status == SL_OK && a.help)
         print_help();
     if (status == SL_OK && !a.help)
-        status = answer(&a, sets, set);
+        status = answer(&a);
     for (int i = 0; i < a.whys; i++)
         sl_free(a.why[i]);
     sl_free(a.why);
     sl_topology_free(&a.result);
     sl_cluster_free(&a.cluster);
     sl_document_close(&a.document);
-    sl_free(sets);
+    sl_free(a.set);
     return sl_planning_end(status);
 }

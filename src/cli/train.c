@@ -1,10 +1,11 @@
 /* slackline train: checks the request, then starts the run's processes (or becomes one inside an allocation).
  */
 #include "cli/command.h"
-#include "cli/suggest.h"
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/option.h"
+#include "base/suggest.h"
 #include "base/terminal.h"
 #include "launch/hosts.h"
 #include "launch/launch.h"
@@ -12,7 +13,6 @@
 #include "report/report.h"
 #include "run/file/run.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,35 +58,37 @@ typedef struct train_shape {
     char *hosts; /* as sl_launch_hosts_read takes them; NULL: not said */
 } train_shape;
 
-static sl_status parse_arguments(int argc, char **argv, train_request *request, int *help) {
-    static const struct option options[] = {
-        {"set", required_argument, NULL, 's'}, {"out", required_argument, NULL, 'o'},
-        {"resume", no_argument, NULL, 'r'},    {"hosts", required_argument, NULL, 'H'},
-        {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
-    SL_TRY(sl_alloc(&request->set, (size_t)argc, sizeof *request->set));
-    optind = 1;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, "+:ho:", options, NULL)) != -1 || optind < argc;) {
-        if (option == -1) { /* options may follow the file */
-            if (request->file)
-                return sl_error(SL_EINVAL, "train: one run file at a time, got '%s' too", argv[optind]);
-            request->file = argv[optind++];
-        } else if (option == 's') {
-            request->set[request->sets++] = optarg;
-        } else if (option == 'o') {
-            request->out = optarg;
-        } else if (option == 'h') {
-            *help = 1;
-        } else if (option == 'r') {
-            request->resume = 1;
-        } else if (option == 'H') {
-            request->hosts = optarg;
-        } else {
-            static const char *const names[] = {"set", "out", "resume", "hosts", "help", NULL};
-            return sl_refuse_option("train", names, argv[optind - 1], option == ':');
-        }
+static const struct option options[] = {
+    {"set", required_argument, NULL, 's'}, {"out", required_argument, NULL, 'o'},
+    {"resume", no_argument, NULL, 'r'},    {"hosts", required_argument, NULL, 'H'},
+    {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
+
+static sl_status take(const sl_options *o, void *argument) {
+    train_request *request = argument;
+    switch (o->option) {
+    case 's':
+        request->set[request->sets++] = o->value;
+        return SL_OK;
+    case 'o':
+        request->out = o->value;
+        return SL_OK;
+    case 'r':
+        request->resume = 1;
+        return SL_OK;
+    case 'H':
+        request->hosts = o->value;
+        return SL_OK;
+    default:
+        return sl_option_only_word(o, "one run file at a time", &request->file);
     }
-    if (!request->file && !*help)
+}
+
+static sl_status parse_arguments(int argc, char **argv, train_request *request, int *help) {
+    sl_options o = {.command = "train", .table = options, .argc = argc, .argv = argv};
+    SL_TRY(sl_alloc(&request->set, (size_t)argc, sizeof *request->set));
+    SL_TRY(sl_options_take(&o, take, request));
+    *help = o.help;
+    if (!request->file && !o.help)
         return sl_error(SL_EINVAL, "train: no run file; see slackline train --help");
     return SL_OK;
 }

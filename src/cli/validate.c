@@ -1,7 +1,6 @@
 /* slackline validate: checks the request, then starts the validating processes (or becomes one, inside an
  * allocation or beside a rank of a program that is held). */
 #include "cli/command.h"
-#include "cli/suggest.h"
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -99,14 +98,6 @@ static sl_status check_files(const sl_validate_request *request) {
     return status;
 }
 
-static sl_status refuse_option(const char *word) {
-    static const char *const names[] = {"ranks",   "topology", "links",    "only",    "repeat", "window",
-                                        "threads", "expect",   "deadline", "address", "format", "join",
-                                        "job",     "round",    "member",   "members", "rank",   "pid",
-                                        "gemm",    "help",     NULL};
-    return sl_refuse_option("validate", names, word, 0);
-}
-
 int sl_command_validate(int argc, char **argv) {
     sl_validate_request request;
     char *worker = NULL;
@@ -116,8 +107,6 @@ int sl_command_validate(int argc, char **argv) {
         fputs(sl_validate_usage, stdout);
         return 0;
     }
-    if (status != SL_OK && request.unknown)
-        status = refuse_option(request.unknown);
     int inside = status == SL_OK && !request.join && sl_launch_inside();
     if (status == SL_OK && inside && request.ranks)
         status = sl_error(SL_EINVAL, "validate: inside mpirun or srun the ranks are there; --ranks is for "

@@ -1,17 +1,22 @@
 /* slackline watch: a program under watch. */
 #include "notice/watch/watch.h"
+#include "base/option.h"
 #include "cli/command.h"
 #include "cli/planning.h"
-#include "cli/suggest.h"
 #include "launch/limits.h"
 
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT = 9464 };
+enum { PORT = 9464, MOST_COUNT = 1000000 };
+#define MOST_SECONDS 1e8
+
+typedef struct asked {
+    sl_watch_request request;
+    char host[64];
+} asked;
 
 static const char usage[] =
     "Usage: slackline watch [OPTION]... -- COMMAND [ARGUMENT]...\n"
@@ -50,13 +55,6 @@ static const char usage[] =
     "\n"
     "Example: slackline watch -- mpirun -np 4 hpcc\n";
 
-static sl_status refuse_option(const char *word, int missing) {
-    static const char *const names[] = {
-        "out",  "record",       "redis",  "http", "no-hold", "no-validate", "on-event", "on-event-limit",
-        "cost", "microbatches", "spares", "help", NULL};
-    return sl_refuse_option("watch", names, word, missing);
-}
-
 /* [HOST:]PORT or off; host[64]. IPv6 as [::1]:PORT. */
 static sl_status parse_http(const char *text, char *host, size_t size, sl_watch_request *request) {
     const char *colon = strrchr(text, ':'), *number = colon ? colon + 1 : text;
@@ -82,27 +80,10 @@ static sl_status parse_http(const char *text, char *host, size_t size, sl_watch_
     return SL_OK;
 }
 
-static sl_status parse_seconds(const char *option, const char *text, double least, double *value) {
-    char *end;
-    *value = strtod(text, &end);
-    if (end == text || *end || !(*value >= least && *value <= 1e8))
-        return sl_error(SL_EINVAL, "watch: %s must be seconds from %g to 1e8, got '%.40s'", option, least,
-                        text);
-    return SL_OK;
-}
-
-static sl_status parse_count(const char *option, const char *text, long least, int *value) {
-    char *end;
-    long number = strtol(text, &end, 10);
-    if (end == text || *end || number < least || number > 1000000)
-        return sl_error(SL_EINVAL, "watch: %s must be a number from %ld to 1000000, got '%.40s'", option,
-                        least, text);
-    *value = (int)number;
-    return SL_OK;
-}
-
 /* NAME=SECONDS or NAME=off, with commas between. */
-static sl_status parse_costs(const char *text, sl_foreign_config *foreign) {
+static sl_status take_costs(const sl_options *o, sl_foreign_config *foreign) {
+    const char *text = o->value;
+    sl_options one = *o;
     while (*text) {
         char item[80];
         size_t length = strcspn(text, ",");
@@ -116,79 +97,79 @@ static sl_status parse_costs(const char *text, sl_foreign_config *foreign) {
         if (!value || strategy == SL_FOREIGN_STRATEGIES)
             return sl_error(SL_EINVAL, "watch: --cost takes balance=S, topology=S or restart=S, got '%.*s'",
                             (int)(length < 60 ? length : 60), text);
+        one.value = value;
         if (strcmp(value, "off") == 0)
             foreign->cost_s[strategy] = -1;
         else
-            SL_TRY(parse_seconds("--cost", value, 0, &foreign->cost_s[strategy]));
+            SL_TRY(sl_option_real(&one, "seconds", 0, MOST_SECONDS, &foreign->cost_s[strategy]));
         text += length + (text[length] == ',');
     }
     return SL_OK;
 }
 
-static sl_status parse(int argc, char **argv, sl_watch_request *request, char *host, size_t size, int *help) {
-    static const struct option options[] = {{"out", required_argument, NULL, 'o'},
-                                            {"record", no_argument, NULL, 'r'},
-                                            {"redis", required_argument, NULL, 'R'},
-                                            {"http", required_argument, NULL, 'p'},
-                                            {"no-hold", no_argument, NULL, 'H'},
-                                            {"no-validate", no_argument, NULL, 'V'},
-                                            {"on-event", required_argument, NULL, 'e'},
-                                            {"on-event-limit", required_argument, NULL, 'l'},
-                                            {"cost", required_argument, NULL, 'c'},
-                                            {"microbatches", required_argument, NULL, 'm'},
-                                            {"spares", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    optind = 1;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, "+:ho:", options, NULL)) != -1;)
-        switch (option) {
-        case 'o':
-            request->directory = optarg;
-            break;
-        case 'r':
-            request->record = 1;
-            break;
-        case 'R':
-            request->redis = optarg;
-            break;
-        case 'p':
-            SL_TRY(parse_http(optarg, host, size, request));
-            break;
-        case 'H':
-            request->hold = 0;
-            break;
-        case 'V':
-            request->validate = 0;
-            break;
-        case 'e':
-            request->on_event = optarg;
-            break;
-        case 'l':
-            SL_TRY(parse_seconds("--on-event-limit", optarg, 0.001, &request->on_event_limit));
-            break;
-        case 'c':
-            SL_TRY(parse_costs(optarg, &request->foreign));
-            break;
-        case 'm':
-            SL_TRY(parse_count("--microbatches", optarg, 1, &request->foreign.microbatches));
-            break;
-        case 's':
-            SL_TRY(parse_count("--spares", optarg, 0, &request->foreign.spares));
-            break;
-        case 'h':
-            *help = 1;
-            return SL_OK;
-        default:
-            return refuse_option(argv[optind - 1], option == ':');
-        }
+static const struct option options[] = {{"out", required_argument, NULL, 'o'},
+                                        {"record", no_argument, NULL, 'r'},
+                                        {"redis", required_argument, NULL, 'R'},
+                                        {"http", required_argument, NULL, 'p'},
+                                        {"no-hold", no_argument, NULL, 'H'},
+                                        {"no-validate", no_argument, NULL, 'V'},
+                                        {"on-event", required_argument, NULL, 'e'},
+                                        {"on-event-limit", required_argument, NULL, 'l'},
+                                        {"cost", required_argument, NULL, 'c'},
+                                        {"microbatches", required_argument, NULL, 'm'},
+                                        {"spares", required_argument, NULL, 's'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+static sl_status take(const sl_options *o, void *argument) {
+    asked *a = argument;
+    sl_watch_request *request = &a->request;
+    switch (o->option) {
+    case 'o':
+        request->directory = o->value;
+        return SL_OK;
+    case 'r':
+        request->record = 1;
+        return SL_OK;
+    case 'R':
+        request->redis = o->value;
+        return SL_OK;
+    case 'p':
+        return parse_http(o->value, a->host, sizeof a->host, request);
+    case 'H':
+        request->hold = 0;
+        return SL_OK;
+    case 'V':
+        request->validate = 0;
+        return SL_OK;
+    case 'e':
+        request->on_event = o->value;
+        return SL_OK;
+    case 'l':
+        return sl_option_real(o, "seconds", 0.001, MOST_SECONDS, &request->on_event_limit);
+    case 'c':
+        return take_costs(o, &request->foreign);
+    case 'm':
+        return sl_option_int(o, 1, MOST_COUNT, &request->foreign.microbatches);
+    default: /* 's' */
+        return sl_option_int(o, 0, MOST_COUNT, &request->foreign.spares);
+    }
+}
+
+static sl_status parse(int argc, char **argv, asked *a, int *help) {
+    sl_watch_request *request = &a->request;
+    sl_options o = {.command = "watch", .table = options, .argc = argc, .argv = argv, .stops = 1};
+    SL_TRY(sl_options_take(&o, take, a));
+    *help = o.help;
+    if (o.help)
+        return SL_OK;
     if (request->directory && !request->directory[0])
         return sl_error(SL_EINVAL, "watch: --out needs the path of a folder");
     if (request->on_event && !request->on_event[0])
         return sl_error(SL_EINVAL, "watch: --on-event needs the path of a program");
-    if (optind >= argc || !argv[optind][0])
+    if (o.next >= argc || !argv[o.next][0])
         return sl_error(SL_EINVAL, "watch: no command to run; see slackline watch --help");
-    request->command = argv + optind;
+    request->command = argv + o.next;
     return SL_OK;
 }
 
@@ -202,20 +183,18 @@ static sl_status look_at_limits(const sl_watch_request *request) {
 }
 
 int sl_command_watch(int argc, char **argv) {
-    char host[64] = "127.0.0.1";
-    sl_watch_request request = {.host = host,
-                                .port = PORT,
-                                .hold = 1,
-                                .validate = 1,
-                                .on_event_limit = 60,
-                                .foreign = sl_foreign_defaults()};
+    asked a = {
+        .host = "127.0.0.1",
+        .request = {
+            .port = PORT, .hold = 1, .validate = 1, .on_event_limit = 60, .foreign = sl_foreign_defaults()}};
+    a.request.host = a.host;
     int help = 0, code = 0;
-    sl_status status = parse(argc, argv, &request, host, sizeof host, &help);
+    sl_status status = parse(argc, argv, &a, &help);
     if (status == SL_OK && help)
         fputs(usage, stdout);
     if (status == SL_OK && !help)
-        status = look_at_limits(&request);
+        status = look_at_limits(&a.request);
     if (status == SL_OK && !help)
-        status = sl_watch_run(&request, &code);
+        status = sl_watch_run(&a.request, &code);
     return status == SL_OK ? code : sl_planning_end(status);
 }

@@ -45,7 +45,7 @@ for schedule in ("1f1b", "adaptra"):
 
 text = run("plan", problem, "--schedule", "1f1b", *delay(30), "--explain", "--jitter", "10").stdout
 expect("where the time goes" in text and "link 0-1" in text and "makespan under jitter, 10 draws" in text, text)
-refused(2, "--jitter must be a number of draws", "plan", problem, "--jitter", "0")
-refused(2, "--jitter must be a number of draws", "plan", problem, "--jitter", "ten")
+refused(2, "--jitter must be a whole number from 1", "plan", problem, "--jitter", "0")
+refused(2, "--jitter must be a whole number from 1", "plan", problem, "--jitter", "ten")
 refused(2, "--jitter and --explain go with --format text or json, not csv", "plan", problem, "--explain", "--format", "csv")
 finish()

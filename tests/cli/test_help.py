@@ -67,12 +67,49 @@ for name in names:
             wrong = option[:2] + option[3:]
             refused(2, f"did you mean '--{option}'?", name, f"--{wrong}")
     refused(2, "", name, "--xyzzy")
+    refused(2, "unknown option '-Z'", name, "-Zo")
+    refused(2, "'--help' takes no value", name, "--help=1")
+refused(2, "unknown option '-Z'", "plan", problem, "--explain", "-Zo")  # not the word before it
+refused(2, "unknown option '-Z'", "report", "runs", "-Zo")
+refused(2, "'--log' takes no value", "campaign", "--log=5")
+refused(2, "'--grey' takes no value", "draw", "--grey=yes")
+refused(2, "'--s' may be any of --schedule, --seed, --set", "plan", problem, "--s", "5")
+refused(2, "'--no' may be any of --no-hold, --no-validate", "watch", "--no", "--", "true")
 refused(2, "did you mean 'doctor'", "docter")
 refused(2, "did you mean 'zsh'", "completion", "zhs")
 refused(2, "did you mean 'plan'", "man", "paln")
 refused(2, "one command at a time", "man", "plan", "train")
+for words in (["help", "help"], ["help", "--help"], ["--help", "help"], ["-h"]):
+    expect(run(*words).stdout == run("help").stdout, f"{words}: the help of all")
+refused(2, "'version' is no command; did you mean '--version'?\n", "version")
+refused(2, "'now' is too much", "help", "plan", "now")
+refused(2, "'now' is too much", "--version", "now")
 refused(2, "no shell", "completion")
 
+
+# ---- in any order ----
+campaign = os.path.join(source, "examples", "campaign.yaml")
+cluster = os.path.join(source, "examples", "cluster.yaml")
+orders = os.path.join(folder, "1f1b.csv")
+open(orders, "w").write(run("plan", problem, "--schedule", "1f1b", "--format", "csv").stdout)
+for first, file, last in (("plan", problem, ["--schedule", "1f1b", "--format", "csv"]), ("simulate", problem, ["--order", orders, "--format", "csv"]), ("compare", problem, ["--schedules", "1f1b"]),
+                          ("campaign", campaign, ["--problem", problem, "--set", "job.duration_s=3000"]), ("topology", cluster, ["--effort", "0.01", "--format", "json"]),
+                          ("detect", orders.replace("1f1b.csv", "series.csv"), ["--format", "json"]), ("draw", problem, ["--grey"])):
+    if first == "detect":
+        open(file, "w").write("time_ms\n" + "10\n" * 20 + "20\n" * 20)
+    given = lambda *words: re.sub(r'"solve_ms": *[0-9.e-]*|"seconds": *[0-9.e-]*|"search_s": *[0-9.e-]*', "", (lambda done: f"{done.returncode} {done.stderr} {done.stdout}")(run(first, *words)))  # noqa: E731
+    once = given(file, *last)
+    expect(once.startswith("0 "), f"{first}: {once[:200]}")
+    if first != "draw":  # where options in front of an input are for all
+        expect(given(*last, file) == once, f"{first}: the file behind its options")
+    expect(given(*last, "--", file) == given(*last, file), f"{first}: the file behind --")
+    strict = run(first, file, *last, env={**os.environ, "POSIXLY_CORRECT": "1"})
+    expect(strict.returncode == 0, f"{first} with POSIXLY_CORRECT: {strict.stderr}")
+    other = os.path.join(folder, "--format")
+    if not os.path.exists(other):
+        os.symlink(os.path.realpath(problem), other)
+done = run("plan", "--schedule", "1f1b", "--", "--format", cwd=folder) if os.path.isabs(command) else run("plan", "--schedule", "1f1b", "--", other)
+expect(done.returncode == 0, f"a file whose name is that of an option: {done.stderr}")
 
 # ---- manual pages ----
 def words_of(text):

@@ -1,9 +1,8 @@
 #include "notice/validate/request.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/option.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,36 +51,6 @@ const char sl_validate_usage[] =
 /* A program is held meanwhile, usually for 5 s. */
 #define HELD (3 * SL_SECOND)
 
-static sl_status whole(const char *option, const char *text, int least, int most, int *value) {
-    char *end;
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    if (end == text || *end || errno || number < least || number > most)
-        return sl_error(SL_EINVAL, "validate: --%s must be a whole number from %d to %d, got '%s'", option,
-                        least, most, text);
-    *value = (int)number;
-    return SL_OK;
-}
-
-static sl_status time_of(const char *option, const char *text, sl_time *value) {
-    char *end;
-    double ms = strtod(text, &end);
-    if (end == text || *end || !(ms >= 1) || ms > 86400000.0)
-        return sl_error(SL_EINVAL, "validate: --%s must be from 1 to 86400000 ms, got '%s'", option, text);
-    *value = sl_from_ms(ms);
-    return SL_OK;
-}
-
-static sl_status one_of(const char *option, const char *text, const char *const *names, int *chosen) {
-    for (int i = 0; names[i]; i++)
-        if (strcmp(names[i], text) == 0) {
-            *chosen = i;
-            return SL_OK;
-        }
-    return sl_error(SL_EINVAL, "validate: --%s must be %s, %s%s%s, got '%s'", option, names[0], names[1],
-                    names[2] ? " or " : "", names[2] ? names[2] : "", text);
-}
-
 enum {
     RANKS = 256,
     TOPOLOGY,
@@ -102,8 +71,7 @@ enum {
     RANK,
     PID,
     GEMM,
-    RESULT,
-    HELP
+    RESULT
 };
 
 static const struct option options[] = {{"ranks", required_argument, NULL, RANKS},
@@ -126,76 +94,86 @@ static const struct option options[] = {{"ranks", required_argument, NULL, RANKS
                                         {"pid", required_argument, NULL, PID},
                                         {"gemm", no_argument, NULL, GEMM},
                                         {"result", required_argument, NULL, RESULT},
-                                        {"help", no_argument, NULL, HELP},
+                                        {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
-static sl_status take_member(int option, const char *value, sl_validate_request *r) {
-    switch (option) {
+static sl_status take_member(const sl_options *o, sl_validate_request *r) {
+    switch (o->option) {
     case JOIN:
-        r->join = value;
+        r->join = o->value;
         return SL_OK;
     case JOB:
-        r->job = value;
+        r->job = o->value;
         return SL_OK;
     case ROUND:
-        r->round = value;
+        r->round = o->value;
         return SL_OK;
     case MEMBER:
-        return whole("member", value, 0, 1000000, &r->member);
+        return sl_option_int(o, 0, 1000000, &r->member);
     case MEMBERS:
-        return whole("members", value, 1, 1000000, &r->members);
+        return sl_option_int(o, 1, 1000000, &r->members);
     case RANK:
-        return whole("rank", value, 0, 1 << 30, &r->rank);
+        return sl_option_int(o, 0, 1 << 30, &r->rank);
     case PID:
-        return whole("pid", value, -1, 1 << 30, &r->pid);
-    default:
-        r->result = value;
+        return sl_option_int(o, -1, 1 << 30, &r->pid);
+    case RESULT:
+        r->result = o->value;
         return SL_OK;
+    default:
+        return sl_option_too_much(o);
     }
 }
 
-static sl_status take(int option, const char *value, sl_validate_request *r) {
+static sl_status take_time(const sl_options *o, sl_time *value) {
+    double ms;
+    SL_TRY(sl_option_real(o, "ms", 1, 86400000, &ms));
+    *value = sl_from_ms(ms);
+    return SL_OK;
+}
+
+static sl_status take(const sl_options *o, void *argument) {
     static const char *const topologies[] = {"ring", "tree", "all", NULL};
     static const char *const kinds[] = {"devices", "links", NULL};
     static const char *const formats[] = {"text", "json", NULL};
+    sl_validate_request *r = argument;
     int chosen = 0;
-    switch (option) {
+    switch (o->option) {
     case RANKS:
-        return whole("ranks", value, 1, 10000, &r->ranks);
+        return sl_option_int(o, 1, 10000, &r->ranks);
     case TOPOLOGY:
-        SL_TRY(one_of("topology", value, topologies, &chosen));
+        SL_TRY(sl_option_choice(o, topologies, &chosen));
         r->topology = (sl_validate_topology)chosen;
         r->topology_said = 1;
         return SL_OK;
     case LINKS:
-        r->links = value;
+        r->links = o->value;
         return SL_OK;
     case ONLY:
-        SL_TRY(one_of("only", value, kinds, &chosen));
+        SL_TRY(sl_option_choice(o, kinds, &chosen));
         r->devices = chosen == 0;
         r->wires = chosen == 1;
         return SL_OK;
     case REPEAT:
-        return whole("repeat", value, 1, 1000, &r->repeat);
+        return sl_option_int(o, 1, 1000, &r->repeat);
     case WINDOW:
-        return time_of("window", value, &r->window);
+        return take_time(o, &r->window);
     case THREADS:
-        return whole("threads", value, 1, 1024, &r->threads);
+        return sl_option_int(o, 1, 1024, &r->threads);
     case EXPECT:
-        r->expect = value;
+        r->expect = o->value;
         return SL_OK;
     case DEADLINE:
-        return time_of("deadline", value, &r->deadline);
+        return take_time(o, &r->deadline);
     case ADDRESS:
-        r->address = value;
+        r->address = o->value;
         return SL_OK;
     case FORMAT:
-        return one_of("format", value, formats, &r->json);
+        return sl_option_choice(o, formats, &r->json);
     case GEMM:
         r->gemm = 1;
         return SL_OK;
     default:
-        return take_member(option, value, r);
+        return take_member(o, r);
     }
 }
 
@@ -221,30 +199,14 @@ static sl_status check_member(sl_validate_request *r) {
     return SL_OK;
 }
 
-/* Which one may be meant is the command's to say (`unknown`). */
-static sl_status refuse_option(int option, const char *word, sl_validate_request *request) {
-    if (option != ':')
-        request->unknown = word;
-    return sl_error(SL_EINVAL, "validate: %s '%s'; see slackline validate --help",
-                    option == ':' ? "a value is missing after" : "unknown option", word);
-}
-
 sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request) {
     *request = (sl_validate_request){
         .repeat = 5, .threads = 1, .devices = 1, .wires = 1, .window = 100 * SL_MS, .member = -1, .rank = -1};
-    optind = 1;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
-        if (option == HELP || option == 'h') {
-            request->help = 1;
-            return SL_OK;
-        }
-        if (option == '?' || option == ':')
-            return refuse_option(option, argv[optind - 1], request);
-        SL_TRY(take(option, optarg, request));
-    }
-    if (optind < argc)
-        return sl_error(SL_EINVAL, "validate: '%s' is too much; see slackline validate --help", argv[optind]);
+    sl_options o = {.command = "validate", .table = options, .argc = argc, .argv = argv};
+    SL_TRY(sl_options_take(&o, take, request));
+    request->help = o.help;
+    if (o.help)
+        return SL_OK;
     if (request->links && request->topology_said)
         return sl_error(SL_EINVAL, "validate: give --links or --topology, not both");
     return check_member(request);

@@ -15,8 +15,7 @@ typedef enum sl_validate_topology {
 
 typedef struct sl_validate_request {
     int help;
-    const char *unknown; /* an option that there is not; NULL: none */
-    int ranks;           /* processes to start; 0: one a processor, at least 4 */
+    int ranks; /* processes to start; 0: one a processor, at least 4 */
     int repeat;
     int threads;
     sl_validate_topology topology;
