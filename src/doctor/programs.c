@@ -8,6 +8,7 @@
 #include "plan/search/plan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LIMIT (20 * SL_SECOND)
@@ -122,28 +123,49 @@ static int version_of_probe(const char *path, char *version, size_t size) {
     return found;
 }
 
+/* Into the solver, where it is there: it has no sanitizer, which would want to be the first. Nonzero when it
+ * is loaded, else *why says why not. */
+static int can_preload(const char *probe, char *why, size_t size) {
+    const char *temporary = getenv("TMPDIR");
+    char folder[PATH_MAX], line[PATH_MAX + 16], *solver = NULL, *path = NULL;
+    sl_child child;
+    snprintf(folder, sizeof folder, "%.3000s/slackline-doctor-XXXXXX", temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder)) {
+        snprintf(why, size, "%.200s: no temporary directory can be made", folder);
+        return 0;
+    }
+    const char *const argv[] = {sl_launch_program("slackline-solver", &solver) == SL_OK ? solver
+                                                                                        : "/proc/self/exe",
+                                "--version", NULL};
+    sl_status status = sl_program_preload(probe, folder, &path);
+    snprintf(line, sizeof line, "LD_PRELOAD=%s", path ? path : "");
+    if (status == SL_OK)
+        status = sl_child_run(argv, line, LIMIT, &child);
+    int well = status == SL_OK && child.exit_code == 0 && !strstr(child.text, "cannot be preloaded");
+    if (status == SL_OK)
+        sl_child_reason(&child, why, size);
+    else
+        snprintf(why, size, "%s", sl_error_text());
+    sl_path_remove(folder);
+    sl_free(solver);
+    sl_free(path);
+    return well;
+}
+
 static void look_at_probe(sl_doctor *d) {
     static const char name[] = "libslackline_probe", again[] = "build or install all of slackline again";
-    char *path = NULL, *solver = NULL, version[64] = "", line[PATH_MAX + 16], why[400];
-    sl_child child;
+    char *path = NULL, version[64] = "", why[400];
     if (sl_program_probe(&path) != SL_OK) {
         sl_finding_explain(
             sl_finding_add(&d->findings, name, SL_ABSENT, "neither beside slackline nor in ../lib of it"),
             "watch cannot see what a program calls", again);
         return;
     }
-    /* into the solver, where it is there: it has no sanitizer, which would want to be the first */
-    const char *const argv[] = {sl_launch_program("slackline-solver", &solver) == SL_OK ? solver
-                                                                                        : "/proc/self/exe",
-                                "--version", NULL};
-    snprintf(line, sizeof line, "LD_PRELOAD=%s", path);
     if (!version_of_probe(path, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {
         sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s is of version %s, not %s", path,
                                           *version ? version : "unknown", SL_VERSION),
                            "watch would not understand what it records", again);
-    } else if (sl_child_run(argv, line, LIMIT, &child) != SL_OK || child.exit_code != 0 ||
-               strstr(child.text, "cannot be preloaded")) {
-        sl_child_reason(&child, why, sizeof why);
+    } else if (!can_preload(path, why, sizeof why)) {
         sl_finding_explain(
             sl_finding_add(&d->findings, name, SL_BROKEN, "%s cannot be preloaded: %s", path, why),
             "watch cannot see what a program calls", again);
@@ -151,7 +173,6 @@ static void look_at_probe(sl_doctor *d) {
         sl_finding_add(&d->findings, name, SL_PRESENT, "%s, %s", version, path);
     }
     sl_free(path);
-    sl_free(solver);
 }
 
 void sl_doctor_programs(sl_doctor *d) {

@@ -51,6 +51,7 @@ static sl_status open(const slackline_plan *first, const slackline_adaptation_op
 SL_PUBLIC slackline_status slackline_adaptation_make(const slackline_plan *first,
                                                      const slackline_adaptation_options *options,
                                                      slackline_adaptation **adaptation) {
+    SL_PLAIN_NUMBERS;
     slackline_adaptation_options standard;
     slackline_adaptation *made = NULL;
     *adaptation = NULL;
@@ -120,6 +121,7 @@ static sl_status observe(slackline_adaptation *a, int iteration, const sl_proble
 SL_PUBLIC slackline_status slackline_adaptation_observe(slackline_adaptation *adaptation, int iteration,
                                                         const slackline_problem *measured,
                                                         slackline_decision *decision) {
+    SL_PLAIN_NUMBERS;
     sl_decision decided = {0};
     sl_status status = observe(adaptation, iteration, &measured->problem, &decided);
     if (decided.verdict != SL_VERDICT_KEEP)

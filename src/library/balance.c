@@ -64,5 +64,6 @@ static sl_status by_pipelines(const slackline_problem *const *problem, int repli
 SL_PUBLIC slackline_status slackline_balance_pipelines(const slackline_problem *const *problem, int replicas,
                                                        int microbatches, const char *schedule,
                                                        const int *limit, int *split, int64_t *time_ns) {
+    SL_PLAIN_NUMBERS;
     return sl_library_status(by_pipelines(problem, replicas, microbatches, schedule, limit, split, time_ns));
 }

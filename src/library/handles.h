@@ -4,11 +4,22 @@
 #define SL_LIBRARY_HANDLES_H
 
 #include "plan/search/plan.h"
+#include <locale.h>
 #include <slackline/slackline.h>
 #include <stdatomic.h>
 
 /* Every public function is visible in the shared library, nothing else is. */
 #define SL_PUBLIC __attribute__((visibility("default")))
+
+/* First in what reads or writes texts: their numbers have a point, whatever locale the program has chosen for
+ * itself, which comes back at the end. Of this thread alone; the C library has that locale ready. */
+#define SL_PLAIN_NUMBERS                                                                                     \
+    __attribute__((cleanup(sl_library_locale_back))) locale_t sl_program_locale_ =                           \
+        uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0))
+
+static inline void sl_library_locale_back(const locale_t *before) {
+    uselocale(*before);
+}
 
 struct slackline_problem {
     sl_problem problem;

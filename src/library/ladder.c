@@ -149,20 +149,24 @@ static sl_status begins(slackline_ladder *ladder, int64_t now, const slackline_i
 
 SL_PUBLIC slackline_status slackline_ladder_begins(slackline_ladder *ladder, int64_t now_ns,
                                                    const slackline_incident *incident) {
+    SL_PLAIN_NUMBERS;
     return sl_library_status(begins(ladder, now_ns, incident));
 }
 
 SL_PUBLIC slackline_status slackline_ladder_changes(slackline_ladder *ladder, int64_t now_ns, int id,
                                                     double loss) {
+    SL_PLAIN_NUMBERS;
     return sl_library_status(sl_ladder_changes(ladder->ladder, now_ns, id, loss));
 }
 
 SL_PUBLIC slackline_status slackline_ladder_relieved(slackline_ladder *ladder, int64_t now_ns, int id) {
+    SL_PLAIN_NUMBERS;
     return sl_library_status(sl_ladder_relieved(ladder->ladder, now_ns, id));
 }
 
 SL_PUBLIC slackline_status slackline_ladder_ended(slackline_ladder *ladder, int64_t now_ns, int64_t took_ns,
                                                   int done) {
+    SL_PLAIN_NUMBERS;
     return sl_library_status(sl_ladder_ended(ladder->ladder, now_ns, took_ns, done));
 }
 
@@ -170,6 +174,7 @@ SL_PUBLIC slackline_status slackline_ladder_ended(slackline_ladder *ladder, int6
 
 SL_PUBLIC slackline_status slackline_ladder_next(slackline_ladder *ladder, int64_t now_ns,
                                                  slackline_action *action) {
+    SL_PLAIN_NUMBERS;
     sl_action own;
     sl_status status = sl_ladder_next(ladder->ladder, now_ns, &own);
     *action = (slackline_action){.kind = (slackline_action_kind)own.kind,

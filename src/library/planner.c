@@ -91,6 +91,7 @@ static slackline_status end(sl_status status, slackline_plan **plan) {
 
 SL_PUBLIC slackline_status slackline_planner_plan(const slackline_planner *planner,
                                                   const slackline_problem *problem, slackline_plan **plan) {
+    SL_PLAIN_NUMBERS;
     double standard = strcmp(planner->schedule, "optimal") == 0 ? 10 : 1;
     sl_plan_options options = {.schedule = planner->schedule,
                                .time_limit = planner->time_limit < 0 ? standard : planner->time_limit,
@@ -143,6 +144,7 @@ static sl_status copy_ops(const slackline_op *const *ops, const int *count, int 
 SL_PUBLIC slackline_status slackline_simulate(const slackline_problem *problem,
                                               const slackline_op *const *ops, const int *count,
                                               slackline_plan **plan) {
+    SL_PLAIN_NUMBERS;
     sl_order order = {0};
     sl_status status = begin(&problem->problem, plan);
     if (status == SL_OK)
@@ -155,6 +157,7 @@ SL_PUBLIC slackline_status slackline_simulate(const slackline_problem *problem,
 
 SL_PUBLIC slackline_status slackline_simulate_csv(const slackline_problem *problem, const char *file,
                                                   slackline_plan **plan) {
+    SL_PLAIN_NUMBERS;
     sl_order order = {0};
     sl_status status = begin(&problem->problem, plan);
     if (status == SL_OK)
@@ -167,6 +170,7 @@ SL_PUBLIC slackline_status slackline_simulate_csv(const slackline_problem *probl
 
 SL_PUBLIC slackline_status slackline_simulate_csv_text(const slackline_problem *problem, const char *name,
                                                        const char *csv, size_t size, slackline_plan **plan) {
+    SL_PLAIN_NUMBERS;
     sl_order order = {0};
     sl_status status = begin(&problem->problem, plan);
     if (status == SL_OK)

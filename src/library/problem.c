@@ -52,12 +52,14 @@ static slackline_status from_document(sl_status status, sl_document *document, c
 
 SL_PUBLIC slackline_status slackline_problem_read(const char *file, const char *const *set, int sets,
                                                   slackline_problem **problem) {
+    SL_PLAIN_NUMBERS;
     sl_document document;
     return from_document(sl_document_read(file, &document), &document, set, sets, problem);
 }
 
 SL_PUBLIC slackline_status slackline_problem_parse(const char *name, const char *text, const char *const *set,
                                                    int sets, slackline_problem **problem) {
+    SL_PLAIN_NUMBERS;
     sl_document document;
     return from_document(sl_document_parse(name, text, &document), &document, set, sets, problem);
 }
@@ -159,6 +161,7 @@ SL_PUBLIC int slackline_problem_rank(const slackline_problem *problem, int stage
 
 SL_PUBLIC slackline_status slackline_problem_write(const slackline_problem *problem, char **text,
                                                    size_t *size) {
+    SL_PLAIN_NUMBERS;
     size_t length = 0;
     *text = NULL;
     FILE *out = open_memstream(text, &length);

@@ -60,6 +60,7 @@ static slackline_status from_document(sl_status status, sl_document *document,
 
 SL_PUBLIC slackline_status slackline_cluster_read(const char *file, const slackline_problem *profile,
                                                   slackline_cluster **cluster) {
+    SL_PLAIN_NUMBERS;
     sl_document document = {0};
     return from_document(sl_document_read(file, &document), &document, profile, cluster);
 }
@@ -67,6 +68,7 @@ SL_PUBLIC slackline_status slackline_cluster_read(const char *file, const slackl
 SL_PUBLIC slackline_status slackline_cluster_parse(const char *name, const char *text,
                                                    const slackline_problem *profile,
                                                    slackline_cluster **cluster) {
+    SL_PLAIN_NUMBERS;
     sl_document document = {0};
     return from_document(sl_document_parse(name, text, &document), &document, profile, cluster);
 }
@@ -272,6 +274,7 @@ static sl_status search(const sl_cluster *c, uint64_t seed, double effort, int *
 SL_PUBLIC slackline_status slackline_topology_search(const slackline_cluster *cluster, uint64_t seed,
                                                      double effort, int *host, slackline_topology *result,
                                                      char **why) {
+    SL_PLAIN_NUMBERS;
     if (why)
         *why = NULL;
     return sl_library_status(search(&cluster->cluster, seed, effort, host, result, why));

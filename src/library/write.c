@@ -67,6 +67,7 @@ static sl_status write_form(const slackline_plan *plan, const char *format, FILE
 
 SL_PUBLIC slackline_status slackline_plan_write(const slackline_plan *plan, const char *format, char **text,
                                                 size_t *size) {
+    SL_PLAIN_NUMBERS;
     size_t length = 0;
     *text = NULL;
     FILE *out = open_memstream(text, &length);
@@ -76,6 +77,7 @@ SL_PUBLIC slackline_status slackline_plan_write(const slackline_plan *plan, cons
 
 SL_PUBLIC slackline_status slackline_plan_write_to(const slackline_plan *plan, const char *format,
                                                    FILE *out) {
+    SL_PLAIN_NUMBERS;
     sl_status status = write_form(plan, format, out);
     if (status == SL_OK && (fflush(out) != 0 || ferror(out)))
         status = sl_error_errno(SL_ESYS, "the plan cannot be written");

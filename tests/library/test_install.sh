@@ -71,6 +71,53 @@ g++ -std=c++17 $strict "$folder/plan.cc" $(pkg-config --cflags --libs slackline)
 [ "$(LD_LIBRARY_PATH=$libraries "$folder/cpp")" = "$version $version" ] ||
     fail "the versions of header, library and pkg-config ($version) differ: $(LD_LIBRARY_PATH=$libraries "$folder/cpp")"
 
+# A program that has chosen a locale with commas: the same texts, and its locale is as it was.
+cat >"$folder/comma.c" <<'E'
+#include <locale.h>
+#include <slackline/slackline.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv) {
+    static const char *const set[] = {"pipeline.links.list.0.latency_ms=20.5", "pipeline.times_ms.F=[10.25, 10, 10, 1e1]"};
+    static const char *const forms[] = {"text", "json", "svg", "html", "trace", "csv"};
+    slackline_problem *problem;
+    slackline_planner *planner;
+    slackline_plan *plan;
+    slackline_cluster *cluster;
+    slackline_topology topology;
+    int host[64];
+    char *text;
+    if (argc > 3 && (!setlocale(LC_ALL, argv[3]) || strcmp(localeconv()->decimal_point, ",")))
+        return 3;
+    if (slackline_problem_read(argv[1], set, 2, &problem) || slackline_planner_make(&planner) || slackline_planner_set_time_limit(planner, 0) ||
+        slackline_planner_plan(planner, problem, &plan) || slackline_problem_write(problem, &text, NULL) || puts(text) < 0 ||
+        slackline_cluster_read(argv[2], NULL, &cluster)) {
+        puts(slackline_error());
+        return 1;
+    }
+    for (int i = 0; i < 6; i++)
+        if (slackline_plan_write(plan, forms[i], &text, NULL) || puts(text) < 0)
+            return 2;
+    if (slackline_topology_search(cluster, 1, 0.01, host, &topology, &text) || puts(text) < 0)
+        return 2;
+    return argc > 3 && strcmp(localeconv()->decimal_point, ",") ? 4 : 0;
+}
+E
+# shellcheck disable=SC2046,SC2086
+cc -std=c11 $strict "$folder/comma.c" $(pkg-config --cflags --libs slackline) -o "$folder/comma" || fail "the program with a locale does not compile"
+if localedef -i de_DE -f UTF-8 "$folder/de_DE.UTF-8" >/dev/null 2>&1; then
+    for how in "" de_DE.UTF-8; do
+        # shellcheck disable=SC2086
+        LOCPATH=$folder LD_LIBRARY_PATH=$libraries "$folder/comma" "$source/examples/four-ranks.yaml" "$source/examples/cluster.yaml" $how >"$folder/said$how" ||
+            fail "with the locale '$how': exit $? $(head -c 300 "$folder/said$how")"
+        sed -i -E 's/"solve_ms": ?[0-9.e+-]+//' "$folder/said$how"
+    done
+    grep -q '20\.5' "$folder/said" || fail "the latency is not in the text"
+    cmp "$folder/said" "$folder/saidde_DE.UTF-8" || fail "a locale with commas changes texts: $(diff "$folder/said" "$folder/saidde_DE.UTF-8" | head -6 | cut -c1-200)"
+else
+    echo "not tried: a locale with commas cannot be made here"
+fi
+
 # From CMake, shared and static.
 mkdir "$folder/user" && cat >"$folder/user/CMakeLists.txt" <<E
 cmake_minimum_required(VERSION 3.20)
@@ -115,6 +162,43 @@ PKG_CONFIG_SYSROOT_DIR=$folder/dest PKG_CONFIG_PATH=$(dirname "$(find "$folder/d
 (cd "$folder/dest/usr" && find . -type f) | sort >"$folder/two"
 diff "$folder/one" "$folder/two" >"$folder/log" || { cat "$folder/log"; fail "DESTDIR installs something else"; }
 grep -q 'share/doc/slackline/examples/slow-link.yaml$' "$folder/one" || fail "no examples are installed"
+
+# A prefix with blanks, and away again: no file and no folder of ours stays.
+cmake --install "$build" --prefix "$folder/a prefix" >"$folder/log" 2>&1 && cp "$build/installed.txt" "$folder/" || { cat "$folder/log"; fail "a prefix with blanks"; }
+eval "cc -std=c11 $strict '$example' $(PKG_CONFIG_PATH=$(dirname "$(find "$folder/a prefix" -name slackline.pc)") pkg-config --cflags --libs slackline) -o '$folder/spaced'" ||
+    fail "pkg-config in a prefix with blanks"
+LD_LIBRARY_PATH=$(dirname "$(find "$folder/a prefix" -name libslackline.so)") "$folder/spaced" | head -1 | grep -q "$promise" || fail "a prefix with blanks plans otherwise"
+cmake -S "$folder/user" -B "$folder/user/spaced" -DCMAKE_PREFIX_PATH="$folder/a prefix" >"$folder/log" 2>&1 && cmake --build "$folder/user/spaced" >>"$folder/log" 2>&1 &&
+    "$folder/user/spaced/slackline_user" | head -1 | grep -q "$promise" || { cat "$folder/log"; fail "find_package(slackline) in a prefix with blanks"; }
+"$folder/a prefix/bin/slackline" plan "$folder/a prefix/share/doc/slackline/examples/four-ranks.yaml" | grep -q "makespan 390 ms" || fail "the command in a prefix with blanks"
+"$folder/a prefix/bin/slackline" doctor | grep -q 'present  libslackline_probe' || fail "a prefix with blanks: $("$folder/a prefix/bin/slackline" doctor | grep -A1 libslackline_probe)"
+if command -v redis-server >/dev/null; then # the loader parts LD_PRELOAD at blanks
+    "$folder/a prefix/bin/slackline" watch --http off --out "$folder/watched" -- sh -c 'case $LD_PRELOAD in *" "*) exit 9;; esac; [ -s "$LD_PRELOAD" ]' 2>"$folder/log" ||
+        fail "the probe in a prefix with blanks: exit $? $(cat "$folder/log")"
+    ! grep -q "cannot be preloaded" "$folder/log" || fail "$(cat "$folder/log")"
+fi
+echo kept >"$folder/a prefix/include/slackline/mine.h"
+cmake -DMANIFEST="$folder/installed.txt" -P "$source/src/library/uninstall.cmake" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "uninstall"; }
+[ "$(find "$folder/a prefix" -type f -o -type l)" = "$folder/a prefix/include/slackline/mine.h" ] || fail "uninstall: $(find "$folder/a prefix" -type f -o -type l | head -3) is there"
+rm -r "$folder/a prefix/include/slackline"
+[ -z "$(find "$folder/a prefix" -name '*slackline*')" ] && [ -d "$folder/a prefix/bin" ] || fail "uninstall: folders: $(find "$folder/a prefix" | head)"
+! cmake -DMANIFEST="$folder/installed.txt" -P "$source/src/library/uninstall.cmake" >"$folder/log" 2>&1 && grep -q "nothing was installed" "$folder/log" || fail "uninstall twice: $(cat "$folder/log")"
+
+# Loaded by a program that was not linked to it.
+cat >"$folder/load.c" <<'E'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+    const char *(*version)(void);
+    if (!library)
+        return puts(dlerror()), 1;
+    *(void **)&version = dlsym(library, "slackline_version");
+    puts(version());
+    return dlclose(library);
+}
+E
+cc "$folder/load.c" -o "$folder/load" -ldl && [ "$("$folder/load" "$libraries/libslackline.so.${version%.*}")" = "$version" ] || fail "dlopen"
 
 # Visible are the declared functions and nothing else; nothing of MPI, CUDA or Redis is needed.
 nm -D --defined-only "$libraries/libslackline.so" | awk '{print $3}' | sort >"$folder/visible"

@@ -36,7 +36,7 @@ done
 
 dpkg-deb -x "$package" "$folder/tree" || fail "unpacking"
 for file in bin/slackline bin/slackline-worker bin/slackline-delegate bin/slackline-solver include/slackline/slackline.h \
-    share/man/man1/slackline-plan.1 share/bash-completion/completions/slackline; do
+    share/man/man1/slackline-plan.1.gz share/doc/slackline/copyright share/doc/slackline/changelog.gz share/bash-completion/completions/slackline; do
     [ -f "$folder/tree/usr/$file" ] || fail "it lacks /usr/$file"
 done
 (cd "$folder/tree" && find . -type f ! -path './usr/*' | grep .) && fail "files outside /usr"

@@ -31,6 +31,25 @@ sl_status sl_program_probe(char **path) {
                     self);
 }
 
+sl_status sl_program_preload(const char *probe, const char *folder, char **path) {
+    static const char name[] = "/libslackline_probe.so", parting[] = " :";
+    *path = NULL;
+    if (!strpbrk(probe, parting))
+        return sl_copy_text(path, probe);
+    if (strpbrk(folder, parting))
+        return sl_error(SL_ENONE, "%s cannot be preloaded: the loader ends a path at a blank or colon",
+                        probe);
+    const size_t room = strlen(folder) + sizeof name;
+    SL_TRY(sl_alloc(path, room, 1));
+    snprintf(*path, room, "%s%s", folder, name);
+    if (symlink(probe, *path) == 0 || errno == EEXIST) /* another watch of this node was first */
+        return SL_OK;
+    sl_status status = sl_error_errno(SL_ESYS, "%s cannot be made", *path);
+    sl_free(*path);
+    *path = NULL;
+    return status;
+}
+
 /* `name=value` in place of what the environment says; else behind it. */
 static void put(char **environment, size_t *count, char *line) {
     size_t name = strcspn(line, "=") + 1;
@@ -100,10 +119,13 @@ static sl_status start(char *const *command, char *const *environment, const sig
 
 sl_status sl_program_start(char *const *command, const char *probe, const char *folder, const sigset_t *mask,
                            pid_t *pid, int *exit_code) {
-    char **environment, *lines;
+    char **environment, *lines, *path;
     *exit_code = 1;
-    SL_TRY(environment_with(probe, folder, &environment, &lines));
-    sl_status status = start(command, environment, mask, pid, exit_code);
+    SL_TRY(sl_program_preload(probe, folder, &path));
+    sl_status status = environment_with(path, folder, &environment, &lines);
+    sl_free(path);
+    SL_TRY(status);
+    status = start(command, environment, mask, pid, exit_code);
     sl_free(environment);
     sl_free(lines);
     return status;

@@ -19,6 +19,10 @@ void sl_program_examine(char *const *command, char *text, size_t size);
 /** Path of libslackline_probe.so, beside this command or in ../lib of it. Free with sl_free. SL_ENONE. */
 sl_status sl_program_probe(char **path);
 
+/** What LD_PRELOAD may name: `probe`, or where its path has blanks or colons, at which the loader would part
+ * it, a link to it in `folder`. Free *path with sl_free. SL_ENONE: the folder has some, too; SL_ESYS. */
+sl_status sl_program_preload(const char *probe, const char *folder, char **path);
+
 /** Starts `command` as a child with everything that this process inherited, `mask` as its signal mask, and
  * in addition `probe` in LD_PRELOAD and `folder` in SLACKLINE_PROBE. SL_ESYS when it cannot be run:
  * *exit_code is then 126 or 127, as a shell says it. */

@@ -1,0 +1,23 @@
+# Takes away what the last installation of this build has brought (installed.txt): its files, then the folders of
+# its own, which are empty then. DESTDIR as it was for the installation.
+if(NOT EXISTS "${MANIFEST}")
+  message(FATAL_ERROR "nothing was installed from here: there is no ${MANIFEST}")
+endif()
+file(STRINGS "${MANIFEST}" files)
+foreach(file ${files})
+  set(path "$ENV{DESTDIR}${file}")
+  file(REMOVE "${path}")
+  if(EXISTS "${path}" OR IS_SYMLINK "${path}")
+    message(FATAL_ERROR "${path} cannot be removed")
+  endif()
+  get_filename_component(folder "${path}" DIRECTORY)
+  while(folder MATCHES "/slackline(/|$)") # bin, lib and man1 are everybody's
+    file(GLOB left "${folder}/*")
+    if(left OR NOT IS_DIRECTORY "${folder}" OR IS_SYMLINK "${folder}")
+      break()
+    endif()
+    file(REMOVE_RECURSE "${folder}")
+    get_filename_component(folder "${folder}" DIRECTORY)
+  endwhile()
+endforeach()
+file(REMOVE "${MANIFEST}")
