@@ -59,7 +59,7 @@ SENTENCES = [
      [run(MEDIANS, r"^3\d\d 6\d\d 4\d\d 3\d\d$"),
       run("build/slackline train examples/train-ladder.yaml --out runs/ladder", r"(?s)decision: device of rank 1 of replica 1: ops take 2.*healthy.*weights_hash")]),
     ("It **plans** pipeline schedules that leave slack where it is needed and says how far they are from the best possible, "
-     "**runs** them on a trainer whose result does not change by a bit with the schedule, **notices** slow links and devices, also "
+     "**runs** them on a trainer of its own, with the same result in every bit whatever the schedule, **notices** slow links and devices, also "
      "in programs that know nothing of it, and **adapts** between two iterations.",
      [run("build/slackline plan examples/layers.yaml | head -1", r"makespan .* lower bound .* gap [\d.]+ %"),
       run("for s in 1f1b zb-h1 adaptra; do build/slackline train examples/llama.yaml --set iterations=4 --set schedule=$s --out runs/bits-$s >/dev/null; done; "
@@ -69,6 +69,8 @@ SENTENCES = [
     ("It is written in C for Linux and stands on three published systems: Adaptra, Falcon and CrossPipe.",
      [run("uname -s; git ls-files 'src/*.c' | wc -l; git ls-files 'src/*' | grep -vcE '\\.(c|h|md|html|map|in|cmake|abi|constants)$' || true", r"^Linux\n\d{3,}\n0$"),
       page("docs/design.md", "Adaptra", "Falcon", "CrossPipe")]),
+    ("[docs/words.md](docs/words.md) says what rank, microbatch, slack, bubble and the other words mean.",
+     [page("docs/words.md", r"\| rank \|", r"\| microbatch \|", r"\| slack \|", r"\| bubble \|", "Adaptra", "Falcon", "CrossPipe")]),
     ("Four ranks train a small GPT-2; the link between ranks 0 and 1 gains 60 ms each way.",
      [run("grep -E '^(model|parallel|  - )' examples/slow-link.yaml", r"(?s)kind: gpt2.*pipeline: 4.*link: \[0, 1\], latency_ms: 60"),
       said("tools/try", r"onset: link 0-1, both directions: (59|6[0-2])\.\d+ ms one way")]),
@@ -79,7 +81,7 @@ SENTENCES = [
     ("The picture was measured and drawn by the program (`tools/try` writes it to `runs/slow-link/iterations.svg`).",
      [run("for f in runs/slow-link/iterations.svg docs/slow-link.svg; do grep -oE '>(before|during|after|rank)[^<]*<' $f | sed 's/[0-9.]//g' | sort -u | md5sum; head -c 60 $f; echo; done",
           r"^(\w+)  -\n<svg.*\n\1  -\n<svg")]),
-    ("On Debian 12, as root or with sudo:",
+    ("In a copy of this repository on Debian 12, as root or with sudo:",
      [run("grep VERSION_ID /etc/os-release; id -u", r'^VERSION_ID="12"\n0$'), here("tree_tools")]),
     ("On a fresh system with 2 cores they take less than five minutes together ([docs/results/fresh-install.md](docs/results/fresh-install.md)).",
      [("time", 300), page("docs/results/fresh-install.md", "## The two commands")]),
@@ -152,6 +154,8 @@ _slackline slackline "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"; echo "reply: ${COM
       here("plan_exact_solver", "plan_exact_exact")]),
     ("PyTorch's pipelining runtime executes what `--format csv` and `csv-comms` write, and `simulate` checks and times what PyTorch dumps.",
      [here("torch_runtime", "torch_dumps")]),
+    ("These install for all users, as root; `ninja -C out uninstall` takes all of it away again.",
+     [run("for t in install uninstall; do DESTDIR=$PWD/all ninja -C build $t >/dev/null && find all -type f | wc -l; done", r"^\d{2,}\n0$"), later("library_install", "a minute, and needs g++")]),
     ("`include/slackline/` holds the whole interface: problems, a planner, plans, anybody's order, adapting a running job.",
      [run("nm -D --defined-only build/libslackline.so | awk '$2 == \"T\" {print $3}' | while read f; do grep -qw $f include/slackline/*.h || echo $f is in no header; done; "
           "nm -D --defined-only build/libslackline.so | grep -vc ' slackline_\\| A '; ls include/slackline", r"\A0\nadapt\.h\n(?s:.*)plan\.h\nproblem\.h"),
@@ -278,7 +282,7 @@ SLACKLINE_LIBRARY=build/libslackline.so env/bin/python try.py""", r"^(390\.0 \d+
     ("`decisions.txt` tells each step: what was seen, what it loses, what was considered at what cost and gain, what was done and what it "
      "brought ([docs/adapting.md](docs/adapting.md)).",
      [run("cat runs/ladder/decisions.txt", r"(?s)incident \d+ begins: .*% of the time is lost.*(balance|topology).* would become .* for [\d.]+ s.*were foretold"), page("docs/adapting.md", r"decisions\.txt")]),
-    ("`campaign` simulates long jobs of any size with the same timing model and the same ladder; "
+    ("Timing model and ladder are those of `train`, and the job may be of any size; "
      "[docs/results/adapting.md](docs/results/adapting.md) sets measured and simulated figures beside the published ones.",
      [run("build/slackline campaign examples/campaign.yaml --problem examples/four-ranks.yaml --set job.replicas=64 --set pipeline.ranks=16 --set pipeline.microbatches=32 | head -1", r"64 replicas x 16 ranks"),
       quick("adapt_campaign_campaign"), page("docs/results/adapting.md", "(?i)simulated", "(?i)measured", "(?i)published|paper")]),
