@@ -1,5 +1,25 @@
 #include "doctor/doctor.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+sl_status sl_doctor_place(size_t longest, char *folder, size_t size) {
+    const char *const places[] = {getenv("TMPDIR"), "/tmp"};
+    for (int i = 0; i < 2; i++) {
+        if (!places[i] || strlen(places[i]) > longest)
+            continue;
+        snprintf(folder, size, "%.3000s/slackline-doctor-XXXXXX", places[i]);
+        if (mkdtemp(folder))
+            return SL_OK;
+    }
+    return sl_error_errno(SL_ESYS, "%s: no temporary directory can be made", folder);
+}
+
+void sl_doctor_not_tried(sl_doctor *d, const char *name) {
+    sl_finding_add(&d->findings, name, SL_ABSENT, "not tried: no file can be written (temporary files)");
+}
+
 sl_status sl_doctor_look(sl_doctor *doctor) {
     static const struct {
         const char *group;

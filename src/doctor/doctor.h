@@ -19,6 +19,13 @@ typedef struct sl_doctor {
  * the findings with sl_findings_free, also on error. */
 sl_status sl_doctor_look(sl_doctor *doctor);
 
+/** A finding of `name` that was not tried for want of a place (below). */
+void sl_doctor_not_tried(sl_doctor *doctor, const char *name);
+
+/** A new folder for what is tried: below TMPDIR, or where that is longer than `longest` or cannot be used,
+ * below /tmp. The caller removes it. SL_ESYS. */
+sl_status sl_doctor_place(size_t longest, char *folder, size_t size);
+
 void sl_doctor_programs(sl_doctor *doctor);
 void sl_doctor_mpi(sl_doctor *doctor);
 void sl_doctor_services(sl_doctor *doctor);

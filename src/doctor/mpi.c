@@ -6,7 +6,6 @@
 #include "launch/attempt.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define VERSION_LIMIT (20 * SL_SECOND)
@@ -98,11 +97,8 @@ static void try_ranks(sl_doctor *d) {
     char place[PATH_MAX];
     sl_launch_folder folder;
     sl_child child;
-    const char *temporary = getenv("TMPDIR");
-    snprintf(place, sizeof place, "%.3000s/slackline-doctor-XXXXXX", temporary ? temporary : "/tmp");
-    if (!mkdtemp(place)) {
-        sl_finding_add(&d->findings, "two ranks", SL_BROKEN, "%.200s: no temporary directory can be made",
-                       place);
+    if (sl_doctor_place(PATH_MAX, place, sizeof place) != SL_OK) {
+        sl_doctor_not_tried(d, "two ranks");
         return;
     }
     sl_status status = sl_launch_folder_open(place, &folder);

@@ -8,8 +8,8 @@
 #include "plan/search/plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LIMIT (20 * SL_SECOND)
 
@@ -125,15 +125,9 @@ static int version_of_probe(const char *path, char *version, size_t size) {
 
 /* Into the solver, where it is there: it has no sanitizer, which would want to be the first. Nonzero when it
  * is loaded, else *why says why not. */
-static int can_preload(const char *probe, char *why, size_t size) {
-    const char *temporary = getenv("TMPDIR");
-    char folder[PATH_MAX], line[PATH_MAX + 16], *solver = NULL, *path = NULL;
+static int can_preload(const char *probe, const char *folder, char *why, size_t size) {
+    char line[PATH_MAX + 16], *solver = NULL, *path = NULL;
     sl_child child;
-    snprintf(folder, sizeof folder, "%.3000s/slackline-doctor-XXXXXX", temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder)) {
-        snprintf(why, size, "%.200s: no temporary directory can be made", folder);
-        return 0;
-    }
     const char *const argv[] = {sl_launch_program("slackline-solver", &solver) == SL_OK ? solver
                                                                                         : "/proc/self/exe",
                                 "--version", NULL};
@@ -146,15 +140,25 @@ static int can_preload(const char *probe, char *why, size_t size) {
         sl_child_reason(&child, why, size);
     else
         snprintf(why, size, "%s", sl_error_text());
-    sl_path_remove(folder);
     sl_free(solver);
     sl_free(path);
     return well;
 }
 
+/* `why` NULL: it was loaded. */
+static void judge_preload(sl_doctor *d, const char *name, const char *path, const char *version,
+                          const char *why) {
+    if (why)
+        sl_finding_explain(
+            sl_finding_add(&d->findings, name, SL_BROKEN, "%s cannot be preloaded: %s", path, why),
+            "watch cannot see what a program calls", "build or install all of slackline again");
+    else
+        sl_finding_add(&d->findings, name, SL_PRESENT, "%s, %s", version, path);
+}
+
 static void look_at_probe(sl_doctor *d) {
     static const char name[] = "libslackline_probe", again[] = "build or install all of slackline again";
-    char *path = NULL, version[64] = "", why[400];
+    char *path = NULL, folder[PATH_MAX], version[64] = "", why[400];
     if (sl_program_probe(&path) != SL_OK) {
         sl_finding_explain(
             sl_finding_add(&d->findings, name, SL_ABSENT, "neither beside slackline nor in ../lib of it"),
@@ -165,18 +169,28 @@ static void look_at_probe(sl_doctor *d) {
         sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s is of version %s, not %s", path,
                                           *version ? version : "unknown", SL_VERSION),
                            "watch would not understand what it records", again);
-    } else if (!can_preload(path, why, sizeof why)) {
-        sl_finding_explain(
-            sl_finding_add(&d->findings, name, SL_BROKEN, "%s cannot be preloaded: %s", path, why),
-            "watch cannot see what a program calls", again);
+    } else if (sl_doctor_place(PATH_MAX, folder, sizeof folder) != SL_OK) {
+        sl_doctor_not_tried(d, name);
     } else {
-        sl_finding_add(&d->findings, name, SL_PRESENT, "%s, %s", version, path);
+        int well = can_preload(path, folder, why, sizeof why);
+        sl_path_remove(folder);
+        judge_preload(d, name, path, version, well ? NULL : why);
     }
     sl_free(path);
 }
 
+/* Said only when it is missing: programs are found by it, and much of what follows is not known then. */
+static void look_at_proc(sl_doctor *d) {
+    if (access("/proc/self/exe", F_OK) != 0)
+        sl_finding_explain(sl_finding_add(&d->findings, "/proc", SL_ABSENT, "not mounted"),
+                           "slackline's own programs are not found, memory and quotas are not known: only "
+                           "planning works",
+                           "mount -t proc proc /proc");
+}
+
 void sl_doctor_programs(sl_doctor *d) {
     look_at_planner(d);
+    look_at_proc(d);
     look_at_worker(d);
     look_at_program(d, "slackline-delegate", "ranks carry their messages themselves (transport: direct)",
                     "it is built with slackline-worker");

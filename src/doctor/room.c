@@ -108,6 +108,10 @@ static void look_at_memory(sl_doctor *d) {
     read_small("/proc", "/meminfo", text, sizeof text);
     double all = memory_line(text, "MemTotal:"), free_now = memory_line(text, "MemAvailable:");
     double limit = limit_by("memory", memory_of);
+    if (all <= 0) {
+        sl_finding_add(&d->findings, "memory", SL_PRESENT, "how much is not known");
+        return;
+    }
     if (limit > 0 && limit < all)
         snprintf(more, sizeof more, ", limit of the control group %.0f MiB", limit);
     int little = free_now < LEAST_MEMORY || (limit > 0 && limit < LEAST_MEMORY);
@@ -139,6 +143,26 @@ static void look_at_shared_memory(sl_doctor *d) {
                                    "%.0f MiB, %.0f free", all, free_now);
     if (little)
         sl_finding_explain(f, means, "at least 32 MiB must be free (containers: --shm-size=1g)");
+}
+
+static void look_at_temporary(sl_doctor *d) {
+    static const char name[] = "temporary files",
+                      means[] = "validate writes there, and an mpirun of your own",
+                      remedy[] = "let TMPDIR name a folder that this user may write, or unset it";
+    const char *said = getenv("TMPDIR");
+    char folder[PATH_MAX];
+    if (sl_doctor_place(PATH_MAX, folder, sizeof folder) != SL_OK) {
+        sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s", sl_error_text()), means,
+                           remedy);
+        return;
+    }
+    if (said && strncmp(folder, said, strlen(said)) != 0)
+        sl_finding_explain(sl_finding_add(&d->findings, name, SL_LIMITED,
+                                          "TMPDIR is %.200s, where no folder can be made", said),
+                           means, remedy);
+    else
+        sl_finding_add(&d->findings, name, SL_PRESENT, "%.*s", (int)(strrchr(folder, '/') - folder), folder);
+    sl_path_remove(folder);
 }
 
 /* "1024", or "no limit". */
@@ -183,5 +207,6 @@ void sl_doctor_room(sl_doctor *d) {
     look_at_processors(d);
     look_at_memory(d);
     look_at_shared_memory(d);
+    look_at_temporary(d);
     look_at_own_limits(d);
 }

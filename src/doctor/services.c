@@ -10,7 +10,6 @@
 #include <microhttpd.h>
 #include <slackline_build.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LIMIT (20 * SL_SECOND)
@@ -27,21 +26,12 @@ static void version_of_redis(char *version, size_t size) {
         snprintf(version, size, "%.*s", (int)strcspn(at + 3, " \n"), at + 3);
 }
 
-/* Starts one on a socket of its own, as `watch` does. */
-static sl_status try_redis(void) {
-    char folder[256];
+/* Starts one on a socket of its own below `folder`, as `watch` does. */
+static sl_status try_redis(const char *folder) {
     sl_redis redis;
-    const char *temporary = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.60s/slackline-doctor-XXXXXX",
-             temporary && strlen(temporary) < 60 ? temporary : "/tmp");
-    if (!mkdtemp(folder))
-        return sl_error_errno(SL_ESYS, "%s: no temporary directory can be made", folder);
-    sl_status status = sl_redis_start(folder, 0, &redis);
-    if (status == SL_OK) {
-        status = sl_redis_wait(&redis, LIMIT);
-        sl_redis_stop(&redis);
-    }
-    sl_path_remove(folder);
+    SL_TRY(sl_redis_start(folder, 0, &redis));
+    sl_status status = sl_redis_wait(&redis, LIMIT);
+    sl_redis_stop(&redis);
     return status;
 }
 
@@ -49,18 +39,23 @@ static void look_at_redis(sl_doctor *d) {
     static const char means[] = "watch starts no server of its own", get[] = "Debian: apt install "
                                                                              "redis-server; or give watch "
                                                                              "the URL of one with --redis";
-    char version[64];
+    char version[64], folder[256];
     if (sl_redis_find() != SL_OK) {
         sl_finding_explain(sl_finding_add(&d->findings, "redis-server", SL_ABSENT, "not in PATH"), means,
                            get);
         return;
     }
     version_of_redis(version, sizeof version);
-    if (try_redis() == SL_OK)
+    if (sl_doctor_place(60, folder, sizeof folder) != SL_OK) { /* the path of a socket is short */
+        sl_doctor_not_tried(d, "redis-server");
+        return;
+    }
+    if (try_redis(folder) == SL_OK)
         sl_finding_add(&d->findings, "redis-server", SL_PRESENT, "%s, starts and answers", version);
     else
         sl_finding_explain(sl_finding_add(&d->findings, "redis-server", SL_BROKEN, "%s", sl_error_text()),
                            means, get);
+    sl_path_remove(folder);
 }
 
 static void look_at_hiredis(sl_doctor *d) {

@@ -3,10 +3,12 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/directory.h"
+#include "launch/hook_run.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +17,6 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,17 +26,9 @@ static const char program[] = "redis-server";
 enum { TEXT = 1024 }; /* of its configuration: two paths of a folder and little else */
 
 sl_status sl_redis_find(void) {
-    const char *path = getenv("PATH");
-    char file[4096];
-    for (const char *at = path; at && *at; at += *at == ':') {
-        size_t length = strcspn(at, ":");
-        int used = snprintf(file, sizeof file, "%.*s/%s", (int)length, at, program);
-        struct stat found;
-        if (used > 0 && (size_t)used < sizeof file && access(file, X_OK) == 0 && stat(file, &found) == 0 &&
-            S_ISREG(found.st_mode))
-            return SL_OK;
-        at += length;
-    }
+    char path[PATH_MAX];
+    if (sl_hook_find(program, path, sizeof path) == SL_OK)
+        return SL_OK;
     return sl_error(SL_ENONE,
                     "%s is not installed (Debian: apt install redis-server); install it, or give "
                     "the URL of a server with --redis",

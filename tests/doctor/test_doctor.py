@@ -92,6 +92,17 @@ def script(where, name, lines):
     return path
 
 
+# ---- without a variable, and with a wrong one ----
+done = subprocess.run(["env", "-i", os.path.abspath(command), "doctor", "--format", "json"], capture_output=True, text=True, timeout=240)
+bare = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
+for name, where in (("redis-server", "/usr/bin"), ("mpirun", "/usr/bin")):
+    if os.path.exists(os.path.join(where, name)):
+        expect(state(bare, name) == "present", f"without PATH programs are looked for where the system has them: {bare[name]}")
+found = look(TMPDIR=os.path.join(folder, "nowhere"))
+expect(state(found, "temporary files") == "limited" and "TMPDIR" in found["temporary files"]["remedy"], f"a TMPDIR that is not there: {found['temporary files']}")
+for name in ("libslackline_probe", "two ranks", "redis-server"):
+    expect(state(found, name) == state(here, name), f"{name} does not suffer from it: {found[name]}")
+
 # ---- programs that fail ----
 fake = os.path.join(folder, "fake")
 os.mkdir(fake)
@@ -168,6 +179,13 @@ expect(state(found, "OR-tools") == "broken", f"a library that cannot be loaded: 
 
 # ---- limits and permissions: as root, on a machine made so ----
 if os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0:
+    found = look(before=["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"])
+    expect(state(found, "/proc") == "absent" and "mount" in found["/proc"]["remedy"] and "/proc" not in here, f"without /proc: {found.get('/proc')}")
+    expect(state(found, "memory") == "present" and "not known" in found["memory"]["found"], f"then memory is not known: {found['memory']}")
+    found = look(before=["unshare", "-m", "sh", "-c", 'mount --rbind /tmp /tmp && mount -o remount,bind,ro /tmp && exec "$@"', "sh"], TMPDIR="/tmp")
+    expect(state(found, "temporary files") == "broken", f"nothing can be written: {found['temporary files']}")
+    for name in ("libslackline_probe", "two ranks", "redis-server"):
+        expect(state(found, name) == "absent" and (state(here, name) == "absent" or "not tried" in found[name]["found"]), f"{name} is not tried: {found[name]}")
     found = look(before=["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=8m none /dev/shm && exec "$@"', "sh"])
     expect(state(found, "/dev/shm") == "limited" and found["/dev/shm"]["found"].startswith("8 MiB, 8 free"), f"8 MiB: {found['/dev/shm']}")
     expect(state(found, "two ranks") == state(here, "two ranks"), "ranks start all the same")
