@@ -10,7 +10,7 @@ static void print_option(FILE *out, const sl_completion *all, const sl_completed
     char words[WORDS];
     const char *table = sl_completion_keys_of(all->table, one->command->name, o);
     sl_completion_words(&one->help, o->block, words, sizeof words);
-    fprintf(out, "complete -c slackline -n '__fish_seen_subcommand_from %s'", one->command->name);
+    fprintf(out, "complete -c slackline -n '__slackline_is %s'", one->command->name);
     if (o->letter)
         fprintf(out, " -s %c", o->letter);
     if (*o->name)
@@ -31,11 +31,11 @@ static void print_option(FILE *out, const sl_completion *all, const sl_completed
 }
 
 static void print_place(FILE *out, const sl_completed *one, const char *names) {
-    fprintf(out, "complete -c slackline -n '__fish_seen_subcommand_from %s'", one->command->name);
+    fprintf(out, "complete -c slackline -n '__slackline_is %s'", one->command->name);
     if (one->place == SL_HELP_FILE)
         fputs(" -F\n", out);
     else if (one->place == SL_HELP_PROGRAM)
-        fputs(" -x -a '(__fish_complete_subcommand --fcs-skip=2)'\n", out);
+        fputs(" -x -a '(__slackline_program)'\n", out);
     else if (one->place == SL_HELP_COMMAND)
         fprintf(out, " -f -a '%s'\n", names);
     else
@@ -72,21 +72,34 @@ void sl_completion_fish(const sl_completion *all, FILE *out) {
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? " " : "",
                  list[i].command->name);
     fputs("# Completion of slackline for fish, made by `slackline completion fish`.\n"
-          "complete -c slackline -e\n",
+          "complete -c slackline -e\n"
+          "# the command that was typed; without an argument: none yet\n"
+          "function __slackline_is\n"
+          "    set -l words (commandline -opc)\n"
+          "    test \"$words[2]\" = \"$argv[1]\"\n"
+          "end\n"
+          "# behind --: a program, and what belongs to it\n"
+          "function __slackline_program\n"
+          "    set -l words (commandline -opc)\n"
+          "    set -l at (contains -i -- -- $words)\n"
+          "    or return\n"
+          "    set -e words[1..$at]\n"
+          "    complete -C (string join -- ' ' (string escape -- $words) (commandline -ct))\n"
+          "end\n",
           out);
     for (int i = 0; i < SL_COMPLETION_TABLES; i++)
         print_table(&all->table[i], out);
     for (int i = 0; i < count; i++) {
-        fprintf(out, "complete -c slackline -n __fish_use_subcommand -f -a %s -d ", list[i].command->name);
+        fprintf(out, "complete -c slackline -n '__slackline_is' -f -a %s -d ", list[i].command->name);
         sl_completion_quote(out, list[i].command->help, "\\'");
         fputc('\n', out);
     }
     fprintf(
         out,
-        "complete -c slackline -n __fish_use_subcommand -f -a help -d 'what a command does'\n"
-        "complete -c slackline -n __fish_use_subcommand -l version -d 'the version, and how it was built'\n"
+        "complete -c slackline -n '__slackline_is' -f -a help -d 'what a command does'\n"
+        "complete -c slackline -n '__slackline_is' -l version -d 'the version, and how it was built'\n"
         "complete -c slackline -s h -l help -d 'say more'\n"
-        "complete -c slackline -n '__fish_seen_subcommand_from help' -f -a '%s'\n",
+        "complete -c slackline -n '__slackline_is help' -f -a '%s'\n",
         names);
     for (int i = 0; i < count; i++) {
         sl_help_option o;

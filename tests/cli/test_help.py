@@ -246,6 +246,9 @@ if shutil.which("fish"):
     expect(fish("slackline train --set model.k") == {"model.kind=gpt2", "model.kind=llama", "model.kv_heads="}, f"fish: keys: {fish('slackline train --set model.k')}")
     expect(fish("slackline train --set faults.2.la") == {"faults.2.latency_ms="}, f"fish: keys of an item: {fish('slackline train --set faults.2.la')}")
     expect(fish("slackline train --set adapt=t") == {"adapt=true"}, "fish: values of a key")
+    expect("bash" in fish("slackline watch --out d -- bas") and fish("slackline watch bas") == set(), "fish: programs behind --")
+    expect("order.csv" in fish("slackline watch -- cat o"), "fish: and their files")
+    expect("--format" not in fish("slackline man plan --f") and "--format" in fish("slackline plan train --f"), "fish: the first word is the command, whatever others are called")
     expect({key + "=" for key in keys["problem"]} <= {answer.split("=")[0] + "=" for answer in fish("slackline plan --set ")}, "fish: every key")
 if shutil.which("zsh"):
     # a terminal of zsh's own: what it lists after a Tab
