@@ -47,7 +47,7 @@ def splits(folder, file):
 
 
 def checkpoints(folder, file):
-    """A run that goes on from a checkpoint takes up what it had come to, whatever that is: the bits stay."""
+    """A run that goes on from a checkpoint takes up the split that it had come to, and nobody's seat: the bits stay."""
     settings = ("parallel={pipeline: 2, data: 2, zero: 1}", "iterations=16", "checkpoint={every: 4, keep: 2}",
                 "device.pace_ms={F: 1, I: 1, W: 1}")
     whole = train(build, file, os.path.join(folder, "unbroken"), *settings)
@@ -59,7 +59,8 @@ def checkpoints(folder, file):
     result = run(build, file, out, *settings, both)
     assert result.bits == whole.bits, f"resumed: {result.bits} is not {whole.bits}"
     first = kinds(result, "resumed")[0]["iteration"]
-    assert [event["iteration"] for event in events(result)] == [2, first, 13], events(result)
+    assert 2 < first < 13, f"broken off too late to tell: resumed at {first}"
+    assert [event["iteration"] for event in events(result)] == [2, 13], events(result)  # everybody sits at home in between
     print("a checkpoint of a rearranged run: resumed with the same bits")
     split = arranged({"iteration": 2, "split": [5, 1]}, {"iteration": 5, "seats": [3, 0, 1, 2]}, {"iteration": 13, "split": [2, 4]})
     other = train(build, file, os.path.join(folder, "unbroken-split"), *settings, split)
