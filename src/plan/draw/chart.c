@@ -1,6 +1,7 @@
 #include "plan/draw/chart.h"
 #include "base/memory.h"
 #include "plan/draw/axis.h"
+#include "plan/draw/chart_marks.h"
 #include "plan/draw/escape.h"
 
 #include <math.h>
@@ -52,6 +53,7 @@ typedef struct picture {
     place *places;    /* [points] by x */
     double *label_at; /* [count] where each name stands */
     int *by_height;   /* [count] series from the top one */
+    sl_chart_signs signs;
 } picture;
 
 static const char *colour_of(const picture *p, int k) {
@@ -330,52 +332,6 @@ static void draw_name(const picture *p, int k, FILE *out) {
     put_text(out, x + SAMPLE, y + 4, there ? "" : " fill=\"#666\" font-style=\"italic\"", series->name);
 }
 
-static double mark_x(const picture *p, int i) {
-    return LEFT + p->plot * sl_axis_place(&p->x, p->chart->mark[i].x);
-}
-
-/* The sign stands beside its symbol, where that leaves the next one alone; of a range else its first number.
- */
-static void draw_sign(const picture *p, int i, double x, FILE *out) {
-    const sl_chart *c = p->chart;
-    int next = i + 1;
-    while (next < c->marks && mark_x(p, next) - x < 0.7)
-        next++;
-    double room = next < c->marks ? mark_x(p, next) - x : LEFT + p->plot + 40 - x;
-    char sign[32];
-    snprintf(sign, sizeof sign, "%s", c->mark[i].sign);
-    if (room <= 11 + 6.0 * (double)strlen(sign))
-        sign[strcspn(sign, "-")] = 0;
-    if (c->style && c->style->no_labels)
-        return;
-    if (room > 11 + 6.0 * (double)strlen(sign))
-        put_text(out, x + 5, p->top - 1, " font-size=\"10\"", sign);
-}
-
-/* Of lines of one kind on one pixel the first is drawn. */
-static void draw_marks(const picture *p, FILE *out) {
-    const sl_chart *c = p->chart;
-    double last[2] = {-1, -1};
-    for (int i = 0; i < c->marks && c->x; i++) {
-        const sl_chart_mark *mark = &c->mark[i];
-        const double x = mark_x(p, i);
-        if (!(x >= LEFT && x <= LEFT + p->plot) || x - last[mark->is_change != 0] < 0.7)
-            continue;
-        last[mark->is_change != 0] = x;
-        fputs("<g><title>", out);
-        sl_put_escaped(out, mark->text);
-        fprintf(out,
-                "</title><path d=\"M%.1f %.1fV%.1f\" stroke=\"#333\" stroke-width=\"%s\"%s/>"
-                "<path transform=\"translate(%.1f %.1f)\" d=\"%s\" fill=\"%s\" stroke=\"#333\"/>",
-                x, p->top - 2, p->top + p->height, mark->is_change ? "1.1" : ".9",
-                mark->is_change ? "" : " stroke-dasharray=\"1.5 3\"", x, p->top - 5,
-                mark->is_change ? "M0 -5L4 0L0 5L-4 0z" : "M0 4.6L4.2 -3.2H-4.2z",
-                mark->is_change ? "#333" : "#fff");
-        draw_sign(p, i, x, out);
-        fputs("</g>\n", out);
-    }
-}
-
 static int has_names(const sl_chart *c) {
     return !(c->style && c->style->no_legend);
 }
@@ -415,7 +371,7 @@ static void draw(const picture *p, FILE *out) {
     sl_style_title(p->title, LEFT, 24, p->plot + names, out);
     draw_y_axis(p, out);
     draw_x_axis(p, out);
-    draw_marks(p, out);
+    sl_chart_signs_draw(c, &p->signs, p->top, p->height, out);
     for (int k = 0; k < c->count; k++)
         if (c->x)
             draw_line(p, k, out);
@@ -435,7 +391,10 @@ sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
     SL_TRY(divide(&p));
     if (chart->x)
         p.x = x_axis(chart, p.plot);
-    sl_status status = sl_alloc(&p.places, (size_t)chart->points, sizeof *p.places);
+    sl_status status = sl_chart_signs_place(chart, &p.x, LEFT, p.plot, &p.signs);
+    p.top += sl_chart_signs_height(&p.signs);
+    if (status == SL_OK)
+        status = sl_alloc(&p.places, (size_t)chart->points, sizeof *p.places);
     if (status == SL_OK)
         status = sl_alloc(&p.label_at, count, sizeof *p.label_at);
     if (status == SL_OK)
@@ -447,6 +406,7 @@ sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
         if (fflush(out) != 0 || ferror(out))
             status = sl_error_errno(SL_ESYS, "the chart cannot be written");
     }
+    sl_chart_signs_free(&p.signs);
     sl_free(p.places);
     sl_free(p.label_at);
     sl_free(p.by_height);

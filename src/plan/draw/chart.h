@@ -17,7 +17,7 @@ typedef struct sl_series {
 /* A place on x where something happened: a line across the plot with a sign above it. */
 typedef struct sl_chart_mark {
     double x;
-    const char *sign, *text; /* above the line, left out where it would touch the next one; its tooltip */
+    const char *sign, *text; /* above the line, left out where there is no room; its tooltip */
     int is_change;           /* a full line and a filled diamond; else dotted with an open triangle */
 } sl_chart_mark;
 

@@ -101,7 +101,8 @@ static void box_of(const frame *f, int i, double *y, double *height) {
 }
 
 static void put_tooltip(FILE *out, const frame *f, const sl_span *span) {
-    fprintf(out, "<title>%s", sl_op_name(span->op.kind));
+    const int update = f->t->measured && span->op.kind == SL_GATHER;
+    fprintf(out, "<title>%s", update ? "update" : sl_op_name(span->op.kind));
     if (span->op.microbatch >= 0)
         fprintf(out, "%d", span->op.microbatch);
     if (f->content->parts && span->op.microbatch >= 0)
@@ -290,6 +291,7 @@ static void look_at_ops(const frame *f, sl_svg_content *c) {
     }
     for (int i = 0; i < t->collectives; i++)
         c->kinds[t->collective[i].op.kind] = 1;
+    c->updates |= t->measured;
     extent(t, &begin, &end);
     c->messages |= f->row > BOX + GAP;
     c->idle |= t->spans > 0 && (double)work < (double)(end - begin) * t->ranks;

@@ -15,7 +15,7 @@
 /* What the charts show together: for the legend, and for what all boxes have in common. */
 typedef struct sl_svg_content {
     int kinds[SL_SPAN_KINDS], messages, gradients, wires, latencies, memory, limit, critical, idle, chunks,
-        parts;
+        parts, updates;
     double most_memory; /* of all charts: the height of a row */
     double plot;        /* width */
     const sl_draw_style *style;

@@ -43,7 +43,8 @@ static void add_items(legend *l) {
     const char *edge = c->style && c->style->grey ? "stroke=\"#000\" stroke-width=\".6\"" : "";
     for (int kind = 0; kind < SL_SPAN_KINDS; kind++)
         if (c->kinds[kind])
-            add_box(l, sl_svg_kind_name(kind), sl_svg_fill_of(c->style, kind, 0, 1).text, edge);
+            add_box(l, kind == SL_GATHER && c->updates ? "update, gather" : sl_svg_kind_name(kind),
+                    sl_svg_fill_of(c->style, kind, 0, 1).text, edge);
     if (c->chunks > 1)
         add_box(l, "paler: further stages of a rank", sl_svg_fill_of(c->style, SL_F, 1, 2).text, edge);
     if (c->idle)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "plan/draw/axis.h"
 #include "plan/draw/chart.h"
+#include "plan/draw/chart_marks.h"
 #include "plan/draw/escape.h"
 
 #include <math.h>
@@ -255,6 +256,62 @@ static void names_do_not_lie_on_each_other(void **state) {
     free(svg);
 }
 
+/* 100 iterations on 620 wide plot are 6.2 apart; a sign of two letters is some 17 wide. Signs do not touch,
+ * and where there is no room for all those of changes are there. */
+static void changes_have_their_signs_where_there_is_no_room_for_all(void **state) {
+    (void)state;
+    enum { MARKS = 90 };
+    static char name[MARKS][8];
+    sl_chart_mark mark[MARKS];
+    const double x[] = {0, 100}, y[] = {1, 2};
+    const char *const label[] = {"a", "b"};
+    const sl_series series = {.name = "s", .y = y};
+    for (int i = 0; i < MARKS; i++) {
+        snprintf(name[i], sizeof name[i], "%d", 10 + i);
+        mark[i] = (sl_chart_mark){.x = 5 + i, .sign = name[i], .text = "t", .is_change = i % 10 == 3};
+    }
+    sl_chart chart = {.title = "",
+                      .x_label = "",
+                      .y_label = "",
+                      .points = 2,
+                      .x = x,
+                      .x_is_whole = 1,
+                      .label = label,
+                      .count = 1,
+                      .series = &series,
+                      .marks = MARKS,
+                      .mark = mark};
+    const sl_axis axis = sl_axis_whole(0, 100, 10);
+    sl_chart_signs signs;
+    assert_ok(sl_chart_signs_place(&chart, &axis, 76, 620, &signs));
+    int shown = 0, changes = 0;
+    for (int i = 0; i < MARKS; i++) {
+        assert_true(signs.sign[i].drawn);
+        assert_near(signs.sign[i].x, 76 + 6.2 * (5 + i), 1e-9);
+        shown += signs.sign[i].row >= 0;
+        changes += signs.sign[i].row >= 0 && mark[i].is_change;
+        for (int k = 0; k < i; k++)
+            if (signs.sign[i].row >= 0 && signs.sign[k].row == signs.sign[i].row)
+                assert_true(signs.sign[i].x - signs.sign[k].x > 12); /* two letters of 6 */
+    }
+    assert_int_equal(changes, 9);
+    assert_true(shown > 40 && shown < MARKS);
+    assert_int_equal(signs.rows, 2);
+    sl_chart_signs_free(&signs);
+    mark[0] = (sl_chart_mark){.x = 5, .sign = "100000-100009", .text = "t"};
+    mark[1].x = 9; /* 25 behind it: 13 letters do not fit beside it, but above */
+    chart.marks = 2;
+    assert_ok(sl_chart_signs_place(&chart, &axis, 76, 620, &signs));
+    assert_string_equal(signs.sign[0].text, "100000-100009");
+    assert_true(signs.sign[0].row != signs.sign[1].row && signs.sign[1].row >= 0);
+    sl_chart_signs_free(&signs);
+    const sl_draw_style bare = {.no_labels = 1};
+    chart.style = &bare;
+    assert_ok(sl_chart_signs_place(&chart, &axis, 76, 620, &signs));
+    assert_true(signs.rows == 0 && signs.sign[0].drawn && signs.sign[0].row < 0);
+    sl_chart_signs_free(&signs);
+}
+
 static void categories_have_markers_and_no_lines(void **state) {
     (void)state;
     static const char *const words[] = {"slow & steady", "<fast>", "batched", "inorder"};
@@ -361,6 +418,7 @@ int main(void) {
         cmocka_unit_test(a_missing_value_is_a_gap),
         cmocka_unit_test(series_differ_without_colour),
         cmocka_unit_test(names_do_not_lie_on_each_other),
+        cmocka_unit_test(changes_have_their_signs_where_there_is_no_room_for_all),
         cmocka_unit_test(categories_have_markers_and_no_lines),
         cmocka_unit_test(nothing_to_draw_is_drawn_too),
         cmocka_unit_test(bars_are_as_long_as_their_values),

@@ -1,0 +1,31 @@
+/* Marks of a chart: a line across the plot for each, a symbol at its head, and its sign above that, in as few
+ * rows as are needed. Where there is no room for all signs, those of changes come first. */
+#ifndef SL_PLAN_DRAW_CHART_MARKS_H
+#define SL_PLAN_DRAW_CHART_MARKS_H
+
+#include "plan/draw/axis.h"
+#include "plan/draw/chart.h"
+
+typedef struct sl_chart_sign {
+    double x;       /* on the picture */
+    int drawn, row; /* row: from the plot upwards; -1: there is no room for the sign */
+    char text[24];
+} sl_chart_sign;
+
+typedef struct sl_chart_signs {
+    sl_chart_sign *sign; /* [marks] */
+    int rows;
+} sl_chart_signs;
+
+/** Where each mark of a chart stands whose plot is `plot` wide and begins at `left`. SL_ENOMEM. Free with
+ * sl_chart_signs_free. */
+sl_status sl_chart_signs_place(const sl_chart *chart, const sl_axis *axis, double left, double plot,
+                               sl_chart_signs *signs);
+void sl_chart_signs_free(sl_chart_signs *signs);
+
+/** Height that they take above the symbols. */
+double sl_chart_signs_height(const sl_chart_signs *signs);
+void sl_chart_signs_draw(const sl_chart *chart, const sl_chart_signs *signs, double top, double height,
+                         FILE *out);
+
+#endif
