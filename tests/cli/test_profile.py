@@ -111,6 +111,12 @@ near(told["clocks"][1]["offset_ms"], 1000, "the offset")
 near(told["clocks"][1]["error_ms"], 5, "no better than half of the round trip of 10 ms")
 shared = profile(*two("skewed", shift=1000), "--clocks", "shared")[0]
 expect(shared["clocks"][1]["offset_ms"] == 0 and shared["links"][0]["latency_ms"] > 900, "--clocks shared leaves them alone")
+for ahead in (1000, -3.6e6):  # hosts that are called alike, hours apart
+    told, _ = profile(*two("alike", shift=ahead, host_name="vm"))
+    check_two(told, "two hosts of one name")
+    near(told["clocks"][1]["offset_ms"], ahead, "their offset")
+told, _ = profile(*two("alike", shift=-8, host_name="vm"))
+expect(told["clocks"][1]["offset_ms"] == 0, f"one host's clock is one: {told['clocks']}")
 bases = two("based")
 document = json.load(open(bases[1]))
 for x in document["traceEvents"]:

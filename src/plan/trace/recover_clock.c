@@ -70,16 +70,36 @@ static sl_status add_offsets(sl_recovered *result, const trip *trips, int ranks)
     return SL_OK;
 }
 
+/* On one clock no message of an iteration is under way for longer than that lasts, there or back in time:
+ * else these are several hosts of one name, or files of several put into one. */
+static int can_share(const sl_recovery *r, const trip *trips) {
+    sl_time longest = 0;
+    for (size_t i = 0, first = 0; i < r->chosens; i++) {
+        first = r->chosen[first].rank == r->chosen[i].rank ? first : i;
+        const sl_time lasted = r->chosen[i].of.end - r->chosen[first].of.start;
+        longest = lasted > longest ? lasted : longest;
+    }
+    for (int rank = 1; rank < r->ranks; rank++) {
+        const sl_time both[2] = {trips[rank].there, trips[rank].back};
+        for (int i = 0; i < 2; i++)
+            if (both[i] != SL_TIME_NEVER && llabs(both[i]) > longest)
+                return 0;
+    }
+    return 1;
+}
+
 sl_status sl_recover_clocks(sl_recovery *r, const sl_carried *carried, size_t count) {
     sl_recovered *result = r->result;
     trip *trips;
     SL_TRY(sl_alloc(&result->offset, (size_t)r->ranks, sizeof(sl_time)));
     SL_TRY(sl_alloc(&result->offset_error, (size_t)r->ranks, sizeof(sl_time)));
-    if (r->options->shared_clock || sl_recover_share_a_clock(r))
+    if (r->options->shared_clock)
         return SL_OK;
     SL_TRY(sl_alloc(&trips, (size_t)r->ranks, sizeof *trips));
     find_trips(carried, count, trips, r->ranks);
-    sl_status status = add_offsets(result, trips, r->ranks);
+    sl_status status = SL_OK;
+    if (!sl_recover_share_a_clock(r) || !can_share(r, trips))
+        status = add_offsets(result, trips, r->ranks);
     sl_free(trips);
     return status;
 }
