@@ -67,6 +67,8 @@ static sl_status parse_listen(const char *text, asked *a) {
     snprintf(a->host, sizeof a->host, "%.*s", (int)(length - (bracket ? 2 : 0)), text + bracket);
     if (strcmp(a->host, "localhost") == 0)
         snprintf(a->host, sizeof a->host, "127.0.0.1");
+    if (!bracket && strchr(a->host, ':'))
+        return sl_error(SL_EINVAL, "dashboard: --listen: IPv6 stands in brackets: [%s]:%ld", a->host, port);
     if (inet_pton(bracket ? AF_INET6 : AF_INET, a->host, address) != 1)
         return sl_error(SL_EINVAL, "dashboard: --listen: '%s' is no numeric address", a->host);
     a->request.port = (int)port;
