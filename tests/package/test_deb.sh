@@ -42,7 +42,13 @@ done
 (cd "$folder/tree" && find . -type f ! -path './usr/*' | grep .) && fail "files outside /usr"
 "$folder/tree/usr/bin/slackline" doctor >"$folder/said" || fail "the doctor, from where it was unpacked: $(grep broken "$folder/said")"
 
-dpkg-deb --ctrl-tarfile "$package" | tar -xO --wildcards "./postinst" "./triggers" 2>/dev/null | grep -q ldconfig || fail "the loader is not told of the libraries"
+dpkg-deb --ctrl-tarfile "$package" | tar -xO ./triggers | grep -qx 'activate-noawait ldconfig' || fail "the loader is not told of the libraries"
+
+dpkg-deb -f "$package" Description | tail -n +2 | grep -E '^  |.{80}' && fail "the description has lines that are shown as they are, or are too long"
+gunzip -t "$folder/tree/usr/share/man/man1/"*.gz "$folder/tree/usr/share/doc/slackline/changelog.gz" || fail "packed pages"
+if command -v lintian >/dev/null; then
+    lintian --fail-on error "$package" >"$folder/log" 2>/dev/null || fail "lintian: $(grep ^E: "$folder/log")"
+fi
 
 [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null || { echo "not tried: a system of its own needs root and debootstrap"; exit 0; }
 mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | awk '$1 == "bookworm" && $2 == "main" {print $3; exit}')
