@@ -112,7 +112,8 @@ static sl_call_profile *make_profile(sl_controller *c) {
 void sl_controller_drop_reference(sl_controller *c) {
     sl_call_profile_close(c->reference);
     sl_call_profile_close(c->usual);
-    c->reference = c->usual = NULL;
+    sl_call_profile_close(c->slow);
+    c->reference = c->usual = c->slow = NULL;
 }
 
 static void keep_reference(sl_controller *c) {
@@ -134,6 +135,11 @@ static const sl_call_profile *to_compare_with(const sl_controller *c) {
 
 /* Slow iterations in whose calls nothing is slow stand for a reference as long as there is none. */
 static void keep_or_close(sl_controller *c, sl_call_profile *now, int nothing) {
+    if (now && c->reference) {
+        sl_call_profile_close(c->slow);
+        c->slow = now;
+        return;
+    }
     if (!now || !nothing || to_compare_with(c)) {
         sl_call_profile_close(now);
         return;

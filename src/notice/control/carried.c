@@ -5,17 +5,19 @@
 #define BEYOND 1.1        /* as a validation's (notice/validate/expect.c) */
 #define SPREADS 2         /* so many coefficients of variation come on top */
 #define LATENCY_LEAST 0.1 /* ms */
+#define ANOTHER_WAY 2     /* times what was tested: calls that carry that much go another way */
 
-typedef struct reference {
-    const sl_call_profile *healthy;
+typedef struct profile {
+    const sl_call_profile *calls;
     double clock_error;
     const int *node_of;
     int ranks;
-} reference;
+} profile;
 
 /* What the calls of a group prove of the way from one node to another. */
 typedef struct proof {
-    double gb_per_s;   /* it carried at least that much; 0: nothing is known */
+    double whole;      /* GB/s: it carried at least that much; 0: nothing is known */
+    double gb_per_s;   /* the least of one of the streams that may have carried it */
     double latency_ms; /* it took at most that long; 0: nothing is known */
 } proof;
 
@@ -56,16 +58,18 @@ static proof proof_of(const sl_call_group *g, double clock_error, int from, int 
     const double share = g->message || here + there != g->size ? 0 : share_of(g->call, here, there);
     const int at_once = here < there ? here : there;
     if (at_once == 0 || share <= 0 || g->within.count == 0 || within <= 0)
-        return (proof){0, 0};
-    return (proof){share * (double)g->bytes / within / at_once, within / 1e6}; /* bytes / ns are GB/s */
+        return (proof){0};
+    const double whole = share * (double)g->bytes / within; /* bytes / ns are GB/s */
+    return (proof){whole, whole / at_once, within / 1e6};
 }
 
 /* Of the way that a direction goes; nothing where that is within a node. */
-static proof best_proof(const reference *r, const sl_tested_direction *t) {
+static proof best_proof(const profile *r, const sl_tested_direction *t) {
     const int from = node(t->from, r->node_of, r->ranks), to = node(t->to, r->node_of, r->ranks);
-    proof best = {0, 0};
-    for (size_t g = 0; g < r->healthy->groups && from >= 0 && to >= 0 && from != to; g++) {
-        const proof p = proof_of(&r->healthy->group[g], r->clock_error, from, to, r->node_of, r->ranks);
+    proof best = {0};
+    for (size_t g = 0; g < r->calls->groups && from >= 0 && to >= 0 && from != to; g++) {
+        const proof p = proof_of(&r->calls->group[g], r->clock_error, from, to, r->node_of, r->ranks);
+        best.whole = p.whole > best.whole ? p.whole : best.whole;
         best.gb_per_s = p.gb_per_s > best.gb_per_s ? p.gb_per_s : best.gb_per_s;
         if (p.latency_ms > 0 && (best.latency_ms <= 0 || p.latency_ms < best.latency_ms))
             best.latency_ms = p.latency_ms;
@@ -73,13 +77,14 @@ static proof best_proof(const reference *r, const sl_tested_direction *t) {
     return best;
 }
 
-static int slow_by_rate(const sl_tested_direction *t, proof was) {
-    return t->gb_per_s > 0 && was.gb_per_s > (BEYOND + SPREADS * t->cv) * t->gb_per_s;
+static int slow_by_rate(const sl_tested_direction *t, proof was, proof is) {
+    return t->gb_per_s > 0 && is.whole <= ANOTHER_WAY * t->gb_per_s &&
+           was.gb_per_s > (BEYOND + SPREADS * t->cv) * t->gb_per_s;
 }
 
-static int slow_by_latency(const sl_tested_direction *t, proof was) {
-    return was.latency_ms > 0 && t->latency_ms > BEYOND * was.latency_ms &&
-           t->latency_ms > was.latency_ms + LATENCY_LEAST;
+static int slow_by_latency(const sl_tested_direction *t, proof was, proof is) {
+    return was.latency_ms > 0 && is.latency_ms * BEYOND > t->latency_ms &&
+           t->latency_ms > BEYOND * was.latency_ms && t->latency_ms > was.latency_ms + LATENCY_LEAST;
 }
 
 static void say(const sl_tested_direction *t, proof was, int by_rate, sl_suspect *s) {
@@ -102,29 +107,32 @@ static void say(const sl_tested_direction *t, proof was, int by_rate, sl_suspect
 }
 
 /* The same way with its ends turned around. */
-static int is_back(const reference *r, const sl_tested_direction *t, const sl_suspect *s) {
+static int is_back(const profile *r, const sl_tested_direction *t, const sl_suspect *s) {
     return node(t->from, r->node_of, r->ranks) == node(s->to, r->node_of, r->ranks) &&
            node(t->to, r->node_of, r->ranks) == node(s->from, r->node_of, r->ranks);
 }
 
-int sl_carried_compare(const sl_call_profile *healthy, int64_t clock_error, const sl_tested_direction *tested,
-                       int count, const int *node_of, int ranks, sl_suspect *found) {
-    const reference r = {healthy, (double)clock_error, node_of, ranks};
+int sl_carried_compare(const sl_call_profile *healthy, const sl_call_profile *slow, int64_t clock_error,
+                       const sl_tested_direction *tested, int count, const int *node_of, int ranks,
+                       sl_suspect *found) {
+    const profile before = {healthy, (double)clock_error, node_of, ranks};
+    const profile now = {slow, (double)clock_error, node_of, ranks};
     double worst = 0;
     for (int i = 0; i < count; i++) {
         const sl_tested_direction *t = &tested[i];
-        const proof was = best_proof(&r, t);
-        const int by_rate = slow_by_rate(t, was);
-        const double by = by_rate                   ? was.gb_per_s / t->gb_per_s
-                          : slow_by_latency(t, was) ? t->latency_ms / was.latency_ms
-                                                    : 0;
+        const proof was = best_proof(&before, t), is = best_proof(&now, t);
+        const int by_rate = slow_by_rate(t, was, is);
+        const double by = by_rate                       ? was.gb_per_s / t->gb_per_s
+                          : slow_by_latency(t, was, is) ? t->latency_ms / was.latency_ms
+                                                        : 0;
         if (by > worst) {
             worst = by;
             say(t, was, by_rate, found);
         }
     }
     for (int i = 0; i < count && worst > 0; i++)
-        if (is_back(&r, &tested[i], found))
-            found->both |= slow_by_rate(&tested[i], best_proof(&r, &tested[i]));
+        if (is_back(&before, &tested[i], found))
+            found->both |=
+                slow_by_rate(&tested[i], best_proof(&before, &tested[i]), best_proof(&now, &tested[i]));
     return worst > 0;
 }

@@ -140,14 +140,14 @@ static void compare_with_carried(sl_controller *c, const int *node_of, int world
     sl_suspect found;
     int count;
     const int place = open_verdict(c);
-    if (place < 0 || !c->reference)
+    if (place < 0 || !c->reference || !c->slow)
         return;
     if (read_directions(json_object_get(c->validation.result, "links"), &direction, &count) != SL_OK) {
         c->failed = SL_ENOMEM;
         return;
     }
-    if (sl_carried_compare(c->reference, sl_nodes_clock_error(&c->nodes), direction, count, node_of, world,
-                           &found))
+    if (sl_carried_compare(c->reference, c->slow, sl_nodes_clock_error(&c->nodes), direction, count, node_of,
+                           world, &found))
         c->view.verdict[place] = found;
     sl_free(direction);
 }

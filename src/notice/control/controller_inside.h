@@ -49,6 +49,7 @@ struct sl_controller {
         taken_over; /* samples of before `taken_over` are history: nothing is done about them */
     sl_call_profile *reference;
     sl_time reference_until; /* end of its window */
+    sl_call_profile *slow;   /* the last one that was compared with the reference; NULL: none */
     sl_call_profile *usual;  /* stands for the reference where there is none, for onsets behind usual_until:
                                 its  iterations may have been slow already */
     sl_time usual_until, onset_at;
