@@ -330,6 +330,22 @@ ratio = (line_end(groups[0]) - 76) / (line_end(groups[3]) - 76)
 expect(abs(ratio - 7 / 11) < 0.01, f"iterations 0 to 7 and 0 to 11 on one axis: {ratio}")
 expect(any("4: swap" in t for t in texts(course)), "what was changed at which iteration")
 expect(draw(first, "--what", "links") is not None and draw(first, "--what", "devices") is not None, "links and devices over the run")
+# what was gained by many changes: their names hang below the axis, clear of what else stands there, and none leaves the picture
+many = make("many", 40, 4)
+with open(os.path.join(many, "events.jsonl"), "w") as out:
+    for i in range(3, 36, 4):
+        out.write(json.dumps({"time_s": 1.0, "iteration": i, "kind": "delegate", "decided": "x"}) + "\n")
+for more in ([], ["--width", "85mm", "--font-size", "7"], ["--width", "200mm"]):
+    hung = draw(many, "--what", "gains", *more)
+    labels = [t for t in hung.iter(SVG + "text") if "delegate" in (t.text or "")]
+    expect(len(labels) == 9, f"a name for each change: {texts(hung)}")
+    lowest, leftmost = 0, 1e9
+    for t in labels:
+        x, y, angle = (float(v) for v in re.fullmatch(r"translate\(([\d.]+) ([\d.]+)\) rotate\(-(\d+)\)", t.get("transform")).groups())
+        length = 6 * len(t.text)  # letters of 12 are some 6 to 7 wide
+        lowest, leftmost = max(lowest, y + length * math.sin(math.radians(angle))), min(leftmost, x - length * math.cos(math.radians(angle)))
+    below = [float(t.get("y")) - 9 for t in hung.iter(SVG + "text") if t.text in ("from iteration: change", "before") and t.get("y") and float(t.get("y")) > y]
+    expect(leftmost >= 0 and below and min(below) > lowest, f"{more}: names reach down to {lowest:.0f} and left to {leftmost:.0f}, others begin at {below}")
 pictures = os.path.join(folder, "pictures")
 expect(run("report", first, "--svg", pictures).returncode == 0 and "gains.svg" in os.listdir(pictures), "report --svg has the gains, too")
 

@@ -54,6 +54,7 @@ typedef struct picture {
     double *label_at; /* [count] where each name stands */
     int *by_height;   /* [count] series from the top one */
     sl_chart_signs signs;
+    double turn, hang; /* of categories: degrees, 0: they stand upright; how much lower they reach then */
 } picture;
 
 static const char *colour_of(const picture *p, int k) {
@@ -144,7 +145,7 @@ static double end_of(const picture *p, int k) {
 static void place_labels(picture *p) {
     int count = p->chart->count;
     for (int k = 0; k < count && p->below; k++)
-        p->label_at[k] = p->top + p->height + BOTTOM + LABEL_ROW * k;
+        p->label_at[k] = p->top + p->height + BOTTOM + p->hang + LABEL_ROW * k;
     if (p->below)
         return;
     for (int k = 0; k < count; k++) {
@@ -195,16 +196,13 @@ static void draw_y_axis(const picture *p, FILE *out) {
     fputs("</text>\n", out);
 }
 
-/* Categories that would run into each other are written at an angle. */
 static void draw_categories(const picture *p, FILE *out) {
     const sl_chart *c = p->chart;
-    size_t longest = 0;
-    for (int i = 0; i < c->points; i++)
-        longest = strlen(c->label[i]) > longest ? strlen(c->label[i]) : longest;
-    int turned = LETTER * (double)longest > p->plot / c->points - 6;
     for (int i = 0; i < c->points; i++) {
-        fprintf(out, "<text transform=\"translate(%.1f %.1f)%s\" text-anchor=\"%s\">", p->places[i].x,
-                p->top + p->height + 17, turned ? " rotate(-25)" : "", turned ? "end" : "middle");
+        fprintf(out, "<text transform=\"translate(%.1f %.1f)", p->places[i].x, p->top + p->height + 17);
+        if (p->turn > 0)
+            fprintf(out, " rotate(-%.0f)", p->turn);
+        fprintf(out, "\" text-anchor=\"%s\">", p->turn > 0 ? "end" : "middle");
         sl_put_escaped(out, c->label[i]);
         fputs("</text>\n", out);
     }
@@ -223,7 +221,7 @@ static void draw_x_axis(const picture *p, FILE *out) {
         draw_categories(p, out);
     fprintf(out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" fill=\"none\" stroke=\"#444\"/>\n", LEFT, p->top, bottom,
             LEFT + p->plot);
-    put_text(out, LEFT + p->plot / 2, bottom + 44, " text-anchor=\"middle\"", p->chart->x_label);
+    put_text(out, LEFT + p->plot / 2, bottom + 44 + p->hang, " text-anchor=\"middle\"", p->chart->x_label);
 }
 
 /* Lines of the same course lie on each other: the first is wide, later ones are narrower and dashed. */
@@ -336,6 +334,23 @@ static int has_names(const sl_chart *c) {
     return !(c->style && c->style->no_legend);
 }
 
+/* Categories that would run into each other are written at an angle, steeper where the first would leave the
+ * picture on its left. */
+static void turn_categories(picture *p) {
+    const sl_chart *c = p->chart;
+    const double degree = 3.14159265358979 / 180;
+    size_t longest = 0;
+    for (int i = 0; i < c->points && !c->x; i++)
+        longest = strlen(c->label[i]) > longest ? strlen(c->label[i]) : longest;
+    const double length = LETTER * (double)longest, room = LEFT + p->plot / (2 * fmax(c->points, 1)) - 4;
+    if (c->x || length <= p->plot / fmax(c->points, 1) - 6)
+        return;
+    p->turn = 25;
+    if (length * cos(p->turn * degree) > room)
+        p->turn = acos(room / length) / degree;
+    p->hang = fmax(0, length * sin(p->turn * degree) - 14);
+}
+
 /* As wide as the style asks for: names beside the plot, or below it where that leaves it too narrow. */
 static sl_status divide(picture *p) {
     const sl_chart *c = p->chart;
@@ -352,6 +367,7 @@ static sl_status divide(picture *p) {
     if (p->below)
         p->plot = width - LEFT - RIGHT;
     p->rows = p->below ? c->count : 0;
+    turn_categories(p);
     const int lines = sl_style_title(p->title, 0, 0, width - LEFT, NULL);
     p->top = lines > 0 ? TOP + 17 * (lines - 1) : TOP_UNTITLED;
     p->height = LABEL_ROW * (p->below ? 0 : c->count + 1);
@@ -366,7 +382,7 @@ static sl_status divide(picture *p) {
 static void draw(const picture *p, FILE *out) {
     const sl_chart *c = p->chart;
     double names = has_names(c) && !p->below ? LABEL_GAP + SAMPLE + widest_name(c) + 12 : RIGHT,
-           height = p->top + p->height + BOTTOM + LABEL_ROW * p->rows;
+           height = p->top + p->height + BOTTOM + p->hang + LABEL_ROW * p->rows;
     sl_style_begin(c->style, LEFT + p->plot + names, height, FONT, out);
     sl_style_title(p->title, LEFT, 24, p->plot + names, out);
     draw_y_axis(p, out);
