@@ -86,7 +86,8 @@ static void set_changes_adds_and_appends(void **state) {
     assert_fails(sl_document_set(&document, "list.0.a.b=4"), SL_EINVAL, "below a value");
     assert_fails(sl_document_set(&document, "nothing"), SL_EINVAL, "KEY=VALUE");
     assert_fails(sl_document_set(&document, "a..b=1"), SL_EINVAL, "empty part");
-    assert_fails(sl_document_set(&document, "a=[1"), SL_EINVAL, "cannot be read");
+    assert_fails(sl_document_set(&document, "a=[1"), SL_EINVAL, "is no YAML");
+    assert_fails(sl_document_set(&document, "a= "), SL_EINVAL, "a value is missing");
     sl_document_close(&document);
 }
 
