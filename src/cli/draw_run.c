@@ -84,7 +84,11 @@ static sl_status draw_charts(const sl_drawing *d, int i, const run *r, const sl_
         if (closed != 0)
             return sl_error(SL_ENOMEM, "out of memory for the picture");
         if (size == 0)
-            return sl_error(SL_ENONE, "%s: %s", d->input[i].file, order[k].missing);
+            return sl_error(SL_ENONE, "%s: %s", d->input[i].file,
+                            !r->told.is_watch ? order[k].missing
+                            : order[k].what == SL_DRAW_ITERATIONS
+                                ? "no iteration was found in the program's calls"
+                                : "of a watch only iterations are drawn");
     }
     return SL_OK;
 }

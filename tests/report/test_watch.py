@@ -85,4 +85,7 @@ for name, content in wrong.items():
 for name, content in (("cut", json.dumps(outcome)[:50]), ("types", dict(outcome, exit_code="x", phases=[1, {"suspects": 3}, {}], not_told=[4], program="x", status=4))):
     page = page_of(make(f"outcome-{name}", watch=standing, report=content))
     expect("<svg" in section(page, "time"), f"report.json {name}: the rest is there")
+for what, says in (("iterations", "no iteration was found in the program's calls"), ("loss", "of a watch only iterations are drawn")):
+    done = run("draw", make("bare", watch=dict(standing, iterations=[])), "--what", what)
+    expect(done.returncode == 1 and says in done.stderr and "metrics.jsonl" not in done.stderr, f"draw {what} of a watch: {done.stderr}")
 finish()
