@@ -112,7 +112,7 @@ def run(command, folder, build, seconds=280, **more):
 def kind(examples, name):
     """Who runs an example: plan | train | library | python, board (tests/dashboard/test_dashboard.py), None where nobody does."""
     end = os.path.splitext(name)[1]
-    if name == "grafana-dashboard.json": # which can hold no comment; what it shows is its `description`
+    if name == "grafana-dashboard.json": # which can hold no comment: its first key says it (test_plan.py)
         return "board"
     if end == ".yaml" and os.sep not in name:
         with open(os.path.join(examples, name)) as file:

@@ -1,6 +1,7 @@
 """Every file of examples/ is run by one of the tests of this folder, and its first lines say what it shows, how it is run and
 what to expect. Here those that need no training: what the commands print is what the heads say."""
 import os
+import re
 import sys
 import tempfile
 
@@ -36,6 +37,10 @@ with tempfile.TemporaryDirectory() as folder:
 
 for name, kind in every(source).items():
     expect(kind is not None, f"examples/{name} is run by no test: tests/examples/heads.py knows *.yaml, library/*.c and python/*.py")
+    if kind == "board":
+        with open(os.path.join(source, "examples", name)) as file:
+            first = file.readlines()[1]
+        expect(re.match(r' "description": "A training run .*import .*Expect .*"', first), f"examples/{name} begins with what it shows and what to expect: {first}")
     for what in complaints(os.path.join(source, "examples", name)) if kind not in (None, "board") else []:
         expect(False, f"examples/{name}: {what}")
 
