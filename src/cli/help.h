@@ -75,6 +75,10 @@ sl_status sl_help_read(const sl_subcommand *command, sl_help *help);
 sl_status sl_help_parse(const char *text, sl_help *help);
 void sl_help_free(sl_help *help);
 
+/** Prints the help of `command` to a terminal, lines that are too long for it broken at blanks. 0: standard
+ * output is no terminal, or that failed; nothing was printed then. */
+int sl_help_narrow(const sl_subcommand *command);
+
 /** The next option behind block *at (begin with -1), which moves there. Nonzero when there is one. */
 int sl_help_next_option(const sl_help *help, int *at, sl_help_option *option);
 

@@ -2,9 +2,11 @@
 #include "base/status.h"
 #include "base/suggest.h"
 #include "cli/command.h"
+#include "cli/help.h"
 #include "cli/version.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +42,7 @@ static void print_usage(FILE *out) {
     for (size_t i = 0; i < COMMANDS; i++)
         if (sl_subcommands[i].help)
             fprintf(out, "  %-10s %s\n", sl_subcommands[i].name, sl_subcommands[i].help);
-    fprintf(out, "\nslackline COMMAND --help says more; slackline --version, how this one was built. "
+    fprintf(out, "\nslackline COMMAND --help says more; slackline --version, how this one was built.\n"
                  "Example: slackline plan examples/four-ranks.yaml\n");
 }
 
@@ -77,6 +79,11 @@ static int refuse_more(const char *word) {
     return 2;
 }
 
+static int help_of(const sl_subcommand *command) {
+    char option[] = "--help", *words[] = {(char *)(uintptr_t)command->name, option, NULL};
+    return sl_help_narrow(command) ? 0 : command->run(2, words);
+}
+
 /* `help COMMAND` is `COMMAND --help`. */
 static int run_help(int argc, char **argv) {
     if (argc > 3)
@@ -85,9 +92,8 @@ static int run_help(int argc, char **argv) {
         print_usage(stdout);
         return 0;
     }
-    char option[] = "--help", *words[] = {argv[2], option, NULL};
     const sl_subcommand *command = sl_subcommand_find(argv[2]);
-    return command ? command->run(2, words) : sl_subcommand_refuse(argv[2]);
+    return command ? help_of(command) : sl_subcommand_refuse(argv[2]);
 }
 
 static int run(int argc, char **argv) {
@@ -104,6 +110,8 @@ static int run(int argc, char **argv) {
         return 0;
     }
     const sl_subcommand *command = sl_subcommand_find(argv[1]);
+    if (command && argc == 3 && argv[2][0] == '-' && is_help(argv[2]))
+        return help_of(command);
     return command ? command->run(argc - 1, argv + 1) : sl_subcommand_refuse(argv[1]);
 }
 

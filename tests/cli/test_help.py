@@ -1,10 +1,14 @@
 """Help is one source: every option that a subcommand takes stands in its help, and what stands there is in its manual page
 and in the completion of every shell; all of them have an example; what is mistyped is guessed."""
+import fcntl
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -110,6 +114,36 @@ for first, file, last in (("plan", problem, ["--schedule", "1f1b", "--format", "
         os.symlink(os.path.realpath(problem), other)
 done = run("plan", "--schedule", "1f1b", "--", "--format", cwd=folder) if os.path.isabs(command) else run("plan", "--schedule", "1f1b", "--", other)
 expect(done.returncode == 0, f"a file whose name is that of an option: {done.stderr}")
+
+# ---- on a narrow terminal ----
+def on_terminal(columns, *words):
+    """What a terminal of so many columns is given."""
+    mine, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    process = subprocess.Popen([command, *words], stdout=its, stderr=its)
+    os.close(its)
+    shown = b""
+    while True:
+        try:
+            part = os.read(mine, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(mine)
+    expect(process.wait() == 0, f"{words} on a terminal")
+    return shown.decode().replace("\r\n", "\n")
+
+
+for name in names:
+    for columns in (60, 80):
+        shown = on_terminal(columns, name, "--help")
+        for line in shown.splitlines():  # what has no blank cannot be broken
+            expect(len(line) <= columns or " " not in re.split("  +", line.strip())[-1], f"{name} --help on {columns} columns: {line!r}")
+        expect(shown.split() == helps[name].split(), f"{name} --help on {columns} columns: the same words")
+    expect(on_terminal(200, name, "--help") == helps[name] == on_terminal(200, "help", name), f"{name} --help on a wide terminal is as it is")
+expect(re.search(r"^  --set KEY=VALUE {3}change a key of PROBLEM, by its\n {20}dotted path$", on_terminal(52, "plan", "--help"), re.M), "words go on below words")
 
 # ---- manual pages ----
 def words_of(text):
