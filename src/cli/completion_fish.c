@@ -94,13 +94,12 @@ void sl_completion_fish(const sl_completion *all, FILE *out) {
         sl_completion_quote(out, list[i].command->help, "\\'");
         fputc('\n', out);
     }
-    fprintf(
-        out,
-        "complete -c slackline -n '__slackline_is' -f -a help -d 'what a command does'\n"
-        "complete -c slackline -n '__slackline_is' -l version -d 'the version, and how it was built'\n"
-        "complete -c slackline -s h -l help -d 'say more'\n"
-        "complete -c slackline -n '__slackline_is help' -f -a '%s'\n",
-        names);
+    fprintf(out,
+            "complete -c slackline -n '__slackline_is' -f -a help -d 'what a command does'\n"
+            "complete -c slackline -n '__slackline_is' -l version -d 'the version, and how it was built'\n"
+            "complete -c slackline -s h -l help -d 'say more'\n"
+            "complete -c slackline -n '__slackline_is help' -f -a '%s'\n",
+            names);
     for (int i = 0; i < count; i++) {
         sl_help_option o;
         print_place(out, &list[i], names);

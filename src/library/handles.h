@@ -14,7 +14,7 @@
 /* First in what reads or writes texts: their numbers have a point, whatever locale the program has chosen for
  * itself, which comes back at the end. Of this thread alone; the C library has that locale ready. */
 #define SL_PLAIN_NUMBERS                                                                                     \
-    __attribute__((cleanup(sl_library_locale_back))) locale_t sl_program_locale_ =                           \
+    __attribute__((cleanup(sl_library_locale_back), unused)) locale_t sl_program_locale_ =                   \
         uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0))
 
 static inline void sl_library_locale_back(const locale_t *before) {
