@@ -62,6 +62,7 @@ def main():
         ends.fill_(float(rank == 0 and os.path.exists(stop)))
         dist.broadcast(ends, src=0)
     dist.destroy_process_group()
+    os._exit(0)  # of DistributedDataParallel's processes some never end by themselves behind this, watched or not
 
 
 main()
