@@ -1,9 +1,13 @@
-# Takes away what the last installation of this build has brought (installed.txt): its files, then the folders of
-# its own, which are empty then. DESTDIR as it was for the installation.
+# Takes away what the last installation of this build has brought (installed.txt: the prefix, then files): its
+# files, then the folders of its own, which are empty then. DESTDIR as it was for the installation.
+cmake_minimum_required(VERSION 3.20)
 if(NOT EXISTS "${MANIFEST}")
   message(FATAL_ERROR "nothing was installed from here: there is no ${MANIFEST}")
 endif()
 file(STRINGS "${MANIFEST}" files)
+list(POP_FRONT files prefix)
+string(LENGTH "$ENV{DESTDIR}${prefix}" above)
+math(EXPR above "${above} - 1") # but for its last /
 foreach(file ${files})
   set(path "$ENV{DESTDIR}${file}")
   file(REMOVE "${path}")
@@ -11,7 +15,11 @@ foreach(file ${files})
     message(FATAL_ERROR "${path} cannot be removed")
   endif()
   get_filename_component(folder "${path}" DIRECTORY)
-  while(folder MATCHES "/slackline(/|$)") # bin, lib and man1 are everybody's
+  while(TRUE)
+    string(SUBSTRING "${folder}" ${above} -1 below)
+    if(NOT below MATCHES "/slackline(/|$)") # bin, lib and man1 are everybody's, and so is what the prefix is called
+      break()
+    endif()
     file(GLOB left "${folder}/*")
     if(left OR NOT IS_DIRECTORY "${folder}" OR IS_SYMLINK "${folder}")
       break()

@@ -183,6 +183,13 @@ cmake -DMANIFEST="$folder/installed.txt" -P "$source/src/library/uninstall.cmake
 rm -r "$folder/a prefix/include/slackline"
 [ -z "$(find "$folder/a prefix" -name '*slackline*')" ] && [ -d "$folder/a prefix/bin" ] || fail "uninstall: folders: $(find "$folder/a prefix" | head)"
 ! cmake -DMANIFEST="$folder/installed.txt" -P "$source/src/library/uninstall.cmake" >"$folder/log" 2>&1 && grep -q "nothing was installed" "$folder/log" || fail "uninstall twice: $(cat "$folder/log")"
+# A folder above that is called so, too, is not ours.
+export DESTDIR=$folder/slackline/dest
+cmake --install "$build" --prefix /slackline >"$folder/log" 2>&1 && cp "$build/installed.txt" "$folder/" && [ -f "$DESTDIR/slackline/bin/slackline" ] &&
+    cmake -DMANIFEST="$folder/installed.txt" -P "$source/src/library/uninstall.cmake" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "uninstall below slackline"; }
+[ -z "$(find "$DESTDIR" -type f -o -type l)" ] && [ -d "$DESTDIR/slackline/bin" ] && [ -z "$(find "$DESTDIR/slackline/" -mindepth 1 -name '*slackline*')" ] ||
+    fail "uninstall below slackline: $(find "$folder/slackline" | head)"
+unset DESTDIR
 
 # Loaded by a program that was not linked to it.
 cat >"$folder/load.c" <<'E'
