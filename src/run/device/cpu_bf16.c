@@ -152,15 +152,14 @@ SL_INLINE void pack_block(const sl_packing *p, const float *b, size_t inner, siz
                  high = left < SL_PACK_INNER ? left : SL_PACK_INNER;
 
     const size_t wide = p->columns - column < SL_PACK_COLUMNS ? p->columns - column : SL_PACK_COLUMNS;
-    if (!p->bf16)
-        gather(p, b, inner, column, high, wide, to);
-    else if (!p->transpose && high == SL_PACK_INNER && wide == SL_PACK_COLUMNS)
+    if (p->bf16 && !p->transpose && high == SL_PACK_INNER && wide == SL_PACK_COLUMNS) {
         pack_pairs_along(p, b, inner, column, to);
-    else {
-        square part;
-        gather(p, b, inner, column, high, wide, part);
-        pack_pairs(part, to);
+        return;
     }
+    square part;
+    gather(p, b, inner, column, high, wide, p->bf16 ? part : to);
+    if (p->bf16)
+        pack_pairs(part, to);
 }
 
 /* The source is read along its rows: by steps of the inner index where those are rows, by panels where
