@@ -1,5 +1,5 @@
-"""Help is one source: every option that a subcommand takes stands in its help, and what stands there is in its manual page
-and in the completion of every shell; all of them have an example; what is mistyped is guessed."""
+"""Help is one source: what stands in it is taken, and is in the manual page and in the completion of every shell; all of them
+have an example; what is mistyped is guessed. `test_help_options.py` tries that nothing else is taken."""
 import fcntl
 import os
 import pty
@@ -12,26 +12,8 @@ import termios
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from helps import helps, names, options_of  # noqa: E402
 from slackline import command, expect, finish, folder, problem, refused, run, source  # noqa: E402
-
-names = re.findall(r"^  (\w+) +\S", run("--help").stdout, re.M)
-expect({"plan", "train", "watch", "doctor", "completion", "man"} <= set(names), f"the commands that are listed: {names}")
-helps = {name: run(name, "--help").stdout for name in names}
-HIDDEN = {("validate", "result")}  # between the command and the processes that it starts
-
-
-def options_of(text):
-    """As a reader sees them: lines that begin with two blanks and a dash; what is in front of the next two blanks."""
-    found = {}
-    for line in text.splitlines():
-        if re.match(r"  -", line):
-            head = re.split(r"  +", line.strip())[0]
-            words = re.findall(r"(?:^|[ ,])--?([a-z][a-z-]*)", head)
-            argument = re.sub(r"--?[a-z-]+,?", "", head).strip()
-            for word in words:
-                found[word] = argument
-    return found
-
 
 # ---- help ----
 for name, text in helps.items():
@@ -41,28 +23,6 @@ for name, text in helps.items():
     expect(run(name, "-h").stdout == text, f"{name} -h is {name} --help")
     expect(max(map(len, text.splitlines())) <= 130, f"{name}: no line is longer than 130")
 refused(2, "did you mean 'plan'", "help", "plam")
-
-# Every name in any table of options, tried on every subcommand.
-tables = [os.path.join(source, "src", "cli", f) for f in os.listdir(os.path.join(source, "src", "cli")) if f.endswith(".c")]
-tables += [os.path.join(source, "src", "notice", "validate", "request.c")]
-known, flags = set(), set()
-for path in tables:
-    known |= set(re.findall(r'\{"([a-z-]+)", (?:required|no)_argument', open(path).read()))
-    flags |= set(re.findall(r'\{"([a-z-]+)", no_argument', open(path).read()))
-expect({"format", "sweep", "join", "on-event", "resume"} <= known, f"the tables were read: {sorted(known)}")
-for name in names:
-    said = options_of(helps[name])
-    for option in sorted(known):
-        # refused in any case: for want of a value, or for what follows
-        answer = run(name, f"--{option}", *(["--xyzzy"] if option in flags else [])).stderr
-        taken = f"unknown option '--{option}'" not in answer
-        shortened = any(other.startswith(option) and other != option for other in said)  # getopt takes that, too
-        if option == "help" or (name, option) in HIDDEN or (shortened and option not in said):
-            continue
-        if option in ("out", "output") and option not in said and "o" in said:
-            continue  # by its letter
-        expect(taken == (option in said), f"{name} --{option}: {'taken' if taken else 'refused'}, in the help: {option in said}")
-    expect(("unknown option '-o'" not in run(name, "-o").stderr) == ("o" in said), f"{name} -o")
 
 # ---- what is mistyped ----
 for name in names:

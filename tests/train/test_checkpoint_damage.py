@@ -1,3 +1,4 @@
+# labels: long
 """What is damaged is refused with its reason and the checkpoint before is used; when all are, that is an error. What
 cannot be written is an event and a warning, leaves nothing behind and does not stop training.
 Usage: test_checkpoint_damage.py BUILD SOURCE"""

@@ -4,6 +4,10 @@
 #include "adapt/campaign/campaign.h"
 #include "base/memory.h"
 
+#ifndef CAMPAIGNS
+#define CAMPAIGNS 50
+#endif
+
 #include <math.h>
 #include <string.h>
 
@@ -67,7 +71,7 @@ static void check_row(const sl_campaign_result *r, const sl_campaign_row *row) {
 static void rows_add_up_nothing_beats_hindsight_and_a_second_run_is_the_same(void **state) {
     (void)state;
     uint64_t seed = seed_of(41);
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < CAMPAIGNS; round++) {
         sl_campaign c;
         sl_campaign_result r, again;
         draw_campaign(&seed, 1 + draw(&seed, 6), &c);

@@ -6,7 +6,7 @@
 #include "adapt/topology/topology_volume.h"
 
 #ifndef CLUSTERS
-#define CLUSTERS 8
+#define CLUSTERS 3
 #endif
 #include "base/memory.h"
 

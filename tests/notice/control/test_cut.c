@@ -4,7 +4,7 @@
 #include "simulated_job.h"
 
 #ifndef SEEDS
-#define SEEDS 2000
+#define SEEDS 500
 #endif
 
 static job *the_job;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# labels: long
 """Each rank of a program has a gate of its own, with its world rank, finished at the end; a child of fork has none. A program
 that must not be held says why in it, and one that only seems so does not.
 

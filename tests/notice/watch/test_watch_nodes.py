@@ -1,4 +1,4 @@
-# labels: net
+# labels: net long
 """slackline watch below mpirun on two nodes: one of them reports for both, and finds the other through the folder of results.
 
 Usage: test_watch_nodes.py BUILD_DIR SOURCE_DIR"""

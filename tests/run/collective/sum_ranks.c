@@ -241,9 +241,14 @@ static int check_slow_pass(sl_group *group) {
     char *data = calloc(bytes, 1);
     sl_time back = SL_SECOND, other = SL_SECOND, least = LATENCY + 125 * SL_MS;
     slow(group, LATENCY, RATE);
-    sl_time there = pass_time(group, 0, 1, data, bytes);
-    wrong |= (rank == 0 || rank == 1) && there < least;
-    wrong |= rank == 1 && there > least + LATENCY * 3 / 2; /* three pieces, one latency */
+    float late = 1, scratch[2 * (1 + 8)];
+    for (int i = 0; i < 10 && late > 0; i++) { /* a machine that others use may be late, not always */
+        sl_time there = pass_time(group, 0, 1, data, bytes);
+        wrong |= (rank == 0 || rank == 1) && there < least;
+        late = rank == 1 && there > least + LATENCY * 3 / 2; /* three pieces, one latency */
+        wrong |= sl_group_max(group, &late, 1, scratch) != SL_OK;
+    }
+    wrong |= late > 0;
     for (int i = 0; i < 5; i++) {
         sl_time time = pass_time(group, 1, 0, data, bytes);
         back = time < back ? time : back;

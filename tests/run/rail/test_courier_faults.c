@@ -5,7 +5,7 @@
 
 #define RAILS 2
 #ifndef MESSAGES
-#define MESSAGES 600
+#define MESSAGES 200
 #endif
 
 typedef struct trouble {
@@ -146,6 +146,10 @@ static sl_status blackhole(conveyance *v) {
         atomic_store(&t->middle[0].down, PASS);
         t->phase = 2;
     }
+    if (t->phase == 2 && v->heard[0].rail_ups[0] >= 2) { /* taken back, and used a while */
+        v->deadline = now() + 500 * SL_MS;
+        t->phase = 3;
+    }
     return SL_OK;
 }
 
@@ -155,13 +159,13 @@ static void a_silent_rail_is_left_and_taken_back(int how) {
     t.v.step = blackhole;
     t.events = how;
     t.v.finish_early = 1;
-    t.v.deadline = now() + 4 * SL_SECOND; /* not all: as many as there is time for */
+    t.v.deadline = now() + 30 * SL_SECOND; /* not all: as many as there is time for */
     carry(&t.v);
     int back = t.v.heard[0].rail_ups[0];
     uint64_t taken = t.v.taken, put = atomic_load(&t.v.memory[1]->put);
     for (int r = 0; r < t.rails; r++)
         proxy_end(&t.middle[r]);
-    assert_int_equal(t.phase, 2);
+    assert_int_equal(t.phase, 3);
     assert_true(back >= 2);
     assert_int_equal(t.v.heard[0].rail_ups[1], 1);
     assert_true(taken > 0 && taken == put);
@@ -284,7 +288,7 @@ static void whatever_happens_all_arrives_once_and_whole(void **state) {
     end_trouble(&t);
     printf("%d faults, %d and %d connections\n", t.events, t.v.heard[0].rail_ups[0],
            t.v.heard[0].rail_ups[1]);
-    assert_true(t.events > MESSAGES / 600);
+    assert_true(t.events > 0);
     finish(&t.v);
 }
 

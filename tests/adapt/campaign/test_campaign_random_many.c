@@ -1,0 +1,4 @@
+/* labels: long */
+/* As test_campaign_random.c, on more campaigns. */
+#define CAMPAIGNS 500
+#include "test_campaign_random.c"

@@ -1,0 +1,35 @@
+# labels: long
+"""Every option that a subcommand takes stands in its help: every name in any table of options, tried on every subcommand."""
+import os
+import re
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from helps import helps, names, options_of  # noqa: E402
+from slackline import expect, finish, run, source  # noqa: E402
+
+HIDDEN = {("validate", "result")}  # between the command and the processes that it starts
+
+tables = [os.path.join(source, "src", "cli", f) for f in os.listdir(os.path.join(source, "src", "cli")) if f.endswith(".c")]
+tables += [os.path.join(source, "src", "notice", "validate", "request.c")]
+known, flags = set(), set()
+for path in tables:
+    known |= set(re.findall(r'\{"([a-z-]+)", (?:required|no)_argument', open(path).read()))
+    flags |= set(re.findall(r'\{"([a-z-]+)", no_argument', open(path).read()))
+expect({"format", "sweep", "join", "on-event", "resume"} <= known, f"the tables were read: {sorted(known)}")
+for name in names:
+    said = options_of(helps[name])
+    for option in sorted(known):
+        # refused in any case: for want of a value, or for what follows
+        answer = run(name, f"--{option}", *(["--xyzzy"] if option in flags else [])).stderr
+        taken = f"unknown option '--{option}'" not in answer
+        shortened = any(other.startswith(option) and other != option for other in said)  # getopt takes that, too
+        if option == "help" or (name, option) in HIDDEN or (shortened and option not in said):
+            continue
+        if option in ("out", "output") and option not in said and "o" in said:
+            continue  # by its letter
+        expect(taken == (option in said), f"{name} --{option}: {'taken' if taken else 'refused'}, in the help: {option in said}")
+    expect(("unknown option '-o'" not in run(name, "-o").stderr) == ("o" in said), f"{name} -o")
+
+finish()
