@@ -22,8 +22,8 @@ with tempfile.TemporaryDirectory() as folder:
         "3-ranks-auto": ["parallel.pipeline=3", "schedule=auto"],
     })
     compare(build, source, folder, "wide", WIDE, {
-        "4-ranks-adaptra": ["parallel.pipeline=4", "schedule=adaptra"],
-        "1-thread": ["device.threads=1"],  # the reference has as many as the machine gives
+        # the reference has as many threads as the machine gives
+        "4-ranks-1-thread": ["parallel.pipeline=4", "schedule=adaptra", "device.threads=1"],
     })
     # a swap and a return in the middle: paced ops, a link that is slow for iterations 2 to 9
     many = SMALL.replace("iterations: 5", "iterations: 16").replace("microbatches: 6", "microbatches: 12")
