@@ -1,4 +1,4 @@
-# labels: long torch
+# labels: torch long alone
 """Traces of PyTorch's own schedules, run over Gloo with its profiler on: the order that `slackline profile` finds is the one that
 the schedule says it runs, op for op, on the placement that its stages have; op times are the lengths of the labels in the files,
 which are read here by themselves, or less where a label begins with a wait, and never less than what the stage slept.
