@@ -25,7 +25,8 @@ static sl_status say_device(void) {
 
 static void say_libraries(void) {
     unsigned hwloc = hwloc_get_api_version(), xxhash = XXH_versionNumber();
-    printf("hwloc: %u.%u.%u\n", hwloc >> 16, hwloc >> 8 & 0xff, hwloc & 0xff);
+    printf("hwloc: interface %u.%u.%u, built with %s\n", hwloc >> 16, hwloc >> 8 & 0xff, hwloc & 0xff,
+           HWLOC_VERSION);
     printf("xxHash: %u.%u.%u\n", xxhash / 10000, xxhash / 100 % 100, xxhash % 100);
 }
 
