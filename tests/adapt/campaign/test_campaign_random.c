@@ -4,12 +4,12 @@
 #include "adapt/campaign/campaign.h"
 #include "base/memory.h"
 
+#include <math.h>
+#include <string.h>
+
 #ifndef CAMPAIGNS
 #define CAMPAIGNS 50
 #endif
-
-#include <math.h>
-#include <string.h>
 
 static sl_campaign_fault draw_fault(uint64_t *seed, const sl_campaign *c, int last) {
     sl_campaign_fault f = {.kind = (sl_campaign_fault_kind)(draw(seed, 9) / 3), .latency = -1, .stop = -1};

@@ -288,7 +288,7 @@ static void whatever_happens_all_arrives_once_and_whole(void **state) {
     end_trouble(&t);
     printf("%d faults, %d and %d connections\n", t.events, t.v.heard[0].rail_ups[0],
            t.v.heard[0].rail_ups[1]);
-    assert_true(t.events > 0);
+    assert_true(t.events > MESSAGES / 600);
     finish(&t.v);
 }
 
