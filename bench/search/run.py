@@ -32,7 +32,8 @@ def processor():
 
 
 def measure(program, rounds, shape, seconds, exact):
-    environment = dict(os.environ, SLACKLINE_SOLVER=os.path.join(arguments.build, "slackline-solver"))
+    environment = dict(os.environ, SLACKLINE_SOLVER=os.path.abspath(os.path.join(arguments.build, "slackline-solver")))
+    environment.setdefault("VIRTUAL_ENV", os.path.join(source, ".venv"))
     done = subprocess.run([program, str(rounds), str(arguments.seed), *map(str, shape), str(seconds), str(exact)], check=True,
                           capture_output=True, text=True, cwd=source, env=environment)
     rows = []

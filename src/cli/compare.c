@@ -256,6 +256,7 @@ sl_status sl_comparison_make(sl_planning *planning, sl_comparison *c) {
     *c = (sl_comparison){0};
     SL_TRY(read_request(planning, c));
     SL_TRY(check_values(planning, c));
+    sl_planning_say_refused();
     return plan_all(planning, c);
 }
 

@@ -6,6 +6,7 @@
 #include "plan/draw/svg.h"
 #include "plan/draw/text.h"
 #include "plan/draw/trace.h"
+#include "plan/exact/solver.h"
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 #include "plan/pipeline/layers.h"
@@ -159,12 +160,20 @@ void sl_planning_close(sl_planning *p) {
     sl_document_close(&p->document);
 }
 
+void sl_planning_say_refused(void) {
+    sl_solver solver;
+    if (sl_solver_find(&solver) == SL_ESYS)
+        fprintf(stderr, "slackline: %s; the search goes on without the exact solver\n", sl_error_text());
+    sl_solver_free(&solver);
+}
+
 sl_status sl_planning_make(sl_planning *planning, sl_plan *plan) {
     double standard = strcmp(planning->schedule, "optimal") == 0 ? 10 : 1;
     sl_plan_options options = {.schedule = planning->schedule,
                                .time_limit = planning->time_limit < 0 ? standard : planning->time_limit,
                                .seed = planning->seed,
                                .exact = 1};
+    sl_planning_say_refused();
     return sl_plan_problem(&planning->problem, &options, plan);
 }
 

@@ -28,6 +28,9 @@ sl_status sl_planning_take_seed(const sl_options *options, uint64_t *seed);
 /** The plan that `schedule`, `time_limit` and `seed` ask for, of `problem`, which gets its cut of layers. */
 sl_status sl_planning_make(sl_planning *planning, sl_plan *plan);
 
+/** Says on standard error if OR-tools is there but others could replace it: then it is not used. */
+void sl_planning_say_refused(void);
+
 /** Adds to the plan what --jitter and --explain ask for. */
 sl_status sl_planning_examine(const sl_planning *planning, sl_plan *plan);
 /** What was added, as text. */

@@ -203,8 +203,10 @@ int sl_command_profile(int argc, char **argv) {
     sl_status status = parse(argc, argv, &p, &help);
     if (status == SL_OK && help)
         print_help();
-    if (status == SL_OK && !help)
+    if (status == SL_OK && !help) {
+        sl_planning_say_refused();
         status = examine(&p);
+    }
     if (status == SL_OK && !help)
         status = write_all(&p);
     sl_plan_free(&p.simulated);

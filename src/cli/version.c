@@ -21,7 +21,8 @@ static void print_part(FILE *out, const char *name, const char *value, const cha
 static void print_solver(FILE *out) {
     sl_solver solver = {0};
     sl_status status = sl_solver_find(&solver);
-    print_part(out, "OR-tools", status == SL_OK ? solver.library : "", "not found (looked for at run time)");
+    const char *absent = status == SL_ESYS ? sl_error_text() : "not found (looked for at run time)";
+    print_part(out, "OR-tools", status == SL_OK ? solver.library : "", absent);
     sl_solver_free(&solver);
 }
 

@@ -1,9 +1,9 @@
 #include "doctor/child.h"
 
 #include "base/clock.h"
+#include "base/find.h"
 #include "base/memory.h"
 #include "launch/environment.h"
-#include "launch/hook_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,7 +99,9 @@ typedef struct started {
 
 static int start(void *argument) {
     const started *s = argument;
-    execvpe(s->argv[0], (char *const *)(uintptr_t)s->argv, s->environment);
+    char path[PATH_MAX];
+    if (sl_find_program(s->argv[0], SL_FIND_ABSOLUTE, path))
+        execve(path, (char *const *)(uintptr_t)s->argv, s->environment);
     fprintf(stderr, "%s: %s\n", s->argv[0], strerror(errno));
     return 127;
 }
@@ -146,8 +148,4 @@ int sl_child_line(const sl_child *child, const char *title, char *text, size_t s
         line += length + (line[length] != 0);
     }
     return 0;
-}
-
-int sl_child_find(const char *program, char *path, size_t size) {
-    return sl_hook_find(program, path, size) == SL_OK;
 }

@@ -16,8 +16,9 @@ typedef struct sl_child {
     int late;        /* it was killed at the limit */
 } sl_child;
 
-/** Runs a program (argv[0] by PATH; 127 when it cannot be started) with `variable` ("NAME=VALUE"; NULL: none)
- * added to this environment, and without what would make it a rank of this process's MPI job. SL_ESYS. */
+/** Runs a program (argv[0]: a path, or a name in PATH; 127 when it cannot be started) with `variable`
+ * ("NAME=VALUE"; NULL: none) added to this environment, and without what would make it a rank of this
+ * process's MPI job. SL_ESYS. */
 sl_status sl_child_run(const char *const *argv, const char *variable, sl_time limit, sl_child *child);
 
 /** Calls `work` in a child; what it returns is the exit code. */
@@ -28,8 +29,5 @@ void sl_child_reason(const sl_child *child, char *text, size_t size);
 
 /** The first line behind `title` ("isa: avx512" behind "isa: "), in text[size]. Nonzero when there is one. */
 int sl_child_line(const sl_child *child, const char *title, char *text, size_t size);
-
-/** Where in PATH the program is. Nonzero when it is. */
-int sl_child_find(const char *program, char *path, size_t size);
 
 #endif

@@ -1,6 +1,8 @@
 /* Accelerators. Training computes on processors, so none is missed; one that is there is named. */
 #include "doctor/doctor.h"
 
+#include "base/find.h"
+
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +39,7 @@ static void ask(sl_doctor *d, int devices) {
 void sl_doctor_devices(sl_doctor *d) {
     char path[PATH_MAX];
     int nvidia = count_files("/dev/nvidia[0-9]*"), amd = count_files("/dev/kfd");
-    int has_tool = sl_child_find("nvidia-smi", path, sizeof path);
+    int has_tool = sl_find_program("nvidia-smi", SL_FIND_ABSOLUTE, path);
     if (nvidia > 0 && has_tool)
         ask(d, nvidia);
     else if (nvidia > 0 || amd > 0)

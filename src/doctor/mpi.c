@@ -3,6 +3,7 @@
 #include "doctor/doctor.h"
 
 #include "base/file.h"
+#include "base/find.h"
 #include "launch/attempt.h"
 
 #include <stdio.h>
@@ -34,7 +35,7 @@ static int read_version(const sl_child *said, char *name, size_t size) {
 static int look_at_mpirun(sl_doctor *d) {
     char path[PATH_MAX], name[128], why[400];
     sl_child said;
-    if (!sl_child_find("mpirun", path, sizeof path)) {
+    if (!sl_find_program("mpirun", SL_FIND_ABSOLUTE, path)) {
         sl_finding_explain(sl_finding_add(&d->findings, "mpirun", SL_ABSENT, "not in PATH"), no_training,
                            get_it);
         return 0;

@@ -65,9 +65,21 @@ static void judge_version(sl_doctor *d, const char *name, const char *path, cons
     }
 }
 
+/* Nonzero, with a finding, if it is there but others could replace it. */
+static int is_refused(sl_doctor *d, const char *name, sl_status status) {
+    if (status == SL_ESYS)
+        sl_finding_explain(
+            sl_finding_add(&d->findings, name, SL_BROKEN, "%s", sl_error_text()), "",
+            "chmod or chown what is named, or install slackline where only you or root may write");
+    return status == SL_ESYS;
+}
+
 static void look_at_worker(sl_doctor *d) {
     char *path = NULL;
-    if (sl_launch_program("slackline-worker", &path) != SL_OK) {
+    sl_status found = sl_launch_program("slackline-worker", &path);
+    if (is_refused(d, "slackline-worker", found))
+        return;
+    if (found != SL_OK) {
         sl_finding_explain(
             sl_finding_add(&d->findings, "slackline-worker", SL_ABSENT, "not beside slackline"),
             "no train and no validate, and watch names suspects without testing them; plan, simulate, "
@@ -92,7 +104,10 @@ static void look_at_worker(sl_doctor *d) {
 static void look_at_program(sl_doctor *d, const char *name, const char *means, const char *remedy) {
     char *path = NULL, title[64];
     sl_child child;
-    if (sl_launch_program(name, &path) != SL_OK) {
+    sl_status found = sl_launch_program(name, &path);
+    if (is_refused(d, name, found))
+        return;
+    if (found != SL_OK) {
         sl_finding_explain(sl_finding_add(&d->findings, name, SL_ABSENT, "not beside slackline"), means,
                            remedy);
         return;
@@ -159,7 +174,10 @@ static void judge_preload(sl_doctor *d, const char *name, const char *path, cons
 static void look_at_probe(sl_doctor *d) {
     static const char name[] = "libslackline_probe", again[] = "build or install all of slackline again";
     char *path = NULL, folder[PATH_MAX], version[64] = "", why[400];
-    if (sl_program_probe(&path) != SL_OK) {
+    sl_status found = sl_program_probe(&path);
+    if (is_refused(d, name, found))
+        return;
+    if (found != SL_OK) {
         sl_finding_explain(
             sl_finding_add(&d->findings, name, SL_ABSENT, "neither beside slackline nor in ../lib of it"),
             "watch cannot see what a program calls", again);

@@ -90,12 +90,17 @@ static void version_of_solver(const char *library, char *version, size_t size) {
 
 static void look_at_solver(sl_doctor *d) {
     static const char means[] = "auto and optimal search without the exact solver: fewer plans are proven",
-                      get[] =
-                          "pip install --no-deps ortools==9.15.6755 into .venv, or SLACKLINE_ORTOOLS=FOLDER";
+                      get[] = "pip install --no-deps ortools==9.15.6755 in an active virtual environment, or "
+                              "SLACKLINE_ORTOOLS=FOLDER",
+                      mend[] = "chmod or chown what is named";
     sl_solver solver = {0};
     sl_blob nothing = {.bytes = NULL, .size = 0}, response = {0};
     char version[64];
-    if (sl_solver_find(&solver) != SL_OK) {
+    sl_status found = sl_solver_find(&solver);
+    if (found == SL_ESYS) {
+        sl_finding_explain(sl_finding_add(&d->findings, "OR-tools", SL_BROKEN, "%s", sl_error_text()), means,
+                           mend);
+    } else if (found != SL_OK) {
         sl_finding_explain(sl_finding_add(&d->findings, "OR-tools", SL_ABSENT, "%s", sl_error_text()), means,
                            get);
     } else if (sl_solver_run(&solver, &nothing, &nothing, 20, NULL, &response) != SL_OK) {

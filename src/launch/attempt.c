@@ -21,6 +21,7 @@ typedef struct sl_supervisor {
     const sl_launch_config *config;
     sl_attempt *attempt;
     sl_launch_directory directory;
+    char mpirun[PATH_MAX];
     char **argv;
     sl_loop *loop;
     int socket[2]; /* supervisor's end, reaper's end */
@@ -116,7 +117,8 @@ static sl_status start_reaper(sl_supervisor *supervisor) {
     if (reaper == 0) {
         close_file(&supervisor->socket[0]);
         close_file(&supervisor->error[0]);
-        sl_reaper_order order = {.argv = supervisor->argv,
+        sl_reaper_order order = {.program = supervisor->mpirun,
+                                 .argv = supervisor->argv,
                                  .socket = supervisor->socket[1],
                                  .error = supervisor->error[1],
                                  .local = sl_mpirun_is_local(config),
@@ -198,6 +200,7 @@ static sl_status conclude(sl_supervisor *supervisor) {
 }
 
 static sl_status run(sl_supervisor *supervisor, const sl_launch_folder *folder) {
+    SL_TRY(sl_mpirun_find(supervisor->mpirun));
     sl_launch_directory_clear(folder->path);
     SL_TRY(sl_launch_directory_make(folder->path, &supervisor->directory));
     sl_status status = sl_mpirun_command(supervisor->config, supervisor->directory.path, &supervisor->argv);

@@ -95,7 +95,7 @@ static void say(sl_hook *h, const char *what, const char *more) {
 
 sl_status sl_hook_look(const char *program) {
     char path[PATH_MAX];
-    return sl_hook_find(program, path, sizeof path);
+    return sl_hook_find(program, path);
 }
 
 static sl_status open_files(sl_hook *h) {

@@ -36,9 +36,9 @@ typedef struct sl_hook_end {
 } sl_hook_end;
 
 typedef struct sl_hook_config {
-    const char *program;                                  /* a path, or a name in PATH; without arguments */
-    sl_time limit;                                        /* of a run */
-    const char *log;                                      /* a file that is appended to; NULL: none */
+    const char *program; /* a path, or a name in an absolute entry of PATH; without arguments */
+    sl_time limit;       /* of a run */
+    const char *log;     /* a file that is appended to; NULL: none */
     void (*ended)(void *context, const sl_hook_end *end); /* from sl_hook_step; may post */
     void *context;
 } sl_hook_config;

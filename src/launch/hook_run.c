@@ -1,11 +1,11 @@
 #include "launch/hook_run.h"
 #include "base/clock.h"
+#include "base/find.h"
 #include "base/memory.h"
 #include "launch/environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,45 +13,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* errno says why not. */
-static int can_run(const char *path) {
-    struct stat info;
-    if (stat(path, &info) != 0)
-        return 0;
-    if (!S_ISREG(info.st_mode)) {
-        errno = S_ISDIR(info.st_mode) ? EISDIR : EACCES;
-        return 0;
-    }
-    return access(path, X_OK) == 0;
-}
-
-sl_status sl_hook_find(const char *program, char *path, size_t size) {
-    if (strchr(program, '/')) {
-        if ((size_t)snprintf(path, size, "%s", program) >= size)
-            errno = ENAMETOOLONG;
-        else if (can_run(path))
-            return SL_OK;
-        return sl_error_errno(SL_ENONE, "%.200s cannot be run", program);
-    }
-    int why = ENOENT;
-    const char *folders = getenv("PATH");
-    for (const char *at = folders ? folders : "/usr/bin:/bin"; at; at = strchr(at, ':')) {
-        at += *at == ':';
-        size_t length = strcspn(at, ":");
-        int used = snprintf(path, size, "%.*s%s%s", (int)length, at, length ? "/" : "./", program);
-        if (used < 0 || (size_t)used >= size)
-            continue;
-        if (can_run(path))
-            return SL_OK;
-        why = errno == ENOENT || errno == ENOTDIR ? why : errno;
-    }
-    errno = why;
-    return sl_error_errno(SL_ENONE, "%.200s cannot be run: it is not in PATH", program);
+sl_status sl_hook_find(const char *program, char path[PATH_MAX]) {
+    if (sl_find_program(program, SL_FIND_ABSOLUTE, path))
+        return SL_OK;
+    return sl_error_errno(SL_ENONE, "%.200s cannot be run%s", program,
+                          strchr(program, '/') ? "" : ": it is not in PATH");
 }
 
 /* The event as a file in memory, at its beginning. */
@@ -150,7 +120,7 @@ sl_status sl_hook_run_start(const char *program, const char *input, const char *
     char path[PATH_MAX], **environment = NULL;
     const char **lines = NULL;
     *run = (sl_hook_run)SL_HOOK_RUN_NONE;
-    SL_TRY(sl_hook_find(program, path, sizeof path));
+    SL_TRY(sl_hook_find(program, path));
     snprintf(run->mark, sizeof run->mark, "SLACKLINE_HOOK=%d.%lld.%u", (int)getpid(),
              (long long)sl_clock_now(sl_clock_real()), number);
     SL_TRY(sl_alloc(&lines, (size_t)count + 1, sizeof *lines));

@@ -3,7 +3,7 @@
 #define SL_LAUNCH_HOOK_RUN_H
 
 #include "base/status.h"
-#include <stddef.h>
+#include <limits.h>
 #include <sys/types.h>
 
 typedef struct sl_hook_run {
@@ -16,9 +16,9 @@ typedef struct sl_hook_run {
 #define SL_HOOK_RUN_NONE                                                                                     \
     { .process = -1, .output = -1 }
 
-/** The file that `program` names: itself where it has a slash, else the first in PATH that can be run.
- * SL_ENONE says why there is none. */
-sl_status sl_hook_find(const char *program, char *path, size_t size);
+/** The file that `program` names: itself where it has a slash, else the first in an absolute entry of PATH
+ * that can be run. SL_ENONE says why there is none. */
+sl_status sl_hook_find(const char *program, char path[PATH_MAX]);
 
 /** Starts it. `number` tells runs of this process apart. SL_ENONE, SL_ESYS: it does not run, and why. From a
  * thread that outlives it: it is killed with that. */

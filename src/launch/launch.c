@@ -1,5 +1,6 @@
 #include "launch/launch.h"
 #include "base/clock.h"
+#include "base/find.h"
 #include "base/memory.h"
 #include "base/terminal.h"
 #include "launch/attempt.h"
@@ -34,19 +35,6 @@ typedef struct run {
     int attempts, restarts, fruitless; /* restarts: those of the attempts that followed a failure */
     int departed;                      /* the ranks of the last attempt have ended to leave a host */
 } run;
-
-static sl_status find_mpirun(void) {
-    const char *path = getenv("PATH");
-    char candidate[PATH_MAX];
-    for (const char *at = path ? path : "/usr/bin:/bin"; *at;) {
-        size_t length = strcspn(at, ":");
-        if (length > 0 && snprintf(candidate, sizeof candidate, "%.*s/mpirun", (int)length, at) > 0 &&
-            access(candidate, X_OK) == 0)
-            return SL_OK;
-        at += length + (at[length] == ':');
-    }
-    return sl_error(SL_ENONE, "mpirun is not installed (Debian: openmpi-bin)");
-}
 
 /* ---- what an attempt has reached, and whether another makes sense ---- */
 
@@ -225,7 +213,8 @@ static sl_status look_at_limits(const sl_launch_config *config) {
 
 static sl_status open_run(run *r) {
     const sl_launch_config *config = r->config;
-    SL_TRY(find_mpirun());
+    char mpirun[PATH_MAX];
+    SL_TRY(sl_mpirun_find(mpirun));
     SL_TRY(look_at_limits(config));
     SL_TRY(sl_living_open(&r->living, config, &r->folder, r->started));
     SL_TRY(sl_launch_folder_open(config->directory, &r->folder));
@@ -278,16 +267,12 @@ int sl_launch_inside(void) {
 }
 
 sl_status sl_launch_program(const char *name, char **path) {
-    char place[PATH_MAX], candidate[PATH_MAX + 64];
-    ssize_t length = readlink("/proc/self/exe", place, sizeof place - 1);
-    if (length <= 0)
-        return sl_error_errno(SL_ESYS, "this program's place cannot be found");
-    place[length] = 0;
-    *strrchr(place, '/') = 0;
-    int size = snprintf(candidate, sizeof candidate, "%s/%s", place, name);
-    if (size < 0 || (size_t)size >= sizeof candidate || access(candidate, X_OK) != 0)
+    static const char *const here[] = {"", NULL};
+    char found[PATH_MAX], folder[PATH_MAX];
+    sl_status status = sl_find_beside(here, name, found);
+    if (status == SL_ENONE && sl_find_folder("", folder) == SL_OK)
         return sl_error(SL_ENONE,
                         "%s is not in %s: it is built where Open MPI, oneDNN and xxHash are installed", name,
-                        place);
-    return sl_copy_text(path, candidate);
+                        folder);
+    return status == SL_OK ? sl_copy_text(path, found) : status;
 }

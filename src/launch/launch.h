@@ -52,7 +52,7 @@ sl_status sl_launch_run(const sl_launch_config *config, int *exit_code);
 int sl_launch_inside(void);
 
 /** The path of a program that is installed beside the running one (`name` such as "slackline-worker").
- *  Free with sl_free. SL_ENONE when it is not there. */
+ *  Free with sl_free. SL_ENONE when it is not there, SL_ESYS when others could replace it (base/find.h). */
 sl_status sl_launch_program(const char *name, char **path);
 
 #endif

@@ -1,4 +1,5 @@
 #include "launch/mpirun.h"
+#include "base/find.h"
 #include "base/memory.h"
 #include "base/terminal.h"
 #include "launch/cause.h"
@@ -18,6 +19,12 @@ int sl_mpirun_is_local(const sl_launch_config *config) {
         if (getenv(allocations[i]))
             return 0;
     return 1;
+}
+
+sl_status sl_mpirun_find(char path[PATH_MAX]) {
+    return sl_find_program("mpirun", SL_FIND_ABSOLUTE, path)
+               ? SL_OK
+               : sl_error(SL_ENONE, "mpirun is not installed (Debian: openmpi-bin)");
 }
 
 sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporary, char ***argv) {

@@ -8,8 +8,12 @@
 
 #include "base/status.h"
 #include "launch/launch.h"
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+
+/** The mpirun of PATH, which counts with its absolute entries only. SL_ENONE. */
+sl_status sl_mpirun_find(char path[PATH_MAX]);
 
 /** argv for `config` with everything temporary below `temporary`. One allocation that also holds the texts
  * made here; the others stay the caller's. Free with sl_free. */

@@ -45,8 +45,8 @@ static _Noreturn void become_mpirun(const sl_reaper_order *order, pid_t reaper) 
     setenv("TMPDIR", order->directory->path, 1);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, order->signals, NULL);
-    execvp(order->argv[0], order->argv);
-    dprintf(2, "%s: cannot be started\n", order->argv[0]);
+    execv(order->program, order->argv);
+    dprintf(2, "%s: cannot be started\n", order->program);
     _exit(127);
 }
 

@@ -25,10 +25,11 @@ typedef struct sl_reaper_message {
 } sl_reaper_message;
 
 typedef struct sl_reaper_order {
-    char *const *argv; /* of mpirun */
-    int socket;        /* to the supervisor; its own end is closed here already */
-    int error;         /* becomes mpirun's stderr */
-    int local;         /* workers are descendants; else mpirun passes SIGTERM on */
+    const char *program; /* mpirun's path; argv[0] stays "mpirun": a path there would imply --prefix */
+    char *const *argv;
+    int socket; /* to the supervisor; its own end is closed here already */
+    int error;  /* becomes mpirun's stderr */
+    int local;  /* workers are descendants; else mpirun passes SIGTERM on */
     sl_time grace, warning;
     const sigset_t *signals; /* mask for mpirun */
     sl_launch_directory *directory;

@@ -1,14 +1,13 @@
 #include "launch/redis.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/find.h"
 #include "base/memory.h"
 #include "launch/directory.h"
-#include "launch/hook_run.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,14 +24,18 @@ static const char program[] = "redis-server";
 
 enum { TEXT = 1024 }; /* of its configuration: two paths of a folder and little else */
 
-sl_status sl_redis_find(void) {
-    char path[PATH_MAX];
-    if (sl_hook_find(program, path, sizeof path) == SL_OK)
+static sl_status find_server(char path[PATH_MAX]) {
+    if (sl_find_program(program, SL_FIND_ABSOLUTE, path))
         return SL_OK;
     return sl_error(SL_ENONE,
                     "%s is not installed (Debian: apt install redis-server); install it, or give "
                     "the URL of a server with --redis",
                     program);
+}
+
+sl_status sl_redis_find(void) {
+    char path[PATH_MAX];
+    return find_server(path);
 }
 
 /* A port that is free now. Somebody may take it before the server does, which is then seen by its end. */
@@ -80,7 +83,7 @@ static void configure(const sl_redis *redis, char text[TEXT]) {
 }
 
 /* In the child: only calls that are safe after fork of a process with threads. */
-_Noreturn static void become_server(int input, pid_t parent, char *const *environment) {
+_Noreturn static void become_server(const char *server, int input, pid_t parent, char *const *environment) {
     sigset_t none;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigemptyset(&none);
@@ -92,7 +95,7 @@ _Noreturn static void become_server(int input, pid_t parent, char *const *enviro
     if (getppid() != parent || silent < 0 || dup2(input, 0) < 0 || dup2(silent, 1) < 0 || dup2(silent, 2) < 0)
         _exit(126);
     char *const argv[] = {(char *)program, (char *)"-", NULL};
-    execvpe(program, argv, environment);
+    execve(server, argv, environment);
     _exit(127);
 }
 
@@ -115,9 +118,10 @@ static sl_status environment_for(const char *folder, char *named, size_t size, c
 }
 
 sl_status sl_redis_restart(sl_redis *redis) {
-    char text[TEXT], named[512], **environment;
+    char text[TEXT], named[512], server[PATH_MAX], **environment;
     int input[2];
     sl_redis_stop(redis);
+    SL_TRY(find_server(server));
     configure(redis, text);
     SL_TRY(environment_for(redis->folder, named, sizeof named, &environment));
     if (pipe2(input, O_CLOEXEC) != 0) {
@@ -128,7 +132,7 @@ sl_status sl_redis_restart(sl_redis *redis) {
     close(input[1]);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become_server(input[0], parent, environment);
+        become_server(server, input[0], parent, environment);
     int error = errno;
     close(input[0]);
     sl_free(environment);
@@ -141,7 +145,6 @@ sl_status sl_redis_restart(sl_redis *redis) {
 
 sl_status sl_redis_start(const char *folder, int tcp, sl_redis *redis) {
     memset(redis, 0, sizeof *redis);
-    SL_TRY(sl_redis_find());
     if (strlen(folder) >= sizeof redis->folder)
         return sl_error(SL_EINVAL, "%s: the path is too long for redis-server", folder);
     snprintf(redis->folder, sizeof redis->folder, "%s", folder);

@@ -17,7 +17,7 @@ typedef struct sl_redis {
     char folder[256];
 } sl_redis;
 
-/** Whether there is a redis-server in PATH: SL_ENONE says how to get one. */
+/** Whether there is a redis-server in an absolute entry of PATH: SL_ENONE says how to get one. */
 sl_status sl_redis_find(void);
 
 /** Starts one in `folder`: listening on `folder`/redis.sock, or with `tcp` on a free port of all interfaces

@@ -1,9 +1,9 @@
 /* What keeps the probe out of a program, from the file's first bytes and its mode. */
+#include "base/find.h"
 #include "notice/watch/program.h"
 
 #include <elf.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +13,10 @@
 
 enum { DEEPEST = 4 }; /* interpreters of interpreters */
 
-static int is_program(const char *path) {
-    struct stat found;
-    return access(path, X_OK) == 0 && stat(path, &found) == 0 && S_ISREG(found.st_mode);
-}
-
-/* The file that would be run for `name`, in path[PATH_MAX]. */
+/* The file that would be run for `name`: the command line is the user's, so it is looked for as their shell
+ * would. */
 static int find(const char *name, char *path) {
-    const char *folders = getenv("PATH");
-    if (strchr(name, '/')) {
-        snprintf(path, PATH_MAX, "%s", name);
-        return is_program(path);
-    }
-    for (const char *at = folders ? folders : "/bin:/usr/bin"; *at; at += *at == ':') {
-        size_t length = strcspn(at, ":");
-        int used = snprintf(path, PATH_MAX, "%.*s%s%s", (int)length, at, length ? "/" : "", name);
-        if (used > 0 && used < PATH_MAX && is_program(path))
-            return 1;
-        at += length;
-    }
-    return 0;
+    return sl_find_program(name, SL_FIND_AS_SHELL, path);
 }
 
 /* Whether a 64-bit ELF file has a program interpreter: the loader that preloads. */

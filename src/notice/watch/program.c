@@ -1,34 +1,25 @@
 #include "notice/watch/program.h"
+#include "base/find.h"
 #include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Every candidate: beside the command (a build folder), or where an installation puts libraries. */
-static const char *const places[] = {"", "/../lib", "/../lib64", ("/../lib/" SL_LIBRARY_FOLDER)};
+/* Beside the command (a build folder), or where an installation puts libraries. */
+static const char *const places[] = {"", "/../lib", "/../lib64", ("/../lib/" SL_LIBRARY_FOLDER), NULL};
 
 sl_status sl_program_probe(char **path) {
-    char self[PATH_MAX], file[PATH_MAX + 64];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length <= 0)
-        return sl_error_errno(SL_ESYS, "the path of this command is not known");
-    self[length] = 0;
-    char *slash = strrchr(self, '/');
-    if (slash)
-        *slash = 0;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(file, sizeof file, "%s%s/libslackline_probe.so", self, places[i]);
-        if (access(file, R_OK) == 0)
-            return sl_copy_text(path, file);
-    }
-    return sl_error(SL_ENONE, "libslackline_probe.so is neither beside %s/slackline nor in ../lib of it",
-                    self);
+    char found[PATH_MAX], folder[PATH_MAX];
+    sl_status status = sl_find_beside(places, "libslackline_probe.so", found);
+    if (status == SL_ENONE && sl_find_folder("", folder) == SL_OK)
+        return sl_error(SL_ENONE, "libslackline_probe.so is neither beside %s/slackline nor in ../lib of it",
+                        folder);
+    return status == SL_OK ? sl_copy_text(path, found) : status;
 }
 
 sl_status sl_program_preload(const char *probe, const char *folder, char **path) {

@@ -16,7 +16,8 @@ int sl_program_word(char *const *command);
  * the program that it is given. Never fails. */
 void sl_program_examine(char *const *command, char *text, size_t size);
 
-/** Path of libslackline_probe.so, beside this command or in ../lib of it. Free with sl_free. SL_ENONE. */
+/** Path of libslackline_probe.so, beside this command or in ../lib of it. Free with sl_free. SL_ENONE;
+ * SL_ESYS: others could replace it (base/find.h). */
 sl_status sl_program_probe(char **path);
 
 /** What LD_PRELOAD may name: `probe`, or where its path has blanks or colons, at which the loader would part

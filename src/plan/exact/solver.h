@@ -26,10 +26,11 @@ typedef struct sl_solver {
     char *library; /* libortools.so.9 */
 } sl_solver;
 
-/** Where they are. The library: SLACKLINE_ORTOOLS (the file, or a folder with it anywhere below), else
- * .venv/lib/python3*\/site-packages/ortools/.libs below the current folder, the folder of the running program
- * or one above it. The program: SLACKLINE_SOLVER, else beside the running program, one folder above, or in
- * PATH. SL_ENONE says what is missing. Free with sl_solver_free, also on error. */
+/** Where they are, found as base/find.h says. The library: SLACKLINE_ORTOOLS (the file, or a folder with it
+ * anywhere below), else lib/python3*\/site-packages/ortools/.libs of .venv in the folder of the running
+ * program or the one above, or of VIRTUAL_ENV. The program: SLACKLINE_SOLVER, else beside the running
+ * program, one folder above, or in PATH. SL_ENONE says what is missing, SL_ESYS what is there and not to be
+ * trusted. Free with sl_solver_free, also on error. */
 sl_status sl_solver_find(sl_solver *solver);
 void sl_solver_free(sl_solver *solver);
 

@@ -1,4 +1,5 @@
 /* Finding OR-tools and the program that loads it. */
+#include "base/find.h"
 #include "base/memory.h"
 #include "plan/exact/solver.h"
 
@@ -12,14 +13,15 @@
 #include <unistd.h>
 
 #define PROGRAM "slackline-solver"
-#define IN_VENV "/.venv/lib/python3*/site-packages/ortools/.libs/" SL_SOLVER_LIBRARY
+#define IN_ENVIRONMENT "/lib/python3*/site-packages/ortools/.libs/" SL_SOLVER_LIBRARY
 #define DEPTH 12 /* folders below SLACKLINE_ORTOOLS; a wheel has 6 */
 
-/* ---- paths ---- */
+/* Beside the running program, and one folder above: a test's program, a build in its source tree. */
+static const char *const places[] = {"", "/..", NULL};
 
-static int is_kind(const char *path, mode_t kind) {
+static int is_folder(const char *path) {
     struct stat about;
-    return stat(path, &about) == 0 && (about.st_mode & S_IFMT) == kind;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
 /* 0 when it does not fit. */
@@ -28,30 +30,12 @@ static int join(char *path, const char *folder, const char *name) {
     return length > 0 && length < PATH_MAX;
 }
 
-/* Cuts the last component off; 0 when nothing is left but the root. */
-static int to_parent(char *path) {
-    char *slash = strrchr(path, '/');
-    if (!slash || slash == path)
-        return 0;
-    *slash = 0;
-    return 1;
-}
-
-/* The folder of the running program; 0 where /proc does not say. */
-static int own_folder(char *path) {
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (length <= 0)
-        return 0;
-    path[length] = 0;
-    return to_parent(path);
-}
-
 /* ---- the library ---- */
 
 /* Depth first, files of a folder before its folders; links to folders are not followed. */
 static int search_below(const char *folder, int depth, char *found) {
     DIR *listing;
-    if (join(found, folder, SL_SOLVER_LIBRARY) && is_kind(found, S_IFREG))
+    if (join(found, folder, SL_SOLVER_LIBRARY) && sl_find_is_file(found))
         return 1;
     if (depth == 0 || !(listing = opendir(folder)))
         return 0;
@@ -60,16 +44,17 @@ static int search_below(const char *folder, int depth, char *found) {
     for (struct dirent *entry; !here && (entry = readdir(listing));)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
             (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && join(below, folder, entry->d_name) &&
-            is_kind(below, S_IFDIR))
+            is_folder(below))
             here = search_below(below, depth - 1, found);
     closedir(listing);
     return here;
 }
 
-static int search_venv(const char *folder, char *found) {
+/* In the Python environment `folder`. */
+static int search_environment(const char *folder, char *found) {
     char pattern[PATH_MAX];
     glob_t matches;
-    int length = snprintf(pattern, sizeof pattern, "%s%s", folder, IN_VENV), here = 0;
+    int length = snprintf(pattern, sizeof pattern, "%s" IN_ENVIRONMENT, folder), here = 0;
     if (length < 0 || length >= (int)sizeof pattern)
         return 0;
     if (glob(pattern, 0, NULL, &matches) == 0) {
@@ -82,66 +67,53 @@ static int search_venv(const char *folder, char *found) {
 }
 
 static sl_status find_named_library(const char *named, char *found) {
-    if (is_kind(named, S_IFREG) && strlen(named) < PATH_MAX) {
+    if (sl_find_is_file(named)) {
         strcpy(found, named);
         return SL_OK;
     }
-    if (!is_kind(named, S_IFDIR))
+    if (!is_folder(named))
         return sl_error(SL_ENONE, "SLACKLINE_ORTOOLS names '%s', which is no file and no folder", named);
     if (!search_below(named, DEPTH, found))
         return sl_error(SL_ENONE, "SLACKLINE_ORTOOLS names '%s', which holds no " SL_SOLVER_LIBRARY, named);
     return SL_OK;
 }
 
-static sl_status find_library(char *found) {
-    const char *named = getenv("SLACKLINE_ORTOOLS");
+/* In .venv beside the running program or one folder above, then in the environment that is active. */
+static sl_status search_library(char *found) {
     char folder[PATH_MAX];
-    if (named && *named)
-        return find_named_library(named, found);
-    if (search_venv(".", found))
+    const char *active = getenv("VIRTUAL_ENV");
+    for (int i = 0; places[i]; i++)
+        if (sl_find_folder(places[i], folder) == SL_OK && strlen(folder) + sizeof "/.venv" <= sizeof folder &&
+            search_environment(strcat(folder, "/.venv"), found))
+            return SL_OK;
+    if (active && *active == '/' && search_environment(active, found))
         return SL_OK;
-    if (own_folder(folder))
-        do
-            if (search_venv(folder, found))
-                return SL_OK;
-        while (to_parent(folder));
-    return sl_error(SL_ENONE, "OR-tools is not there: no " SL_SOLVER_LIBRARY
-                              " in .venv (pip install --no-deps ortools) and no SLACKLINE_ORTOOLS");
+    return sl_error(SL_ENONE,
+                    "OR-tools is not there: no " SL_SOLVER_LIBRARY
+                    " in the active Python environment (VIRTUAL_ENV%s), "
+                    "in .venv beside slackline or one folder above, nor in SLACKLINE_ORTOOLS",
+                    active && *active && *active != '/' ? " is no absolute path" : "");
 }
 
-/* ---- the program ---- */
-
-static int is_program(const char *path) {
-    return is_kind(path, S_IFREG) && access(path, X_OK) == 0;
-}
-
-static int search_path(char *found) {
-    const char *path = getenv("PATH");
-    for (; path && *path; path += strcspn(path, ":"), path += *path == ':') {
-        int length = snprintf(found, PATH_MAX, "%.*s/" PROGRAM, (int)strcspn(path, ":"), path);
-        if (*path == '/' && length < PATH_MAX && is_program(found))
-            return 1;
-    }
-    return 0;
+static sl_status find_library(char *found) {
+    char named[PATH_MAX];
+    SL_TRY(sl_find_named("SLACKLINE_ORTOOLS", named));
+    SL_TRY(*named ? find_named_library(named, found) : search_library(found));
+    return sl_find_trust(found);
 }
 
 static sl_status find_program(char *found) {
-    const char *named = getenv("SLACKLINE_SOLVER");
-    char folder[PATH_MAX];
-    if (named && *named) {
-        if (strlen(named) >= PATH_MAX || !is_program(named))
-            return sl_error(SL_ENONE, "SLACKLINE_SOLVER names '%s', which is no program", named);
-        strcpy(found, named);
-        return SL_OK;
+    SL_TRY(sl_find_named("SLACKLINE_SOLVER", found));
+    if (*found) {
+        if (!sl_find_is_file(found) || access(found, X_OK) != 0)
+            return sl_error(SL_ENONE, "SLACKLINE_SOLVER names '%s', which is no program", found);
+        return sl_find_trust(found);
     }
-    if (own_folder(folder)) {
-        if (join(found, folder, PROGRAM) && is_program(found))
-            return SL_OK;
-        if (to_parent(folder) && join(found, folder, PROGRAM) && is_program(found))
-            return SL_OK;
-    }
-    if (search_path(found))
-        return SL_OK;
+    sl_status status = sl_find_beside(places, PROGRAM, found);
+    if (status != SL_ENONE)
+        return status;
+    if (sl_find_program(PROGRAM, SL_FIND_ABSOLUTE, found))
+        return sl_find_trust(found);
     return sl_error(SL_ENONE,
                     PROGRAM " is not beside the running program, not in PATH and not in SLACKLINE_SOLVER");
 }
