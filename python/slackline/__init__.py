@@ -5,8 +5,8 @@
 
 All times are milliseconds (names end in `_ms`); ranks, stages and microbatches count from 0. Planning is done by
 libslackline, which is looked for when it is first needed: the file that SLACKLINE_LIBRARY names, else beside this package or
-in the lib folder of this Python's environment, else where the system's loader looks. Importing this package needs neither
-the library nor PyTorch.
+in the lib folder of this Python's environment, else where the system's loader looks, but never in the working directory.
+Importing this package needs neither the library nor PyTorch.
 """
 from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure
 from ._library import version

@@ -13,6 +13,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint
 from typing import Any, Callable, List
 
 from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure
+from ._find import for_loader, trust
 
 INTERFACE = "0.1"  # until 1.0 a minor version may change the interface, so the file's name carries it
 FILE = f"libslackline.so.{INTERFACE}"
@@ -73,11 +74,16 @@ def _beside() -> List[str]:
 def _load() -> ctypes.CDLL:
     named = os.environ.get("SLACKLINE_LIBRARY")
     if named:
+        path = os.path.abspath(named)
+        if not os.path.isfile(path):
+            raise LibraryNotFound(f"SLACKLINE_LIBRARY names '{named}', which cannot be loaded: {path} is no file")
+        trust(path)
         try:
-            return ctypes.CDLL(os.path.abspath(named))
+            return ctypes.CDLL(path)
         except OSError as error:
             raise LibraryNotFound(f"SLACKLINE_LIBRARY names '{named}', which cannot be loaded: {error}") from None
-    path = next(iter(_beside()), FILE)
+    beside = next(iter(_beside()), None)
+    path = trust(beside) if beside else for_loader(FILE)
     try:
         return ctypes.CDLL(path)
     except OSError as error:
@@ -98,7 +104,8 @@ def library() -> ctypes.CDLL:
         function.restype, function.argtypes = result, arguments
     has = found.slackline_version().decode()
     if has.split(".")[:2] != INTERFACE.split("."):
-        raise LibraryNotFound(f"'{found._name}' is slackline {has}; this package needs {INTERFACE}")
+        raise LibraryNotFound(f"'{found._name}' is slackline {has}, but the Python package in {os.path.dirname(os.path.abspath(__file__))} "
+                              f"needs {INTERFACE}: install both from one version")
     return found
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._errors import LibraryNotFound
+from ._find import in_path, is_program, trust
 
 Word = Union[str, "os.PathLike[str]"]
 PATIENCE_S = 30.0  # for a program's end after SIGTERM
@@ -33,13 +33,13 @@ class Watched:
 
 def command() -> str:
     """The command `slackline`: SLACKLINE_COMMAND, else beside the library that SLACKLINE_LIBRARY names or in the bin folder
-    beside its folder, else in this Python's environment, else in PATH. Raises LibraryNotFound."""
+    beside its folder, else in this Python's environment, else in an absolute entry of PATH. Raises LibraryNotFound."""
     named = os.environ.get("SLACKLINE_COMMAND")
     if named:
-        found = shutil.which(named)
-        if not found:
+        found = os.path.abspath(named) if "/" in named else in_path(named)
+        if not found or not is_program(found):
             raise LibraryNotFound(f"SLACKLINE_COMMAND names '{named}', which is no program")
-        return found
+        return trust(found)
     folders = [os.path.join(sys.prefix, "bin")]
     library = os.environ.get("SLACKLINE_LIBRARY")
     if library:
@@ -47,13 +47,13 @@ def command() -> str:
         folders = [beside, os.path.join(os.path.dirname(beside), "bin"), *folders]
     for folder in folders:
         path = os.path.join(folder, "slackline")
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    found = shutil.which("slackline")
+        if is_program(path):
+            return trust(path)
+    found = in_path("slackline")
     if not found:
         raise LibraryNotFound("the command slackline is not in this environment nor in PATH; install it, or name it: "
                               "SLACKLINE_COMMAND=/path/to/slackline")
-    return found
+    return trust(found)
 
 
 def seeing(environment: Mapping[str, str]) -> Dict[str, str]:

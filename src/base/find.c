@@ -149,7 +149,8 @@ static int is_private_group(gid_t group, uid_t user) {
 }
 
 /* Writes why others than the trusted may write `part` of the path; 0: they may not. */
-static int object(const trusted *who, const char *part, const struct stat *about, char *why, size_t size) {
+static int find_objection(const trusted *who, const char *part, const struct stat *about, char *why,
+                          size_t size) {
     const uid_t owner = about->st_uid;
     const unsigned mode = about->st_mode & 07777;
     if (owner != 0 && owner != who->user && owner != who->program &&
@@ -194,7 +195,7 @@ sl_status sl_find_trust(const char *path) {
     for (;;) {
         if (lstat(*done ? done : "/", &about) != 0)
             return sl_error_errno(SL_ENONE, "%s", done);
-        if (object(&who, *done ? done : "/", &about, why, sizeof why))
+        if (find_objection(&who, *done ? done : "/", &about, why, sizeof why))
             return sl_error(SL_ESYS, "%s is not used, because others could replace it: %s", path, why);
         if (S_ISLNK(about.st_mode)) {
             if (++links > LINKS)

@@ -27,7 +27,7 @@
 #include <limits.h>
 
 /** The folder that lies at `relative` to the running program's own: "" (that one), "/..", "/../lib" and the
- * like. SL_ESYS: /proc does not say where the program is. */
+ * like. SL_ENONE: /proc does not say where the program is. */
 sl_status sl_find_folder(const char *relative, char folder[PATH_MAX]);
 
 /** 1 if `path` is a regular file. */

@@ -1,0 +1,100 @@
+"""Where the library and the command are looked for, and which paths are trusted: the rules of src/base/find.h.
+
+Nothing comes from the working directory: entries of PATH and LD_LIBRARY_PATH that are no absolute paths are passed over. A
+path that a variable of slackline's own names may be relative and becomes absolute. Others must not be able to replace what is
+loaded: the file and every folder and link on the way to it belong to root, to this user, or to the owner of the Python that
+runs, and nobody else may write to them, but for folders with the sticky bit and the private groups of their owners.
+"""
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+import sys
+from typing import Optional, Set
+
+from ._errors import LibraryNotFound
+
+_LINKS = 40  # on one way, as the kernel has it
+
+
+def _trusted_owners() -> Set[int]:
+    owners = {0, os.geteuid(), os.stat(sys.executable or "/proc/self/exe").st_uid}
+    try:  # in a user namespace ids from outside show as one number, root's among them
+        with open("/proc/self/uid_map") as map_, open("/proc/sys/kernel/overflowuid") as overflow:
+            if int(map_.readline().split()[2]) < 2**32 - 1:
+                owners.add(int(overflow.read()))
+    except (OSError, IndexError, ValueError):
+        pass
+    return owners
+
+
+def _is_private_group(group: int, user: int) -> bool:
+    """A group of the user's own name that nobody else is a member of."""
+    try:
+        person, entry = pwd.getpwuid(user), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return person.pw_gid == group and entry.gr_name == person.pw_name and set(entry.gr_mem) <= {person.pw_name}
+
+
+def _objection(part: str, owners: Set[int]) -> Optional[str]:
+    """Why others may write this part of a path."""
+    about = os.lstat(part)
+    mode = stat.S_IMODE(about.st_mode)
+    if about.st_uid not in owners:
+        return f"{part} belongs to user {about.st_uid}"
+    if stat.S_ISLNK(about.st_mode) or (stat.S_ISDIR(about.st_mode) and mode & stat.S_ISVTX):
+        return None
+    if mode & stat.S_IWOTH:
+        return f"everybody may write to {part} (mode {mode:o})"
+    if mode & stat.S_IWGRP and not any(_is_private_group(about.st_gid, user) for user in (about.st_uid, os.geteuid())):
+        return f"group {about.st_gid} may write to {part} (mode {mode:o})"
+    return None
+
+
+def trust(path: str) -> str:
+    """The absolute `path`, if nobody else may replace it. Raises LibraryNotFound."""
+    owners, done, rest, links = _trusted_owners(), "/", path.split("/"), 0
+    while True:
+        why = _objection(done, owners)
+        if why:
+            raise LibraryNotFound(f"{path} is not used, because others could replace it: {why}")
+        if os.path.islink(done):
+            links += 1
+            if links > _LINKS:
+                raise LibraryNotFound(f"{path}: too many links")
+            target = os.readlink(done)
+            rest = target.split("/") + rest
+            done = "/" if target.startswith("/") else os.path.dirname(done)
+        elif not rest:
+            return path
+        else:
+            part = rest.pop(0)
+            done = os.path.dirname(done) if part == ".." else os.path.join(done, part) if part not in ("", ".") else done
+
+
+def is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def in_path(name: str) -> Optional[str]:
+    """The program of that name in an absolute entry of PATH."""
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return next((path for path in (os.path.join(entry, name) for entry in entries if os.path.isabs(entry)) if is_program(path)), None)
+
+
+def for_loader(name: str) -> str:
+    """What the system's loader is given for a library without a path: from an absolute entry of LD_LIBRARY_PATH, else the bare
+    name. Raises LibraryNotFound where the loader would take it from the working directory."""
+    value = os.environ.get("LD_LIBRARY_PATH")
+    entries = value.replace(";", ":").split(":") if value else []
+    found = [os.path.join(entry, name) for entry in entries if os.path.isfile(os.path.join(entry, name))]
+    for path in found:
+        if os.path.isabs(path):
+            return trust(path)
+    if found:
+        raise LibraryNotFound(f"LD_LIBRARY_PATH names {os.path.abspath(found[0])} by an entry that is no absolute path: nothing is loaded "
+                              "from the working directory")
+    return name
