@@ -2,6 +2,7 @@
  */
 #include "cli/command.h"
 
+#include "base/build.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/option.h"
@@ -183,9 +184,10 @@ static sl_status check_run(const train_request *request, train_shape *shape) {
     return status;
 }
 
-/* argv of a rank, one allocation; `resume`: it continues. */
-static sl_status make_worker(const train_request *request, char *worker, int resume, char ***argv) {
-    SL_TRY(sl_alloc(argv, (size_t)(request->sets + 5), sizeof **argv));
+/* argv of a rank, one allocation; `build`: what starts it (base/build.h), `resume`: it continues. */
+static sl_status make_worker(const train_request *request, char *worker, char *build, int resume,
+                             char ***argv) {
+    SL_TRY(sl_alloc(argv, (size_t)(request->sets + 7), sizeof **argv));
     int n = 0;
     (*argv)[n++] = worker;
     (*argv)[n++] = (char *)(uintptr_t)request->file;
@@ -194,6 +196,8 @@ static sl_status make_worker(const train_request *request, char *worker, int res
         (*argv)[n++] = (char *)(uintptr_t) "--resume";
     for (int i = 0; i < request->sets; i++)
         (*argv)[n++] = (char *)(uintptr_t)request->set[i];
+    (*argv)[n++] = (char *)(uintptr_t)SL_BUILD_OPTION;
+    (*argv)[n++] = build;
     return SL_OK;
 }
 
@@ -267,11 +271,12 @@ static sl_status supervise(const train_request *request, const train_shape *shap
 }
 
 static sl_status start(const train_request *request, const train_shape *shape, int *exit_code) {
-    char *worker, **argv = NULL, **again = NULL;
+    char *worker, **argv = NULL, **again = NULL, build[SL_BUILD_WORDS];
     SL_TRY(sl_launch_program("slackline-worker", &worker));
-    sl_status status = make_worker(request, worker, request->resume, &argv);
+    sl_build_words(build);
+    sl_status status = make_worker(request, worker, build, request->resume, &argv);
     if (status == SL_OK)
-        status = make_worker(request, worker, 1, &again);
+        status = make_worker(request, worker, build, 1, &again);
     if (status == SL_OK && sl_launch_inside()) {
         execv(worker, argv);
         status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);

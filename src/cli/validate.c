@@ -2,6 +2,7 @@
  * allocation or beside a rank of a program that is held). */
 #include "cli/command.h"
 
+#include "base/build.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/launch.h"
@@ -23,9 +24,9 @@ static int usual_ranks(void) {
     return count > 4 ? count : 4;
 }
 
-/* `worker --validate WORDS`, and with a file: --result FILE. One allocation. */
-static sl_status make_worker(char *worker, int argc, char **argv, char *result, char ***made) {
-    SL_TRY(sl_alloc(made, (size_t)argc + 5, sizeof **made));
+/* `worker --validate WORDS`, with a file --result FILE, and what starts it (`build`). One allocation. */
+static sl_status make_worker(char *worker, int argc, char **argv, char *result, char *build, char ***made) {
+    SL_TRY(sl_alloc(made, (size_t)argc + 7, sizeof **made));
     int n = 0;
     (*made)[n++] = worker;
     (*made)[n++] = (char *)(uintptr_t) "--validate";
@@ -35,6 +36,8 @@ static sl_status make_worker(char *worker, int argc, char **argv, char *result, 
         (*made)[n++] = (char *)(uintptr_t) "--result";
         (*made)[n++] = result;
     }
+    (*made)[n++] = (char *)(uintptr_t)SL_BUILD_OPTION;
+    (*made)[n++] = build;
     return SL_OK;
 }
 
@@ -51,13 +54,14 @@ static sl_status print_result(const char *path, int *exit_code) {
 
 static sl_status launch(const sl_validate_request *request, char *worker, int argc, char **argv,
                         int *exit_code) {
-    char folder[PATH_MAX], result[PATH_MAX + 16], **words = NULL;
+    char folder[PATH_MAX], result[PATH_MAX + 16], build[SL_BUILD_WORDS], **words = NULL;
     const char *temporary = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%.3000s/slackline-validate-XXXXXX", temporary ? temporary : "/tmp");
     if (!mkdtemp(folder))
         return sl_error_errno(SL_ESYS, "%s: no temporary directory can be made", folder);
     snprintf(result, sizeof result, "%s/result", folder);
-    sl_status status = make_worker(worker, argc, argv, result, &words);
+    sl_build_words(build);
+    sl_status status = make_worker(worker, argc, argv, result, build, &words);
     if (status == SL_OK) {
         const sl_launch_config config = {
             .directory = folder, .ranks = request->ranks ? request->ranks : usual_ranks(), .worker = words};
@@ -73,8 +77,9 @@ static sl_status launch(const sl_validate_request *request, char *worker, int ar
 }
 
 static sl_status become(char *worker, int argc, char **argv) {
-    char **words;
-    SL_TRY(make_worker(worker, argc, argv, NULL, &words));
+    char build[SL_BUILD_WORDS], **words;
+    sl_build_words(build);
+    SL_TRY(make_worker(worker, argc, argv, NULL, build, &words));
     execv(worker, words);
     sl_status status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);
     sl_free(words);

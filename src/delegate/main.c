@@ -1,5 +1,6 @@
 /* slackline-delegate: carries the messages of one direction between two ranks, for the trainer that started
  * it. Everything it needs is inherited (run/transport/delegate.h). */
+#include "base/build.h"
 #include "run/transport/delegate.h"
 
 #include <stdio.h>
@@ -8,8 +9,10 @@
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
         return printf("slackline-delegate %s\n", SL_VERSION) < 0;
-    int code = sl_delegate_run();
+    const char *starter = sl_build_take(&argc, argv);
+    int code = sl_delegate_run(starter);
     if (code == 2)
-        fprintf(stderr, "slackline-delegate: started by slackline-worker, not by hand\n");
+        fprintf(stderr, "slackline-delegate: %s\n",
+                starter ? sl_error_text() : "started by slackline-worker, not by hand");
     return code;
 }

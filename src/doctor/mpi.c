@@ -2,6 +2,7 @@
  * message. */
 #include "doctor/doctor.h"
 
+#include "base/build.h"
 #include "base/file.h"
 #include "base/find.h"
 #include "launch/attempt.h"
@@ -65,8 +66,9 @@ typedef struct ranks {
 /* In a child: what the ranks write is its output, and behind a '!' comes why they failed. */
 static int exchange(void *argument) {
     const ranks *r = argument;
-    char option[] = "--exchange", log[PATH_MAX + 16];
-    char *const argv[] = {r->worker, option, NULL};
+    char option[] = "--exchange", started[] = SL_BUILD_OPTION, build[SL_BUILD_WORDS], log[PATH_MAX + 16];
+    sl_build_words(build);
+    char *const argv[] = {r->worker, option, started, build, NULL};
     snprintf(log, sizeof log, "%s/mpirun.log", r->folder->path);
     sl_launch_signals signals;
     sl_launch_config config = {.directory = r->folder->path, .ranks = 2, .worker = argv, .grace = SL_SECOND};

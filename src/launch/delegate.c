@@ -1,4 +1,5 @@
 #include "launch/delegate.h"
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "launch/directory.h"
@@ -68,7 +69,10 @@ static int describe_signals(posix_spawnattr_t *attributes) {
 
 static sl_status spawn(const char *program, const char *name, const int *moved, int count, char **environment,
                        pid_t *pid) {
-    char *arguments[] = {(char *)(uintptr_t) "slackline-delegate", (char *)(uintptr_t)name, NULL};
+    char build[SL_BUILD_WORDS], option[] = SL_BUILD_OPTION;
+    char *arguments[] = {(char *)(uintptr_t) "slackline-delegate", (char *)(uintptr_t)name, option, build,
+                         NULL};
+    sl_build_words(build);
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&actions);

@@ -14,8 +14,8 @@ typedef struct sl_launch_delegates {
     sl_time grace;   /* between SIGHUP and SIGKILL; 0: 1 s */
 } sl_launch_delegates;
 
-/** Starts `program` with `name` as its one argument; `files[count]` become its files 3, 4, ...; 0 and 1 are
- * /dev/null, 2 is this process's. SL_ESYS names the program. */
+/** Starts `program` with the argument `name` and what starts it (base/build.h); `files[count]` become its
+ * files 3, 4, ...; 0 and 1 are /dev/null, 2 is this process's. SL_ESYS names the program. */
 sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const char *name, const int *files,
                                    int count, sl_started *started);
 

@@ -1,3 +1,4 @@
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "launch/hosts.h"
@@ -30,8 +31,9 @@ static _Noreturn void test_host(const sl_launch_host *host, char *program, uint6
     snprintf(number, sizeof number, "%" PRIu64, seed);
     snprintf(where, sizeof where, "%s:1", host->name);
     snprintf(log, sizeof log, "%s/mpirun.%s.log", folder->path, host->name);
-    char option[] = "--self-test";
-    char *const argv[] = {program, option, number, NULL};
+    char option[] = "--self-test", started[] = SL_BUILD_OPTION, build[SL_BUILD_WORDS];
+    sl_build_words(build);
+    char *const argv[] = {program, option, number, started, build, NULL};
     sl_launch_config config = {
         .directory = folder->path, .ranks = 1, .worker = argv, .hosts = where, .grace = SL_SECOND};
     sl_attempt attempt = {.signals = signals, .log = log, .limit = limit};

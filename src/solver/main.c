@@ -1,5 +1,7 @@
-/* slackline-solver LIBRARY PARENT: solves one model with CP-SAT and ends. Started by sl_solver_run, which see
- * for the conversation on standard input and output. It never outlives its parent and leaves no core. */
+/* slackline-solver LIBRARY PARENT --started-by 'VERSION PATH': solves one model with CP-SAT and ends. Started
+ * by sl_solver_run, which see for the conversation on standard input and output. It never outlives its parent
+ * and leaves no core. */
+#include "base/build.h"
 #include "plan/exact/solver.h"
 
 #include <dlfcn.h>
@@ -54,6 +56,11 @@ static int fail(int line, const char *what, const char *why) {
     char text[900];
     snprintf(text, sizeof text, "%s: %s", what, why ? why : "unknown");
     answer(line, SL_SOLVER_REASON, text, strlen(text));
+    return 1;
+}
+
+static int refuse(int line) {
+    answer(line, SL_SOLVER_OTHER, sl_error_text(), strlen(sl_error_text()));
     return 1;
 }
 
@@ -122,12 +129,16 @@ static int solve(int line, const char *path) {
 int main(int count, char **arguments) {
     if (count == 2 && strcmp(arguments[1], "--version") == 0)
         return printf("slackline-solver %s\n", SL_VERSION) < 0;
+    const char *starter = sl_build_take(&count, arguments);
     if (count != 3) {
-        fprintf(stderr, "usage: slackline-solver LIBRARY PARENT (it is started by the planner)\n");
+        fprintf(stderr, "usage: slackline-solver LIBRARY PARENT " SL_BUILD_OPTION
+                        " 'VERSION PATH' (it is started by the planner)\n");
         return 2;
     }
     end_with((pid_t)strtol(arguments[2], NULL, 10));
     int line = take_line();
     /* At once: OR-tools' own end of process is of no interest and takes time. */
-    _exit(line < 0 ? 1 : solve(line, arguments[1]));
+    if (line < 0)
+        _exit(1);
+    _exit(sl_build_check(starter) == SL_OK ? solve(line, arguments[1]) : refuse(line));
 }

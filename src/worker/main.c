@@ -1,7 +1,8 @@
 /* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
  * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: what a host computes
  * (launch/selftest.h); no rank of anything. slackline-worker --validate ...: validate.h;
- * --about, --exchange: about.h. */
+ * --about, --exchange: about.h. Each but --about ends with what started it and its version (base/build.h). */
+#include "base/build.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/delegate.h"
@@ -28,8 +29,16 @@ typedef struct worker_request {
     int settings; /* argv from here on */
 } worker_request;
 
-static int self_test(const char *text) {
+/* Where nobody hears sl_launch_worker_fail. */
+static int refuse(void) {
+    fprintf(stderr, "slackline-worker: %s\n", sl_error_text());
+    return 1;
+}
+
+static int self_test(const char *starter, const char *text) {
     char words[64], *end;
+    if (sl_build_check(starter) != SL_OK)
+        return refuse();
     uint64_t seed = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end)
         return 2;
@@ -137,14 +146,15 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
 int main(int argc, char **argv) {
     sl_launch_worker launch = {0};
     int rank = -1, left = 0;
+    const char *starter = sl_build_take(&argc, argv);
     if (argc == 3 && strcmp(argv[1], "--self-test") == 0)
-        return self_test(argv[2]);
+        return self_test(starter, argv[2]);
     if (argc == 2 && strcmp(argv[1], "--about") == 0)
         return sl_worker_about();
     if (argc == 2 && strcmp(argv[1], "--exchange") == 0)
-        return sl_worker_exchange(&argc, &argv);
+        return sl_build_check(starter) == SL_OK ? sl_worker_exchange(&argc, &argv) : refuse();
     if (argc > 1 && strcmp(argv[1], "--validate") == 0)
-        return sl_worker_validate(argc - 1, argv + 1);
+        return sl_worker_validate(starter, argc - 1, argv + 1);
     if (argc < 3) {
         fprintf(stderr, "slackline-worker: started by slackline train, not by hand\n");
         return 2;
@@ -153,6 +163,8 @@ int main(int argc, char **argv) {
     request.resume = argc > 3 && strcmp(argv[3], "--resume") == 0;
     request.settings += request.resume;
     sl_status status = sl_launch_worker_begin(&launch);
+    if (status == SL_OK)
+        status = sl_build_check(starter);
     if (status == SL_OK)
         status = work(argc, argv, &request, &launch, &rank, &left);
     if (status != SL_OK)

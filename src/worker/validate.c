@@ -1,4 +1,5 @@
 #include "worker/validate.h"
+#include "base/build.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/worker.h"
@@ -148,19 +149,23 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
     return status;
 }
 
-int sl_worker_validate(int argc, char **argv) {
+int sl_worker_validate(const char *starter, int argc, char **argv) {
     sl_launch_worker launch = {0};
     sl_validate_request request;
     int rank = -1, code = 0;
     sl_status status = sl_validate_request_read(argc, argv, &request);
     if (status == SL_OK && request.join) {
-        status = as_member(&request, &code);
+        status = sl_build_check(starter);
+        if (status == SL_OK)
+            status = as_member(&request, &code);
         if (status != SL_OK)
             fprintf(stderr, "slackline: validating rank %d: %s\n", request.rank, sl_error_text());
         return status == SL_OK ? code : sl_exit_code(status);
     }
     if (status == SL_OK)
         status = sl_launch_worker_begin(&launch);
+    if (status == SL_OK)
+        status = sl_build_check(starter);
     if (status == SL_OK)
         status = in_allocation(&request, &argc, &argv, &rank, &code);
     if (status != SL_OK)

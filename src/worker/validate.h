@@ -3,7 +3,8 @@
 #ifndef SL_WORKER_VALIDATE_H
 #define SL_WORKER_VALIDATE_H
 
-/** argv[0] is not looked at; the rest are the words of `slackline validate`. Returns the exit code. */
-int sl_worker_validate(int argc, char **argv);
+/** argv[0] is not looked at; the rest are the words of `slackline validate`, `starter` the words of what
+ * started this (base/build.h). Returns the exit code. */
+int sl_worker_validate(const char *starter, int argc, char **argv);
 
 #endif

@@ -91,7 +91,7 @@ static void a_delegate_gets_its_files_and_no_trace_of_a_rank(void **state) {
     child c;
     char expected[128];
     start(&c, &launch, "0->1.0");
-    says(&c, "name 0->1.0 of 1\n");
+    says(&c, "name 0->1.0 of 3\n"); /* and which version starts it */
     snprintf(expected, sizeof expected, "run %s rank '' kept yes\n", directory);
     says(&c, expected);
     says(&c, "null /dev/null\n");

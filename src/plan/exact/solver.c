@@ -1,5 +1,6 @@
 /* One solve in a child process, from start to burial. */
 #include "plan/exact/solver.h"
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -32,7 +33,9 @@ static int spawn(const sl_solver *solver, int line, pid_t *pid) {
     sigset_t none, all;
     char parent[16];
     snprintf(parent, sizeof parent, "%d", (int)getpid());
-    char *arguments[] = {solver->program, solver->library, parent, NULL};
+    char option[] = SL_BUILD_OPTION, build[SL_BUILD_WORDS];
+    sl_build_words(build);
+    char *arguments[] = {solver->program, solver->library, parent, option, build, NULL};
     sigemptyset(&none);
     sigfillset(&all);
     int error = posix_spawn_file_actions_init(&files);
@@ -165,7 +168,8 @@ static talk get_blob(const child *c, unsigned char *letter, sl_blob *blob) {
     for (int i = 0; i < 8; i++)
         size |= (uint64_t)header[1 + i] << 8 * i;
     *letter = header[0];
-    if ((*letter != SL_SOLVER_RESPONSE && *letter != SL_SOLVER_REASON) || size > SL_SOLVER_MOST)
+    if ((*letter != SL_SOLVER_RESPONSE && *letter != SL_SOLVER_REASON && *letter != SL_SOLVER_OTHER) ||
+        size > SL_SOLVER_MOST)
         return TALK_GARBAGE;
     if (sl_alloc(&blob->bytes, (size_t)size + 1, 1) != SL_OK)
         return TALK_MEMORY;
@@ -204,8 +208,9 @@ sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_
         status = sl_error(SL_ESYS, "'%s' answered what is no response of the solver", solver->program);
     else if (done == TALK_MEMORY)
         status = sl_error(SL_ENOMEM, "out of memory: the solver's response");
-    else if (letter == SL_SOLVER_REASON)
-        status = sl_error(SL_ESYS, "%.*s", (int)strnlen((char *)response->bytes, 1000), response->bytes);
+    else if (letter != SL_SOLVER_RESPONSE)
+        status = sl_error(letter == SL_SOLVER_OTHER ? SL_EPEER : SL_ESYS, "%.*s",
+                          (int)strnlen((char *)response->bytes, 1000), response->bytes);
     if (status != SL_OK) {
         sl_free(response->bytes);
         *response = (sl_blob){0};

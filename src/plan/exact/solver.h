@@ -19,6 +19,7 @@
 #define SL_SOLVER_PARAMETERS 'p'
 #define SL_SOLVER_RESPONSE 'r'
 #define SL_SOLVER_REASON 'e'             /* in place of a response: why there is none, as text */
+#define SL_SOLVER_OTHER 'v'              /* the same, from a solver of another version */
 #define SL_SOLVER_MOST ((size_t)1 << 30) /* bytes of a blob; OR-tools counts them in int */
 
 typedef struct sl_solver {
@@ -41,8 +42,9 @@ typedef struct sl_blob {
 
 /** Runs one solve in a child process and waits for it, at most `limit_s` seconds. SL_ESYS when the child
  * cannot be started, ends without a response (with its reason or signal), answers what is no response, or
- * does not answer in time or before *stop (NULL: none) becomes nonzero; in every case it is gone when this
- * returns. *response is the CpSolverResponse; free its bytes with sl_free. */
+ * does not answer in time or before *stop (NULL: none) becomes nonzero; SL_EPEER when it is of another
+ * version; in every case it is gone when this returns. *response is the CpSolverResponse; free its bytes with
+ * sl_free. */
 sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_blob *parameters,
                         double limit_s, const atomic_int *stop, sl_blob *response);
 

@@ -267,7 +267,8 @@ static sl_time share_of_annealing(const search *s) {
     return s->begin + (sl_time)(share * (double)(s->deadline - s->begin));
 }
 
-/* Its failure is no failure of the search: the plan stands, and says nothing of a proof. */
+/* Its failure is no failure of the search: the plan stands, and says nothing of a proof. But a solver of
+ * another version is an error of the installation, which would stay unseen. */
 static sl_status solve_exactly(search *s) {
     sl_exact_result result;
     double seconds = sl_to_ms(s->deadline - now()) / 1e3;
@@ -276,7 +277,7 @@ static sl_status solve_exactly(search *s) {
     sl_status status = sl_exact_solve(s->problem, &s->starts[0].order, seconds, s->options->threads,
                                       s->options->seed, s->bound, s->options->stop, &result);
     if (status != SL_OK)
-        return status == SL_ENOMEM ? status : SL_OK;
+        return status == SL_ENOMEM || status == SL_EPEER ? status : SL_OK;
     s->bound = result.bound > s->bound ? result.bound : s->bound;
     if (!result.found)
         return SL_OK;

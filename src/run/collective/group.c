@@ -1,3 +1,4 @@
+#include "base/build.h"
 #include "base/memory.h"
 #include "run/collective/group_inside.h"
 
@@ -66,6 +67,19 @@ static sl_status make(MPI_Comm communicator, int threads, sl_group_wait wait, sl
     return status;
 }
 
+/* Each host may have an installation of its own. The size of the words is the same in every version. */
+static sl_status compare_builds(sl_group *group) {
+    char mine[SL_BUILD_WORDS] = "", (*all)[SL_BUILD_WORDS];
+    size_t bytes = (size_t)sl_group_size(group) * sizeof mine;
+    sl_build_words(mine);
+    SL_TRY(sl_alloc(&all, bytes, 1));
+    sl_status status = sl_group_gather_all(group, mine, sizeof mine, all, bytes, NULL);
+    for (int rank = 1; rank < sl_group_size(group) && status == SL_OK; rank++)
+        status = sl_build_compare(all[0], rank, all[rank]);
+    sl_free(all);
+    return status;
+}
+
 sl_status sl_group_open_world(int *argc, char ***argv, sl_group **group) {
     int provided = MPI_THREAD_SINGLE, running;
     MPI_Initialized(&running);
@@ -73,7 +87,8 @@ sl_status sl_group_open_world(int *argc, char ***argv, sl_group **group) {
         return sl_error(SL_ESYS, "MPI cannot be started");
     if (running)
         MPI_Query_thread(&provided);
-    return make(MPI_COMM_WORLD, provided == MPI_THREAD_MULTIPLE, SL_WAIT_LONG, group);
+    SL_TRY(make(MPI_COMM_WORLD, provided == MPI_THREAD_MULTIPLE, SL_WAIT_LONG, group));
+    return compare_builds(*group);
 }
 
 void sl_group_close_world(sl_group *group) {

@@ -25,7 +25,8 @@ typedef struct sl_group sl_group;
 /* Most values that a sum has under way at once. */
 #define SL_GROUP_PIECE ((size_t)1 << 22)
 
-/** Starts MPI (once a process) and opens the group of all ranks. SL_ESYS. */
+/** Starts MPI (once a process) and opens the group of all ranks. SL_ESYS; SL_ENONE: a rank is of another
+ * version of slackline (base/build.h). */
 sl_status sl_group_open_world(int *argc, char ***argv, sl_group **group);
 /** Ends MPI; collective.  A failing rank exits without it, and the supervisor ends the others. */
 void sl_group_close_world(sl_group *group);

@@ -1,4 +1,5 @@
 #include "run/transport/delegate.h"
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/shared.h"
 #include "run/transport/scheduling.h"
@@ -207,8 +208,10 @@ static sl_status open_courier(life *l) {
     return sl_courier_look(l->courier); /* what an earlier life left to do */
 }
 
-static sl_status live(life *l) {
-    SL_TRY(map_order(l));
+static sl_status live(life *l, const char *starter) {
+    sl_status order = map_order(l);
+    SL_TRY(sl_build_check(starter)); /* says more than what is wrong with an order of another version */
+    SL_TRY(order);
     SL_TRY(map_bell(l));
     SL_TRY(sl_loop_open(&l->loop));
     SL_TRY(watch_signals(l));
@@ -229,9 +232,9 @@ static void remove_names(const life *l) {
             unlink(l->order.rail[i].address);
 }
 
-int sl_delegate_run(void) {
+int sl_delegate_run(const char *starter) {
     life l = {.parent = -1};
-    sl_status status = live(&l);
+    sl_status status = live(&l, starter);
     if (status != SL_OK && l.queue.queue) {
         sl_queue_lose(&l.queue, sl_error_text());
         tell(&l, SL_NEWS_LOST, -1, l.queue.queue->reason);

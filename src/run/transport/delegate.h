@@ -63,8 +63,9 @@ void sl_delegate_tell(sl_delegate_order *order, sl_courier_news news, int rail, 
 /** Trainer: takes the oldest news; 0: there are none. */
 int sl_delegate_hear(sl_delegate_order *order, sl_delegate_news *news);
 
-/** The whole life of a delegate; the process's exit code: 0 asked to end or trainer gone, 1 failed (the
- * reason is in the queue), 2 not started as described above. */
-int sl_delegate_run(void);
+/** The whole life of a delegate that `starter` has started (base/build.h); the process's exit code: 0 asked
+ * to end or trainer gone, 1 failed (the reason is in the queue), 2 not started as described above (the reason
+ * is the error text). A starter of another version is a failure. */
+int sl_delegate_run(const char *starter);
 
 #endif
