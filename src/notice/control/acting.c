@@ -103,7 +103,9 @@ static sl_call_profile *make_profile(sl_controller *c) {
     sl_collection *got = &c->profile.collection;
     sl_collection_settle(got);
     sl_status status =
-        got->ranks > 0 ? sl_call_profile_make(got->call, got->calls, got->ranks, &made) : SL_OK;
+        got->ranks > 0
+            ? sl_call_profile_make(got->call, got->calls, got->ranks, sl_nodes_clock_error(&c->nodes), &made)
+            : SL_OK;
     if (status != SL_OK)
         c->failed = status == SL_ENOMEM ? status : c->failed;
     return made;

@@ -146,10 +146,11 @@ static sl_status take_call(sl_traffic *t, int rank, const sl_call *call) {
     sl_traffic_pair *pair;
     sl_call_role role = sl_call_role_of(call->call);
     uint64_t communicator = sl_call_is_nccl(call->call) ? call->communicator : 0;
-    if (call->kind != SL_RECORD_CALL && call->kind != SL_RECORD_COMPLETION)
+    if ((call->kind != SL_RECORD_CALL && call->kind != SL_RECORD_COMPLETION) ||
+        (call->kind == SL_RECORD_COMPLETION && sl_call_is_exchange(call->call))) /* what was received */
         return SL_OK;
     SL_TRY(note_member(t, call, rank));
-    if ((role != SL_ROLE_SEND && role != SL_ROLE_EXCHANGE) || call->peer < 0 || call->peer >= RANKS ||
+    if (role != SL_ROLE_SEND || call->peer < 0 || call->peer >= RANKS ||
         (communicator == 0 && (call->peer == rank || sl_call_is_nccl(call->call))))
         return SL_OK;
     SL_TRY(find_pair(t, communicator, rank, call->peer, &pair));

@@ -2,7 +2,7 @@
  * (what takes its processor away does so inside calls as well); what is left must have one link, one rank or
  * one group in common, or is told apart. */
 #include "base/memory.h"
-#include "notice/detect/call_measure.h"
+#include "notice/detect/pairs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,20 +16,6 @@ typedef struct verdict {
     size_t count, capacity, excess_capacity;
 } verdict;
 
-/* Of an undirected pair of ranks, what its messages and its collectives of two say. */
-typedef struct pair {
-    int a, b;
-    double there, back; /* excess from a to b, from b to a */
-    sl_call_measure worst;
-    int measured[2], slow[2]; /* there, back */
-    int taken;                /* explained by something worse */
-} pair;
-
-typedef struct pairs {
-    pair *at;
-    size_t count;
-} pairs;
-
 static sl_status say(verdict *v, sl_suspect s, double excess) {
     SL_TRY(sl_grow(&v->suspect, &v->capacity, v->count + 1, sizeof *v->suspect));
     SL_TRY(sl_grow(&v->excess, &v->excess_capacity, v->count + 1, sizeof *v->excess));
@@ -38,43 +24,10 @@ static sl_status say(verdict *v, sl_suspect s, double excess) {
     return SL_OK;
 }
 
-static pair *pair_of(pairs *all, int a, int b) {
-    int low = a < b ? a : b, high = a < b ? b : a;
-    for (size_t i = 0; i < all->count; i++)
-        if (all->at[i].a == low && all->at[i].b == high)
-            return &all->at[i];
-    all->at[all->count] = (pair){.a = low, .b = high};
-    return &all->at[all->count++];
-}
-
-static void find_pairs(const sl_call_comparison *c, pairs *all) {
-    for (size_t g = 0; g < c->now->groups; g++) {
-        const sl_call_group *group = &c->now->group[g];
-        const sl_call_measure *m = &c->group[g];
-        if (group->size != 2 || !m->known || group->member[0] == group->member[1])
-            continue;
-        pair *p = pair_of(all, group->member[0], group->member[1]);
-        int there = !group->message || group->member[0] == p->a,
-            back = !group->message || group->member[0] == p->b;
-        p->measured[0] |= there;
-        p->measured[1] |= back;
-        if (!m->slow)
-            continue;
-        p->slow[0] |= there;
-        p->slow[1] |= back;
-        p->there += there ? m->excess : 0;
-        p->back += back ? m->excess : 0;
-        if (m->excess > p->worst.excess)
-            p->worst = *m;
-    }
-}
-
-static int is_slow(const pair *p) {
-    return (p->slow[0] || p->slow[1]) && !p->taken;
-}
-
-static double excess_of(const pair *p) {
-    return p->there > p->back ? p->there : p->back;
+static sl_suspect unknown(const char *why) {
+    sl_suspect s = {.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    snprintf(s.why, sizeof s.why, "%s", why);
+    return s;
 }
 
 /* The slow transfers that a rank takes part in, and those that it does not, in larger groups and pairs. */
@@ -128,14 +81,14 @@ static sl_status say_device(const sl_call_comparison *c, int r, verdict *v) {
                     .expected = m->expected / MS};
     int used = snprintf(s.why, sizeof s.why, "computes %.2f times as long between its calls as %s", m->ratio,
                         c->healthy ? "when healthy" : "those that do the same work");
-    if (last >= 0)
+    if (last >= 0.5)
         snprintf(s.why + used, sizeof s.why - (size_t)used,
                  ", and is the last to come to %.0f %% of its collectives", 100 * last);
     return say(v, s, m->excess);
 }
 
 /* A slow rank's own links and groups are slow with it, unless only some are: then those links are worse. */
-static sl_status find_devices(const sl_call_comparison *c, pairs *all, int *explained, verdict *v) {
+static sl_status find_devices(const sl_call_comparison *c, sl_call_pairs *all, int *explained, verdict *v) {
     int slow, known;
     double worst = worst_rank(c, &slow, &known);
     for (int r = 0; r < c->now->ranks && slow > 0; r++) {
@@ -153,12 +106,12 @@ static sl_status find_devices(const sl_call_comparison *c, pairs *all, int *expl
                             (healthy == 0 || c->group[g].excess < 2 * m->excess);
         for (size_t i = 0; i < all->count; i++)
             if (all->at[i].a == r || all->at[i].b == r)
-                all->at[i].taken |= healthy == 0 || excess_of(&all->at[i]) < 2 * m->excess;
+                all->at[i].taken |= healthy == 0 || sl_call_pair_excess(&all->at[i]) < 2 * m->excess;
     }
     return SL_OK;
 }
 
-static sl_status say_link(const pair *p, verdict *v) {
+static sl_status say_link(const sl_call_pair *p, verdict *v) {
     int there = p->slow[0] && (!p->slow[1] || p->there >= p->back);
     int both = p->slow[0] && p->slow[1];
     sl_suspect s = {.component = SL_COMPONENT_LINK,
@@ -172,18 +125,28 @@ static sl_status say_link(const pair *p, verdict *v) {
              both                         ? ", in both directions"
              : p->measured[there ? 1 : 0] ? "; the other direction is as ever"
                                           : "; nothing was sent the other way");
-    return say(v, s, excess_of(p));
+    return say(v, s, sl_call_pair_excess(p));
 }
 
-static sl_status say_host(int rank, const pairs *all, int links, verdict *v) {
-    const pair *worst = NULL;
+static sl_status say_rivals(const sl_call_pairs *all, const sl_call_pair *p, verdict *v) {
+    const sl_call_pair *rival = &all->at[p->rival];
+    sl_suspect s = unknown("");
+    s.from = p->a;
+    s.to = p->b;
+    snprintf(s.why, sizeof s.why, "link %d <-> %d or %d <-> %d: the calls that wait for one wait for the other, too",
+             p->a, p->b, rival->a, rival->b);
+    return say(v, s, sl_call_pair_excess(p));
+}
+
+static sl_status say_host(int rank, const sl_call_pairs *all, int links, verdict *v) {
+    const sl_call_pair *worst = NULL;
     double excess = 0;
     for (size_t i = 0; i < all->count; i++) {
-        const pair *p = &all->at[i];
-        if (!is_slow(p) || (p->a != rank && p->b != rank))
+        const sl_call_pair *p = &all->at[i];
+        if (!sl_call_pair_is_slow(p) || (p->a != rank && p->b != rank))
             continue;
-        excess += excess_of(p);
-        worst = !worst || excess_of(p) > excess_of(worst) ? p : worst;
+        excess += sl_call_pair_excess(p);
+        worst = !worst || sl_call_pair_excess(p) > sl_call_pair_excess(worst) ? p : worst;
     }
     sl_suspect s = {.component = SL_COMPONENT_HOST,
                     .rank = rank,
@@ -199,15 +162,15 @@ static sl_status say_host(int rank, const pairs *all, int links, verdict *v) {
 
 /* Whether all links of a rank are slow and nothing that it takes no part in is, and more than one thing
  * speaks for it: two links, or a link and a larger group. */
-static int is_common(const sl_call_comparison *c, const pairs *all, const int *explained, int rank,
+static int is_common(const sl_call_comparison *c, const sl_call_pairs *all, const int *explained, int rank,
                      int *links) {
     int mine = 0, slow = 0, others = 0, groups = 0;
     for (size_t i = 0; i < all->count; i++) {
-        const pair *p = &all->at[i];
+        const sl_call_pair *p = &all->at[i];
         int has = p->a == rank || p->b == rank;
         mine += has;
-        slow += has && is_slow(p);
-        others += !has && is_slow(p);
+        slow += has && sl_call_pair_is_slow(p);
+        others += !has && sl_call_pair_is_slow(p);
     }
     for (size_t g = 0; g < c->now->groups; g++) {
         int counts = c->group[g].slow && c->now->group[g].size > 2 && !explained[g];
@@ -220,7 +183,7 @@ static int is_common(const sl_call_comparison *c, const pairs *all, const int *e
 }
 
 /* The one rank of which that is true; -1: none, or two, between which the link is. */
-static int common_rank(const sl_call_comparison *c, const pairs *all, const int *explained, int *links) {
+static int common_rank(const sl_call_comparison *c, const sl_call_pairs *all, const int *explained, int *links) {
     int found = -1, mine;
     for (int r = 0; r < c->now->ranks; r++) {
         if (!is_common(c, all, explained, r, &mine))
@@ -233,20 +196,20 @@ static int common_rank(const sl_call_comparison *c, const pairs *all, const int 
     return found;
 }
 
-static sl_status find_links(const sl_call_comparison *c, pairs *all, const int *explained, verdict *v) {
+static sl_status find_links(const sl_call_comparison *c, sl_call_pairs *all, const int *explained, verdict *v) {
     double worst = 0;
     int links, slow = 0, rank;
     for (size_t i = 0; i < all->count; i++) {
-        slow += is_slow(&all->at[i]);
-        worst = is_slow(&all->at[i]) && excess_of(&all->at[i]) > worst ? excess_of(&all->at[i]) : worst;
+        slow += sl_call_pair_is_slow(&all->at[i]);
+        worst = sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) > worst ? sl_call_pair_excess(&all->at[i]) : worst;
     }
     if (slow == 0)
         return SL_OK;
     if ((rank = common_rank(c, all, explained, &links)) >= 0)
         return say_host(rank, all, links, v);
     for (size_t i = 0; i < all->count; i++)
-        if (is_slow(&all->at[i]) && excess_of(&all->at[i]) >= COMPARABLE * worst)
-            SL_TRY(say_link(&all->at[i], v));
+        if (sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) >= COMPARABLE * worst)
+            SL_TRY(all->at[i].rival < 0 ? say_link(&all->at[i], v) : say_rivals(all, &all->at[i], v));
     return SL_OK;
 }
 
@@ -398,28 +361,22 @@ static void sort_verdict(verdict *v) {
         }
 }
 
-static sl_suspect unknown(const char *why) {
-    sl_suspect s = {.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
-    snprintf(s.why, sizeof s.why, "%s", why);
-    return s;
-}
-
 static sl_status judge(sl_call_comparison *c, verdict *v, char *reason, size_t size) {
     int *explained = NULL;
-    pairs all = {0};
+    sl_call_pairs all = {0};
     if (all_alike(c, reason, size))
         return say(v, unknown(reason), 0);
     SL_TRY(sl_alloc(&explained, c->now->groups, sizeof *explained));
-    sl_status status = sl_alloc(&all.at, c->now->groups, sizeof *all.at);
-    if (status == SL_OK) {
-        find_pairs(c, &all);
+    sl_status status = sl_call_pairs_find(c, &all);
+    if (status == SL_OK)
         status = find_devices(c, &all, explained, v);
-    }
+    if (status == SL_OK)
+        status = sl_call_pairs_cover(c, &all);
     if (status == SL_OK)
         status = find_links(c, &all, explained, v);
     if (status == SL_OK)
         status = find_groups(c, explained, v);
-    sl_free(all.at);
+    sl_call_pairs_free(&all);
     sl_free(explained);
     SL_TRY(status);
     if (v->count == 0 && c->blurred >= 0)

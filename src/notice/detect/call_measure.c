@@ -152,43 +152,66 @@ static int same_kind(const sl_call_group *a, const sl_call_group *b) {
 }
 
 /* The groups of a kind lie together but for their roots. */
-static sl_status kind_median(const sl_call_comparison *c, size_t of, double *middle, int *count) {
-    const sl_call_profile *p = c->now;
+static sl_status kind_median(const sl_call_profile *p, const sl_call_group *of, double *middle, int *count) {
     double *value;
     SL_TRY(sl_alloc(&value, p->groups, sizeof *value));
     *count = 0;
     for (size_t g = 0; g < p->groups; g++)
-        if (same_kind(&p->group[g], &p->group[of]) && p->group[g].transfer.count >= FEW)
+        if (same_kind(&p->group[g], of) && p->group[g].transfer.count >= FEW)
             value[(*count)++] = sl_spread_mean(&p->group[g].transfer);
     *middle = *count ? sl_median_of_numbers(value, *count) : 0;
     sl_free(value);
     return SL_OK;
 }
 
-/* Whole transfers are compared with whole ones: how much of the others was still to be waited for depends on
- * who came when. Where there are none any more, what was waited for at least is compared. */
-static sl_status compare_group(sl_call_comparison *c, size_t at) {
+/* Transfers of which not all may have been seen: most of them took no longer when healthy. */
+static double most_exposed(const sl_spread *s) {
+    double n = (double)s->count, mean = n > 0 ? s->sum / n : 0, variance = n > 0 ? s->squares / n - mean * mean : 0;
+    return mean + 2 * sqrt(variance > 0 ? variance : 0);
+}
+
+/* What a transfer is expected to take, and the standard error of that squared; nonzero when it is known. Whole
+ * transfers are compared with whole ones: how much of the others was still to be waited for depends on who came when.
+ * If there are none any more, what was waited for at least is compared. If there never were any, a transfer is late
+ * when it takes longer than what was waited for when healthy, and than others of its kind. */
+static sl_status expect_transfer(const sl_call_comparison *c, size_t at, double *expected, double *error2, int *known) {
     const sl_call_group *g = &c->now->group[at];
     const sl_call_group *before = c->healthy ? sl_call_group_find(c->healthy, g) : NULL;
+    int kind;
+    *error2 = 0;
+    *known = 1;
+    if (before && before->transfer.count >= FEW) {
+        *expected = sl_spread_mean(&before->transfer);
+        *error2 = sl_spread_error2(&before->transfer);
+        return SL_OK;
+    }
+    SL_TRY(kind_median(before ? c->healthy : c->now, g, expected, &kind));
+    if (before && before->exposed.count >= FEW) {
+        double exposed = most_exposed(&before->exposed);
+        *expected = kind >= FEW && *expected > exposed ? *expected : exposed;
+    } else {
+        *known = kind >= (c->healthy ? FEW : 2);
+    }
+    return SL_OK;
+}
+
+static sl_status compare_group(sl_call_comparison *c, size_t at) {
+    const sl_call_group *g = &c->now->group[at];
     sl_call_measure *m = &c->group[at];
-    int whole = g->transfer.count >= FEW, kind;
+    int whole = g->transfer.count >= FEW;
     const sl_spread *now = whole ? &g->transfer : &g->exposed;
-    double n = (double)now->count, error2 = n * n * sl_spread_error2(now);
+    double n = (double)now->count, error2;
     if (now->count < FEW || g->size < 2)
         return SL_OK;
     m->now = sl_spread_mean(now);
-    if (before && before->transfer.count >= FEW) {
-        m->expected = sl_spread_mean(&before->transfer);
-        error2 += n * n * sl_spread_error2(&before->transfer);
-        m->known = 1;
-    } else {
-        SL_TRY(kind_median(c, at, &m->expected, &kind));
-        m->known = kind >= (c->healthy ? FEW : 2);
+    SL_TRY(expect_transfer(c, at, &m->expected, &error2, &m->known));
+    error2 = n * n * (error2 + sl_spread_error2(now));
+    double rest = sl_spread_mean(&g->exposed), late = (double)g->exposed.count;
+    if (whole && rest > m->expected) { /* these took at least that long */
+        m->now = (n * m->now + late * rest) / (n + late);
+        n += late;
     }
     m->excess = n * (m->now - m->expected);
-    double rest = sl_spread_mean(&g->exposed) - m->expected;
-    if (whole && rest > 0)
-        m->excess += (double)g->exposed.count * rest;
     m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
     m->slow = m->known && m->now - m->expected > 2 * c->clock_error && stands_out(m, error2, c->span);
     return SL_OK;

@@ -69,6 +69,13 @@ int sl_call_group_has(const sl_call_group *group, int rank) {
     return 0;
 }
 
+static sl_status add_waits(sl_call_group *group, const sl_call_wait *wait, size_t waits) {
+    SL_TRY(sl_grow(&group->wait, &group->waits_capacity, group->waits + waits, sizeof *group->wait));
+    memcpy(group->wait + group->waits, wait, waits * sizeof *wait);
+    group->waits += waits;
+    return SL_OK;
+}
+
 /* One meeting as a group of its own. */
 static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call_group *group) {
     const sl_part *part = &all->part[m->part];
@@ -89,29 +96,39 @@ static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call
     }
     group->last[latest] = 1;
     int whole;
-    double time = (double)sl_meeting_transfer(all, m, &whole);
-    sl_spread_add(whole ? &group->transfer : &group->exposed, time);
+    int64_t time = sl_meeting_transfer(all, m, &whole);
+    if (time >= 0)
+        sl_spread_add(whole ? &group->transfer : &group->exposed, (double)time);
     sl_spread_add(&group->within, (double)(end - part[latest].start));
-    return SL_OK;
+    const sl_call_wait wait = {.received = part[1].wait, .sent = part[0].wait};
+    return m->message ? add_waits(group, &wait, 1) : SL_OK;
 }
 
-static void merge_group(sl_call_group *into, sl_call_group *from) {
+static void free_group(sl_call_group *group) {
+    sl_free(group->member);
+    sl_free(group->wait);
+    *group = (sl_call_group){0};
+}
+
+/* On error `from` is as it was. */
+static sl_status merge_group(sl_call_group *into, sl_call_group *from) {
+    SL_TRY(add_waits(into, from->wait, from->waits));
     for (int i = 0; i < into->size; i++)
         into->last[i] += from->last[i];
     if (from->transfer.count)
         sl_spread_add(&into->transfer, from->transfer.sum);
-    else
+    else if (from->exposed.count)
         sl_spread_add(&into->exposed, from->exposed.sum);
     sl_spread_add(&into->within, from->within.sum);
-    sl_free(from->member);
-    from->member = NULL;
+    free_group(from);
+    return SL_OK;
 }
 
 static sl_status make_groups(const sl_meetings *all, sl_call_profile *p) {
     SL_TRY(sl_alloc(&p->group, all->meetings, sizeof *p->group));
     for (size_t i = 0; i < all->meetings; i++) {
-        SL_TRY(make_group(all, &all->meeting[i], &p->group[p->groups]));
-        p->groups++;
+        sl_call_group *group = &p->group[p->groups++]; /* to be freed on error, too */
+        SL_TRY(make_group(all, &all->meeting[i], group));
     }
     if (p->groups == 0)
         return SL_OK;
@@ -119,13 +136,14 @@ static sl_status make_groups(const sl_meetings *all, sl_call_profile *p) {
     size_t kept = 1;
     for (size_t i = 1; i < p->groups; i++)
         if (sl_call_group_order(&p->group[kept - 1], &p->group[i]) == 0) {
-            merge_group(&p->group[kept - 1], &p->group[i]);
+            SL_TRY(merge_group(&p->group[kept - 1], &p->group[i]));
         } else {
             sl_call_group moved = p->group[i];
-            p->group[i].member = NULL;
+            p->group[i] = (sl_call_group){0};
             p->group[kept++] = moved;
         }
     p->groups = kept;
+    p->waits = all->waits;
     return SL_OK;
 }
 
@@ -270,7 +288,8 @@ static sl_status make_ranks(const sl_call *call, size_t calls, sl_call_profile *
     return status;
 }
 
-sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, sl_call_profile **profile) {
+sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int64_t clock_error,
+                               sl_call_profile **profile) {
     sl_meetings all = {0};
     sl_call_profile *p;
     *profile = NULL;
@@ -280,7 +299,7 @@ sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, sl_
     if (status == SL_OK)
         status = make_ranks(call, calls, p);
     if (status == SL_OK)
-        status = sl_meetings_find(call, calls, ranks, &all);
+        status = sl_meetings_find(call, calls, ranks, clock_error, &all);
     if (status == SL_OK)
         status = make_groups(&all, p);
     if (status == SL_OK)
@@ -297,7 +316,7 @@ void sl_call_profile_close(sl_call_profile *p) {
     if (!p)
         return;
     for (size_t i = 0; i < p->groups; i++)
-        sl_free(p->group[i].member);
+        free_group(&p->group[i]);
     for (int r = 0; p->rank && r < p->ranks; r++) {
         sl_free(p->rank[r].gap);
         sl_free(p->rank[r].volume);

@@ -20,8 +20,10 @@
 #define SL_SUSPECT_LEAST 1.1
 
 /** From calls and completions of ranks 0 to ranks - 1, in any order, over some iterations (five and more tell
- * well), times on one clock. SL_ENOMEM. Close with sl_call_profile_close. */
-sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, sl_call_profile **profile);
+ * well), times on one clock. `clock_error`: bound, ns, of the difference of any two ranks' clocks. SL_ENOMEM.
+ * Close with sl_call_profile_close. */
+sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int64_t clock_error,
+                               sl_call_profile **profile);
 void sl_call_profile_close(sl_call_profile *profile);
 
 /** What is slow in `now`, the worst first: at most `most` suspects, *count of them. `clock_error`: bound, ns,

@@ -22,8 +22,8 @@ static const uint8_t roles[SL_CALL_COUNT] = {
     ONE(MPI_Imrecv, SL_ROLE_RECEIVE),
     ONE(MPI_Recv_init, SL_ROLE_RECEIVE),
     ONE(ncclRecv, SL_ROLE_RECEIVE),
-    ONE(MPI_Sendrecv, SL_ROLE_EXCHANGE),
-    ONE(MPI_Sendrecv_replace, SL_ROLE_EXCHANGE),
+    ONE(MPI_Sendrecv, SL_ROLE_SEND),
+    ONE(MPI_Sendrecv_replace, SL_ROLE_SEND),
     ONE(MPI_Wait, SL_ROLE_WAIT),
     ONE(MPI_Waitall, SL_ROLE_WAIT),
     ONE(MPI_Waitany, SL_ROLE_WAIT),
@@ -102,6 +102,10 @@ static const uint8_t roles[SL_CALL_COUNT] = {
 
 sl_call_role sl_call_role_of(int call) {
     return call > 0 && call < SL_CALL_COUNT ? (sl_call_role)roles[call] : SL_ROLE_OTHER;
+}
+
+int sl_call_is_exchange(int call) {
+    return call == SL_CALL_MPI_Sendrecv || call == SL_CALL_MPI_Sendrecv_replace;
 }
 
 int sl_call_only_posts(int call) {

@@ -3,7 +3,7 @@
  *
  * A group is a set of members that do the same call with the same bytes (within 6 %: four leading bits), in
  * whatever communicator; for messages a directed pair. Its transfer time counts from when its last member
- * came, so a group that only waited for somebody is as fast as ever. A rank's computing is the time outside
+ * came (meeting.h), so a group that only waited for somebody is as fast as ever. A rank's computing is the time outside
  * of calls, by the two calls it lies between, so that two windows compare like with like. */
 #ifndef SL_NOTICE_DETECT_GROUPS_H
 #define SL_NOTICE_DETECT_GROUPS_H
@@ -22,14 +22,21 @@ double sl_spread_mean(const sl_spread *spread);
 /** Of that mean: its standard error squared. */
 double sl_spread_error2(const sl_spread *spread);
 
+/* The calls that received a message and that waited until it was sent (sl_part.wait). */
+typedef struct sl_call_wait {
+    int32_t received, sent;
+} sl_call_wait;
+
 typedef struct sl_call_group {
     uint64_t communicator; /* the first that it was seen in */
     uint64_t bytes;        /* of its class */
     int32_t call, root, message, size;
     int32_t *member;    /* [size] ascending; of a message the source, then the destination */
     int32_t *last;      /* [size] how often each came last */
+    sl_call_wait *wait; /* [waits] of a message, as often as it was sent */
+    size_t waits, waits_capacity;
     sl_spread transfer; /* ns, of those that all waited for from the beginning */
-    sl_spread exposed;  /* ns, of those that somebody came to late: they took at least that long */
+    sl_spread exposed;  /* ns, of those of which less than all may have been seen */
     sl_spread within;   /* ns, of all, from when the last member came to the last end: they took no longer */
 } sl_call_group;
 
@@ -63,6 +70,7 @@ typedef struct sl_call_profile {
     sl_call_rank *rank;
     sl_call_group *group; /* [groups] by call, bytes, message, root, size, members */
     size_t groups;
+    size_t waits; /* calls that waited for something */
 } sl_call_profile;
 
 /** The four leading bits of a number of bytes. */

@@ -1,5 +1,6 @@
 #include "notice/detect/meeting.h"
 #include "base/memory.h"
+#include "notice/detect/awaited.h"
 #include "notice/detect/call_role.h"
 
 #include <stdlib.h>
@@ -61,11 +62,18 @@ static piece make_piece(const sl_call *call, size_t first, size_t last, size_t a
                         .start = c->start,
                         .waiting = c->start,
                         .end = c->end,
-                        .device = c->kind == SL_RECORD_COMPLETION ? c->device : -1}};
-    if (c->kind == SL_RECORD_COMPLETION && !sl_call_is_nccl(c->call)) {
+                        .device = c->kind == SL_RECORD_COMPLETION ? c->device : -1,
+                        .thread = c->thread,
+                        .call = c->start,
+                        .others = INT64_MIN}};
+    int exchange = sl_call_is_exchange(c->call);
+    if (exchange && c->kind == SL_RECORD_COMPLETION)
+        p.role = SL_ROLE_RECEIVE;
+    if (c->kind == SL_RECORD_COMPLETION && !exchange && !sl_call_is_nccl(c->call)) {
         const sl_call *wait = seen_by(call, first, last, at);
         p.part.polled = !wait || sl_call_role_of(wait->call) == SL_ROLE_TEST;
         p.part.waiting = p.part.polled ? c->end : wait->start > c->start ? wait->start : c->start;
+        p.part.call = wait ? wait->start : c->end;
     }
     return p;
 }
@@ -79,6 +87,8 @@ static int tells(const sl_call *c, int device_times) {
         return 0;
     if (sl_call_is_nccl(c->call))
         return device_times ? c->kind == SL_RECORD_COMPLETION && c->device >= 0 : c->kind == SL_RECORD_CALL;
+    if (sl_call_is_exchange(c->call))
+        return 1;
     return c->kind == (sl_call_only_posts(c->call) ? SL_RECORD_COMPLETION : SL_RECORD_CALL);
 }
 
@@ -110,15 +120,17 @@ static int order_doubles(const void *a, const void *b) {
 /* How far a pair contradicts itself: somebody left before the other came. */
 static double contradiction(const piece *a, const piece *b) {
     double c = 0;
-    if (a->role == SL_ROLE_SEND || a->role == SL_ROLE_COLLECTIVE || a->role == SL_ROLE_EXCHANGE)
+    if (a->role == SL_ROLE_SEND || a->role == SL_ROLE_COLLECTIVE)
         c += b->part.end < a->part.start ? (double)(a->part.start - b->part.end) : 0;
     if (a->role == SL_ROLE_COLLECTIVE)
         c += a->part.end < b->part.start ? (double)(b->part.start - a->part.end) : 0;
     return c;
 }
 
-/* Of laying b[i + shift] over a[i]; NEVER when they cannot belong together. */
-static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long shift) {
+/* Of laying b[i + shift] over a[i]; NEVER when they cannot belong together. A pair that contradicts itself by more than
+ * clocks may be wrong costs as much as the whole window: in a program that runs in step, every message of a slow link
+ * arrives just before the next one is sent, so that the pairs that are closest are impossible ones. */
+static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long shift, double clock_error) {
     long first = shift < 0 ? -shift : 0;
     long last = (long)bs - shift < (long)as ? (long)bs - shift : (long)as;
     long pairs = last - first, least = (long)(as < bs ? as : bs);
@@ -126,11 +138,13 @@ static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long
         return NEVER;
     long step = pairs > SAMPLE ? pairs / SAMPLE : 1;
     double distance[2 * SAMPLE + 1], sum = 0, against = 0;
-    int count = 0, unlike = 0;
+    int count = 0, unlike = 0, impossible = 0;
     for (long i = first; i < last && count < 2 * SAMPLE; i += step) {
         const piece *x = &a[i], *y = &b[i + shift];
         unlike += x->role != SL_ROLE_SEND && x->call != y->call;
-        against += contradiction(x, y);
+        double contradicts = contradiction(x, y);
+        against += contradicts;
+        impossible += contradicts > clock_error;
         int64_t from = x->role == SL_ROLE_SEND ? x->part.start : x->part.end;
         distance[count++] = (double)(y->part.end - from);
     }
@@ -141,12 +155,12 @@ static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long
     for (int i = 0; i < count; i++)
         sum += distance[i] < middle ? middle - distance[i] : distance[i] - middle;
     double missing = 1 - (double)pairs / (double)least;
-    double window = (double)(a[as - 1].part.end - a[0].part.start) / (double)as;
+    double window = (double)(a[as - 1].part.end - a[0].part.start);
     return sum / count + 0.1 * (middle < 0 ? -middle : middle) + 10 * against / count +
-           missing * window * 0.1;
+           missing * window / (double)as * 0.1 + window * impossible / count;
 }
 
-static int lay_over(const piece *a, size_t as, const piece *b, size_t bs, long *shift) {
+static int lay_over(const piece *a, size_t as, const piece *b, size_t bs, double clock_error, long *shift) {
     long from = -(long)as, to = (long)bs;
     if (as + bs > 4 * REACH) {
         size_t low = 0, high = bs;
@@ -162,7 +176,7 @@ static int lay_over(const piece *a, size_t as, const piece *b, size_t bs, long *
     }
     double best = NEVER;
     for (long s = from; s <= to; s++) {
-        double cost = cost_of(a, as, b, bs, s);
+        double cost = cost_of(a, as, b, bs, s, clock_error);
         if (cost < best) {
             best = cost;
             *shift = s;
@@ -196,12 +210,8 @@ static sl_status add_message(sl_meetings *all, const piece *send, const piece *r
     return SL_OK;
 }
 
-/* Collectives first, then exchanges, then messages by channel with the sends before the receives; in each by
- * rank and when it was begun. */
-static int group_of(const piece *p) {
-    return p->role == SL_ROLE_COLLECTIVE || p->role == SL_ROLE_ROOTED ? 0
-           : p->role == SL_ROLE_EXCHANGE                              ? 1
-                                                                      : 2;
+static int is_message(const piece *p) {
+    return p->role == SL_ROLE_SEND || p->role == SL_ROLE_RECEIVE;
 }
 
 #define BY(x, y)                                                                                             \
@@ -218,10 +228,12 @@ static int destination_of(const piece *p) {
     return p->role == SL_ROLE_SEND ? p->peer : p->part.rank;
 }
 
+/* Collectives first, then messages by channel with the sends before the receives; in each by rank and when it was
+ * begun. */
 static int order_channels(const piece *x, const piece *y) {
-    BY(group_of(x), group_of(y));
+    BY(is_message(x), is_message(y));
     BY(x->communicator, y->communicator);
-    if (group_of(x) == 2) {
+    if (is_message(x)) {
         BY(source_of(x), source_of(y));
         BY(destination_of(x), destination_of(y));
         BY(x->tag, y->tag);
@@ -234,7 +246,7 @@ static int order_pieces(const void *a, const void *b) {
     int channel = order_channels(x, y);
     if (channel)
         return channel;
-    if (group_of(x) == 2)
+    if (is_message(x))
         BY(x->role, y->role);
     BY(x->part.rank, y->part.rank);
     BY(x->part.start, y->part.start);
@@ -242,14 +254,14 @@ static int order_pieces(const void *a, const void *b) {
     return 0;
 }
 
-static sl_status match_messages(const piece *p, size_t count, sl_meetings *all) {
+static sl_status match_messages(const piece *p, size_t count, double clock_error, sl_meetings *all) {
     size_t sends = 0;
     long shift = 0;
     while (sends < count && p[sends].role == SL_ROLE_SEND)
         sends++;
     const piece *receive = p + sends;
     size_t receives = count - sends;
-    if (sends == 0 || receives == 0 || !lay_over(p, sends, receive, receives, &shift))
+    if (sends == 0 || receives == 0 || !lay_over(p, sends, receive, receives, clock_error, &shift))
         return SL_OK;
     for (size_t i = 0; i < sends; i++) {
         long j = (long)i + shift;
@@ -268,31 +280,6 @@ static sl_status find_members(const piece *p, size_t count, int ranks, size_t **
             (*first)[(*members)++] = i;
     (*first)[*members] = count;
     return SL_OK;
-}
-
-static sl_status match_exchanges(const piece *p, size_t count, int ranks, sl_meetings *all) {
-    size_t *first;
-    int members;
-    SL_TRY(find_members(p, count, ranks, &first, &members));
-    sl_status status = SL_OK;
-    for (int m = 0; m < members; m++)
-        for (int o = 0; o < members && status == SL_OK; o++) {
-            const piece *a = p + first[m], *b = p + first[o];
-            size_t as = first[m + 1] - first[m], bs = first[o + 1] - first[o];
-            int to = b[0].part.rank, sends = 0;
-            long shift = 0;
-            for (size_t i = 0; i < as && !sends; i++)
-                sends = a[i].peer == to;
-            if (m == o || !sends || !lay_over(a, as, b, bs, &shift))
-                continue;
-            for (size_t i = 0; i < as && status == SL_OK; i++) {
-                long j = (long)i + shift;
-                if (a[i].peer == to && j >= 0 && j < (long)bs && b[j].part.end >= a[i].part.start)
-                    status = add_message(all, &a[i], &b[j]);
-            }
-        }
-    sl_free(first);
-    return status;
 }
 
 /* Position i of the longest member, with those of the others that were laid over it. */
@@ -315,7 +302,7 @@ static sl_status meet_at(const piece *p, const size_t *first, const long *shift,
     return SL_OK;
 }
 
-static sl_status match_collectives(const piece *p, size_t count, int ranks, sl_meetings *all) {
+static sl_status match_collectives(const piece *p, size_t count, int ranks, double clock_error, sl_meetings *all) {
     size_t *first;
     long *shift = NULL;
     int members, longest = 0, kept = 1;
@@ -327,7 +314,7 @@ static sl_status match_collectives(const piece *p, size_t count, int ranks, sl_m
     size_t most = first[longest + 1] - first[longest];
     for (int m = 0; m < members && status == SL_OK; m++)
         if (m != longest)
-            kept &= lay_over(p + first[longest], most, p + first[m], first[m + 1] - first[m], &shift[m]);
+            kept &= lay_over(p + first[longest], most, p + first[m], first[m + 1] - first[m], clock_error, &shift[m]);
     if (members > 1 && kept)
         for (size_t i = 0; i < most && status == SL_OK; i++)
             status = meet_at(p, first, shift, members, longest, i, all);
@@ -336,24 +323,22 @@ static sl_status match_collectives(const piece *p, size_t count, int ranks, sl_m
     return status;
 }
 
-static sl_status match(const pieces *all, int ranks, sl_meetings *meetings) {
+static sl_status match(const pieces *all, int ranks, double clock_error, sl_meetings *meetings) {
     sl_status status = SL_OK;
     for (size_t first = 0, last; first < all->count && status == SL_OK; first = last) {
         const piece *p = &all->at[first];
         for (last = first + 1; last < all->count && order_channels(p, &all->at[last]) == 0; last++)
             ;
-        int group = group_of(p);
-        if (group == 0)
-            status = match_collectives(p, last - first, ranks, meetings);
-        else if (group == 1)
-            status = match_exchanges(p, last - first, ranks, meetings);
+        if (!is_message(p))
+            status = match_collectives(p, last - first, ranks, clock_error, meetings);
         else if (source_of(p) >= 0 && destination_of(p) >= 0)
-            status = match_messages(p, last - first, meetings);
+            status = match_messages(p, last - first, clock_error, meetings);
     }
     return status;
 }
 
-sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, sl_meetings *meetings) {
+sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, int64_t clock_error,
+                           sl_meetings *meetings) {
     sl_call *sorted;
     pieces all = {0};
     size_t kept = 0;
@@ -365,11 +350,13 @@ sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, sl_meet
             sorted[kept++] = call[i];
     qsort(sorted, kept, sizeof *sorted, order_calls);
     sl_status status = collect(sorted, kept, &all);
-    sl_free(sorted);
     if (status == SL_OK && all.count > 0) {
         qsort(all.at, all.count, sizeof *all.at, order_pieces);
-        status = match(&all, ranks, meetings);
+        status = match(&all, ranks, (double)clock_error, meetings);
     }
+    if (status == SL_OK)
+        status = sl_meetings_weigh_waits(meetings, sorted, kept);
+    sl_free(sorted);
     sl_free(all.at);
     return status;
 }
@@ -378,24 +365,4 @@ void sl_meetings_close(sl_meetings *meetings) {
     sl_free(meetings->meeting);
     sl_free(meetings->part);
     *meetings = (sl_meetings){0};
-}
-
-int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, int *whole) {
-    const sl_part *part = &all->part[meeting->part];
-    int64_t latest = part[0].start, most = 0, device = -1;
-    *whole = 1;
-    for (int m = 0; m < meeting->size; m++) {
-        if (part[m].device >= 0 && (device < 0 || part[m].device < device))
-            device = part[m].device;
-        if (part[m].start > latest && !meeting->message)
-            latest = part[m].start;
-    }
-    if (device >= 0)
-        return device;
-    for (int m = meeting->message ? 1 : 0; m < meeting->size; m++) { /* a sender waits for nothing */
-        int64_t from = part[m].waiting > latest ? part[m].waiting : latest;
-        *whole &= part[m].waiting <= latest && !part[m].polled;
-        most = part[m].end - from > most ? part[m].end - from : most;
-    }
-    return most;
 }

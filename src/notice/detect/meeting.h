@@ -5,8 +5,7 @@
  * sequences are first laid over each other: at the shift at which calls agree, nobody leaves before the last
  * has come, nothing is received before it was sent, and ends lie closest together.
  *
- * Receives from any source, and calls of MPI_Sendrecv whose source is unknown, are matched as far as order
- * tells: an exchange with the exchange that its destination makes at that time; a wildcard with nothing. */
+ * A receive from any source is matched with nothing. */
 #ifndef SL_NOTICE_DETECT_MEETING_H
 #define SL_NOTICE_DETECT_MEETING_H
 
@@ -20,7 +19,13 @@ typedef struct sl_part {
     int64_t start;   /* it gave its part: the call's beginning, or when it was posted */
     int64_t waiting; /* it began to wait: the same, or when the Wait that saw it complete began */
     int64_t end;
-    int64_t device; /* ns between device events, -1: none */
+    int64_t device;  /* ns between device events, -1: none */
+    int32_t thread;  /* of the rank */
+    int32_t wait;    /* the call that saw its end, counted from 0 over all ranks: alike for all that it waited for */
+    int64_t call;    /* when that call began */
+    int64_t others;  /* before that, something else that the call waited for could not move; INT64_MIN: nothing else */
+    int64_t outside; /* of a message's sender, ns: computing while the receiver waited for its progress */
+    int32_t blind;   /* the call also waited for something that was not matched */
 } sl_part;
 
 typedef struct sl_meeting {
@@ -36,19 +41,23 @@ typedef struct sl_meetings {
     sl_meeting *meeting;
     sl_part *part;
     size_t meetings, parts;
+    size_t waits; /* calls that waited for a part: sl_part.wait counts them */
     size_t meetings_capacity, parts_capacity;
 } sl_meetings;
 
 /** From calls and completions of ranks 0 to ranks - 1 in any order, times on one clock, with ranks and peers
  * of one world (a caller with NCCL's calls translates them); others are skipped. A call without an end counts
- * as none. SL_ENOMEM. Free with sl_meetings_close, also on error. */
-sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, sl_meetings *meetings);
+ * as none. `clock_error`: bound, ns, of the difference of any two ranks' clocks. SL_ENOMEM. Free with
+ * sl_meetings_close, also on error. */
+sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, int64_t clock_error, sl_meetings *meetings);
 void sl_meetings_close(sl_meetings *meetings);
 
-/** ns that the transfer itself took: from when the last member came, or if later from when the one that waits
- * longest began to wait, to its end. With device times: the shortest of the members', who waited for nobody.
- * *whole: everybody waited when it began. Else part of it may have happened before (an eager message, a
- * nonblocking call), and it took at least that long. */
+/** ns of waiting that only a transfer explains: from when the last member came, all waited, and everything
+ * else that the same call waited for could move, to its end, without the time in which a sender computed that
+ * had to take part. With device times: the shortest of the members', who waited for nobody.
+ * *whole: this is all of the transfer. Otherwise part of it may have happened before (an eager message, a
+ * nonblocking call), or the wait may have been for something else in the same call (sl_part.wait).
+ * -1: nothing is known, because that call waited for something that was not matched. */
 int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, int *whole);
 
 #endif

@@ -45,8 +45,8 @@
         return result;                                                                                       \
     }
 
-/* `takes`: the call has taken the message that its status tells of. */
-#define SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, pass_, takes)                  \
+/* `takes`: the call has taken the message that its status tells of. `also`: what else is to be recorded. */
+#define SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, pass_, takes, also)            \
     static int SL_FUNCTION(prefix, name) params {                                                            \
         SL_REAL(prefix, name, params)                                                                        \
         SL_FALL_BACK(prefix, name, args, comm_)                                                              \
@@ -59,6 +59,7 @@
         begin(&call);                                                                                        \
         int result = real args;                                                                              \
         after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
+        also;                                                                                                \
         if (p.wild)                                                                                          \
             matched(p.channel, place, (takes) && result == 0 ? status : NULL);                               \
         leave(&p);                                                                                           \
@@ -70,11 +71,12 @@
 #define SL_TAKE_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
     SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_,                                    \
                   pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK),                             \
-                  way_of(SL_CALL_MPI_##name) == WAY_RECEIVE)
+                  way_of(SL_CALL_MPI_##name) == WAY_RECEIVE, (void)0)
 
-#define SL_EXCHANGE_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                              \
+#define SL_EXCHANGE_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, room_)                       \
     SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_,                                    \
-                  pass_exchange(&call, place, source, receive_tag), 1)
+                  pass_exchange(&call, place, source, receive_tag), 1,                                       \
+                  received_too(call, place, source, receive_tag, result == 0, (uint64_t)(room_)))
 
 #define SL_POST_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, persistent)                      \
     static int SL_FUNCTION(prefix, name) params {                                                            \

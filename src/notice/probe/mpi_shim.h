@@ -273,6 +273,17 @@ static inline void after(sl_call *call, uint64_t bytes) {
     sl_probe_write(call);
 }
 
+/* What a Sendrecv has received, beside what it has sent. */
+static void received_too(sl_call call, const sl_place *place, int source, int tag, int done, uint64_t room) {
+    if (!done || source == SL_PROC_NULL)
+        return;
+    call.kind = SL_RECORD_COMPLETION;
+    call.peer = world_rank(place, source);
+    call.tag = record_tag(tag);
+    call.bytes = room;
+    sl_probe_write(&call);
+}
+
 /* A posted call is complete; `status` NULL: not known. */
 static void complete(sl_request *request, int64_t end, const void *status) {
     if (request->wild || request->cancelled)

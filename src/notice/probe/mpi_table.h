@@ -36,9 +36,10 @@ SL_TAKE(Recv, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, SL
         (buffer, count, type, peer, tag, comm, status), comm, peer, tag, b(count, type))
 SL_EXCHANGE(Sendrecv, (const void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, void *receive, SL_COUNT receives,
                    SL_TYPE receive_type, int source, int receive_tag, SL_COMM comm, SL_STATUS *status),
-        (buffer, count, type, peer, tag, receive, receives, receive_type, source, receive_tag, comm, status), comm, peer, tag, b(count, type))
+        (buffer, count, type, peer, tag, receive, receives, receive_type, source, receive_tag, comm, status), comm, peer, tag, b(count, type),
+        b(receives, receive_type))
 SL_EXCHANGE(Sendrecv_replace, (void *buffer, SL_COUNT count, SL_TYPE type, int peer, int tag, int source, int receive_tag, SL_COMM comm, SL_STATUS *status),
-        (buffer, count, type, peer, tag, source, receive_tag, comm, status), comm, peer, tag, b(count, type))
+        (buffer, count, type, peer, tag, source, receive_tag, comm, status), comm, peer, tag, b(count, type), b(count, type))
 SL_POST(Isend, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))
 SL_POST(Ibsend, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))
 SL_POST(Issend, SL_SENDS_REQUEST, SL_ARGS_REQUEST, comm, peer, tag, b(count, type))

@@ -24,7 +24,7 @@ static void sums(uint64_t bytes, int64_t within, int ranks, sl_call_profile **pr
                                       .device = -1,
                                       .start = 1000000000ll * (i + 1) - 1000 * rank,
                                       .end = 1000000000ll * (i + 1) + within - 1000 * rank};
-    assert_int_equal(sl_call_profile_make(call, count, ranks, profile), SL_OK);
+    assert_int_equal(sl_call_profile_make(call, count, ranks, 0, profile), SL_OK);
 }
 
 static sl_tested_direction direction(int from, int to, double gb_per_s, double latency_ms) {

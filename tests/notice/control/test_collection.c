@@ -104,11 +104,11 @@ static void a_slow_device_of_one_tensor_group_is_named_by_its_world_rank(void **
     char reason[256];
     open_job(&j, 8);
     fill(&j, 20, 0);
-    assert_ok(sl_call_profile_make(j.collection.call, j.collection.calls, 8, &healthy));
+    assert_ok(sl_call_profile_make(j.collection.call, j.collection.calls, 8, 0, &healthy));
     sl_collection_end(&j.collection);
     open_job(&j, 8);
     fill(&j, 20, 8000000);
-    assert_ok(sl_call_profile_make(j.collection.call, j.collection.calls, 8, &now));
+    assert_ok(sl_call_profile_make(j.collection.call, j.collection.calls, 8, 0, &now));
     sl_collection_end(&j.collection);
     assert_ok(sl_call_profile_compare(now, healthy, 0, suspect, 8, &count, reason, sizeof reason));
     assert_true(count >= 1);

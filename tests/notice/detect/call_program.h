@@ -1,6 +1,7 @@
 /* A program of several ranks on a virtual clock, for tests: each rank computes, sends, receives and meets in
  * collectives; what comes out are the calls that a probe would have recorded. A message is on its way for its
- * link's time, a collective ends its group's time after its last member has come. */
+ * link's time, a collective ends its group's time after its last member has come. A long message (rendezvous) sets out
+ * when both its sender and its receiver wait inside the library. */
 #ifndef SL_TESTS_CALL_PROGRAM_H
 #define SL_TESTS_CALL_PROGRAM_H
 
@@ -12,12 +13,13 @@
 enum { PROGRAM_RANKS = 16, PROGRAM_STEPS = 64, PROGRAM_GROUPS = 16 };
 #define US 1000ll
 
-typedef enum step_kind { COMPUTE, SEND, RECEIVE, MEET, POST, WAIT } step_kind;
+typedef enum step_kind { COMPUTE, SEND, RECEIVE, MEET, POST, WAIT, ISEND, IRECEIVE, WAITALL, EXCHANGE } step_kind;
 
 typedef struct step {
     step_kind kind;
     int64_t time; /* COMPUTE */
     int with;     /* peer; of MEET the group; WAIT: for what was posted last */
+    int from;     /* EXCHANGE: whom it receives from */
     uint64_t bytes;
 } step;
 
@@ -33,6 +35,7 @@ typedef struct program {
     double uneven;               /* of computing, by iteration and rank, at random */
     double stall[PROGRAM_RANKS]; /* chance of a step of computing to be held up for 3 times itself */
     uint64_t random;
+    int rendezvous;  /* messages of ISEND and EXCHANGE set out when both sides wait */
     int scale_bytes; /* iterations carry 1 to 3 times the bytes, and compute as much longer */
     double length;   /* of all iterations: bytes and computing are multiplied by it; 0: 1 */
     int skip_most;   /* calls lost at the beginning of a rank's window: 0 to that many */
@@ -66,12 +69,20 @@ typedef struct program_run {
     size_t calls;
 } program_run;
 
-enum { IN_FLIGHT = 512 };
+enum { IN_FLIGHT = 512, REQUESTS = 16 };
 
 typedef struct flight {
     int64_t arrive[IN_FLIGHT];
     int sent, taken;
+    int64_t left[IN_FLIGHT], sender[IN_FLIGHT], receiver[IN_FLIGHT]; /* 0: not yet; sent, and when each began to wait */
 } flight;
+
+/* Something posted: message `number` of its channel. */
+typedef struct request {
+    step what;
+    int send, number;
+    int64_t posted;
+} request;
 
 typedef struct program_state {
     program *p;
@@ -82,6 +93,8 @@ typedef struct program_state {
     int here[PROGRAM_GROUPS][PROGRAM_RANKS]; /* has come to the group's meeting */
     int64_t since[PROGRAM_GROUPS][PROGRAM_RANKS];
     double length[1024]; /* by iteration */
+    request request[PROGRAM_RANKS][REQUESTS];
+    int requests[PROGRAM_RANKS], waits[PROGRAM_RANKS];
 } program_state;
 
 static inline void program_record(program_state *s, sl_call c) {
@@ -140,6 +153,102 @@ static inline int program_receive(program_state *s, int r, const step *what, sl_
     return 1;
 }
 
+static inline flight *program_channel(program_state *s, int r, const request *q) {
+    return q->send ? &s->flight[r * s->p->ranks + q->what.with] : &s->flight[q->what.with * s->p->ranks + r];
+}
+
+static inline void program_post(program_state *s, int r, const step *what, int send, int with) {
+    request *q = &s->request[r][s->requests[r]++];
+    assert_true(s->requests[r] <= REQUESTS);
+    *q = (request){.what = *what, .send = send, .posted = s->now[r]};
+    q->what.with = with;
+    flight *f = program_channel(s, r, q);
+    q->number = send ? f->sent++ : f->taken++;
+    assert_true(q->number < IN_FLIGHT);
+    if (send)
+        f->left[q->number] = s->now[r];
+}
+
+/* When a request is complete; 0: that is not known yet. */
+static inline int64_t program_complete(program_state *s, int r, const request *q) {
+    program *p = s->p;
+    flight *f = program_channel(s, r, q);
+    int n = q->number, from = q->send ? r : q->what.with, to = q->send ? q->what.with : r;
+    if (q->send && !p->rendezvous)
+        return q->posted;
+    if (!f->left[n] || (p->rendezvous && (!f->sender[n] || !f->receiver[n])))
+        return 0;
+    if (!f->arrive[n]) {
+        int64_t out = f->left[n];
+        if (p->rendezvous)
+            out = f->sender[n] > f->receiver[n] ? f->sender[n] : f->receiver[n];
+        f->arrive[n] = out + jittered(p, (double)p->link[from][to]);
+    }
+    return f->arrive[n];
+}
+
+/* Waits for everything that was posted: when it is over; 0: not yet. */
+static inline int64_t program_await(program_state *s, int r) {
+    int64_t end = s->now[r];
+    int known = 1;
+    for (int i = 0; i < s->requests[r]; i++) {
+        const request *q = &s->request[r][i];
+        flight *f = program_channel(s, r, q);
+        int64_t *mine = q->send ? &f->sender[q->number] : &f->receiver[q->number];
+        *mine = *mine ? *mine : s->now[r];
+    }
+    for (int i = 0; i < s->requests[r]; i++) {
+        int64_t complete = program_complete(s, r, &s->request[r][i]);
+        known &= complete > 0;
+        end = complete > end ? complete : end;
+    }
+    return known ? end + 2 * US : 0;
+}
+
+static inline int program_waitall(program_state *s, int r, sl_call c) {
+    int64_t end = program_await(s, r);
+    if (!end)
+        return 0;
+    sl_call wait = c;
+    wait.call = SL_CALL_MPI_Waitall;
+    wait.communicator = wait.bytes = 0;
+    wait.peer = SL_PEER_NONE;
+    wait.tag = s->requests[r];
+    wait.end = end;
+    program_record(s, wait);
+    for (int i = 0; i < s->requests[r]; i++) {
+        const request *q = &s->request[r][i];
+        c.kind = SL_RECORD_COMPLETION;
+        c.call = q->send ? SL_CALL_MPI_Isend : SL_CALL_MPI_Irecv;
+        c.peer = q->what.with;
+        c.bytes = q->what.bytes;
+        c.start = q->posted;
+        c.end = end;
+        program_record(s, c);
+    }
+    s->requests[r] = 0;
+    s->now[r] = end;
+    return 1;
+}
+
+static inline int program_exchange(program_state *s, int r, const step *what, sl_call c) {
+    if (s->requests[r] == 0) {
+        program_post(s, r, what, 1, what->with);
+        program_post(s, r, what, 0, what->from);
+    }
+    c.end = program_await(s, r);
+    if (!c.end)
+        return 0;
+    c.call = SL_CALL_MPI_Sendrecv;
+    program_record(s, c);
+    c.kind = SL_RECORD_COMPLETION;
+    c.peer = what->from;
+    program_record(s, c);
+    s->requests[r] = 0;
+    s->now[r] = c.end;
+    return 1;
+}
+
 /* Whether all have come; then it is over for all. */
 static inline int program_meeting(program_state *s, int r, const step *what, sl_call c) {
     program *p = s->p;
@@ -194,6 +303,14 @@ static inline int program_step(program_state *s, int r) {
         c.bytes = 1 << 20;
         c.end = s->now[r] += US;
         program_record(s, c);
+    } else if (what->kind == ISEND || what->kind == IRECEIVE) {
+        program_post(s, r, what, what->kind == ISEND, what->with);
+        c.call = what->kind == ISEND ? SL_CALL_MPI_Isend : SL_CALL_MPI_Irecv;
+        c.end = s->now[r] += US;
+        program_record(s, c);
+    } else if (what->kind == WAITALL || what->kind == EXCHANGE) {
+        if (!(what->kind == WAITALL ? program_waitall(s, r, c) : program_exchange(s, r, what, c)))
+            return 0;
     } else if (!(what->kind == MEET ? program_meeting(s, r, what, c) : program_receive(s, r, what, c))) {
         return 0;
     }
@@ -285,6 +402,62 @@ static inline void program_pipelines(program *p, int stages, int replicas, int w
             program_meet(p, r, stages, 8);
         }
     p->group_time[stages] = 50 * US;
+}
+
+/* A ring whose ranks post to and from both neighbors, compute, and wait for all; every second iteration all meet. What is
+ * posted after `late` computing is not hidden behind it. */
+static inline void program_ring(program *p, int ranks, int rendezvous, int late, uint64_t seed) {
+    program_begin(p, ranks, seed);
+    p->rendezvous = rendezvous;
+    for (int r = 0; r < ranks; r++)
+        for (int i = 0; i < 2; i++) {
+            int left = (r + ranks - 1) % ranks, right = (r + 1) % ranks;
+            if (late)
+                program_compute(p, r, 8000 * US);
+            program_add(p, r, (step){.kind = IRECEIVE, .with = left, .bytes = 65536});
+            program_add(p, r, (step){.kind = IRECEIVE, .with = right, .bytes = 65536});
+            program_add(p, r, (step){.kind = ISEND, .with = right, .bytes = 65536});
+            program_add(p, r, (step){.kind = ISEND, .with = left, .bytes = 65536});
+            if (!late)
+                program_compute(p, r, 8000 * US);
+            program_add(p, r, (step){.kind = WAITALL});
+            if (i == 1)
+                program_meet(p, r, 0, 8);
+        }
+    p->group_time[0] = 50 * US;
+}
+
+/* A ring that shifts to the right and then to the left by MPI_Sendrecv, computing before each. */
+static inline void program_shifts(program *p, int ranks, int rendezvous, uint64_t seed) {
+    program_begin(p, ranks, seed);
+    p->rendezvous = rendezvous;
+    for (int r = 0; r < ranks; r++) {
+        int left = (r + ranks - 1) % ranks, right = (r + 1) % ranks;
+        program_compute(p, r, 5000 * US);
+        program_add(p, r, (step){.kind = EXCHANGE, .with = right, .from = left, .bytes = 65536});
+        program_compute(p, r, 3000 * US);
+        program_add(p, r, (step){.kind = EXCHANGE, .with = left, .from = right, .bytes = 65536});
+    }
+}
+
+/* A grid of 4 x `rows`, periodic: halos of two lengths to four neighbors, and a dot product of all. */
+static inline void program_grid(program *p, int rows, int rendezvous, uint64_t seed) {
+    program_begin(p, 4 * rows, seed);
+    p->rendezvous = rendezvous;
+    for (int r = 0; r < 4 * rows; r++) {
+        int row = r / 4, column = r % 4;
+        int to[4] = {row * 4 + (column + 1) % 4, row * 4 + (column + 3) % 4, (row + 1) % rows * 4 + column,
+                     (row + rows - 1) % rows * 4 + column};
+        for (int i = 0; i < 4; i++)
+            program_add(p, r, (step){.kind = IRECEIVE, .with = to[i], .bytes = i < 2 ? 8192 : 32768});
+        for (int i = 0; i < 4; i++)
+            program_add(p, r, (step){.kind = ISEND, .with = to[i ^ 1], .bytes = i < 2 ? 8192 : 32768});
+        program_compute(p, r, 2000 * US);
+        program_add(p, r, (step){.kind = WAITALL});
+        program_compute(p, r, 4000 * US);
+        program_meet(p, r, 0, 8);
+    }
+    p->group_time[0] = 60 * US;
 }
 
 #endif

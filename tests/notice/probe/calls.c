@@ -49,6 +49,7 @@ static void messages(void) {
     sum += in[7];
     MPI_Sendrecv(out, 3, MPI_DOUBLE, next, 1, in, 3, MPI_DOUBLE, previous, 1, MPI_COMM_WORLD, &status);
     say("made", "MPI_Sendrecv world %d 1 24", next);
+    say("done", "MPI_Sendrecv world %d 1 24", previous);
     sum += in[2];
     /* small sends: a library may complete them at once and give both the same handle */
     MPI_Irecv(in, 2, MPI_INT, previous, 2, MPI_COMM_WORLD, &request[0]);
