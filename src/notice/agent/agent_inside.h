@@ -22,6 +22,7 @@ typedef struct sl_watched_process {
     size_t calls, capacity, sent;
     int passed; /* a call behind the window was seen */
     int told;   /* the last part is sent */
+    sl_time starved, starved_at; /* when the profile was ordered (starved.h), and when that was */
 } sl_watched_process;
 
 struct sl_agent {

@@ -1,6 +1,7 @@
 #include "notice/agent/agent_inside.h"
 
 #include "base/memory.h"
+#include "notice/agent/starved.h"
 #include "notice/message/clocks.h"
 #include <string.h>
 
@@ -39,8 +40,17 @@ static void end_profile(sl_agent *a) {
     }
 }
 
-static sl_status send_profile_of(sl_agent *a, sl_watched_process *p) {
+/* The share of the time since the profile was ordered in which a process starved; -1: not known. */
+static double starved_share(const sl_watched_process *p, sl_time now) {
+    sl_time starved = p->ended ? -1 : sl_starved(p->pid);
+    if (starved < 0 || p->starved < 0 || now <= p->starved_at)
+        return -1;
+    return (double)(starved - p->starved) / (double)(now - p->starved_at);
+}
+
+static sl_status send_profile_of(sl_agent *a, sl_watched_process *p, sl_time now) {
     uint64_t calls, lost;
+    double starved = starved_share(p, now);
     sl_rings_counts(a->rings, &calls, &lost);
     while (!p->told) {
         size_t count = p->calls - p->sent < SL_AGENT_PART ? p->calls - p->sent : SL_AGENT_PART;
@@ -49,6 +59,7 @@ static sl_status send_profile_of(sl_agent *a, sl_watched_process *p) {
                                 .round = a->profile.round,
                                 .rank = p->rank,
                                 .look = p->sent + count == p->calls,
+                                .starved = starved,
                                 .lost = (int64_t)lost};
         sl_status status = sl_message_append(a->config.store, SL_LOG_PROFILES, &head, a->config.node,
                                              p->call + p->sent, count * sizeof *p->call, SL_KEEP_PROFILES);
@@ -72,7 +83,7 @@ sl_status sl_agent_send_profiles(sl_agent *a, sl_time now) {
             left++;
             continue;
         }
-        sl_status status = send_profile_of(a, p);
+        sl_status status = send_profile_of(a, p, now);
         if (status == SL_ENOMEM)
             return status;
         left += status != SL_OK;
@@ -98,6 +109,10 @@ static void order_profile(sl_agent *a, const json_t *order, sl_time now) {
     a->profile.round = sl_json_int(order, "round", 0);
     a->profile.to = until;
     a->profile.from = until - sl_json_int(order, "length", 0);
+    for (size_t i = 0; i < a->processes; i++) {
+        a->process[i].starved = a->process[i].ended ? -1 : sl_starved(a->process[i].pid);
+        a->process[i].starved_at = now;
+    }
     sl_agent_set_timing(a, SL_TIMING_DEVICE);
 }
 

@@ -108,6 +108,8 @@ static sl_call_profile *make_profile(sl_controller *c) {
             : SL_OK;
     if (status != SL_OK)
         c->failed = status == SL_ENOMEM ? status : c->failed;
+    for (int r = 0; made && r < made->ranks; r++)
+        made->rank[r].starved = got->starved[r];
     return made;
 }
 
@@ -173,8 +175,11 @@ static void compare(sl_controller *c) {
         if (status != SL_OK)
             count = 0;
     }
+    for (size_t i = 0; i < count; i++)
+        c->taken[i] = sl_call_profile_taken(now, before, &c->view.suspect[i]);
     keep_or_close(c, now, count == 0);
     if (count == 0 && c->config.hold) { /* something is slow: tests may see what the calls do not show */
+        c->taken[0] = -1;
         c->view.suspect[0] =
             (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
         snprintf(c->view.suspect[0].why, sizeof c->view.suspect[0].why, "%s",

@@ -2,11 +2,15 @@
 
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 sl_status sl_collection_begin(sl_collection *c, int64_t round, int ranks) {
     sl_collection_end(c);
     SL_TRY(sl_alloc(&c->told, (size_t)ranks, 1));
+    SL_TRY(sl_alloc(&c->starved, (size_t)ranks, sizeof *c->starved));
+    for (int r = 0; r < ranks; r++)
+        c->starved[r] = -1;
     c->ranks = ranks;
     c->round = round;
     return SL_OK;
@@ -15,6 +19,7 @@ sl_status sl_collection_begin(sl_collection *c, int64_t round, int ranks) {
 void sl_collection_end(sl_collection *c) {
     sl_free(c->call);
     sl_free(c->told);
+    sl_free(c->starved);
     sl_free(c->member);
     *c = (sl_collection){0};
 }
@@ -84,6 +89,7 @@ sl_status sl_collection_add(sl_collection *c, const sl_nodes *nodes, const sl_me
     }
     if (head->look && !c->told[head->rank]) {
         c->told[head->rank] = 1;
+        c->starved[head->rank] = isfinite(head->starved) ? head->starved : -1;
         c->tolds++;
     }
     return SL_OK;

@@ -54,6 +54,7 @@ struct sl_controller {
                                 its  iterations may have been slow already */
     sl_time usual_until, onset_at;
     int usual_is_now; /* it is of this slow phase */
+    double taken[SL_STATUS_SUSPECTS]; /* of each suspect: sl_call_profile_taken */
     struct {
         sl_collection collection;
         sl_time from, to;

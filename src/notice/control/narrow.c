@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TAKEN 0.5 /* of the processor time that a rank is short of: what took so much is the cause */
+
 static int there(const sl_suspect *s, int node, const int *node_of, int ranks) {
     return s->component == SL_COMPONENT_DEVICE && s->rank >= 0 && s->rank < ranks && node_of[s->rank] == node;
 }
@@ -59,30 +61,78 @@ static void settle_doubt(sl_suspect *verdict, const sl_suspect *suspect, int sus
     }
 }
 
-int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, int suspects,
-                      const int *node_of, int ranks) {
+/* Whether a verdict of the tests is about something that the profile suspects. */
+static int suspected(const sl_suspect *v, const sl_suspect *suspect, int suspects, const int *node_of, int ranks) {
+    int host = v->component == SL_COMPONENT_HOST;
+    for (int i = 0; i < suspects; i++) {
+        const sl_suspect *s = &suspect[i];
+        if ((host || s->component == SL_COMPONENT_HOST) && v->rank >= 0 && s->rank >= 0 &&
+            node(v->rank, node_of, ranks) == node(s->rank, node_of, ranks))
+            return 1;
+        if (v->component == SL_COMPONENT_DEVICE && s->component == SL_COMPONENT_DEVICE && v->rank == s->rank)
+            return 1;
+        if (v->component == SL_COMPONENT_LINK && points_at(s, v, node_of, ranks))
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether the ranks that are suspected are some of a node's, but not all. */
+static int some_of(int node, const sl_suspect *suspect, int suspects, const int *node_of, int ranks) {
+    int devices = 0, all = 0;
+    for (int s = 0; node >= 0 && s < suspects; s++)
+        devices += there(&suspect[s], node, node_of, ranks);
+    for (int r = 0; r < ranks; r++)
+        all += node_of[r] == node;
+    return devices > 0 && devices < all;
+}
+
+/* The device of a suspect with the cause that tests found for it, or none. */
+static sl_suspect with_cause(const sl_suspect *suspect, double taken, const sl_suspect *found) {
+    sl_suspect s = *suspect;
+    if (found && taken >= TAKEN) {
+        snprintf(s.cause, sizeof s.cause, "%s", found->cause);
+        snprintf(s.why, sizeof s.why, "%.120s; %.130s", suspect->why, found->why);
+    } else {
+        snprintf(s.why, sizeof s.why, "%.150s; its processor and links passed the tests: look at its share of the work",
+                 suspect->why);
+    }
+    return s;
+}
+
+/* Whether a kept verdict already speaks of this device. */
+static int covers(const sl_suspect *v, const sl_suspect *device, const int *node_of, int ranks) {
+    return (v->component == SL_COMPONENT_DEVICE && v->rank == device->rank) ||
+           (v->component == SL_COMPONENT_HOST &&
+            node(v->rank, node_of, ranks) == node(device->rank, node_of, ranks));
+}
+
+int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, const double *taken,
+                      int suspects, const int *node_of, int ranks) {
+    int kept = 0, devices = 0;
     for (int i = 0; i < count; i++)
         settle_doubt(&verdict[i], suspect, suspects, node_of, ranks);
+    for (int i = 0; i < suspects; i++)
+        devices += suspect[i].component == SL_COMPONENT_DEVICE;
+    if (devices == 0)
+        return count;
+    sl_suspect pressed = {.rank = -1}; /* contention, of all or of one of whose ranks the profile suspects */
     for (int i = 0; i < count; i++) {
-        const sl_suspect host = verdict[i];
-        int node = contended(&host, node_of, ranks), devices = 0, all = 0;
-        for (int s = 0; node >= 0 && s < suspects; s++)
-            devices += there(&suspect[s], node, node_of, ranks);
-        for (int r = 0; r < ranks; r++)
-            all += node_of[r] == node;
-        if (devices == 0 || devices == all || count + devices - 1 > most)
-            continue;
-        memmove(&verdict[i + devices], &verdict[i + 1], (size_t)(count - i - 1) * sizeof *verdict);
-        for (int s = 0, at = i; s < suspects; s++) {
-            if (!there(&suspect[s], node, node_of, ranks))
-                continue;
-            sl_suspect *v = &verdict[at++];
-            *v = suspect[s];
-            snprintf(v->cause, sizeof v->cause, "%s", host.cause);
-            snprintf(v->why, sizeof v->why, "%.120s; %.130s", suspect[s].why, host.why);
-        }
-        count += devices - 1;
-        i += devices - 1;
+        const sl_suspect *v = &verdict[i];
+        int narrowed = some_of(contended(v, node_of, ranks), suspect, suspects, node_of, ranks);
+        if (narrowed || (v->component == SL_COMPONENT_DEVICE && strstr(v->cause, "contention")))
+            pressed = v->rank >= 0 ? *v : pressed;
+        else if (suspected(v, suspect, suspects, node_of, ranks))
+            verdict[kept++] = *v;
     }
-    return count;
+    for (int i = 0; i < suspects && kept < most; i++) {
+        int covered = suspect[i].component != SL_COMPONENT_DEVICE;
+        for (int k = 0; k < kept && !covered; k++)
+            covered = covers(&verdict[k], &suspect[i], node_of, ranks);
+        if (covered)
+            continue;
+        int here = pressed.rank >= 0 && node(pressed.rank, node_of, ranks) == node(suspect[i].rank, node_of, ranks);
+        verdict[kept++] = with_cause(&suspect[i], taken[i], here ? &pressed : NULL);
+    }
+    return kept;
 }

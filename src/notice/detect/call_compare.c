@@ -396,6 +396,17 @@ static sl_status judge(sl_call_comparison *c, verdict *v, char *reason, size_t s
     return SL_OK;
 }
 
+double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *healthy, const sl_suspect *s) {
+    if (s->component != SL_COMPONENT_DEVICE || s->rank < 0 || s->rank >= now->ranks)
+        return -1;
+    const sl_call_rank *rank = &now->rank[s->rank];
+    double before = healthy && s->rank < healthy->ranks ? healthy->rank[s->rank].starved : 0;
+    double longer = (s->measured - s->expected) * MS;
+    if (rank->starved < 0 || longer <= 0)
+        return -1;
+    return (rank->starved - (before > 0 ? before : 0)) * rank->span / longer;
+}
+
 sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_profile *healthy,
                                   int64_t clock_error, sl_suspect *suspect, size_t most, size_t *count,
                                   char *reason, size_t reason_size) {

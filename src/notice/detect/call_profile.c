@@ -296,6 +296,8 @@ sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int
     SL_TRY(sl_alloc(&p, 1, sizeof *p));
     p->ranks = ranks;
     sl_status status = sl_alloc(&p->rank, (size_t)ranks, sizeof *p->rank);
+    for (int r = 0; r < ranks && status == SL_OK; r++)
+        p->rank[r].starved = -1;
     if (status == SL_OK)
         status = make_ranks(call, calls, p);
     if (status == SL_OK)

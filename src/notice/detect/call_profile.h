@@ -26,6 +26,11 @@ sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int
                                sl_call_profile **profile);
 void sl_call_profile_close(sl_call_profile *profile);
 
+/** Of the time that a suspected device computed longer than expected, the share in which it had no processor, in
+ * `now` beyond `healthy`: what others took from it. -1: not known, or the suspect is no device. */
+double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL,
+                             const sl_suspect *suspect);
+
 /** What is slow in `now`, the worst first: at most `most` suspects, *count of them. `clock_error`: bound, ns,
  * of the difference of any two ranks' clocks; transfers that differ by less than twice that are not told
  * apart. Nothing slow: *count is 0 and `reason` says so. Where the evidence does not single out components,

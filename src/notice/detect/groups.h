@@ -63,6 +63,7 @@ typedef struct sl_call_rank {
     uint64_t kind;          /* ranks of one kind make the same calls with the same bytes */
     int polls;              /* it waits by MPI_Test: then computing and waiting cannot be told apart */
     int messages;           /* it sends or receives any */
+    double starved;         /* share of the time in which it wanted a processor and had none; -1: not known */
 } sl_call_rank;
 
 typedef struct sl_call_profile {

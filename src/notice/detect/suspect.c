@@ -35,7 +35,8 @@ void sl_suspect_text(const sl_suspect *s, char *text, size_t size) {
     char name[64], ratio[32] = "";
     sl_suspect_name(s, name, sizeof name);
     if (s->component != SL_COMPONENT_UNKNOWN && s->expected > 0 && s->measured > 0)
-        snprintf(ratio, sizeof ratio, " x %.2f", s->measured / s->expected);
+        snprintf(ratio, sizeof ratio, " x %.2f", /* rates fall where times grow */
+                 s->measured > s->expected ? s->measured / s->expected : s->expected / s->measured);
     snprintf(text, size, "%s%s%s%s%s%s%s", name, ratio, s->cause[0] ? " (" : "", s->cause,
              s->cause[0] ? ")" : "", s->why[0] ? ": " : "", s->why);
 }
