@@ -20,8 +20,8 @@ typedef struct sl_watched_process {
     char affinity[128];
     sl_call *call; /* of the profile that is being taken */
     size_t calls, capacity, sent;
-    int passed; /* a call behind the window was seen */
-    int told;   /* the last part is sent */
+    int passed;                  /* a call behind the window was seen */
+    int told;                    /* the last part is sent */
     sl_time starved, starved_at; /* when the profile was ordered (starved.h), and when that was */
 } sl_watched_process;
 

@@ -1,5 +1,5 @@
-/* How long a process wanted a processor and had none, as the system says (/proc/PID/task/TID/schedstat): what co-located
- * load or a quota took from it, but neither waiting for others nor computing slowly. */
+/* How long a process wanted a processor and had none, as the system says (/proc/PID/task/TID/schedstat): what
+ * co-located load or a quota took from it, but neither waiting for others nor computing slowly. */
 #ifndef SL_NOTICE_AGENT_STARVED_H
 #define SL_NOTICE_AGENT_STARVED_H
 

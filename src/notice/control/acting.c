@@ -102,10 +102,9 @@ static sl_call_profile *make_profile(sl_controller *c) {
     sl_call_profile *made = NULL;
     sl_collection *got = &c->profile.collection;
     sl_collection_settle(got);
-    sl_status status =
-        got->ranks > 0
-            ? sl_call_profile_make(got->call, got->calls, got->ranks, sl_nodes_clock_error(&c->nodes), &made)
-            : SL_OK;
+    sl_status status = got->ranks > 0 ? sl_call_profile_make(got->call, got->calls, got->ranks,
+                                                             sl_nodes_clock_error(&c->nodes), &made)
+                                      : SL_OK;
     if (status != SL_OK)
         c->failed = status == SL_ENOMEM ? status : c->failed;
     for (int r = 0; made && r < made->ranks; r++)
@@ -154,6 +153,20 @@ static void keep_or_close(sl_controller *c, sl_call_profile *now, int nothing) {
     c->usual_is_now = 1;
 }
 
+static void note_starved(sl_controller *c, const sl_call_profile *now, const sl_call_profile *before) {
+    int world = sl_nodes_world(&c->nodes);
+    sl_free(c->starved);
+    c->starved = NULL;
+    if (!now || world <= 0)
+        return;
+    if (sl_alloc(&c->starved, (size_t)world, sizeof *c->starved) != SL_OK) {
+        c->failed = SL_ENOMEM;
+        return;
+    }
+    for (int r = 0; r < world; r++)
+        c->starved[r] = sl_call_profile_starved(now, before, r);
+}
+
 static void compare(sl_controller *c) {
     size_t count = 0;
     sl_call_profile *now = make_profile(c);
@@ -175,6 +188,7 @@ static void compare(sl_controller *c) {
         if (status != SL_OK)
             count = 0;
     }
+    note_starved(c, now, before);
     for (size_t i = 0; i < count; i++)
         c->taken[i] = sl_call_profile_taken(now, before, &c->view.suspect[i]);
     keep_or_close(c, now, count == 0);

@@ -22,7 +22,8 @@ typedef struct sl_collection {
     sl_call *call; /* [calls] */
     size_t calls, capacity, left_out;
     char *told; /* [ranks] whose last part is here */
-    double *starved; /* [ranks] share of the time in which each wanted a processor and had none; -1: not known */
+    double
+        *starved; /* [ranks] share of the time in which each wanted a processor and had none; -1: not known */
     int tolds;
     sl_collection_member *member; /* [members]; as they came, one after sl_collection_settle */
     size_t members, member_capacity;

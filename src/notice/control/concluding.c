@@ -163,8 +163,9 @@ static void narrow(sl_controller *c) {
         const sl_node *node = sl_nodes_of_rank(&c->nodes, rank, NULL);
         node_of[rank] = node ? (int)(node - c->nodes.node) : -1;
     }
-    c->view.verdicts = sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS,
-                                         c->view.suspect, c->taken, c->view.suspects, node_of, world);
+    c->view.verdicts =
+        sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS, c->view.suspect, c->taken,
+                          c->view.suspects, c->starved, node_of, world);
     compare_with_carried(c, node_of, world);
     sl_free(node_of);
 }

@@ -53,8 +53,10 @@ struct sl_controller {
     sl_call_profile *usual;  /* stands for the reference where there is none, for onsets behind usual_until:
                                 its  iterations may have been slow already */
     sl_time usual_until, onset_at;
-    int usual_is_now; /* it is of this slow phase */
+    int usual_is_now;                 /* it is of this slow phase */
     double taken[SL_STATUS_SUSPECTS]; /* of each suspect: sl_call_profile_taken */
+    double *starved; /* [ranks of the job] sl_call_profile_starved of the last profile that was compared;
+                        NULL: none */
     struct {
         sl_collection collection;
         sl_time from, to;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LOST 0.05 /* of a rank's time: what it lost to others is below what counts as slow */
 #define TAKEN 0.5 /* of the processor time that a rank is short of: what took so much is the cause */
 
 static int there(const sl_suspect *s, int node, const int *node_of, int ranks) {
@@ -62,7 +63,8 @@ static void settle_doubt(sl_suspect *verdict, const sl_suspect *suspect, int sus
 }
 
 /* Whether a verdict of the tests is about something that the profile suspects. */
-static int suspected(const sl_suspect *v, const sl_suspect *suspect, int suspects, const int *node_of, int ranks) {
+static int suspected(const sl_suspect *v, const sl_suspect *suspect, int suspects, const int *node_of,
+                     int ranks) {
     int host = v->component == SL_COMPONENT_HOST;
     for (int i = 0; i < suspects; i++) {
         const sl_suspect *s = &suspect[i];
@@ -94,7 +96,8 @@ static sl_suspect with_cause(const sl_suspect *suspect, double taken, const sl_s
         snprintf(s.cause, sizeof s.cause, "%s", found->cause);
         snprintf(s.why, sizeof s.why, "%.120s; %.130s", suspect->why, found->why);
     } else {
-        snprintf(s.why, sizeof s.why, "%.150s; its processor and links passed the tests: look at its share of the work",
+        snprintf(s.why, sizeof s.why,
+                 "%.150s; its processor and links passed the tests: look at its share of the work",
                  suspect->why);
     }
     return s;
@@ -107,15 +110,34 @@ static int covers(const sl_suspect *v, const sl_suspect *device, const int *node
             node(v->rank, node_of, ranks) == node(device->rank, node_of, ranks));
 }
 
-int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, const double *taken,
-                      int suspects, const int *node_of, int ranks) {
+/* Nobody is suspected, and the tests blame pressure on a host whose ranks are known to have lost nothing by
+ * it. */
+static void acquit(sl_suspect *v, const double *starved, const int *node_of, int ranks) {
+    int here = contended(v, node_of, ranks);
+    double most = -1;
+    for (int r = 0; r < ranks && starved && here >= 0; r++)
+        most = node_of[r] == here && starved[r] > most ? starved[r] : most;
+    if (most < 0 || most >= LOST)
+        return;
+    *v = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    snprintf(v->why, sizeof v->why,
+             "others use the processors of a host, but its ranks lost at most %.1f%% of their time to them",
+             100 * most);
+}
+
+int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect,
+                      const double *taken, int suspects, const double *starved, const int *node_of,
+                      int ranks) {
     int kept = 0, devices = 0;
     for (int i = 0; i < count; i++)
         settle_doubt(&verdict[i], suspect, suspects, node_of, ranks);
     for (int i = 0; i < suspects; i++)
         devices += suspect[i].component == SL_COMPONENT_DEVICE;
-    if (devices == 0)
+    if (devices == 0) {
+        for (int i = 0; i < count; i++)
+            acquit(&verdict[i], starved, node_of, ranks);
         return count;
+    }
     sl_suspect pressed = {.rank = -1}; /* contention, of all or of one of whose ranks the profile suspects */
     for (int i = 0; i < count; i++) {
         const sl_suspect *v = &verdict[i];
@@ -131,7 +153,8 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
             covered = covers(&verdict[k], &suspect[i], node_of, ranks);
         if (covered)
             continue;
-        int here = pressed.rank >= 0 && node(pressed.rank, node_of, ranks) == node(suspect[i].rank, node_of, ranks);
+        int here =
+            pressed.rank >= 0 && node(pressed.rank, node_of, ranks) == node(suspect[i].rank, node_of, ranks);
         verdict[kept++] = with_cause(&suspect[i], taken[i], here ? &pressed : NULL);
     }
     return kept;

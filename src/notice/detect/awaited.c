@@ -70,7 +70,8 @@ static size_t completed(const sl_call *sorted, size_t calls, const sl_part *part
 }
 
 /* ns that the thread of a sender computed between `from` and `to`; 0 when it did at `to`. */
-static int64_t computed(const sl_call *sorted, size_t calls, const sl_part *sender, int64_t from, int64_t to) {
+static int64_t computed(const sl_call *sorted, size_t calls, const sl_part *sender, int64_t from,
+                        int64_t to) {
     int64_t least = (int64_t)(SMALL_GAP * (double)(to - from)), sum = 0, last = from, inside = 0;
     for (size_t i = first_from(sorted, calls, sender->rank, from);
          i < calls && sorted[i].rank == sender->rank && !inside; i++) {
@@ -89,7 +90,8 @@ static int64_t computed(const sl_call *sorted, size_t calls, const sl_part *send
 
 static void weigh_message(sl_meeting *meeting, sl_part *part, const sl_call *sorted, size_t calls) {
     int64_t from = later(later(part[0].start, part[1].waiting), part[1].others);
-    int64_t to = part[0].end < part[1].end ? part[0].end : part[1].end; /* what has been sent needs the sender no more */
+    int64_t to = part[0].end < part[1].end ? part[0].end
+                                           : part[1].end; /* what has been sent needs the sender no more */
     if (meeting->message && meeting->bytes >= EAGER && !part[1].polled && to > from)
         part[0].outside = computed(sorted, calls, &part[0], from, to);
 }
@@ -151,7 +153,8 @@ int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, i
         int64_t from = later(later(part[m].waiting, moves), part[m].others);
         if (part[m].blind)
             return -1;
-        *whole &= part[m].waiting <= latest && part[m].others <= latest && part[0].outside == 0 && !part[m].polled;
+        *whole &=
+            part[m].waiting <= latest && part[m].others <= latest && part[0].outside == 0 && !part[m].polled;
         most = later(most, part[m].end - from);
     }
     return most > part[0].outside ? most - part[0].outside : 0;

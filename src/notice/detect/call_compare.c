@@ -133,8 +133,9 @@ static sl_status say_rivals(const sl_call_pairs *all, const sl_call_pair *p, ver
     sl_suspect s = unknown("");
     s.from = p->a;
     s.to = p->b;
-    snprintf(s.why, sizeof s.why, "link %d <-> %d or %d <-> %d: the calls that wait for one wait for the other, too",
-             p->a, p->b, rival->a, rival->b);
+    snprintf(s.why, sizeof s.why,
+             "link %d <-> %d or %d <-> %d: the calls that wait for one wait for the other, too", p->a, p->b,
+             rival->a, rival->b);
     return say(v, s, sl_call_pair_excess(p));
 }
 
@@ -183,7 +184,8 @@ static int is_common(const sl_call_comparison *c, const sl_call_pairs *all, cons
 }
 
 /* The one rank of which that is true; -1: none, or two, between which the link is. */
-static int common_rank(const sl_call_comparison *c, const sl_call_pairs *all, const int *explained, int *links) {
+static int common_rank(const sl_call_comparison *c, const sl_call_pairs *all, const int *explained,
+                       int *links) {
     int found = -1, mine;
     for (int r = 0; r < c->now->ranks; r++) {
         if (!is_common(c, all, explained, r, &mine))
@@ -196,12 +198,15 @@ static int common_rank(const sl_call_comparison *c, const sl_call_pairs *all, co
     return found;
 }
 
-static sl_status find_links(const sl_call_comparison *c, sl_call_pairs *all, const int *explained, verdict *v) {
+static sl_status find_links(const sl_call_comparison *c, sl_call_pairs *all, const int *explained,
+                            verdict *v) {
     double worst = 0;
     int links, slow = 0, rank;
     for (size_t i = 0; i < all->count; i++) {
         slow += sl_call_pair_is_slow(&all->at[i]);
-        worst = sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) > worst ? sl_call_pair_excess(&all->at[i]) : worst;
+        worst = sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) > worst
+                    ? sl_call_pair_excess(&all->at[i])
+                    : worst;
     }
     if (slow == 0)
         return SL_OK;
@@ -396,15 +401,20 @@ static sl_status judge(sl_call_comparison *c, verdict *v, char *reason, size_t s
     return SL_OK;
 }
 
-double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *healthy, const sl_suspect *s) {
-    if (s->component != SL_COMPONENT_DEVICE || s->rank < 0 || s->rank >= now->ranks)
+double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy, int rank) {
+    double before = healthy && rank < healthy->ranks ? healthy->rank[rank].starved : 0;
+    if (rank < 0 || rank >= now->ranks || now->rank[rank].starved < 0)
         return -1;
-    const sl_call_rank *rank = &now->rank[s->rank];
-    double before = healthy && s->rank < healthy->ranks ? healthy->rank[s->rank].starved : 0;
+    double more = now->rank[rank].starved - (before > 0 ? before : 0);
+    return more > 0 ? more : 0;
+}
+
+double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *healthy,
+                             const sl_suspect *s) {
     double longer = (s->measured - s->expected) * MS;
-    if (rank->starved < 0 || longer <= 0)
-        return -1;
-    return (rank->starved - (before > 0 ? before : 0)) * rank->span / longer;
+    double starved =
+        s->component == SL_COMPONENT_DEVICE ? sl_call_profile_starved(now, healthy, s->rank) : -1;
+    return starved < 0 || longer <= 0 ? -1 : starved * now->rank[s->rank].span / longer;
 }
 
 sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_profile *healthy,

@@ -166,15 +166,18 @@ static sl_status kind_median(const sl_call_profile *p, const sl_call_group *of, 
 
 /* Transfers of which not all may have been seen: most of them took no longer when healthy. */
 static double most_exposed(const sl_spread *s) {
-    double n = (double)s->count, mean = n > 0 ? s->sum / n : 0, variance = n > 0 ? s->squares / n - mean * mean : 0;
+    double n = (double)s->count, mean = n > 0 ? s->sum / n : 0,
+           variance = n > 0 ? s->squares / n - mean * mean : 0;
     return mean + 2 * sqrt(variance > 0 ? variance : 0);
 }
 
-/* What a transfer is expected to take, and the standard error of that squared; nonzero when it is known. Whole
- * transfers are compared with whole ones: how much of the others was still to be waited for depends on who came when.
- * If there are none any more, what was waited for at least is compared. If there never were any, a transfer is late
- * when it takes longer than what was waited for when healthy, and than others of its kind. */
-static sl_status expect_transfer(const sl_call_comparison *c, size_t at, double *expected, double *error2, int *known) {
+/* What a transfer is expected to take, and the standard error of that squared; nonzero when it is known.
+ * Whole transfers are compared with whole ones: how much of the others was still to be waited for depends on
+ * who came when. If there are none any more, what was waited for at least is compared. If there never were
+ * any, a transfer is late when it takes longer than what was waited for when healthy, and than others of its
+ * kind. */
+static sl_status expect_transfer(const sl_call_comparison *c, size_t at, double *expected, double *error2,
+                                 int *known) {
     const sl_call_group *g = &c->now->group[at];
     const sl_call_group *before = c->healthy ? sl_call_group_find(c->healthy, g) : NULL;
     int kind;

@@ -26,8 +26,12 @@ sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int
                                sl_call_profile **profile);
 void sl_call_profile_close(sl_call_profile *profile);
 
-/** Of the time that a suspected device computed longer than expected, the share in which it had no processor, in
- * `now` beyond `healthy`: what others took from it. -1: not known, or the suspect is no device. */
+/** Share of the window in which a rank wanted a processor and had none, in `now` beyond `healthy`: what
+ * others took from it. -1: not known. */
+double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL, int rank);
+
+/** Of the time that a suspected device computed longer than expected, the share in which it starved. -1: not
+ * known, or the suspect is no device. */
 double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL,
                              const sl_suspect *suspect);
 

@@ -3,8 +3,8 @@
  *
  * A group is a set of members that do the same call with the same bytes (within 6 %: four leading bits), in
  * whatever communicator; for messages a directed pair. Its transfer time counts from when its last member
- * came (meeting.h), so a group that only waited for somebody is as fast as ever. A rank's computing is the time outside
- * of calls, by the two calls it lies between, so that two windows compare like with like. */
+ * came (meeting.h), so a group that only waited for somebody is as fast as ever. A rank's computing is the
+ * time outside of calls, by the two calls it lies between, so that two windows compare like with like. */
 #ifndef SL_NOTICE_DETECT_GROUPS_H
 #define SL_NOTICE_DETECT_GROUPS_H
 

@@ -127,9 +127,10 @@ static double contradiction(const piece *a, const piece *b) {
     return c;
 }
 
-/* Of laying b[i + shift] over a[i]; NEVER when they cannot belong together. A pair that contradicts itself by more than
- * clocks may be wrong costs as much as the whole window: in a program that runs in step, every message of a slow link
- * arrives just before the next one is sent, so that the pairs that are closest are impossible ones. */
+/* Of laying b[i + shift] over a[i]; NEVER when they cannot belong together. A pair that contradicts itself by
+ * more than clocks may be wrong costs as much as the whole window: in a program that runs in step, every
+ * message of a slow link arrives just before the next one is sent, so that the pairs that are closest are
+ * impossible ones. */
 static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long shift, double clock_error) {
     long first = shift < 0 ? -shift : 0;
     long last = (long)bs - shift < (long)as ? (long)bs - shift : (long)as;
@@ -228,8 +229,8 @@ static int destination_of(const piece *p) {
     return p->role == SL_ROLE_SEND ? p->peer : p->part.rank;
 }
 
-/* Collectives first, then messages by channel with the sends before the receives; in each by rank and when it was
- * begun. */
+/* Collectives first, then messages by channel with the sends before the receives; in each by rank and when it
+ * was begun. */
 static int order_channels(const piece *x, const piece *y) {
     BY(is_message(x), is_message(y));
     BY(x->communicator, y->communicator);
@@ -302,7 +303,8 @@ static sl_status meet_at(const piece *p, const size_t *first, const long *shift,
     return SL_OK;
 }
 
-static sl_status match_collectives(const piece *p, size_t count, int ranks, double clock_error, sl_meetings *all) {
+static sl_status match_collectives(const piece *p, size_t count, int ranks, double clock_error,
+                                   sl_meetings *all) {
     size_t *first;
     long *shift = NULL;
     int members, longest = 0, kept = 1;
@@ -314,7 +316,8 @@ static sl_status match_collectives(const piece *p, size_t count, int ranks, doub
     size_t most = first[longest + 1] - first[longest];
     for (int m = 0; m < members && status == SL_OK; m++)
         if (m != longest)
-            kept &= lay_over(p + first[longest], most, p + first[m], first[m + 1] - first[m], clock_error, &shift[m]);
+            kept &= lay_over(p + first[longest], most, p + first[m], first[m + 1] - first[m], clock_error,
+                             &shift[m]);
     if (members > 1 && kept)
         for (size_t i = 0; i < most && status == SL_OK; i++)
             status = meet_at(p, first, shift, members, longest, i, all);

@@ -19,11 +19,13 @@ typedef struct sl_part {
     int64_t start;   /* it gave its part: the call's beginning, or when it was posted */
     int64_t waiting; /* it began to wait: the same, or when the Wait that saw it complete began */
     int64_t end;
-    int64_t device;  /* ns between device events, -1: none */
-    int32_t thread;  /* of the rank */
-    int32_t wait;    /* the call that saw its end, counted from 0 over all ranks: alike for all that it waited for */
-    int64_t call;    /* when that call began */
-    int64_t others;  /* before that, something else that the call waited for could not move; INT64_MIN: nothing else */
+    int64_t device; /* ns between device events, -1: none */
+    int32_t thread; /* of the rank */
+    int32_t
+        wait; /* the call that saw its end, counted from 0 over all ranks: alike for all that it waited for */
+    int64_t call;   /* when that call began */
+    int64_t others; /* before that, something else that the call waited for could not move; INT64_MIN: nothing
+                       else */
     int64_t outside; /* of a message's sender, ns: computing while the receiver waited for its progress */
     int32_t blind;   /* the call also waited for something that was not matched */
 } sl_part;
@@ -49,7 +51,8 @@ typedef struct sl_meetings {
  * of one world (a caller with NCCL's calls translates them); others are skipped. A call without an end counts
  * as none. `clock_error`: bound, ns, of the difference of any two ranks' clocks. SL_ENOMEM. Free with
  * sl_meetings_close, also on error. */
-sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, int64_t clock_error, sl_meetings *meetings);
+sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, int64_t clock_error,
+                           sl_meetings *meetings);
 void sl_meetings_close(sl_meetings *meetings);
 
 /** ns of waiting that only a transfer explains: from when the last member came, all waited, and everything

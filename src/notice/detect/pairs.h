@@ -1,11 +1,11 @@
 /* Pairs of ranks, by what is slow between them, and which of them explains which wait.
  *
- * A call that waits for several messages is as long as the slowest of them, so all of them seem slow (awaited.h). The
- * slow links are the fewest that explain all slow waits: the pair whose messages took part in most of the unexplained
- * waiting is kept, its waits are explained, and so on (the greedy cover of a set). A pair whose waits are all
- * explained by others is their shadow. Two that explain the same waits cannot be told apart. Where no single link
- * explains nearly all, but the links of one rank do, and of no other, the rank's host is slow.
- * Internal to call_compare.c. */
+ * A call that waits for several messages is as long as the slowest of them, so all of them seem slow
+ * (awaited.h). The slow links are the fewest that explain all slow waits: the pair whose messages took part
+ * in most of the unexplained waiting is kept, its waits are explained, and so on (the greedy cover of a set).
+ * A pair whose waits are all explained by others is their shadow. Two that explain the same waits cannot be
+ * told apart. Where no single link explains nearly all, but the links of one rank do, and of no other, the
+ * rank's host is slow. Internal to call_compare.c. */
 #ifndef SL_NOTICE_DETECT_PAIRS_H
 #define SL_NOTICE_DETECT_PAIRS_H
 
@@ -33,8 +33,8 @@ sl_status sl_call_pairs_find(const sl_call_comparison *comparison, sl_call_pairs
 
 void sl_call_pairs_free(sl_call_pairs *pairs);
 
-/** Sets `taken` of shadows and `rival`. Pairs that are taken already (a slow device's) explain their waits first.
- * SL_ENOMEM. */
+/** Sets `taken` of shadows and `rival`. Pairs that are taken already (a slow device's) explain their waits
+ * first. SL_ENOMEM. */
 sl_status sl_call_pairs_cover(const sl_call_comparison *comparison, sl_call_pairs *pairs);
 
 int sl_call_pair_is_slow(const sl_call_pair *pair);

@@ -47,7 +47,8 @@ typedef struct sl_message_head {
     int32_t rank;   /* profiles and views */
     int32_t look;   /* views: number of the look; profiles: 1 for the rank's last part */
     int64_t lost;   /* profiles: calls overwritten before they were read */
-    double starved; /* profiles: share of the time in which the rank wanted a processor and had none; -1: not known */
+    double starved; /* profiles: share of the time in which the rank wanted a processor and had none; -1: not
+                       known */
     char node[SL_NODE_NAME];
     char trouble[80]; /* views: why the rank cannot be held; "" */
 } sl_message_head;

@@ -4,8 +4,8 @@
  * Two kinds share the layout. SL_RECORD_CALL is written when a call returns; the calls of one thread in order
  * are the series in which the period is looked for. SL_RECORD_COMPLETION is written when a call of the Wait
  * or Test family (or the device's event) completes something posted earlier: `call`, communicator, peer, tag
- * and bytes are those of the posting, start is when it was posted and end when it was seen complete. MPI_Sendrecv
- * writes one for what it received.
+ * and bytes are those of the posting, start is when it was posted and end when it was seen complete.
+ * MPI_Sendrecv writes one for what it received.
  *
  * A ring lies in a file of its own after an sl_ring_file; `control` in the same folder is asked by every
  * writer on the node. libc only. */

@@ -23,7 +23,7 @@ static void contention_of_a_host_is_of_the_rank_that_the_profile_names(void **st
                              of(SL_COMPONENT_DEVICE, 3, 30, 73.4, "clock")};
     const sl_suspect suspect[2] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, ""),
                                    of(SL_COMPONENT_DEVICE, 3, 27, 10, "")};
-    assert_int_equal(sl_verdict_narrow(verdict, 2, 4, suspect, all_of_it, 2, nodes, 4), 2);
+    assert_int_equal(sl_verdict_narrow(verdict, 2, 4, suspect, all_of_it, 2, NULL, nodes, 4), 2);
     int named = verdict[0].rank == 1 ? 0 : 1;
     assert_int_equal(verdict[named].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[named].rank, 1);
@@ -36,7 +36,7 @@ static void slow_host_stays_one(void **state) {
     (void)state;
     sl_suspect verdict[4] = {of(SL_COMPONENT_HOST, 0, 40, 73.4, "clock")};
     const sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, "")};
-    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, all_of_it, 1, nodes, 4), 1);
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, all_of_it, 1, NULL, nodes, 4), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_HOST);
 }
 
@@ -46,7 +46,7 @@ static void host_whose_every_rank_is_suspect_stays_one(void **state) {
     const sl_suspect suspect[3] = {of(SL_COMPONENT_DEVICE, 0, 27, 10, ""),
                                    of(SL_COMPONENT_DEVICE, 1, 27, 10, ""),
                                    of(SL_COMPONENT_DEVICE, 2, 27, 10, "")};
-    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, all_of_it, 3, nodes, 4), 1);
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, all_of_it, 3, NULL, nodes, 4), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_HOST);
 }
 
@@ -54,7 +54,7 @@ static void pressure_elsewhere_is_not_what_slows_the_program(void **state) {
     (void)state;
     sl_suspect verdict[4] = {of(SL_COMPONENT_HOST, 0, 73, 73.4, "CPU contention")};
     const sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 3, 27, 10, "")};
-    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, all_of_it, 1, nodes, 4), 1);
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, all_of_it, 1, NULL, nodes, 4), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[0].rank, 3);
     assert_string_equal(verdict[0].cause, "");
@@ -65,7 +65,8 @@ static void load_that_took_little_of_a_rank_is_not_the_cause(void **state) {
     for (int how = 0; how < 2; how++) {
         sl_suspect verdict[4] = {of(SL_COMPONENT_HOST, 0, 73, 73.4, "CPU contention: co-located load")};
         const sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, "")};
-        assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, how ? unknown : nothing, 1, nodes, 4), 1);
+        assert_int_equal(
+            sl_verdict_narrow(verdict, 1, 4, suspect, how ? unknown : nothing, 1, NULL, nodes, 4), 1);
         assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
         assert_int_equal(verdict[0].rank, 1);
         assert_string_equal(verdict[0].cause, "");
@@ -73,11 +74,25 @@ static void load_that_took_little_of_a_rank_is_not_the_cause(void **state) {
     }
 }
 
+static void pressure_on_a_host_whose_ranks_lost_nothing_is_not_blamed(void **state) {
+    (void)state;
+    const sl_suspect nobody[1] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")};
+    const double little[4] = {0.01, 0.02, 0, 0.5}, much[4] = {0.01, 0.3, 0, 0}, silent[4] = {-1, -1, -1, -1};
+    sl_suspect verdict[1] = {of(SL_COMPONENT_HOST, 0, 73, 73.4, "CPU contention: co-located load")};
+    sl_verdict_narrow(verdict, 1, 1, nobody, unknown, 1, much, nodes, 4);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_HOST);
+    sl_verdict_narrow(verdict, 1, 1, nobody, unknown, 1, silent, nodes, 4);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_HOST);
+    sl_verdict_narrow(verdict, 1, 1, nobody, unknown, 1, little, nodes, 4);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN);
+    assert_non_null(strstr(verdict[0].why, "2.0%"));
+}
+
 static void a_rank_that_computes_longer_is_named_when_its_hardware_tests_healthy(void **state) {
     (void)state;
     sl_suspect verdict[4] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")};
     const sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 2, 32, 20, "")};
-    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, nothing, 1, nodes, 4), 1);
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, nothing, 1, NULL, nodes, 4), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[0].rank, 2);
     assert_non_null(strstr(verdict[0].why, "passed the tests"));
@@ -95,47 +110,49 @@ static void a_direction_that_tests_doubt_and_the_profile_names_is_named(void **s
     (void)state;
     sl_suspect verdict[1] = {link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0)};
     const sl_suspect suspect[1] = {link_of(SL_COMPONENT_LINK, 1, 2, 0)};
-    assert_int_equal(sl_verdict_narrow(verdict, 1, 1, suspect, all_of_it, 1, nodes, 4), 1);
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 1, suspect, all_of_it, 1, NULL, nodes, 4), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_LINK);
     assert_int_equal(verdict[0].from, 1);
     assert_non_null(strstr(verdict[0].why, "0.0114 GB/s"));
     const sl_suspect both[1] = {link_of(SL_COMPONENT_LINK, 2, 1, 1)};
     verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0);
-    sl_verdict_narrow(verdict, 1, 1, both, all_of_it, 1, nodes, 4);
+    sl_verdict_narrow(verdict, 1, 1, both, all_of_it, 1, NULL, nodes, 4);
     assert_int_equal(verdict[0].component, SL_COMPONENT_LINK);
     const sl_suspect other[1] = {link_of(SL_COMPONENT_LINK, 2, 1, 0)};
     verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0);
-    sl_verdict_narrow(verdict, 1, 1, other, all_of_it, 1, nodes, 4); /* the other direction is another matter */
+    sl_verdict_narrow(verdict, 1, 1, other, all_of_it, 1, NULL, nodes,
+                      4); /* the other direction is another matter */
     assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN);
     const sl_suspect beside[1] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)}; /* between the same nodes */
     verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 3, 0);
-    sl_verdict_narrow(verdict, 1, 1, beside, all_of_it, 1, nodes, 4);
+    sl_verdict_narrow(verdict, 1, 1, beside, all_of_it, 1, NULL, nodes, 4);
     assert_int_equal(verdict[0].component, SL_COMPONENT_LINK);
     assert_int_equal(verdict[0].from, 2);
     verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0);
     const sl_suspect end[1] = {of(SL_COMPONENT_HOST, 3, 22.6, 3.4, "")}; /* all links of the node of an end */
-    sl_verdict_narrow(verdict, 1, 1, end, all_of_it, 1, nodes, 4);
+    sl_verdict_narrow(verdict, 1, 1, end, all_of_it, 1, NULL, nodes, 4);
     assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN); /* a link within the other node */
     verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 3, 0);
-    sl_verdict_narrow(verdict, 1, 1, end, all_of_it, 1, nodes, 4);
+    sl_verdict_narrow(verdict, 1, 1, end, all_of_it, 1, NULL, nodes, 4);
     assert_int_equal(verdict[0].component, SL_COMPONENT_LINK);
     assert_int_equal(verdict[0].from, 1);
     assert_int_equal(verdict[0].to, 3);
     verdict[0] = of(SL_COMPONENT_UNKNOWN, -1, 0, 0, ""); /* of no link at all */
-    sl_verdict_narrow(verdict, 1, 1, suspect, all_of_it, 1, nodes, 4);
+    sl_verdict_narrow(verdict, 1, 1, suspect, all_of_it, 1, NULL, nodes, 4);
     assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN);
 }
 
 static void a_link_that_only_tests_find_slow_is_not_named_beside_a_rank_that_computes_longer(void **state) {
     (void)state;
-    sl_suspect verdict[4] = {link_of(SL_COMPONENT_LINK, 2, 3, 0), of(SL_COMPONENT_DEVICE, 1, 30, 73.4, "clock")};
+    sl_suspect verdict[4] = {link_of(SL_COMPONENT_LINK, 2, 3, 0),
+                             of(SL_COMPONENT_DEVICE, 1, 30, 73.4, "clock")};
     const sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 2, 32, 20, "")};
-    assert_int_equal(sl_verdict_narrow(verdict, 2, 4, suspect, nothing, 1, nodes, 4), 1);
+    assert_int_equal(sl_verdict_narrow(verdict, 2, 4, suspect, nothing, 1, NULL, nodes, 4), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[0].rank, 2);
     sl_suspect again[4] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)}; /* that the calls name too */
     const sl_suspect both[2] = {of(SL_COMPONENT_DEVICE, 2, 32, 20, ""), link_of(SL_COMPONENT_LINK, 2, 3, 0)};
-    assert_int_equal(sl_verdict_narrow(again, 1, 4, both, nothing, 2, nodes, 4), 2);
+    assert_int_equal(sl_verdict_narrow(again, 1, 4, both, nothing, 2, NULL, nodes, 4), 2);
     assert_int_equal(again[0].component, SL_COMPONENT_LINK);
     assert_int_equal(again[1].rank, 2);
 }
@@ -158,7 +175,7 @@ static void two_suspects_of_a_host_are_both_named(void **state) {
                              of(SL_COMPONENT_LINK, -1, 2, 1, "")};
     const sl_suspect suspect[2] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, ""),
                                    of(SL_COMPONENT_DEVICE, 2, 27, 10, "")};
-    assert_int_equal(sl_verdict_narrow(verdict, 2, 2, suspect, all_of_it, 2, nodes, 4), 2);
+    assert_int_equal(sl_verdict_narrow(verdict, 2, 2, suspect, all_of_it, 2, NULL, nodes, 4), 2);
     assert_int_equal(verdict[0].rank, 1);
     assert_int_equal(verdict[1].rank, 2);
 }
@@ -172,6 +189,7 @@ int main(void) {
         cmocka_unit_test(host_whose_every_rank_is_suspect_stays_one),
         cmocka_unit_test(pressure_elsewhere_is_not_what_slows_the_program),
         cmocka_unit_test(load_that_took_little_of_a_rank_is_not_the_cause),
+        cmocka_unit_test(pressure_on_a_host_whose_ranks_lost_nothing_is_not_blamed),
         cmocka_unit_test(a_rank_that_computes_longer_is_named_when_its_hardware_tests_healthy),
         cmocka_unit_test(a_link_that_only_tests_find_slow_is_not_named_beside_a_rank_that_computes_longer),
         cmocka_unit_test(two_suspects_of_a_host_are_both_named),

@@ -1,7 +1,7 @@
 /* A program of several ranks on a virtual clock, for tests: each rank computes, sends, receives and meets in
  * collectives; what comes out are the calls that a probe would have recorded. A message is on its way for its
- * link's time, a collective ends its group's time after its last member has come. A long message (rendezvous) sets out
- * when both its sender and its receiver wait inside the library. */
+ * link's time, a collective ends its group's time after its last member has come. A long message (rendezvous)
+ * sets out when both its sender and its receiver wait inside the library. */
 #ifndef SL_TESTS_CALL_PROGRAM_H
 #define SL_TESTS_CALL_PROGRAM_H
 
@@ -13,7 +13,18 @@
 enum { PROGRAM_RANKS = 16, PROGRAM_STEPS = 64, PROGRAM_GROUPS = 16 };
 #define US 1000ll
 
-typedef enum step_kind { COMPUTE, SEND, RECEIVE, MEET, POST, WAIT, ISEND, IRECEIVE, WAITALL, EXCHANGE } step_kind;
+typedef enum step_kind {
+    COMPUTE,
+    SEND,
+    RECEIVE,
+    MEET,
+    POST,
+    WAIT,
+    ISEND,
+    IRECEIVE,
+    WAITALL,
+    EXCHANGE
+} step_kind;
 
 typedef struct step {
     step_kind kind;
@@ -74,7 +85,8 @@ enum { IN_FLIGHT = 512, REQUESTS = 16 };
 typedef struct flight {
     int64_t arrive[IN_FLIGHT];
     int sent, taken;
-    int64_t left[IN_FLIGHT], sender[IN_FLIGHT], receiver[IN_FLIGHT]; /* 0: not yet; sent, and when each began to wait */
+    int64_t left[IN_FLIGHT], sender[IN_FLIGHT],
+        receiver[IN_FLIGHT]; /* 0: not yet; sent, and when each began to wait */
 } flight;
 
 /* Something posted: message `number` of its channel. */
@@ -404,8 +416,8 @@ static inline void program_pipelines(program *p, int stages, int replicas, int w
     p->group_time[stages] = 50 * US;
 }
 
-/* A ring whose ranks post to and from both neighbors, compute, and wait for all; every second iteration all meet. What is
- * posted after `late` computing is not hidden behind it. */
+/* A ring whose ranks post to and from both neighbors, compute, and wait for all; every second iteration all
+ * meet. What is posted after `late` computing is not hidden behind it. */
 static inline void program_ring(program *p, int ranks, int rendezvous, int late, uint64_t seed) {
     program_begin(p, ranks, seed);
     p->rendezvous = rendezvous;

@@ -351,15 +351,33 @@ enum { SHAPES = 9 };
 static void neighbors(program *p, int i, uint64_t seed) {
     shape = i % SHAPES;
     switch (shape) {
-    case 0: program_ring(p, 4, 0, 0, seed); return;
-    case 1: program_ring(p, 4, 1, 0, seed); return;
-    case 2: program_ring(p, 4, 0, 1, seed); return;
-    case 3: program_ring(p, 5, 1, 1, seed); return;
-    case 4: program_shifts(p, 4, 0, seed); return;
-    case 5: program_shifts(p, 4, 1, seed); return;
-    case 6: program_shifts(p, 7, 1, seed); return;
-    case 7: program_grid(p, 3, 0, seed); return;
-    default: program_grid(p, 4, 1, seed); return;
+    case 0:
+        program_ring(p, 4, 0, 0, seed);
+        return;
+    case 1:
+        program_ring(p, 4, 1, 0, seed);
+        return;
+    case 2:
+        program_ring(p, 4, 0, 1, seed);
+        return;
+    case 3:
+        program_ring(p, 5, 1, 1, seed);
+        return;
+    case 4:
+        program_shifts(p, 4, 0, seed);
+        return;
+    case 5:
+        program_shifts(p, 4, 1, seed);
+        return;
+    case 6:
+        program_shifts(p, 7, 1, seed);
+        return;
+    case 7:
+        program_grid(p, 3, 0, seed);
+        return;
+    default:
+        program_grid(p, 4, 1, seed);
+        return;
     }
 }
 
@@ -432,7 +450,8 @@ static void a_host_whose_links_are_all_slow_is_named_although_others_wait_beside
             now.link[victim][r] = now.link[r][victim] = 20000 * US;
         answer a = ask(&before, &now);
         if (a.count != 1 || a.suspect[0].component != SL_COMPONENT_HOST || a.suspect[0].rank != victim)
-            fail_msg("shape %d: %zu suspects, not the host of rank %d: %s", i % SHAPES, a.count, victim, a.reason);
+            fail_msg("shape %d: %zu suspects, not the host of rank %d: %s", i % SHAPES, a.count, victim,
+                     a.reason);
     }
 }
 
