@@ -239,15 +239,8 @@ static sl_status write_continued(const train_request *request, char **text) {
 
 /* What a whole run leaves last. Without it the run is as good. */
 static void write_report(const char *folder) {
-    char path[4096], *text;
-    size_t size;
-    snprintf(path, sizeof path, "%s/report.html", folder);
-    sl_status status = sl_report_make(folder, SL_REPORT_SLOWEST, &text, &size);
-    if (status == SL_OK)
-        status = sl_file_write(path, text, size);
-    if (status != SL_OK)
+    if (sl_report_leave(folder) != SL_OK)
         fprintf(stderr, "slackline: the run is whole, but its report is not written: %s\n", sl_error_text());
-    free(text);
 }
 
 static sl_status supervise(const train_request *request, const train_shape *shape, char **argv, char **again,

@@ -59,9 +59,9 @@ static double median_of(const sl_told *t, size_t first, size_t end, int *count) 
     return sl_median_of_numbers(times, *count);
 }
 
-static void measure(const sl_told *t, int since, sl_gain *g) {
+static void measure(const sl_told *t, sl_gain *g) {
     size_t first, end;
-    rows_of(t, since, g->first, &first, &end);
+    rows_of(t, g->since, g->first, &first, &end);
     if (end - first > SL_GAIN_MOST)
         first = end - SL_GAIN_MOST;
     g->before = median_of(t, first, end, &g->before_count);
@@ -97,6 +97,14 @@ static size_t join(sl_gain *gain, size_t count) {
     return kept;
 }
 
+/* Whether something else than a change happened when it began. */
+static int is_mixed(const sl_told *t, int first) {
+    for (size_t i = 0; i < t->events; i++)
+        if (t->event[i].iteration == first && is_boundary(&t->event[i]) && !sl_gain_is_change(&t->event[i]))
+            return 1;
+    return 0;
+}
+
 sl_status sl_gain_make(const sl_told *t, sl_gain **gain, size_t *count) {
     int *boundary;
     size_t boundaries = 0;
@@ -124,7 +132,9 @@ sl_status sl_gain_make(const sl_told *t, sl_gain **gain, size_t *count) {
         while (behind < boundaries && boundary[behind] == g->first)
             behind++;
         g->until = behind < boundaries ? boundary[behind] : INT_MAX;
-        measure(t, next > 0 ? boundary[next - 1] : 0, g);
+        g->since = next > 0 ? boundary[next - 1] : 0;
+        g->is_mixed = is_mixed(t, g->first);
+        measure(t, g);
     }
     sl_free(boundary);
     return status;

@@ -11,9 +11,11 @@
 
 typedef struct sl_gain {
     size_t event; /* the first of them */
+    int since;    /* the first iteration of those that it is compared with */
     int first;    /* the first iteration with it */
     int until;    /* the first one with something else again: a change, a fault, trouble or relief */
     int before_count, after_count, whole; /* iterations: of the medians; behind it until `until` */
+    int is_mixed; /* at that iteration a fault came or went, or trouble or relief was seen */
     double before, after;                 /* ms, medians; NaN: no such iteration */
     double gained;                        /* ms in all `whole` iterations, against `before`; negative: lost */
 } sl_gain;

@@ -68,6 +68,7 @@ static sl_status read_all(const char *folder, int iteration, sl_report_page *r) 
         SL_TRY(sl_recorded_read(&r->told, &r->recorded));
     SL_TRY(sl_marks_make(&r->told, &r->marks));
     SL_TRY(sl_gain_make(&r->told, &r->gain, &r->gains));
+    SL_TRY(sl_adaptation_find(&r->told, &r->recorded, r->gain, r->gains, &r->adaptation));
     return sl_report_choose(r, iteration);
 }
 
@@ -127,6 +128,7 @@ static sl_status draw_files(const sl_report_page *r, const char *pictures, int *
     SL_TRY(sl_directory_make(pictures));
     SL_TRY(draw_file(r, sl_report_draw_time, &drawn, pictures, "iteration-time", written));
     SL_TRY(draw_file(r, sl_report_draw_loss, &drawn, pictures, "loss", written));
+    SL_TRY(draw_file(r, sl_report_draw_adaptation, NULL, pictures, "iterations", written));
     SL_TRY(draw_file(r, sl_report_draw_gains, NULL, pictures, "gains", written));
     sl_status status = draw_file(r, sl_report_draw_links, &links, pictures, "links", written);
     if (status == SL_OK)
@@ -151,6 +153,25 @@ sl_status sl_report_draw(const char *folder, int iteration, const char *pictures
     sl_status status = read_all(folder, iteration, &r);
     if (status == SL_OK)
         status = draw_files(&r, pictures, written);
+    free_all(&r);
+    return status;
+}
+
+sl_status sl_report_leave(const char *folder) {
+    sl_report_page r = {0};
+    char *text = NULL, path[4096];
+    size_t size;
+    int written = 0;
+    if ((size_t)snprintf(path, sizeof path, "%s/report.html", folder) >= sizeof path)
+        return sl_error(SL_EINVAL, "%s: the path is too long", folder);
+    sl_status status = read_all(folder, SL_REPORT_SLOWEST, &r);
+    if (status == SL_OK)
+        status = write_page(&r, &text, &size);
+    if (status == SL_OK)
+        status = sl_file_write(path, text, size);
+    if (status == SL_OK)
+        status = draw_file(&r, sl_report_draw_adaptation, NULL, folder, "iterations", &written);
+    free(text);
     free_all(&r);
     return status;
 }

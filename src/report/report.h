@@ -16,8 +16,12 @@
 sl_status sl_report_make(const char *folder, int iteration, char **text, size_t *size);
 
 /** The same pictures as SVG files into the folder `pictures`, which is made: iteration-time.svg, loss.svg,
- * gains.svg, links.svg, devices.svg, iteration-N.svg (-replica-R of several) of the still pictures; what
- * there is nothing of is left out. *written: how many. Errors as above, SL_ESYS. */
+ * iterations.svg (before, during and after a change), gains.svg, links.svg, devices.svg, iteration-N.svg
+ * (-replica-R of several) of the still pictures; what there is nothing of is left out. *written: how many.
+ * Errors as above, SL_ESYS. */
 sl_status sl_report_draw(const char *folder, int iteration, const char *pictures, int *written);
+
+/** What a run leaves in its own folder when it has ended: report.html and iterations.svg. Errors as above. */
+sl_status sl_report_leave(const char *folder);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef SL_REPORT_REPORT_INSIDE_H
 #define SL_REPORT_REPORT_INSIDE_H
 
+#include "report/adaptation.h"
 #include "report/courses.h"
 #include "report/gain.h"
 #include "report/recorded.h"
@@ -17,6 +18,7 @@ typedef struct sl_report_page {
     sl_marks marks;
     sl_gain *gain;
     size_t gains;
+    sl_adaptation adaptation;
     unsigned char *kept;            /* [recorded.iterations] whether the page carries it */
     size_t still[SL_REPORT_STILLS]; /* recorded: an early one, the chosen one, the last; the same again: left
                                        out */
@@ -45,6 +47,7 @@ sl_status sl_report_put_drawn(const sl_report_page *page, sl_report_part part, v
 
 sl_status sl_report_draw_time(const sl_report_page *page, FILE *out, void *drawn); /* size_t */
 sl_status sl_report_draw_loss(const sl_report_page *page, FILE *out, void *drawn); /* size_t */
+sl_status sl_report_draw_adaptation(const sl_report_page *page, FILE *out, void *ignored);
 sl_status sl_report_draw_gains(const sl_report_page *page, FILE *out, void *ignored);
 sl_status sl_report_draw_links(const sl_report_page *page, FILE *out, void *courses);   /* sl_courses */
 sl_status sl_report_draw_devices(const sl_report_page *page, FILE *out, void *courses); /* sl_courses */

@@ -61,6 +61,11 @@ sl_status sl_report_draw_loss(const sl_report_page *r, FILE *out, void *drawn) {
     return sl_course_loss(&r->told, &r->marks, NULL, out, drawn);
 }
 
+sl_status sl_report_draw_adaptation(const sl_report_page *r, FILE *out, void *ignored) {
+    (void)ignored;
+    return sl_adaptation_draw(&r->told, &r->recorded, &r->adaptation, out);
+}
+
 sl_status sl_report_draw_gains(const sl_report_page *r, FILE *out, void *ignored) {
     (void)ignored;
     return sl_course_gains(&r->told, r->gain, r->gains, NULL, out);
@@ -94,7 +99,21 @@ sl_status sl_report_put_time(const sl_report_page *r, FILE *out) {
     return SL_OK;
 }
 
+#define MOST_DRAWN 12000 /* ops and messages of a picture in the page */
+
+static int is_small(const sl_report_page *r) {
+    size_t events = 0;
+    for (int k = 0; k < SL_ADAPTATION_PARTS; k++)
+        if (r->adaptation.part[k].recorded >= 0)
+            events += r->recorded.iteration[r->adaptation.part[k].recorded].count;
+    return events <= MOST_DRAWN;
+}
+
 static sl_status put_gains(const sl_report_page *r, FILE *out) {
+    int there;
+    if (r->gains > 0 && is_small(r))
+        SL_TRY(sl_report_put_drawn(r, sl_report_draw_adaptation, NULL,
+                                   "Iterations before, during and after trouble", out, &there));
     return sl_table_gains(&r->told, r->gain, r->gains, out);
 }
 

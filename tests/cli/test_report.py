@@ -225,7 +225,7 @@ expect(done.returncode == 0 and open(os.path.join(path, "report.html")).read() =
 # the same pictures as files, and another iteration
 pictures = os.path.join(folder, "pictures")
 done = run("report", path, "--svg", pictures)
-expect(done.returncode == 0 and sorted(os.listdir(pictures)) == sorted(f"{n}.svg" for n in ("devices", "gains", "iteration-4", "iteration-time", "links", "loss")), f"pictures: {done.stderr} {os.listdir(pictures)}")
+expect(done.returncode == 0 and sorted(os.listdir(pictures)) == sorted(f"{n}.svg" for n in ("devices", "gains", "iteration-4", "iteration-time", "iterations", "links", "loss")), f"pictures: {done.stderr} {os.listdir(pictures)}")
 for name in os.listdir(pictures):
     root = ElementTree.parse(os.path.join(pictures, name)).getroot()
     expect(root.tag == "{http://www.w3.org/2000/svg}svg" and len(root) > 5, f"{name} is an SVG picture of its own")

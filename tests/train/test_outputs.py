@@ -109,7 +109,10 @@ with tempfile.TemporaryDirectory() as folder:
     assert summary["ops"] == ITERATIONS * RANKS * MICROBATCHES * 3 and summary["arrival_error"]["count"] == ITERATIONS * 72
     assert summary["scheduling"] and summary["arrival_error"]["p99_us"] >= summary["arrival_error"]["p50_us"] >= 0
 
-    assert xml.parse(path("iterations.svg")).getroot().tag.endswith("svg")
+    picture = [element.text for element in xml.parse(path("iterations.svg")).getroot().iter("{http://www.w3.org/2000/svg}text")]
+    for pattern in (r"Before: \d+ ms per iteration", r"During: \d+ ms per iteration", r"\+\d+ ms per iteration", r"After: \d+ ms per iteration",
+                    r"\d+ ms back, \d+% of the loss", r"bound \d+ ms"):
+        assert any(re.fullmatch(pattern, text or "") for text in picture), (pattern, picture)
     plan = subprocess.run([command, "plan", path("profile.yaml"), "--schedule", "adaptra", "--format", "json"],
                           capture_output=True, text=True)
     assert plan.returncode == 0, plan.stderr

@@ -46,39 +46,53 @@ void sl_style_begin(const sl_draw_style *style, double width, double height, dou
             font);
 }
 
-#define TITLE_LETTER 8.7
-#define TITLE_LINE 17.0
+/* How letters of one kind are laid out. */
+typedef struct lettering {
+    double letter, line;    /* width, about; distance of lines */
+    const char *attributes; /* of the element text */
+} lettering;
+
+static const lettering title_letters = {8.7, 17.0, "font-size=\"14\" font-weight=\"bold\""},
+                       plain_letters = {6.0, 15.0, "fill=\"#444\""};
+
 #define MOST_LINE 1000
 
 /* Where the line that begins at `from` ends: behind a word, or within one that is longer than a line. */
-static size_t line_end(const char *title, size_t from, size_t most) {
-    size_t end = from + most, length = strlen(title);
+static size_t line_end(const char *text, size_t from, size_t most) {
+    size_t end = from + most, length = strlen(text);
     if (end >= length)
         return length;
-    while (end > from && title[end] != ' ')
+    while (end > from && text[end] != ' ')
         end--;
     if (end > from)
         return end;
-    for (end = from + most; end > from + 1 && ((unsigned char)title[end] & 0xc0) == 0x80;)
+    for (end = from + most; end > from + 1 && ((unsigned char)text[end] & 0xc0) == 0x80;)
         end--; /* no character of UTF-8 is cut */
     return end;
 }
 
-int sl_style_title(const char *title, double x, double y, double room, FILE *out) {
-    size_t most = room > 8 * TITLE_LETTER ? (size_t)(room / TITLE_LETTER) : 8;
+static int put_lines(const char *text, const lettering *l, double x, double y, double room, FILE *out) {
+    size_t most = room > 8 * l->letter ? (size_t)(room / l->letter) : 8;
     int lines = 0;
     most = most > MOST_LINE ? MOST_LINE : most;
-    for (size_t at = 0; title && title[at]; lines++) {
+    for (size_t at = 0; text && text[at]; lines++) {
         char line[MOST_LINE + 1];
-        size_t end = line_end(title, at, most);
-        snprintf(line, sizeof line, "%.*s", (int)(end - at), title + at);
+        size_t end = line_end(text, at, most);
+        snprintf(line, sizeof line, "%.*s", (int)(end - at), text + at);
         if (out) {
-            fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" font-size=\"14\" font-weight=\"bold\">", x,
-                    y + TITLE_LINE * lines);
+            fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" %s>", x, y + l->line * lines, l->attributes);
             sl_put_escaped(out, line);
             fputs("</text>\n", out);
         }
-        at = end + strspn(title + end, " ");
+        at = end + strspn(text + end, " ");
     }
     return lines;
+}
+
+int sl_style_title(const char *title, double x, double y, double room, FILE *out) {
+    return put_lines(title, &title_letters, x, y, room, out);
+}
+
+int sl_style_lines(const char *text, double x, double y, double room, FILE *out) {
+    return put_lines(text, &plain_letters, x, y, room, out);
 }

@@ -35,6 +35,9 @@ void sl_style_begin(const sl_draw_style *style, double width, double height, dou
  * empty one. */
 int sl_style_title(const char *title, double x, double y, double room, FILE *out);
 
+/** The same of plain grey letters of the picture's own size, with lines 15 apart. */
+int sl_style_lines(const char *text, double x, double y, double room, FILE *out);
+
 /** px of a unit, "mm" and so on; 0: there is no such unit. */
 double sl_style_unit(const char *unit);
 

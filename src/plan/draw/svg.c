@@ -10,6 +10,7 @@
 #define TITLE 30.0
 #define TITLE_LINE 17.0
 #define NO_TITLE 8.0
+#define DETAIL_LINE 15.0
 #define BOX SL_SVG_BOX
 #define GAP 6.0       /* between rows */
 #define WIDE_GAP 16.0 /* the same where messages are drawn */
@@ -66,7 +67,7 @@ static double tick_step(double ms, double most) {
 static void draw_axis(FILE *out, const frame *f) {
     double from = sl_to_ms(f->from - f->origin), ms = sl_to_ms(f->to - f->from);
     double most = f->content->plot < PLOT / 2 ? f->content->plot / 60 : 10;
-    double step = tick_step(ms > 0 ? ms : 1, most > 2 ? most : 2);
+    double step = tick_step(f->content->plot / f->scale, most > 2 ? most : 2); /* the same in all charts */
     double first = ceil(from / step - 1e-9) * step;
     for (int i = 0; first + step * i <= from + ms * 1.0001 && i < 100; i++) {
         double x = LEFT + (first + step * i - from) * f->scale;
@@ -126,10 +127,11 @@ static void draw_box(FILE *out, const frame *f, int i) {
     fprintf(out, "</rect>");
     char number[16];
     int length = snprintf(number, sizeof number, "%d", span->op.microbatch);
-    if (width >= 7.0 * length + 3 && !(style && style->no_labels))
+    const int is_tight = height < BOX || width < 7.0 * length + 3; /* smaller letters need less room */
+    if (width >= (is_tight ? 6.0 : 7.0) * length + 3 && !(style && style->no_labels))
         fprintf(out, "<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\"%s%s>%s</text>",
-                x + width / 2, y + height / 2 + (height < BOX ? 3.3 : 4), fill.letter,
-                height < BOX ? " font-size=\"9\"" : "", fill.more, number);
+                x + width / 2, y + height / 2 + (is_tight ? 3.3 : 4), fill.letter,
+                is_tight ? " font-size=\"9\"" : "", fill.more, number);
     fputc('\n', out);
 }
 
@@ -212,13 +214,19 @@ static axis axis_of(const sl_svg_chart *charts, int count, const sl_draw_style *
     }
     for (int k = 0; k < count; k++) {
         extent(charts[k].timeline, &begin, &end);
-        const sl_time length = end - (first_op(charts[k].timeline) - a.lead);
+        sl_time length = end - (first_op(charts[k].timeline) - a.lead);
+        for (int i = 0; i < charts[k].callouts; i++)
+            length = charts[k].callout[i].to + a.lead > length ? charts[k].callout[i].to + a.lead : length;
         a.longest = length > a.longest ? length : a.longest;
     }
     double from = style && style->has_from ? style->from : 0,
            to = style && style->has_to ? style->to : sl_to_ms(a.longest);
     a.scale = plot / (to - from > 1e-6 ? to - from : 1e-6);
     return a;
+}
+
+static int detail_lines(const sl_svg_chart *chart, double plot) {
+    return sl_style_lines(chart->detail, 0, 0, plot + SL_SVG_RIGHT, NULL);
 }
 
 /* Rows of ops need more room where messages run between them. */
@@ -228,7 +236,8 @@ static void place(const sl_svg_chart *chart, const axis *a, const sl_lanes *lane
     sl_time begin;
     *f = (frame){.scale = a->scale, .row = BOX + GAP, .t = t, .chart = chart, .lanes = lanes};
     extent(t, &begin, &f->to);
-    f->origin = first_op(t) - a->lead;
+    f->first = first_op(t);
+    f->origin = f->first - a->lead;
     f->from = f->origin + (style && style->has_from ? sl_from_ms(style->from) : 0);
     if (style && style->has_to && f->to > f->origin + sl_from_ms(style->to))
         f->to = f->origin + sl_from_ms(style->to);
@@ -237,7 +246,8 @@ static void place(const sl_svg_chart *chart, const axis *a, const sl_lanes *lane
         if (is_visible(f, &t->transfer[i]))
             f->row = BOX + WIDE_GAP;
     int lines = sl_style_title(chart->title, 0, 0, plot + SL_SVG_RIGHT, NULL);
-    f->top = top + (lines > 0 ? TITLE + TITLE_LINE * (lines - 1) : NO_TITLE);
+    f->top = top + (lines > 0 ? TITLE + TITLE_LINE * (lines - 1) : NO_TITLE) +
+             DETAIL_LINE * detail_lines(chart, plot) + sl_svg_callouts_height(chart);
     f->lanes_top = f->top + (chart->no_ops ? 0 : f->row * t->ranks);
     f->memory_top = f->lanes_top + sl_svg_lanes_height(lanes);
     f->bottom = f->memory_top + (chart->memory ? sl_svg_memory_height(t) : 0);
@@ -258,10 +268,13 @@ static void draw_ops(FILE *out, const frame *f) {
 }
 
 static void draw_chart(FILE *out, const frame *f, double top) {
-    sl_style_title(f->chart->title, LEFT, top + 20, f->content->plot + SL_SVG_RIGHT, out);
+    const double room = f->content->plot + SL_SVG_RIGHT;
+    const int lines = sl_style_title(f->chart->title, LEFT, top + 20, room, out);
+    sl_style_lines(f->chart->detail, LEFT, top + 20 + TITLE_LINE * lines, room, out);
     for (int rank = 0; rank < f->t->ranks && !f->chart->no_ops; rank++)
         draw_rank(out, f, rank);
     draw_axis(out, f);
+    sl_svg_draw_callouts(f, out);
     if (!f->chart->no_ops)
         draw_ops(out, f);
     sl_svg_draw_lanes(f, out);

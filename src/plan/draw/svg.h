@@ -18,9 +18,20 @@ typedef struct sl_svg_memory {
 
 typedef enum sl_svg_messages { SL_MESSAGES_LINES, SL_MESSAGES_LANES, SL_MESSAGES_NONE } sl_svg_messages;
 
+/* A stretch of a chart's time that is called out above its ops, such as what a fault costs: an arrow with its
+ * text, or where it begins and ends at the same time a line with the text on its left. */
+typedef struct sl_svg_callout {
+    sl_time from, to; /* since the first op's start, from <= to */
+    const char *text; /* any text; it is escaped */
+    int is_loss;      /* red; else green. In grey both are black, as lines always are */
+} sl_svg_callout;
+
 typedef struct sl_svg_chart {
     const sl_timeline *timeline;
     const char *title;             /* any text; it is escaped; empty: no room is kept for it */
+    const char *detail;            /* the same in plain letters on a line below it; NULL: nothing */
+    const sl_svg_callout *callout; /* [callouts], from left to right */
+    int callouts;
     const sl_highlight *highlight; /* the critical path to outline; NULL: none is known */
     int no_ops;                    /* no rows of ops */
     sl_svg_messages messages;      /* lines from row to row; lanes of their own; none */

@@ -25,6 +25,7 @@ typedef struct sl_svg_content {
 typedef struct sl_svg_frame {
     sl_time origin;   /* the axis' 0 */
     sl_time from, to; /* what is shown */
+    sl_time first;    /* the first op's start */
     double scale;     /* per ms */
     double top;       /* of the first row */
     double row;       /* height of a row of ops, the gap included */
@@ -67,6 +68,13 @@ void sl_svg_draw_lanes(const sl_svg_frame *f, FILE *out);
 double sl_svg_memory_height(const sl_timeline *t);
 void sl_svg_draw_memory(const sl_svg_frame *f, FILE *out);
 double sl_svg_most_memory(const sl_svg_memory *memory, int ranks);
+
+/* ---- callouts (svg_callout.c) ---- */
+
+/** The room that they take above the first row; 0 without any. */
+double sl_svg_callouts_height(const sl_svg_chart *chart);
+/** The frame's top is that of the first row, below them. */
+void sl_svg_draw_callouts(const sl_svg_frame *f, FILE *out);
 
 /* ---- the legend (svg_legend.c) ---- */
 

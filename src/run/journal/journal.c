@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/median.h"
 #include "base/memory.h"
-#include "plan/draw/svg.h"
 #include "plan/pipeline/csv.h"
 #include "run/journal/forecast.h"
 #include "run/journal/journal_cut.h"
@@ -40,8 +39,6 @@ struct sl_journal {
     double tokens;
     row *rows;
     size_t row_count, row_capacity;
-    sl_timeline sample[SL_PHASES]; /* a recent good iteration of each phase */
-    sl_time sample_time[SL_PHASES];
     char schedule[SL_PHASES][64];
     sl_profiler *
         *profiler; /* [layout.data], NULL before the first iteration; the slowest one is profile.yaml */
@@ -94,8 +91,6 @@ void sl_journal_close(sl_journal *j) {
     if (j->events)
         fclose(j->events);
     sl_tracing_close(&j->trace);
-    for (int phase = 0; phase < SL_PHASES; phase++)
-        sl_timeline_free(&j->sample[phase]);
     for (int r = 0; r < j->layout.data && j->profiler; r++)
         sl_profiler_close(j->profiler[r]);
     sl_free(j->profiler);
@@ -190,19 +185,6 @@ static sl_status write_metrics(sl_journal *j, const sl_iteration *it) {
     return failed ? sl_error_errno(SL_ESYS, "%s/metrics.jsonl: cannot be written", j->folder) : SL_OK;
 }
 
-static sl_status copy_timeline(const sl_timeline *from, sl_timeline *to) {
-    sl_timeline copy;
-    SL_TRY(sl_timeline_make(from->ranks, from->spans, from->transfers, &copy));
-    copy.measured = from->measured;
-    if (from->spans)
-        memcpy(copy.span, from->span, (size_t)from->spans * sizeof *from->span);
-    if (from->transfers)
-        memcpy(copy.transfer, from->transfer, (size_t)from->transfers * sizeof *from->transfer);
-    sl_timeline_free(to);
-    *to = copy;
-    return SL_OK;
-}
-
 sl_status sl_journal_profile(sl_journal *j, const sl_ping_link *ping, double message_bytes, int paced) {
     j->paced = paced;
     size_t links = (size_t)j->layout.pipeline * (size_t)j->layout.pipeline;
@@ -268,10 +250,6 @@ sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
                                     .late = it->late != 0};
     if (takes_trace(j))
         SL_TRY(sl_tracing_add(&j->trace, it->timeline, it->replicas, it->begin, it->iteration));
-    if (!it->late || !j->sample[it->phase].span) {
-        SL_TRY(copy_timeline(it->timeline, &j->sample[it->phase]));
-        j->sample_time[it->phase] = it->time;
-    }
     snprintf(j->schedule[it->phase], sizeof j->schedule[0], "%s", it->schedule);
     return add_to_profile(j, it);
 }
@@ -461,23 +439,6 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
 
 typedef sl_status (*stream_writer)(const sl_journal *j, FILE *out);
 
-static sl_status write_svg(const sl_journal *j, FILE *out) {
-    const sl_timeline *timelines[SL_PHASES];
-    char title[SL_PHASES][192];
-    const char *titles[SL_PHASES];
-    int count = 0;
-    for (int phase = 0; phase < SL_PHASES; phase++) {
-        if (!j->sample[phase].span)
-            continue;
-        snprintf(title[count], sizeof title[0], "%s: %s, %.1f ms measured, bubble %.1f %%",
-                 phase_names[phase], j->schedule[phase], sl_to_ms(j->sample_time[phase]),
-                 100 * sl_timeline_bubble(&j->sample[phase]));
-        titles[count] = title[count];
-        timelines[count++] = &j->sample[phase];
-    }
-    return sl_draw_svg(timelines, titles, count, out);
-}
-
 static sl_status write_profile(const sl_journal *j, FILE *out) {
     sl_problem problem;
     SL_TRY(sl_profiler_problem(j->profiler[sl_journal_slowest(j)], &problem));
@@ -542,7 +503,6 @@ static void print_profile(const sl_forecast *f, FILE *out) {
 
 /* A resumed run may have had nothing left to do: then there is none of this. */
 static sl_status write_measured(sl_journal *j, const sl_summary *s, sl_forecast *f) {
-    SL_TRY(write_stream(j, "iterations.svg", write_svg));
     SL_TRY(write_stream(j, "profile.yaml", write_profile));
     if (s->program && s->program->parts == 1)
         SL_TRY(write_order(j, s->program));

@@ -1,5 +1,5 @@
 /* What a run leaves behind, written by rank 0: metrics.jsonl and events.jsonl as it goes (whole lines,
- * flushed) and timeline.json (whole after each iteration), at its end iterations.svg, profile.yaml and
+ * flushed) and timeline.json (whole after each iteration), at its end profile.yaml and
  * summary.json (each complete or absent), and the table that says what adapting was worth. Fields:
  * docs/formats.md. */
 #ifndef SL_RUN_JOURNAL_JOURNAL_H

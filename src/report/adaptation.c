@@ -1,0 +1,322 @@
+#include "report/adaptation.h"
+#include "base/median.h"
+#include "base/memory.h"
+#include "plan/bound/bound.h"
+#include "plan/draw/svg.h"
+#include "report/chosen.h"
+#include "report/retrace.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- which iterations ---- */
+
+static int is_phase(const sl_told *t, size_t row, const char *const *phases) {
+    if (t->iteration[row].phase < 0)
+        return 0;
+    for (; *phases; phases++)
+        if (strcmp(t->name[t->iteration[row].phase], *phases) == 0)
+            return 1;
+    return 0;
+}
+
+static const char *const healthy[] = {"healthy", NULL}, *const unanswered[] = {"slow", NULL},
+                         *const troubled[] = {"slow", "delegated", "adapted", NULL};
+
+static sl_status measure(const sl_told *t, sl_stretch *s) {
+    double *times;
+    int count = 0;
+    SL_TRY(sl_alloc(&times, s->end - s->first, sizeof *times));
+    for (size_t i = s->first; i < s->end; i++)
+        if (!isnan(t->iteration[i].time))
+            times[count++] = t->iteration[i].time;
+    s->time = sl_median_of_numbers(times, count);
+    sl_free(times);
+    return SL_OK;
+}
+
+static size_t row_at(const sl_told *t, int iteration) {
+    size_t row = 0;
+    while (row < t->iterations && t->iteration[row].iteration < iteration)
+        row++;
+    return row;
+}
+
+static sl_status rows_of(const sl_told *t, int from, int until, sl_stretch *s) {
+    *s = (sl_stretch){.first = row_at(t, from), .end = row_at(t, until)};
+    return measure(t, s);
+}
+
+static int is_return(const sl_told_event *e) {
+    return strcmp(e->kind, "return") == 0 || strcmp(e->kind, "direct") == 0;
+}
+
+/* The end of the changes that begin with `i`: each follows the one before with nothing else in between. */
+static size_t end_of_chain(const sl_told *t, const sl_gain *gain, size_t gains, size_t i) {
+    while (i + 1 < gains && gain[i].until == gain[i + 1].first && !is_return(&t->event[gain[i + 1].event]))
+        i++;
+    return i + 1;
+}
+
+#define RELIEF 3 /* iterations until relief is seen */
+
+/* Whether what was saved may be due to a fault that went, which is seen only later. */
+static int is_doubtful(const sl_gain *first, const sl_gain *last, const sl_stretch *after) {
+    return first->is_mixed || last->is_mixed ||
+           (last->until < INT_MAX && after->end - after->first <= RELIEF);
+}
+
+static sl_status find_changes(const sl_told *t, const sl_gain *gain, size_t gains, sl_adaptation *a) {
+    double most = -INFINITY;
+    for (size_t i = 0, end; i < gains; i = end) {
+        sl_stretch during, after;
+        end = end_of_chain(t, gain, gains, i);
+        SL_TRY(rows_of(t, gain[i].since, gain[i].first, &during));
+        SL_TRY(rows_of(t, gain[end - 1].first, gain[end - 1].until, &after));
+        const double saved = during.time - after.time; /* NaN where one of them is empty */
+        if (is_return(&t->event[gain[i].event]) || !(saved > most) ||
+            !is_phase(t, during.end - 1, troubled) || is_doubtful(&gain[i], &gain[end - 1], &after))
+            continue;
+        most = saved;
+        a->part[SL_ADAPTATION_DURING] = during;
+        a->part[SL_ADAPTATION_AFTER] = after;
+        a->change = &t->event[gain[i].event];
+        a->last = &t->event[gain[end - 1].event];
+    }
+    return SL_OK;
+}
+
+/* The worst time of trouble that was not answered. */
+static sl_status find_trouble(const sl_told *t, sl_stretch *worst) {
+    for (size_t i = 0; i < t->iterations;) {
+        sl_stretch s = {.first = i, .end = i};
+        while (s.end < t->iterations && is_phase(t, s.end, unanswered))
+            s.end++;
+        i = s.end + 1;
+        SL_TRY(measure(t, &s));
+        if (!isnan(s.time) && !(worst->time >= s.time))
+            *worst = s;
+    }
+    return SL_OK;
+}
+
+/* Up to the first iteration that is not healthy; of a run whose file says no phases, all of it. */
+static sl_status find_healthy(const sl_told *t, sl_stretch *s) {
+    while (s->end < t->iterations && (t->iteration[s->end].phase < 0 || is_phase(t, s->end, healthy)))
+        s->end++;
+    return measure(t, s);
+}
+
+/* Not a stretch's first iteration, where there are others: what came before it belongs to another. */
+static sl_status find_recorded(const sl_told *t, const sl_recorded *recorded, sl_stretch *s) {
+    double nearest = INFINITY;
+    int iteration = -1;
+    s->recorded = -1;
+    for (size_t i = 0; i < recorded->iterations && !isnan(s->time); i++) {
+        const long row = sl_told_find(t, recorded->iteration[i].iteration);
+        if (row < (long)s->first || row >= (long)s->end || isnan(t->iteration[row].time))
+            continue;
+        const double far = fabs(t->iteration[row].time - s->time) + (row == (long)s->first ? s->time : 0);
+        if (far < nearest) {
+            nearest = far;
+            iteration = t->iteration[row].iteration;
+        }
+    }
+    if (iteration < 0)
+        return SL_OK;
+    size_t index;
+    SL_TRY(sl_chosen_find(t, recorded, iteration, NULL, &index));
+    s->recorded = (long)index;
+    return SL_OK;
+}
+
+sl_status sl_adaptation_find(const sl_told *t, const sl_recorded *recorded, const sl_gain *gain, size_t gains,
+                             sl_adaptation *a) {
+    *a = (sl_adaptation){0};
+    for (int k = 0; k < SL_ADAPTATION_PARTS; k++)
+        a->part[k] = (sl_stretch){.time = NAN, .recorded = -1};
+    SL_TRY(find_healthy(t, &a->part[SL_ADAPTATION_BEFORE]));
+    SL_TRY(find_changes(t, gain, gains, a));
+    if (!a->change)
+        SL_TRY(find_trouble(t, &a->part[SL_ADAPTATION_DURING]));
+    for (int k = 0; k < SL_ADAPTATION_PARTS; k++)
+        SL_TRY(find_recorded(t, recorded, &a->part[k]));
+    return SL_OK;
+}
+
+/* ---- the picture ---- */
+
+#define WIDTH 840.0 /* px: about what a page has, so that letters are not made smaller there */
+#define FONT 12.5
+
+typedef struct panel {
+    sl_retraced traced;
+    char title[64], detail[320], text[2][96];
+    sl_svg_callout callout[2];
+    int callouts;
+} panel;
+
+typedef struct panels {
+    panel panel[SL_ADAPTATION_PARTS];
+    sl_svg_chart chart[SL_ADAPTATION_PARTS];
+    int count;
+} panels;
+
+static const char *amount(double ms, char text[32]) {
+    snprintf(text, 32, fabs(ms) >= 9.95 ? "%.0f ms" : "%.2g ms", ms);
+    return text;
+}
+
+static void call_out(panel *p, sl_time from, sl_time to, int is_loss) {
+    p->callout[p->callouts] = (sl_svg_callout){.from = from, .to = to, .is_loss = is_loss};
+    p->callout[p->callouts].text = p->text[p->callouts];
+    p->callouts++;
+}
+
+/* What was seen when the schedule or the path was changed, else when the trouble began; NULL: nothing is
+ * written. Of processes that moved `seen` says how long that took. */
+static const char *find_cause(const sl_told *t, const sl_adaptation *a) {
+    const sl_stretch *s = &a->part[SL_ADAPTATION_DURING];
+    const char *cause = NULL;
+    if (a->change && strcmp(a->change->kind, "arrange") != 0 && a->change->seen[0])
+        return a->change->seen;
+    for (size_t i = 0; i < t->events; i++) {
+        const sl_told_event *e = &t->event[i];
+        const long row = sl_told_find(t, e->iteration);
+        if (row < (long)s->first || row >= (long)s->end)
+            continue;
+        if (strcmp(e->kind, "onset") == 0)
+            cause = e->seen;
+        if (strcmp(e->kind, "suspect") == 0)
+            cause = e->decided;
+    }
+    return cause && *cause ? cause : NULL;
+}
+
+static void add(panel *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(panel *p, const char *format, ...) {
+    const size_t used = strlen(p->detail);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(p->detail + used, sizeof p->detail - used, format, arguments);
+    va_end(arguments);
+}
+
+static void describe(const sl_told *t, const sl_recorded *recorded, const sl_adaptation *a,
+                     sl_adaptation_part part, panel *p) {
+    static const char *const names[] = {"Before: ", "During: ", "After: "};
+    const sl_stretch *s = &a->part[part];
+    const sl_told_iteration *row = &t->iteration[s->end - 1];
+    const int alone = isnan(a->part[SL_ADAPTATION_DURING].time);
+    const char *cause = part == SL_ADAPTATION_DURING ? find_cause(t, a) : NULL;
+    char time[32];
+    snprintf(p->title, sizeof p->title, "%s%s per iteration", alone ? "" : names[part],
+             amount(s->time, time));
+    if (recorded->replicas > 1)
+        add(p, "replica %d: ", recorded->iteration[s->recorded].replica);
+    if (cause)
+        add(p, "%s", cause);
+    else if (row->schedule >= 0)
+        add(p, "schedule %s, bubble %.0f%%", t->name[row->schedule],
+            100 * sl_timeline_bubble(&p->traced.measured));
+    if (part == SL_ADAPTATION_AFTER && row->delegates > 0)
+        add(p, ", delegates carry the messages");
+    if (part == SL_ADAPTATION_AFTER && strcmp(a->last->kind, "arrange") == 0)
+        add(p, ", %.*s", (int)strcspn(a->last->seen, ",:"), a->last->seen);
+}
+
+/* Updates and sums that would be specks are left out. */
+static void leave_out_short(sl_timeline *t) {
+    const sl_time least = sl_timeline_makespan(t) / 50;
+    int kept = 0;
+    for (int i = 0; i < t->collectives; i++)
+        if (t->collective[i].end - t->collective[i].start >= least)
+            t->collective[kept++] = t->collective[i];
+    t->collectives = kept;
+}
+
+/* The arrow ends where the iteration does. */
+static void write_cost(const sl_adaptation *a, panel *p) {
+    const double cost = a->part[SL_ADAPTATION_DURING].time - a->part[SL_ADAPTATION_BEFORE].time;
+    const sl_time end = sl_timeline_makespan(&p->traced.measured);
+    char time[32];
+    if (!(cost > 0))
+        return;
+    snprintf(p->text[p->callouts], sizeof p->text[0], "+%s per iteration", amount(cost, time));
+    call_out(p, end > sl_from_ms(cost) ? end - sl_from_ms(cost) : 0, end, 1);
+}
+
+/* Of one pipeline: several also wait for each other. One that what was measured contradicts, because ops took
+ * longer before, is no bound of it. */
+static sl_status write_bound(const sl_recorded *recorded, const sl_adaptation *a, panel *p) {
+    sl_time bound;
+    char time[32];
+    if (!p->traced.has_predicted || recorded->replicas > 1)
+        return SL_OK;
+    SL_TRY(sl_lower_bound(&p->traced.problem, 0, &bound));
+    if (sl_to_ms(bound) > a->part[SL_ADAPTATION_AFTER].time)
+        return SL_OK;
+    snprintf(p->text[p->callouts], sizeof p->text[0], "bound %s", amount(sl_to_ms(bound), time));
+    call_out(p, bound, bound, 0);
+    return SL_OK;
+}
+
+/* The arrow comes back to where the iteration ends. */
+static void write_gain(const sl_adaptation *a, panel *p) {
+    const double gain = a->part[SL_ADAPTATION_DURING].time - a->part[SL_ADAPTATION_AFTER].time,
+                 cost = a->part[SL_ADAPTATION_DURING].time - a->part[SL_ADAPTATION_BEFORE].time;
+    const sl_time end = sl_timeline_makespan(&p->traced.measured);
+    char time[32], share[32] = "";
+    if (!(gain > 0))
+        return;
+    if (cost > 0)
+        snprintf(share, sizeof share, ", %.0f%% of the loss", 100 * gain / cost);
+    snprintf(p->text[p->callouts], sizeof p->text[0], "%s back%s", amount(gain, time), share);
+    call_out(p, end, end + sl_from_ms(gain), 0);
+}
+
+static sl_status make_panels(const sl_told *t, const sl_recorded *recorded, const sl_adaptation *a,
+                             panels *all) {
+    for (int k = 0; k < SL_ADAPTATION_PARTS; k++) {
+        panel *p = &all->panel[all->count];
+        if (a->part[k].recorded < 0)
+            continue;
+        all->count++;
+        SL_TRY(sl_retrace(t, recorded, (size_t)a->part[k].recorded, &p->traced));
+        describe(t, recorded, a, (sl_adaptation_part)k, p);
+        if (k == SL_ADAPTATION_DURING)
+            write_cost(a, p);
+        if (k == SL_ADAPTATION_AFTER) {
+            SL_TRY(write_bound(recorded, a, p));
+            write_gain(a, p);
+        }
+        leave_out_short(&p->traced.measured);
+    }
+    return SL_OK;
+}
+
+sl_status sl_adaptation_draw(const sl_told *t, const sl_recorded *recorded, const sl_adaptation *a,
+                             FILE *out) {
+    const sl_draw_style style = {.width = WIDTH, .font = FONT};
+    panels *all;
+    SL_TRY(sl_alloc(&all, 1, sizeof *all));
+    sl_status status = make_panels(t, recorded, a, all);
+    for (int k = 0; k < all->count; k++) {
+        const panel *p = &all->panel[k];
+        all->chart[k] = (sl_svg_chart){.timeline = &p->traced.measured,
+                                       .title = p->title,
+                                       .detail = p->detail,
+                                       .callout = p->callout,
+                                       .callouts = p->callouts};
+    }
+    if (status == SL_OK && all->count > 0)
+        status = sl_draw_svg_charts(all->chart, all->count, &style, out);
+    for (int k = 0; k < all->count; k++)
+        sl_retraced_free(&all->panel[k].traced);
+    sl_free(all);
+    return status;
+}
