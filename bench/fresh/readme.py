@@ -299,6 +299,8 @@ SLACKLINE_LIBRARY=build/libslackline.so env/bin/python try.py""", r"^(390\.0 \d+
      [run("build/slackline train examples/train-wave.yaml --set parallel.placement=bidirectional 2>&1 || build/slackline doctor", r"(?s)keeps two copies of the weights, which training does not have.*no CUDA device yet")]),
     ("CHANGELOG.md says what is there; docs/releasing.md how a version is made.",
      [page("CHANGELOG.md", r"^## \[Unreleased\]"), page("docs/releasing.md", "tools/release")]),
+    ("Apache-2.0; the text is in [LICENSE](LICENSE).", [page("LICENSE", "Apache License", "Version 2.0"), quick("tree_license"), later("package_deb", "makes and installs the package, minutes")]),
+    ("Copyright: the slackline authors.", [words("whose it is")]),
 ]
 
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trainer that adapts: after every iteration it says how long ops and messages took, and is told when
  * another schedule pays. Here the iterations are played, with 60 ms on a link from iteration 10 to 29.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A training job that decides by the ladder what to do about a slow device, and carries it out. Here the job
  * is played: 4 replicas of 10 microbatches each, 1 s an iteration; from second 100 to 400 the device of
  * replica 2 needs twice as long. It can balance microbatches (3 s), or restart without the host (600 s).

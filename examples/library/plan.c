@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A schedule for four ranks with a slow link, from C.
  *
  * $ cc plan.c $(pkg-config --cflags --libs slackline) -o plan && ./plan

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A PyTorch pipeline over a slow link, before and after its schedule is planned for that link.
 
 Four processes over Gloo train a small model in f64 with torch.distributed.pipelining. Each op does its real arithmetic and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adapting a running job: measurements of every iteration in, the decision to change the schedule out, and
  * back on relief. Nothing happens here but the decision; the caller carries it out between two iterations.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many microbatches each replica takes, so that the slowest one is done as early as can be: the exact
  * least largest iteration time, with at least one microbatch for each. Of equally good splits it is the one
  * whose second-largest time is least, and so on; of replicas that are alike the lower index takes more.

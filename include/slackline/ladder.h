@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What to do about something slow, and when: a ladder of strategies, climbed by the time lost (ski rental).
  *
  * The program says what it could do (each strategy: for which causes, at what cost, what would still be lost

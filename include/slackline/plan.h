@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans: a schedule of a problem, its timing, and a bound that no schedule can beat. A planner makes them, or
  * anybody's order is checked and timed. An index, rank or link that is not there gives zeros, and -1 for what
  * would name a stage, a rank or a kind. */

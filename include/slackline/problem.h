@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem: what a planner is asked. How long the ops of each stage take, what they do to memory, and what
  * the links between ranks are like; read from YAML (docs/formats.md) or filled in here, stage by stage and
  * link by link. */

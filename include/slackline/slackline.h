@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* slackline as a library: pipeline schedules for training, planned, proven and timed.
  *
  * A problem says how long the ops of each stage take, what they do to memory, and what the links between

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version, status and error text. Every function that can fail returns a status, leaves its result NULL or
  * untouched, and says why in slackline_error() of the same thread; nothing is ever printed. */
 #ifndef SLACKLINE_STATUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which host should sit at which (tensor, data, pipeline) position, given link costs, device speeds and what
  * a training job sends: congested links go from heavy traffic to light, slow hosts are gathered in few
  * stages.

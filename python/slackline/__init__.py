@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """slackline: pipeline schedules for training, planned, proven, timed, and run by PyTorch's pipelining.
 
     plan = slackline.plan("problem.yaml")         # a Plan: its times, ops, transfers, and how far it is from the best

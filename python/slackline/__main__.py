@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m slackline SUBCOMMAND ...: the command `slackline`, from this Python.
 
     python -m slackline watch [OPTION]... [--] train.py [ARGUMENT]...   a script is run by this Python

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong, one class for each status of the library; the text is the library's own."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """libslackline through ctypes: where it is, what its functions take, and its failures as exceptions.
 
 The library is loaded at the first call that needs it, once for the process. It keeps its error text per thread, and ctypes

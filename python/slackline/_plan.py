@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans as data: made by the planner or from anybody's order, with all that the library's JSON says."""
 from __future__ import annotations
 

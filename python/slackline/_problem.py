@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Problems: what a planner is asked, from a dict, a YAML text or a file, in the form that docs/formats.md describes."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan as a schedule of torch.distributed.pipelining. PyTorch is imported when a schedule is made, not before."""
 from __future__ import annotations
 

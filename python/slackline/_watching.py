@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`slackline watch` around a Python script: the command does all of it, here it is found, started and its results read."""
 from __future__ import annotations
 

@@ -11,8 +11,24 @@ file(WRITE "${doc}/changelog" "${CPACK_PACKAGE_NAME} (${CPACK_PACKAGE_VERSION}) 
 ")
 file(WRITE "${doc}/copyright" "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: slackline
-Copyright: the authors of slackline
-Comment: The source comes without a licence: ask its authors before you pass it or this package on.
+
+Files: *
+Copyright: the slackline authors
+License: Apache-2.0
+
+License: Apache-2.0
+ Licensed under the Apache License, Version 2.0 (the \"License\"); you may not
+ use this software except in compliance with the License.
+ .
+ Unless required by applicable law or agreed to in writing, software
+ distributed under the License is distributed on an \"AS IS\" BASIS, WITHOUT
+ WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+ License for the specific language governing permissions and limitations
+ under the License.
+ .
+ On Debian systems, the full text of the Apache License, Version 2.0, is in
+ /usr/share/common-licenses/Apache-2.0.
 ")
+file(REMOVE "${doc}/LICENSE") # the system has it
 file(GLOB pages "${share}/man/man1/*.1")
 execute_process(COMMAND gzip -9nf ${pages} "${doc}/changelog" COMMAND_ERROR_IS_FATAL ANY)

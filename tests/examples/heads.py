@@ -1,5 +1,5 @@
-"""What the first lines of an example say, and whether a command keeps it. A head is the comment that a file begins with:
-what it shows, then
+"""What the first lines of an example say, and whether a command keeps it. A head is the comment that a file begins with
+(below its SPDX line): what it shows, then
 
     $ slackline plan examples/four-ranks.yaml          a command, as typed in the project's folder (or in the example's own)
     > makespan 390 ms, ... proven optimal              what its output holds, line by line, in this order
@@ -26,11 +26,11 @@ def head(path):
     end = os.path.splitext(path)[1]
     if end == ".yaml":
         lines = re.match(r"(?:#.*\n)*", text).group().splitlines()
-        return [re.sub(r"^# ?", "", line) for line in lines]
+        return [re.sub(r"^# ?", "", line) for line in lines if "SPDX-" not in line]
     if end in (".c", ".cc"):
-        found = re.match(r"/\*(.*?)\*/", text, re.S)
+        found = re.match(r"(?:/\* SPDX-[^\n]*\*/\n)?/\*(.*?)\*/", text, re.S)
         return [re.sub(r"^ \* ?", "", line).strip() for line in (found.group(1) if found else "").splitlines()]
-    found = re.match(r'(?:#!.*\n)?"""(.*?)"""', text, re.S)
+    found = re.match(r'(?:#[^\n]*\n)*"""(.*?)"""', text, re.S)
     return [line.strip() for line in (found.group(1) if found else "").splitlines()]
 
 

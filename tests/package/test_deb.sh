@@ -39,6 +39,17 @@ for file in bin/slackline bin/slackline-worker bin/slackline-delegate bin/slackl
     share/man/man1/slackline-plan.1.gz share/doc/slackline/copyright share/doc/slackline/changelog.gz share/bash-completion/completions/slackline; do
     [ -f "$folder/tree/usr/$file" ] || fail "it lacks /usr/$file"
 done
+# Its terms: a copyright file in Debian's form (DEP-5) that names the licence and refers to the system's copy of the text.
+copyright=$folder/tree/usr/share/doc/slackline/copyright
+[ "$(head -1 "$copyright")" = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/" ] || fail "copyright: no DEP-5 format"
+awk -v RS= '/^Files: \*\n/ && /\nCopyright: the slackline authors\n/ && /\nLicense: Apache-2.0$/ {n++} END {exit n != 1}' "$copyright" || fail "copyright: no stanza for all files"
+awk -v RS= '/^License: Apache-2.0\n / && /\/usr\/share\/common-licenses\/Apache-2.0/ {n++} END {exit n != 1}' "$copyright" || fail "copyright: no reference to the system's text"
+grep -vE '^(|[A-Z][A-Za-z-]*: .*| .*)$' "$copyright" && fail "copyright: lines that are no fields"
+(cd "$folder/tree" && find . -iname 'LICEN[CS]E*' -o -iname 'COPYING*' | grep .) && fail "it has a copy of the licence's text"
+for header in "$folder"/tree/usr/include/slackline/*.h; do
+    head -1 "$header" | grep -qF 'SPDX-License-Identifier: Apache-2.0' || fail "${header##*/} does not say its licence"
+done
+
 (cd "$folder/tree" && find . -type f ! -path './usr/*' | grep .) && fail "files outside /usr"
 "$folder/tree/usr/bin/slackline" doctor >"$folder/said" || fail "the doctor, from where it was unpacked: $(grep broken "$folder/said")"
 

@@ -46,6 +46,11 @@ expect(done.returncode == 0 and done.stdout.strip() == "390.0", f"planned from t
 done = run(python, "-c", "import importlib.metadata as m, slackline; print(m.version('slackline') == slackline.__version__ == slackline.version())", SLACKLINE_LIBRARY=LIBRARY)
 expect(done.stdout.strip() == "True", f"one version everywhere: {done.stdout}{done.stderr}")
 
+ask_terms = "import importlib.metadata as m; d = m.distribution('slackline'); print(d.metadata['License-Expression']); print(*(p.read_text() for p in d.files if p.name == 'LICENSE'), sep='', end='')"
+done = run(python, "-c", ask_terms)
+with open(os.path.join(source, "LICENSE")) as file:
+    expect(done.stdout == "Apache-2.0\n" + file.read(), f"its metadata names the license, and its text comes with it: {done.stdout[:300]}{done.stderr}")
+
 # installed into the environment as cmake --install puts it there: nothing has to be said
 for link in ("libslackline.so.0.1",):
     shutil.copy(os.path.join(build, link), os.path.join(own, "lib", link))

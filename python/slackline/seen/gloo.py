@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
 """Makes a script's calls over Gloo seen by `slackline watch`: torch.distributed's process groups tell each to the preloaded
 probe (src/notice/probe/told.h), which writes it into its ring and can hold the rank before it, as it does with MPI's calls.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
 """Put at the front of PYTHONPATH by `python -m slackline watch` and `slackline.watch`, so each Python of a watched program, the
 children of torchrun too, comes through here when it starts. Nothing is imported for the program: when it imports
