@@ -120,7 +120,7 @@ def what_it_says(system, arguments, transcripts):
     for command in readme.commands(text):
         if re.match(r"tools/(try|test)\b", command):
             continue
-        good, seconds, last = tried(system, command, numbers.get(readme_text.flat(command)))
+        good, seconds, last = tried(system, readme.AS_ROOT + command, numbers.get(readme_text.flat(command)))
         failed += not good
         rows.append((f"`{command.replace('|', chr(92) + '|')}`", say(good), f"{seconds:.1f} s", last))
     body = ["The commands of its blocks, as they stand there; where a number stands beside one, the output had it.", "",

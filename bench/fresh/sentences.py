@@ -11,6 +11,7 @@ tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 _found = importlib.util.spec_from_file_location("documentation_page", os.path.join(tree, "tests", "docs", "page.py")) # bench/ has another page
 _page = importlib.util.module_from_spec(_found)
 _found.loader.exec_module(_page)
+Page, commands_of = _page.Page, _page.commands_of
 
 
 # quick tests that are skipped on a fresh system until PyTorch or OR-tools is there, and are run again then

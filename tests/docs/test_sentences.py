@@ -1,7 +1,7 @@
 """Every sentence of README.md has an entry in bench/fresh/readme.py that says how it is tried on a fresh system, and no entry is
 left of one that is gone; the tests that entries name are there and are quick or not as the entry says; the pages that
-sentences point at hold what they say. The folders of its last section are all there are. First the check is tried on lists made
-wrong. The trying itself takes a fresh system: bench/fresh/run.py."""
+sentences point at hold what they say. README.md is no longer than 120 lines; its picture, its table, and its sentences are of the
+same run. docs/design.md names every folder. First the check is tried on lists made wrong. The trying itself takes a fresh system: bench/fresh/run.py."""
 import os
 import re
 import sys
@@ -25,8 +25,8 @@ if split != ["One, `a. b` and [two. x](c. d.md).", "Three (four.)", "Five?", "**
 # ---- what has to be noticed
 first = readme.SENTENCES[0][0]
 for wrong, changed, listed in (
-    ("no entry: Something new.", text.replace("## The tree", "Something new.\n\n## The tree"), readme.SENTENCES),
-    ("no longer a sentence: " + first, text.replace(first, "S" + first[1:]), readme.SENTENCES),
+    ("no entry: Something new.", text.replace("## License", "Something new.\n\n## License"), readme.SENTENCES),
+    ("no longer a sentence: " + first, text.replace(first[:40], "Xs" + first[1:40]), readme.SENTENCES),
     ("not tried", text, [(first, []), *readme.SENTENCES[1:]]),
     ("there is no test nothing", text, [(first, [readme.here("nothing")]), *readme.SENTENCES[1:]]),
     ("base_clock is among the quick tests", text, [(first, [readme.here("base_clock")]), *readme.SENTENCES[1:]]),
@@ -39,12 +39,46 @@ for wrong, changed, listed in (
     if not any(wrong in complaint for complaint in said):
         found.append(f"the check does not notice: {wrong}: {said}")
 
-# ---- The tree
-tree = text.partition("## The tree")[2]
-named = set(re.findall(r"(?m)(?:^|  )((?:src/)?[a-z]+)/?(?= )", tree.split("```")[1]))
-folders = {f"src/{name}" for name in os.listdir(os.path.join(source, "src")) if os.path.isdir(os.path.join(source, "src", name))}
-found += [f"The tree: {name} is not named" for name in folders - named]
-found += [f"The tree: there is no {name}" for name in named if name.startswith("src/") and name not in folders]
+# ---- the picture: what it says of an iteration, to the ms, is what the table has, and the sentences
+if len(text.splitlines()) > 120:
+    found.append(f"README.md has {len(text.splitlines())} lines")
+
+
+def disagreements(page, picture):
+    """Where a page's table, its sentences, and the texts of the picture differ."""
+    wrong = []
+    medians = dict(re.findall(r"(?m)^(healthy|slow, not adapted|adapted) +\d+ +([\d.]+) ms", page))
+    saved, share = re.search(r"(?m)^Adapting saved ([\d.]+) ms .*: (\d+) %", page).groups()
+    prose = " ".join(sentences(page))
+    for row, name in (("healthy", "Before"), ("slow, not adapted", "During"), ("adapted", "After")):
+        drawn = re.search(rf">{name}: (\d+) ms per iteration<", picture)
+        if not drawn or abs(float(medians[row]) - int(drawn[1])) > 0.55 or f" {drawn[1]} ms" not in prose:
+            wrong.append(f"{name}: {drawn and drawn[1]} ms on the picture, {medians[row]} ms in the table")
+    cost = re.search(r">\+(\d+) ms per iteration<", picture)
+    if not cost or abs(float(medians["slow, not adapted"]) - float(medians["healthy"]) - int(cost[1])) > 0.65:
+        wrong.append(f"the cost: {cost and cost[1]} ms on the picture")
+    gain = re.search(r">(\d+) ms back, (\d+)% of the loss<", picture)
+    if not gain or abs(float(saved) - int(gain[1])) > 0.55 or gain[2] != share:
+        wrong.append(f"the gain: {gain and gain.groups()} on the picture, {saved} ms and {share} % below the table")
+    bound = re.search(r">bound (\d+) ms<", picture)
+    if not bound or f" {bound[1]} ms on that link" not in prose:
+        wrong.append(f"the bound: {bound and bound[1]} ms on the picture")
+    return wrong
+
+
+with open(os.path.join(source, "docs", "slow-link.svg")) as file:
+    picture = file.read()
+found += disagreements(text, picture)
+for piece in (">Before: ", ">During: ", ">After: ", ">+", " ms back", ">bound "):
+    if not disagreements(text, picture.replace(piece, ">1" + piece[1:])):
+        found.append(f"the check does not notice another picture: {piece}")
+
+# ---- docs/design.md: every folder below src/
+with open(os.path.join(source, "docs", "design.md")) as file:
+    tree = file.read().partition("## The tree")[2].partition("\n## ")[0]
+named = {name.strip().split("/")[0] for cell in re.findall(r"(?m)^\| ([^|]*) \|", tree) for name in cell.split(",")}
+folders = {name for name in os.listdir(os.path.join(source, "src")) if os.path.isdir(os.path.join(source, "src", name))}
+found += [f"docs/design.md does not name src/{name}" for name in sorted(folders - named)]
 
 for complaint in found:
     print("FAILED:", complaint)
