@@ -1,5 +1,7 @@
 #include "base/option.h"
 
+#include "base/file.h"
+#include "base/memory.h"
 #include "base/suggest.h"
 
 #include <ctype.h>
@@ -155,4 +157,24 @@ sl_status sl_option_choice(const sl_options *o, const char *const *names, int *c
         snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : names[i + 1] ? ", " : " or ", names[i]);
     }
     return sl_error(SL_EINVAL, "%s: --%s must be %s, got '%.40s'", o->command, name_of(o), all, o->value);
+}
+
+sl_status sl_option_secret(const sl_options *o, char *text, size_t size) {
+    enum { MOST = 4096 };
+    const char *word = o->value;
+    char *content = NULL;
+    size_t bytes;
+    if (word[0] == '@') {
+        SL_TRY(sl_file_read_most(word + 1, MOST, &content, &bytes));
+        content[strcspn(content, " \t\r\n")] = 0;
+        word = content;
+    }
+    size_t length = strlen(word);
+    if (length > 0 && length < size)
+        memcpy(text, word, length + 1);
+    sl_free(content);
+    return length > 0 && length < size
+               ? SL_OK
+               : sl_error(SL_EINVAL, "%s: --%s %s (1 to %zu characters, or @FILE to read them from a file)",
+                          o->command, name_of(o), length ? "is too long" : "is empty", size - 1);
 }

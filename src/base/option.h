@@ -9,6 +9,7 @@
 #include "base/status.h"
 
 #include <getopt.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SL_OPTION_WORD 1 /* no option, but a word by itself */
@@ -45,5 +46,9 @@ sl_status sl_option_int(const sl_options *options, int least, int most, int *val
 sl_status sl_option_real(const sl_options *options, const char *unit, double least, double most,
                          double *value);
 sl_status sl_option_choice(const sl_options *options, const char *const *names, int *chosen);
+
+/** A value that no list of processes should show: as it is, or the first word of FILE for @FILE. It goes into
+ * text[size]. SL_EINVAL: the file cannot be read, the value is empty or too long; the text never shows it. */
+sl_status sl_option_secret(const sl_options *options, char *text, size_t size);
 
 #endif

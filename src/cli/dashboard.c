@@ -1,9 +1,8 @@
 /* slackline dashboard: a run or a watched job as a live page. */
 #include "dashboard/dashboard.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "cli/command.h"
 #include "cli/planning.h"
+#include "notice/store/store.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,7 +26,8 @@ static const char usage[] =
     "address;\n"
     "Ctrl-C ends it.\n"
     "\n"
-    "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH\n"
+    "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH;\n"
+    "                      @FILE reads it from a file, which keeps a password out of the list of processes\n"
     "  --job NAME          of several jobs on that server (default: the first by name)\n"
     "  --listen HOST:PORT  numeric address; port 0: any free one (default 127.0.0.1:9465). Only this "
     "machine\n"
@@ -45,7 +45,7 @@ static const char usage[] =
 typedef struct asked {
     sl_dashboard_request request;
     char host[64];
-    char *token; /* of a file; NULL */
+    char token[4096], redis[SL_STORE_URL];
     int help;
 } asked;
 
@@ -75,27 +75,20 @@ static sl_status parse_listen(const char *text, asked *a) {
     return SL_OK;
 }
 
-/* The first word of a file, which keeps the token out of the list of processes. */
-static sl_status read_word(const char *path, char **word) {
-    size_t size;
-    SL_TRY(sl_file_read_most(path, 4096, word, &size));
-    (*word)[strcspn(*word, " \t\r\n")] = 0;
+static sl_status parse_token(const sl_options *o, asked *a) {
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    SL_TRY(sl_option_secret(o, a->token, sizeof a->token));
+    size_t length = strlen(a->token);
+    if (length < TOKEN_LEAST || length > TOKEN_MOST || strspn(a->token, allowed) != length)
+        return sl_error(SL_EINVAL, "dashboard: --token must be %d to %d of letters, digits, - . _ ~",
+                        TOKEN_LEAST, TOKEN_MOST);
+    a->request.token = a->token;
     return SL_OK;
 }
 
-static sl_status parse_token(const char *text, asked *a) {
-    sl_free(a->token);
-    a->token = NULL;
-    if (text[0] == '@') {
-        SL_TRY(read_word(text + 1, &a->token));
-        text = a->token;
-    }
-    size_t length = strlen(text);
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    if (length < TOKEN_LEAST || length > TOKEN_MOST || strspn(text, allowed) != length)
-        return sl_error(SL_EINVAL, "dashboard: --token must be %d to %d of letters, digits, - . _ ~",
-                        TOKEN_LEAST, TOKEN_MOST);
-    a->request.token = text;
+static sl_status parse_redis(const sl_options *o, asked *a) {
+    SL_TRY(sl_option_secret(o, a->redis, sizeof a->redis));
+    a->request.redis = a->redis;
     return SL_OK;
 }
 
@@ -108,15 +101,14 @@ static sl_status take(const sl_options *o, void *argument) {
     asked *a = argument;
     switch (o->option) {
     case 'R':
-        a->request.redis = o->value;
-        return SL_OK;
+        return parse_redis(o, a);
     case 'j':
         a->request.job = o->value;
         return SL_OK;
     case 'l':
         return parse_listen(o->value, a);
     case 't':
-        return parse_token(o->value, a);
+        return parse_token(o, a);
     default:
         return sl_option_only_word(o, "give one folder of a run", &a->request.folder);
     }
@@ -149,6 +141,5 @@ int sl_command_dashboard(int argc, char **argv) {
         fputs(usage, stdout);
     if (status == SL_OK && !a.help)
         status = sl_dashboard_run(&a.request, stdout);
-    sl_free(a.token);
     return sl_planning_end(status);
 }

@@ -112,7 +112,7 @@ int sl_command_validate(int argc, char **argv) {
         fputs(sl_validate_usage, stdout);
         return 0;
     }
-    int inside = status == SL_OK && !request.join && sl_launch_inside();
+    int inside = status == SL_OK && !request.join[0] && sl_launch_inside();
     if (status == SL_OK && inside && request.ranks)
         status = sl_error(SL_EINVAL, "validate: inside mpirun or srun the ranks are there; --ranks is for "
                                      "starting them");
@@ -121,7 +121,7 @@ int sl_command_validate(int argc, char **argv) {
     if (status == SL_OK)
         status = sl_launch_program("slackline-worker", &worker);
     if (status == SL_OK)
-        status = request.join || inside ? become(worker, argc, argv)
+        status = request.join[0] || inside ? become(worker, argc, argv)
                                         : launch(&request, worker, argc, argv, &exit_code);
     sl_free(worker);
     if (status != SL_OK) {

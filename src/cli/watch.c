@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/planning.h"
 #include "launch/limits.h"
+#include "notice/store/store.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ enum { PORT = 9464, MOST_COUNT = 1000000 };
 
 typedef struct asked {
     sl_watch_request request;
-    char host[64];
+    char host[64], redis[SL_STORE_URL];
 } asked;
 
 static const char usage[] =
@@ -27,7 +28,8 @@ static const char usage[] =
     "\n"
     "  -o, --out DIR       results (default: runs/watch-<program>); one that all nodes share\n"
     "  --record            a log of each rank's calls in DIR/calls, for slackline detect\n"
-    "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH\n"
+    "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH;\n"
+    "                      @FILE reads it from a file, which keeps a password out of the list of processes\n"
     "                      (default: a private server is started)\n"
     "  --http [HOST:]PORT  where /metrics (Prometheus) and /status.json are served (default 127.0.0.1:9464,\n"
     "                      or the next free port); off: not at all\n"
@@ -132,7 +134,8 @@ static sl_status take(const sl_options *o, void *argument) {
         request->record = 1;
         return SL_OK;
     case 'R':
-        request->redis = o->value;
+        SL_TRY(sl_option_secret(o, a->redis, sizeof a->redis));
+        request->redis = a->redis;
         return SL_OK;
     case 'p':
         return parse_http(o->value, a->host, sizeof a->host, request);

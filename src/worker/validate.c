@@ -65,7 +65,7 @@ static sl_status conclude(const sl_validate_request *request, sl_round_result *r
         SL_TRY(sl_reference_read(request->expect, &reference));
     sl_status status = sl_verdict(&result->measured, request->expect ? &reference : NULL, &verdicts);
     if (status == SL_OK)
-        status = sl_report(result, &verdicts, request->json || request->join, text);
+        status = sl_report(result, &verdicts, request->json || request->join[0], text);
     *healthy = verdicts.count == 0;
     sl_verdicts_free(&verdicts);
     return status;
@@ -154,7 +154,7 @@ int sl_worker_validate(const char *starter, int argc, char **argv) {
     sl_validate_request request;
     int rank = -1, code = 0;
     sl_status status = sl_validate_request_read(argc, argv, &request);
-    if (status == SL_OK && request.join) {
+    if (status == SL_OK && request.join[0]) {
         status = sl_build_check(starter);
         if (status == SL_OK)
             status = as_member(&request, &code);

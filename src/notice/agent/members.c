@@ -2,15 +2,19 @@
 
 #include "base/memory.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
+
+enum { FIRST_FILE = 3, FILES = 1 }; /* that a child gets beside the standard ones */
 
 /* The program's own environment, less what would put a probe into a validating process. */
 static sl_status environment(char ***variables) {
@@ -24,8 +28,24 @@ static sl_status environment(char ***variables) {
     return SL_OK;
 }
 
+/* A file in memory that holds `text`, for a child that is told its name: neither the list of processes nor
+ * the environment shows what is in it, and it can be read as often as the child becomes another program. Above
+ * the places that children find theirs at; -1. */
+static int secret_file(const char *text) {
+    size_t length = strlen(text);
+    int low = memfd_create("slackline", MFD_CLOEXEC);
+    int file = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, FIRST_FILE + FILES);
+    if (low >= 0)
+        close(low);
+    if (file >= 0 && write(file, text, length) != (ssize_t)length) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
 /* This program, which is slackline: `validate` is one of its commands. */
-static pid_t spawn(const sl_member *m, char **variables) {
+static pid_t spawn(const sl_member *m, int url, char **variables) {
     char round[24], member[16], members[16], rank[16], pid[16], deadline[24];
     snprintf(round, sizeof round, "%lld", (long long)m->round);
     snprintf(member, sizeof member, "%d", m->member);
@@ -33,7 +53,7 @@ static pid_t spawn(const sl_member *m, char **variables) {
     snprintf(rank, sizeof rank, "%d", m->rank);
     snprintf(pid, sizeof pid, "%d", m->pid);
     snprintf(deadline, sizeof deadline, "%lld", (long long)m->deadline_ms);
-    const char *words[24] = {"slackline", "validate", "--join",   m->store_url, "--job",      m->job,
+    const char *words[24] = {"slackline", "validate", "--join",   "@/dev/fd/3", "--job",      m->job,
                              "--round",   round,      "--member", member,       "--members",  members,
                              "--rank",    rank,       "--pid",    pid,          "--deadline", deadline};
     size_t count = 18;
@@ -51,6 +71,7 @@ static pid_t spawn(const sl_member *m, char **variables) {
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", 0, 0);
     posix_spawn_file_actions_addopen(&files, 1, "/dev/null", 1, 0);
+    posix_spawn_file_actions_adddup2(&files, url, FIRST_FILE);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
@@ -69,7 +90,12 @@ sl_status sl_members_start(sl_members *m, const sl_member *member, sl_time until
     char **variables;
     SL_TRY(sl_grow(&m->child, &m->capacity, m->children + 1, sizeof *m->child));
     SL_TRY(environment(&variables));
-    pid_t child = spawn(member, variables);
+    int url = secret_file(member->store_url);
+    pid_t child = url >= 0 ? spawn(member, url, variables) : -1;
+    if (url >= 0)
+        close(url);
+    else
+        fprintf(stderr, "slackline: no validation of rank %d: %s\n", member->rank, strerror(errno));
     sl_free(variables);
     if (child > 0)
         m->child[m->children++] = child;

@@ -1,6 +1,6 @@
 /* The validation processes that an agent has started: `slackline validate --join ...`, one for each rank of
  * its node that takes part in a round. They are this process's children and end with their round, or with it.
- */
+ * The store's URL may have a password: it goes to them in a file in memory (--join @/dev/fd/3). */
 #ifndef SL_NOTICE_AGENT_MEMBERS_H
 #define SL_NOTICE_AGENT_MEMBERS_H
 

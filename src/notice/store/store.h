@@ -14,6 +14,8 @@
 
 typedef struct sl_store sl_store;
 
+#define SL_STORE_URL 512 /* of a URL, with its end */
+
 /** `url`: unix:PATH, redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// where the client library
  * has TLS (otherwise SL_EINVAL, which says so). Does not connect yet. `patience`: longest wait for an answer,
  * 0: 1 s. SL_EINVAL, SL_ENOMEM. */

@@ -30,7 +30,8 @@ const char sl_validate_usage[] =
     "  --format F         text (default) or json\n"
     "\n"
     "Beside a program that is held (started by slackline watch):\n"
-    "  --join URL         the store of that job\n"
+    "  --join URL         the store of that job; @FILE reads it from a file, as do the agents, whose URL may\n"
+    "                     have a password\n"
     "  --job JOB          its name\n"
     "  --round NAME       of the members that test together; the first that is there puts the JSON report\n"
     "                     under the key validation:NAME of the job\n"
@@ -100,8 +101,7 @@ static const struct option options[] = {{"ranks", required_argument, NULL, RANKS
 static sl_status take_member(const sl_options *o, sl_validate_request *r) {
     switch (o->option) {
     case JOIN:
-        r->join = o->value;
-        return SL_OK;
+        return sl_option_secret(o, r->join, sizeof r->join);
     case JOB:
         r->job = o->value;
         return SL_OK;
@@ -179,7 +179,7 @@ static sl_status take(const sl_options *o, void *argument) {
 
 /* A member says who it is, and whether its device is suspect. */
 static sl_status check_member(sl_validate_request *r) {
-    if (!r->join) {
+    if (!r->join[0]) {
         if (r->job || r->round || r->member >= 0 || r->members || r->rank >= 0 || r->pid)
             return sl_error(SL_EINVAL,
                             "validate: --job, --round, --member, --members, --rank and --pid go with --join");

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "notice/store/store.h"
 #include "notice/validate/passes.h"
 
 typedef enum sl_validate_topology {
@@ -30,7 +31,8 @@ typedef struct sl_validate_request {
     sl_time window;      /* of the products of a repeat */
     sl_time deadline;    /* of the whole validation; 0: none */
     /* as a member of a round that meets through the store */
-    const char *join, *job, *round;
+    char join[SL_STORE_URL]; /* its URL; "": none */
+    const char *job, *round;
     int member, members, rank, pid; /* pid 0: none */
 } sl_validate_request;
 

@@ -9,6 +9,7 @@
 
 #include "base/time.h"
 #include "launch/redis.h"
+#include "notice/store/store.h"
 #include "notice/watch/place.h"
 
 #include <stdatomic.h>
@@ -17,7 +18,7 @@ typedef struct sl_rendezvous {
     const sl_place *place;
     const char *directory; /* for results, where several nodes find redis.url */
     sl_redis redis;        /* this process's own; pid 0: none */
-    char url[512];         /* once it is known; else "" */
+    char url[SL_STORE_URL]; /* once it is known; else "" */
     char left[4200];       /* redis.url, where it was written; "" */
 } sl_rendezvous;
 
