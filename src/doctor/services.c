@@ -29,7 +29,7 @@ static void version_of_redis(char *version, size_t size) {
 /* Starts one on a socket of its own below `folder`, as `watch` does. */
 static sl_status try_redis(const char *folder) {
     sl_redis redis;
-    SL_TRY(sl_redis_start(folder, 0, &redis));
+    SL_TRY(sl_redis_start(folder, NULL, &redis));
     sl_status status = sl_redis_wait(&redis, LIMIT);
     sl_redis_stop(&redis);
     return status;

@@ -22,7 +22,11 @@
 
 static const char program[] = "redis-server";
 
-enum { TEXT = 1024 }; /* of its configuration: two paths of a folder and little else */
+enum { TEXT = 4096 }; /* of its configuration: paths of a folder, addresses and little else */
+
+/* Of whoever connects: what the store asks for, on its own keys. Everything else (CONFIG, MODULE, DEBUG, SAVE,
+ * SHUTDOWN, REPLICAOF, EVAL, MIGRATE, FLUSHALL, ACL ...) would let a client write files or end the server. */
+#define ALLOWED "~slackline:* resetchannels -@all +get +set +del +scan +xadd +xread +select\n"
 
 static sl_status find_server(char path[PATH_MAX]) {
     if (sl_find_program(program, SL_FIND_ABSOLUTE, path))
@@ -61,8 +65,11 @@ static sl_status make_password(char *text, size_t size) {
 }
 
 /* Where the server will be. */
-static sl_status choose_address(int tcp, sl_redis *redis) {
-    if (tcp) {
+static sl_status choose_address(const char *addresses, sl_redis *redis) {
+    if (addresses) {
+        if (strlen(addresses) >= sizeof redis->addresses)
+            return sl_error(SL_EINVAL, "%s cannot listen on so many addresses", program);
+        snprintf(redis->addresses, sizeof redis->addresses, "%s", addresses);
         SL_TRY(find_port(&redis->port));
         return make_password(redis->password, sizeof redis->password);
     }
@@ -73,12 +80,18 @@ static sl_status choose_address(int tcp, sl_redis *redis) {
 }
 
 static void configure(const sl_redis *redis, char text[TEXT]) {
-    int used =
-        redis->path[0]
-            ? snprintf(text, TEXT, "port 0\nunixsocket \"%s\"\nunixsocketperm 700\n", redis->path)
-            : snprintf(text, TEXT, "bind * -::*\nport %d\nrequirepass %s\n", redis->port, redis->password);
+    int used = redis->path[0]
+                   ? snprintf(text, TEXT, "port 0\nunixsocket \"%s\"\nunixsocketperm 700\nuser default on nopass ",
+                              redis->path)
+                   : snprintf(text, TEXT, "port %d\n", redis->port);
+    if (!redis->path[0]) {
+        used += snprintf(text + used, TEXT - (size_t)used, "bind 127.0.0.1");
+        for (const char *at = redis->addresses; *(at += strspn(at, " ")); at += strcspn(at, " "))
+            used += snprintf(text + used, TEXT - (size_t)used, " -%.*s", (int)strcspn(at, " "), at);
+        used += snprintf(text + used, TEXT - (size_t)used, "\nuser default on >%s ", redis->password);
+    }
     snprintf(text + used, TEXT - (size_t)used,
-             "save \"\"\nappendonly no\ndaemonize no\ndir \"%s\"\nlogfile \"%s/redis.log\"\n", redis->folder,
+             ALLOWED "save \"\"\nappendonly no\ndaemonize no\ndir \"%s\"\nlogfile \"%s/redis.log\"\n", redis->folder,
              redis->folder);
 }
 
@@ -143,12 +156,12 @@ sl_status sl_redis_restart(sl_redis *redis) {
     return SL_OK;
 }
 
-sl_status sl_redis_start(const char *folder, int tcp, sl_redis *redis) {
+sl_status sl_redis_start(const char *folder, const char *addresses, sl_redis *redis) {
     memset(redis, 0, sizeof *redis);
     if (strlen(folder) >= sizeof redis->folder)
         return sl_error(SL_EINVAL, "%s: the path is too long for redis-server", folder);
     snprintf(redis->folder, sizeof redis->folder, "%s", folder);
-    SL_TRY(choose_address(tcp, redis));
+    SL_TRY(choose_address(addresses, redis));
     return sl_redis_restart(redis);
 }
 

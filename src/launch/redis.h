@@ -1,6 +1,7 @@
 /* A Redis server of a run's own: a child of the process that starts it, without persistence, which ends by
  * its process id or, whatever happens, with the thread that started it (PR_SET_PDEATHSIG). Its configuration,
- * with the password, goes through its standard input, so that no list of processes shows it. */
+ * with the password, goes through its standard input, so that no list of processes shows it. Clients may do
+ * what the store does (notice/store) to keys that begin with "slackline:", and nothing else. */
 #ifndef SL_LAUNCH_REDIS_H
 #define SL_LAUNCH_REDIS_H
 
@@ -12,18 +13,20 @@
 typedef struct sl_redis {
     pid_t pid;      /* 0: none */
     char path[108]; /* of its unix socket; "": TCP */
-    int port;       /* TCP on all interfaces; 0: unix socket */
+    int port;       /* TCP; 0: unix socket */
     char password[48];
+    char addresses[800]; /* that it listens on beside 127.0.0.1, with blanks between */
     char folder[256];
 } sl_redis;
 
 /** Whether there is a redis-server in an absolute entry of PATH: SL_ENONE says how to get one. */
 sl_status sl_redis_find(void);
 
-/** Starts one in `folder`: listening on `folder`/redis.sock, or with `tcp` on a free port of all interfaces
- * with a random password. Returns at once. SL_ENONE when it is not installed, SL_ESYS, SL_EINVAL when the
- * path is too long. From a thread that lives as long as the server should. */
-sl_status sl_redis_start(const char *folder, int tcp, sl_redis *redis);
+/** Starts one in `folder`: listening on `folder`/redis.sock, or where `addresses` is not NULL, with a random
+ * password, on a free port of 127.0.0.1 and these numeric addresses (blanks between; one that this host does
+ * not have is passed over). Returns at once. SL_ENONE when it is not installed, SL_ESYS, SL_EINVAL when the
+ * path or the addresses are too long. From a thread that lives as long as the server should. */
+sl_status sl_redis_start(const char *folder, const char *addresses, sl_redis *redis);
 
 /** Starts one that has ended again, at the same address and with the same password; what it knew is gone. */
 sl_status sl_redis_restart(sl_redis *redis);

@@ -3,11 +3,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "notice/store/store.h"
+#include "notice/watch/addresses.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,43 +12,29 @@
 
 enum { LOOK_MS = 50, TEXT = 4096 };
 
-/* Numeric texts of this host's addresses as lines of URLs; the ones that only this host knows come last. */
-static void put_urls(const sl_redis *redis, char *text, size_t size) {
-    struct ifaddrs *all = NULL;
-    size_t used = strlen(text);
-    if (getifaddrs(&all) != 0)
-        all = NULL;
-    for (struct ifaddrs *at = all; at && used + 256 < size; at = at->ifa_next) {
-        char host[INET6_ADDRSTRLEN];
-        if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & IFF_LOOPBACK) ||
-            !(at->ifa_flags & IFF_UP))
-            continue;
-        const struct sockaddr_in *address = (const void *)at->ifa_addr;
-        inet_ntop(AF_INET, &address->sin_addr, host, sizeof host);
-        sl_redis_url(redis, host, text + used, size - used);
-        used += strlen(text + used);
-        used += (size_t)snprintf(text + used, size - used, "\n");
-    }
-    if (all)
-        freeifaddrs(all);
+/* Lines of URLs; the ones that only this host knows come last. */
+static void put_urls(const sl_redis *redis, const sl_addresses *addresses, char *text, size_t size) {
     char name[128] = "";
     gethostname(name, sizeof name - 1);
-    const char *const others[] = {name, "127.0.0.1"};
-    for (int i = name[0] ? 0 : 1; i < 2 && used + 256 < size; i++) {
-        sl_redis_url(redis, others[i], text + used, size - used);
+    for (int i = 0; i < addresses->count + 2; i++) {
+        const char *host = i < addresses->count ? addresses->text[i] : i == addresses->count ? name : "127.0.0.1";
+        size_t used = strlen(text);
+        if (!host[0] || used + 256 >= size)
+            continue;
+        sl_redis_url(redis, host, text + used, size - used);
         used += strlen(text + used);
-        used += (size_t)snprintf(text + used, size - used, "\n");
+        snprintf(text + used, size - used, "\n");
     }
 }
 
 /* Nobody else may read the password, not for a moment. */
-static sl_status leave_urls(sl_rendezvous *r) {
+static sl_status leave_urls(sl_rendezvous *r, const sl_addresses *addresses) {
     char text[TEXT];
     snprintf(text, sizeof text, "%s\n", r->place->job);
     if (r->redis.path[0])
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s\n", r->url);
     else
-        put_urls(&r->redis, text, sizeof text);
+        put_urls(&r->redis, addresses, text, sizeof text);
     mode_t before = umask(077);
     sl_status status = sl_file_write(r->left, text, strlen(text));
     umask(before);
@@ -62,6 +45,8 @@ static sl_status leave_urls(sl_rendezvous *r) {
 
 sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_place *place, const char *directory,
                              const char *folder, const char *given) {
+    sl_addresses addresses = {.count = 0};
+    char listen[sizeof r->redis.addresses] = "";
     *r = (sl_rendezvous){.place = place, .directory = directory};
     if (given) {
         snprintf(r->url, sizeof r->url, "%s", given);
@@ -69,12 +54,16 @@ sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_place *place, const char
     }
     if (place->rank != 0)
         return SL_OK;
-    SL_TRY(sl_redis_start(folder, place->several, &r->redis));
+    if (place->several)
+        sl_addresses_find(&addresses);
+    for (int i = 0; i < addresses.count; i++)
+        snprintf(listen + strlen(listen), sizeof listen - strlen(listen), "%s ", addresses.text[i]);
+    SL_TRY(sl_redis_start(folder, place->several ? listen : NULL, &r->redis));
     sl_redis_url(&r->redis, "127.0.0.1", r->url, sizeof r->url);
     if (place->size == 1)
         return SL_OK;
     snprintf(r->left, sizeof r->left, "%s/redis.url", directory);
-    sl_status status = leave_urls(r);
+    sl_status status = leave_urls(r, &addresses);
     if (status != SL_OK)
         sl_rendezvous_close(r);
     return status;

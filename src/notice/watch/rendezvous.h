@@ -1,7 +1,8 @@
 /* Where the processes of a job meet: the URL of their Redis server.
  *
  * The one that is given, or a server that the first process starts: on a unix socket in its node's folder, or
- * on TCP where the job has other hosts. Its URLs (TCP: one for each address of its host) are left in
+ * on TCP where the job has other hosts, at the addresses by which they reach this one (addresses.h). Its URLs
+ * (TCP: one for each address) are left in
  * DIRECTORY/redis.url (mode 600, the job's name in the first line); the agents of other nodes try them in
  * turn. A node may be a network namespace of the same host: it reaches the socket by its path. */
 #ifndef SL_NOTICE_WATCH_RENDEZVOUS_H

@@ -225,7 +225,7 @@ static inline job *job_open(int nodes) {
     }
     snprintf(j->scratch, sizeof j->scratch, "/tmp/slackline-agent-test-XXXXXX");
     assert_non_null(mkdtemp(j->scratch));
-    assert_ok(sl_redis_start(j->scratch, 0, &j->redis));
+    assert_ok(sl_redis_start(j->scratch, NULL, &j->redis));
     assert_ok(sl_redis_wait(&j->redis, 10 * SL_SECOND));
     sl_redis_url(&j->redis, "127.0.0.1", j->url, sizeof j->url);
     job_begin_ranks(j);

@@ -22,7 +22,7 @@ static int start(void **state) {
     server *s = calloc(1, sizeof *s);
     snprintf(s->folder, sizeof s->folder, "/tmp/slackline-clocks-test-XXXXXX");
     assert_non_null(mkdtemp(s->folder));
-    assert_ok(sl_redis_start(s->folder, 0, &s->redis));
+    assert_ok(sl_redis_start(s->folder, NULL, &s->redis));
     assert_ok(sl_redis_wait(&s->redis, 10 * SL_SECOND));
     sl_redis_url(&s->redis, "127.0.0.1", s->url, sizeof s->url);
     *state = s;

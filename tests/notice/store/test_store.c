@@ -32,7 +32,7 @@ static void nap(sl_time time) {
 }
 
 static void start(server *s) {
-    assert_ok(sl_redis_start(s->folder, s->tcp, &s->redis));
+    assert_ok(sl_redis_start(s->folder, s->tcp ? "" : NULL, &s->redis));
     assert_ok(sl_redis_wait(&s->redis, 10 * SL_SECOND));
     sl_redis_url(&s->redis, "127.0.0.1", s->url, sizeof s->url);
 }

@@ -25,7 +25,7 @@ static int begin(void **state) {
     }
     snprintf(server.folder, sizeof server.folder, "/tmp/slackline-council-XXXXXX");
     assert_non_null(mkdtemp(server.folder));
-    assert_ok(sl_redis_start(server.folder, 0, &server.redis));
+    assert_ok(sl_redis_start(server.folder, NULL, &server.redis));
     assert_ok(sl_redis_wait(&server.redis, 10 * SL_SECOND));
     sl_redis_url(&server.redis, "127.0.0.1", server.url, sizeof server.url);
     return 0;
