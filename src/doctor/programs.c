@@ -85,7 +85,7 @@ static void look_at_worker(sl_doctor *d) {
             "no train and no validate, and watch names suspects without testing them; plan, simulate, "
             "compare, "
             "campaign, topology, balance and detect work",
-            "tools/install build installs Open MPI, oneDNN, xxHash, libcrypto and hwloc; then "
+            "tools/install build installs Open MPI, oneDNN, xxHash and hwloc; then "
             "build again");
         return;
     }

@@ -1,12 +1,19 @@
 #include "notice/store/store.h"
 #include "base/memory.h"
 #include "notice/store/link.h"
+#include "notice/store/seal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { WORDS = 12 };
+
+/* The last that was read of a sender in a log. */
+typedef struct heard {
+    char *log;
+    uint64_t sender, counter;
+} heard;
 
 struct sl_store {
     sl_link link;
@@ -15,6 +22,11 @@ struct sl_store {
     redisReply *read;
     sl_store_entry *entry;
     size_t entries;
+    char key[SL_STORE_KEY]; /* "": nothing is sealed */
+    sl_seal seal;           /* of this store, the last */
+    heard *heard;           /* [heards] */
+    size_t heards, heard_room, turn;
+    sl_store_refused refused;
 };
 
 /* A request that is put together word by word. */
@@ -69,6 +81,8 @@ sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_s
     sl_store *store;
     SL_TRY(sl_alloc(&store, 1, sizeof *store));
     sl_status status = sl_link_open(url, &store->link);
+    if (status == SL_OK)
+        status = sl_seal_begin(&store->seal);
     size_t size = strlen(job) + sizeof "slackline::";
     if (status == SL_OK)
         status = sl_alloc(&store->prefix, size, 1);
@@ -88,10 +102,106 @@ void sl_store_close(sl_store *store) {
     sl_link_close(&store->link);
     if (store->read)
         freeReplyObject(store->read);
+    for (size_t i = 0; i < store->heards; i++)
+        sl_free(store->heard[i].log);
+    sl_free(store->heard);
     sl_free(store->entry);
     sl_free(store->prefix);
     sl_free(store);
 }
+
+/* ---- seals ---- */
+
+sl_status sl_store_seal(sl_store *store, const char *key) {
+    size_t length = strlen(key);
+    if (length < SL_STORE_KEY_LEAST || length >= sizeof store->key)
+        return sl_error(SL_EINVAL, "a job's key must have at least %d characters and at most %zu", SL_STORE_KEY_LEAST,
+                        sizeof store->key - 1);
+    memcpy(store->key, key, length + 1);
+    return SL_OK;
+}
+
+const sl_store_refused *sl_store_refused_by(const sl_store *store) {
+    return &store->refused;
+}
+
+void sl_store_refuse(sl_store *store) {
+    store->refused.odd++;
+}
+
+void sl_store_version_text(const sl_store *store, char *text, size_t size) {
+    const sl_store_refused *r = &store->refused;
+    text[0] = 0;
+    if (r->others > 0)
+        snprintf(text, size,
+                 "slackline %s on host %s and slackline %s on host %s cannot work together: install one version "
+                 "on all hosts",
+                 r->version, r->host, store->seal.version, store->seal.host);
+}
+
+/* Whether bytes with this seal (NULL: none) may be read under `name`. SL_ENOMEM. */
+static sl_status believe(sl_store *store, const char *name, const void *bytes, size_t size, const sl_seal *seal,
+                         int *is_good) {
+    *is_good = !store->key[0];
+    if (store->key[0] && seal)
+        SL_TRY(sl_seal_check(seal, store->key, name, bytes, size, is_good));
+    if (!*is_good) {
+        store->refused.foreign++;
+    } else if (seal && strcmp(seal->version, store->seal.version) != 0) {
+        *is_good = 0;
+        store->refused.others++;
+        memcpy(store->refused.version, seal->version, sizeof seal->version);
+        memcpy(store->refused.host, seal->host, sizeof seal->host);
+    }
+    return SL_OK;
+}
+
+/* Senders take turns: the search goes on where the last one ended. */
+static heard *find_heard(sl_store *store, const char *log, uint64_t sender) {
+    for (size_t i = 0; i < store->heards; i++) {
+        size_t at = (store->turn + i) % store->heards;
+        heard *h = &store->heard[at];
+        if (h->sender == sender && strcmp(h->log, log) == 0) {
+            store->turn = at + 1;
+            return h;
+        }
+    }
+    return NULL;
+}
+
+/* Whether an entry of a log is newer than the last of its sender. SL_ENOMEM. */
+static sl_status is_new(sl_store *store, const char *log, const sl_seal *seal, int *is_good) {
+    heard *h = find_heard(store, log, seal->sender);
+    if (!h) {
+        SL_TRY(sl_grow(&store->heard, &store->heard_room, store->heards + 1, sizeof *store->heard));
+        h = &store->heard[store->heards];
+        *h = (heard){.sender = seal->sender};
+        SL_TRY(sl_copy_text(&h->log, log));
+        store->heards++;
+    }
+    *is_good = seal->counter > h->counter;
+    store->refused.repeated += !*is_good;
+    h->counter = *is_good ? seal->counter : h->counter;
+    return SL_OK;
+}
+
+/* A log that is read from its beginning is read anew. */
+static void forget_heard(sl_store *store, const char *log) {
+    for (size_t i = store->heards; i-- > 0;)
+        if (strcmp(store->heard[i].log, log) == 0) {
+            sl_free(store->heard[i].log);
+            store->heard[i] = store->heard[--store->heards];
+        }
+}
+
+static sl_status seal_next(sl_store *store, const char *name, const void *bytes, size_t size) {
+    store->seal.counter++;
+    if (!store->key[0]) /* the version is told all the same */
+        return SL_OK;
+    return sl_seal_close(&store->seal, store->key, name, bytes, size);
+}
+
+/* ---- values ---- */
 
 int sl_store_connected(const sl_store *store) {
     return store->link.answered;
@@ -102,16 +212,31 @@ static sl_status set(sl_store *store, const char *key, const void *bytes, size_t
                      int only_new, int *won) {
     request r = {.words = 0};
     redisReply *reply;
+    char *sealed;
+    size_t behind = store->key[0] ? sizeof store->seal : 0;
     add(&r, "SET");
     SL_TRY(add_name(&r, store, key));
-    add_bytes(&r, bytes, size);
+    sl_status status = sl_alloc(&sealed, size + behind + 1, 1);
+    if (status == SL_OK)
+        status = seal_next(store, r.name, bytes, size);
+    if (status != SL_OK) {
+        sl_free(r.name);
+        sl_free(sealed);
+        return status;
+    }
+    if (size > 0)
+        memcpy(sealed, bytes, size);
+    memcpy(sealed + size, &store->seal, behind);
+    add_bytes(&r, sealed, size + behind);
     if (only_new)
         add(&r, "NX");
     if (lasts > 0) {
         add(&r, "PX");
         add_number(&r, 0, in_ms(lasts));
     }
-    SL_TRY(ask(store, &r, store->patience, &reply));
+    status = ask(store, &r, store->patience, &reply);
+    sl_free(sealed);
+    SL_TRY(status);
     *won = reply->type == REDIS_REPLY_STATUS;
     if (!*won && reply->type != REDIS_REPLY_NIL)
         return strange(reply);
@@ -126,8 +251,43 @@ sl_status sl_store_set(sl_store *store, const char *key, const void *bytes, size
 
 sl_status sl_store_claim(sl_store *store, const char *key, const void *bytes, size_t size, sl_time lasts,
                          int *won) {
+    int64_t before = store->refused.foreign;
+    void *other;
+    size_t other_size;
     *won = 0;
+    SL_TRY(set(store, key, bytes, size, lasts, 1, won));
+    if (*won || !store->key[0])
+        return SL_OK;
+    SL_TRY(sl_store_get(store, key, &other, &other_size));
+    sl_free(other);
+    if (store->refused.foreign == before)
+        return SL_OK;
+    SL_TRY(sl_store_remove(store, key));
     return set(store, key, bytes, size, lasts, 1, won);
+}
+
+/* The seal at the end of a value, where there is one; *size is without it. */
+static const sl_seal *take_off(const char *bytes, size_t *size, sl_seal *seal) {
+    if (*size < sizeof *seal || !sl_seal_is(bytes + *size - sizeof *seal, sizeof *seal))
+        return NULL;
+    *size -= sizeof *seal;
+    memcpy(seal, bytes + *size, sizeof *seal);
+    return seal;
+}
+
+static sl_status take_value(sl_store *store, const char *name, const redisReply *reply, void **bytes,
+                            size_t *size) {
+    sl_seal room;
+    size_t length = (size_t)reply->len;
+    int is_good;
+    const sl_seal *seal = take_off(reply->str, &length, &room);
+    SL_TRY(believe(store, name, reply->str, length, seal, &is_good));
+    if (!is_good)
+        return SL_OK;
+    SL_TRY(sl_alloc(bytes, length + 1, 1));
+    memcpy(*bytes, reply->str, length);
+    *size = length;
+    return SL_OK;
 }
 
 sl_status sl_store_get(sl_store *store, const char *key, void **bytes, size_t *size) {
@@ -137,17 +297,15 @@ sl_status sl_store_get(sl_store *store, const char *key, void **bytes, size_t *s
     *size = 0;
     add(&r, "GET");
     SL_TRY(add_name(&r, store, key));
-    SL_TRY(ask(store, &r, store->patience, &reply));
-    if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL)
-        return strange(reply);
-    sl_status status = SL_OK;
-    if (reply->type == REDIS_REPLY_STRING) {
-        *size = (size_t)reply->len;
-        status = sl_alloc(bytes, *size + 1, 1);
-        if (status == SL_OK)
-            memcpy(*bytes, reply->str, *size);
+    sl_status status = sl_link_ask(&store->link, r.words, r.word, r.size, store->patience, &reply);
+    if (status == SL_OK && reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL)
+        status = strange(reply);
+    else if (status == SL_OK) {
+        if (reply->type == REDIS_REPLY_STRING)
+            status = take_value(store, r.name, reply, bytes, size);
+        freeReplyObject(reply);
     }
-    freeReplyObject(reply);
+    sl_free(r.name);
     return status;
 }
 
@@ -231,6 +389,13 @@ sl_status sl_store_append(sl_store *store, const char *log, const void *bytes, s
     add(&r, "*");
     add(&r, "b");
     add_bytes(&r, bytes, size);
+    sl_status status = seal_next(store, r.name, bytes, size);
+    if (status != SL_OK) {
+        sl_free(r.name);
+        return status;
+    }
+    add(&r, "s");
+    add_bytes(&r, &store->seal, sizeof store->seal);
     SL_TRY(ask(store, &r, store->patience, &reply));
     freeReplyObject(reply);
     return SL_OK;
@@ -240,18 +405,34 @@ static int is_text(const redisReply *reply) {
     return reply && reply->type == REDIS_REPLY_STRING;
 }
 
-/* [[name, [[id, ["b", bytes]], ...]]]; an entry that somebody else wrote may look otherwise and is passed
- * over. */
-static sl_status take(sl_store *store, const redisReply *reply, sl_store_position *position, size_t *count) {
+/* Whether an entry is for the caller. SL_ENOMEM. */
+static sl_status take_entry(sl_store *store, const char *name, const redisReply *bytes, const redisReply *sealed,
+                            int *is_good) {
+    sl_seal seal;
+    int has_seal = is_text(sealed) && sl_seal_is(sealed->str, (size_t)sealed->len);
+    if (has_seal)
+        memcpy(&seal, sealed->str, sizeof seal);
+    SL_TRY(believe(store, name, bytes->str, (size_t)bytes->len, has_seal ? &seal : NULL, is_good));
+    return *is_good && store->key[0] ? is_new(store, name, &seal, is_good) : SL_OK;
+}
+
+/* [[name, [[id, ["b", bytes, "s", seal]], ...]]]; an entry that somebody else wrote may look otherwise and is
+ * passed over. */
+static sl_status take(sl_store *store, const char *name, const redisReply *reply, sl_store_position *position,
+                      size_t *count) {
     const redisReply *all = item(item(reply, 0), 1);
     size_t entries = all && all->type == REDIS_REPLY_ARRAY ? (size_t)all->elements : 0;
     SL_TRY(sl_grow(&store->entry, &store->entries, entries, sizeof *store->entry));
     for (size_t i = 0; i < entries; i++) {
-        const redisReply *id = item(all->element[i], 0), *bytes = item(item(all->element[i], 1), 1);
+        const redisReply *id = item(all->element[i], 0), *fields = item(all->element[i], 1);
+        const redisReply *bytes = item(fields, 1);
+        int is_good = 0;
         if (!is_text(id) || (size_t)id->len >= sizeof position->id)
             return sl_error(SL_EPEER, "redis gave an entry without a position");
-        memcpy(position->id, id->str, (size_t)id->len + 1);
         if (is_text(bytes))
+            SL_TRY(take_entry(store, name, bytes, item(fields, 3), &is_good));
+        memcpy(position->id, id->str, (size_t)id->len + 1);
+        if (is_good)
             store->entry[(*count)++] = (sl_store_entry){.bytes = bytes->str, .size = (size_t)bytes->len};
     }
     return SL_OK;
@@ -276,9 +457,15 @@ sl_status sl_store_read(sl_store *store, const char *log, sl_store_position *pos
     add(&r, "STREAMS");
     SL_TRY(add_name(&r, store, log));
     add(&r, position->id[0] ? position->id : "0-0");
-    SL_TRY(ask(store, &r, store->patience + (wait > 0 ? wait : 0), &reply));
-    store->read = reply;
-    sl_status status = take(store, reply, position, count);
+    if (!position->id[0])
+        forget_heard(store, r.name);
+    sl_status status = sl_link_ask(&store->link, r.words, r.word, r.size,
+                                   store->patience + (wait > 0 ? wait : 0), &reply);
+    if (status == SL_OK) {
+        store->read = reply;
+        status = take(store, r.name, reply, position, count);
+    }
+    sl_free(r.name);
     *entries = store->entry;
     if (status != SL_OK)
         *count = 0;
