@@ -13,10 +13,11 @@
 
 enum { PORT = 9464, MOST_COUNT = 1000000 };
 #define MOST_SECONDS 1e8
+#define KEY_VARIABLE "SLACKLINE_KEY"
 
 typedef struct asked {
     sl_watch_request request;
-    char host[64], redis[SL_STORE_URL];
+    char host[64], redis[SL_STORE_URL], key[SL_STORE_KEY];
 } asked;
 
 static const char usage[] =
@@ -31,6 +32,9 @@ static const char usage[] =
     "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH;\n"
     "                      @FILE reads it from a file, which keeps a password out of the list of processes\n"
     "                      (default: a private server is started)\n"
+    "  --key KEY           with which the watches of one job seal what they tell each other, 16 to 256\n"
+    "                      characters without blanks; @FILE reads it from a file (default: SLACKLINE_KEY, or one that the\n"
+    "                      first rank makes and leaves in DIR for the others)\n"
     "  --http [HOST:]PORT  where /metrics (Prometheus) and /status.json are served (default 127.0.0.1:9464,\n"
     "                      or the next free port); off: not at all\n"
     "  --no-hold           the program is never held: verdicts rest on its own calls\n"
@@ -112,6 +116,7 @@ static sl_status take_costs(const sl_options *o, sl_foreign_config *foreign) {
 static const struct option options[] = {{"out", required_argument, NULL, 'o'},
                                         {"record", no_argument, NULL, 'r'},
                                         {"redis", required_argument, NULL, 'R'},
+                                        {"key", required_argument, NULL, 'k'},
                                         {"http", required_argument, NULL, 'p'},
                                         {"no-hold", no_argument, NULL, 'H'},
                                         {"no-validate", no_argument, NULL, 'V'},
@@ -137,6 +142,9 @@ static sl_status take(const sl_options *o, void *argument) {
         SL_TRY(sl_option_secret(o, a->redis, sizeof a->redis));
         request->redis = a->redis;
         return SL_OK;
+    case 'k':
+        SL_TRY(sl_option_secret(o, a->key, sizeof a->key));
+        return sl_store_key_check(a->key);
     case 'p':
         return parse_http(o->value, a->host, sizeof a->host, request);
     case 'H':
@@ -159,6 +167,18 @@ static sl_status take(const sl_options *o, void *argument) {
     }
 }
 
+/* Launchers hand the environment on; what is started from here on has no use for the key. */
+static sl_status choose_key(asked *a) {
+    const char *handed = getenv(KEY_VARIABLE);
+    if (!a->key[0] && handed) {
+        SL_TRY(sl_store_key_check(handed));
+        snprintf(a->key, sizeof a->key, "%s", handed);
+    }
+    unsetenv(KEY_VARIABLE);
+    a->request.key = a->key[0] ? a->key : NULL;
+    return SL_OK;
+}
+
 static sl_status parse(int argc, char **argv, asked *a, int *help) {
     sl_watch_request *request = &a->request;
     sl_options o = {.command = "watch", .table = options, .argc = argc, .argv = argv, .stops = 1};
@@ -173,7 +193,7 @@ static sl_status parse(int argc, char **argv, asked *a, int *help) {
     if (o.next >= argc || !argv[o.next][0])
         return sl_error(SL_EINVAL, "watch: no command to run; see slackline watch --help");
     request->command = argv + o.next;
-    return SL_OK;
+    return choose_key(a);
 }
 
 /* redis-server and mpirun would not start; what the program gets beyond its own limit does not harm it. */

@@ -18,6 +18,7 @@ typedef struct sl_agent_config {
     const char *node;      /* its name, unlike that of every other node of the job */
     sl_store *store;       /* the caller's; used by the agent alone from now on */
     const char *store_url; /* for the processes that it starts */
+    const char *key;       /* the same; NULL: they seal nothing */
     const char *job;
     const char *record; /* folder for call logs of each rank (CSV), NULL: none */
     int validate;       /* 0: never start a validation here */

@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-enum { FIRST_FILE = 3, FILES = 1 }; /* that a child gets beside the standard ones */
+enum { FIRST_FILE = 3, URL = 0, KEY, FILES }; /* that a child gets beside the standard ones */
 
 /* The program's own environment, less what would put a probe into a validating process. */
 static sl_status environment(char ***variables) {
@@ -45,7 +45,7 @@ static int secret_file(const char *text) {
 }
 
 /* This program, which is slackline: `validate` is one of its commands. */
-static pid_t spawn(const sl_member *m, int url, char **variables) {
+static pid_t spawn(const sl_member *m, const int file[FILES], char **variables) {
     char round[24], member[16], members[16], rank[16], pid[16], deadline[24];
     snprintf(round, sizeof round, "%lld", (long long)m->round);
     snprintf(member, sizeof member, "%d", m->member);
@@ -53,7 +53,7 @@ static pid_t spawn(const sl_member *m, int url, char **variables) {
     snprintf(rank, sizeof rank, "%d", m->rank);
     snprintf(pid, sizeof pid, "%d", m->pid);
     snprintf(deadline, sizeof deadline, "%lld", (long long)m->deadline_ms);
-    const char *words[24] = {"slackline", "validate", "--join",   "@/dev/fd/3", "--job",      m->job,
+    const char *words[26] = {"slackline", "validate", "--join",   "@/dev/fd/3", "--job",      m->job,
                              "--round",   round,      "--member", member,       "--members",  members,
                              "--rank",    rank,       "--pid",    pid,          "--deadline", deadline};
     size_t count = 18;
@@ -63,6 +63,10 @@ static pid_t spawn(const sl_member *m, int url, char **variables) {
     }
     if (m->gemm)
         words[count++] = "--gemm";
+    if (file[KEY] >= 0) {
+        words[count++] = "--key";
+        words[count++] = "@/dev/fd/4";
+    }
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none;
@@ -71,7 +75,9 @@ static pid_t spawn(const sl_member *m, int url, char **variables) {
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", 0, 0);
     posix_spawn_file_actions_addopen(&files, 1, "/dev/null", 1, 0);
-    posix_spawn_file_actions_adddup2(&files, url, FIRST_FILE);
+    for (int i = 0; i < FILES; i++)
+        if (file[i] >= 0)
+            posix_spawn_file_actions_adddup2(&files, file[i], FIRST_FILE + i);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
@@ -90,12 +96,17 @@ sl_status sl_members_start(sl_members *m, const sl_member *member, sl_time until
     char **variables;
     SL_TRY(sl_grow(&m->child, &m->capacity, m->children + 1, sizeof *m->child));
     SL_TRY(environment(&variables));
-    int url = secret_file(member->store_url);
-    pid_t child = url >= 0 ? spawn(member, url, variables) : -1;
-    if (url >= 0)
-        close(url);
-    else
+    const char *const secret[FILES] = {[URL] = member->store_url, [KEY] = member->key};
+    int file[FILES] = {-1, -1}, failed = 0;
+    for (int i = 0; i < FILES; i++)
+        if (secret[i])
+            failed |= (file[i] = secret_file(secret[i])) < 0;
+    if (failed)
         fprintf(stderr, "slackline: no validation of rank %d: %s\n", member->rank, strerror(errno));
+    pid_t child = failed ? -1 : spawn(member, file, variables);
+    for (int i = 0; i < FILES; i++)
+        if (file[i] >= 0)
+            close(file[i]);
     sl_free(variables);
     if (child > 0)
         m->child[m->children++] = child;

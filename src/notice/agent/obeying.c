@@ -165,6 +165,7 @@ static sl_status order_validate(sl_agent *a, const json_t *order, sl_time now) {
                             .deadline_ms = sl_json_int(order, "deadline_ms", 3000),
                             .links = sl_json_text(order, "links", ""),
                             .store_url = a->config.store_url,
+                            .key = a->config.key,
                             .job = a->config.job};
         SL_TRY(sl_members_start(&a->members, &member, until));
     }

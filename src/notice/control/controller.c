@@ -211,6 +211,8 @@ static void ask_clocks(sl_controller *c) {
 /* ---- the step ---- */
 
 static void fill_view(sl_controller *c) {
+    const sl_store_refused *r = sl_store_refused_by(c->config.store);
+    c->view.refused = r->foreign + r->repeated + r->odd + r->others;
     c->view.phase = c->phases.phase;
     c->view.nodes = sl_nodes_alive(&c->nodes);
     c->view.ranks = 0;

@@ -45,7 +45,8 @@ typedef struct sl_status_view {
     int holds, closed;   /* tried, and closed */
     double held_ms;      /* in all */
     int onsets, reliefs;
-    int connected; /* to the store */
+    int connected;   /* to the store */
+    int64_t refused; /* messages there that were ignored: of strangers, copies, beyond limits, other versions */
 } sl_status_view;
 
 #endif

@@ -67,3 +67,13 @@ int sl_seal_is(const void *bytes, size_t size) {
     return memcmp(seal.magic, SL_SEAL_MAGIC, sizeof seal.magic) == 0 &&
            is_printable(seal.version, sizeof seal.version) && is_printable(seal.host, sizeof seal.host);
 }
+
+void sl_seal_version_text(const char *version, const char *host, char *text, size_t size) {
+    char here[64] = "";
+    if (gethostname(here, sizeof here - 1) != 0)
+        here[0] = 0;
+    snprintf(text, size,
+             "slackline %s on host %s and slackline %s on host %s cannot work together: install one version on all "
+             "hosts",
+             version, host, SL_VERSION, here);
+}

@@ -29,6 +29,9 @@ sl_status sl_seal_close(sl_seal *seal, const char *key, const char *name, const 
 sl_status sl_seal_check(const sl_seal *seal, const char *key, const char *name, const void *bytes, size_t size,
                         int *right);
 
+/** The sentence that says that this build and that of `host` are of different versions, in text[size]. */
+void sl_seal_version_text(const char *version, const char *host, char *text, size_t size);
+
 /** Whether these bytes have the form of a seal, with printable texts. */
 int sl_seal_is(const void *bytes, size_t size);
 

@@ -112,12 +112,19 @@ void sl_store_close(sl_store *store) {
 
 /* ---- seals ---- */
 
+sl_status sl_store_key_check(const char *key) {
+    size_t length = 0;
+    while (key[length] > ' ' && key[length] < 127)
+        length++;
+    if (key[length] || length < SL_STORE_KEY_LEAST || length >= SL_STORE_KEY)
+        return sl_error(SL_EINVAL, "a job's key must have %d to %d characters of ASCII without blanks",
+                        SL_STORE_KEY_LEAST, SL_STORE_KEY - 1);
+    return SL_OK;
+}
+
 sl_status sl_store_seal(sl_store *store, const char *key) {
-    size_t length = strlen(key);
-    if (length < SL_STORE_KEY_LEAST || length >= sizeof store->key)
-        return sl_error(SL_EINVAL, "a job's key must have at least %d characters and at most %zu", SL_STORE_KEY_LEAST,
-                        sizeof store->key - 1);
-    memcpy(store->key, key, length + 1);
+    SL_TRY(sl_store_key_check(key));
+    snprintf(store->key, sizeof store->key, "%s", key);
     return SL_OK;
 }
 
@@ -130,13 +137,9 @@ void sl_store_refuse(sl_store *store) {
 }
 
 void sl_store_version_text(const sl_store *store, char *text, size_t size) {
-    const sl_store_refused *r = &store->refused;
     text[0] = 0;
-    if (r->others > 0)
-        snprintf(text, size,
-                 "slackline %s on host %s and slackline %s on host %s cannot work together: install one version "
-                 "on all hosts",
-                 r->version, r->host, store->seal.version, store->seal.host);
+    if (store->refused.others > 0)
+        sl_seal_version_text(store->refused.version, store->refused.host, text, size);
 }
 
 /* Whether bytes with this seal (NULL: none) may be read under `name`. SL_ENOMEM. */

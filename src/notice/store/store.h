@@ -29,8 +29,10 @@ typedef struct sl_store sl_store;
 sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_store **store);
 void sl_store_close(sl_store *store);
 
-/** The job's key, a text of SL_STORE_KEY_LEAST characters or more; before anything is read or written.
- * SL_EINVAL. */
+/** Whether `key` can be a job's: SL_STORE_KEY_LEAST characters or more, none of them a blank. SL_EINVAL. */
+sl_status sl_store_key_check(const char *key);
+
+/** The job's key; before anything is read or written. SL_EINVAL. */
 sl_status sl_store_seal(sl_store *store, const char *key);
 
 /* Entries and values that were not given to the caller. */

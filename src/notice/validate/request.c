@@ -32,6 +32,7 @@ const char sl_validate_usage[] =
     "Beside a program that is held (started by slackline watch):\n"
     "  --join URL         the store of that job; @FILE reads it from a file, as do the agents, whose URL may\n"
     "                     have a password\n"
+    "  --key KEY          the key of that job, 16 to 256 characters; @FILE reads it from a file\n"
     "  --job JOB          its name\n"
     "  --round NAME       of the members that test together; the first that is there puts the JSON report\n"
     "                     under the key validation:NAME of the job\n"
@@ -65,6 +66,7 @@ enum {
     ADDRESS,
     FORMAT,
     JOIN,
+    KEY,
     JOB,
     ROUND,
     MEMBER,
@@ -87,6 +89,7 @@ static const struct option options[] = {{"ranks", required_argument, NULL, RANKS
                                         {"address", required_argument, NULL, ADDRESS},
                                         {"format", required_argument, NULL, FORMAT},
                                         {"join", required_argument, NULL, JOIN},
+                                        {"key", required_argument, NULL, KEY},
                                         {"job", required_argument, NULL, JOB},
                                         {"round", required_argument, NULL, ROUND},
                                         {"member", required_argument, NULL, MEMBER},
@@ -102,6 +105,8 @@ static sl_status take_member(const sl_options *o, sl_validate_request *r) {
     switch (o->option) {
     case JOIN:
         return sl_option_secret(o, r->join, sizeof r->join);
+    case KEY:
+        return sl_option_secret(o, r->key, sizeof r->key);
     case JOB:
         r->job = o->value;
         return SL_OK;
@@ -180,9 +185,9 @@ static sl_status take(const sl_options *o, void *argument) {
 /* A member says who it is, and whether its device is suspect. */
 static sl_status check_member(sl_validate_request *r) {
     if (!r->join[0]) {
-        if (r->job || r->round || r->member >= 0 || r->members || r->rank >= 0 || r->pid)
+        if (r->key[0] || r->job || r->round || r->member >= 0 || r->members || r->rank >= 0 || r->pid)
             return sl_error(SL_EINVAL,
-                            "validate: --job, --round, --member, --members, --rank and --pid go with --join");
+                            "validate: --key, --job, --round, --member, --members, --rank and --pid go with --join");
         r->gemm = r->devices;
         return SL_OK;
     }

@@ -32,6 +32,7 @@ typedef struct sl_validate_request {
     sl_time deadline;    /* of the whole validation; 0: none */
     /* as a member of a round that meets through the store */
     char join[SL_STORE_URL]; /* its URL; "": none */
+    char key[SL_STORE_KEY];  /* of that job; "": nothing is sealed */
     const char *job, *round;
     int member, members, rank, pid; /* pid 0: none */
 } sl_validate_request;

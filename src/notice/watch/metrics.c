@@ -25,7 +25,8 @@
     X(HELD, "slackline_held_seconds_total", "counter", "time that the job was held") \
     X(CALLS, "slackline_calls_total", "counter", "records of calls that were read") \
     X(LOST, "slackline_records_lost_total", "counter", "records that were overwritten before they were read") \
-    X(CONNECTED, "slackline_store_connected", "gauge", "1 while Redis answers")
+    X(CONNECTED, "slackline_store_connected", "gauge", "1 while Redis answers") \
+    X(REFUSED, "slackline_messages_refused_total", "counter", "messages in Redis that were ignored")
 /* clang-format on */
 #define AS_NUMBER(number, name, type, help) number,
 #define AS_ENTRY(number, name, type, help) [number] = {name, type, help},
@@ -123,4 +124,5 @@ void sl_metrics_write(FILE *out, const sl_status_view *v) {
     put_count(out, CALLS, v->calls);
     put_count(out, LOST, v->lost);
     put_count(out, CONNECTED, v->connected != 0);
+    put_count(out, REFUSED, v->refused);
 }

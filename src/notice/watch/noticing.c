@@ -44,6 +44,7 @@ struct sl_noticing {
     sl_agent *agent;
     sl_controller *controller;
     int seated;
+    int other_version, strangers; /* were said */
     sl_time view_next, tell_next, standing_next;
     char *standing; /* as it was said last */
     sl_status_view shown;
@@ -71,6 +72,30 @@ static void say_trouble(sl_noticing *n, const char *what) {
     sl_note note = {.kind = SL_NOTE_TROUBLE};
     snprintf(note.text, sizeof note.text, "%s: %s", what, sl_error_text());
     say(n, &note);
+}
+
+/* What the store has kept from us, each once: it was written by another version, or by strangers. */
+static void say_refused(sl_noticing *n) {
+    const sl_store *const stores[] = {n->agent_store, n->controller_store, n->own_store};
+    for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
+        const sl_store_refused *r = sl_store_refused_by(stores[i]);
+        sl_note note = {.kind = SL_NOTE_TROUBLE};
+        sl_store_version_text(stores[i], note.text, sizeof note.text);
+        if (note.text[0] && !n->other_version) {
+            n->other_version = 1;
+            say(n, &note);
+        }
+        note.kind = SL_NOTE_REMARK;
+        snprintf(note.text, sizeof note.text,
+                 "redis has messages for this job that are %s; they are ignored, and counted in status.json",
+                 r->foreign    ? "not sealed with its key: somebody else writes there, or its watches have different keys"
+                 : r->repeated ? "copies of earlier ones: somebody else writes there"
+                               : "beyond what their kind allows");
+        if (r->foreign + r->repeated + r->odd > 0 && !n->strangers) {
+            n->strangers = 1;
+            say(n, &note);
+        }
+    }
 }
 
 /* Whether this process's controller is the job's is seen before anything that it says goes on. A job that was
@@ -163,13 +188,16 @@ static sl_status open_all(sl_noticing *n) {
     const sl_noticing_config *c = &n->config;
     SL_TRY(sl_rendezvous_wait(c->rendezvous, MEET_LIMIT, &n->stop));
     const char *url = c->rendezvous->url, *job = c->place->job;
-    SL_TRY(sl_store_open(url, job, 0, &n->agent_store));
-    SL_TRY(sl_store_open(url, job, 0, &n->controller_store));
-    SL_TRY(sl_store_open(url, job, 0, &n->own_store));
+    sl_store **const stores[] = {&n->agent_store, &n->controller_store, &n->own_store};
+    for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
+        SL_TRY(sl_store_open(url, job, 0, stores[i]));
+        SL_TRY(sl_store_seal(*stores[i], c->rendezvous->key));
+    }
     sl_agent_config agent = {.folder = c->folder,
                              .node = c->place->node,
                              .store = n->agent_store,
                              .store_url = url,
+                             .key = c->rendezvous->key,
                              .job = job,
                              .record = c->record,
                              .validate = c->validate};
@@ -190,6 +218,7 @@ static sl_status step(sl_noticing *n, sl_time *wake) {
     say_standing(n, now, 0);
     tell_passed(n);
     tell_view(n, now, 0);
+    say_refused(n);
     next = other < next ? other : next;
     next = next > now + LONGEST_SLEEP ? now + LONGEST_SLEEP : next;
     *wake = next < now + SHORTEST_SLEEP ? now + SHORTEST_SLEEP : next;

@@ -15,7 +15,8 @@ typedef enum sl_note_kind {
     SL_NOTE_EVENT,    /* the controller says something */
     SL_NOTE_SEAT,     /* this process's controller is the job's: its events and views count */
     SL_NOTE_UNSEATED, /* another took the seat */
-    SL_NOTE_TROUBLE,  /* `text`, for the user */
+    SL_NOTE_TROUBLE,  /* `text`, for the user: why something is not noticed */
+    SL_NOTE_REMARK,   /* the same, of what changes nothing */
     SL_NOTE_STANDING, /* how ranks and links stand, for the folder: `standing`, whose owner is who takes it */
     SL_NOTE_DONE      /* the thread is at its end; `calls` is final */
 } sl_note_kind;

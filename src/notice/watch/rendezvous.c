@@ -2,12 +2,15 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "notice/store/seal.h"
 #include "notice/store/store.h"
 #include "notice/watch/addresses.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum { LOOK_MS = 50, TEXT = 4096 };
@@ -27,43 +30,71 @@ static void put_urls(const sl_redis *redis, const sl_addresses *addresses, char 
     }
 }
 
-/* Nobody else may read the password, not for a moment. */
-static sl_status leave_urls(sl_rendezvous *r, const sl_addresses *addresses) {
-    char text[TEXT];
-    snprintf(text, sizeof text, "%s\n", r->place->job);
+/* Written whole, and nobody else can read it, not for a moment. */
+static sl_status write_private(const char *path, const char *text) {
+    char temporary[sizeof((sl_rendezvous *)0)->left + 8];
+    size_t size = strlen(text);
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    int file = mkostemp(temporary, O_CLOEXEC); /* mode 600 */
+    if (file < 0)
+        return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+    int failed = write(file, text, size) != (ssize_t)size;
+    failed |= close(file) != 0;
+    if (!failed && rename(temporary, path) == 0)
+        return SL_OK;
+    unlink(temporary);
+    return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+}
+
+static sl_status leave(sl_rendezvous *r, const sl_addresses *addresses) {
+    char text[TEXT], host[64] = "";
+    gethostname(host, sizeof host - 1);
+    int used = snprintf(text, sizeof text, "%s\nslackline %s %s\n", r->place->job, SL_VERSION, host);
+    if (!r->key_given)
+        snprintf(text + used, sizeof text - (size_t)used, "key %s\n", r->key);
     if (r->redis.path[0])
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s\n", r->url);
-    else
+    else if (r->redis.pid > 0)
         put_urls(&r->redis, addresses, text, sizeof text);
-    mode_t before = umask(077);
-    sl_status status = sl_file_write(r->left, text, strlen(text));
-    umask(before);
-    if (status == SL_OK && chmod(r->left, 0600) != 0)
-        status = sl_error_errno(SL_ESYS, "%s: cannot be made private", r->left);
-    return status;
+    snprintf(r->left, sizeof r->left, "%s/redis.url", r->directory);
+    return write_private(r->left, text);
+}
+
+static sl_status make_key(char key[SL_STORE_KEY]) {
+    unsigned char random[32];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return sl_error_errno(SL_ESYS, "no random key can be had");
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(key + 2 * i, 3, "%02x", random[i]);
+    return SL_OK;
+}
+
+static sl_status start_server(sl_rendezvous *r, const char *folder, sl_addresses *addresses) {
+    char listen[sizeof r->redis.addresses] = "";
+    if (r->place->several)
+        sl_addresses_find(addresses);
+    for (int i = 0; i < addresses->count; i++)
+        snprintf(listen + strlen(listen), sizeof listen - strlen(listen), "%s ", addresses->text[i]);
+    SL_TRY(sl_redis_start(folder, r->place->several ? listen : NULL, &r->redis));
+    sl_redis_url(&r->redis, "127.0.0.1", r->url, sizeof r->url);
+    return SL_OK;
 }
 
 sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_place *place, const char *directory,
-                             const char *folder, const char *given) {
+                             const char *folder, const char *given, const char *key) {
     sl_addresses addresses = {.count = 0};
-    char listen[sizeof r->redis.addresses] = "";
-    *r = (sl_rendezvous){.place = place, .directory = directory};
-    if (given) {
-        snprintf(r->url, sizeof r->url, "%s", given);
-        return SL_OK;
-    }
+    *r = (sl_rendezvous){.place = place, .directory = directory, .key_given = key != NULL};
+    snprintf(r->url, sizeof r->url, "%s", given ? given : "");
+    snprintf(r->key, sizeof r->key, "%s", key ? key : "");
     if (place->rank != 0)
         return SL_OK;
-    if (place->several)
-        sl_addresses_find(&addresses);
-    for (int i = 0; i < addresses.count; i++)
-        snprintf(listen + strlen(listen), sizeof listen - strlen(listen), "%s ", addresses.text[i]);
-    SL_TRY(sl_redis_start(folder, place->several ? listen : NULL, &r->redis));
-    sl_redis_url(&r->redis, "127.0.0.1", r->url, sizeof r->url);
-    if (place->size == 1)
+    if (!key)
+        SL_TRY(make_key(r->key));
+    if (!given)
+        SL_TRY(start_server(r, folder, &addresses));
+    if (place->size == 1 || (given && key))
         return SL_OK;
-    snprintf(r->left, sizeof r->left, "%s/redis.url", directory);
-    sl_status status = leave_urls(r, &addresses);
+    sl_status status = leave(r, &addresses);
     if (status != SL_OK)
         sl_rendezvous_close(r);
     return status;
@@ -88,20 +119,38 @@ static int answers(const char *url, const char *job) {
     return well;
 }
 
-/* Tries what redis.url says, if it is this job's. */
-static int look(sl_rendezvous *r) {
+/* One line of redis.url behind the first. */
+static sl_status take_line(sl_rendezvous *r, const char *line) {
+    char version[32], host[64], text[320];
+    if (sscanf(line, "slackline %31s %63s", version, host) == 2) {
+        if (strcmp(version, SL_VERSION) == 0)
+            return SL_OK;
+        sl_seal_version_text(version, host, text, sizeof text);
+        return sl_error(SL_EPEER, "%s", text);
+    }
+    if (strncmp(line, "key ", 4) == 0) {
+        if (!r->key_given && strlen(line + 4) < sizeof r->key)
+            snprintf(r->key, sizeof r->key, "%s", line + 4);
+    } else if (!r->url[0] && strlen(line) < sizeof r->url && answers(line, r->place->job)) {
+        snprintf(r->url, sizeof r->url, "%s", line);
+    }
+    return SL_OK;
+}
+
+/* Takes what redis.url says, if it is this job's. SL_EPEER: the first process is of another version. */
+static sl_status look(sl_rendezvous *r) {
     char path[TEXT + 16], *text = NULL, *save = NULL;
     size_t size;
     snprintf(path, sizeof path, "%s/redis.url", r->directory);
     if (sl_file_read_most(path, 1 << 16, &text, &size) != SL_OK)
-        return 0;
+        return SL_OK;
     char *line = strtok_r(text, "\n", &save);
     int mine = line && strcmp(line, r->place->job) == 0;
-    while (mine && !r->url[0] && (line = strtok_r(NULL, "\n", &save)))
-        if (strlen(line) < sizeof r->url && answers(line, r->place->job))
-            snprintf(r->url, sizeof r->url, "%s", line);
+    sl_status status = SL_OK;
+    while (mine && status == SL_OK && (line = strtok_r(NULL, "\n", &save)))
+        status = take_line(r, line);
     sl_free(text);
-    return r->url[0] != 0;
+    return status;
 }
 
 sl_status sl_rendezvous_wait(sl_rendezvous *r, sl_time limit, _Atomic uint32_t *stop) {
@@ -109,15 +158,19 @@ sl_status sl_rendezvous_wait(sl_rendezvous *r, sl_time limit, _Atomic uint32_t *
     sl_time deadline = sl_clock_now(clock) + limit;
     if (r->redis.pid > 0)
         return sl_redis_wait(&r->redis, limit);
-    while (!r->url[0] && !look(r)) {
+    for (;;) {
+        if (!r->url[0] || !r->key[0])
+            SL_TRY(look(r));
+        if (r->url[0] && r->key[0])
+            return SL_OK;
         sl_time now = sl_clock_now(clock);
         if (now >= deadline || atomic_load(stop))
-            return sl_error(
-                SL_EPEER,
-                "%s/redis.url does not lead to the job's redis server: the folder must be one that "
-                "all nodes share; or give --redis URL",
-                r->directory);
+            return sl_error(SL_EPEER,
+                            "%s/redis.url does not %s: the folder must be one that all nodes share; or give %s",
+                            r->directory, r->url[0] ? "have the job's key" : "lead to the job's redis server",
+                            r->url[0]       ? "all of them the same --key @FILE or SLACKLINE_KEY"
+                            : r->key_given ? "--redis @FILE"
+                                           : "--redis @FILE and --key @FILE");
         sl_clock_wait(clock, stop, 0, now + LOOK_MS * SL_MS);
     }
-    return SL_OK;
 }

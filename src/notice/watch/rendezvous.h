@@ -1,10 +1,12 @@
-/* Where the processes of a job meet: the URL of their Redis server.
+/* Where the processes of a job meet: the URL of their Redis server, and the key with which they seal what they
+ * write there (notice/store/seal.h).
  *
- * The one that is given, or a server that the first process starts: on a unix socket in its node's folder, or
- * on TCP where the job has other hosts, at the addresses by which they reach this one (addresses.h). Its URLs
- * (TCP: one for each address) are left in
- * DIRECTORY/redis.url (mode 600, the job's name in the first line); the agents of other nodes try them in
- * turn. A node may be a network namespace of the same host: it reaches the socket by its path. */
+ * The server is the one that is given, or one that the first process starts: on a unix socket in its node's
+ * folder, or on TCP where the job has other hosts, at the addresses by which they reach this one (addresses.h).
+ * The key is the one that is given, or one that the first process makes. What is not given is left in
+ * DIRECTORY/redis.url (mode 600): the job's name in the first line, version and host of who wrote it, the key,
+ * and URLs (TCP: one for each address), which the agents of other nodes try in turn. The key never goes through
+ * the server. A node may be a network namespace of the same host: it reaches the socket by its path. */
 #ifndef SL_NOTICE_WATCH_RENDEZVOUS_H
 #define SL_NOTICE_WATCH_RENDEZVOUS_H
 
@@ -20,19 +22,21 @@ typedef struct sl_rendezvous {
     const char *directory; /* for results, where several nodes find redis.url */
     sl_redis redis;        /* this process's own; pid 0: none */
     char url[SL_STORE_URL]; /* once it is known; else "" */
-    char left[4200];       /* redis.url, where it was written; "" */
+    char key[SL_STORE_KEY]; /* once it is known; else "" */
+    int key_given;
+    char left[4200]; /* redis.url, where it was written; "" */
 } sl_rendezvous;
 
-/** Starts what this process, the agent of its node, has to start, in `folder`; `given` is the URL that the
- * user gave, NULL: none. Does not wait. SL_ENONE without redis-server, SL_ESYS. */
+/** Starts what this process, the agent of its node, has to start, in `folder`; `given` and `key` are
+ * what the user gave, NULL: nothing. Does not wait. SL_ENONE without redis-server, SL_ESYS. */
 sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_place *place, const char *directory,
-                             const char *folder, const char *given);
+                             const char *folder, const char *given, const char *key);
 
 /** Ends and removes it. */
 void sl_rendezvous_close(sl_rendezvous *r);
 
-/** Waits until the server answers and its URL is known, at most `limit`, or until *stop is set. SL_ESYS,
- * SL_EPEER. From any one thread. */
+/** Waits until the server answers and URL and key are known, at most `limit`, or until *stop is set. SL_ESYS,
+ * SL_EPEER, also where the first process is of another version. From any one thread. */
 sl_status sl_rendezvous_wait(sl_rendezvous *r, sl_time limit, _Atomic uint32_t *stop);
 
 #endif

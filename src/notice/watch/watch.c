@@ -105,7 +105,7 @@ static sl_status prepare_agent(watching *w) {
     if (w->request->record)
         SL_TRY(sl_directory_make(w->record));
     return sl_rendezvous_open(&w->rendezvous, &w->place, w->directory, w->site.directory.path,
-                              w->request->redis);
+                              w->request->redis, w->request->key);
 }
 
 static void block_signals(watching *w, sigset_t *heard) {
@@ -305,6 +305,9 @@ static sl_status on_notes(void *context, int file) {
         case SL_NOTE_TROUBLE:
             sl_view_say(&w->view, "%s", note.text);
             snprintf(w->untold, sizeof w->untold, "%s", note.text);
+            break;
+        case SL_NOTE_REMARK:
+            sl_view_say(&w->view, "%s", note.text);
             break;
         case SL_NOTE_DONE:
             w->done = 1;

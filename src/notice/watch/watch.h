@@ -15,6 +15,7 @@ typedef struct sl_watch_request {
     char *const *command;  /* argv, ended by NULL */
     const char *directory; /* for events, report, calls; NULL: runs/watch-<program> */
     const char *redis;     /* URL; NULL: a private server */
+    const char *key;       /* of the job; NULL: its first process makes one */
     const char *host;      /* address of HTTP, numeric */
     int port;              /* the first that is tried; 0: no HTTP */
     int record;            /* 1: call logs of each rank, into directory/calls */

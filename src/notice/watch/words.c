@@ -29,7 +29,7 @@ static json_t *iteration_of(int64_t iteration) {
 json_t *sl_words_status_json(const sl_status_view *v) {
     return json_pack(
         "{s:s, s:b, s:i, s:i, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:i, s:i, s:o, s:i, "
-        "s:i, s:b}",
+        "s:i, s:b, s:I}",
         "state", sl_phase_name(v->phase), "slow", v->slow, "nodes", v->nodes, "ranks", v->ranks,
         "period_calls", v->period > 0 ? json_integer(v->period) : json_null(), "iterations",
         (json_int_t)(v->iteration + 1), "iteration_ms", time_of(v->time_ms), "level_ms", time_of(v->level_ms),
@@ -37,7 +37,8 @@ json_t *sl_words_status_json(const sl_status_view *v) {
         sl_words_suspects_json(v->suspect, v->suspects), "verdicts",
         sl_words_suspects_json(v->verdict, v->verdicts), "calls", (json_int_t)v->calls, "records_lost",
         (json_int_t)v->lost, "holds", v->holds, "holds_closed", v->closed, "held_ms", number(v->held_ms),
-        "onsets", v->onsets, "reliefs", v->reliefs, "store_connected", v->connected);
+        "onsets", v->onsets, "reliefs", v->reliefs, "store_connected", v->connected, "messages_refused",
+        (json_int_t)v->refused);
 }
 
 int sl_words_same(const sl_suspect *a, const sl_suspect *b) {

@@ -15,6 +15,8 @@
 #define PASSWORD "geheim-7731"
 #define URL "redis://:" PASSWORD "@127.0.0.1:1"
 
+#define KEY "a-key-that-nobody-else-has"
+
 static char folder[] = "/tmp/slackline-members-XXXXXX";
 
 static void path_of(const char *name, char *path, size_t size) {
@@ -36,25 +38,29 @@ static void keep(const char *from, const char *name) {
 }
 
 static sl_status take(const sl_options *o, void *argument) {
-    return o->option == 'j' ? sl_option_secret(o, argument, 512) : SL_OK;
+    char (*word)[512] = argument;
+    return o->option == 'j'   ? sl_option_secret(o, word[0], sizeof word[0])
+           : o->option == 'k' ? sl_option_secret(o, word[1], sizeof word[1])
+                              : SL_OK;
 }
 
 static int be_member(int argc, char **argv) {
     static const struct option options[] = {
-        {"join", required_argument, NULL, 'j'},   {"job", required_argument, NULL, 'x'},
-        {"round", required_argument, NULL, 'x'},  {"member", required_argument, NULL, 'x'},
-        {"members", required_argument, NULL, 'x'}, {"rank", required_argument, NULL, 'x'},
-        {"pid", required_argument, NULL, 'x'},    {"deadline", required_argument, NULL, 'x'},
-        {NULL, 0, NULL, 0}};
-    char url[512] = "", path[256];
+        {"join", required_argument, NULL, 'j'},     {"key", required_argument, NULL, 'k'},
+        {"job", required_argument, NULL, 'x'},      {"round", required_argument, NULL, 'x'},
+        {"member", required_argument, NULL, 'x'},   {"members", required_argument, NULL, 'x'},
+        {"rank", required_argument, NULL, 'x'},     {"pid", required_argument, NULL, 'x'},
+        {"deadline", required_argument, NULL, 'x'}, {NULL, 0, NULL, 0}};
+    char word[2][512] = {"", ""}, path[256], both[1100];
     sl_options o = {.command = "validate", .table = options, .argc = argc - 1, .argv = argv + 1};
     keep("/proc/self/cmdline", "cmdline");
     keep("/proc/self/environ", "environ");
     for (int twice = 0; twice < 2; twice++) /* the command reads its options, and the worker that it becomes */
-        if (sl_options_take(&o, take, url) != SL_OK)
+        if (sl_options_take(&o, take, word) != SL_OK)
             return 4;
+    snprintf(both, sizeof both, "%s %s", word[0], word[1]);
     path_of("read", path, sizeof path);
-    return sl_file_write(path, url, strlen(url)) == SL_OK ? 0 : 3;
+    return sl_file_write(path, both, strlen(both)) == SL_OK ? 0 : 3;
 }
 
 static char *kept(const char *name) {
@@ -65,7 +71,7 @@ static char *kept(const char *name) {
     return content;
 }
 
-static void the_password_of_the_store_cannot_be_seen_by_others(void **state) {
+static void neither_password_nor_key_can_be_seen_by_others(void **state) {
     (void)state;
     sl_members members = {0};
     const sl_member member = {.round = 5,
@@ -75,6 +81,7 @@ static void the_password_of_the_store_cannot_be_seen_by_others(void **state) {
                               .deadline_ms = 100,
                               .links = "",
                               .store_url = URL,
+                              .key = KEY,
                               .job = "job"};
     assert_ok(sl_members_start(&members, &member, SL_TIME_NEVER));
     assert_int_equal(members.children, 1);
@@ -86,8 +93,10 @@ static void the_password_of_the_store_cannot_be_seen_by_others(void **state) {
     char *words = kept("cmdline"), *variables = kept("environ"), *read = kept("read");
     assert_non_null(strstr(words, "--round 5"));
     assert_null(strstr(words, PASSWORD));
+    assert_null(strstr(words, KEY));
     assert_null(strstr(variables, PASSWORD));
-    assert_string_equal(read, URL);
+    assert_null(strstr(variables, KEY));
+    assert_string_equal(read, URL " " KEY);
     sl_free(words);
     sl_free(variables);
     sl_free(read);
@@ -97,7 +106,7 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "validate") == 0)
         return be_member(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_password_of_the_store_cannot_be_seen_by_others),
+        cmocka_unit_test(neither_password_nor_key_can_be_seen_by_others),
     };
     if (!mkdtemp(folder))
         return 1;

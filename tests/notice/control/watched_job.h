@@ -26,6 +26,7 @@
 
 #define JOB_RANKS 4
 #define JOB_EVENTS 256
+#define JOB_KEY "the-key-of-the-watched-job"
 #define JOB_COMMUNICATOR UINT64_C(0x77)
 #define JOB_WORK (12 * SL_MS) /* before the allreduce; before the barrier: 10 ms */
 
@@ -179,10 +180,12 @@ static inline void job_event(void *context, const sl_event *event) {
 static inline void job_add_agent(job *j, int node, const char *record) {
     static const char *const names[] = {"node-a", "node-b"};
     assert_ok(sl_store_open(j->url, "job", 0, &j->agent_store[node]));
+    assert_ok(sl_store_seal(j->agent_store[node], JOB_KEY));
     sl_agent_config config = {.folder = j->folder[node],
                               .node = names[node],
                               .store = j->agent_store[node],
                               .store_url = j->url,
+                              .key = JOB_KEY,
                               .job = "job",
                               .validate = j->validate,
                               .record = record};
@@ -198,6 +201,7 @@ static inline void job_drop_agent(job *j, int node) {
 
 static inline void job_add_controller(job *j, int which, int hold, sl_time deadline) {
     assert_ok(sl_store_open(j->url, "job", 0, &j->controller_store[which]));
+    assert_ok(sl_store_seal(j->controller_store[which], JOB_KEY));
     sl_controller_config config = {.store = j->controller_store[which],
                                    .job = "job",
                                    .deadline = deadline,

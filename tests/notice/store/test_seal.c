@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#define KEY "the key of this job alone"
+#define KEY "the-key-of-this-job-alone"
 
 static struct {
     char folder[64], url[512];
@@ -90,7 +90,7 @@ static const char *read_all(sl_store *store, const char *log, sl_store_position 
 
 static void what_strangers_write_is_not_read_and_counted(void **state) {
     (void)state;
-    sl_store *a = open_store("one", KEY), *b = open_store("one", KEY), *wrong = open_store("one", "another key, as long");
+    sl_store *a = open_store("one", KEY), *b = open_store("one", KEY), *wrong = open_store("one", "another-key-as-long");
     sl_store *none = open_store("one", NULL), *two = open_store("two", KEY);
     sl_store_position position = {""};
     sl_seal seal;
@@ -192,7 +192,8 @@ static void another_version_is_named_with_both_hosts(void **state) {
 static void a_key_that_can_be_guessed_is_refused(void **state) {
     (void)state;
     sl_store *store = open_store("short", NULL);
-    assert_fails(sl_store_seal(store, "short"), SL_EINVAL, "at least 16 characters");
+    assert_fails(sl_store_seal(store, "short"), SL_EINVAL, "16 to 256 characters");
+    assert_fails(sl_store_seal(store, "long enough, but words"), SL_EINVAL, "without blanks"); /* no file holds it */
     sl_store_close(store);
 }
 

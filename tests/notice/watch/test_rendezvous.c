@@ -29,12 +29,14 @@ static int clear(void **state) {
     return sl_path_remove(*state) == SL_OK ? 0 : -1;
 }
 
-static void must_talk(const char *a, const char *b) {
+static void must_talk(const sl_rendezvous *a, const sl_rendezvous *b) {
     sl_store *here, *there;
     void *bytes;
     size_t size;
-    assert_ok(sl_store_open(a, "job", 0, &here));
-    assert_ok(sl_store_open(b, "job", 0, &there));
+    assert_ok(sl_store_open(a->url, "job", 0, &here));
+    assert_ok(sl_store_open(b->url, "job", 0, &there));
+    assert_ok(sl_store_seal(here, a->key));
+    assert_ok(sl_store_seal(there, b->key));
     assert_ok(sl_store_set(here, "key", "value", 5, 0));
     assert_ok(sl_store_get(there, "key", &bytes, &size));
     assert_string_equal(bytes, "value");
@@ -64,15 +66,15 @@ static void a_node_that_comes_first_waits_for_the_url(void **state) {
     waiter second = {.status = SL_ESYS};
     sl_rendezvous server;
     pthread_t thread;
-    assert_ok(sl_rendezvous_open(&second.meeting, &other, folder, folder, NULL));
+    assert_ok(sl_rendezvous_open(&second.meeting, &other, folder, folder, NULL, NULL));
     assert_string_equal(second.meeting.url, "");
     assert_int_equal(pthread_create(&thread, NULL, wait_for_url, &second), 0);
     sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 200 * SL_MS);
-    assert_ok(sl_rendezvous_open(&server, &first, folder, folder, NULL));
+    assert_ok(sl_rendezvous_open(&server, &first, folder, folder, NULL, NULL));
     assert_ok(sl_rendezvous_wait(&server, 30 * SL_SECOND, &stop));
     pthread_join(thread, NULL);
     assert_int_equal(second.status, SL_OK);
-    must_talk(server.url, second.meeting.url);
+    must_talk(&server, &second.meeting);
     struct stat found;
     assert_int_equal(stat(path, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
@@ -86,23 +88,71 @@ static void one_node_meets_on_a_socket_that_no_other_user_can_open(void **state)
     static const sl_place alone = {.job = "job", .size = 1};
     _Atomic uint32_t stop = 0;
     sl_rendezvous r;
-    assert_ok(sl_rendezvous_open(&r, &alone, folder, folder, NULL));
+    assert_ok(sl_rendezvous_open(&r, &alone, folder, folder, NULL, NULL));
     assert_ok(sl_rendezvous_wait(&r, 30 * SL_SECOND, &stop));
-    must_talk(r.url, r.url);
+    must_talk(&r, &r);
     struct stat found;
     assert_int_equal(stat(r.redis.path, &found), 0);
     assert_int_equal(found.st_mode & 077, 0);
     sl_rendezvous_close(&r);
 }
 
-static void a_url_that_is_given_is_taken(void **state) {
+static void a_url_and_a_key_that_are_given_are_taken(void **state) {
     const char *folder = *state;
+    char path[128];
     _Atomic uint32_t stop = 0;
     sl_rendezvous r;
-    assert_ok(sl_rendezvous_open(&r, &first, folder, folder, "redis://somewhere"));
+    assert_ok(sl_rendezvous_open(&r, &first, folder, folder, "redis://somewhere", "a-key-that-was-given"));
     assert_int_equal(r.redis.pid, 0);
     assert_ok(sl_rendezvous_wait(&r, SL_SECOND, &stop));
     assert_string_equal(r.url, "redis://somewhere");
+    assert_string_equal(r.key, "a-key-that-was-given");
+    snprintf(path, sizeof path, "%s/redis.url", folder);
+    assert_int_not_equal(access(path, F_OK), 0); /* nobody needs it */
+    sl_rendezvous_close(&r);
+}
+
+static void a_key_travels_by_the_folder_and_one_that_is_given_does_not(void **state) {
+    const char *folder = *state;
+    char path[128], *text;
+    size_t size;
+    struct stat found;
+    _Atomic uint32_t stop = 0;
+    sl_rendezvous a, b;
+    snprintf(path, sizeof path, "%s/redis.url", folder);
+    assert_ok(sl_rendezvous_open(&a, &first, folder, folder, "redis://somewhere", NULL));
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0600);
+    assert_ok(sl_rendezvous_open(&b, &other, folder, folder, "redis://somewhere", NULL));
+    assert_string_equal(b.key, "");
+    assert_ok(sl_rendezvous_wait(&b, SL_SECOND, &stop));
+    assert_int_equal(strlen(a.key), 64);
+    assert_string_equal(a.key, b.key);
+    sl_rendezvous_close(&a);
+    sl_rendezvous_close(&b);
+    assert_ok(sl_rendezvous_open(&b, &other, folder, folder, "redis://somewhere", NULL));
+    assert_fails(sl_rendezvous_wait(&b, 100 * SL_MS, &stop), SL_EPEER, "--key @FILE");
+    sl_rendezvous_close(&b);
+    assert_ok(sl_rendezvous_open(&a, &first, folder, folder, NULL, "a-key-that-was-given"));
+    assert_ok(sl_file_read(path, &text, &size));
+    assert_null(strstr(text, "a-key-that-was-given"));
+    sl_free(text);
+    sl_rendezvous_close(&a);
+}
+
+static void a_first_rank_of_another_version_is_named_with_both_hosts(void **state) {
+    const char *folder = *state;
+    char path[128], host[64] = "";
+    static const char text[] = "job\nslackline 9.9.9 far-away\nkey 0123456789abcdef\nunix:/nonexistent\n";
+    _Atomic uint32_t stop = 0;
+    sl_rendezvous r;
+    snprintf(path, sizeof path, "%s/redis.url", folder);
+    assert_ok(sl_file_write(path, text, sizeof text - 1));
+    assert_ok(sl_rendezvous_open(&r, &other, folder, folder, NULL, NULL));
+    assert_fails(sl_rendezvous_wait(&r, 30 * SL_SECOND, &stop), SL_EPEER, "slackline 9.9.9 on host far-away");
+    assert_non_null(strstr(sl_error_text(), "slackline " SL_VERSION " on host "));
+    gethostname(host, sizeof host - 1);
+    assert_non_null(strstr(sl_error_text(), host));
     sl_rendezvous_close(&r);
 }
 
@@ -110,7 +160,7 @@ static void waiting_in_vain_says_what_to_do(void **state) {
     const char *folder = *state;
     _Atomic uint32_t stop = 0;
     sl_rendezvous r;
-    assert_ok(sl_rendezvous_open(&r, &other, folder, folder, NULL));
+    assert_ok(sl_rendezvous_open(&r, &other, folder, folder, NULL, NULL));
     assert_int_equal(sl_rendezvous_wait(&r, 100 * SL_MS, &stop), SL_EPEER);
     assert_non_null(strstr(sl_error_text(), "redis.url"));
     assert_non_null(strstr(sl_error_text(), "--redis"));
@@ -127,7 +177,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_node_that_comes_first_waits_for_the_url),
         WITH(one_node_meets_on_a_socket_that_no_other_user_can_open),
-        WITH(a_url_that_is_given_is_taken),
+        WITH(a_url_and_a_key_that_are_given_are_taken),
+        WITH(a_key_travels_by_the_folder_and_one_that_is_given_does_not),
+        WITH(a_first_rank_of_another_version_is_named_with_both_hosts),
         WITH(waiting_in_vain_says_what_to_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ def expect(holds, what):
         print("FAILED:", what)
 
 
-def check(name, options):
+def check(name, options, shared=True):
     out = os.path.join(folder, name)
     words = [command, "watch", "--out", out, "--http", "off", *options, "--", program, "600", "3000"]
     process = subprocess.Popen(star.mpirun(folder, 2, words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
@@ -46,7 +46,7 @@ def check(name, options):
     text, said = process.communicate(timeout=120)
     expect(process.returncode == 0, f"{name}: exit {process.returncode}: {said}")
     expect(text.startswith("ranks 4"), f"{name}: printed {text!r}")
-    expect(mode == (None if options else 0o600), f"{name}: redis.url has mode {mode}")
+    expect(mode == (0o600 if shared else None), f"{name}: redis.url has mode {mode}")
     expect(not os.path.exists(url), f"{name}: redis.url stays")
     with open(os.path.join(out, "report.json")) as file:
         report = json.load(file)
@@ -63,6 +63,12 @@ with tempfile.TemporaryDirectory() as folder, Star(hosts=2) as star:
     time.sleep(0.5)
     given = f"redis://default:pass%40word@{star.address(0)}:6400/2"
     check("given", ["--redis", given])
+    secret = {}
+    for key, text in (("url", given), ("key", "0123456789abcdef")):
+        secret[key] = os.path.join(folder, key)
+        with open(secret[key], "w") as file:
+            file.write(text)
+    check("keyed", ["--redis", "@" + secret["url"], "--key", "@" + secret["key"]], shared=False)
     ask = ["redis-cli", "-h", star.address(0), "-p", "6400", "-a", "pass@word", "--no-auth-warning", "-n", "2"]
     done = star.run(0, [*ask, "keys", "*"], capture_output=True, text=True)
     keys = [key for key in done.stdout.split() if not key.endswith(":reported")]
