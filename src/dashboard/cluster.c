@@ -15,7 +15,7 @@
 #define PATIENCE SL_SECOND
 #define MOST_NUMBER (INT64_C(1) << 50) /* of an iteration */
 #define LOOK_EVERY (SL_SECOND)         /* for jobs */
-enum { MOST = 512, RANK_LIMIT = 1 << 17 };
+enum { MOST = 512, RANK_LIMIT = SL_MOST_RANKS };
 
 /* A node, and when it was heard last. */
 typedef struct heard_node {

@@ -117,17 +117,21 @@ static int rank_by_environment(int pid, const char *name) {
     return -1;
 }
 
+/* What a ring or the environment says of a rank is the program's word: beyond the limits it is none. */
+static int is_rank(int rank) {
+    return rank >= 0 && rank < SL_MOST_RANKS;
+}
+
 static void identify(sl_watched_process *p, const sl_ring_source *source, const sl_call *call) {
-    if (source->rank >= 0) {
+    if (is_rank(source->rank)) {
         p->rank = source->rank;
         p->size = source->size;
     } else if (p->rank < 0) {
-        p->rank = rank_by_environment(p->pid, "RANK");
+        int rank = rank_by_environment(p->pid, "RANK");
         p->size = rank_by_environment(p->pid, "WORLD_SIZE");
-        if (p->rank < 0)
-            p->rank = call->rank >= 0 ? call->rank : 0;
+        p->rank = is_rank(rank) ? rank : is_rank(call->rank) ? call->rank : 0;
     }
-    if (p->size <= p->rank)
+    if (p->size <= p->rank || p->size > SL_MOST_RANKS)
         p->size = p->rank + 1;
 }
 

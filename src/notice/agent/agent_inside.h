@@ -27,7 +27,7 @@ typedef struct sl_watched_process {
 
 struct sl_agent {
     sl_agent_config config;
-    char identity[160], host[128];
+    char identity[SL_CLOCK_NAME], host[128];
     sl_rings *rings;
     sl_call_log *log; /* NULL: none */
     sl_control *control;

@@ -54,9 +54,27 @@ static int64_t cell(const json_t *row, size_t place) {
     return (int64_t)json_integer_value(json_array_get(row, place));
 }
 
-void sl_holds_raise(sl_holds *h, const json_t *raises) {
+static int are_raises(const json_t *raises) {
     size_t i;
     const json_t *row;
+    if (!json_is_array(raises))
+        return 0;
+    json_array_foreach(raises, i, row) {
+        for (size_t place = 0; place < 7; place++)
+            if (!json_is_integer(json_array_get(row, place)))
+                return 0;
+        for (size_t place = 2; place < 6; place++)
+            if (cell(row, place) < INT32_MIN || cell(row, place) > UINT32_MAX)
+                return 0;
+    }
+    return 1;
+}
+
+int sl_holds_raise(sl_holds *h, const json_t *raises) {
+    size_t i;
+    const json_t *row;
+    if (!are_raises(raises))
+        return -1;
     json_array_foreach(raises, i, row) {
         sl_channel_key key = {.communicator = (uint64_t)cell(row, 1),
                               .source = (int32_t)cell(row, 2),
@@ -64,11 +82,12 @@ void sl_holds_raise(sl_holds *h, const json_t *raises) {
                               .tag = (int32_t)cell(row, 4),
                               .kind = (uint32_t)cell(row, 5)};
         for (size_t g = 0; g < h->gates; g++)
-            if (h->gate[g].gate->rank == (int32_t)cell(row, 0))
+            if (h->gate[g].gate->rank == cell(row, 0))
                 sl_gate_raise(h->gate[g].gate, &key, (uint64_t)cell(row, 6));
     }
     for (size_t g = 0; json_array_size(raises) > 0 && g < h->gates; g++)
         sl_gate_wake(h->gate[g].gate);
+    return 0;
 }
 
 sl_status sl_holds_look(sl_holds *h, sl_store *store, const char *node, int look) {

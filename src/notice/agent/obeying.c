@@ -8,6 +8,7 @@
 #define PROFILE_MOST (1 << 17) /* records of one rank in a profile */
 #define PROFILE_LATE SL_SECOND /* after its window a profile is sent as it is */
 #define ORDER_LONGEST (3600 * SL_SECOND)
+#define LINKS_LONGEST 4096
 
 void sl_agent_set_timing(sl_agent *a, sl_timing timing) {
     if (a->control)
@@ -101,10 +102,18 @@ static int in_time(const sl_agent *a, const json_t *order, sl_time now, sl_time 
     return *until > now && *until - now <= longest;
 }
 
-static void order_profile(sl_agent *a, const json_t *order, sl_time now) {
+/* An order beyond its limits is none. */
+static sl_status refuse(sl_agent *a) {
+    sl_store_refuse(a->config.store);
+    return SL_OK;
+}
+
+static sl_status order_profile(sl_agent *a, const json_t *order, sl_time now) {
     sl_time until;
+    if (!sl_json_within(order, "length", 1, ORDER_LONGEST))
+        return refuse(a);
     if (!in_time(a, order, now, ORDER_LONGEST, &until))
-        return;
+        return SL_OK;
     end_profile(a);
     a->profile.round = sl_json_int(order, "round", 0);
     a->profile.to = until;
@@ -114,6 +123,7 @@ static void order_profile(sl_agent *a, const json_t *order, sl_time now) {
         a->process[i].starved_at = now;
     }
     sl_agent_set_timing(a, SL_TIMING_DEVICE);
+    return SL_OK;
 }
 
 static sl_status order_hold(sl_agent *a, const json_t *order, sl_time now) {
@@ -142,28 +152,70 @@ static sl_status order_hold(sl_agent *a, const json_t *order, sl_time now) {
 static sl_status order_look(sl_agent *a, const json_t *order) {
     if (!a->holds.round || sl_json_int(order, "round", 0) != a->holds.round)
         return SL_OK;
-    sl_holds_raise(&a->holds, json_object_get(order, "raises"));
+    if (!sl_json_within(order, "look", 0, INT32_MAX) ||
+        sl_holds_raise(&a->holds, json_object_get(order, "raises")) != 0)
+        return refuse(a);
     return sl_holds_look(&a->holds, a->config.store, a->config.node, (int)sl_json_int(order, "look", 0));
+}
+
+/* The process that a row names, if it is one of this node's; NULL. */
+static const sl_watched_process *process_named(const sl_agent *a, const json_t *row) {
+    for (size_t i = 0; i < a->processes; i++) {
+        const sl_watched_process *p = &a->process[i];
+        if (!p->ended && sl_json_within(row, "rank", p->rank, p->rank) &&
+            sl_json_within(row, "pid", p->pid, p->pid))
+            return p;
+    }
+    return NULL;
+}
+
+/* No rank twice: then no more processes are started than this node has. */
+static int are_members(const sl_agent *a, const json_t *members) {
+    size_t i;
+    const json_t *row;
+    if (json_array_size(members) < 1 || json_array_size(members) > SL_MOST_RANKS)
+        return 0;
+    json_array_foreach(members, i, row) {
+        if (!sl_json_within(row, "rank", 0, SL_MOST_RANKS - 1))
+            return 0;
+        int64_t rank = sl_json_int(row, "rank", -1);
+        for (size_t j = 0; j < i && strcmp(sl_json_text(row, "node", ""), a->config.node) == 0; j++)
+            if (sl_json_within(json_array_get(members, j), "rank", rank, rank))
+                return 0;
+    }
+    return 1;
+}
+
+/* Ranks alone: validate would take anything else for the name of a file. */
+static int are_links(const char *links) {
+    return strlen(links) < LINKS_LONGEST && links[strspn(links, "0123456789-,")] == 0;
 }
 
 static sl_status order_validate(sl_agent *a, const json_t *order, sl_time now) {
     const json_t *members = json_object_get(order, "members"), *row;
+    const char *links = sl_json_text(order, "links", "");
     size_t i;
     sl_time until;
     if (!a->config.validate || !a->config.store_url || !in_time(a, order, now, ORDER_LONGEST, &until))
         return SL_OK;
+    if (!are_members(a, members) || !are_links(links) ||
+        !sl_json_within(order, "deadline_ms", 1, ORDER_LONGEST / SL_MS))
+        return refuse(a);
     sl_members_end(&a->members);
     json_array_foreach(members, i, row) {
         if (strcmp(sl_json_text(row, "node", ""), a->config.node) != 0)
             continue;
+        const sl_watched_process *p = process_named(a, row);
+        if (!p) /* it has ended meanwhile */
+            continue;
         sl_member member = {.round = sl_json_int(order, "round", 0),
                             .member = (int)i,
                             .members = (int)json_array_size(members),
-                            .rank = (int)sl_json_int(row, "rank", -1),
-                            .pid = (int)sl_json_int(row, "pid", -1),
-                            .gemm = (int)sl_json_int(row, "gemm", 0),
-                            .deadline_ms = sl_json_int(order, "deadline_ms", 3000),
-                            .links = sl_json_text(order, "links", ""),
+                            .rank = p->rank,
+                            .pid = p->pid,
+                            .gemm = sl_json_int(row, "gemm", 0) != 0,
+                            .deadline_ms = sl_json_int(order, "deadline_ms", 0),
+                            .links = links,
                             .store_url = a->config.store_url,
                             .key = a->config.key,
                             .job = a->config.job};
@@ -175,9 +227,11 @@ static sl_status order_validate(sl_agent *a, const json_t *order, sl_time now) {
 static sl_status obey(sl_agent *a, const json_t *order, sl_time now) {
     const char *kind = sl_json_text(order, "kind", "");
     int64_t round = sl_json_int(order, "round", 0);
+    if (!sl_json_within(order, "round", 1, SL_MOST_NUMBER))
+        return refuse(a);
     if (strcmp(kind, "profile") == 0)
-        order_profile(a, order, now);
-    else if (strcmp(kind, "cancel") == 0 && round == a->profile.round)
+        return order_profile(a, order, now);
+    if (strcmp(kind, "cancel") == 0 && round == a->profile.round)
         end_profile(a);
     else if (strcmp(kind, "hold") == 0)
         return order_hold(a, order, now);
@@ -204,7 +258,8 @@ sl_status sl_agent_obey(sl_agent *a, sl_time now) {
             return sl_agent_passing(status);
         json_t *orders = json_array();
         for (size_t i = 0; a->caught_up && i < count; i++)
-            json_array_append_new(orders, json_loadb(entry[i].bytes, entry[i].size, 0, NULL));
+            if (json_array_append_new(orders, json_loadb(entry[i].bytes, entry[i].size, 0, NULL)) != 0)
+                sl_store_refuse(a->config.store); /* no JSON */
         size_t i;
         const json_t *order;
         json_array_foreach(orders, i, order) {

@@ -18,6 +18,8 @@ void sl_controller_read_profiles(sl_controller *c) {
         for (size_t i = 0; i < count; i++) {
             const void *body;
             const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_CALLS, &body);
+            if (!head)
+                sl_store_refuse(c->config.store);
             if (!head || head->round != c->profile.collection.round)
                 continue;
             if (sl_collection_add(&c->profile.collection, &c->nodes, head, body) != SL_OK ||
@@ -73,6 +75,8 @@ void sl_controller_read_views(sl_controller *c) {
             const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_VIEW, &body);
             if (head)
                 sl_closing_add(&c->hold.closing, head, body);
+            else
+                sl_store_refuse(c->config.store);
         }
     } while (count == MOST);
     if (sl_closing_ready(&c->hold.closing))

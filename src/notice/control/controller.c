@@ -161,6 +161,8 @@ static void hear(sl_controller *c, const json_t *beat) {
         c->failed = SL_ENOMEM;
         return;
     }
+    if (!node)
+        sl_store_refuse(c->config.store);
     if (news == 1)
         tell_node(c, node, "is here");
     if (news)
@@ -178,7 +180,8 @@ static void read_nodes(sl_controller *c) {
             return;
         json_t *beats = json_array();
         for (size_t i = 0; i < count; i++)
-            json_array_append_new(beats, json_loadb(entry[i].bytes, entry[i].size, 0, NULL));
+            if (json_array_append_new(beats, json_loadb(entry[i].bytes, entry[i].size, 0, NULL)) != 0)
+                sl_store_refuse(c->config.store); /* no JSON */
         size_t i;
         const json_t *beat;
         json_array_foreach(beats, i, beat) hear(c, beat);

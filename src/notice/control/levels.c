@@ -149,6 +149,8 @@ void sl_controller_read_iterations(sl_controller *c) {
         for (size_t i = 0; i < count; i++) {
             const void *body;
             const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_ITERATIONS, &body);
+            if (!head)
+                sl_store_refuse(c->config.store);
             const sl_node *node = head ? sl_nodes_find(&c->nodes, head->node) : NULL;
             if (!node || (!node->same_clock && node->offset.trips == 0))
                 continue; /* times that nobody understands */

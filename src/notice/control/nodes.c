@@ -47,13 +47,15 @@ static sl_status read_ranks(sl_node *node, const json_t *ranks, int *changed) {
 }
 
 sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_node **node, int *news) {
-    const char *name = sl_json_text(beat, "node", ""), *clock = sl_json_text(beat, "clock", "");
     int changed = 0;
     *node = NULL;
     *news = 0;
-    if (!name[0] || strlen(name) >= SL_NODE_NAME)
+    if (!sl_beat_is(beat))
         return SL_OK;
+    const char *name = sl_json_text(beat, "node", ""), *clock = sl_json_text(beat, "clock", "");
     sl_node *n = sl_nodes_find(nodes, name);
+    if (!n && nodes->count >= SL_MOST_RANKS)
+        return SL_OK;
     if (!n)
         SL_TRY(make(nodes, name, &n));
     if (strcmp(n->clock, clock) != 0) { /* another start of that machine has another clock */

@@ -13,7 +13,7 @@ typedef struct sl_node_rank {
 
 typedef struct sl_node {
     char name[SL_NODE_NAME];
-    char clock[160];  /* identity */
+    char clock[SL_CLOCK_NAME]; /* identity */
     int same_clock;   /* as the controller's: offset 0, no error */
     sl_offset offset; /* theirs - ours */
     sl_time asked;    /* when the offset was looked for last */
@@ -28,13 +28,13 @@ typedef struct sl_node {
 typedef struct sl_nodes {
     sl_node *node;
     size_t count, capacity;
-    char clock[160]; /* identity of the controller's own */
+    char clock[SL_CLOCK_NAME]; /* identity of the controller's own */
 } sl_nodes;
 
 void sl_nodes_close(sl_nodes *nodes);
 
 /** A heartbeat. *node is who sent it; *news: 1 the node is new or back, 2 its processes changed, else 0.
- * Something else than a heartbeat: *node is NULL. SL_ENOMEM. */
+ * Something else than a heartbeat, or of one node too many: *node is NULL. SL_ENOMEM. */
 sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_node **node, int *news);
 
 /** The node of that name; NULL. */

@@ -4,8 +4,13 @@
  * Logs: `nodes` (heartbeats of agents), `iterations`, `profiles` (calls) and `views` (looks at gates) go from
  * agents to the controller; `orders` from the controller to all agents. Keys: `node:NAME` (the last
  * heartbeat; it goes when the agent does), `controller` (who it is), `validation:N` (verdict of round N).
- * What is small is JSON; what is much is a head and packed structs, checked before it is believed. Times are
- * of the clock of the node that writes them, in orders of the node that is named. */
+ * What is small is JSON; what is much is a head and packed structs. Times are of the clock of the node that
+ * writes them, in orders of the node that is named.
+ *
+ * The stores of agents and controller are sealed (notice/store/store.h): what is read was written by somebody of
+ * the job, once. It is checked all the same, against the limits below; a reader counts what is beyond them
+ * (sl_store_refuse) and goes on. An order that is repeated later than its time does nothing: orders name until
+ * when they hold, or the round that is under way. */
 #ifndef SL_NOTICE_MESSAGE_MESSAGES_H
 #define SL_NOTICE_MESSAGE_MESSAGES_H
 
@@ -19,6 +24,11 @@
 #define SL_NODE_BEAT SL_SECOND        /* between two heartbeats */
 #define SL_NODE_LASTS (5 * SL_SECOND) /* an agent that is silent for so long is lost */
 #define SL_NODE_NAME 128
+#define SL_CLOCK_NAME 160
+
+#define SL_MOST_RANKS (1 << 17)           /* of a job */
+#define SL_MOST_TIME (INT64_C(1) << 60)   /* ns: 36 years since a machine was started */
+#define SL_MOST_NUMBER (INT64_C(1) << 50) /* of an iteration, a round, a record */
 
 #define SL_LOG_NODES "nodes"
 #define SL_LOG_ITERATIONS "iterations"
@@ -61,7 +71,8 @@ typedef struct sl_message_block {
 } sl_message_block;
 _Static_assert(sizeof(sl_message_block) == 56, "messages cross nodes");
 
-/** The head of a message of `kind` that is whole, what follows it in *body; NULL: bytes from elsewhere. */
+/** The head of a message of `kind` that is whole and within the limits, what follows it in *body; NULL: bytes
+ * from elsewhere. */
 const sl_message_head *sl_message_read(const sl_store_entry *entry, sl_message_kind kind, const void **body);
 
 /** Appends head and body to a log. `head` needs kind, count and what the kind uses. SL_EPEER, SL_ENOMEM. */
@@ -76,6 +87,13 @@ int sl_view_unpack(const void *bytes, size_t size, sl_gate_view *view);
 
 /** Appends a JSON object (its reference is taken). SL_EPEER, SL_ENOMEM. */
 sl_status sl_json_append(sl_store *store, const char *log, json_t *object, size_t keep);
+
+/** Whether a heartbeat is one, within the limits: node and clock, and for each rank its number, process, world
+ * and period. */
+int sl_beat_is(const json_t *beat);
+
+/** Whether the object has an integer from `least` to `most` there. */
+int sl_json_within(const json_t *object, const char *key, int64_t least, int64_t most);
 
 /** An integer, a text of an object; `otherwise` when there is none. */
 int64_t sl_json_int(const json_t *object, const char *key, int64_t otherwise);

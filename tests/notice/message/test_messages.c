@@ -53,6 +53,8 @@ static void bytes_from_elsewhere_are_no_message(void **state) {
     assert_null(sl_message_read(&entry, SL_MESSAGE_ITERATIONS, &body));
     *head = (sl_message_head){
         .magic = SL_MESSAGE_MAGIC, .version = SL_MESSAGE_VERSION, .kind = SL_MESSAGE_ITERATIONS, .count = 2};
+    for (int i = 0; i < 2; i++)
+        ((sl_message_block *)(void *)(head + 1))[i].count = 1;
     assert_non_null(sl_message_read(&entry, SL_MESSAGE_ITERATIONS, &body));
     assert_ptr_equal(body, head + 1);
     assert_null(sl_message_read(&entry, SL_MESSAGE_CALLS, &body));
@@ -65,10 +67,62 @@ static void bytes_from_elsewhere_are_no_message(void **state) {
     assert_null(sl_message_read(&entry, SL_MESSAGE_ITERATIONS, &body));
 }
 
+/* One block or call as a message; whether it is read. */
+static int is_read(sl_message_kind kind, const void *body, size_t size, int64_t rank) {
+    char bytes[sizeof(sl_message_head) + 64] = {0};
+    const sl_message_head head = {.magic = SL_MESSAGE_MAGIC,
+                                  .version = SL_MESSAGE_VERSION,
+                                  .kind = kind,
+                                  .count = 1,
+                                  .rank = (int32_t)rank};
+    const void *found;
+    memcpy(bytes, &head, sizeof head);
+    memcpy(bytes + sizeof head, body, size);
+    return sl_message_read(&(sl_store_entry){.bytes = bytes, .size = sizeof head + size}, kind, &found) != NULL;
+}
+
+static void numbers_beyond_their_limits_are_no_message(void **state) {
+    (void)state;
+    const sl_message_block good = {
+        .rank = 3, .count = 2, .period = 10, .number = 5, .start = 1000, .end = 2000, .time = 900, .bytes = 64};
+    sl_message_block block[10];
+    for (int i = 0; i < 10; i++)
+        block[i] = good;
+    block[1].rank = INT32_MAX;
+    block[2].rank = -1;
+    block[3].count = 0;
+    block[4].period = -1;
+    block[5].number = INT64_MAX;
+    block[6].start = -1;
+    block[7].end = 999;
+    block[8].time = INT64_MAX;
+    block[9].bytes = -1;
+    for (int i = 0; i < 10; i++)
+        if (is_read(SL_MESSAGE_ITERATIONS, &block[i], sizeof block[i], 0) != (i == 0))
+            fail_msg("block %d", i);
+    const sl_call well = {.kind = SL_RECORD_CALL, .call = SL_CALL_MPI_Send, .rank = 1, .peer = 2, .bytes = 8,
+                          .start = 10, .end = 20, .device = -1};
+    sl_call call[7];
+    for (int i = 0; i < 7; i++)
+        call[i] = well;
+    call[1].rank = INT32_MAX;
+    call[2].peer = INT32_MIN;
+    call[3].bytes = UINT64_MAX;
+    call[4].start = INT64_MIN;
+    call[5].end = INT64_MAX;
+    call[6].device = INT64_MAX;
+    for (int i = 0; i < 7; i++)
+        if (is_read(SL_MESSAGE_CALLS, &call[i], sizeof call[i], 0) != (i == 0))
+            fail_msg("call %d", i);
+    assert_false(is_read(SL_MESSAGE_CALLS, &well, sizeof well, INT32_MAX)); /* whose profile it is */
+    assert_false(is_read(SL_MESSAGE_VIEW, "", 1, INT32_MAX));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_are_the_same_on_the_other_side),
         cmocka_unit_test(bytes_from_elsewhere_are_no_message),
+        cmocka_unit_test(numbers_beyond_their_limits_are_no_message),
     };
     cmocka_set_test_filter(getenv("SL_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
