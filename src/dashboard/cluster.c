@@ -369,6 +369,8 @@ static sl_status read_told(sl_cluster *c, int *exit_code, int *is_over) {
 
 static void set_state(sl_cluster *c, int is_over, int exit_code, int alive) {
     sl_board *b = c->board;
+    char version[300];
+    sl_store_version_text(c->store, version, sizeof version);
     if (is_over) {
         c->ended = 1;
         sl_watched_ended(b);
@@ -380,6 +382,8 @@ static void set_state(sl_cluster *c, int is_over, int exit_code, int alive) {
         sl_board_set_state(b, SL_BOARD_ENDED, "the watched program has ended");
     else if (c->ended)
         return;
+    else if (alive == 0 && version[0])
+        sl_board_set_state(b, SL_BOARD_SILENT, "%s", version);
     else if (alive == 0)
         sl_board_set_state(b, SL_BOARD_SILENT,
                            "no agent of the job says anything; this is what was said last");

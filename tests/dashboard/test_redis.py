@@ -4,6 +4,8 @@ on 125 nodes, as agents and the watch in charge tell of it."""
 import json
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -97,6 +99,19 @@ def check_real():
         d.end()
 
 
+def check_other_version():
+    """What another version wrote is not shown; the page names both, and both hosts."""
+    store = Store("other-version")
+    seal = struct.pack("<8s32s64sQQ32s", b"slseal1", b"9.9.9", b"far-away", 1, 1, b"")
+    store.set("node:n", "{}", 60000)
+    store.ask("XADD", store.name("nodes"), "*", "b", json.dumps({"node": "n"}), "s", seal)
+    with Dashboard("--redis", url) as d:
+        state = d.until(lambda s: "9.9.9" in s["why"], "another version is told")
+        expect("slackline 9.9.9 on host far-away" in state["why"] and socket.gethostname() in state["why"] and not state["ranks"], f"as it is: {state['why']}")
+        d.end()
+    store.ask("DEL", store.name("nodes"), store.name("node:n"))
+
+
 def check_lost_server(server):
     with Dashboard("--redis", url) as d:
         d.until(lambda s: s["state"] == "waiting", "waits")
@@ -121,6 +136,7 @@ try:
     server.wait()
     server = start_server()
     check_thousand()
+    check_other_version()
 finally:
     server.terminate()
     server.wait()

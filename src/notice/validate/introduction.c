@@ -1,6 +1,7 @@
 #include "notice/validate/introduction.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "notice/store/seal.h"
 #include "notice/validate/evidence.h"
 #include "notice/validate/waves.h"
 
@@ -31,6 +32,7 @@ static void say_host(sl_introduction *words) {
 sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_place *place, void **bytes,
                        size_t *size) {
     sl_introduction words = {.version = SL_INTRODUCTION_VERSION,
+                             .build = SL_VERSION,
                              .rank = rank,
                              .pid = request->pid,
                              .own_pid = (int32_t)getpid(),
@@ -69,17 +71,24 @@ void sl_company_free(sl_company *company) {
     *company = (sl_company){0};
 }
 
+static sl_status refuse_version(const sl_introduction *of, int member) {
+    char text[320];
+    sl_seal_version_text(of->build, of->host, text, sizeof text);
+    return sl_error(SL_EPEER, "validating process %d is of another version: %s", member, text);
+}
+
 static sl_status take_words(const sl_gathered *words, sl_company *c) {
     for (int i = 0; i < c->members; i++) {
         if (!words->part[i])
             continue;
         sl_introduction *of = &c->of[i];
-        if (words->size[i] >= sizeof *of)
-            memcpy(of, words->part[i], sizeof *of);
-        if (of->version != SL_INTRODUCTION_VERSION || of->links < 0 ||
-            words->size[i] != sizeof *of + (size_t)of->links * 2 * sizeof(int32_t))
-            return sl_error(SL_EPEER, "validating process %d is of another version", i);
-        of->host[sizeof of->host - 1] = of->space[sizeof of->space - 1] = 0;
+        memcpy(of, words->part[i], words->size[i] < sizeof *of ? words->size[i] : sizeof *of);
+        of->build[sizeof of->build - 1] = of->host[sizeof of->host - 1] = 0;
+        if (of->version != SL_INTRODUCTION_VERSION || strcmp(of->build, SL_VERSION) != 0)
+            return refuse_version(of, i);
+        if (of->links < 0 || words->size[i] != sizeof *of + (size_t)of->links * 2 * sizeof(int32_t))
+            return sl_error(SL_EPEER, "validating process %d says something that is no introduction", i);
+        of->space[sizeof of->space - 1] = 0;
         of->machine[sizeof of->machine - 1] = of->numbers[sizeof of->numbers - 1] = 0;
         if (!c->token)
             c->token = of->token;

@@ -10,11 +10,13 @@
 #include "notice/validate/request.h"
 #include "notice/validate/wire.h"
 
-#define SL_INTRODUCTION_VERSION 2
+#define SL_INTRODUCTION_VERSION 3
 
 /* Sent as it stands; links, pairs of int32 ranks, follow. */
 typedef struct sl_introduction {
-    uint32_t version;
+    uint32_t version;  /* of this struct; build and host stay where they are in all of them */
+    char build[28];    /* version of slackline */
+    char host[80];     /* name */
     int32_t rank; /* of the program, or of the allocation */
     int32_t pid;  /* of that rank; 0: none */
     int32_t own_pid;
@@ -24,7 +26,6 @@ typedef struct sl_introduction {
     int32_t topology;
     int32_t links; /* that follow; 0: those of the topology */
     uint64_t token;
-    char host[80];    /* name */
     char space[40];   /* tells hosts of the same name apart */
     char machine[40]; /* whose processors these are: several hosts (containers, namespaces) may share them */
     char numbers[24]; /* in which its pids count */

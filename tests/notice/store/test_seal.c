@@ -53,7 +53,7 @@ static redisReply *ask(int count, const char **words, const size_t *sizes) {
     size_t own[16];
     for (int i = 0; i < count; i++)
         own[i] = sizes && sizes[i] ? sizes[i] : strlen(words[i]);
-    assert_ok(sl_link_ask(&server.link, count, words, own, SL_SECOND, &reply));
+    assert_ok(sl_link_ask(&server.link, count, words, own, 20 * SL_SECOND, &reply));
     return reply;
 }
 
@@ -189,6 +189,26 @@ static void another_version_is_named_with_both_hosts(void **state) {
     sl_store_close(a), sl_store_close(none);
 }
 
+static void an_answer_that_fills_the_memory_is_not_read(void **state) {
+    (void)state;
+    sl_store *store;
+    size_t size = (size_t)80 << 20;
+    char *large = malloc(size);
+    void *bytes;
+    memset(large, 'x', size);
+    assert_ok(sl_store_open(server.url, "large", 60 * SL_SECOND, &store));
+    assert_ok(sl_store_seal(store, KEY));
+    const char *words[] = {"SET", "slackline:large:key", large};
+    const size_t sizes[] = {0, 0, size};
+    freeReplyObject(ask(3, words, sizes));
+    free(large);
+    assert_fails(sl_store_get(store, "key", &bytes, &size), SL_EPEER, "more than 64 MiB");
+    assert_null(bytes);
+    sl_store_close(store);
+    const char *gone[] = {"DEL", "slackline:large:key"};
+    freeReplyObject(ask(2, gone, NULL));
+}
+
 static void a_key_that_can_be_guessed_is_refused(void **state) {
     (void)state;
     sl_store *store = open_store("short", NULL);
@@ -203,6 +223,7 @@ int main(void) {
         cmocka_unit_test(what_was_read_is_not_read_again_as_a_copy),
         cmocka_unit_test(values_of_strangers_are_none),
         cmocka_unit_test(another_version_is_named_with_both_hosts),
+        cmocka_unit_test(an_answer_that_fills_the_memory_is_not_read),
         cmocka_unit_test(a_key_that_can_be_guessed_is_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);

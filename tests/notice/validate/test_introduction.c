@@ -1,0 +1,47 @@
+/* What validating processes say of themselves first: those of another version are named, with both hosts. */
+#include "base/memory.h"
+#include "check.h"
+#include "notice/validate/introduction.h"
+
+#include <unistd.h>
+
+static void another_version_is_named_with_both_hosts(void **state) {
+    (void)state;
+    char *words[] = {(char *)(uintptr_t) "validate"}, host[80] = "";
+    sl_validate_request request;
+    sl_gathered all;
+    sl_company company;
+    const sl_place place = {0};
+    assert_ok(sl_validate_request_read(1, words, &request));
+    assert_ok(sl_gathered_open(2, &all));
+    for (int i = 0; i < 2; i++) {
+        void *bytes;
+        size_t size;
+        assert_ok(sl_introduce(&request, i, &place, &bytes, &size));
+        assert_ok(sl_gathered_put(&all, i, bytes, size));
+        sl_free(bytes);
+    }
+    assert_ok(sl_company_open(&all, &company));
+    assert_int_equal(company.hosts, 1);
+    sl_company_free(&company);
+    sl_introduction *other = all.part[1];
+    snprintf(other->build, sizeof other->build, "9.9.9");
+    snprintf(other->host, sizeof other->host, "far-away");
+    assert_fails(sl_company_open(&all, &company), SL_EPEER, "slackline 9.9.9 on host far-away");
+    gethostname(host, sizeof host - 1);
+    assert_non_null(strstr(sl_error_text(), "slackline " SL_VERSION " on host "));
+    assert_non_null(strstr(sl_error_text(), host));
+    sl_company_free(&company);
+    other->version++; /* whatever follows is of another form, but these two are where they were */
+    all.size[1] = 112;
+    assert_fails(sl_company_open(&all, &company), SL_EPEER, "slackline 9.9.9 on host far-away");
+    sl_company_free(&company);
+    sl_gathered_free(&all);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_version_is_named_with_both_hosts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
