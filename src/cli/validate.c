@@ -122,7 +122,7 @@ int sl_command_validate(int argc, char **argv) {
         status = sl_launch_program("slackline-worker", &worker);
     if (status == SL_OK)
         status = request.join[0] || inside ? become(worker, argc, argv)
-                                        : launch(&request, worker, argc, argv, &exit_code);
+                                           : launch(&request, worker, argc, argv, &exit_code);
     sl_free(worker);
     if (status != SL_OK) {
         fprintf(stderr, "slackline: %s\n", sl_error_text());

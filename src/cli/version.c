@@ -33,8 +33,7 @@ void sl_version_print(FILE *out) {
     fprintf(out, "%-14s %s, %s\n", "compiler", SL_BUILD_COMPILER, SL_BUILD_PROCESSOR);
     fprintf(out, "%-14s %s%s%s%s\n", "build", SL_BUILD_TYPE, *SL_BUILD_FLAGS ? ", " : "", SL_BUILD_FLAGS,
             SL_BUILD_SANITIZERS);
-    print_part(out, "trainer", SL_BUILD_TRAINER,
-               "not built: MPI, oneDNN, xxHash or hwloc is missing");
+    print_part(out, "trainer", SL_BUILD_TRAINER, "not built: MPI, oneDNN, xxHash or hwloc is missing");
     print_part(out, "MPI", SL_BUILD_MPI, "none");
     print_part(out, "oneDNN", SL_BUILD_ONEDNN, "none");
     print_part(out, "hiredis", SL_BUILD_HIREDIS, "none");

@@ -24,8 +24,9 @@ static const char program[] = "redis-server";
 
 enum { TEXT = 4096 }; /* of its configuration: paths of a folder, addresses and little else */
 
-/* Of whoever connects: what the store asks for, on its own keys. Everything else (CONFIG, MODULE, DEBUG, SAVE,
- * SHUTDOWN, REPLICAOF, EVAL, MIGRATE, FLUSHALL, ACL ...) would let a client write files or end the server. */
+/* Of whoever connects: what the store asks for, on its own keys. Everything else (CONFIG, MODULE, DEBUG,
+ * SAVE, SHUTDOWN, REPLICAOF, EVAL, MIGRATE, FLUSHALL, ACL ...) would let a client write files or end the
+ * server. */
 #define ALLOWED "~slackline:* resetchannels -@all +get +set +del +scan +xadd +xread +select\n"
 
 static sl_status find_server(char path[PATH_MAX]) {
@@ -80,10 +81,11 @@ static sl_status choose_address(const char *addresses, sl_redis *redis) {
 }
 
 static void configure(const sl_redis *redis, char text[TEXT]) {
-    int used = redis->path[0]
-                   ? snprintf(text, TEXT, "port 0\nunixsocket \"%s\"\nunixsocketperm 700\nuser default on nopass ",
-                              redis->path)
-                   : snprintf(text, TEXT, "port %d\n", redis->port);
+    int used =
+        redis->path[0]
+            ? snprintf(text, TEXT, "port 0\nunixsocket \"%s\"\nunixsocketperm 700\nuser default on nopass ",
+                       redis->path)
+            : snprintf(text, TEXT, "port %d\n", redis->port);
     if (!redis->path[0]) {
         used += snprintf(text + used, TEXT - (size_t)used, "bind 127.0.0.1");
         for (const char *at = redis->addresses; *(at += strspn(at, " ")); at += strcspn(at, " "))
@@ -91,8 +93,8 @@ static void configure(const sl_redis *redis, char text[TEXT]) {
         used += snprintf(text + used, TEXT - (size_t)used, "\nuser default on >%s ", redis->password);
     }
     snprintf(text + used, TEXT - (size_t)used,
-             ALLOWED "save \"\"\nappendonly no\ndaemonize no\ndir \"%s\"\nlogfile \"%s/redis.log\"\n", redis->folder,
-             redis->folder);
+             ALLOWED "save \"\"\nappendonly no\ndaemonize no\ndir \"%s\"\nlogfile \"%s/redis.log\"\n",
+             redis->folder, redis->folder);
 }
 
 /* In the child: only calls that are safe after fork of a process with threads. */

@@ -131,8 +131,7 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
     SL_TRY(sl_store_open(request->join, request->job, STORE_PATIENCE, &store));
     sl_status status = request->key[0] ? sl_store_seal(store, request->key) : SL_OK;
     if (status == SL_OK)
-        status =
-            sl_council_open_store(store, request->round, request->members, request->member, &council);
+        status = sl_council_open_store(store, request->round, request->members, request->member, &council);
     if (status == SL_OK)
         status = sl_round(request, &council, request->rank, &result);
     if (status == SL_OK)

@@ -130,8 +130,10 @@ static void a_client_can_do_what_the_store_does_and_nothing_else(void **state) {
                                           "SUBSCRIBE all",
                                           "GET other",
                                           "SET other value"};
-    static const char *const allowed[] = {"SET slackline:job:key value PX 1000 NX", "GET slackline:job:key",
-                                          "DEL slackline:job:key", "SCAN 0 MATCH slackline:*",
+    static const char *const allowed[] = {"SET slackline:job:key value PX 1000 NX",
+                                          "GET slackline:job:key",
+                                          "DEL slackline:job:key",
+                                          "SCAN 0 MATCH slackline:*",
                                           "XADD slackline:job:log MAXLEN ~ 10 * b value",
                                           "XREAD COUNT 1 STREAMS slackline:job:log 0-0"};
     char folder[] = "/tmp/slackline-redis-XXXXXX", line[512];

@@ -30,7 +30,8 @@ sl_status sl_holds_begin(sl_holds *holds, int64_t round, const int *pid, size_t 
                          char *trouble, size_t trouble_size);
 
 /** Raises targets: an array of [rank, communicator, source, destination, tag, kind, target]; those of other
- * nodes' ranks are passed over. Parked threads look again. 0; -1: it is no such array, and nothing is done. */
+ * nodes' ranks are passed over. Parked threads look again. 0; -1: it is no such array, and nothing is done.
+ */
 int sl_holds_raise(sl_holds *holds, const json_t *raises);
 
 /** One look at each gate, appended to the log of views. SL_EPEER, SL_ENOMEM. */

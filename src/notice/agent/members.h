@@ -1,7 +1,7 @@
 /* The validation processes that an agent has started: `slackline validate --join ...`, one for each rank of
  * its node that takes part in a round. They are this process's children and end with their round, or with it.
- * The store's URL may have a password, and the job's key is nobody else's business: they go to them in files in
- * memory (--join @/dev/fd/3 --key @/dev/fd/4). */
+ * The store's URL may have a password, and the job's key is nobody else's business: they go to them in files
+ * in memory (--join @/dev/fd/3 --key @/dev/fd/4). */
 #ifndef SL_NOTICE_AGENT_MEMBERS_H
 #define SL_NOTICE_AGENT_MEMBERS_H
 
@@ -24,7 +24,8 @@ typedef struct sl_member {
     int gemm;            /* its device is tested */
     int64_t deadline_ms; /* from now on: no repeat begins that could end behind it */
     const char *links;   /* "0-1,1-2" of ranks; "": those of a ring */
-    const char *store_url, *key, *job; /* key NULL: nothing is sealed */
+    const char *store_url, *job;
+    const char *key; /* NULL: nothing is sealed */
 } sl_member;
 
 /** Starts one. A failure is told on the log and is no error: the round then ends by its own limits.

@@ -14,9 +14,9 @@ typedef struct sl_node_rank {
 typedef struct sl_node {
     char name[SL_NODE_NAME];
     char clock[SL_CLOCK_NAME]; /* identity */
-    int same_clock;   /* as the controller's: offset 0, no error */
-    sl_offset offset; /* theirs - ours */
-    sl_time asked;    /* when the offset was looked for last */
+    int same_clock;            /* as the controller's: offset 0, no error */
+    sl_offset offset;          /* theirs - ours */
+    sl_time asked;             /* when the offset was looked for last */
     int alive, validate;
     sl_time heard;
     int64_t calls, lost;

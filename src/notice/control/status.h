@@ -46,7 +46,7 @@ typedef struct sl_status_view {
     double held_ms;      /* in all */
     int onsets, reliefs;
     int connected;   /* to the store */
-    int64_t refused; /* messages there that were ignored: of strangers, copies, beyond limits, other versions */
+    int64_t refused; /* messages there that were ignored (notice/store/store.h) */
 } sl_status_view;
 
 #endif

@@ -7,10 +7,10 @@
  * What is small is JSON; what is much is a head and packed structs. Times are of the clock of the node that
  * writes them, in orders of the node that is named.
  *
- * The stores of agents and controller are sealed (notice/store/store.h): what is read was written by somebody of
- * the job, once. It is checked all the same, against the limits below; a reader counts what is beyond them
- * (sl_store_refuse) and goes on. An order that is repeated later than its time does nothing: orders name until
- * when they hold, or the round that is under way. */
+ * The stores of agents and controller are sealed (notice/store/store.h): what is read was written by somebody
+ * of the job, once. It is checked all the same, against the limits below; a reader counts what is beyond them
+ * (sl_store_refuse) and goes on. An order that is repeated later than its time does nothing: orders name
+ * until when they hold, or the round that is under way. */
 #ifndef SL_NOTICE_MESSAGE_MESSAGES_H
 #define SL_NOTICE_MESSAGE_MESSAGES_H
 
@@ -88,8 +88,8 @@ int sl_view_unpack(const void *bytes, size_t size, sl_gate_view *view);
 /** Appends a JSON object (its reference is taken). SL_EPEER, SL_ENOMEM. */
 sl_status sl_json_append(sl_store *store, const char *log, json_t *object, size_t keep);
 
-/** Whether a heartbeat is one, within the limits: node and clock, and for each rank its number, process, world
- * and period. */
+/** Whether a heartbeat is one, within the limits: node and clock, and for each rank its number, process,
+ * world and period. */
 int sl_beat_is(const json_t *beat);
 
 /** Whether the object has an integer from `least` to `most` there. */

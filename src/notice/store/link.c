@@ -109,7 +109,8 @@ static redisReply *exchange_now(redisContext *redis, sl_time deadline, int *late
     for (;;) { /* TLS may hold bytes that no poll tells of: wait only when a read brought none */
         size_t before = redis->reader->len;
         if (before > ANSWER_MOST) {
-            snprintf(redis->errstr, sizeof redis->errstr, "an answer of more than %zu MiB", ANSWER_MOST >> 20);
+            snprintf(redis->errstr, sizeof redis->errstr, "an answer of more than %zu MiB",
+                     ANSWER_MOST >> 20);
             return NULL;
         }
         if (redisBufferRead(redis) != REDIS_OK)

@@ -25,8 +25,8 @@ sl_status sl_seal_begin(sl_seal *seal) {
     return SL_OK;
 }
 
-static sl_status compute(const sl_seal *seal, const char *key, const char *name, const void *bytes, size_t size,
-                         uint8_t mac[32]) {
+static sl_status compute(const sl_seal *seal, const char *key, const char *name, const void *bytes,
+                         size_t size, uint8_t mac[32]) {
     sealed_text text;
     unsigned length = 32;
     memset(&text, 0, sizeof text);
@@ -43,8 +43,8 @@ sl_status sl_seal_close(sl_seal *seal, const char *key, const char *name, const 
     return compute(seal, key, name, bytes, size, seal->mac);
 }
 
-sl_status sl_seal_check(const sl_seal *seal, const char *key, const char *name, const void *bytes, size_t size,
-                        int *right) {
+sl_status sl_seal_check(const sl_seal *seal, const char *key, const char *name, const void *bytes,
+                        size_t size, int *right) {
     uint8_t mac[32];
     SL_TRY(compute(seal, key, name, bytes, size, mac));
     *right = CRYPTO_memcmp(mac, seal->mac, sizeof mac) == 0;
@@ -73,7 +73,8 @@ void sl_seal_version_text(const char *version, const char *host, char *text, siz
     if (gethostname(here, sizeof here - 1) != 0)
         here[0] = 0;
     snprintf(text, size,
-             "slackline %s on host %s and slackline %s on host %s cannot work together: install one version on all "
+             "slackline %s on host %s and slackline %s on host %s cannot work together: install one version "
+             "on all "
              "hosts",
              version, host, SL_VERSION, here);
 }

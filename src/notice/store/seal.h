@@ -26,8 +26,8 @@ sl_status sl_seal_begin(sl_seal *seal);
 sl_status sl_seal_close(sl_seal *seal, const char *key, const char *name, const void *bytes, size_t size);
 
 /** Whether the mac is right: 1 or 0. SL_ENOMEM. */
-sl_status sl_seal_check(const sl_seal *seal, const char *key, const char *name, const void *bytes, size_t size,
-                        int *right);
+sl_status sl_seal_check(const sl_seal *seal, const char *key, const char *name, const void *bytes,
+                        size_t size, int *right);
 
 /** The sentence that says that this build and that of `host` are of different versions, in text[size]. */
 void sl_seal_version_text(const char *version, const char *host, char *text, size_t size);

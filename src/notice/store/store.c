@@ -143,8 +143,8 @@ void sl_store_version_text(const sl_store *store, char *text, size_t size) {
 }
 
 /* Whether bytes with this seal (NULL: none) may be read under `name`. SL_ENOMEM. */
-static sl_status believe(sl_store *store, const char *name, const void *bytes, size_t size, const sl_seal *seal,
-                         int *is_good) {
+static sl_status believe(sl_store *store, const char *name, const void *bytes, size_t size,
+                         const sl_seal *seal, int *is_good) {
     *is_good = !store->key[0];
     if (store->key[0] && seal)
         SL_TRY(sl_seal_check(seal, store->key, name, bytes, size, is_good));
@@ -409,8 +409,8 @@ static int is_text(const redisReply *reply) {
 }
 
 /* Whether an entry is for the caller. SL_ENOMEM. */
-static sl_status take_entry(sl_store *store, const char *name, const redisReply *bytes, const redisReply *sealed,
-                            int *is_good) {
+static sl_status take_entry(sl_store *store, const char *name, const redisReply *bytes,
+                            const redisReply *sealed, int *is_good) {
     sl_seal seal;
     int has_seal = is_text(sealed) && sl_seal_is(sealed->str, (size_t)sealed->len);
     if (has_seal)
@@ -462,8 +462,8 @@ sl_status sl_store_read(sl_store *store, const char *log, sl_store_position *pos
     add(&r, position->id[0] ? position->id : "0-0");
     if (!position->id[0])
         forget_heard(store, r.name);
-    sl_status status = sl_link_ask(&store->link, r.words, r.word, r.size,
-                                   store->patience + (wait > 0 ? wait : 0), &reply);
+    sl_status status =
+        sl_link_ask(&store->link, r.words, r.word, r.size, store->patience + (wait > 0 ? wait : 0), &reply);
     if (status == SL_OK) {
         store->read = reply;
         status = take(store, r.name, reply, position, count);

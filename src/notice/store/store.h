@@ -19,9 +19,9 @@
 
 typedef struct sl_store sl_store;
 
-#define SL_STORE_URL 512       /* of a URL, with its end */
-#define SL_STORE_KEY 257       /* of a key, with its end */
-#define SL_STORE_KEY_LEAST 16  /* characters of a key */
+#define SL_STORE_URL 512      /* of a URL, with its end */
+#define SL_STORE_KEY 257      /* of a key, with its end */
+#define SL_STORE_KEY_LEAST 16 /* characters of a key */
 
 /** `url`: unix:PATH, redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// where the client library
  * has TLS (otherwise SL_EINVAL, which says so). Does not connect yet. `patience`: longest wait for an answer,
@@ -37,10 +37,10 @@ sl_status sl_store_seal(sl_store *store, const char *key);
 
 /* Entries and values that were not given to the caller. */
 typedef struct sl_store_refused {
-    int64_t foreign;  /* without a seal of this job's key: somebody else wrote or changed them */
-    int64_t repeated; /* copies of what was read before */
-    int64_t odd;      /* beyond the limits of their kind: sl_store_refuse */
-    int64_t others;   /* of another version, */
+    int64_t foreign;            /* without a seal of this job's key: somebody else wrote or changed them */
+    int64_t repeated;           /* copies of what was read before */
+    int64_t odd;                /* beyond the limits of their kind: sl_store_refuse */
+    int64_t others;             /* of another version, */
     char version[32], host[64]; /* the last of which was this one */
 } sl_store_refused;
 

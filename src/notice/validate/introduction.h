@@ -14,11 +14,11 @@
 
 /* Sent as it stands; links, pairs of int32 ranks, follow. */
 typedef struct sl_introduction {
-    uint32_t version;  /* of this struct; build and host stay where they are in all of them */
-    char build[28];    /* version of slackline */
-    char host[80];     /* name */
-    int32_t rank; /* of the program, or of the allocation */
-    int32_t pid;  /* of that rank; 0: none */
+    uint32_t version; /* of this struct; build and host stay where they are in all of them */
+    char build[28];   /* version of slackline */
+    char host[80];    /* name */
+    int32_t rank;     /* of the program, or of the allocation */
+    int32_t pid;      /* of that rank; 0: none */
     int32_t own_pid;
     int32_t threads; /* of the device; 0: it must not be tested */
     int32_t gemm;    /* the device is suspect */

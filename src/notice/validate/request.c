@@ -30,8 +30,7 @@ const char sl_validate_usage[] =
     "  --format F         text (default) or json\n"
     "\n"
     "Beside a program that is held (started by slackline watch):\n"
-    "  --join URL         the store of that job; @FILE reads it from a file, as do the agents, whose URL may\n"
-    "                     have a password\n"
+    "  --join URL         the store of that job; @FILE reads it from a file\n"
     "  --key KEY          the key of that job, 16 to 256 characters; @FILE reads it from a file\n"
     "  --job JOB          its name\n"
     "  --round NAME       of the members that test together; the first that is there puts the JSON report\n"
@@ -186,8 +185,9 @@ static sl_status take(const sl_options *o, void *argument) {
 static sl_status check_member(sl_validate_request *r) {
     if (!r->join[0]) {
         if (r->key[0] || r->job || r->round || r->member >= 0 || r->members || r->rank >= 0 || r->pid)
-            return sl_error(SL_EINVAL,
-                            "validate: --key, --job, --round, --member, --members, --rank and --pid go with --join");
+            return sl_error(
+                SL_EINVAL,
+                "validate: --key, --job, --round, --member, --members, --rank and --pid go with --join");
         r->gemm = r->devices;
         return SL_OK;
     }

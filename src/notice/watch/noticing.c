@@ -86,11 +86,14 @@ static void say_refused(sl_noticing *n) {
             say(n, &note);
         }
         note.kind = SL_NOTE_REMARK;
+        const char *are =
+            r->foreign ? "not sealed with its key (a stranger writes there, or watches have different keys)"
+            : r->repeated ? "copies of earlier ones (a stranger writes there)"
+                          : "beyond the limits of their kind";
         snprintf(note.text, sizeof note.text,
-                 "redis has messages for this job that are %s; they are ignored, and counted in status.json",
-                 r->foreign    ? "not sealed with its key: somebody else writes there, or its watches have different keys"
-                 : r->repeated ? "copies of earlier ones: somebody else writes there"
-                               : "beyond what their kind allows");
+                 "redis has messages for this job that are %s; they are ignored and counted as "
+                 "messages_refused",
+                 are);
         if (r->foreign + r->repeated + r->odd > 0 && !n->strangers) {
             n->strangers = 1;
             say(n, &note);

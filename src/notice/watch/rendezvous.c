@@ -20,7 +20,9 @@ static void put_urls(const sl_redis *redis, const sl_addresses *addresses, char 
     char name[128] = "";
     gethostname(name, sizeof name - 1);
     for (int i = 0; i < addresses->count + 2; i++) {
-        const char *host = i < addresses->count ? addresses->text[i] : i == addresses->count ? name : "127.0.0.1";
+        const char *host = i < addresses->count    ? addresses->text[i]
+                           : i == addresses->count ? name
+                                                   : "127.0.0.1";
         size_t used = strlen(text);
         if (!host[0] || used + 256 >= size)
             continue;
@@ -165,12 +167,12 @@ sl_status sl_rendezvous_wait(sl_rendezvous *r, sl_time limit, _Atomic uint32_t *
             return SL_OK;
         sl_time now = sl_clock_now(clock);
         if (now >= deadline || atomic_load(stop))
-            return sl_error(SL_EPEER,
-                            "%s/redis.url does not %s: the folder must be one that all nodes share; or give %s",
-                            r->directory, r->url[0] ? "have the job's key" : "lead to the job's redis server",
-                            r->url[0]       ? "all of them the same --key @FILE or SLACKLINE_KEY"
-                            : r->key_given ? "--redis @FILE"
-                                           : "--redis @FILE and --key @FILE");
+            return sl_error(
+                SL_EPEER, "%s/redis.url does not %s: the folder must be one that all nodes share; or give %s",
+                r->directory, r->url[0] ? "have the job's key" : "lead to the job's redis server",
+                r->url[0]      ? "all of them the same --key @FILE or SLACKLINE_KEY"
+                : r->key_given ? "--redis @FILE"
+                               : "--redis @FILE and --key @FILE");
         sl_clock_wait(clock, stop, 0, now + LOOK_MS * SL_MS);
     }
 }

@@ -1,12 +1,13 @@
-/* Where the processes of a job meet: the URL of their Redis server, and the key with which they seal what they
- * write there (notice/store/seal.h).
+/* Where the processes of a job meet: the URL of their Redis server, and the key with which they seal what
+ * they write there (notice/store/seal.h).
  *
  * The server is the one that is given, or one that the first process starts: on a unix socket in its node's
- * folder, or on TCP where the job has other hosts, at the addresses by which they reach this one (addresses.h).
- * The key is the one that is given, or one that the first process makes. What is not given is left in
- * DIRECTORY/redis.url (mode 600): the job's name in the first line, version and host of who wrote it, the key,
- * and URLs (TCP: one for each address), which the agents of other nodes try in turn. The key never goes through
- * the server. A node may be a network namespace of the same host: it reaches the socket by its path. */
+ * folder, or on TCP where the job has other hosts, at the addresses by which they reach this one
+ * (addresses.h). The key is the one that is given, or one that the first process makes. What is not given is
+ * left in DIRECTORY/redis.url (mode 600): the job's name in the first line, version and host of who wrote it,
+ * the key, and URLs (TCP: one for each address), which the agents of other nodes try in turn. The key never
+ * goes through the server. A node may be a network namespace of the same host: it reaches the socket by its
+ * path. */
 #ifndef SL_NOTICE_WATCH_RENDEZVOUS_H
 #define SL_NOTICE_WATCH_RENDEZVOUS_H
 
@@ -19,8 +20,8 @@
 
 typedef struct sl_rendezvous {
     const sl_place *place;
-    const char *directory; /* for results, where several nodes find redis.url */
-    sl_redis redis;        /* this process's own; pid 0: none */
+    const char *directory;  /* for results, where several nodes find redis.url */
+    sl_redis redis;         /* this process's own; pid 0: none */
     char url[SL_STORE_URL]; /* once it is known; else "" */
     char key[SL_STORE_KEY]; /* once it is known; else "" */
     int key_given;

@@ -38,7 +38,7 @@ static void keep(const char *from, const char *name) {
 }
 
 static sl_status take(const sl_options *o, void *argument) {
-    char (*word)[512] = argument;
+    char(*word)[512] = argument;
     return o->option == 'j'   ? sl_option_secret(o, word[0], sizeof word[0])
            : o->option == 'k' ? sl_option_secret(o, word[1], sizeof word[1])
                               : SL_OK;
@@ -55,7 +55,8 @@ static int be_member(int argc, char **argv) {
     sl_options o = {.command = "validate", .table = options, .argc = argc - 1, .argv = argv + 1};
     keep("/proc/self/cmdline", "cmdline");
     keep("/proc/self/environ", "environ");
-    for (int twice = 0; twice < 2; twice++) /* the command reads its options, and the worker that it becomes */
+    for (int twice = 0; twice < 2;
+         twice++) /* the command reads its options, and the worker that it becomes */
         if (sl_options_take(&o, take, word) != SL_OK)
             return 4;
     snprintf(both, sizeof both, "%s %s", word[0], word[1]);

@@ -1,5 +1,5 @@
-/* What an agent does of what it is ordered: nothing that strangers order, and nothing beyond what its node is.
- * Started with the word `validate` this program stands for slackline: it leaves a file and waits. */
+/* What an agent does of what it is ordered: nothing that strangers order, and nothing beyond what its node
+ * is. Started with the word `validate` this program stands for slackline: it leaves a file and waits. */
 #include "notice/control/watched_job.h"
 
 #include "notice/message/messages.h"
@@ -143,7 +143,8 @@ static void what_makes_no_sense_is_counted_and_left(void **state) {
     order(own, "hold", 0, json_pack("{s:o}", "until", until(job_now() + SL_SECOND)));
     order(own, "profile", 4,
           json_pack("{s:o,s:I}", "until", until(job_now() + SL_SECOND), "length", (json_int_t)longest));
-    order(own, "profile", 5, json_pack("{s:o,s:I}", "until", until(job_now() + SL_SECOND), "length", (json_int_t)-5));
+    order(own, "profile", 5,
+          json_pack("{s:o,s:I}", "until", until(job_now() + SL_SECOND), "length", (json_int_t)-5));
     job_run(j, SL_SECOND / 2);
     assert_int_equal(refused(j)->odd, 4);
     order(own, "hold", 12, json_pack("{s:o}", "until", until(job_now() + 2 * SL_SECOND)));

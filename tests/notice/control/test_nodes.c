@@ -1,4 +1,5 @@
-/* Heartbeats: what a node says of its ranks is heard within the limits of a job, and not at all beyond them. */
+/* Heartbeats: what a node says of its ranks is heard within the limits of a job, and not at all beyond them.
+ */
 #include "base/memory.h"
 #include "check.h"
 #include "notice/control/nodes.h"
@@ -7,7 +8,8 @@
 static sl_node *hear(sl_nodes *nodes, const char *field, json_t *value) {
     sl_node *node = NULL;
     int news;
-    json_t *rank = json_pack("{s:i,s:i,s:i,s:i,s:s}", "rank", 3, "pid", 77, "size", 4, "period", 6, "cpus", "0-3");
+    json_t *rank =
+        json_pack("{s:i,s:i,s:i,s:i,s:s}", "rank", 3, "pid", 77, "size", 4, "period", 6, "cpus", "0-3");
     json_t *beat = json_pack("{s:s,s:s,s:s,s:I,s:i,s:i,s:i}", "node", "n", "host", "h", "clock", "c", "now",
                              (json_int_t)5, "calls", 9, "lost", 0, "validate", 1);
     json_object_set_new(json_object_get(beat, field) ? beat : rank, field, value);
@@ -22,10 +24,11 @@ static void a_heartbeat_may_not_name_more_than_a_job_can_have(void **state) {
     static const struct {
         const char *field;
         json_int_t value;
-    } wrong[] = {{"rank", -1},        {"rank", 2147483647}, {"rank", 4294967299}, {"size", 2147483647},
-                 {"size", 0},         {"size", -4},         {"pid", 0},           {"pid", -1},
-                 {"pid", 4294967297}, {"period", -1},       {"period", 1LL << 40}, {"calls", -1},
-                 {"lost", -1},        {"validate", 7}};
+    } wrong[] = {{"rank", -1},         {"rank", 2147483647},  {"rank", 4294967299},
+                 {"size", 2147483647}, {"size", 0},           {"size", -4},
+                 {"pid", 0},           {"pid", -1},           {"pid", 4294967297},
+                 {"period", -1},       {"period", 1LL << 40}, {"calls", -1},
+                 {"lost", -1},         {"validate", 7}};
     sl_nodes nodes = {0};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (hear(&nodes, wrong[i].field, json_integer(wrong[i].value)))

@@ -78,13 +78,20 @@ static int is_read(sl_message_kind kind, const void *body, size_t size, int64_t 
     const void *found;
     memcpy(bytes, &head, sizeof head);
     memcpy(bytes + sizeof head, body, size);
-    return sl_message_read(&(sl_store_entry){.bytes = bytes, .size = sizeof head + size}, kind, &found) != NULL;
+    return sl_message_read(&(sl_store_entry){.bytes = bytes, .size = sizeof head + size}, kind, &found) !=
+           NULL;
 }
 
 static void numbers_beyond_their_limits_are_no_message(void **state) {
     (void)state;
-    const sl_message_block good = {
-        .rank = 3, .count = 2, .period = 10, .number = 5, .start = 1000, .end = 2000, .time = 900, .bytes = 64};
+    const sl_message_block good = {.rank = 3,
+                                   .count = 2,
+                                   .period = 10,
+                                   .number = 5,
+                                   .start = 1000,
+                                   .end = 2000,
+                                   .time = 900,
+                                   .bytes = 64};
     sl_message_block block[10];
     for (int i = 0; i < 10; i++)
         block[i] = good;
@@ -100,8 +107,14 @@ static void numbers_beyond_their_limits_are_no_message(void **state) {
     for (int i = 0; i < 10; i++)
         if (is_read(SL_MESSAGE_ITERATIONS, &block[i], sizeof block[i], 0) != (i == 0))
             fail_msg("block %d", i);
-    const sl_call well = {.kind = SL_RECORD_CALL, .call = SL_CALL_MPI_Send, .rank = 1, .peer = 2, .bytes = 8,
-                          .start = 10, .end = 20, .device = -1};
+    const sl_call well = {.kind = SL_RECORD_CALL,
+                          .call = SL_CALL_MPI_Send,
+                          .rank = 1,
+                          .peer = 2,
+                          .bytes = 8,
+                          .start = 10,
+                          .end = 20,
+                          .device = -1};
     sl_call call[7];
     for (int i = 0; i < 7; i++)
         call[i] = well;

@@ -1,5 +1,5 @@
-/* A server that strangers share: a store with the job's key gives its caller what somebody with the key wrote, and
- * nothing else. */
+/* A server that strangers share: a store with the job's key gives its caller what somebody with the key
+ * wrote, and nothing else. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "check.h"
@@ -90,7 +90,8 @@ static const char *read_all(sl_store *store, const char *log, sl_store_position 
 
 static void what_strangers_write_is_not_read_and_counted(void **state) {
     (void)state;
-    sl_store *a = open_store("one", KEY), *b = open_store("one", KEY), *wrong = open_store("one", "another-key-as-long");
+    sl_store *a = open_store("one", KEY), *b = open_store("one", KEY),
+             *wrong = open_store("one", "another-key-as-long");
     sl_store *none = open_store("one", NULL), *two = open_store("two", KEY);
     sl_store_position position = {""};
     sl_seal seal;
@@ -129,13 +130,15 @@ static void what_was_read_is_not_read_again_as_a_copy(void **state) {
     add_raw("slackline:copies:orders", bytes, strlen(bytes), &seal, sizeof seal);
     assert_string_equal(read_all(b, "orders", &position), "release");
     assert_int_equal(sl_store_refused_by(b)->repeated, 1);
-    assert_string_equal(read_all(b, "orders", &again), "hold,release"); /* who begins anew reads the log as it is */
+    assert_string_equal(read_all(b, "orders", &again),
+                        "hold,release"); /* who begins anew reads the log as it is */
     sl_store_close(a), sl_store_close(b);
 }
 
 static void values_of_strangers_are_none(void **state) {
     (void)state;
-    sl_store *a = open_store("values", KEY), *b = open_store("values", KEY), *none = open_store("values", NULL);
+    sl_store *a = open_store("values", KEY), *b = open_store("values", KEY),
+             *none = open_store("values", NULL);
     void *bytes;
     size_t size;
     int won;
@@ -213,7 +216,8 @@ static void a_key_that_can_be_guessed_is_refused(void **state) {
     (void)state;
     sl_store *store = open_store("short", NULL);
     assert_fails(sl_store_seal(store, "short"), SL_EINVAL, "16 to 256 characters");
-    assert_fails(sl_store_seal(store, "long enough, but words"), SL_EINVAL, "without blanks"); /* no file holds it */
+    assert_fails(sl_store_seal(store, "long enough, but words"), SL_EINVAL,
+                 "without blanks"); /* no file holds it */
     sl_store_close(store);
 }
 
