@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the library and the command are looked for, and which paths are trusted: the rules of src/base/find.h.
 
 Nothing comes from the working directory: entries of PATH and LD_LIBRARY_PATH that are no absolute paths are passed over. A
