@@ -3,19 +3,18 @@
 #include "base/clock.h"
 #include "base/find.h"
 #include "base/memory.h"
+#include "base/subprocess.h"
 #include "launch/environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static void read_until(int file, sl_time deadline, sl_child *child) {
@@ -45,20 +44,16 @@ static void read_until(int file, sl_time deadline, sl_child *child) {
     child->text[used] = 0;
 }
 
-/* One that has closed its output may go on to the deadline. */
-static void bury(pid_t pid, sl_time deadline, sl_child *child) {
-    int status = 0;
-    pid_t ended = 0;
-    while (!child->late && (ended = waitpid(pid, &status, WNOHANG)) == 0) {
-        struct timespec turn = {.tv_nsec = 5000000};
-        nanosleep(&turn, NULL);
-        child->late = sl_clock_now(sl_clock_real()) > deadline;
-    }
-    kill(-pid, SIGKILL);
-    while (ended == 0 && (ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
-        ended = 0;
-    child->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    child->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+/* One that has closed its output may go on to the deadline. Its group is killed in any case. */
+static sl_status bury(sl_subprocess process, sl_time deadline, sl_child *child) {
+    int status;
+    child->late = child->late || !sl_subprocess_await(&process, deadline);
+    SL_TRY(sl_subprocess_end(&process, 1, &(sl_subprocess_ending){.what = "what was tried", .group = 1},
+                             &status));
+    int known = status != SL_SUBPROCESS_UNKNOWN;
+    child->exit_code = known && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    child->signal = known && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return SL_OK;
 }
 
 static _Noreturn void become(int (*work)(void *), void *argument, int output) {
@@ -82,14 +77,15 @@ sl_status sl_child_call(int (*work)(void *argument), void *argument, sl_time lim
     pid_t pid = fork();
     if (pid == 0)
         become(work, argument, line[1]);
+    sl_status status = pid > 0 ? SL_OK : sl_error_errno(SL_ESYS, "nothing can be tried: no process");
     close(line[1]);
-    if (pid > 0) {
+    if (status == SL_OK) {
         setpgid(pid, pid); /* whoever comes first */
         read_until(line[0], deadline, child);
-        bury(pid, deadline, child);
+        status = bury(sl_subprocess_take(pid), deadline, child);
     }
     close(line[0]);
-    return pid > 0 ? SL_OK : sl_error_errno(SL_ESYS, "nothing can be tried: no process");
+    return status;
 }
 
 typedef struct started {

@@ -2,6 +2,8 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/subprocess.h"
+#include "base/terminal.h"
 #include "launch/cause.h"
 #include "launch/directory.h"
 #include "launch/mpirun.h"
@@ -11,11 +13,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* For a reaper that has nothing left to do: more than it needs to remove the temporary part. */
+#define REAPER_MOST (30 * SL_SECOND)
 
 typedef struct sl_supervisor {
     const sl_launch_config *config;
@@ -26,7 +33,7 @@ typedef struct sl_supervisor {
     sl_loop *loop;
     int socket[2]; /* supervisor's end, reaper's end */
     int error[2];  /* mpirun's stderr: read, write */
-    pid_t reaper;
+    sl_subprocess reaper;
     sl_mpirun_report report;
     sl_reaper_message end; /* word is SL_REAPER_ENDED once the reaper has said so */
     int late;              /* the limit is over */
@@ -124,11 +131,12 @@ static sl_status start_reaper(sl_supervisor *supervisor) {
                                  .local = sl_mpirun_is_local(config),
                                  .grace = config->grace > 0 ? config->grace : 5 * SL_SECOND,
                                  .warning = config->warning,
+                                 .patience = config->patience > 0 ? config->patience : 10 * SL_SECOND,
                                  .signals = &supervisor->attempt->signals->before,
                                  .directory = &supervisor->directory};
         sl_reaper_main(&order);
     }
-    supervisor->reaper = reaper;
+    supervisor->reaper = sl_subprocess_take(reaper);
     close_file(&supervisor->socket[1]);
     close_file(&supervisor->error[1]);
     fcntl(supervisor->error[0], F_SETFL, O_NONBLOCK);
@@ -151,15 +159,26 @@ static sl_status supervise(sl_supervisor *supervisor) {
     return SL_OK;
 }
 
+__attribute__((format(printf, 1, 2))) static void complain(const char *format, ...) {
+    va_list words;
+    sl_terminal_clear_line(stderr); /* of a progress line */
+    fputs("slackline: ", stderr);
+    va_start(words, format);
+    vfprintf(stderr, format, words);
+    va_end(words);
+    fputc('\n', stderr);
+}
+
 /* Lets the reaper go. If it was killed, does its work: the processes of the run die of its death
  * (PR_SET_PDEATHSIG, worker.c), but that takes a moment, and the files are still there. */
 static int dismiss_reaper(sl_supervisor *supervisor) {
-    int status = 0;
+    int status = 0, started = supervisor->reaper.pid > 0;
     close_file(&supervisor->socket[0]);
-    if (supervisor->reaper > 0)
-        while (waitpid(supervisor->reaper, &status, 0) < 0 && errno == EINTR)
-            ;
-    if (supervisor->reaper <= 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    if (!sl_subprocess_wait(&supervisor->reaper, sl_clock_now(sl_clock_real()) + REAPER_MOST, &status) &&
+        sl_subprocess_end(&supervisor->reaper, 1, &(sl_subprocess_ending){.what = "the reaper"}, &status) !=
+            SL_OK)
+        complain("%s", sl_error_text());
+    if (!started || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         sl_process_end_run(supervisor->directory.path);
     sl_launch_directory_remove(&supervisor->directory); /* gone already, when the reaper ended well */
     return status;
@@ -188,12 +207,17 @@ static sl_status conclude(sl_supervisor *supervisor) {
     } else if (said)
         status = sl_launch_cause(supervisor->directory.path, attempt->log, &supervisor->report,
                                  supervisor->end.pid, supervisor->end.value, &attempt->exit_code);
+    if (supervisor->end.left > 0)
+        complain("%d process%s of the run %s left behind: SIGKILL did not end %s", supervisor->end.left,
+                 supervisor->end.left == 1 ? "" : "es", supervisor->end.left == 1 ? "is" : "are",
+                 supervisor->end.left == 1 ? "it" : "them");
+    const int pid = (int)supervisor->reaper.pid;
     int reaper = dismiss_reaper(supervisor);
     if (status == SL_OK && !said) {
         attempt->exit_code = 1;
         if (WIFSIGNALED(reaper))
-            return sl_error(SL_EPEER, "the reaper (pid %d) was killed by signal %d (SIG%s)",
-                            (int)supervisor->reaper, WTERMSIG(reaper), sigabbrev_np(WTERMSIG(reaper)));
+            return sl_error(SL_EPEER, "the reaper (pid %d) was killed by signal %d (SIG%s)", pid,
+                            WTERMSIG(reaper), sigabbrev_np(WTERMSIG(reaper)));
         return sl_error(SL_ESYS, "the reaper could not start the run");
     }
     return status;

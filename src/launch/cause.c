@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/subprocess.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -160,6 +161,8 @@ sl_status sl_launch_cause(const char *temporary, const char *log, const sl_mpiru
     sl_left_error first = find_error(temporary, -1);
     if (first.found && first.status != SL_EPEER)
         return report_error(&first, exit_code);
+    if (wait_status == SL_SUBPROCESS_UNKNOWN)
+        return sl_error(SL_ESYS, "mpirun (pid %d) did not end", pid);
     if (WIFSIGNALED(wait_status))
         return sl_error(SL_EPEER, "mpirun (pid %d) was killed by signal %d (SIG%s)", pid,
                         WTERMSIG(wait_status), signal_name(WTERMSIG(wait_status)));

@@ -1,19 +1,14 @@
 #include "launch/delegate.h"
 #include "base/build.h"
-#include "base/clock.h"
 #include "base/memory.h"
 #include "launch/directory.h"
 #include "launch/environment.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define FILES_MOST 32
@@ -91,80 +86,42 @@ static sl_status spawn(const char *program, const char *name, const int *moved, 
     return error ? sl_error(SL_ESYS, "%s cannot be started: %s", program, strerror(error)) : SL_OK;
 }
 
-static sl_status open_child(const char *program, sl_started *started) {
-    started->file = (int)syscall(SYS_pidfd_open, started->pid, 0);
-    if (started->file >= 0)
-        return SL_OK;
-    sl_status status = sl_error_errno(SL_ESYS, "%s cannot be watched", program);
-    kill(started->pid, SIGKILL);
-    waitpid(started->pid, NULL, 0);
-    started->pid = 0;
-    return status;
-}
-
 sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const char *name, const int *files,
-                                   int count, sl_started *started) {
+                                   int count, sl_subprocess *started) {
     int moved[FILES_MOST];
     char **environment = NULL, *own = NULL;
-    *started = (sl_started){.file = -1};
+    pid_t pid = 0;
+    *started = SL_SUBPROCESS_NONE;
     if (count < 0 || count > FILES_MOST)
         return sl_error(SL_EINVAL, "%d files for a delegate", count);
     SL_TRY(make_environment(delegates->directory, &environment, &own));
     sl_status status = move_up(files, count, moved);
     if (status == SL_OK)
-        status = spawn(delegates->program, name, moved, count, environment, &started->pid);
+        status = spawn(delegates->program, name, moved, count, environment, &pid);
     for (int i = 0; i < count; i++)
         if (moved[i] >= 0)
             close(moved[i]);
     sl_free(environment);
     sl_free(own);
-    return status == SL_OK ? open_child(delegates->program, started) : status;
+    if (status == SL_OK)
+        *started = sl_subprocess_take(pid);
+    return status;
 }
 
-static void reap(sl_started *started) {
-    while (waitpid(started->pid, NULL, 0) < 0 && errno == EINTR) {
-    }
-    close(started->file);
-    *started = (sl_started){.file = -1};
+void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_subprocess *started, int count) {
+    const sl_subprocess_ending ending = {.what = "slackline-delegate",
+                                         .signal = SIGHUP,
+                                         .grace = delegates->grace > 0 ? delegates->grace : SL_SECOND,
+                                         .patience = delegates->patience};
+    if (sl_subprocess_end(started, count, &ending, NULL) != SL_OK)
+        fprintf(stderr, "slackline: %s\n", sl_error_text());
 }
 
-/* 1 when it has ended before `deadline`. */
-static int await(const sl_started *started, sl_time deadline) {
-    struct pollfd ended = {.fd = started->file, .events = POLLIN};
-    for (;;) {
-        sl_time left = deadline - sl_clock_now(sl_clock_real());
-        int count = poll(&ended, 1, left > 0 ? (int)((left + SL_MS - 1) / SL_MS) : 0);
-        if (count > 0)
-            return 1;
-        if (left <= 0)
-            return 0;
-    }
-}
-
-static void send_signal(const sl_started *started, int signal) {
-    syscall(SYS_pidfd_send_signal, started->file, signal, NULL, 0);
-}
-
-void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_started *started, int count) {
-    sl_time grace = delegates->grace > 0 ? delegates->grace : SL_SECOND;
-    for (int i = 0; i < count; i++)
-        if (started[i].pid)
-            send_signal(&started[i], SIGHUP);
-    sl_time deadline = sl_clock_now(sl_clock_real()) + grace;
-    for (int i = 0; i < count; i++) {
-        if (!started[i].pid)
-            continue;
-        if (!await(&started[i], deadline))
-            send_signal(&started[i], SIGKILL);
-        reap(&started[i]);
-    }
-}
-
-static sl_status start(void *object, const char *name, const int *files, int count, sl_started *started) {
+static sl_status start(void *object, const char *name, const int *files, int count, sl_subprocess *started) {
     return sl_launch_delegate_start(object, name, files, count, started);
 }
 
-static void stop(void *object, sl_started *started, int count) {
+static void stop(void *object, sl_subprocess *started, int count) {
     sl_launch_delegate_stop(object, started, count);
 }
 

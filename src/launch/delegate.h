@@ -9,19 +9,21 @@
 #include "run/transport/starter.h"
 
 typedef struct sl_launch_delegates {
-    char *program;   /* path of slackline-delegate */
-    char *directory; /* of the run, for SLACKLINE_RUN; NULL: as it is in the environment */
-    sl_time grace;   /* between SIGHUP and SIGKILL; 0: 1 s */
+    char *program;    /* path of slackline-delegate */
+    char *directory;  /* of the run, for SLACKLINE_RUN; NULL: as it is in the environment */
+    sl_time grace;    /* between SIGHUP and SIGKILL; 0: 1 s */
+    sl_time patience; /* after SIGKILL; 0: the usual (base/subprocess.h) */
 } sl_launch_delegates;
 
 /** Starts `program` with the argument `name` and what starts it (base/build.h); `files[count]` become its
  * files 3, 4, ...; 0 and 1 are /dev/null, 2 is this process's. SL_ESYS names the program. */
 sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const char *name, const int *files,
-                                   int count, sl_started *started);
+                                   int count, sl_subprocess *started);
 
 /** Ends and reaps `count` of them: SIGHUP to all (SIGTERM and SIGUSR1 they leave to their rank), SIGKILL to
- * those that are there after the grace. Entries with pid 0 are skipped. Never fails. */
-void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_started *started, int count);
+ * those that are there after the grace. Entries without one are skipped. Never fails: standard error has one
+ * line about those that are still there after the patience. */
+void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_subprocess *started, int count);
 
 /** Both as the table that a transport wants; `delegates` must outlive it. */
 sl_transport_starter sl_launch_delegate_starter(sl_launch_delegates *delegates);

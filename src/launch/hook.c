@@ -228,7 +228,8 @@ static void start(sl_hook *h) {
     h->stage = RUNNING;
     h->until = h->began + h->config.limit;
     watch(h, h->run.output);
-    watch(h, h->run.process);
+    if (h->run.process.file >= 0)
+        watch(h, h->run.process.file);
 }
 
 /* At most a piece at a time, so that a flood holds nobody up. Returns 0 when there is no more for now. */
@@ -274,7 +275,8 @@ static void finish(sl_hook *h) {
         say(h, h->now->title, said);
     }
     if (h->stage != RUNNING)
-        snprintf(said, sizeof said, "took longer than %g s and was ended", (double)h->config.limit / 1e9);
+        snprintf(said, sizeof said, "took longer than %g s and %s", (double)h->config.limit / 1e9,
+                 h->has_ended ? "was ended" : "is left behind: SIGKILL does not end it");
     else if (code >= 0)
         snprintf(said, sizeof said, "exit %d after %.3f s", code, (double)took / 1e9);
     else
@@ -290,18 +292,15 @@ static void finish(sl_hook *h) {
 
 /* Has the process itself ended? Once it is fetched its id is nobody's any more. */
 static int fetch(sl_hook *h) {
-    if (!h->has_ended && waitpid(h->run.pid, &h->wait_status, WNOHANG) == h->run.pid) {
-        h->has_ended = 1;
-        unwatch(h, h->run.process);
-    }
+    h->has_ended = h->has_ended || sl_subprocess_wait(&h->run.process, 0, &h->wait_status);
     return h->has_ended;
 }
 
 /* Its own group first, before its id is fetched; then all that carry its mark. How many live. */
 static int signal_all(sl_hook *h, int number) {
     if (!h->has_ended) {
-        sl_process_signal_descendants(h->run.pid, 0, number);
-        kill(-h->run.pid, number);
+        sl_process_signal_descendants(h->run.process.pid, 0, number);
+        kill(-h->run.process.pid, number);
     }
     int living = sl_process_signal_marked(h->run.mark, number);
     return living > 0 ? living : 0;
@@ -325,8 +324,6 @@ static void proceed(sl_hook *h) {
     if (h->stage == KILLING) {
         int living = signal_all(h, SIGKILL);
         if ((fetch(h) && living == 0) || time >= h->until) {
-            if (!h->has_ended) /* it cannot be killed: its death is not waited for */
-                unwatch(h, h->run.process);
             finish(h);
         }
     }
@@ -334,7 +331,7 @@ static void proceed(sl_hook *h) {
 
 static sl_time next(const sl_hook *h) {
     sl_time when = h->stage == IDLE ? (h->first ? now() : SL_TIME_NEVER) : h->until;
-    if (h->stage == KILLING)
+    if (h->stage == KILLING || (h->stage == RUNNING && h->run.process.file < 0))
         when = now() + LOOK_AGAIN;
     if (h->stage != IDLE && h->read_at && h->read_at < when)
         when = h->read_at;
@@ -364,7 +361,8 @@ void sl_hook_close(sl_hook *h) {
         sl_clock_sleep_until(sl_clock_real(), now() + LOOK_AGAIN / 4);
     }
     if (h->stage != IDLE) {
-        say(h, h->now->title, "ended: nobody waits for it any more");
+        say(h, h->now->title,
+            h->has_ended ? "ended: nobody waits for it any more" : "left behind: SIGKILL does not end it");
         sl_hook_run_close(&h->run);
     }
     forget(h->now);

@@ -14,7 +14,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 sl_status sl_hook_find(const char *program, char path[PATH_MAX]) {
@@ -86,8 +85,10 @@ static sl_status launch(child *c, pid_t *pid) {
         setpgid(*pid, *pid); /* the child has done so too; whoever comes first */
         return SL_OK;
     }
-    while (*pid > 0 && waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    if (*pid > 0) {
+        sl_subprocess process = sl_subprocess_take(*pid);
+        SL_TRY(sl_subprocess_end(&process, 1, &(sl_subprocess_ending){.what = c->path}, NULL));
+    }
     errno = *pid > 0 ? error : failed;
     return sl_error_errno(SL_ENONE, "%s cannot be run", c->path);
 }
@@ -98,21 +99,16 @@ static sl_status start(child *c, sl_hook_run *run) {
         return sl_error_errno(SL_ESYS, "%s cannot be run", c->path);
     fcntl(output[0], F_SETFL, O_NONBLOCK);
     c->output = output[1];
-    sl_status status = launch(c, &run->pid);
+    pid_t pid = 0;
+    sl_status status = launch(c, &pid);
     close(output[1]);
     if (status != SL_OK) {
         close(output[0]);
         return status;
     }
     run->output = output[0];
-    run->process = (int)syscall(SYS_pidfd_open, run->pid, 0);
-    if (run->process >= 0)
-        return SL_OK;
-    status = sl_error_errno(SL_ESYS, "%s cannot be watched", c->path);
-    kill(-run->pid, SIGKILL);
-    waitpid(run->pid, NULL, 0);
-    sl_hook_run_close(run);
-    return status;
+    run->process = sl_subprocess_take(pid);
+    return SL_OK;
 }
 
 sl_status sl_hook_run_start(const char *program, const char *input, const char *const *variables, int count,
@@ -144,7 +140,6 @@ sl_status sl_hook_run_start(const char *program, const char *input, const char *
 void sl_hook_run_close(sl_hook_run *run) {
     if (run->output >= 0)
         close(run->output);
-    if (run->process >= 0)
-        close(run->process);
+    sl_subprocess_forget(&run->process);
     *run = (sl_hook_run)SL_HOOK_RUN_NONE;
 }

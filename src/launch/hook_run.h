@@ -3,18 +3,17 @@
 #define SL_LAUNCH_HOOK_RUN_H
 
 #include "base/status.h"
+#include "base/subprocess.h"
 #include <limits.h>
-#include <sys/types.h>
 
 typedef struct sl_hook_run {
-    pid_t pid;     /* leader of its group */
-    int process;   /* pidfd; -1 */
-    int output;    /* what it writes, does not block; -1: closed */
-    char mark[96]; /* "SLACKLINE_HOOK=...": everything that it starts has it */
+    sl_subprocess process; /* leader of its group */
+    int output;            /* what it writes, does not block; -1: closed */
+    char mark[96];         /* "SLACKLINE_HOOK=...": everything that it starts has it */
 } sl_hook_run;
 
 #define SL_HOOK_RUN_NONE                                                                                     \
-    { .process = -1, .output = -1 }
+    { .process = {.file = -1}, .output = -1 }
 
 /** The file that `program` names: itself where it has a slash, else the first in an absolute entry of PATH
  * that can be run. SL_ENONE says why there is none. */

@@ -1,6 +1,7 @@
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/subprocess.h"
 #include "launch/hosts.h"
 #include "launch/selftest.h"
 
@@ -11,15 +12,17 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { AT_ONCE = 32 };
 
+/* A test that is over its own limit has this long to end what it started. */
+#define ENDING (30 * SL_SECOND)
+
 /* The test of one host goes on in a process of its own; what it finds comes through a pipe: the words of the
  * self-test, what ssh says, and behind a '!' why the attempt failed. */
 typedef struct one_test {
-    pid_t pid;
+    sl_subprocess process;
     int words;
 } one_test;
 
@@ -52,36 +55,42 @@ static sl_status start_test(const sl_launch_host *host, char *program, uint64_t 
     fflush(NULL);
     if (pipe2(files, O_CLOEXEC) != 0)
         return sl_error_errno(SL_ESYS, "host %s cannot be tested", host->name);
-    test->pid = fork();
-    if (test->pid == 0) {
+    pid_t pid = fork();
+    if (pid == 0) {
         close(files[0]);
         test_host(host, program, seed, folder, signals, limit, files[1]);
     }
     close(files[1]);
     test->words = files[0];
-    if (test->pid > 0)
-        return SL_OK;
-    close(files[0]);
-    return sl_error_errno(SL_ESYS, "host %s cannot be tested", host->name);
+    if (pid < 0) {
+        close(files[0]);
+        return sl_error_errno(SL_ESYS, "host %s cannot be tested", host->name);
+    }
+    test->process = sl_subprocess_take(pid);
+    return SL_OK;
 }
 
-/* Sleeps until that child has ended. A signal to this command goes on to the tests, which then end soon. */
-static int wait_for(const one_test *tests, int count, int which, const sl_launch_signals *signals) {
+/* Sleeps until that child has ended. A signal to this command goes on to the tests, which then end soon.
+ * SL_ESYS: it is left behind. */
+static sl_status wait_for(one_test *tests, int count, int which, const sl_launch_signals *signals,
+                          sl_time deadline, int *heard) {
     sigset_t awaited = signals->heard;
-    int heard = 0;
+    *heard = 0;
     sigaddset(&awaited, SIGCHLD);
     for (;;) {
-        pid_t ended = waitpid(tests[which].pid, NULL, WNOHANG);
-        if (ended == tests[which].pid || (ended < 0 && errno != EINTR))
-            return heard;
+        if (sl_subprocess_wait(&tests[which].process, 0, NULL))
+            return SL_OK;
+        if (sl_clock_now(sl_clock_real()) >= deadline)
+            return sl_subprocess_end(&tests[which].process, 1,
+                                     &(sl_subprocess_ending){.what = "the test of a host"}, NULL);
         struct timespec turn = {.tv_nsec =
                                     200000000}; /* a child's end may be told of together with another's */
         int signal = sigtimedwait(&awaited, NULL, &turn);
         if (signal <= 0 || signal == SIGCHLD)
             continue;
-        heard = signal;
+        *heard = signal;
         for (int i = which; i < count; i++)
-            kill(tests[i].pid, SIGTERM);
+            sl_subprocess_signal(&tests[i].process, SIGTERM);
     }
 }
 
@@ -149,6 +158,7 @@ sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, sl_launch_which which, ch
         return sl_error_errno(SL_ESYS, "no seed for the test of hosts");
     for (int at = 0, count; !*signal && (count = choose(hosts, which, &at, chosen)) > 0;) {
         int begun = 0;
+        sl_time deadline = sl_clock_now(sl_clock_real()) + limit + ENDING;
         sl_status status = SL_OK;
         while (begun < count && status == SL_OK) {
             status = start_test(chosen[begun], program, seed, folder, signals, limit, &tests[begun]);
@@ -156,9 +166,12 @@ sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, sl_launch_which which, ch
         }
         for (int i = 0; i < begun; i++) {
             char words[2048];
-            int heard = wait_for(tests, begun, i, signals);
+            int heard;
+            if (wait_for(tests, begun, i, signals, deadline, &heard) == SL_OK)
+                read_words(tests[i].words, words, sizeof words);
+            else
+                snprintf(words, sizeof words, "%s", sl_error_text());
             *signal = heard ? heard : *signal;
-            read_words(tests[i].words, words, sizeof words);
             close(tests[i].words);
             if (!*signal)
                 judge(chosen[i], words, seed);

@@ -27,6 +27,7 @@ typedef struct sl_launch_config {
     char *const *worker; /* argv of every rank, NULL-terminated; worker[0] is a path or found in PATH */
     const char *hosts;   /* as for mpirun --host (hosts.h); NULL: this host, or what the allocation gives */
     sl_time grace;       /* from SIGTERM to SIGKILL when interrupted; 0: 5 s */
+    sl_time patience;    /* with processes that SIGKILL does not end; 0: 10 s */
 
     int restarts; /* attempts after the first */
     char *const

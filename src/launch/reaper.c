@@ -1,6 +1,7 @@
 #include "launch/reaper.h"
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/subprocess.h"
 #include "launch/process.h"
 
 #include <errno.h>
@@ -15,16 +16,13 @@
 typedef struct sl_reaper {
     const sl_reaper_order *order;
     sl_loop *loop;
-    pid_t mpirun; /* 0: ended */
+    sl_subprocess mpirun; /* none: ended */
     sl_reaper_message end;
     int alone;  /* the supervisor is gone */
     int ending; /* processes are being killed */
     int ended;  /* none is left */
     sl_time give_up;
 } sl_reaper;
-
-/* A process in uninterruptible sleep cannot be ended; it must not keep the files of the run for ever. */
-static const sl_time patience = 10 * SL_SECOND;
 
 static void point_at_null(int file, int flags) {
     int null = open("/dev/null", flags | O_CLOEXEC);
@@ -63,8 +61,10 @@ static sl_status finish(sl_reaper *reaper) {
 static void collect(sl_reaper *reaper) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        if (pid == reaper->mpirun) {
-            reaper->mpirun = 0;
+        if (pid == reaper->mpirun.pid) {
+            if (reaper->mpirun.file >= 0)
+                sl_loop_unwatch(reaper->loop, reaper->mpirun.file);
+            sl_subprocess_forget(&reaper->mpirun);
             reaper->end.value = status;
         }
 }
@@ -76,11 +76,13 @@ static sl_status kill_all(void *context) {
     sl_time now = sl_clock_now(sl_clock_real());
     if (!reaper->ending) {
         reaper->ending = 1;
-        reaper->give_up = now + patience;
+        reaper->give_up = now + reaper->order->patience;
     }
     int left = sl_process_signal_descendants(getpid(), 0, SIGKILL);
     collect(reaper);
-    if ((left == 0 && reaper->mpirun == 0) || now >= reaper->give_up)
+    int ended = left == 0 && reaper->mpirun.pid == 0;
+    reaper->end.left = ended ? 0 : left > 1 ? left : 1;
+    if (ended || now >= reaper->give_up)
         return finish(reaper);
     return sl_loop_at(reaper->loop, now + 10 * SL_MS, kill_all, reaper, NULL);
 }
@@ -91,18 +93,17 @@ static sl_status begin_kill(sl_reaper *reaper) {
 
 /* Workers first: mpirun ends by itself when they have. */
 static sl_status terminate(sl_reaper *reaper) {
-    pid_t spared = reaper->order->local ? reaper->mpirun : 0;
+    pid_t spared = reaper->order->local ? reaper->mpirun.pid : 0;
     int told = spared ? sl_process_signal_descendants(getpid(), spared, SIGTERM) : 0;
-    if (told <= 0 && reaper->mpirun > 0)
-        kill(reaper->mpirun, SIGTERM);
+    if (told <= 0)
+        sl_subprocess_signal(&reaper->mpirun, SIGTERM);
     return sl_loop_at(reaper->loop, sl_clock_now(sl_clock_real()) + reaper->order->grace, kill_all, reaper,
                       NULL);
 }
 
 /* mpirun carries SIGUSR1 to its workers on every host; it would end them for a SIGTERM. */
 static sl_status warn(sl_reaper *reaper) {
-    if (reaper->mpirun > 0)
-        kill(reaper->mpirun, SIGUSR1);
+    sl_subprocess_signal(&reaper->mpirun, SIGUSR1);
     return sl_loop_at(reaper->loop, sl_clock_now(sl_clock_real()) + reaper->order->warning, kill_all, reaper,
                       NULL);
 }
@@ -128,12 +129,20 @@ static sl_status hear_supervisor(void *context, int socket) {
     return begin_kill(reaper);
 }
 
+/* Its end is enough: a debugger may keep it from being collected. */
+static sl_status hear_end(void *context, int file) {
+    sl_reaper *reaper = context;
+    sl_loop_unwatch(reaper->loop, file);
+    collect(reaper);
+    return begin_kill(reaper);
+}
+
 static sl_status hear_signal(void *context, const siginfo_t *signal) {
     sl_reaper *reaper = context;
     if (signal->si_signo != SIGCHLD)
         return begin_kill(reaper); /* somebody wants the reaper to go: then everything goes */
     collect(reaper);
-    return reaper->mpirun == 0 ? begin_kill(reaper) : SL_OK;
+    return reaper->mpirun.pid == 0 ? begin_kill(reaper) : SL_OK;
 }
 
 static sl_status open_loop(sl_reaper *reaper) {
@@ -147,29 +156,46 @@ static sl_status open_loop(sl_reaper *reaper) {
     return sl_loop_watch(reaper->loop, reaper->order->socket, hear_supervisor, reaper);
 }
 
+static sl_status start_mpirun(sl_reaper *reaper, pid_t self) {
+    pid_t pid = fork();
+    if (pid == 0)
+        become_mpirun(reaper->order, self);
+    if (pid < 0)
+        return SL_ESYS;
+    reaper->mpirun = sl_subprocess_take(pid);
+    reaper->end.pid = pid;
+    return reaper->mpirun.file < 0 ? SL_OK /* SIGCHLD has to do */
+                                   : sl_loop_watch(reaper->loop, reaper->mpirun.file, hear_end, reaper);
+}
+
+/* The loop itself failed. */
+static void kill_without_loop(const sl_reaper *reaper, pid_t self) {
+    sl_time now = sl_clock_now(sl_clock_real()), give_up = now + reaper->order->patience;
+    for (; sl_process_signal_descendants(self, 0, SIGKILL) > 0 && now < give_up;
+         now = sl_clock_now(sl_clock_real())) {
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        sl_clock_sleep_until(sl_clock_real(), now + 10 * SL_MS);
+    }
+}
+
 _Noreturn void sl_reaper_main(const sl_reaper_order *order) {
-    sl_reaper reaper = {.order = order};
+    sl_reaper reaper = {.order = order, .end.value = SL_SUBPROCESS_UNKNOWN, .mpirun = SL_SUBPROCESS_NONE};
     pid_t self = getpid();
     prctl(PR_SET_NAME, "slackline-reaper");
     setsid(); /* Ctrl-C at the terminal is the supervisor's to hear */
     signal(SIGPIPE, SIG_IGN);
     sl_status status = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 ? open_loop(&reaper) : SL_ESYS;
-    if (status == SL_OK) {
-        reaper.mpirun = fork();
-        if (reaper.mpirun == 0)
-            become_mpirun(order, self);
-        reaper.end.pid = reaper.mpirun;
-        status = reaper.mpirun > 0 ? SL_OK : SL_ESYS;
-    }
+    if (status == SL_OK)
+        status = start_mpirun(&reaper, self);
     close(order->error);
     point_at_null(0, O_RDONLY); /* its copies would keep a reader of the command's output waiting */
     point_at_null(1, O_WRONLY);
     point_at_null(2, O_WRONLY);
     if (status == SL_OK)
         status = sl_loop_run(reaper.loop);
-    if (status != SL_OK) /* the loop itself failed: end without it */
-        while (sl_process_signal_descendants(self, 0, SIGKILL) > 0 && waitpid(-1, NULL, 0) > 0)
-            ;
+    if (status != SL_OK)
+        kill_without_loop(&reaper, self);
     sl_launch_directory_remove(order->directory);
     _exit(status == SL_OK ? 0 : 1);
 }

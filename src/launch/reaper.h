@@ -17,11 +17,13 @@ typedef enum sl_reaper_word {
                      */
     SL_REAPER_TERMINATE, /* to the reaper: SIGTERM to the workers, SIGKILL to all after the grace */
     SL_REAPER_KILL,      /* to the reaper: SIGKILL to all, now */
-    SL_REAPER_ENDED      /* from it: mpirun (pid) ended with wait status `value`; no process is left */
+    SL_REAPER_ENDED /* from it: mpirun (pid) ended with wait status `value`; nothing is waited for any more */
 } sl_reaper_word;
 
 typedef struct sl_reaper_message {
-    int32_t word, pid, value;
+    int32_t word, pid;
+    int32_t value; /* ENDED: of mpirun, or SL_SUBPROCESS_UNKNOWN when it is among those left behind */
+    int32_t left;  /* ENDED: processes that SIGKILL did not end within the patience */
 } sl_reaper_message;
 
 typedef struct sl_reaper_order {
@@ -31,6 +33,7 @@ typedef struct sl_reaper_order {
     int error;  /* becomes mpirun's stderr */
     int local;  /* workers are descendants; else mpirun passes SIGTERM on */
     sl_time grace, warning;
+    sl_time patience; /* a process in uninterruptible sleep must not keep the files of the run for ever */
     const sigset_t *signals; /* mask for mpirun */
     sl_launch_directory *directory;
 } sl_reaper_order;

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/find.h"
 #include "base/memory.h"
+#include "base/subprocess.h"
 #include "launch/directory.h"
 
 #include <arpa/inet.h>
@@ -227,8 +228,9 @@ void sl_redis_url(const sl_redis *redis, const char *host, char *text, size_t si
 void sl_redis_stop(sl_redis *redis) {
     if (redis->pid <= 0)
         return;
-    kill(redis->pid, SIGKILL); /* it has nothing to save */
-    while (waitpid(redis->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    /* killed at once: it has nothing to save */
+    sl_subprocess server = sl_subprocess_take(redis->pid);
+    if (sl_subprocess_end(&server, 1, &(sl_subprocess_ending){.what = program}, NULL) != SL_OK)
+        fprintf(stderr, "slackline: %s\n", sl_error_text());
     redis->pid = 0;
 }

@@ -38,7 +38,8 @@ sl_status sl_redis_wait(const sl_redis *redis, sl_time limit);
 /** Its URL for clients on `host` ("127.0.0.1", or this host's name), in text[size]. */
 void sl_redis_url(const sl_redis *redis, const char *host, char *text, size_t size);
 
-/** Ends and reaps it; what lies in its folder is the caller's. Never fails; pid 0 is fine. */
+/** Ends and reaps it; what lies in its folder is the caller's. Never fails; pid 0 is fine. Standard error has
+ * a line about one that SIGKILL does not end. */
 void sl_redis_stop(sl_redis *redis);
 
 #endif

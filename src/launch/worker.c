@@ -5,30 +5,38 @@
 #include "launch/directory.h"
 #include "launch/folder.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+typedef struct guarded {
+    pid_t parent;
+    int file; /* pidfd; -1: the kernel has none */
+} guarded;
+
 /* PR_SET_PDEATHSIG would do for most, but it fires when the parent's *thread* that forked ends, and mpirun
  * may fork from a thread of a pool. */
 static void *watch_parent(void *argument) {
-    struct pollfd parent = {.fd = (int)(intptr_t)argument, .events = POLLIN};
-    while (poll(&parent, 1, -1) != 1)
+    const guarded *g = argument;
+    struct pollfd ended = {.fd = g->file,
+                           .events = POLLIN}; /* -1, without pidfds: never ready, so it looks */
+    while (getppid() == g->parent && poll(&ended, 1, g->file < 0 ? 100 : -1) != 1)
         ;
     kill(getpid(), SIGKILL);
     return NULL;
 }
 
 static sl_status guard(void) {
-    pid_t parent = getppid();
-    int file = (int)syscall(SYS_pidfd_open, parent, 0);
-    if (file < 0 || getppid() != parent)
+    static guarded parent; /* of the process, read by its guard for as long as it lives */
+    parent.parent = getppid();
+    parent.file = (int)syscall(SYS_pidfd_open, parent.parent, 0);
+    if ((parent.file < 0 && errno == ESRCH) || getppid() != parent.parent)
         return sl_error(SL_EPEER, "mpirun is gone");
     pthread_attr_t attributes;
     pthread_t thread;
@@ -38,7 +46,7 @@ static sl_status guard(void) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, 64 << 10);
-    int failed = pthread_create(&thread, &attributes, watch_parent, (void *)(intptr_t)file);
+    int failed = pthread_create(&thread, &attributes, watch_parent, &parent);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed ? sl_error(SL_ESYS, "the guard thread cannot be started: %s", strerror(failed)) : SL_OK;

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "base/clock.h"
+#include "held.h"
 #include "launch/delegate.h"
 
 #include <errno.h>
@@ -46,7 +47,7 @@ static int remove_script(void **state) {
 }
 
 typedef struct child {
-    sl_started started;
+    sl_subprocess started;
     int data[2], words[2];
     char text[4096];
 } child;
@@ -112,7 +113,7 @@ static void one_that_does_not_listen_is_killed_after_the_grace(void **state) {
     child c[2];
     start(&c[0], &launch, "stubborn");
     start(&c[1], &launch, "tame");
-    sl_started all[3] = {c[0].started, {.pid = 0, .file = -1}, c[1].started};
+    sl_subprocess all[3] = {c[0].started, {.pid = 0, .file = -1}, c[1].started};
     pid_t stubborn = all[0].pid, tame = all[2].pid;
     sl_time before = sl_clock_now(sl_clock_real());
     sl_launch_delegate_stop(&launch, all, 3);
@@ -123,11 +124,45 @@ static void one_that_does_not_listen_is_killed_after_the_grace(void **state) {
     finish(&c[1]);
 }
 
+static void one_that_cannot_be_killed_is_left_behind_in_one_line(void **state) {
+    (void)state;
+    sl_launch_delegates launch = {.program = script, .grace = 50 * SL_MS, .patience = 200 * SL_MS};
+    child c;
+    int told[2], kept = dup(STDERR_FILENO);
+    char line[256] = "", expected[128];
+    start(&c, &launch, "stubborn");
+    pid_t pid = c.started.pid, tracer = hold(pid);
+    if (tracer < 0) {
+        sl_launch_delegate_stop(&launch, &c.started, 1);
+        finish(&c);
+        print_message("one process may not trace another here\n");
+        skip();
+    }
+    assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+    dup2(told[1], STDERR_FILENO);
+    alarm(20);
+    sl_launch_delegate_stop(&launch, &c.started, 1);
+    alarm(0);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(told[1]);
+    assert_true(read(told[0], line, sizeof line - 1) > 0);
+    close(told[0]);
+    snprintf(expected, sizeof expected,
+             "slackline: slackline-delegate (pid %d) is left behind: it has not ended 0.2 s after SIGKILL\n",
+             (int)pid);
+    assert_string_equal(line, expected);
+    assert_int_equal(c.started.pid, 0);
+    let_go(tracer);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    finish(&c);
+}
+
 static void a_program_that_is_not_there_is_named(void **state) {
     (void)state;
     char missing[] = "/nonexistent/slackline-delegate";
     sl_launch_delegates launch = {.program = missing};
-    sl_started started = {.pid = 5};
+    sl_subprocess started = {.pid = 5};
     assert_fails(sl_launch_delegate_start(&launch, "x", NULL, 0, &started), SL_ESYS,
                  "/nonexistent/slackline-delegate cannot be started");
     assert_int_equal(started.pid, 0);
@@ -141,6 +176,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_delegate_gets_its_files_and_no_trace_of_a_rank),
         cmocka_unit_test(one_that_does_not_listen_is_killed_after_the_grace),
+        cmocka_unit_test(one_that_cannot_be_killed_is_left_behind_in_one_line),
         cmocka_unit_test(a_program_that_is_not_there_is_named),
     };
     return cmocka_run_group_tests(tests, make_script, remove_script);

@@ -27,6 +27,8 @@
 
 #include <cmocka.h>
 
+#include "held.h"
+
 /* ---- a rank ---- */
 
 static int work(const char *mode) {
@@ -67,6 +69,8 @@ static int drive(char **argument) {
                                .ranks = atoi(argument[1]),
                                .grace = atoi(argument[2]) * SL_MS,
                                .worker = argument + 3};
+    if (getenv("SL_TEST_PATIENCE_MS"))
+        config.patience = atoi(getenv("SL_TEST_PATIENCE_MS")) * SL_MS;
     int exit_code = -1;
     sl_status status = sl_launch_run(&config, &exit_code);
     if (status != SL_OK)
@@ -367,6 +371,37 @@ static void a_worker_that_does_not_exist_is_named(void **state) {
     assert_int_equal(sl_path_remove(directory), SL_OK);
 }
 
+/* mpirun, held as its own debugger could: dead and not to be collected. */
+static void what_cannot_be_killed_is_left_behind_and_said(void **state) {
+    (void)state;
+    for (int killed = 0; killed < 2; killed++) { /* the user interrupts; mpirun is killed from outside */
+        scene s;
+        char line[300];
+        setenv("SL_TEST_PATIENCE_MS", "1000", 1);
+        start(&s, "sleep", "300");
+        unsetenv("SL_TEST_PATIENCE_MS");
+        wait_until_up(&s);
+        pid_t tracer = hold(s.mpirun);
+        kill(killed ? s.mpirun : s.supervisor, killed ? SIGKILL : SIGINT);
+        assert_int_equal(wait_end(&s), 1);
+        if (tracer > 0) {
+            snprintf(line, sizeof line,
+                     "slackline: 1 process of the run is left behind: SIGKILL did not end it\n"
+                     "slackline: %s%.0d%s\n",
+                     killed ? "mpirun (pid " : "interrupted", killed ? (int)s.mpirun : 0,
+                     killed ? ") did not end" : "");
+            expect_error(&s, line);
+            let_go(tracer);
+        }
+        nothing_is_left(&s);
+        clean(&s);
+        if (tracer < 0) {
+            print_message("one process may not trace another here\n");
+            skip();
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 4 && strcmp(argv[1], "drive") == 0)
         return drive(argv + 2);
@@ -390,6 +425,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_killed_supervisor_leaves_nothing),
         cmocka_unit_test(when_supervisor_and_reaper_are_killed_the_next_start_clears),
         cmocka_unit_test(an_interrupt_ends_the_run_and_says_so),
+        cmocka_unit_test(what_cannot_be_killed_is_left_behind_and_said),
         cmocka_unit_test(a_second_run_in_the_same_directory_is_refused),
         cmocka_unit_test(a_worker_that_does_not_exist_is_named),
     };

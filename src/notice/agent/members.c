@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -109,36 +108,27 @@ sl_status sl_members_start(sl_members *m, const sl_member *member, sl_time until
             close(file[i]);
     sl_free(variables);
     if (child > 0)
-        m->child[m->children++] = child;
+        m->child[m->children++] = sl_subprocess_take(child);
     m->round = member->round;
     m->until = until;
     return SL_OK;
 }
 
-static void bury(sl_members *m, int options) {
-    size_t kept = 0;
-    for (size_t i = 0; i < m->children; i++) {
-        pid_t ended;
-        while ((ended = waitpid(m->child[i], NULL, options)) < 0 && errno == EINTR)
-            ;
-        if (ended == 0)
-            m->child[kept++] = m->child[i];
-    }
-    m->children = kept;
-}
-
 void sl_members_look(sl_members *m, sl_time now) {
-    if (m->children == 0)
-        return;
-    bury(m, WNOHANG);
+    size_t kept = 0;
+    for (size_t i = 0; i < m->children; i++)
+        if (!sl_subprocess_wait(&m->child[i], 0, NULL))
+            m->child[kept++] = m->child[i];
+    m->children = kept;
     if (m->children > 0 && now >= m->until)
         sl_members_end(m);
 }
 
 void sl_members_end(sl_members *m) {
-    for (size_t i = 0; i < m->children; i++)
-        kill(m->child[i], SIGKILL); /* ours and not waited for yet: the number is still theirs */
-    bury(m, 0);
+    const sl_subprocess_ending ending = {.what = "a validating process",
+                                         .patience = m->patience > 0 ? m->patience : 2 * SL_SECOND};
+    if (sl_subprocess_end(m->child, (int)m->children, &ending, NULL) != SL_OK)
+        fprintf(stderr, "slackline: %s\n", sl_error_text());
     m->children = 0;
 }
 

@@ -6,15 +6,16 @@
 #define SL_NOTICE_AGENT_MEMBERS_H
 
 #include "base/status.h"
+#include "base/subprocess.h"
 #include "base/time.h"
 #include <stdint.h>
-#include <sys/types.h>
 
 typedef struct sl_members {
-    pid_t *child; /* [children] */
+    sl_subprocess *child; /* [children] */
     size_t children, capacity;
     int64_t round;
-    sl_time until; /* then they are ended */
+    sl_time until;    /* then they are ended */
+    sl_time patience; /* with killed ones that do not end; 0: 2 s, for the agent has more to do */
 } sl_members;
 
 typedef struct sl_member {
@@ -36,7 +37,7 @@ sl_status sl_members_start(sl_members *members, const sl_member *member, sl_time
 /** Buries those that have ended; ends those that are late. */
 void sl_members_look(sl_members *members, sl_time now);
 
-/** Ends all of them. */
+/** Ends all of them. Those that do not end are told on the log and left behind. */
 void sl_members_end(sl_members *members);
 void sl_members_close(sl_members *members);
 

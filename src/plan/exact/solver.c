@@ -3,6 +3,7 @@
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/subprocess.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +20,7 @@ extern char **environ;
 #define LOOK (50 * SL_MS) /* at what says stop */
 
 typedef struct child {
-    pid_t pid;
+    sl_subprocess process;
     int line; /* our end of the socket */
     sl_limit until;
 } child;
@@ -66,32 +67,29 @@ static sl_status start(const sl_solver *solver, double limit_s, const atomic_int
         return sl_error_errno(SL_ESYS, "cannot make a socket for the solver");
     *c = (child){.line = line[0],
                  .until = {sl_clock_now(sl_clock_real()) + (sl_time)(limit_s * (double)SL_SECOND), stop}};
-    int error = spawn(solver, line[1], &c->pid);
+    pid_t pid = 0;
+    int error = spawn(solver, line[1], &pid);
     close(line[1]);
     if (error) {
         close(line[0]);
         return sl_error(SL_ESYS, "cannot start '%s': %s", solver->program, strerror(error));
     }
+    c->process = sl_subprocess_take(pid);
     return SL_OK;
 }
 
-/* Ended by force, which comes too late for one that has ended: its own status stays. -1: somebody else has
- * waited for it. */
-static int end(child *c) {
-    int status = -1;
+/* Ended by force, which comes too late for one that has ended: its own status stays. */
+static sl_status end(const sl_solver *solver, child *c, int *status) {
+    const sl_subprocess_ending ending = {.what = "slackline-solver", .patience = solver->patience};
     close(c->line);
-    kill(c->pid, SIGKILL);
-    pid_t waited;
-    while ((waited = waitpid(c->pid, &status, 0)) < 0 && errno == EINTR)
-        ;
-    return waited == c->pid ? status : -1;
+    return sl_subprocess_end(&c->process, 1, &ending, status);
 }
 
 static sl_status say_end(int status) {
-    if (status != -1 && WIFSIGNALED(status))
+    if (status != SL_SUBPROCESS_UNKNOWN && WIFSIGNALED(status))
         return sl_error(SL_ESYS, "the solver was ended by signal %d (%s)", WTERMSIG(status),
                         strsignal(WTERMSIG(status)));
-    if (status != -1 && WIFEXITED(status))
+    if (status != SL_SUBPROCESS_UNKNOWN && WIFEXITED(status))
         return sl_error(SL_ESYS, "the solver ended with exit status %d and no answer", WEXITSTATUS(status));
     return sl_error(SL_ESYS, "the solver ended without an answer");
 }
@@ -196,9 +194,11 @@ sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_
                         SL_SOLVER_MOST);
     SL_TRY(start(solver, limit_s, stop, &c));
     talk done = converse(&c, model, parameters, &letter, response);
-    int ended = end(&c);
-    sl_status status = SL_OK;
-    if (done == TALK_CLOSED)
+    int ended;
+    sl_status status = end(solver, &c, &ended);
+    if (status != SL_OK)
+        ; /* it is left behind, which is worse than what it said */
+    else if (done == TALK_CLOSED)
         status = say_end(ended);
     else if (done == TALK_LATE)
         status = stop && atomic_load(stop)

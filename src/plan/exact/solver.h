@@ -9,6 +9,7 @@
 #define SL_PLAN_EXACT_SOLVER_H
 
 #include "base/status.h"
+#include "base/time.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,8 +24,9 @@
 #define SL_SOLVER_MOST ((size_t)1 << 30) /* bytes of a blob; OR-tools counts them in int */
 
 typedef struct sl_solver {
-    char *program; /* slackline-solver */
-    char *library; /* libortools.so.9 */
+    char *program;    /* slackline-solver */
+    char *library;    /* libortools.so.9 */
+    sl_time patience; /* with one that is killed and does not end; 0: the usual (base/subprocess.h) */
 } sl_solver;
 
 /** Where they are, found as base/find.h says. The library: SLACKLINE_ORTOOLS (the file, or a folder with it
@@ -43,8 +45,8 @@ typedef struct sl_blob {
 /** Runs one solve in a child process and waits for it, at most `limit_s` seconds. SL_ESYS when the child
  * cannot be started, ends without a response (with its reason or signal), answers what is no response, or
  * does not answer in time or before *stop (NULL: none) becomes nonzero; SL_EPEER when it is of another
- * version; in every case it is gone when this returns. *response is the CpSolverResponse; free its bytes with
- * sl_free. */
+ * version. It is gone when this returns, or the error says that it is left behind, because SIGKILL did not end
+ * it. *response is the CpSolverResponse; free its bytes with sl_free. */
 sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_blob *parameters,
                         double limit_s, const atomic_int *stop, sl_blob *response);
 

@@ -186,7 +186,7 @@ static sl_status make_all(sl_delegates *d) {
     for (; d->delegates < all; d->delegates++) {
         sl_delegate *e = &d->delegate[d->delegates];
         e->all = d;
-        e->memory = e->doorbell = e->started.file = -1;
+        e->memory = e->doorbell = -1;
         for (int i = 0; i < SL_RAILS_MOST; i++)
             e->listening[i] = -1;
     }

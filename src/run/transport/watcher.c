@@ -12,7 +12,7 @@
 
 #define DEATHS_MOST 20
 #define DEATHS_WITHIN (10 * SL_SECOND)
-#define AGAIN (50 * SL_MS) /* after a start that failed */
+#define AGAIN (50 * SL_MS) /* after a start that failed; between looks at one without a pidfd */
 
 static void note(sl_delegate *e, const char *text) {
     sl_delegates *d = e->all;
@@ -66,7 +66,22 @@ static int is_too_many(sl_delegates *d) {
     return many;
 }
 
-static sl_status on_death(void *object, int file);
+static sl_status look(void *object);
+
+static sl_status call_later(sl_delegate *e, sl_status (*call)(void *)) {
+    return sl_loop_at(e->all->loop, sl_clock_now(sl_clock_real()) + AGAIN, call, e, NULL);
+}
+
+static sl_status on_death(void *object, int file) {
+    sl_delegate *e = object;
+    sl_loop_unwatch(e->all->loop, file);
+    return look(e);
+}
+
+static sl_status watch_end(sl_delegate *e) {
+    return e->started.file >= 0 ? sl_loop_watch(e->all->loop, e->started.file, on_death, e)
+                                : call_later(e, look);
+}
 
 static sl_status start(sl_delegate *e) {
     const sl_delegates_config *c = e->all->config;
@@ -79,13 +94,13 @@ static sl_status start(sl_delegate *e) {
         files[count++] = e->listening[i];
     snprintf(name, sizeof name, "%d->%d.%d %s of rank %d", o->from, o->to, o->number,
              o->sends ? "sender" : "receiver", c->rank);
-    sl_started started = {.file = -1};
+    sl_subprocess started = SL_SUBPROCESS_NONE;
     atomic_store(&e->order->up, 0);
     SL_TRY(c->starter.start(c->starter.object, name, files, count, &started));
     pthread_mutex_lock(&e->all->mutex);
     e->started = started;
     pthread_mutex_unlock(&e->all->mutex);
-    return sl_loop_watch(e->all->loop, started.file, on_death, e);
+    return watch_end(e);
 }
 
 static sl_status start_again(void *object);
@@ -104,7 +119,7 @@ static sl_status replace(sl_delegate *e, const char *how) {
         note(e, how);
         return SL_OK;
     }
-    return sl_loop_at(e->all->loop, sl_clock_now(sl_clock_real()) + AGAIN, start_again, e, NULL);
+    return call_later(e, start_again);
 }
 
 static sl_status start_again(void *object) {
@@ -113,27 +128,25 @@ static sl_status start_again(void *object) {
     return replace(object, how);
 }
 
-static void describe(const siginfo_t *end, char *text, size_t room) {
-    if (end->si_code == CLD_EXITED)
-        snprintf(text, room, "exited with code %d", end->si_status);
+static void describe(int status, char *text, size_t room) {
+    if (status == SL_SUBPROCESS_UNKNOWN)
+        snprintf(text, room, "is gone");
+    else if (WIFEXITED(status))
+        snprintf(text, room, "exited with code %d", WEXITSTATUS(status));
     else
-        snprintf(text, room, "was killed by signal %d", end->si_status);
+        snprintf(text, room, "was killed by signal %d", WTERMSIG(status));
 }
 
-static sl_status on_death(void *object, int file) {
+static sl_status look(void *object) {
     sl_delegate *e = object;
-    siginfo_t end = {0};
-    char how[64] = "is gone";
-    if (waitid(P_PID, (id_t)e->started.pid, &end, WEXITED | WNOHANG) == 0) {
-        if (end.si_pid == 0)
-            return SL_OK; /* not yet: the pidfd says it again */
-        describe(&end, how, sizeof how);
-    }
-    sl_loop_unwatch(e->all->loop, file);
+    int status;
+    char how[64];
+    if (!sl_subprocess_await(&e->started, 0))
+        return call_later(e, look);
     pthread_mutex_lock(&e->all->mutex);
-    e->started = (sl_started){.file = -1};
+    sl_subprocess_wait(&e->started, 0, &status);
     pthread_mutex_unlock(&e->all->mutex);
-    close(file);
+    describe(status, how, sizeof how);
     if (atomic_load(&e->stream.queue.queue->lost)) {
         give_up(e, "its delegate gave up"); /* it has said why; this wakes who waits for a rail */
         return SL_OK;
@@ -158,9 +171,9 @@ static sl_status start_all(sl_delegates *d) {
 static void stop_all(sl_delegates *d) {
     const sl_transport_starter *s = &d->config->starter;
     for (int i = 0; i < d->delegates; i++)
-        if (d->delegate[i].started.file >= 0)
+        if (d->delegate[i].started.pid && d->delegate[i].started.file >= 0)
             sl_loop_unwatch(d->loop, d->delegate[i].started.file);
-    sl_started *all;
+    sl_subprocess *all;
     if (sl_alloc(&all, (size_t)d->delegates, sizeof *all) != SL_OK) {
         for (int i = 0; i < d->delegates; i++)
             s->stop(s->object, &d->delegate[i].started, 1);
@@ -169,7 +182,7 @@ static void stop_all(sl_delegates *d) {
     pthread_mutex_lock(&d->mutex); /* whoever lists them now would see them die */
     for (int i = 0; i < d->delegates; i++) {
         all[i] = d->delegate[i].started;
-        d->delegate[i].started = (sl_started){.file = -1};
+        d->delegate[i].started = SL_SUBPROCESS_NONE;
     }
     pthread_mutex_unlock(&d->mutex);
     s->stop(s->object, all, d->delegates);

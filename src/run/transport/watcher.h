@@ -20,7 +20,7 @@ typedef struct sl_delegate {
     size_t bytes;
     sl_delegate_order *order;
     sl_stream stream;
-    sl_started started;
+    sl_subprocess started;
 } sl_delegate;
 
 struct sl_delegates {

@@ -87,7 +87,7 @@ static void neither_password_nor_key_can_be_seen_by_others(void **state) {
     assert_ok(sl_members_start(&members, &member, SL_TIME_NEVER));
     assert_int_equal(members.children, 1);
     int status;
-    assert_int_equal(waitpid(members.child[0], &status, 0), members.child[0]);
+    assert_int_equal(waitpid(members.child[0].pid, &status, 0), members.child[0].pid);
     assert_int_equal(status, 0);
     members.children = 0;
     sl_members_close(&members);
