@@ -5,6 +5,7 @@
     python -m slackline plan problem.yaml                               anything else goes to the command as it is
 """
 import os
+import signal
 import sys
 
 from ._errors import LibraryNotFound
@@ -36,6 +37,8 @@ def main() -> int:
         print(f"slackline: {error}", file=sys.stderr)
         return 1
     environment = seeing(os.environ) if sys.argv[1:2] == ["watch"] else dict(os.environ)
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python itself; the command and its program would inherit that
+        signal.signal(ignored, signal.SIG_DFL)
     os.execve(program, [program, *line(sys.argv[1:])], environment)
 
 

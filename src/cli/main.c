@@ -1,4 +1,5 @@
 /* slackline: the command. */
+#include "base/signals.h"
 #include "base/status.h"
 #include "base/suggest.h"
 #include "cli/command.h"
@@ -117,6 +118,7 @@ static int run(int argc, char **argv) {
 
 /* Whatever was printed has arrived, or the command has failed. */
 int main(int argc, char **argv) {
+    sl_signals_begin(NULL);
     int code = run(argc, argv);
     int lost = ferror(stdout);
     if ((fflush(stdout) != 0 || lost) && code == 0) {

@@ -1,12 +1,16 @@
 /* slackline-delegate: carries the messages of one direction between two ranks, for the trainer that started
  * it. Everything it needs is inherited (run/transport/delegate.h). */
 #include "base/build.h"
+#include "base/signals.h"
 #include "run/transport/delegate.h"
 
 #include <stdio.h>
 #include <string.h>
 
 int main(int argc, char **argv) {
+    sigset_t heard;
+    sl_delegate_signals(&heard);
+    sl_signals_begin(&heard);
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
         return printf("slackline-delegate %s\n", SL_VERSION) < 0;
     const char *starter = sl_build_take(&argc, argv);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/signals.h"
 #include "base/subprocess.h"
 #include "base/terminal.h"
 #include "launch/cause.h"
@@ -44,6 +45,8 @@ void sl_launch_signals_block(sl_launch_signals *signals) {
     sigemptyset(&signals->heard);
     for (size_t i = 0; i < sizeof heard / sizeof *heard; i++)
         sigaddset(&signals->heard, heard[i]);
+    if (sl_signals_were_ignored(SIGHUP)) /* nohup: the run outlives its terminal */
+        sigdelset(&signals->heard, SIGHUP);
     sigset_t blocked = signals->heard;
     sigaddset(&blocked, SIGCHLD);
     sigprocmask(SIG_BLOCK, &blocked, &signals->before);

@@ -2,6 +2,7 @@
  * by sl_solver_run, which see for the conversation on standard input and output. It never outlives its parent
  * and leaves no core. */
 #include "base/build.h"
+#include "base/signals.h"
 #include "plan/exact/solver.h"
 
 #include <dlfcn.h>
@@ -127,6 +128,7 @@ static int solve(int line, const char *path) {
 }
 
 int main(int count, char **arguments) {
+    sl_signals_begin(NULL);
     if (count == 2 && strcmp(arguments[1], "--version") == 0)
         return printf("slackline-solver %s\n", SL_VERSION) < 0;
     const char *starter = sl_build_take(&count, arguments);

@@ -5,6 +5,7 @@
 #include "base/build.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/signals.h"
 #include "launch/delegate.h"
 #include "launch/launch.h"
 #include "launch/selftest.h"
@@ -146,6 +147,7 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
 int main(int argc, char **argv) {
     sl_launch_worker launch = {0};
     int rank = -1, left = 0;
+    sl_signals_begin(NULL);
     const char *starter = sl_build_take(&argc, argv);
     if (argc == 3 && strcmp(argv[1], "--self-test") == 0)
         return self_test(starter, argv[2]);

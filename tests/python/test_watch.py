@@ -56,6 +56,10 @@ done = subprocess.run([sys.executable, "-m", "slackline", "watch", "--out", "thi
                       cwd=folder, env={**os.environ, "PYTHONPATH": os.path.join(source, "python")})
 expect(done.returncode == 5 and "read words ['5']" in done.stdout, f"python -m slackline watch: {done}")
 expect(os.path.exists(os.path.join(folder, "third", "report.json")), "and its results")
+LOOK = ("grep", "SigIgn", "/proc/self/status")
+done = subprocess.run([sys.executable, "-m", "slackline", "watch", "--out", "signals", *QUIET, "--", *LOOK], capture_output=True, text=True, cwd=folder,
+                      env={**os.environ, "PYTHONPATH": os.path.join(source, "python")})
+expect(done.stdout == subprocess.run(LOOK, capture_output=True, text=True).stdout, f"a program gets no signals ignored that Python ignores: {done}")
 seen = slackline.watch("script.py", options=QUIET, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True)
 expect(seen.folder.name == "watch-script" and seen.report is not None, f"runs/watch-NAME: {seen}")
 

@@ -1,6 +1,8 @@
 #include "notice/watch/program.h"
 #include "base/find.h"
 #include "base/memory.h"
+#include "base/signals.h"
+#include "base/subprocess.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,8 +80,8 @@ static sl_status environment_with(const char *probe, const char *folder, char **
 }
 
 /* In the child. */
-_Noreturn static void become(char *const *command, char *const *environment, const sigset_t *mask, int tell) {
-    sigprocmask(SIG_SETMASK, mask, NULL);
+_Noreturn static void become(char *const *command, char *const *environment, int tell) {
+    sl_signals_give_back();
     execvpe(command[0], command, environment);
     int error = errno;
     (void)!write(tell, &error, sizeof error);
@@ -87,13 +89,12 @@ _Noreturn static void become(char *const *command, char *const *environment, con
 }
 
 /* The child says over a pipe why it could not become the program; the pipe closes when it has. */
-static sl_status start(char *const *command, char *const *environment, const sigset_t *mask, pid_t *pid,
-                       int *exit_code) {
+static sl_status start(char *const *command, char *const *environment, pid_t *pid, int *exit_code) {
     int tell[2], error = 0;
     if (pipe2(tell, O_CLOEXEC) != 0 || (*pid = fork()) < 0)
         return sl_error_errno(SL_ESYS, "%s cannot be started", command[0]);
     if (*pid == 0)
-        become(command, environment, mask, tell[1]);
+        become(command, environment, tell[1]);
     close(tell[1]);
     ssize_t got;
     while ((got = read(tell[0], &error, sizeof error)) < 0 && errno == EINTR)
@@ -101,22 +102,22 @@ static sl_status start(char *const *command, char *const *environment, const sig
     close(tell[0]);
     if (got != (ssize_t)sizeof error)
         return SL_OK;
-    while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    sl_subprocess child = sl_subprocess_take(*pid);
+    SL_TRY(sl_subprocess_end(&child, 1, &(sl_subprocess_ending){.what = command[0]}, NULL));
     *exit_code = error == ENOENT || error == ENOTDIR ? 127 : 126;
     errno = error;
     return sl_error_errno(SL_ESYS, "%s cannot be started", command[0]);
 }
 
-sl_status sl_program_start(char *const *command, const char *probe, const char *folder, const sigset_t *mask,
-                           pid_t *pid, int *exit_code) {
+sl_status sl_program_start(char *const *command, const char *probe, const char *folder, pid_t *pid,
+                           int *exit_code) {
     char **environment, *lines, *path;
     *exit_code = 1;
     SL_TRY(sl_program_preload(probe, folder, &path));
     sl_status status = environment_with(path, folder, &environment, &lines);
     sl_free(path);
     SL_TRY(status);
-    status = start(command, environment, mask, pid, exit_code);
+    status = start(command, environment, pid, exit_code);
     sl_free(environment);
     sl_free(lines);
     return status;

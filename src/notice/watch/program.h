@@ -3,7 +3,6 @@
 #define SL_NOTICE_WATCH_PROGRAM_H
 
 #include "base/status.h"
-#include <signal.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -24,11 +23,11 @@ sl_status sl_program_probe(char **path);
  * it, a link to it in `folder`. Free *path with sl_free. SL_ENONE: the folder has some, too; SL_ESYS. */
 sl_status sl_program_preload(const char *probe, const char *folder, char **path);
 
-/** Starts `command` as a child with everything that this process inherited, `mask` as its signal mask, and
- * in addition `probe` in LD_PRELOAD and `folder` in SLACKLINE_PROBE. SL_ESYS when it cannot be run:
+/** Starts `command` as a child with everything that this process inherited, its ignored and blocked signals
+ * among it (base/signals.h), and in addition `probe` in LD_PRELOAD and `folder` in SLACKLINE_PROBE. SL_ESYS when it cannot be run:
  * *exit_code is then 126 or 127, as a shell says it. */
-sl_status sl_program_start(char *const *command, const char *probe, const char *folder, const sigset_t *mask,
-                           pid_t *pid, int *exit_code);
+sl_status sl_program_start(char *const *command, const char *probe, const char *folder, pid_t *pid,
+                           int *exit_code);
 
 /** The exit code of a wait status: the program's, or 128 + signal. */
 int sl_program_exit_code(int wait_status);

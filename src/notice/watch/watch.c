@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/subprocess.h"
 #include "launch/directory.h"
 #include "launch/folder.h"
 #include "launch/launch.h"
@@ -41,8 +42,7 @@ typedef struct watching {
     sl_place place;
     sl_site site;
     sl_rendezvous rendezvous;
-    sigset_t before; /* the mask that the program gets */
-    pid_t program;   /* 0: has ended */
+    sl_subprocess program; /* none: has ended */
     int exit_code;
     sl_time began, linger;
 
@@ -108,7 +108,7 @@ static sl_status prepare_agent(watching *w) {
                               w->request->redis, w->request->key);
 }
 
-static void block_signals(watching *w, sigset_t *heard) {
+static void block_signals(sigset_t *heard) {
     static const int signals[] = {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
     sigset_t blocked;
     sigemptyset(heard);
@@ -116,8 +116,7 @@ static void block_signals(watching *w, sigset_t *heard) {
         sigaddset(heard, signals[i]);
     blocked = *heard;
     sigaddset(&blocked, SIGPIPE); /* standard error may go before the program does */
-    sigprocmask(SIG_BLOCK, &blocked, &w->before);
-    signal(SIGCHLD, SIG_DFL);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
 }
 
 /* ---- the seat: what the job's controller says is kept and shown here ---- */
@@ -314,7 +313,7 @@ static sl_status on_notes(void *context, int file) {
             w->calls = note.calls;
             break;
         }
-    return w->done && w->program == 0 ? conclude(w) : SL_OK;
+    return w->done && w->program.pid == 0 ? conclude(w) : SL_OK;
 }
 
 /* ---- the program ---- */
@@ -342,14 +341,22 @@ static sl_status linger(void *context) {
 
 static sl_status fetch_program(watching *w) {
     int status;
-    if (w->program <= 0 || waitpid(w->program, &status, WNOHANG) != w->program)
+    if (w->program.pid <= 0 || !sl_subprocess_await(&w->program, 0))
         return SL_OK;
-    w->program = 0;
+    if (w->program.file >= 0)
+        sl_loop_unwatch(w->loop, w->program.file);
+    sl_subprocess_wait(&w->program, 0, &status);
     w->exit_code = sl_program_exit_code(status);
     if (!w->noticing || !w->place.inside || w->exit_code != 0)
         return stop_noticing(w);
     w->linger = now() + LINGER;
     return linger(w);
+}
+
+static sl_status on_end(void *context, int file) {
+    watching *w = context;
+    sl_loop_unwatch(w->loop, file); /* where a debugger holds it, SIGCHLD comes with its release */
+    return fetch_program(w);
 }
 
 /* A signal of the terminal went to the whole group, and so does one of a launcher, which makes a group of
@@ -363,10 +370,10 @@ static sl_status on_signal(void *context, const siginfo_t *signal) {
     watching *w = context;
     if (signal->si_signo == SIGCHLD)
         return fetch_program(w);
-    if (w->program == 0)
+    if (w->program.pid == 0)
         w->linger = now();
     else if (!went_to_group(w, signal))
-        kill(w->program, signal->si_signo);
+        sl_subprocess_signal(&w->program, signal->si_signo);
     return SL_OK;
 }
 
@@ -425,7 +432,7 @@ static sl_status start_noticing(watching *w) {
 /* Another rank of the node claims to be its agent until somebody is. */
 static sl_status claim_late(void *context) {
     watching *w = context;
-    if (w->program == 0 || w->claims++ == CLAIMS)
+    if (w->program.pid == 0 || w->claims++ == CLAIMS)
         return SL_OK;
     if (!sl_site_claim(&w->site))
         return sl_loop_at(w->loop, now() + CLAIM_EVERY, claim_late, w, NULL);
@@ -452,10 +459,8 @@ static void attend(watching *w) {
         (void)sl_loop_at(w->loop, now() + CLAIM_EVERY, claim_late, w, NULL);
     if (sl_loop_run(w->loop) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
-    int status; /* only when the loop failed */
-    while (w->program > 0 && waitpid(w->program, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (w->program > 0)
+    int status;
+    if (w->program.pid > 0 && sl_subprocess_wait(&w->program, SL_TIME_NEVER, &status)) /* the loop failed */
         w->exit_code = sl_program_exit_code(status);
 }
 
@@ -466,7 +471,7 @@ static sl_status start(watching *w) {
     sl_place_find(w->directory, &w->place);
     SL_TRY(check_url(w));
     SL_TRY(sl_program_probe(&probe));
-    block_signals(w, &heard);
+    block_signals(&heard);
     sl_status status = sl_loop_open(&w->loop);
     if (status == SL_OK)
         status = sl_loop_signals(w->loop, &heard, on_signal, w);
@@ -479,13 +484,15 @@ static sl_status start(watching *w) {
     if (status == SL_OK)
         status = sl_site_probe(&w->site, &probe);
     if (status == SL_OK) {
-        status = sl_program_start(w->request->command, probe, w->site.directory.path, &w->before, &w->program,
-                                  &w->exit_code);
+        pid_t pid = 0;
+        status = sl_program_start(w->request->command, probe, w->site.directory.path, &pid, &w->exit_code);
         if (status != SL_OK && w->exit_code >= 126) { /* said as a shell says it, with its exit code */
             fprintf(stderr, "slackline: %s\n", sl_error_text());
-            w->program = 0;
             status = SL_OK;
-        }
+        } else if (status == SL_OK)
+            w->program = sl_subprocess_take(pid);
+        if (w->program.pid > 0 && w->program.file >= 0)
+            (void)sl_loop_watch(w->loop, w->program.file, on_end, w); /* else SIGCHLD has to do */
     }
     sl_free(probe);
     return status;
@@ -510,7 +517,7 @@ sl_status sl_watch_run(const sl_watch_request *request, int *exit_code) {
     w->began = now();
     sl_view_open(&w->view, stderr);
     sl_status status = start(w);
-    if (status == SL_OK && w->program > 0)
+    if (status == SL_OK && w->program.pid > 0)
         attend(w);
     *exit_code = w->exit_code;
     finish(w);

@@ -166,23 +166,24 @@ static sl_status watch_parent(life *l) {
     if (prctl(PR_SET_PDEATHSIG, ORPHANED) != 0)
         return sl_error_errno(SL_ESYS, "a delegate cannot be told of its trainer's end");
     l->parent = (int)syscall(SYS_pidfd_open, l->order.parent, 0);
-    if (l->parent < 0 || getppid() != l->order.parent)
+    if (getppid() != l->order.parent)
         l->orphan = 1;
-    return l->orphan ? SL_OK : sl_loop_watch(l->loop, l->parent, on_parent, l);
+    /* without pidfds the death signal has to do */
+    return l->orphan || l->parent < 0 ? SL_OK : sl_loop_watch(l->loop, l->parent, on_parent, l);
+}
+
+void sl_delegate_signals(sigset_t *heard) {
+    static const int signals[] = {LEAVE, ORPHANED, SIGTERM, SIGUSR1, SIGINT};
+    sigemptyset(heard);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(heard, signals[i]);
 }
 
 static sl_status watch_signals(life *l) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, LEAVE);
-    sigaddset(&set, ORPHANED);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGUSR1);
-    sigaddset(&set, SIGINT);
+    sigset_t heard;
+    sl_delegate_signals(&heard);
     signal(SIGPIPE, SIG_IGN);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-        return sl_error_errno(SL_ESYS, "a delegate cannot block its signals");
-    return sl_loop_signals(l->loop, &set, on_signal, l);
+    return sl_loop_signals(l->loop, &heard, on_signal, l);
 }
 
 static sl_status open_courier(life *l) {

@@ -63,9 +63,12 @@ void sl_delegate_tell(sl_delegate_order *order, sl_courier_news news, int rail, 
 /** Trainer: takes the oldest news; 0: there are none. */
 int sl_delegate_hear(sl_delegate_order *order, sl_delegate_news *news);
 
-/** The whole life of a delegate that `starter` has started (base/build.h); the process's exit code: 0 asked
- * to end or trainer gone, 1 failed (the reason is in the queue), 2 not started as described above (the reason
- * is the error text). A starter of another version is a failure. */
+/** Signals that a delegate hears in its loop. It is started with them blocked and keeps them so: a warning to
+ * all processes of a rank must not end it. */
+void sl_delegate_signals(sigset_t *heard);
+/** The whole life of a delegate that `starter` has started (base/build.h), with those signals blocked; the
+ * process's exit code: 0 asked to end or trainer gone, 1 failed (the reason is in the queue), 2 not started as
+ * described above (the reason is the error text). A starter of another version is a failure. */
 int sl_delegate_run(const char *starter);
 
 #endif

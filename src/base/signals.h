@@ -1,0 +1,22 @@
+/* Signals of a command. Which signals are ignored and which are blocked outlives exec, so a command begins
+ * with what its parent happened to have: one that inherits an ignored SIGCHLD never hears of the end of its
+ * children. So every program of ours sets what it needs, first of all, and keeps what it found for those who
+ * come after it: a program that it runs for the user sees the signals as if the user had started it. */
+#ifndef SL_BASE_SIGNALS_H
+#define SL_BASE_SIGNALS_H
+
+#include <signal.h>
+
+/** First call of main: `blocked` are the signals that are blocked (NULL: none), and none is ignored. Ignored
+ * stay those by which shells and nohup keep a program running or quiet: SIGHUP, SIGINT, SIGQUIT, and SIGTSTP,
+ * SIGTTIN, SIGTTOU. */
+void sl_signals_begin(const sigset_t *blocked);
+
+/** Nonzero when this process was started with `signal` ignored. 0 without sl_signals_begin. */
+int sl_signals_were_ignored(int signal);
+
+/** In a child that becomes a program of the user's: dispositions and mask as sl_signals_begin found them.
+ * Safe after fork in a process with threads. Does nothing without sl_signals_begin. */
+void sl_signals_give_back(void);
+
+#endif
