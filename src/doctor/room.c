@@ -183,11 +183,12 @@ static void look_at_own_limits(sl_doctor *d) {
         sl_finding *f = sl_finding_add(&d->findings, "open files", little ? SL_LIMITED : SL_PRESENT,
                                        "%s a process, may be raised to %s", soft, hard);
         if (little)
-            sl_finding_explain(f,
-                               "a run needs 48 and 4 for each rank of this host in each process: the limit "
-                               "is raised by itself "
-                               "where it may be, and a run that needs more is refused",
-                               "ulimit -n 1024 before the command (LimitNOFILE in a service)");
+            sl_finding_explain(
+                f,
+                "a run needs 48 and 4 for each rank of this host in each process: the limit "
+                "is raised by itself "
+                "where it may be, and a run that needs more is refused",
+                "ulimit -n with 48 + 4 for each rank before the command (LimitNOFILE in a service)");
     }
     if (getrlimit(RLIMIT_AS, &space) == 0) {
         int little = space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur / MIB < LEAST_SPACE;

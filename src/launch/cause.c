@@ -172,6 +172,8 @@ sl_status sl_launch_cause(const char *temporary, const char *log, const sl_mpiru
         return sl_error(SL_EPEER, "rank %d ended with exit code %d", report->rank, report->exit_code);
     if (report->rank >= 0)
         return sl_error(SL_EPEER, "rank %d ended before the run was complete", report->rank);
+    if (report->unreached[0])
+        return sl_error(SL_EPEER, "cannot reach %s", report->unreached);
     if (report->words[0]) /* a host that is lost, mostly */
         return sl_error(SL_EPEER, "mpirun failed: %s (all of it: %s)", report->words, log);
     int exited = find_exit(temporary, WEXITSTATUS(wait_status));

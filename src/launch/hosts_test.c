@@ -113,8 +113,8 @@ static const char *find_line(const char *words, const char *start) {
 /* Words of ssh tell more than mpirun's, whose banners are long: of those the first sentence. */
 static void keep_reason(sl_launch_host *host, const char *words) {
     const char *reason = find_line(words, "!");
-    words += strspn(words, "\n");
-    size_t length = strcspn(words, "\n");
+    words += strspn(words, "\r\n");
+    size_t length = strcspn(words, "\r\n");
     if (reason && reason == words) {
         const char *sentence = strstr(++words, ". ");
         length = strcspn(words, "\n");

@@ -36,9 +36,9 @@ sl_status sl_limits_open_files(int ranks, const char *what) {
     return sl_error(
         SL_ENONE,
         "%s: each process needs up to %ld open files, and the limit is %ld (ulimit -Hn): raise it as "
-        "root before the command (ulimit -n 1024), by LimitNOFILE= of a service, or docker run "
-        "--ulimit nofile=1024",
-        what, (long)need, (long)limit.rlim_max);
+        "root before the command (ulimit -n %ld), by LimitNOFILE= of a service, or docker run "
+        "--ulimit nofile=%ld",
+        what, (long)need, (long)limit.rlim_max, (long)need, (long)need);
 }
 
 /* ---- processes ---- */

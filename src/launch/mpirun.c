@@ -147,6 +147,18 @@ static int read_banner_line(sl_mpirun_report *report, const char *line) {
     return 0;
 }
 
+/* OpenSSH on its way to another host. The line passes to the user, too. */
+static void read_ssh_line(sl_mpirun_report *report, const char *line) {
+    char host[128], why[160];
+    if (report->unreached[0])
+        return;
+    if (sscanf(line, "ssh: Could not resolve hostname %127[^:]: %159[^\r]", host, why) == 2 ||
+        sscanf(line, "ssh: connect to host %127s port %*d: %159[^\r]", host, why) == 2 ||
+        sscanf(line, "%*[^@: ]@%127[^: ]: %159[P]ermission denied", host, why) == 2)
+        snprintf(report->unreached, sizeof report->unreached, "%s: %s", host,
+                 strcmp(why, "P") == 0 ? "Permission denied" : why);
+}
+
 static void keep_words(sl_mpirun_report *report, const char *line) {
     while (isspace((unsigned char)*line))
         line++;
@@ -198,6 +210,7 @@ static void take_line(sl_mpirun_report *report, int complete) {
                strstr(line, " total process failed to start")) {
         write_log(report, line);
     } else if (!report->temporary || !sl_launch_cause_take(report->temporary, line)) {
+        read_ssh_line(report, line);
         if (complete)
             line[size++] = '\n';
         pass_line(report, line, size);

@@ -23,11 +23,12 @@ sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporar
 int sl_mpirun_is_local(const sl_launch_config *config);
 
 typedef struct sl_mpirun_report {
-    int rank;        /* that mpirun saw fail first; -1: it named none */
-    int signal;      /* that ended it; 0: none */
-    int exit_code;   /* of it; 0: none */
-    char node[256];  /* where it ran; empty: not named */
-    char words[512]; /* of the first banner that is not about a rank, in one line */
+    int rank;            /* that mpirun saw fail first; -1: it named none */
+    int signal;          /* that ended it; 0: none */
+    int exit_code;       /* of it; 0: none */
+    char node[256];      /* where it ran; empty: not named */
+    char words[512];     /* of the first banner that is not about a rank, in one line */
+    char unreached[300]; /* "HOST: why", of the first host that ssh could not reach; empty: none */
 
     const char *temporary; /* the workers' words from other hosts go there; NULL: they pass like any other */
     const char *log_path;

@@ -85,6 +85,9 @@ for limit in (need_of(2) - 1, 32, 20):
     done = limited(train(2, "never"), NOFILE, limit, limit)
     refused(done, f"2 ranks: each process needs up to {need_of(2)} open files, and the limit is {limit} (ulimit -Hn): raise it", f"{limit} files")
     expect(not os.path.exists(os.path.join(folder, "never")), "a run that is refused leaves no folder")
+# What is advised is enough: 48 + 4 * 300 = 1248.
+refused(limited(train(300, "many"), NOFILE, 1024, 1024), "300 ranks: each process needs up to 1248 open files, and the limit is 1024 (ulimit -Hn): raise it "
+        "as root before the command (ulimit -n 1248), by LimitNOFILE= of a service, or docker run --ulimit nofile=1248", "300 ranks")
 refused(limited([slackline, "validate", "--ranks", "2", "--only", "devices"], NOFILE, 32, 32), "2 ranks: each process needs up to 56 open files, and the limit is 32", "validate")
 expect(not [name for name in os.listdir(folder) if name.startswith("slackline-validate")], "validate leaves nothing behind")
 

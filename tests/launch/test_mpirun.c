@@ -119,6 +119,32 @@ static void a_banner_about_no_rank_is_kept_in_one_line(void **state) {
     unlink(h.log);
 }
 
+/* The words of OpenSSH 9.2; the first and the last end lines with a carriage return. */
+static void a_host_that_ssh_cannot_reach_is_named(void **state) {
+    (void)state;
+    static const char banner[] =
+        RULER "ORTE was unable to reliably start one or more daemons.\nThis usually is caused by:\n" RULER;
+    const struct {
+        const char *line, *unreached;
+    } cases[] = {
+        {"ssh: Could not resolve hostname nohost1: Name or service not known\r\n",
+         "nohost1: Name or service not known"},
+        {"ssh: connect to host b port 22: Connection refused\n", "b: Connection refused"},
+        {"me@c.example.org: Permission denied (publickey,password).\r\n", "c.example.org: Permission denied"},
+        {"ssh: words of some other kind\n", ""},
+        {"loss 3.14: Permission denied\n", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        heard h;
+        char text[1024];
+        snprintf(text, sizeof text, "%s%s", cases[i].line, banner);
+        hear(&h, text, 64);
+        assert_string_equal(h.report.unreached, cases[i].unreached);
+        assert_string_equal(h.passed, cases[i].line); /* the user reads it as it is, too */
+        unlink(h.log);
+    }
+}
+
 static void a_line_longer_than_the_buffer_passes_whole(void **state) {
     (void)state;
     enum { LENGTH = 12000 };
@@ -180,6 +206,7 @@ int main(void) {
         cmocka_unit_test(a_silent_mpirun_leaves_no_log),
         cmocka_unit_test(exit_codes_and_improper_ends_are_read),
         cmocka_unit_test(a_banner_about_no_rank_is_kept_in_one_line),
+        cmocka_unit_test(a_host_that_ssh_cannot_reach_is_named),
         cmocka_unit_test(a_line_longer_than_the_buffer_passes_whole),
         cmocka_unit_test(the_command_keeps_every_temporary_file_in_the_run),
     };
