@@ -162,7 +162,7 @@ static sl_status take_iterations(sl_board *b, const json_t *points) {
         sl_board_forget_iterations(b);
     json_array_foreach((json_t *)(uintptr_t)points, i, one) {
         sl_board_row row = {.iteration = count_at(one, 0),
-                            .time = (float)number_at(one, 1),
+                            .time = count_at(one, 2) == 1 ? NAN : (float)number_at(one, 1), /* it was held */
                             .predicted = NAN,
                             .loss = NAN,
                             .schedule = -1,

@@ -28,6 +28,7 @@ static sl_status take_points(sl_told *t, const json_t *points) {
         const json_t *number = json_array_get(one, 0), *ms = json_array_get(one, 1);
         json_int_t iteration = json_is_integer(number) ? json_integer_value(number) : -1;
         double time = json_is_number(ms) ? json_number_value(ms) : NAN;
+        int held = json_integer_value(json_array_get(one, 2)) == 1; /* a time that says nothing: no point */
         int behind = t->iterations == 0 || iteration > t->iteration[t->iterations - 1].iteration;
         if (iteration < 0 || iteration >= INT_MAX || !behind || !isfinite(time) || fabs(time) > 1e12)
             continue;
@@ -37,7 +38,7 @@ static sl_status take_points(sl_told *t, const json_t *points) {
                                                             .phase = -1,
                                                             .loss = NAN,
                                                             .validation = NAN,
-                                                            .time = time,
+                                                            .time = held ? NAN : time,
                                                             .predicted = NAN};
     }
     return SL_OK;

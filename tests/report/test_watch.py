@@ -55,6 +55,9 @@ row = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>"
 expect(row == ["0 to 1", "80", "2", "1.5", "0.5"], f"the link's messages, MB and times: {row}")
 expect("mpirun -np 2 ./a &lt;b&gt;" in section(page, "setup") and "2025-11-22 05:40:00 UTC" in section(page, "setup") and "12 records were &lt;lost&gt;" in page, "the program, and what could not be told")
 expect(not any(section(page, name) for name in ("loss", "gantt", "gains", "devices")) and "metrics.jsonl" not in page, "nothing of a training run stands there")
+held = section(page_of(make("held", watch=dict(standing, iterations=[[i, 900.0, 1] if i == 25 else [i, 5.0] for i in range(40)]), report=outcome)), "time")
+numbers = [float(n) for n in re.findall(r"<text[^>]*>([0-9.]+)</text>", held)]
+expect(max(numbers) < 45, f"40 iterations of 5 ms; one that was held for 900 ms does not set the scale: {sorted(numbers)}")
 pictures = os.path.join(folder, "pictures")
 expect(run("report", ended, "--svg", pictures).returncode == 0 and os.listdir(pictures) == ["iteration-time.svg"], "pictures of it")
 

@@ -109,9 +109,10 @@ static void take_sample(sl_controller *c, const sl_sample *sample) {
     if (sample->anew)
         begin_levels(c, sample, NULL);
     c->view.iteration = sample->iteration + sample->count - 1;
-    if (sl_standing_iteration(&c->standing, c->view.iteration, sample->slowest_ms) != SL_OK)
+    int held = interrupted(c, sample);
+    if (sl_standing_iteration(&c->standing, c->view.iteration, sample->slowest_ms, held) != SL_OK)
         c->failed = SL_ENOMEM;
-    if (interrupted(c, sample) || !c->detector)
+    if (held || !c->detector)
         return;
     c->view.time_ms = sample->slowest_ms;
     c->iteration_of[c->sample & (SL_MEMORY - 1)] = sample->iteration;

@@ -48,7 +48,11 @@ static void thin(sl_standing *s) {
     int half = s->points / 2, kept = 0;
     for (int i = 0; i < half; i += 4) {
         int end = i + 4 < half ? i + 4 : half, low = i, high = i;
-        for (int k = i; k < end; k++) {
+        while (low < end - 1 && s->point[low].held)
+            high = ++low;
+        for (int k = low; k < end; k++) {
+            if (s->point[k].held)
+                continue;
             low = s->point[k].ms < s->point[low].ms ? k : low;
             high = s->point[k].ms > s->point[high].ms ? k : high;
         }
@@ -61,11 +65,11 @@ static void thin(sl_standing *s) {
     s->points += kept - half;
 }
 
-sl_status sl_standing_iteration(sl_standing *s, int64_t iteration, double ms) {
+sl_status sl_standing_iteration(sl_standing *s, int64_t iteration, double ms, int held) {
     if (!s->point)
         SL_TRY(sl_alloc(&s->point, SL_STANDING_POINTS, sizeof *s->point));
     if (s->points == SL_STANDING_POINTS)
         thin(s);
-    s->point[s->points++] = (sl_standing_point){iteration, ms};
+    s->point[s->points++] = (sl_standing_point){iteration, ms, held};
     return SL_OK;
 }

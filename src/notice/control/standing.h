@@ -1,6 +1,6 @@
 /* How a job stands, for those who look on: what the last iteration of each rank took, the job's iterations
  * from its beginning, and who sends to whom. Of the iterations a bounded number is kept: when there are too
- * many, of each four of the older half the shortest and the longest stay. */
+ * many, of each four of the older half the shortest and the longest stay that were not held. */
 #ifndef SL_NOTICE_CONTROL_STANDING_H
 #define SL_NOTICE_CONTROL_STANDING_H
 
@@ -12,6 +12,7 @@ enum { SL_STANDING_POINTS = 2048 };
 typedef struct sl_standing_point {
     int64_t iteration;
     double ms; /* of the slowest rank */
+    int held;  /* its time says nothing about the program, which was held then, or tested beside */
 } sl_standing_point;
 
 typedef struct sl_standing_rank {
@@ -38,6 +39,6 @@ sl_status sl_standing_block(sl_standing *standing, const sl_message_block *block
 sl_status sl_standing_places(sl_standing *standing, const sl_nodes *nodes);
 
 /** An iteration of the job is over; in their order (samples.h). SL_ENOMEM. */
-sl_status sl_standing_iteration(sl_standing *standing, int64_t iteration, double ms);
+sl_status sl_standing_iteration(sl_standing *standing, int64_t iteration, double ms, int held);
 
 #endif

@@ -38,9 +38,13 @@ static json_t *links_of(const sl_traffic *traffic) {
 
 static json_t *iterations_of(const sl_standing *standing) {
     json_t *points = json_array();
-    for (int i = 0; i < standing->points; i++)
-        json_array_append_new(points, json_pack("[I,o]", (json_int_t)standing->point[i].iteration,
-                                                number(standing->point[i].ms)));
+    for (int i = 0; i < standing->points; i++) {
+        const sl_standing_point *p = &standing->point[i];
+        json_t *one = json_pack("[I,o]", (json_int_t)p->iteration, number(p->ms));
+        if (p->held)
+            json_array_append_new(one, json_integer(1));
+        json_array_append_new(points, one);
+    }
     return points;
 }
 

@@ -260,6 +260,11 @@ static void validation_runs_while_the_job_is_held_and_its_verdict_is_told(void *
     at = job_iterations(j);
     job_run(j, SL_SECOND);
     assert_true(job_iterations(j) > at + 5);
+    const sl_standing *standing = sl_controller_standing(j->controller[0]);
+    int held = 0;
+    for (int i = 0; i < standing->points; i++)
+        held += standing->point[i].held;
+    assert_in_range(held, 1, standing->points / 2); /* the iteration that the hold stretched, and few more */
     job_close(j);
 }
 

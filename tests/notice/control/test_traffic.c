@@ -159,7 +159,7 @@ static void of_many_iterations_the_shortest_and_the_longest_stay(void **state) {
     sl_standing s = {0};
     (void)state;
     for (int i = 0; i < 100000; i++)
-        assert_ok(sl_standing_iteration(&s, i, i == 50001 ? 500 : i == 70003 ? 1 : 10 + i % 3));
+        assert_ok(sl_standing_iteration(&s, i, i == 50001 ? 500 : i == 70003 ? 1 : 10 + i % 3, 0));
     assert_true(s.points <= SL_STANDING_POINTS && s.point[s.points - 1].iteration == 99999);
     int longest = 0, shortest = 0;
     for (int i = 0; i < s.points; i++) {
@@ -171,6 +171,19 @@ static void of_many_iterations_the_shortest_and_the_longest_stay(void **state) {
     sl_standing_close(&s);
 }
 
+static void one_that_was_held_is_marked_and_never_the_longest(void **state) {
+    sl_standing s = {0};
+    (void)state;
+    for (int i = 0; i < SL_STANDING_POINTS; i++)
+        assert_ok(sl_standing_iteration(&s, i, i % 4 == 2 ? 900 : 10 + i % 4, i % 4 == 2));
+    assert_true(s.point[2].held && !s.point[3].held);
+    assert_ok(sl_standing_iteration(&s, SL_STANDING_POINTS, 10, 0)); /* now the older half is thinned out */
+    assert_int_equal(s.points, SL_STANDING_POINTS / 4 + SL_STANDING_POINTS / 2 + 1);
+    for (int i = 0; i < SL_STANDING_POINTS / 4; i++)
+        assert_true(!s.point[i].held && s.point[i].ms == (i % 2 ? 13 : 10));
+    sl_standing_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_blocking_send_is_timed_itself_and_a_posted_one_by_its_completion),
@@ -179,6 +192,7 @@ int main(void) {
         cmocka_unit_test(many_ranks_and_communicators_keep_their_names),
         cmocka_unit_test(whatever_the_calls_say_nothing_breaks),
         cmocka_unit_test(of_many_iterations_the_shortest_and_the_longest_stay),
+        cmocka_unit_test(one_that_was_held_is_marked_and_never_the_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
