@@ -3,6 +3,7 @@
 #include "base/find.h"
 #include "base/memory.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "launch/attempt.h"
 #include "launch/limits.h"
 #include "launch/living.h"
@@ -63,8 +64,8 @@ static void announce_restart(const run *r, const char *cause, sl_time pause) {
                       .from = -1,
                       .to = -1,
                       .rank = -1};
-    snprintf(event.decided, sizeof event.decided, "restart %d of %d", r->restarts, r->config->restarts);
-    sl_living_copy_words(event.why, sizeof event.why, cause);
+    sl_text_format(event.decided, sizeof event.decided, "restart %d of %d", r->restarts, r->config->restarts);
+    sl_text_fit(event.why, sizeof event.why, cause);
     sl_terminal_clear_line(stderr); /* of a progress line */
     fprintf(stderr, "slackline: %s; restart %d of %d in %g s\n", cause, r->restarts, r->config->restarts,
             (double)pause / 1e9);
@@ -82,7 +83,7 @@ static void announce_failure(const run *r, sl_status status) {
                       .from = -1,
                       .to = -1,
                       .rank = -1};
-    sl_living_copy_words(event.why, sizeof event.why, cause);
+    sl_text_fit(event.why, sizeof event.why, cause);
     sl_living_tell(&r->living, &event);
     (void)sl_error(status, "%s", cause);
 }

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/terminal.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,14 +12,6 @@
 static const sl_time patience = 30 * SL_SECOND; /* for the test of a host */
 
 /* ---- saying it ---- */
-
-void sl_living_copy_words(char *words, size_t size, const char *text) {
-    size_t length = strlen(text) < size ? strlen(text) : size - 1;
-    while (text[length] && length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
-        length--;
-    memcpy(words, text, length);
-    words[length] = 0;
-}
 
 void sl_living_tell(const sl_living *living, const sl_event *event) {
     if (sl_launch_folder_event(living->folder, event) != SL_OK)
@@ -33,9 +26,9 @@ static void tell_host(const sl_living *living, int iteration, const char *seen, 
                       .from = -1,
                       .to = -1,
                       .rank = -1};
-    sl_living_copy_words(event.seen, sizeof event.seen, seen);
-    sl_living_copy_words(event.decided, sizeof event.decided, decided);
-    sl_living_copy_words(event.why, sizeof event.why, why);
+    sl_text_fit(event.seen, sizeof event.seen, seen);
+    sl_text_fit(event.decided, sizeof event.decided, decided);
+    sl_text_fit(event.why, sizeof event.why, why);
     sl_living_tell(living, &event);
 }
 
@@ -216,8 +209,7 @@ static int carry_out(sl_living *living, const sl_roster *said) {
         sl_launch_host *host = said->host[i].leave ? find(living, said->host[i].name) : NULL;
         if (!host || host->slow[0])
             continue;
-        sl_living_copy_words(host->slow, sizeof host->slow,
-                             said->move.why[0] ? said->move.why : "it is slow");
+        sl_text_fit(host->slow, sizeof host->slow, said->move.why[0] ? said->move.why : "it is slow");
         say_left(living, host, said->move.iteration);
         left++;
     }

@@ -45,7 +45,4 @@ void sl_living_forget(sl_living *living);
 /** Adds an event of the supervisor; says it where that fails: a full disk is no reason to give up. */
 void sl_living_tell(const sl_living *living, const sl_event *event);
 
-/** Cuts `text` to fit, between two characters (UTF-8). */
-void sl_living_copy_words(char *words, size_t size, const char *text);
-
 #endif

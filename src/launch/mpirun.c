@@ -2,6 +2,7 @@
 #include "base/find.h"
 #include "base/memory.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "launch/cause.h"
 #include "launch/directory.h"
 
@@ -162,14 +163,7 @@ static void read_ssh_line(sl_mpirun_report *report, const char *line) {
 static void keep_words(sl_mpirun_report *report, const char *line) {
     while (isspace((unsigned char)*line))
         line++;
-    size_t used = strlen(report->words), space = sizeof report->words - used - 1;
-    if (*line && used > 0 && space > 1) {
-        report->words[used++] = ' ';
-        space--;
-    }
-    size_t taken = strlen(line) < space ? strlen(line) : space;
-    memcpy(report->words + used, line, taken);
-    report->words[used + taken] = 0;
+    sl_text_add(report->words, sizeof report->words, " ", line);
 }
 
 static void write_log(sl_mpirun_report *report, const char *line) {

@@ -2,6 +2,7 @@
  * told comes `notice` iterations later; what it answers is done to the setup, and costs its time. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -211,9 +212,11 @@ static sl_status begin_incident(play *p, live *l) {
     const sl_campaign_fault *f = &p->c->fault[l->fault];
     sl_incident incident = {.id = l->fault, .cause = f->cause};
     if (p->c->by_time)
-        snprintf(incident.seen, sizeof incident.seen, "%.70s, since %.7g s", f->seen, (double)f->first / 1e9);
+        sl_text_format(incident.seen, sizeof incident.seen, "%.70s, since %.7g s", f->seen,
+                       (double)f->first / 1e9);
     else
-        snprintf(incident.seen, sizeof incident.seen, "%.66s, since iteration %d", f->seen, (int)f->first);
+        sl_text_format(incident.seen, sizeof incident.seen, "%.66s, since iteration %d", f->seen,
+                       (int)f->first);
     SL_TRY(loss_of(p, l->fault, &incident.loss));
     l->told = incident.loss;
     SL_TRY(sl_ladder_begins(p->ladder, p->now, &incident));

@@ -1,5 +1,6 @@
 #include "adapt/schedule/decision_inside.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "plan/timing/replay.h"
 
 #include <stdio.h>
@@ -100,8 +101,8 @@ static sl_status take(sl_adaptation *a, int iteration, sl_plan *plan, sl_decisio
 
 static void explain(const sl_adaptation *a, sl_event *event, const char *decided, sl_time running,
                     sl_time candidate) {
-    snprintf(event->decided, sizeof event->decided, "%s", decided);
-    snprintf(
+    sl_text_format(event->decided, sizeof event->decided, "%s", decided);
+    sl_text_format(
         event->why, sizeof event->why,
         "predicted %.2f ms an iteration with the running schedule and %.2f ms with the new one; a swap costs "
         "%.2f ms once",
@@ -188,7 +189,7 @@ static sl_status note_change(sl_adaptation *a, int iteration, const sl_problem *
     sl_event *event = sl_decision_add_event(d, trouble ? SL_EVENT_ONSET : SL_EVENT_RELIEF, iteration);
     sl_decision_describe(a, measured, event);
     if (!trouble)
-        snprintf(event->seen, sizeof event->seen, "links and ops are back at their healthy level");
+        sl_text_format(event->seen, sizeof event->seen, "links and ops are back at their healthy level");
     return SL_OK;
 }
 
@@ -205,13 +206,14 @@ static void note_keep(sl_adaptation *a, int iteration, const sl_problem *measure
             d->running_predicted, d->best_predicted);
     sl_time gain = d->running_predicted - d->best_predicted;
     if (waited && !a->config.frozen && gain > 0 && gain <= spread(a))
-        snprintf(event->why, sizeof event->why,
-                 "a new one would gain %.2f ms, less than the %.2f ms by which the running one varied lately",
-                 sl_to_ms(gain), sl_to_ms(spread(a)));
+        sl_text_format(
+            event->why, sizeof event->why,
+            "a new one would gain %.2f ms, less than the %.2f ms by which the running one varied lately",
+            sl_to_ms(gain), sl_to_ms(spread(a)));
     if (!waited)
-        snprintf(event->why, sizeof event->why,
-                 "the last swap is %d iterations ago; at least %d must lie between two",
-                 iteration - a->last_swap, a->config.dwell);
+        sl_text_format(event->why, sizeof event->why,
+                       "the last swap is %d iterations ago; at least %d must lie between two",
+                       iteration - a->last_swap, a->config.dwell);
 }
 
 /* The healthy level is what the first iterations show, not what was planned for: a real network has latency

@@ -1,5 +1,6 @@
 #include "adapt/schedule/decision_inside.h"
 #include "adapt/schedule/queues.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,19 +43,19 @@ static sl_status count_delegates(const sl_adaptation *a, sl_event *event, int *c
     SL_TRY(sl_decision_typical(a, a->config.hold, &usual));
     *count = sl_queues_needed(&usual, &from, &to);
     if (event && *count > 1)
-        snprintf(event->seen, sizeof event->seen, "link %d-%d: a message occupies it for %.2f ms", from, to,
-                 sl_to_ms(usual.link[from * usual.ranks + to].transfer));
+        sl_text_format(event->seen, sizeof event->seen, "link %d-%d: a message occupies it for %.2f ms", from,
+                       to, sl_to_ms(usual.link[from * usual.ranks + to].transfer));
     sl_problem_free(&usual);
     return SL_OK;
 }
 
 static void say_delegates(sl_event *event, int count) {
     if (count == 1)
-        snprintf(event->decided, sizeof event->decided,
-                 "a delegate carries the messages of each link and direction");
+        sl_text_format(event->decided, sizeof event->decided,
+                       "a delegate carries the messages of each link and direction");
     else
-        snprintf(event->decided, sizeof event->decided,
-                 "%d delegates carry the messages of each link and direction", count);
+        sl_text_format(event->decided, sizeof event->decided,
+                       "%d delegates carry the messages of each link and direction", count);
 }
 
 static sl_status start_delegates(sl_adaptation *a, int iteration, const sl_problem *measured,
@@ -63,17 +64,17 @@ static sl_status start_delegates(sl_adaptation *a, int iteration, const sl_probl
     SL_TRY(count_delegates(a, NULL, &d->delegates));
     sl_decision_describe(a, measured, event);
     say_delegates(event, d->delegates);
-    snprintf(event->why, sizeof event->why,
-             "the link has been beyond the tolerance of the running schedule for %d iterations",
-             a->config.hold);
+    sl_text_format(event->why, sizeof event->why,
+                   "the link has been beyond the tolerance of the running schedule for %d iterations",
+                   a->config.hold);
     return change_path(a, d->delegates);
 }
 
 static sl_status stop_delegates(sl_adaptation *a, int iteration, sl_decision *d) {
     sl_event *event = sl_decision_add_event(d, SL_EVENT_DIRECT, iteration);
-    snprintf(event->decided, sizeof event->decided, "the ranks carry their messages themselves");
-    snprintf(event->why, sizeof event->why, "links and ops have been healthy for %d iterations",
-             a->config.hold);
+    sl_text_format(event->decided, sizeof event->decided, "the ranks carry their messages themselves");
+    sl_text_format(event->why, sizeof event->why, "links and ops have been healthy for %d iterations",
+                   a->config.hold);
     d->delegates = -1;
     return change_path(a, 0);
 }
@@ -94,9 +95,9 @@ static sl_status add_delegates(sl_adaptation *a, int iteration, sl_decision *d) 
     sl_event *event = sl_decision_add_event(d, SL_EVENT_DELEGATE, iteration);
     memcpy(event->seen, seen.seen, sizeof event->seen);
     say_delegates(event, wanted);
-    snprintf(event->why, sizeof event->why,
-             "%d could not carry them as fast as they are made for %d iterations", a->delegates,
-             a->config.hold);
+    sl_text_format(event->why, sizeof event->why,
+                   "%d could not carry them as fast as they are made for %d iterations", a->delegates,
+                   a->config.hold);
     d->delegates = wanted;
     return change_path(a, wanted);
 }

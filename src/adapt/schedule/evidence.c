@@ -1,6 +1,7 @@
 #include "adapt/schedule/decision_inside.h"
 #include "base/median.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <stdio.h>
 
@@ -181,14 +182,14 @@ void sl_decision_describe(const sl_adaptation *a, const sl_problem *measured, sl
             event->from = event->to;
             event->to = swap;
         }
-        snprintf(event->seen, sizeof event->seen, "link %d-%d, %s: %.2f ms one way, healthy %.2f ms",
-                 event->from, event->to, both ? "both directions" : "this direction only",
-                 sl_to_ms(sl_decision_link_delay(measured, event->from, event->to)),
-                 sl_to_ms(sl_decision_link_delay(&a->healthy, event->from, event->to)));
+        sl_text_format(event->seen, sizeof event->seen, "link %d-%d, %s: %.2f ms one way, healthy %.2f ms",
+                       event->from, event->to, both ? "both directions" : "this direction only",
+                       sl_to_ms(sl_decision_link_delay(measured, event->from, event->to)),
+                       sl_to_ms(sl_decision_link_delay(&a->healthy, event->from, event->to)));
     } else if (stage >= 0) {
         event->rank = sl_problem_rank(measured, stage);
-        snprintf(event->seen, sizeof event->seen, "rank %d: ops take %.2f times their healthy time",
-                 event->rank, factor);
+        sl_text_format(event->seen, sizeof event->seen, "rank %d: ops take %.2f times their healthy time",
+                       event->rank, factor);
     }
 }
 

@@ -1,4 +1,5 @@
 #include "notice/control/carried.h"
+#include "base/text.h"
 
 #include <stdio.h>
 
@@ -96,10 +97,11 @@ static void say(const sl_tested_direction *t, proof was, int by_rate, sl_suspect
                       .measured = by_rate ? t->gb_per_s : t->latency_ms,
                       .expected = by_rate ? was.gb_per_s : was.latency_ms};
     if (by_rate)
-        snprintf(s->why, sizeof s->why, "tested: %.3g GB/s; healthy calls have carried %.3g GB/s or more",
-                 s->measured, s->expected);
+        sl_text_format(s->why, sizeof s->why,
+                       "tested: %.3g GB/s; healthy calls have carried %.3g GB/s or more", s->measured,
+                       s->expected);
     else
-        snprintf(
+        sl_text_format(
             s->why, sizeof s->why,
             "tested: latency of %.3g ms (half a round trip); healthy calls that wait for it took %.3g ms "
             "or less",

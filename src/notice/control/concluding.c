@@ -1,6 +1,7 @@
 #include "notice/control/controller_inside.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "notice/control/carried.h"
 #include "notice/control/narrow.h"
 #include <math.h>
@@ -82,7 +83,7 @@ static void tell_verdicts(sl_controller *c, const char *decided, const char *why
 static void cannot_tell(sl_controller *c, const char *why) {
     sl_suspect *s = &c->view.verdict[0];
     *s = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
-    snprintf(s->why, sizeof s->why, "%s", why);
+    sl_text_format(s->why, sizeof s->why, "%s", why);
     c->view.verdicts = 1;
 }
 

@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "notice/control/controller_inside.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ static sl_event blank(const sl_controller *c, sl_event_kind kind) {
 }
 
 static void put(char *to, size_t size, const char *text) {
-    snprintf(to, size, "%s", text ? text : "");
+    sl_text_fit(to, size, text ? text : "");
 }
 
 static void send(sl_controller *c, const sl_event *event) {
@@ -50,9 +51,9 @@ void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_
                                const char *decided) {
     sl_event event = blank(c, change->kind == SL_CHANGE_ONSET ? SL_EVENT_ONSET : SL_EVENT_RELIEF);
     event.iteration = (int)iteration;
-    snprintf(event.seen, sizeof event.seen, "an iteration takes %.4g ms instead of %.4g ms (%+.1f %%)",
-             change->after, change->before,
-             change->before > 0 ? 100 * (change->after / change->before - 1) : 0.0);
+    sl_text_format(event.seen, sizeof event.seen, "an iteration takes %.4g ms instead of %.4g ms (%+.1f %%)",
+                   change->after, change->before,
+                   change->before > 0 ? 100 * (change->after / change->before - 1) : 0.0);
     put(event.decided, sizeof event.decided, decided);
     send(c, &event);
 }
@@ -60,11 +61,8 @@ void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_
 void sl_suspects_text(const sl_suspect *suspect, int count, char *text, size_t size) {
     text[0] = 0;
     for (int i = 0; i < count; i++) {
-        size_t used = strlen(text);
-        if (used + 4 >= size)
-            return;
-        if (used)
-            used += (size_t)snprintf(text + used, size - used, "; ");
-        sl_suspect_text(&suspect[i], text + used, size - used);
+        char one[512];
+        sl_suspect_text(&suspect[i], one, sizeof one);
+        sl_text_add(text, size, "; ", one);
     }
 }

@@ -1,4 +1,5 @@
 #include "notice/detect/suspect.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,8 +38,8 @@ void sl_suspect_text(const sl_suspect *s, char *text, size_t size) {
     if (s->component != SL_COMPONENT_UNKNOWN && s->expected > 0 && s->measured > 0)
         snprintf(ratio, sizeof ratio, " x %.2f", /* rates fall where times grow */
                  s->measured > s->expected ? s->measured / s->expected : s->expected / s->measured);
-    snprintf(text, size, "%s%s%s%s%s%s%s", name, ratio, s->cause[0] ? " (" : "", s->cause,
-             s->cause[0] ? ")" : "", s->why[0] ? ": " : "", s->why);
+    sl_text_format(text, size, "%s%s%s%s%s%s%s", name, ratio, s->cause[0] ? " (" : "", s->cause,
+                   s->cause[0] ? ")" : "", s->why[0] ? ": " : "", s->why);
 }
 
 json_t *sl_suspect_to_json(const sl_suspect *s) {
@@ -89,7 +90,7 @@ static int read_text(const json_t *json, const char *key, char *text, size_t siz
         return 1;
     if (!json_is_string(found))
         return 0;
-    snprintf(text, size, "%s", json_string_value(found));
+    sl_text_fit(text, size, json_string_value(found));
     return 1;
 }
 

@@ -33,7 +33,7 @@ const char *sl_component_name(sl_component component);
 /** Only which it is: "device of rank 3", "link 1 <-> 2", "cannot tell". */
 void sl_suspect_name(const sl_suspect *suspect, char *text, size_t size);
 
-/** A line for people: "link 1 -> 2 x 2.40 (cause): why". */
+/** A line for people: "link 1 -> 2 x 2.40 (cause): why"; cut between words (base/text.h). */
 void sl_suspect_text(const sl_suspect *suspect, char *text, size_t size);
 
 /** An object with component, rank | link and both | group, measured and expected, cause, why, those that are

@@ -1,4 +1,5 @@
 #include "base/memory.h"
+#include "base/text.h"
 #include "notice/validate/verdict_inside.h"
 
 #include <stdio.h>
@@ -15,10 +16,10 @@ static double usual_clock(sl_judge *j) {
 
 /* "52.1 of 104 GFLOP/s; throttled 50 % of the time" */
 static void say_device(const sl_measured_device *d, char *why, size_t size) {
-    char words[128];
+    char words[256];
     sl_evidence_words(&d->evidence, words, sizeof words);
-    snprintf(why, size, "%.3g of %.3g GFLOP/s expected in %d repeats (varies by %.1f %%)%s%s", d->gflops,
-             d->expected, d->samples, 100 * d->cv, words[0] ? "; " : "", words);
+    sl_text_format(why, size, "%.3g of %.3g GFLOP/s expected in %d repeats (varies by %.1f %%)%s%s",
+                   d->gflops, d->expected, d->samples, 100 * d->cv, words[0] ? "; " : "", words);
 }
 
 static sl_status accuse_device(sl_judge *j, const sl_measured_device *d, double mhz) {
@@ -59,19 +60,17 @@ static int host_starves(const sl_measured *m, int host) {
 /* Fast products on processors that others press on: the device is well and starves. */
 static sl_status accuse_starving(sl_judge *j, const sl_measured_device *d, int whole) {
     sl_suspect s = sl_judge_nobody();
-    char words[128];
+    char words[256];
     starves(d, s.cause);
     s.component = whole ? SL_COMPONENT_HOST : SL_COMPONENT_DEVICE;
-    s.rank = d->rank;
-    s.measured = d->gflops;
-    s.expected = d->expected;
+    s.rank = d->rank; /* and no measured speed: that is as expected */
     char rate[48] = "";
     sl_evidence_words(&d->evidence, words, sizeof words);
     if (d->expected > 0)
         snprintf(rate, sizeof rate, " (%.3g of %.3g GFLOP/s)", d->gflops, d->expected);
-    snprintf(s.why, sizeof s.why, "%s%s, but %s processors are not free: %.110s",
-             whole ? "no device is slower than the others" : "the device is healthy", rate,
-             whole ? "their" : "its", words[0] ? words : "others wait for them too");
+    sl_text_format(s.why, sizeof s.why, "%s%s, but %s processors are not free: %s",
+                   whole ? "no device is slower than the others" : "the device is healthy", rate,
+                   whole ? "their" : "its", words[0] ? words : "others wait for them too");
     return sl_judge_add(j, &s);
 }
 
@@ -96,17 +95,18 @@ static void say_link(const sl_judge *j, const sl_measured_link *l, sl_suspect *s
         snprintf(resent, sizeof resent, "; %lld segments sent again", (long long)again);
     if (l->state == SL_WIRE_LOST) {
         s->expected = l->expected_gb_per_s;
-        snprintf(s->why, sizeof s->why, "connected, but nothing arrived in this direction%s", resent);
+        sl_text_format(s->why, sizeof s->why, "connected, but nothing arrived in this direction%s", resent);
     } else if (sl_judge_by_rate(j, l)) {
         s->measured = l->gb_per_s;
         s->expected = l->expected_gb_per_s;
-        snprintf(s->why, sizeof s->why, "%s%.3g of %.3g GB/s expected, %.3g of %.3g ms (varies by %.1f %%)%s",
-                 l->limited ? "at most " : "", l->gb_per_s, l->expected_gb_per_s, l->latency_ms,
-                 l->expected_latency_ms, 100 * l->bandwidth_cv, resent);
+        sl_text_format(s->why, sizeof s->why,
+                       "%s%.3g of %.3g GB/s expected, %.3g of %.3g ms (varies by %.1f %%)%s",
+                       l->limited ? "at most " : "", l->gb_per_s, l->expected_gb_per_s, l->latency_ms,
+                       l->expected_latency_ms, 100 * l->bandwidth_cv, resent);
     } else {
         s->measured = l->latency_ms;
         s->expected = l->expected_latency_ms;
-        snprintf(
+        sl_text_format(
             s->why, sizeof s->why,
             "latency %.3g instead of %.3g ms (half a round trip: of both directions), %.3g of %.3g GB/s%s",
             l->latency_ms, l->expected_latency_ms, l->gb_per_s, l->expected_gb_per_s, resent);
@@ -205,8 +205,9 @@ static sl_status accuse_host(sl_judge *j, int host, int devices, int links) {
         s.expected = worst->expected;
         sl_cause_of_device(&worst->evidence, usual_clock(j), s.cause, sizeof s.cause);
         say_device(worst, words, sizeof words);
-        snprintf(s.why, sizeof s.why, "all %d devices of %.32s are slow%s; rank %d: %.120s", count,
-                 m->host[host], links ? ", and so are all its links to other hosts" : "", worst->rank, words);
+        sl_text_format(s.why, sizeof s.why, "all %d devices of %.32s are slow%s; rank %d: %s", count,
+                       m->host[host], links ? ", and so are all its links to other hosts" : "", worst->rank,
+                       words);
     } else if (slowest) {
         sl_suspect link = sl_judge_nobody();
         say_link(j, slowest, &link);
@@ -214,8 +215,8 @@ static sl_status accuse_host(sl_judge *j, int host, int devices, int links) {
         s.expected = link.expected;
         sl_cause_of_link(&slowest->from_evidence, &slowest->to_evidence, usual_speed(j, SL_LINKS_FAR),
                          s.cause, sizeof s.cause);
-        snprintf(s.why, sizeof s.why, "all links of %.32s to other hosts are slow; %d -> %d: %.140s",
-                 m->host[host], slowest->from, slowest->to, link.why);
+        sl_text_format(s.why, sizeof s.why, "all links of %.32s to other hosts are slow; %d -> %d: %s",
+                       m->host[host], slowest->from, slowest->to, link.why);
     }
     return sl_judge_add(j, &s);
 }

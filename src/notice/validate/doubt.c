@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "notice/validate/verdict_inside.h"
 
 #include <math.h>
@@ -24,16 +25,16 @@ static sl_status doubt_devices(sl_judge *j) {
     s.measured = least;
     s.expected = most;
     if (kind->expected <= 0 && most > kind->factor * least)
-        snprintf(s.why, sizeof s.why,
-                 "which of %d devices is slow: %.3g and %.3g GFLOP/s; at least 3, or a healthy "
-                 "reference, are needed to compare",
-                 kind->members, least, most);
+        sl_text_format(s.why, sizeof s.why,
+                       "which of %d devices is slow: %.3g and %.3g GFLOP/s; at least 3, or a healthy "
+                       "reference, are needed to compare",
+                       kind->members, least, most);
     else if (kind->expected > 0 && !kind->given && sl_judge_waiting(j) <= SL_JUDGE_WAITING &&
              most > FAR_FASTER * kind->factor * kind->expected)
-        snprintf(s.why, sizeof s.why,
-                 "whether most devices are slow: the fastest reaches %.3g GFLOP/s, the median "
-                 "%.3g; a healthy reference is needed",
-                 most, kind->expected);
+        sl_text_format(s.why, sizeof s.why,
+                       "whether most devices are slow: the fastest reaches %.3g GFLOP/s, the median "
+                       "%.3g; a healthy reference is needed",
+                       most, kind->expected);
     return s.why[0] ? sl_judge_add(j, &s) : SL_OK;
 }
 
@@ -42,8 +43,8 @@ static sl_status doubt_refused(sl_judge *j, const sl_measured_link *l) {
     s.from = l->from;
     s.to = l->to;
     s.both = 1;
-    snprintf(s.why, sizeof s.why, "about the link %d - %d: no connection for the test (%.90s)", l->from,
-             l->to, l->why);
+    sl_text_format(s.why, sizeof s.why, "about the link %d - %d: no connection for the test (%s)", l->from,
+                   l->to, l->why);
     return sl_judge_add(j, &s);
 }
 
@@ -68,11 +69,11 @@ static sl_status doubt_links(sl_judge *j, int kind) {
         return SL_OK;
     s.measured = least;
     s.expected = most;
-    snprintf(s.why, sizeof s.why,
-             "whether the link %d -> %d is slow: %.3g GB/s, the fastest of %d link%s %s has %.3g; "
-             "at least 3 of a kind, or a healthy reference, are needed to compare",
-             s.from, s.to, least, rate->members, rate->members == 1 ? "" : "s",
-             kind == SL_LINKS_FAR ? "between hosts" : "within a host", most);
+    sl_text_format(s.why, sizeof s.why,
+                   "whether the link %d -> %d is slow: %.3g GB/s, the fastest of %d link%s %s has %.3g; "
+                   "at least 3 of a kind, or a healthy reference, are needed to compare",
+                   s.from, s.to, least, rate->members, rate->members == 1 ? "" : "s",
+                   kind == SL_LINKS_FAR ? "between hosts" : "within a host", most);
     return sl_judge_add(j, &s);
 }
 
@@ -82,10 +83,10 @@ sl_status sl_judge_doubt(sl_judge *j) {
         sl_suspect s = sl_judge_nobody();
         s.rank = m->missing[i].rank;
         if (s.rank >= 0)
-            snprintf(s.why, sizeof s.why, "about rank %d: its validating process was lost", s.rank);
+            sl_text_format(s.why, sizeof s.why, "about rank %d: its validating process was lost", s.rank);
         else
-            snprintf(s.why, sizeof s.why, "about all ranks: validating process %d did not come",
-                     m->missing[i].member);
+            sl_text_format(s.why, sizeof s.why, "about all ranks: validating process %d did not come",
+                           m->missing[i].member);
         SL_TRY(sl_judge_add(j, &s));
     }
     for (int i = 0; i + 1 < m->links; i += 2)

@@ -1,5 +1,6 @@
 #include "notice/watch/advice.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "notice/watch/advice_inside.h"
 #include "notice/watch/words.h"
 
@@ -156,7 +157,7 @@ static sl_status begin(sl_advice *a, sl_time now, int id, double loss) {
     char name[64], text[512];
     sl_suspect_name(&i->slow, name, sizeof name);
     sl_suspect_text(&i->slow, text, sizeof text);
-    snprintf(told.seen, sizeof told.seen, "%.95s", strlen(text) < sizeof told.seen ? text : name);
+    sl_text_fit(told.seen, sizeof told.seen, strlen(text) < sizeof told.seen ? text : name);
     i->active = 1;
     i->pending = 0;
     i->strategy = -1;
@@ -337,13 +338,13 @@ sl_status sl_advice_ended(sl_advice *a, sl_time now, sl_time told, int64_t numbe
     SL_TRY(sl_ladder_ended(a->ladder, now, took, done));
     if (done)
         take_effect(a, now);
-    snprintf(event.seen, sizeof event.seen, "%s%s: %.200s", a->undo ? "undo " : "",
-             sl_foreign_name(a->strategy), said);
-    snprintf(event.decided, sizeof event.decided, "%s",
-             !done && outcome == SL_ADVICE_REFUSED ? "not asked for again"
-             : !done                               ? "not carried out"
-             : a->undo                             ? "undone"
-                                                   : "carried out");
+    sl_text_format(event.seen, sizeof event.seen, "%s%s: %s", a->undo ? "undo " : "",
+                   sl_foreign_name(a->strategy), said);
+    sl_text_format(event.decided, sizeof event.decided, "%s",
+                   !done && outcome == SL_ADVICE_REFUSED ? "not asked for again"
+                   : !done                               ? "not carried out"
+                   : a->undo                             ? "undone"
+                                                         : "carried out");
     tell(a, &event, told);
     return sl_advice_step(a, now, told);
 }

@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "notice/watch/advice_inside.h"
 
 #include <math.h>
@@ -77,13 +78,14 @@ void sl_advice_plan_event(const sl_advice *a, int id, sl_event *event) {
     *event = (sl_event){.kind = SL_EVENT_ADVICE};
     place(&c->slow, event);
     sl_suspect_name(&c->slow, name, sizeof name);
-    snprintf(event->seen, sizeof event->seen,
-             "incident %d, %s: %.1f %% of the time is lost, an iteration takes %.4g ms instead of %.4g ms",
-             id, name, 100 * c->loss, a->foreign.level_ms, a->foreign.healthy_ms);
+    sl_text_format(
+        event->seen, sizeof event->seen,
+        "incident %d, %s: %.1f %% of the time is lost, an iteration takes %.4g ms instead of %.4g ms", id,
+        name, 100 * c->loss, a->foreign.level_ms, a->foreign.healthy_ms);
     if (next >= 0)
         rung_text(a, c, next, event->decided, sizeof event->decided);
     else
-        snprintf(event->decided, sizeof event->decided, "nothing that could be done pays");
+        sl_text_format(event->decided, sizeof event->decided, "nothing that could be done pays");
     for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++)
         if (s != next) {
             rung_text(a, c, s, text, sizeof text);
@@ -104,15 +106,16 @@ void sl_advice_action_event(const sl_advice *a, const sl_advice_action *action, 
                                  i ? "; " : "", action->incidents[i], name);
     }
     if (action->undo) {
-        snprintf(event->decided, sizeof event->decided, "undo %s", sl_foreign_name(action->strategy));
-        snprintf(event->why, sizeof event->why, "nothing is slow, and keeping it has lost %.4g s",
-                 seconds(action->lost));
+        sl_text_format(event->decided, sizeof event->decided, "undo %s", sl_foreign_name(action->strategy));
+        sl_text_format(event->why, sizeof event->why, "nothing is slow, and keeping it has lost %.4g s",
+                       seconds(action->lost));
         return;
     }
-    snprintf(event->decided, sizeof event->decided, "apply %s now: %.1f %% lost should become %.1f %%",
-             sl_foreign_name(action->strategy), 100 * action->loss, 100 * action->expected);
-    snprintf(event->why, sizeof event->why, "%.4g s are lost and it costs %.4g s%s", seconds(action->lost),
-             seconds(action->cost), a->config.carried ? "" : "; nobody carries it out (--on-event)");
+    sl_text_format(event->decided, sizeof event->decided, "apply %s now: %.1f %% lost should become %.1f %%",
+                   sl_foreign_name(action->strategy), 100 * action->loss, 100 * action->expected);
+    sl_text_format(event->why, sizeof event->why, "%.4g s are lost and it costs %.4g s%s",
+                   seconds(action->lost), seconds(action->cost),
+                   a->config.carried ? "" : "; nobody carries it out (--on-event)");
 }
 
 /* ---- the live line ---- */

@@ -1,5 +1,6 @@
 #include "run/arrange/departure.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "run/arrange/telling.h"
 
 #include <stdio.h>
@@ -191,9 +192,9 @@ static sl_status write_event(const sl_trainer *t, sl_event_kind kind, int iterat
                       .from = -1,
                       .to = -1,
                       .rank = -1};
-    snprintf(event.seen, sizeof event.seen, "%.255s", seen);
-    snprintf(event.decided, sizeof event.decided, "%.127s", decided);
-    snprintf(event.why, sizeof event.why, "%.255s", why);
+    sl_text_fit(event.seen, sizeof event.seen, seen);
+    sl_text_fit(event.decided, sizeof event.decided, decided);
+    sl_text_fit(event.why, sizeof event.why, why);
     return sl_journal_event(t->journal, &event);
 }
 

@@ -1,4 +1,5 @@
 #include "run/arrange/faults.h"
+#include "base/text.h"
 #include "run/arrange/departure.h"
 
 #include <signal.h>
@@ -130,12 +131,13 @@ sl_status sl_faults_write(sl_trainer *t, int iteration) {
                                   : f->kill >= 0 ? f->kill
                                   : pipeline     ? -1
                                                  : f->from};
-        snprintf(event.decided, sizeof event.decided, "%s", iteration == f->first ? "injected" : "removed");
+        sl_text_format(event.decided, sizeof event.decided, "%s",
+                       iteration == f->first ? "injected" : "removed");
         if (f->from >= 0)
-            snprintf(event.why, sizeof event.why, "latency %g ms, bandwidth %g Gbit/s (0: unchanged)",
-                     f->latency_ms, f->bandwidth_gbps);
+            sl_text_format(event.why, sizeof event.why, "latency %g ms, bandwidth %g Gbit/s (0: unchanged)",
+                           f->latency_ms, f->bandwidth_gbps);
         else if (f->rank >= 0 || f->host)
-            snprintf(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
+            sl_text_format(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
         name_place(t, f, &event);
         SL_TRY(sl_journal_event(t->journal, &event));
     }

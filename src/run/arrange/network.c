@@ -1,5 +1,6 @@
 #include "run/arrange/network.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "run/arrange/exchange.h"
 #include "run/arrange/faults.h"
 
@@ -264,8 +265,8 @@ static sl_status tell(sl_trainer *t, int iteration) {
                       .to = -1,
                       .rank = -1};
     describe(t, event.seen, sizeof event.seen);
-    snprintf(event.decided, sizeof event.decided, "measured %d directions in %.3g ms", t->network.links,
-             sl_to_ms(t->network.took));
+    sl_text_format(event.decided, sizeof event.decided, "measured %d directions in %.3g ms", t->network.links,
+                   sl_to_ms(t->network.took));
     return sl_journal_event(t->journal, &event);
 }
 

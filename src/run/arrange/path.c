@@ -1,6 +1,7 @@
 #include "run/arrange/path.h"
 #include "adapt/schedule/queues.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -71,13 +72,13 @@ static sl_status write_news(sl_trainer *t, int iteration, int replica, const sl_
     if (news->number >= 0)
         snprintf(who, sizeof who, "delegate %d", news->number);
     if (event.kind == SL_EVENT_RAIL && news->kind == SL_TRANSPORT_LOST)
-        snprintf(event.seen, sizeof event.seen, "%s", news->text);
+        sl_text_format(event.seen, sizeof event.seen, "%s", news->text);
     else if (event.kind == SL_EVENT_RAIL)
-        snprintf(event.seen, sizeof event.seen, "rail %d of %s %s%s%s", news->rail, who,
-                 news->kind == SL_TRANSPORT_RAIL_UP ? "carries messages again" : "lost",
-                 news->text[0] ? ": " : "", news->text);
+        sl_text_format(event.seen, sizeof event.seen, "rail %d of %s %s%s%s", news->rail, who,
+                       news->kind == SL_TRANSPORT_RAIL_UP ? "carries messages again" : "lost",
+                       news->text[0] ? ": " : "", news->text);
     else
-        snprintf(event.seen, sizeof event.seen, "%s: %s", who, news->text);
+        sl_text_format(event.seen, sizeof event.seen, "%s: %s", who, news->text);
     return sl_journal_event(t->journal, &event);
 }
 

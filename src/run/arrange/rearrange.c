@@ -1,6 +1,7 @@
 #include "run/arrange/rearrange.h"
 #include "adapt/schedule/findings.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
 #include "run/arrange/seated.h"
@@ -203,13 +204,13 @@ static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *
                   t->run->parallel.data);
     if (at >= most)
         strcpy(event.decided + most - 1, " ..");
-    snprintf(
+    sl_text_format(
         event.seen, sizeof event.seen,
         "%d of %d processes moved, %.3f MB between them, in %.1f ms: settle %.1f, groups %.1f, plan %.1f, "
         "states %.1f, connect %.1f",
         took->moved, t->world, took->bytes_moved / 1e6, sl_to_ms(took->whole), sl_to_ms(took->settle),
         sl_to_ms(took->groups), sl_to_ms(took->plan), sl_to_ms(took->states), sl_to_ms(took->connect));
-    snprintf(event.why, sizeof event.why, "%s", why ? why : "");
+    sl_text_format(event.why, sizeof event.why, "%s", why ? why : "");
     return sl_telling_event(t, &event, -1);
 }
 

@@ -1,6 +1,7 @@
 #include "run/remedy/remedy.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "run/arrange/departure.h"
 #include "run/arrange/rearrange.h"
 #include "run/arrange/telling.h"
@@ -123,7 +124,7 @@ static sl_status tell_begin(sl_remedy *r, sl_time now, const sl_piece *piece) {
     int alone = piece->excess >= SL_REMEDY_LEAST * sl_remedy_believed(r);
     if (!alone || piece->loss < SL_REMEDY_LEAST || r->tolds == SL_REMEDY_PIECES)
         return SL_OK;
-    snprintf(incident.seen, sizeof incident.seen, "%.95s", piece->seen);
+    sl_text_fit(incident.seen, sizeof incident.seen, piece->seen);
     r->told[r->tolds++] = *piece;
     return sl_ladder_begins(r->ladder, now, &incident);
 }
@@ -188,9 +189,9 @@ static sl_status write_log(sl_trainer *t, int iteration) {
             continue;
         sl_event event = {
             .kind = SL_EVENT_DECISION, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
-        snprintf(event.seen, sizeof event.seen, "%s", entry[i].seen);
-        snprintf(event.decided, sizeof event.decided, "%.127s", text);
-        snprintf(event.why, sizeof event.why, "%s", strlen(text) > 127 ? text : "");
+        sl_text_format(event.seen, sizeof event.seen, "%s", entry[i].seen);
+        sl_text_fit(event.decided, sizeof event.decided, text);
+        sl_text_format(event.why, sizeof event.why, "%s", strlen(text) > 127 ? text : "");
         SL_TRY(sl_telling_event(t, &event, -1));
     }
     sl_ladder_clear_log(r->ladder);

@@ -1,5 +1,6 @@
 #include "run/saving/resume.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "run/binding/load.h"
 #include "run/model/model.h"
 #include "run/saving/identity.h"
@@ -76,9 +77,9 @@ sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_bi
 static sl_status write_event(sl_journal *journal, sl_event_kind kind, int iteration, const char *seen,
                              const char *decided, const char *why) {
     sl_event event = {.kind = kind, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
-    snprintf(event.seen, sizeof event.seen, "%s", seen);
-    snprintf(event.decided, sizeof event.decided, "%s", decided);
-    snprintf(event.why, sizeof event.why, "%s", why);
+    sl_text_format(event.seen, sizeof event.seen, "%s", seen);
+    sl_text_format(event.decided, sizeof event.decided, "%s", decided);
+    sl_text_format(event.why, sizeof event.why, "%s", why);
     return sl_journal_event(journal, &event);
 }
 

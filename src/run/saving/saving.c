@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "run/model/model.h"
 #include "run/saving/saving_inside.h"
 
@@ -122,18 +123,19 @@ static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started)
     for (int i = 0; i < s->state.files; i++)
         bytes += s->state.file[i].size;
     if (s->why[0]) {
-        snprintf(event.decided, sizeof event.decided, "%s was given up, training goes on", name);
-        snprintf(event.why, sizeof event.why, "%s", s->why);
+        sl_text_format(event.decided, sizeof event.decided, "%s was given up, training goes on", name);
+        sl_text_format(event.why, sizeof event.why, "%s", s->why);
         fprintf(stderr, "slackline: warning: checkpoint %s could not be written, training goes on: %s\n",
                 name, s->why);
     } else {
-        snprintf(event.decided, sizeof event.decided, "%s", name);
-        snprintf(event.seen, sizeof event.seen,
-                 "%.3f MB in %.1f ms beside training, %.1f ms of it between iterations; the copy takes up to "
-                 "%.3f MB of "
-                 "a rank",
-                 (double)bytes / 1e6, sl_to_ms(sl_clock_now(sl_clock_real()) - s->began),
-                 sl_to_ms(s->snapped), (double)s->largest / 1e6);
+        sl_text_format(event.decided, sizeof event.decided, "%s", name);
+        sl_text_format(
+            event.seen, sizeof event.seen,
+            "%.3f MB in %.1f ms beside training, %.1f ms of it between iterations; the copy takes up to "
+            "%.3f MB of "
+            "a rank",
+            (double)bytes / 1e6, sl_to_ms(sl_clock_now(sl_clock_real()) - s->began), sl_to_ms(s->snapped),
+            (double)s->largest / 1e6);
     }
     return sl_journal_event(journal, &event);
 }
@@ -156,8 +158,9 @@ static void check_room(sl_saving *s) {
     uint64_t needed = 3 * sizeof(float) * (uint64_t)sl_model_count(sl_binding_config(s->binding)) + SPARE,
              there = (uint64_t)disk.f_bavail * disk.f_frsize;
     if (there < needed)
-        snprintf(s->why, sizeof s->why, "%.90s: %llu bytes are needed and %llu are free: %s", s->run_folder,
-                 (unsigned long long)needed, (unsigned long long)there, strerror(ENOSPC));
+        sl_text_format(s->why, sizeof s->why, "%.90s: %llu bytes are needed and %llu are free: %s",
+                       s->run_folder, (unsigned long long)needed, (unsigned long long)there,
+                       strerror(ENOSPC));
 }
 
 static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time started) {
@@ -203,7 +206,7 @@ static void begin_remove(sl_saving *s, const char *why) {
     s->phase = SL_SAVING_REMOVE;
     if (!s->leads)
         return;
-    snprintf(s->why, sizeof s->why, "%s", why);
+    sl_text_format(s->why, sizeof s->why, "%s", why);
     give_work(s, SL_SAVING_REMOVE);
 }
 

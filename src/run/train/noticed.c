@@ -1,4 +1,5 @@
 #include "run/train/noticed.h"
+#include "base/text.h"
 #include "run/arrange/telling.h"
 
 sl_status sl_noticed_add(sl_trainer *t, int replica, const sl_record *records, int count) {
@@ -28,15 +29,15 @@ static sl_event make_event(const sl_trainer *t, int iteration, const sl_news *ne
     name.why[0] = 0;
     sl_suspect_text(&name, event.decided, sizeof event.decided);
     if (s->component == SL_COMPONENT_GROUP)
-        snprintf(event.decided, sizeof event.decided, "replicas of stage %d x %.2f", (int)s->group,
-                 s->measured / s->expected);
-    snprintf(event.seen, sizeof event.seen,
-             "iterations take %.1f ms since iteration %d, %.1f ms when healthy", news->after, news->first,
-             news->before);
-    snprintf(event.why, sizeof event.why, "%s%s", s->why,
-             s->component == SL_COMPONENT_DEVICE && t->run->parallel.tensor > 1
-                 ? "; its tensor ranks wait for each other, so it may be any of them"
-                 : "");
+        sl_text_format(event.decided, sizeof event.decided, "replicas of stage %d x %.2f", (int)s->group,
+                       s->measured / s->expected);
+    sl_text_format(event.seen, sizeof event.seen,
+                   "iterations take %.1f ms since iteration %d, %.1f ms when healthy", news->after,
+                   news->first, news->before);
+    sl_text_format(event.why, sizeof event.why, "%s%s", s->why,
+                   s->component == SL_COMPONENT_DEVICE && t->run->parallel.tensor > 1
+                       ? "; its tensor ranks wait for each other, so it may be any of them"
+                       : "");
     return event;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/median.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "run/arrange/departure.h"
 #include "run/arrange/exchange.h"
 #include "run/arrange/faults.h"
@@ -252,10 +253,11 @@ static sl_status write_start(sl_trainer *t) {
     if (!sl_trainer_leads(t))
         return SL_OK;
     sl_event event = {.kind = SL_EVENT_START, .iteration = t->resume.first, .from = -1, .to = -1, .rank = -1};
-    snprintf(event.decided, sizeof event.decided, "schedule %.60s, predicted %.2f ms of ops an iteration",
-             t->schedule, sl_to_ms(longest_plan(t)));
-    snprintf(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,
-             sl_binding_isa(t->binding), t->transport ? sl_transport_scheduling(t->transport) : "none");
+    sl_text_format(event.decided, sizeof event.decided,
+                   "schedule %.60s, predicted %.2f ms of ops an iteration", t->schedule,
+                   sl_to_ms(longest_plan(t)));
+    sl_text_format(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,
+                   sl_binding_isa(t->binding), t->transport ? sl_transport_scheduling(t->transport) : "none");
     describe_links(t, event.why, sizeof event.why);
     SL_TRY(sl_journal_profile(t->journal, t->ping, t->message_bytes, is_paced(t)));
     char more[160] = "";
@@ -355,8 +357,8 @@ static sl_status leave(sl_trainer *t, int done) {
                       .from = -1,
                       .to = -1,
                       .rank = -1};
-    snprintf(event.decided, sizeof event.decided, "the run ends after %d of %d iterations", done,
-             t->run->iterations);
+    sl_text_format(event.decided, sizeof event.decided, "the run ends after %d of %d iterations", done,
+                   t->run->iterations);
     return sl_journal_event(t->journal, &event);
 }
 

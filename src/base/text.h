@@ -1,0 +1,18 @@
+/* Texts of events, suspects and messages have a fixed size. What does not fit is cut between two words and
+ * ends with "...", so that a reader sees that there was more and reads no half of a number or name. */
+#ifndef SL_BASE_TEXT_H
+#define SL_BASE_TEXT_H
+
+#include <stddef.h>
+
+/** Copies `text` to text[size] (size > 3). One word that alone is too long is cut between two characters of
+ * UTF-8. Returns the length of the copy. */
+size_t sl_text_fit(char *to, size_t size, const char *text);
+
+/** As snprintf, and cut as by sl_text_fit. The whole may have 4095 bytes. An argument may be the old `to`. */
+size_t sl_text_format(char *to, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/** Adds `piece` to the text in to[size], behind `between` where there is some. One that is cut stays so. */
+void sl_text_add(char *to, size_t size, const char *between, const char *piece);
+
+#endif
