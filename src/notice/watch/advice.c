@@ -210,6 +210,7 @@ static sl_status follow(sl_advice *a, sl_time now, int changed) {
 static sl_status healthy(sl_advice *a, sl_time now) {
     for (int i = 0; i < SL_ADVICE_INCIDENTS; i++) {
         sl_advice_incident *c = &a->incident[i];
+        c->planned = c->called = 0; /* what comes again is told again */
         if (!c->active)
             continue;
         int treated = c->strategy == SL_FOREIGN_BALANCE && (c->pending || c->loss <= 0);
@@ -272,6 +273,17 @@ static sl_status pass_over(sl_advice *a, sl_time now) {
     return sl_ladder_ended(a->ladder, now, 0, 0);
 }
 
+/* Whether any of its incidents has not been told of it. */
+static int is_news(sl_advice *a) {
+    int news = 0;
+    for (int i = 0; i < a->count; i++) {
+        sl_advice_incident *c = &a->incident[a->ids[i]];
+        news |= c->called != a->strategy + 1;
+        c->called = a->strategy + 1;
+    }
+    return news;
+}
+
 static sl_status act(sl_advice *a, sl_time now, sl_time told, const sl_action *action) {
     sl_event event;
     const sl_ladder_entry *entry = entry_of(a, action->kind);
@@ -286,12 +298,27 @@ static sl_status act(sl_advice *a, sl_time now, sl_time told, const sl_action *a
                               .cost = entry ? entry->cost : 0,
                               .lost = entry ? entry->lost : 0,
                               .event = &event};
+    int carried = a->config.carried && a->config.act;
     sl_advice_action_event(a, &asked, &event);
-    tell(a, &event, told);
-    if (!a->config.carried || !a->config.act)
+    if (carried || is_news(a))
+        tell(a, &event, told);
+    if (!carried)
         return pass_over(a, now);
     a->config.act(a->config.context, &asked);
     return SL_OK;
+}
+
+/* Once, and again when another strategy is to come next; other numbers alone are no news. */
+static void tell_plan(sl_advice *a, sl_time told, int id) {
+    sl_advice_incident *c = &a->incident[id];
+    sl_event event;
+    int plan = sl_advice_next(c) + 2;
+    if (!c->active || c->pending || c->loss <= 0 || plan == c->planned)
+        return;
+    c->planned = plan;
+    c->called = 0;
+    sl_advice_plan_event(a, id, &event);
+    tell(a, &event, told);
 }
 
 sl_status sl_advice_step(sl_advice *a, sl_time now, sl_time told) {
@@ -299,12 +326,8 @@ sl_status sl_advice_step(sl_advice *a, sl_time now, sl_time told) {
         sl_action action;
         unsigned considered = read_log(a);
         for (int i = 0; i < SL_ADVICE_INCIDENTS; i++)
-            if ((considered >> i & 1) && a->incident[i].active && !a->incident[i].pending &&
-                a->incident[i].loss > 0) {
-                sl_event event;
-                sl_advice_plan_event(a, i, &event);
-                tell(a, &event, told);
-            }
+            if (considered >> i & 1)
+                tell_plan(a, told, i);
         SL_TRY(sl_ladder_next(a->ladder, now, &action));
         if (action.kind != SL_ACTION_APPLY && action.kind != SL_ACTION_UNDO)
             return SL_OK;

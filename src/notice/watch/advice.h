@@ -5,7 +5,8 @@
  * A verdict's component is an incident from the view that names it until its relief, or until a later verdict
  * of the same slow phase no longer names it. Its loss follows the level of iteration times. When the ladder
  * says apply or undo, `act` is called: whoever carries it out says how it ended (sl_advice_ended). Where
- * nobody does, it stays an advice: it is repeated when twice as much has been lost, three times in all.
+ * nobody does, it stays an advice. An advice is told once, and again when another strategy is recommended or
+ * the trouble comes again after healthy iterations; its numbers alone may change without a word.
  *
  * What an application brought is the level SETTLE iterations and seconds later, or the first change that is
  * seen before. Iterations that become healthy in that time are the work of a balance, not the end of the

@@ -25,6 +25,8 @@ typedef struct sl_advice_incident {
     double loss;  /* as told to the ladder */
     int pending;  /* a strategy was applied, and what it brought is not measured yet */
     int strategy; /* the last one in effect; -1 */
+    int planned;  /* told: the strategy that comes next (sl_advice_next) + 2; 0: nothing */
+    int called;   /* told, and nobody carries it out: the strategy to apply now + 1; 0: none */
     sl_time since;
     sl_advice_rung rung[SL_FOREIGN_STRATEGIES];
 } sl_advice_incident;

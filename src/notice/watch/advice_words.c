@@ -11,12 +11,6 @@ static double seconds(sl_time t) {
 
 /* ---- events ---- */
 
-static void add(char *text, size_t size, const char *more) {
-    size_t used = strlen(text);
-    if (used + 1 < size)
-        snprintf(text + used, size - used, "%s%s", used ? "; " : "", more);
-}
-
 int sl_advice_next(const sl_advice_incident *c) {
     int best = -1;
     for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++) {
@@ -89,9 +83,9 @@ void sl_advice_plan_event(const sl_advice *a, int id, sl_event *event) {
     for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++)
         if (s != next) {
             rung_text(a, c, s, text, sizeof text);
-            add(event->why, sizeof event->why, text);
+            sl_text_add(event->why, sizeof event->why, "; ", text);
         }
-    add(event->why, sizeof event->why, SL_FOREIGN_LEFT_OUT);
+    sl_text_add(event->why, sizeof event->why, "; ", SL_FOREIGN_LEFT_OUT);
 }
 
 void sl_advice_action_event(const sl_advice *a, const sl_advice_action *action, sl_event *event) {
