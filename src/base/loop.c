@@ -17,7 +17,7 @@ typedef struct sl_watch {
 } sl_watch;
 
 typedef struct sl_timer {
-    int name; /* 0: free */
+    sl_loop_timer name; /* 0: free */
     sl_time deadline;
     sl_loop_time_call call;
     void *context;
@@ -29,7 +29,7 @@ struct sl_loop {
     size_t watches;
     sl_timer *timer;
     size_t timers;
-    int last_name;
+    sl_loop_timer last_name;
     sl_loop_signal_call signal_call;
     void *signal_context;
     int stopped;
@@ -132,7 +132,8 @@ static sl_status arm(sl_loop *loop) {
     return SL_OK;
 }
 
-sl_status sl_loop_at(sl_loop *loop, sl_time deadline, sl_loop_time_call call, void *context, int *name) {
+sl_status sl_loop_at(sl_loop *loop, sl_time deadline, sl_loop_time_call call, void *context,
+                     sl_loop_timer *name) {
     size_t i = 0;
     while (i < loop->timers && loop->timer[i].name)
         i++;
@@ -144,7 +145,7 @@ sl_status sl_loop_at(sl_loop *loop, sl_time deadline, sl_loop_time_call call, vo
     return arm(loop);
 }
 
-void sl_loop_forget(sl_loop *loop, int name) {
+void sl_loop_forget(sl_loop *loop, sl_loop_timer name) {
     for (size_t i = 0; i < loop->timers; i++)
         if (name && loop->timer[i].name == name)
             loop->timer[i].name = 0;
@@ -156,7 +157,7 @@ static sl_status call_timers(sl_loop *loop) {
     if (read(loop->clock, &expirations, sizeof expirations) < 0 && errno != EAGAIN && errno != EINTR)
         return sl_error_errno(SL_ESYS, "a timer cannot be read");
     sl_time now = sl_clock_now(sl_clock_real());
-    int newest = loop->last_name;
+    sl_loop_timer newest = loop->last_name;
     while (!loop->stopped) {
         sl_timer *due = NULL;
         for (size_t i = 0; i < loop->timers; i++) {

@@ -11,8 +11,12 @@
 #include "base/status.h"
 #include "base/time.h"
 #include <signal.h>
+#include <stdint.h>
 
 typedef struct sl_loop sl_loop;
+
+/* Name of a timer, never used twice: 64 bits outlast any run. 0: none. */
+typedef int64_t sl_loop_timer;
 
 typedef sl_status (*sl_loop_file_call)(void *context, int file);
 typedef sl_status (*sl_loop_time_call)(void *context);
@@ -33,9 +37,10 @@ void sl_loop_unwatch(sl_loop *loop, int file);
 
 /** Calls `call` once at `deadline` (in the past: at the next turn). *timer names it for sl_loop_forget; may
  * be NULL. */
-sl_status sl_loop_at(sl_loop *loop, sl_time deadline, sl_loop_time_call call, void *context, int *timer);
+sl_status sl_loop_at(sl_loop *loop, sl_time deadline, sl_loop_time_call call, void *context,
+                     sl_loop_timer *timer);
 /** The timer will not be called any more. Timers that were called already are ignored. */
-void sl_loop_forget(sl_loop *loop, int timer);
+void sl_loop_forget(sl_loop *loop, sl_loop_timer timer);
 
 /** Calls `call` for each signal of `set`, which the caller has blocked (sigprocmask). Only `si_signo`,
  * `si_pid` and `si_code` are filled. Once a loop. */

@@ -20,7 +20,8 @@ struct sl_server {
     sl_server_config config;
     struct MHD_Daemon *daemon;
     int file, port, loopback;
-    int again, timer; /* set for what a turn has left */
+    int again; /* set for what a turn has left */
+    sl_loop_timer timer;
     char cookie[COOKIE];
     sl_visitors visitors;
 };

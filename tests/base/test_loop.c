@@ -1,5 +1,4 @@
-#include "base/clock.h"
-#include "base/loop.h"
+#include "base/loop.c" /* for the names of its timers */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +13,8 @@
 typedef struct trace {
     sl_loop *loop;
     char order[16];
-    int count, timer;
+    int count;
+    sl_loop_timer timer;
     int pipe[2];
     sl_time first;
 } trace;
@@ -60,6 +60,29 @@ static void timers_are_called_in_the_order_of_their_deadlines_and_never_early(vo
     assert_string_equal(seen.order, "cabs");
     assert_true(seen.first >= now + 5 * SL_MS);
     sl_loop_close(seen.loop);
+}
+
+/* `last` names were given: one timer gets the last name before a wrap of that many bits, one the first behind
+ * it. */
+static void check_names_behind(int64_t last) {
+    trace seen = {0};
+    sl_time now = sl_clock_now(sl_clock_real());
+    assert_int_equal(sl_loop_open(&seen.loop), SL_OK);
+    seen.loop->last_name = (sl_loop_timer)(last - 1);
+    assert_int_equal(sl_loop_at(seen.loop, now + 2 * SL_MS, at_a, &seen, NULL), SL_OK);
+    assert_int_equal(sl_loop_at(seen.loop, now + 4 * SL_MS, at_c, &seen, &seen.timer),
+                     SL_OK); /* b forgets it */
+    assert_int_equal(sl_loop_at(seen.loop, now + 3 * SL_MS, at_b, &seen, NULL), SL_OK);
+    assert_int_equal(sl_loop_at(seen.loop, now + 20 * SL_MS, at_stop, &seen, NULL), SL_OK);
+    assert_int_equal(sl_loop_run(seen.loop), SL_OK);
+    assert_string_equal(seen.order, "abs");
+    sl_loop_close(seen.loop);
+}
+
+static void timers_are_called_and_forgotten_when_2_to_the_31_and_2_to_the_32_were_set_before(void **state) {
+    (void)state;
+    check_names_behind(INT32_MAX);
+    check_names_behind(UINT32_MAX);
 }
 
 static sl_status hear_byte(void *context, int file) {
@@ -209,6 +232,7 @@ static void a_failing_callback_ends_the_loop_with_its_status(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timers_are_called_in_the_order_of_their_deadlines_and_never_early),
+        cmocka_unit_test(timers_are_called_and_forgotten_when_2_to_the_31_and_2_to_the_32_were_set_before),
         cmocka_unit_test(a_file_is_heard_byte_by_byte_and_then_its_end),
         cmocka_unit_test(a_file_unwatched_by_a_callback_of_the_same_turn_is_not_called),
         cmocka_unit_test(a_file_is_called_when_it_can_be_written_to_and_only_while_wanted),

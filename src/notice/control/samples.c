@@ -20,7 +20,7 @@ typedef struct follows {
     uint64_t first, next;
     int64_t newest;      /* end of the last block */
     sl_time last[LEVEL]; /* time of an iteration in the last blocks */
-    int seen;
+    uint64_t seen;
     sl_time level, found; /* median of `last`; of this sample */
 } follows;
 
@@ -76,7 +76,7 @@ static sl_status find(sl_samples *s, int rank, follows **found) {
 static void note_level(follows *f, sl_time time) {
     sl_time sorted[LEVEL];
     f->last[f->seen++ % LEVEL] = time;
-    int count = f->seen < LEVEL ? f->seen : LEVEL;
+    int count = f->seen < LEVEL ? (int)f->seen : LEVEL;
     memcpy(sorted, f->last, (size_t)count * sizeof *sorted);
     f->level = sl_median(sorted, count);
 }

@@ -89,7 +89,7 @@ struct sl_courier {
     int breaches; /* of the protocol since the last chunk that was sound */
     uint8_t boot[SL_BOOT_BYTES];
     sl_interfaces *interfaces;
-    int timer; /* 0: none */
+    sl_loop_timer timer; /* 0: none */
     sl_time timer_at;
     /* sending */
     sl_sender *sender;

@@ -29,7 +29,7 @@ struct sl_door {
     int *listening;
     size_t listens, listen_room;
     unproven waiting[UNPROVEN];
-    int timer;                  /* 0: none */
+    sl_loop_timer timer;        /* 0: none */
     _Atomic uint64_t strangers; /* relaxed: any thread may ask how many */
     uint64_t untold;
     sl_time told;

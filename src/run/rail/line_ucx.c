@@ -42,8 +42,8 @@ struct sl_line_ucx {
     const sl_ucx *ucx;
     ucp_worker_h worker;
     ucp_ep_h ep;
-    int event; /* -1: not watched */
-    int timer; /* 0: none */
+    int event;           /* -1: not watched */
+    sl_loop_timer timer; /* 0: none */
     enum { MEET, GREET, OPEN } state;
     uint8_t *out, *in; /* addresses, with their length in front */
     size_t out_bytes, out_done, in_bytes, in_done;

@@ -8,7 +8,7 @@
 sl_outgoing *sl_peer_head(sl_peer *peer, int slots) {
     if (atomic_load_explicit(&peer->handed, memory_order_acquire) == peer->published)
         return NULL;
-    return &peer->outgoing[peer->handover[peer->published % (uint32_t)slots]];
+    return &peer->outgoing[peer->handover[peer->published % (uint64_t)slots]];
 }
 
 void sl_peer_done(sl_transport *t, sl_outgoing *record) {

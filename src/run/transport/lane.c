@@ -215,10 +215,10 @@ void sl_lane_publish(sl_lane_view *view, int32_t slot, sl_time now) {
 }
 
 sl_status sl_lane_drain(sl_lane_view *view) {
-    uint32_t published = atomic_load_explicit(&view->lane->published, memory_order_acquire);
+    uint64_t published = atomic_load_explicit(&view->lane->published, memory_order_acquire);
     if (published - view->drained > view->slots - view->waitings)
-        return sl_error(SL_EPEER, "%u messages in %u slots", published - view->drained + view->waitings,
-                        view->slots);
+        return sl_error(SL_EPEER, "%llu messages in %u slots",
+                        (unsigned long long)(published - view->drained + view->waitings), view->slots);
     while (view->drained != published) {
         uint32_t slot = view->ring[view->drained % view->slots];
         if (slot >= view->slots)
@@ -244,7 +244,5 @@ int sl_lane_free(sl_lane_view *view, int position) {
             (view->waitings - (uint32_t)position - 1) * sizeof *view->waiting);
     view->waitings--;
     atomic_store(&sl_lane_slot(view, slot)->state, SL_SLOT_FREE);
-    atomic_fetch_add(&view->lane->freed,
-                     1); /* after the state: whoever counts on it may claim the slot at once */
     return atomic_load(&view->lane->wanted) && atomic_exchange(&view->lane->wanted, 0);
 }

@@ -8,7 +8,8 @@
  * slot asks to be rung (`wanted`) and looks again.
  *
  * The ring cannot overflow: an entry not yet drained names a slot not yet free, and there are `slots` of
- * both.
+ * both. Its counts have 64 bits, so they never wrap: a count that wraps would number the ring's entries anew
+ * in mid-use wherever `slots` is not a power of two.
  *
  * Every field says who writes it, who reads it, in which order, and why that is enough. "Sender" is the
  * transport that owns the region (its compute side claims and fills, its communication thread publishes); for
@@ -23,7 +24,7 @@
 #include <stdint.h>
 
 #define SL_REGION_MAGIC 0x656e616c6b6c7331ULL
-#define SL_REGION_VERSION 1u
+#define SL_REGION_VERSION 2u
 #define SL_LINE 64u /* bytes of a cache line: neighbours in it would disturb each other */
 
 enum { SL_SLOT_FREE, SL_SLOT_CLAIMED, SL_SLOT_PUBLISHED };
@@ -51,15 +52,13 @@ typedef struct sl_lane {
      * something that the receiver looks at (published, or a private flag of the receiver's process such as
      * abort), then wakes. The receiver reads it before it looks, and sleeps only while it has not moved. */
     _Atomic uint32_t bell;
-    /* messages so far. Sender: release, after slot and ring entry; receiver: acquire */
-    _Atomic uint32_t published;
-    _Atomic uint32_t freed; /* slots given back so far. Receiver, after their state, and a rail's network
-                               thread: seq_cst */
     /* 1: sender waits for a slot. Sender sets, receiver clears by exchange; seq_cst, see state */
     _Atomic uint32_t wanted;
     _Atomic uint32_t attached; /* futex word: 1 once the receiver has mapped the region. Receiver: release;
                                   sender: acquire */
-    uint8_t pad[44];
+    /* messages so far. Sender: release, after slot and ring entry; receiver: acquire */
+    _Atomic uint64_t published;
+    uint8_t pad[40];
     /* then uint32_t ring[slots] (padded to a line; entry n % slots holds the slot of message n; written by
      * the sender before `published`, read by the receiver after), then slots: sl_slot and payload each */
 } sl_lane;
@@ -83,7 +82,8 @@ typedef struct sl_region {
      * lanes */
 } sl_region;
 _Static_assert(sizeof(sl_region) == SL_LINE, "a region's header is one line, shared between processes");
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "words shared between processes must be lock-free");
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
+               "words shared between processes must be lock-free");
 
 /* Private handle of one end of a lane; lives in that end's process. */
 typedef struct sl_lane_view {
@@ -95,8 +95,8 @@ typedef struct sl_lane_view {
     uint32_t slots;
     uint64_t message_bytes;
     _Atomic uint32_t hint; /* sender: where to look for a free slot; only a hint, relaxed */
-    uint32_t published;    /* sender: the publishing thread's own count */
-    uint32_t drained;      /* receiver: ring entries seen */
+    uint64_t published;    /* sender: the publishing thread's own count */
+    uint64_t drained;      /* receiver: ring entries seen */
     uint32_t *waiting;     /* receiver: slots published and not yet taken, in order of publishing; [slots] */
     uint32_t waitings;
 } sl_lane_view;

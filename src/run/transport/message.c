@@ -173,9 +173,9 @@ static void copy_ahead(sl_peer *peer, sl_outgoing *record) {
 }
 
 static void hand_over(sl_transport *t, sl_peer *peer, sl_outgoing *record) {
-    uint32_t handed = atomic_load_explicit(&peer->handed, memory_order_relaxed); /* own counter */
+    uint64_t handed = atomic_load_explicit(&peer->handed, memory_order_relaxed); /* own counter */
     atomic_store_explicit(&record->state, SL_OUTGOING_HANDED, memory_order_release);
-    peer->handover[handed % (uint32_t)t->slots] = (int32_t)(record - peer->outgoing);
+    peer->handover[handed % (uint64_t)t->slots] = (int32_t)(record - peer->outgoing);
     atomic_store_explicit(&peer->handed, handed + 1, memory_order_release);
     if (peer->remote) {
         sl_network_ring(t->network);

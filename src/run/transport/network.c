@@ -30,7 +30,8 @@ struct sl_crossing {
     int32_t *record;       /* [slots]: whose message lies in a place of OUT */
     uint64_t harvested;    /* messages of OUT whose record was told */
     sl_courier *courier[2];
-    int said_goodbye[2], leaving; /* a timer; 0: none */
+    int said_goodbye[2];
+    sl_loop_timer leaving; /* 0: none */
     /* Network thread: a rail has been up, before `changed` is rung. It may be down again by now: that is no
      * reason to wait, it will be up again. */
     _Atomic int was_up[2];

@@ -54,8 +54,8 @@ typedef struct sl_peer {
      * then `handed` (release); the publishing thread reads `handed` (acquire), then the entry. It cannot
      * overflow: a record is handed over once before wait_sent frees it, and there are `slots` of both. */
     int32_t *handover;
-    _Atomic uint32_t handed;
-    uint32_t published; /* handovers published so far, in order; publishing thread */
+    _Atomic uint64_t handed;
+    uint64_t published; /* handovers published so far, in order; publishing thread */
     /* shared memory only. Claims: compute side and communication thread; publishes: the latter */
     sl_lane_view out;
     sl_lane_view in;       /* compute side */

@@ -1,6 +1,6 @@
 /* The job's iteration times out of those of its ranks. */
 #include "check.h"
-#include "notice/control/samples.h"
+#include "notice/control/samples.c" /* for its count of blocks */
 
 #include <stdlib.h>
 
@@ -46,6 +46,19 @@ static void sample_is_the_median_over_ranks_that_are_there(void **state) {
         count++;
     assert_true(count > before);
     assert_int_equal(sample.ranks, 1);
+    sl_samples_close(samples);
+}
+
+static void blocks_beyond_2_to_the_31_still_make_the_level(void **state) {
+    (void)state;
+    sl_samples *samples;
+    int64_t at = 1000 * SL_SECOND;
+    assert_ok(sl_samples_open(&samples));
+    add(samples, 0, at, 100 * SL_MS, at);
+    samples->rank[0].seen = INT32_MAX - 1;
+    for (int i = 1; i <= 2 * LEVEL; i++)
+        add(samples, 0, at + i * SL_SECOND, 300 * SL_MS, at + i * SL_SECOND);
+    assert_int_equal(samples->rank[0].level, 300 * SL_MS);
     sl_samples_close(samples);
 }
 
@@ -137,6 +150,7 @@ static void reference_that_falls_silent_while_others_go_on_is_replaced(void **st
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sample_is_the_median_over_ranks_that_are_there),
+        cmocka_unit_test(blocks_beyond_2_to_the_31_still_make_the_level),
         cmocka_unit_test(rank_that_follows_an_inner_loop_does_not_count),
         cmocka_unit_test(whoever_is_heard_first_after_a_standstill_is_not_the_reference),
         cmocka_unit_test(reference_that_falls_silent_while_others_go_on_is_replaced),

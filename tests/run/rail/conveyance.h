@@ -158,7 +158,7 @@ static inline sl_status tick(void *context) {
 
 /* Until all has been carried. */
 static inline void carry(conveyance *v) {
-    int timer;
+    sl_loop_timer timer;
     assert_ok(sl_loop_at(v->loop, 0, tick, v, &timer));
     assert_ok(sl_loop_run(v->loop));
     if (v->taken != v->count)
