@@ -8,6 +8,7 @@
 #include "base/option.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "launch/folder.h"
 #include "launch/hosts.h"
 #include "launch/launch.h"
 #include "plan/family/family.h"
@@ -20,16 +21,19 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "Usage: slackline train RUN [--set KEY=VALUE]... [--out DIR] [--resume] [--hosts LIST|FILE]\n"
+    "Usage: slackline train RUN [--set KEY=VALUE]... [--out DIR] [--resume | --overwrite] [--hosts "
+    "LIST|FILE]\n"
     "\n"
     "Trains the model of the run file RUN (YAML) on its ranks, adapts the schedule to slow links and writes\n"
-    "metrics, events, checkpoints, timeline and summary into DIR (default: runs/<name of RUN>).\n"
+    "metrics, events, checkpoints, timeline and summary into DIR (default: runs/<name of RUN>,\n"
+    "or runs/<name of RUN>-2, -3, ... if that holds a finished run).\n"
     "Starts mpirun itself; inside mpirun or srun it is one of the ranks.\n"
     "\n"
     "  --set KEY=VALUE    changes a key of RUN, by its dotted path\n"
     "  -o, --out DIR      the run's folder\n"
     "  --resume           goes on from the newest whole checkpoint in DIR, or starts anew where there is "
     "none\n"
+    "  --overwrite        replaces a finished run in DIR; without it, such a DIR is refused\n"
     "  --hosts LIST|FILE  where ranks run: a:4,b:4, or a hostfile (lines: host slots=4); key hosts of RUN\n"
     "\n"
     "When a rank is killed, or a host or a link is lost, the ranks are started again from the newest "
@@ -49,7 +53,7 @@ static const char usage[] =
 typedef struct train_request {
     const char *file, *out, *hosts;
     const char **set; /* points into argv */
-    int sets, resume;
+    int sets, resume, overwrite;
     char folder[3072];
 } train_request;
 
@@ -59,10 +63,13 @@ typedef struct train_shape {
     char *hosts; /* as sl_launch_hosts_read takes them; NULL: not said */
 } train_shape;
 
-static const struct option options[] = {
-    {"set", required_argument, NULL, 's'}, {"out", required_argument, NULL, 'o'},
-    {"resume", no_argument, NULL, 'r'},    {"hosts", required_argument, NULL, 'H'},
-    {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"set", required_argument, NULL, 's'},
+                                        {"out", required_argument, NULL, 'o'},
+                                        {"resume", no_argument, NULL, 'r'},
+                                        {"overwrite", no_argument, NULL, 'w'},
+                                        {"hosts", required_argument, NULL, 'H'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 static sl_status take(const sl_options *o, void *argument) {
     train_request *request = argument;
@@ -75,6 +82,9 @@ static sl_status take(const sl_options *o, void *argument) {
         return SL_OK;
     case 'r':
         request->resume = 1;
+        return SL_OK;
+    case 'w':
+        request->overwrite = 1;
         return SL_OK;
     case 'H':
         request->hosts = o->value;
@@ -106,6 +116,25 @@ static sl_status choose_folder(train_request *request) {
                                : snprintf(request->folder, sizeof request->folder, "runs/%.*s", length, name);
     if (written < 1 || (size_t)written >= sizeof request->folder)
         return sl_error(SL_EINVAL, "train: '%s' is no path of a folder", request->out);
+    return SL_OK;
+}
+
+/* A finished run stays as it is, unless it is to be continued or replaced. Ranks that a launcher started must
+ * all find the same folder, so they are not given another one. */
+static sl_status keep_finished(train_request *request) {
+    char finished[sizeof request->folder];
+    if (request->resume)
+        return request->out ? SL_OK : sl_launch_folder_number(request->folder, sizeof request->folder, 1);
+    if (request->overwrite || !sl_launch_folder_is_finished(request->folder))
+        return SL_OK;
+    if (request->out || sl_launch_inside())
+        return sl_error(SL_EINVAL,
+                        "train: %s holds a finished run; --overwrite replaces it, --resume continues it",
+                        request->folder);
+    snprintf(finished, sizeof finished, "%s", request->folder);
+    SL_TRY(sl_launch_folder_number(request->folder, sizeof request->folder, 0));
+    fprintf(stderr, "slackline: %s holds a finished run; this run is written to %s\n", finished,
+            request->folder);
     return SL_OK;
 }
 
@@ -297,6 +326,8 @@ int sl_command_train(int argc, char **argv) {
         status = choose_folder(&request);
     if (status == SL_OK)
         status = check_run(&request, &shape);
+    if (status == SL_OK)
+        status = keep_finished(&request);
     if (status == SL_OK)
         status = start(&request, &shape, &exit_code);
     sl_free(request.set);

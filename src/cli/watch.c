@@ -27,7 +27,9 @@ static const char usage[] =
     "slow, which group of ranks, and which device or link it is. Input, output and exit code are COMMAND's.\n"
     "Shows a live line on a terminal; writes events.jsonl, report.txt and report.json into DIR.\n"
     "\n"
-    "  -o, --out DIR       results (default: runs/watch-<program>); one that all nodes share\n"
+    "  -o, --out DIR       results (default: runs/watch-<program>, or runs/watch-<program>-2, -3, ... if\n"
+    "                      that holds a finished run); one that all nodes share\n"
+    "  --overwrite         replaces a finished run in DIR; without it, such a DIR is refused\n"
     "  --record            a log of each rank's calls in DIR/calls, for slackline detect\n"
     "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH;\n"
     "                      @FILE reads it from a file, which keeps a password out of the list of processes\n"
@@ -115,6 +117,7 @@ static sl_status take_costs(const sl_options *o, sl_foreign_config *foreign) {
 }
 
 static const struct option options[] = {{"out", required_argument, NULL, 'o'},
+                                        {"overwrite", no_argument, NULL, 'w'},
                                         {"record", no_argument, NULL, 'r'},
                                         {"redis", required_argument, NULL, 'R'},
                                         {"key", required_argument, NULL, 'k'},
@@ -135,6 +138,9 @@ static sl_status take(const sl_options *o, void *argument) {
     switch (o->option) {
     case 'o':
         request->directory = o->value;
+        return SL_OK;
+    case 'w':
+        request->overwrite = 1;
         return SL_OK;
     case 'r':
         request->record = 1;

@@ -50,6 +50,29 @@ int sl_launch_folder_is_held(const char *path) {
     return held;
 }
 
+static int holds(const char *path, const char *name) {
+    char file[PATH_MAX + 32];
+    return snprintf(file, sizeof file, "%s/%s", path, name) < (int)sizeof file && access(file, F_OK) == 0;
+}
+
+int sl_launch_folder_is_finished(const char *path) {
+    return holds(path, "summary.json") || holds(path, "report.json");
+}
+
+sl_status sl_launch_folder_number(char *path, size_t size, int there) {
+    char last[PATH_MAX], next[PATH_MAX];
+    int length = snprintf(last, sizeof last, "%s", path);
+    snprintf(next, sizeof next, "%s", path);
+    for (int number = 2; length < (int)sizeof next && access(next, F_OK) == 0; number++) {
+        memcpy(last, next, sizeof last);
+        length = snprintf(next, sizeof next, "%s-%d", path, number);
+    }
+    if (length >= (int)sizeof next || strlen(next) >= size)
+        return sl_error(SL_EINVAL, "%s: the path is too long", path);
+    snprintf(path, size, "%s", there ? last : next);
+    return SL_OK;
+}
+
 static int open_file(const sl_launch_folder *folder, const char *name, int flags) {
     char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/%s", folder->path, name);

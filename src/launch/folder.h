@@ -26,6 +26,13 @@ void sl_launch_folder_close(sl_launch_folder *folder);
 /** Whether a run of this machine lives in `path`: its lock is held. -1: that cannot be seen. */
 int sl_launch_folder_is_held(const char *path);
 
+/** Whether a run or a watch in `path` has come to its end: it has left its summary.json or report.json. */
+int sl_launch_folder_is_finished(const char *path);
+
+/** Of PATH, PATH-2, PATH-3 ...: makes `path` the first that does not exist, or, with `there`, the one before
+ * it. SL_EINVAL: a path of `size` is too short. */
+sl_status sl_launch_folder_number(char *path, size_t size, int there);
+
 /* How far a run has come, as its metrics.jsonl says. */
 typedef struct sl_launch_reached {
     int iteration;    /* the last that was written; -1: none */

@@ -16,7 +16,7 @@ from folders import Folder  # noqa: E402
 
 def start_watch(program, out, *words):
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return subprocess.Popen([command, "watch", "--http", "off", "--out", out, "--", "mpirun", *root, "--oversubscribe", "--bind-to", "none", "-np", "3", program, *words],
+    return subprocess.Popen([command, "watch", "--http", "off", "--out", out, "--overwrite", "--", "mpirun", *root, "--oversubscribe", "--bind-to", "none", "-np", "3", program, *words],
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 

@@ -38,9 +38,9 @@ def step(out, number):
     return os.path.join(out, "checkpoints", f"step-{number:06d}")
 
 
-def run(build, file, out, *settings, resume=True, code=0, before=None):
+def run(build, file, out, *settings, resume=True, overwrite=False, code=0, before=None):
     """To its end. What it said on standard error, or its results where it went well."""
-    words = arguments(build, file, out, settings) + ["--resume"] * resume
+    words = arguments(build, file, out, settings) + ["--resume"] * resume + ["--overwrite"] * overwrite
     done = subprocess.run(words, capture_output=True, text=True, timeout=200, preexec_fn=before)
     assert done.returncode == code, f"{os.path.basename(out)}: exit {done.returncode}: {done.stderr}"
     if code:

@@ -72,7 +72,7 @@ def anew(folder, file, whole):
     result = run(build, file, out)
     assert result.bits == whole.bits and "starts anew" in result.output and not result.error
     assert kinds(result, "resumed")[0]["decided"] == "starts anew"
-    result = run(build, file, out, resume=False)
+    result = run(build, file, out, resume=False, overwrite=True)
     assert result.bits == whole.bits and "were moved to" in result.output
     assert os.path.isdir(os.path.join(out, "checkpoints.before-1", "step-000020")), os.listdir(out)
     assert os.path.isdir(step(out, 20))

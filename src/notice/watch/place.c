@@ -125,6 +125,7 @@ static void find_torch(sl_place *place) {
     static const char *const ranks[] = {"RANK", NULL}, *const sizes[] = {"WORLD_SIZE", NULL};
     static const char *const places[] = {"LOCAL_RANK", NULL}, *const neighbours[] = {"LOCAL_WORLD_SIZE",
                                                                                      NULL};
+    static const char *const attempts[] = {"TORCHELASTIC_RESTART_COUNT", NULL};
     int rank = number_of(ranks), size = number_of(sizes);
     place->inside = rank >= 0 && size > rank;
     if (!place->inside)
@@ -133,6 +134,7 @@ static void find_torch(sl_place *place) {
     place->size = size;
     place->local_rank = size > 1 ? number_of(places) : 0;
     place->several = size > 1 && number_of(neighbours) < size;
+    place->again = number_of(attempts) > 0;
     name_by_meeting(place);
 }
 

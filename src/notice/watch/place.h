@@ -1,8 +1,8 @@
 /* Where in a job this process stands, as its launcher's environment says, and the folder of its node.
  *
  * `slackline watch -- mpirun ...` stands outside: one process, one node, whatever it starts is its own.
- * `mpirun ... slackline watch -- PROGRAM`, srun and torchrun start one a rank: inside. Then the ranks of a node share
- * a folder, and one of them is the node's agent. */
+ * `mpirun ... slackline watch -- PROGRAM`, srun and torchrun start one a rank: inside. Then the ranks of a
+ * node share a folder, and one of them is the node's agent. */
 #ifndef SL_NOTICE_WATCH_PLACE_H
 #define SL_NOTICE_WATCH_PLACE_H
 
@@ -17,6 +17,7 @@ typedef struct sl_place {
     int rank, size; /* of the job; 0, 1 outside */
     int local_rank; /* on the node; -1: not known */
     int several;    /* the job has other nodes */
+    int again;      /* its launcher has started it anew, after a failure */
 } sl_place;
 
 /** `directory` is the job's, for launchers that give a job no name. Never fails. */

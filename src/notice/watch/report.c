@@ -247,6 +247,16 @@ static sl_status write_file(const char *directory, const char *name, const char 
     return sl_file_write(path, text, size);
 }
 
+int sl_report_is_of(const char *directory, const char *job) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/report.json", directory);
+    json_t *report = json_load_file(path, 0, NULL);
+    const char *name = json_string_value(json_object_get(report, "job"));
+    int is = name && strcmp(name, job) == 0;
+    json_decref(report);
+    return is;
+}
+
 sl_status sl_report_write(sl_report *r, const char *directory, int exit_code, sl_time lasted,
                           const char *untold) {
     notes n;

@@ -39,6 +39,9 @@ void sl_report_close(sl_report *report);
 sl_status sl_report_event(sl_report *report, const sl_event *event);
 void sl_report_view(sl_report *report, const sl_status_view *view);
 
+/** Whether a watch of job `job` has left its report in `directory`. */
+int sl_report_is_of(const char *directory, const char *job);
+
 /** Writes both files into `directory`. `lasted`: the whole run; `untold`: what kept the probe out, or "".
  * SL_ESYS, SL_ENOMEM. */
 sl_status sl_report_write(sl_report *report, const char *directory, int exit_code, sl_time lasted,

@@ -71,6 +71,24 @@ static sl_time now(void) {
 
 /* ---- before the program ---- */
 
+/* A finished run stays as it is, unless it is to be replaced. Ranks of one job share a folder and may come
+ * when the first of them have ended: the job's own report stops none, nor does that of an attempt that
+ * failed. */
+static sl_status keep_finished(watching *w) {
+    char finished[sizeof w->directory];
+    const sl_watch_request *r = w->request;
+    if (r->overwrite || w->place.again || !sl_launch_folder_is_finished(w->directory) ||
+        (w->place.inside && sl_report_is_of(w->directory, w->place.job)))
+        return SL_OK;
+    if (r->directory || w->place.inside)
+        return sl_error(SL_EINVAL, "watch: %s holds a finished run; --overwrite replaces it", w->directory);
+    memcpy(finished, w->directory, sizeof finished);
+    SL_TRY(sl_launch_folder_number(w->directory, sizeof w->directory, 0));
+    fprintf(stderr, "slackline: %s holds a finished run; this one is written to %s\n", finished,
+            w->directory);
+    return SL_OK;
+}
+
 static sl_status choose_directory(watching *w) {
     const char *program = w->request->command[sl_program_word(w->request->command)];
     const char *slash = strrchr(program, '/');
@@ -81,6 +99,8 @@ static sl_status choose_directory(watching *w) {
     if (used < 1 || (size_t)used >= sizeof w->directory)
         return sl_error(SL_EINVAL, "watch: '%s' is no path of a folder",
                         w->request->directory ? w->request->directory : program);
+    sl_place_find(w->directory, &w->place);
+    SL_TRY(keep_finished(w));
     snprintf(w->record, sizeof w->record, "%s/calls", w->directory);
     return SL_OK;
 }
@@ -182,9 +202,11 @@ static void take_seat(watching *w, int first) {
     w->seated = 1;
     if (w->folder.lock < 0 && sl_launch_folder_open(w->directory, &w->folder) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
-    snprintf(path, sizeof path, "%s/watch.json", w->directory);
-    if (first)
-        remove(path); /* of an earlier watch */
+    static const char *const stale[] = {"watch.json", "report.txt", "report.json"}; /* of an earlier watch */
+    for (size_t i = 0; first && i < sizeof stale / sizeof *stale; i++) {
+        snprintf(path, sizeof path, "%s/%s", w->directory, stale[i]);
+        remove(path);
+    }
     snprintf(path, sizeof path, "%s/events.jsonl", w->directory);
     if (!w->events && !(w->events = fopen(path, first ? "we" : "ae")))
         sl_view_say(&w->view, "%s: cannot be written: %s", path, strerror(errno));
@@ -468,7 +490,6 @@ static sl_status start(watching *w) {
     char *probe = NULL;
     sigset_t heard;
     SL_TRY(choose_directory(w));
-    sl_place_find(w->directory, &w->place);
     SL_TRY(check_url(w));
     SL_TRY(sl_program_probe(&probe));
     block_signals(&heard);

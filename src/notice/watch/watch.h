@@ -18,6 +18,7 @@ typedef struct sl_watch_request {
     const char *key;       /* of the job; NULL: its first process makes one */
     const char *host;      /* address of HTTP, numeric */
     int port;              /* the first that is tried; 0: no HTTP */
+    int overwrite;         /* 1: a finished run in `directory` is replaced */
     int record;            /* 1: call logs of each rank, into directory/calls */
     int hold, validate;    /* 0: never */
     const char *on_event;  /* a program that is called for events; NULL: none */
@@ -27,7 +28,8 @@ typedef struct sl_watch_request {
 
 /** Runs the command to its end. *exit_code is the program's, 128 + signal where one killed it, 126 or 127
  * where it could not be started (which is said). An error comes only before the program is started: SL_EINVAL
- * (wrong URL), SL_ENONE (no redis-server, no probe), SL_ESYS. From a process without other threads. */
+ * (wrong URL, a folder that holds a finished run), SL_ENONE (no redis-server, no probe), SL_ESYS. From a
+ * process without other threads. */
 sl_status sl_watch_run(const sl_watch_request *request, int *exit_code);
 
 #endif

@@ -86,7 +86,7 @@ def check_losses(mpirun, program):
     """Redis is killed, then the watch itself, while the program runs."""
     plain = run([*mpirun, program, "1500", "2000"], folder)
     out = os.path.join(folder, "lost")
-    words = [command, "watch", "--out", out, "--http", "off", "--", *mpirun, program, "1500", "2000"]
+    words = [command, "watch", "--out", out, "--overwrite", "--http", "off", "--", *mpirun, program, "1500", "2000"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
     awaited(lambda: "tracked" in kinds(out), "an iteration")
     server = awaited(lambda: servers(process.pid), "the private server")
@@ -104,7 +104,7 @@ def check_losses(mpirun, program):
     text = process.stdout.read()  # the program has it, and goes on
     expect(text == plain.stdout, f"watch killed: printed {text!r}")
     process.wait()
-    run([command, "watch", "--out", out, "--http", "off", "--", "true"], folder)  # clears what that one left
+    run([command, "watch", "--out", out, "--overwrite", "--http", "off", "--", "true"], folder)  # clears what that one left
 
 
 before = left()
@@ -124,7 +124,7 @@ with tempfile.TemporaryDirectory() as folder:
         logs = glob.glob(os.path.join(out, "calls", "*"))
         expect(len(logs) >= 4, f"{family}: a call log for each rank: {logs}")
         failing = run([*mpirun, program, "5", "1000", "3"], folder)
-        watch = [command, "watch", "--out", out, "--http", "off", "--"]
+        watch = [command, "watch", "--out", out, "--overwrite", "--http", "off", "--"]
         done = run([*watch, *mpirun, program, "5", "1000", "3"], folder)
         expect(done.returncode == failing.returncode, f"{family}, failing: exit {done.returncode}, not {failing.returncode}")
         done = run([*mpirun, *watch, program, "5", "1000", "3"], folder)
