@@ -82,19 +82,35 @@ static sl_status load_stages(const sl_weights *w, int stages, sl_binding *bindin
     return status;
 }
 
-sl_status sl_load_checkpoint(const char *path, int stages, sl_binding *binding) {
+static sl_status load_sealed(const char *path, uint64_t seal, int stages, sl_binding *binding) {
     char file[4096];
     sl_checkpoint_state state;
     sl_weights *weights = NULL;
     if (snprintf(file, sizeof file, "%s/state.json", path) >= (int)sizeof file)
         return sl_error(SL_EINVAL, "%s: the path is too long", path);
     SL_TRY(sl_checkpoint_state_read(file, &state));
-    sl_status status = sl_weights_open_checkpoint(path, &state, &weights);
+    sl_status status = SL_OK;
+    if (state.seal != seal)
+        status = sl_error(
+            SL_EINVAL, "%s: is another one than rank 0 has found; is the folder shared by all hosts?", file);
+    if (status == SL_OK)
+        status = sl_weights_open_checkpoint(path, &state, &weights);
     if (status == SL_OK)
         status = load_stages(weights, stages, binding, 1);
     sl_weights_close(weights);
     sl_checkpoint_state_free(&state);
     return status;
+}
+
+/* It was whole for rank 0 just now: what is wrong here is no wrong request, and another attempt may find
+ * better. */
+sl_status sl_load_checkpoint(const char *path, uint64_t seal, int stages, sl_binding *binding) {
+    char why[1024];
+    sl_status status = load_sealed(path, seal, stages, binding);
+    if (status != SL_EINVAL)
+        return status;
+    snprintf(why, sizeof why, "%s", sl_error_text());
+    return sl_error(SL_ESYS, "%s", why);
 }
 
 /* ---- weights from elsewhere ---- */

@@ -6,9 +6,10 @@
 
 #include "run/binding/binding.h"
 
-/** Weights and moments from the checkpoint folder `path`, whose bytes were checked already; `stages` of this
- * run. */
-sl_status sl_load_checkpoint(const char *path, int stages, sl_binding *binding);
+/** Weights and moments from the checkpoint folder `path`; `stages` of this run. What this rank reads is
+ * checked, up to `seal`, that of the state which rank 0 has found (run/checkpoint/state.h). SL_ESYS names the
+ * file and tensor that differ. */
+sl_status sl_load_checkpoint(const char *path, uint64_t seal, int stages, sl_binding *binding);
 
 /** Weights from a folder (or file) of somebody else's; moments stay 0. SL_EINVAL, beginning with the key
  * 'model.weights', names a tensor that is missing, unknown or of another shape. Buffers that Hugging Face's

@@ -1,9 +1,11 @@
 #include "run/checkpoint/safetensors.h"
 #include "base/memory.h"
+#include "run/checkpoint/checksum.h"
 #include "run/checkpoint/half.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,7 @@ struct sl_safetensors {
     sl_tensor *tensor;
     int count;
     uint64_t size, data; /* of the file; where the data begin */
+    uint64_t checksum;   /* of what is before the data */
 };
 
 typedef struct dtype_row {
@@ -124,6 +127,23 @@ static sl_status read_metadata(const sl_safetensors *f, json_t *metadata) {
     return SL_OK;
 }
 
+/* What the header says of its tensors' checksums; another program's says nothing. */
+static sl_status read_checksums(sl_safetensors *f) {
+    const json_t *metadata = json_object_get(f->header, "__metadata__");
+    for (int i = 0; i < f->count && metadata; i++) {
+        char key[256];
+        sl_tensor *t = &f->tensor[i];
+        if (snprintf(key, sizeof key, SL_TENSOR_CHECKSUM "%s", t->name) >= (int)sizeof key)
+            continue;
+        const char *digits = json_string_value(json_object_get(metadata, key));
+        t->sealed = digits != NULL;
+        if (digits && (strlen(digits) != 16 || strspn(digits, "0123456789abcdef") != 16))
+            return sl_error(SL_EINVAL, "%s: %s is no xxh64 of 16 digits", f->path, key);
+        t->checksum = digits ? strtoull(digits, NULL, 16) : 0;
+    }
+    return SL_OK;
+}
+
 static sl_status read_entries(sl_safetensors *f) {
     const char *name;
     json_t *entry;
@@ -143,7 +163,7 @@ static sl_status read_entries(sl_safetensors *f) {
         SL_TRY(read_offsets(f, entry, bytes, t));
         f->count++;
     }
-    return SL_OK;
+    return read_checksums(f);
 }
 
 static int by_offset(const void *a, const void *b) {
@@ -208,12 +228,14 @@ static sl_status read_header(sl_safetensors *f) {
         return sl_error(SL_EINVAL, "%s: a header of %llu bytes does not fit a file of %llu (truncated?)",
                         f->path, (unsigned long long)size, (unsigned long long)f->size);
     f->data = sizeof length + size;
-    SL_TRY(sl_alloc(&text, (size_t)size + 1, 1));
-    sl_status status = read_at(f, text, (size_t)size, sizeof length);
-    if (status == SL_OK && text[0] != '{')
+    SL_TRY(sl_alloc(&text, (size_t)f->data + 1, 1));
+    memcpy(text, length, sizeof length);
+    sl_status status = read_at(f, text + sizeof length, (size_t)size, sizeof length);
+    f->checksum = sl_checksum(text, (size_t)f->data);
+    if (status == SL_OK && text[sizeof length] != '{')
         status = sl_error(SL_EINVAL, "%s: the header does not begin with '{'", f->path);
     if (status == SL_OK)
-        status = parse_header(f, text, (size_t)size);
+        status = parse_header(f, text + sizeof length, (size_t)size);
     sl_free(text);
     return status;
 }
@@ -247,6 +269,10 @@ void sl_safetensors_close(sl_safetensors *f) {
     sl_free(f);
 }
 
+uint64_t sl_safetensors_header(const sl_safetensors *f) {
+    return f->checksum;
+}
+
 int sl_safetensors_count(const sl_safetensors *f) {
     return f->count;
 }
@@ -262,11 +288,42 @@ const sl_tensor *sl_safetensors_find(const sl_safetensors *f, const char *name) 
 
 /* ---- values ---- */
 
-static void widen(sl_dtype dtype, const uint16_t *from, size_t count, float *out) {
+static size_t bytes_of(const sl_tensor *t) {
+    return t->dtype == SL_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+static void widen(sl_dtype dtype, const void *from, size_t count, float *out) {
+    const uint16_t *half = from;
+    if (dtype == SL_DTYPE_F32)
+        memcpy(out, from, count * sizeof *out);
     for (size_t i = 0; i < count && dtype == SL_DTYPE_BF16; i++)
-        out[i] = sl_float_of_bf16(from[i]);
+        out[i] = sl_float_of_bf16(half[i]);
     for (size_t i = 0; i < count && dtype == SL_DTYPE_F16; i++)
-        out[i] = sl_float_of_f16(from[i]);
+        out[i] = sl_float_of_f16(half[i]);
+}
+
+static sl_status check(const sl_safetensors *f, const sl_tensor *t, uint64_t checksum) {
+    return checksum == t->checksum
+               ? SL_OK
+               : sl_error(SL_EINVAL,
+                          "%s: tensor '%s' was changed: its checksum is %016" PRIx64 ", not %016" PRIx64,
+                          f->path, t->name, checksum, t->checksum);
+}
+
+/* In pieces; of a sealed tensor all of it, whatever part is wanted. */
+static sl_status read_pieces(const sl_safetensors *f, const sl_tensor *t, size_t first, size_t count,
+                             char *piece, sl_checksum_stream *stream, float *out) {
+    size_t at = stream ? 0 : first, end = stream ? t->count : first + count, each = bytes_of(t);
+    for (size_t now; at < end; at += now) {
+        now = end - at < PIECE ? end - at : PIECE;
+        SL_TRY(read_at(f, piece, now * each, t->begin + at * each));
+        if (stream)
+            sl_checksum_add(stream, piece, now * each);
+        size_t from = at > first ? at : first, to = at + now < first + count ? at + now : first + count;
+        if (from < to)
+            widen(t->dtype, piece + (from - at) * each, to - from, out + (from - first));
+    }
+    return stream ? check(f, t, sl_checksum_value(stream)) : SL_OK;
 }
 
 sl_status sl_safetensors_read(const sl_safetensors *f, const sl_tensor *t, size_t first, size_t count,
@@ -277,18 +334,18 @@ sl_status sl_safetensors_read(const sl_safetensors *f, const sl_tensor *t, size_
     if (first > t->count || count > t->count - first)
         return sl_error(SL_EINVAL, "%s: tensor '%s' has no elements %zu to %zu", f->path, t->name, first,
                         first + count);
-    if (t->dtype == SL_DTYPE_F32)
-        return read_at(f, out, count * sizeof *out, t->begin + first * sizeof *out);
-    uint16_t *piece;
-    SL_TRY(sl_alloc(&piece, PIECE, sizeof *piece));
-    sl_status status = SL_OK;
-    for (size_t done = 0; done < count && status == SL_OK;) {
-        size_t now = count - done < PIECE ? count - done : PIECE;
-        status = read_at(f, piece, now * sizeof *piece, t->begin + (first + done) * sizeof *piece);
-        if (status == SL_OK)
-            widen(t->dtype, piece, now, out + done);
-        done += now;
+    if (t->dtype == SL_DTYPE_F32 && (!t->sealed || count == t->count)) { /* straight to its place */
+        SL_TRY(read_at(f, out, count * sizeof *out, t->begin + first * sizeof *out));
+        return t->sealed ? check(f, t, sl_checksum(out, count * sizeof *out)) : SL_OK;
     }
+    char *piece = NULL;
+    sl_checksum_stream *stream = NULL;
+    sl_status status = t->sealed ? sl_checksum_open(&stream) : SL_OK;
+    if (status == SL_OK)
+        status = sl_alloc(&piece, PIECE, bytes_of(t));
+    if (status == SL_OK)
+        status = read_pieces(f, t, first, count, piece, stream, out);
     sl_free(piece);
+    sl_checksum_close(stream);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct writer {
     int descriptor;
     const atomic_int *stop;
     sl_checksum_stream *checksum;
-    uint64_t size;
+    uint64_t size, header;
 } writer;
 
 static size_t bytes_of(const sl_tensor_source *t) {
@@ -25,6 +26,13 @@ static size_t bytes_of(const sl_tensor_source *t) {
     for (int i = 0; i < t->dimensions; i++)
         count *= (size_t)t->shape[i];
     return count;
+}
+
+static int put_checksum(json_t *metadata, const sl_tensor_source *t) {
+    char key[sizeof SL_TENSOR_CHECKSUM + sizeof t->name], digits[17];
+    snprintf(key, sizeof key, SL_TENSOR_CHECKSUM "%s", t->name);
+    snprintf(digits, sizeof digits, "%016" PRIx64, sl_checksum(t->data, bytes_of(t)));
+    return json_object_set_new(metadata, key, json_string(digits));
 }
 
 /* The header's text, spaces behind it up to the alignment; free with free(). */
@@ -37,7 +45,8 @@ static sl_status make_header(const sl_tensor_source *tensors, int count, char **
         uint64_t end = at + bytes_of(t);
         json_t *shape = json_pack(t->dimensions == 2 ? "[I,I]" : "[I]", (json_int_t)t->shape[0],
                                   (json_int_t)(t->dimensions == 2 ? t->shape[1] : 0));
-        failed = json_object_set_new(header, t->name,
+        failed = put_checksum(json_object_get(header, "__metadata__"), t) |
+                 json_object_set_new(header, t->name,
                                      json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", shape,
                                                "data_offsets", (json_int_t)at, (json_int_t)end));
         at = end;
@@ -85,6 +94,7 @@ static sl_status write_all(writer *w, const sl_tensor_source *tensors, int count
     SL_TRY(put(w, length, sizeof length));
     SL_TRY(put(w, text, used));
     SL_TRY(put(w, spaces, padded - used));
+    w->header = sl_checksum_value(w->checksum);
     for (int i = 0; i < count; i++)
         SL_TRY(put(w, tensors[i].data, bytes_of(&tensors[i])));
     if (fsync(w->descriptor) != 0)
@@ -109,7 +119,7 @@ sl_status sl_safetensors_write(const char *path, const sl_tensor_source *tensors
     if (close(w.descriptor) != 0 && status == SL_OK)
         status = sl_error_errno(SL_ESYS, "%s: cannot be written", path);
     if (status == SL_OK)
-        *seal = (sl_file_seal){.size = w.size, .checksum = sl_checksum_value(w.checksum)};
+        *seal = (sl_file_seal){.size = w.size, .checksum = sl_checksum_value(w.checksum), .header = w.header};
     else
         unlink(path);
     sl_checksum_close(w.checksum);

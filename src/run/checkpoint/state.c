@@ -37,8 +37,12 @@ static json_t *files_json(const sl_checkpoint_state *state) {
     for (int i = 0; i < state->files; i++) {
         char checksum[SEAL_DIGITS + 1];
         snprintf(checksum, sizeof checksum, "%016" PRIx64, state->file[i].checksum);
-        json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", state->file[i].name, "size",
-                                               (json_int_t)state->file[i].size, "xxh64", checksum));
+        json_t *file = json_pack("{s:s, s:I, s:s}", "name", state->file[i].name, "size",
+                                 (json_int_t)state->file[i].size, "xxh64", checksum);
+        snprintf(checksum, sizeof checksum, "%016" PRIx64, state->file[i].header);
+        if (file && state->file[i].header)
+            json_object_set_new(file, "header", json_string(checksum));
+        json_array_append_new(files, file);
     }
     return files;
 }
@@ -109,17 +113,23 @@ static int is_plain(const char *name) {
            strlen(name) < sizeof((sl_checkpoint_file *)0)->name;
 }
 
+static int read_checksum(const json_t *text, uint64_t *checksum) {
+    const char *digits = json_string_value(text);
+    if (!digits || strlen(digits) != SEAL_DIGITS || strspn(digits, "0123456789abcdef") != SEAL_DIGITS)
+        return 0;
+    *checksum = strtoull(digits, NULL, 16);
+    return 1;
+}
+
 static sl_status read_file(const json_t *entry, sl_checkpoint_file *file) {
-    const char *name = json_string_value(json_object_get(entry, "name")),
-               *checksum = json_string_value(json_object_get(entry, "xxh64"));
-    const json_t *size = json_object_get(entry, "size");
-    char *end;
-    if (!is_plain(name) || !json_is_integer(size) || json_integer_value(size) < 0 || !checksum ||
-        strlen(checksum) != SEAL_DIGITS || strspn(checksum, "0123456789abcdef") != SEAL_DIGITS)
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const json_t *size = json_object_get(entry, "size"), *header = json_object_get(entry, "header");
+    if (!is_plain(name) || !json_is_integer(size) || json_integer_value(size) < 0 ||
+        !read_checksum(json_object_get(entry, "xxh64"), &file->checksum) ||
+        (header && !read_checksum(header, &file->header)))
         return wrong("describes a file wrongly");
     snprintf(file->name, sizeof file->name, "%s", name);
     file->size = (uint64_t)json_integer_value(size);
-    file->checksum = strtoull(checksum, &end, 16);
     return SL_OK;
 }
 
@@ -141,14 +151,15 @@ static sl_status read_root(const json_t *root, sl_checkpoint_state *state) {
 }
 
 /* The seal first: what it does not hold is not looked at. */
-static sl_status check_seal(char *text, size_t size) {
+static sl_status check_seal(char *text, size_t size, uint64_t *value) {
     char digits[SEAL_DIGITS + 1], *seal = strlen(text) == size ? find_seal(text) : NULL;
     if (!seal)
         return wrong("is no whole JSON text with a seal");
     char stated[SEAL_DIGITS];
     memcpy(stated, seal, SEAL_DIGITS);
     memcpy(seal, no_seal, SEAL_DIGITS);
-    snprintf(digits, sizeof digits, "%016" PRIx64, sl_checksum(text, size));
+    *value = sl_checksum(text, size);
+    snprintf(digits, sizeof digits, "%016" PRIx64, *value);
     memcpy(seal, stated, SEAL_DIGITS);
     return memcmp(stated, digits, SEAL_DIGITS) == 0
                ? SL_OK
@@ -160,7 +171,7 @@ sl_status sl_checkpoint_state_read(const char *path, sl_checkpoint_state *state)
     size_t size;
     *state = (sl_checkpoint_state){0};
     SL_TRY(sl_file_read_most(path, STATE_MOST, &text, &size));
-    sl_status status = check_seal(text, size);
+    sl_status status = check_seal(text, size, &state->seal);
     json_t *root = status == SL_OK ? json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL) : NULL;
     sl_free(text);
     if (status == SL_OK && !json_is_object(root))

@@ -12,6 +12,7 @@
 typedef struct sl_checkpoint_file {
     char name[96];
     uint64_t size, checksum; /* bytes; xxh64 */
+    uint64_t header; /* safetensors: xxh64 of its header, which states those of its tensors; 0: none */
 } sl_checkpoint_file;
 
 /* What must be the same in the run that goes on: a key of the run file by its dotted path, and its value as
@@ -30,6 +31,7 @@ typedef struct sl_checkpoint_state {
     int keys;
     sl_checkpoint_file *file;
     int files;
+    uint64_t seal; /* as it was read */
 } sl_checkpoint_state;
 
 void sl_checkpoint_state_free(sl_checkpoint_state *state);

@@ -1,6 +1,7 @@
 #include "run/checkpoint/weights.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "run/checkpoint/checksum.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -57,13 +58,26 @@ static sl_status open_empty(const char *path, sl_weights **weights) {
     return sl_copy_text(&(*weights)->path, path);
 }
 
+static sl_status add_sealed(sl_weights *w, const char *folder, const sl_checkpoint_file *file) {
+    uint64_t size, checksum;
+    char path[4096];
+    SL_TRY(add_file(w, folder, file->name));
+    if (file->header && sl_safetensors_header(w->file[w->files - 1]) == file->header)
+        return SL_OK;
+    snprintf(path, sizeof path, "%s/%s", folder, file->name);
+    if (file->header)
+        return sl_error(SL_EINVAL, "%s: its header was changed", path);
+    SL_TRY(sl_checksum_file(path, &size, &checksum));
+    return checksum == file->checksum ? SL_OK : sl_error(SL_EINVAL, "%s: was changed", path);
+}
+
 sl_status sl_weights_open_checkpoint(const char *path, const sl_checkpoint_state *state,
                                      sl_weights **weights) {
     sl_status status = open_empty(path, weights);
     for (int i = 0; i < state->files && status == SL_OK; i++) {
         const char *ending = strrchr(state->file[i].name, '.');
         if (ending && strcmp(ending, ".safetensors") == 0)
-            status = add_file(*weights, path, state->file[i].name);
+            status = add_sealed(*weights, path, &state->file[i]);
     }
     if (status != SL_OK) {
         sl_weights_close(*weights);

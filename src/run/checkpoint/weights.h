@@ -9,7 +9,9 @@
 
 typedef struct sl_weights sl_weights;
 
-/** The tensors of a checkpoint: every .safetensors file that its state names. `path` is its folder. */
+/** The tensors of a checkpoint: every .safetensors file that its state names. `path` is its folder. SL_EINVAL
+ * names a file whose header is not the one of the state (reading then checks each tensor against its header),
+ * or of an older checkpoint, whose headers state nothing, a file whose bytes are not. */
 sl_status sl_weights_open_checkpoint(const char *path, const sl_checkpoint_state *state,
                                      sl_weights **weights);
 

@@ -15,6 +15,7 @@ void sl_resume_close(sl_resume *resume) {
 /* What rank 0 has found, for all. */
 typedef struct start {
     int32_t found, first;
+    uint64_t seal; /* of its state */
     char path[4096];
 } start;
 
@@ -54,7 +55,7 @@ static sl_status look(const sl_run *run, const char *folder, const sl_binding *b
     if (!resume->found.found)
         return SL_OK;
     SL_TRY(check_found(run, binding, &resume->found));
-    *found = (start){.found = 1, .first = resume->found.state.iteration};
+    *found = (start){.found = 1, .first = resume->found.state.iteration, .seal = resume->found.state.seal};
     snprintf(found->path, sizeof found->path, "%s", resume->found.path);
     return SL_OK;
 }
@@ -68,7 +69,7 @@ sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_bi
     SL_TRY(sl_group_broadcast(group, 0, &found, sizeof found));
     resume->first = found.first;
     if (found.found)
-        return sl_load_checkpoint(found.path, run->parallel.stages, binding);
+        return sl_load_checkpoint(found.path, found.seal, run->parallel.stages, binding);
     return run->model.weights ? sl_load_weights(run->model.weights, run->parallel.stages, binding) : SL_OK;
 }
 

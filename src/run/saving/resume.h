@@ -1,6 +1,7 @@
 /* Where training begins: at a checkpoint of this run (--resume), with weights from elsewhere (model.weights),
  * or anew. Rank 0 looks, checks every byte and refuses what is damaged or of another run; then each rank
- * reads what it holds. */
+ * reads what it holds, and checks that itself: its host may have another copy, and a byte may have changed
+ * since. */
 #ifndef SL_RUN_SAVING_RESUME_H
 #define SL_RUN_SAVING_RESUME_H
 

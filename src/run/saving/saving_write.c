@@ -32,6 +32,7 @@ static sl_status write_one(sl_saving *s, const char *part, const char *kind, int
     SL_TRY(sl_safetensors_write(path, tensors, count, &s->stop, &seal));
     file->size = seal.size;
     file->checksum = seal.checksum;
+    file->header = seal.header;
     s->files++;
     return SL_OK;
 }

@@ -3,6 +3,9 @@
 
 #include "run/checkpoint/folder.h"
 #include "run/checkpoint/safetensors.h"
+#include "run/checkpoint/weights.h"
+
+static int older; /* its state says nothing of headers */
 
 /* One of two files and a state, published. */
 static void make_checkpoint(const char *root, int iteration) {
@@ -24,6 +27,7 @@ static void make_checkpoint(const char *root, int iteration) {
         assert_ok(sl_safetensors_write(path, &source, 1, NULL, &seal));
         files[i].size = seal.size;
         files[i].checksum = seal.checksum;
+        files[i].header = older ? 0 : seal.header;
     }
     snprintf(path, sizeof path, "%s/state.json", part);
     assert_ok(sl_checkpoint_state_write(path, &state));
@@ -54,6 +58,40 @@ static void the_newest_whole_one_is_found(void **state) {
     assert_true(found.state.stages == 1 && found.state.files == 2 && found.state.keys == 2);
     assert_string_equal(found.state.key[1].value, "0.001");
     sl_checkpoint_found_free(&found);
+}
+
+/* What rank 0 has found whole may be another file where it is read. */
+static void who_loads_notices_another_header_and_in_older_ones_any_byte(void **state) {
+    (void)state;
+    float out[4];
+    for (older = 1; older >= 0; older--) {
+        sl_checkpoint_found found;
+        sl_weights *weights;
+        char root[64];
+        snprintf(root, sizeof root, "%s", fresh("load"));
+        make_checkpoint(root, 20);
+        assert_ok(sl_checkpoint_find(root, &found));
+        assert_ok(sl_weights_open_checkpoint(found.path, &found.state, &weights));
+        assert_ok(sl_weights_read(weights, "a", 2, 2, 0, 4, out));
+        assert_true(out[3] == 20);
+        sl_weights_close(weights);
+        flip_byte(in_folder("load/step-000020/b.safetensors"), 40);
+        assert_fails(sl_weights_open_checkpoint(found.path, &found.state, &weights), SL_EINVAL,
+                     "b.safetensors: ");
+        flip_byte(in_folder("load/step-000020/b.safetensors"), 40);
+        flip_byte(in_folder("load/step-000020/a.safetensors"), -1);
+        if (older)
+            assert_fails(sl_weights_open_checkpoint(found.path, &found.state, &weights), SL_EINVAL,
+                         "a.safetensors: was changed");
+        else {
+            assert_ok(sl_weights_open_checkpoint(found.path, &found.state, &weights));
+            assert_fails(sl_weights_read(weights, "a", 2, 2, 0, 2, out), SL_EINVAL,
+                         "a.safetensors: tensor 'a' was changed");
+            sl_weights_close(weights);
+        }
+        sl_checkpoint_found_free(&found);
+    }
+    older = 0;
 }
 
 typedef void (*harm)(void);
@@ -228,6 +266,7 @@ static void another_run_is_refused_by_the_name_of_its_key(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_loads_notices_another_header_and_in_older_ones_any_byte),
         cmocka_unit_test(the_newest_whole_one_is_found),
         cmocka_unit_test(a_damaged_one_is_refused_with_its_reason_and_the_one_before_is_used),
         cmocka_unit_test(no_byte_of_a_state_can_change_unnoticed),

@@ -78,7 +78,9 @@ def checkpoint(folder, out, step):
                     where = weights if index["weight_map"].get(tensor) == name else moments
                     assert tensor not in where, f"{tensor} is there twice"
                     where[tensor] = file.get_tensor(tensor)
-                assert file.metadata() == {"format": "pt"}
+                stated = file.metadata()
+                assert stated.pop("format") == "pt"
+                assert stated == {f"xxh64.{name}": stated.get(f"xxh64.{name}") for name in file.keys()}, stated
     assert set(weights) == set(index["weight_map"]), "the index and the files differ"
     assert index["metadata"]["total_size"] == sum(4 * tensor.numel() for tensor in weights.values())
     return weights, moments, json.load(open(os.path.join(path, "config.json")))

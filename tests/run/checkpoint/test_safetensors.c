@@ -4,6 +4,7 @@
 #include "run/checkpoint/checksum.h"
 #include "run/checkpoint/safetensors.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -157,6 +158,55 @@ static void what_is_written_reads_back_and_has_the_sum_it_states(void **state) {
     assert_fails(sl_safetensors_write(in_folder("w"), sources, 3, NULL, &seal), SL_ESYS, "File exists");
 }
 
+/* Between a check of the file and the reading of it, or on a host with a copy of its own. */
+static void a_byte_changed_after_opening_is_noticed_by_whoever_reads_its_tensor(void **state) {
+    (void)state;
+    enum { COUNT = 70000 }; /* more than one piece */
+    static float data[COUNT], out[COUNT];
+    const sl_tensor_source sources[] = {{"changed", 1, {COUNT}, data}, {"sound", 1, {3}, data}};
+    sl_file_seal seal;
+    sl_safetensors *file;
+    unlink(in_folder("c"));
+    assert_ok(sl_safetensors_write(in_folder("c"), sources, 2, NULL, &seal));
+    assert_ok(sl_safetensors_open(in_folder("c"), &file));
+    const sl_tensor *changed = sl_safetensors_find(file, "changed"),
+                    *sound = sl_safetensors_find(file, "sound");
+    assert_ok(sl_safetensors_read(file, changed, 69000, 1000, out));
+    int descriptor = open(in_folder("c"), O_WRONLY);
+    assert_int_equal(pwrite(descriptor, "x", 1, (off_t)changed->begin + 66000 * 4), 1);
+    close(descriptor);
+    assert_fails(sl_safetensors_read(file, changed, 0, COUNT, out), SL_EINVAL,
+                 "/c: tensor 'changed' was changed");
+    assert_fails(sl_safetensors_read(file, changed, 10, 5, out), SL_EINVAL, "tensor 'changed' was changed");
+    assert_ok(sl_safetensors_read(file, sound, 0, 3, out));
+    sl_safetensors_close(file);
+}
+
+#define SEALED_HALVES(sum)                                                                                   \
+    "{\"__metadata__\":{\"xxh64.a\":\"" sum                                                                  \
+    "\"},\"a\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[0,6]}}"
+
+static void a_stated_sum_counts_for_halves_too_and_must_be_one(void **state) {
+    (void)state;
+    const uint16_t data[3] = {0x3f80, 0x4000, 0x4040}; /* 1, 2, 3 */
+    float out[3] = {0};
+    char header[256];
+    sl_safetensors *file;
+    snprintf(header, sizeof header, SEALED_HALVES("%016llx"),
+             (unsigned long long)sl_checksum(data, sizeof data));
+    assert_ok(sl_safetensors_open(put_file("h", header, data, sizeof data), &file));
+    assert_ok(sl_safetensors_read(file, sl_safetensors_find(file, "a"), 1, 2, out));
+    assert_true(out[0] == 2 && out[1] == 3);
+    sl_safetensors_close(file);
+    flip_byte(in_folder("h"), -6);
+    assert_ok(sl_safetensors_open(in_folder("h"), &file));
+    assert_fails(sl_safetensors_read(file, sl_safetensors_find(file, "a"), 1, 2, out), SL_EINVAL,
+                 "was changed");
+    sl_safetensors_close(file);
+    assert_fails(sl_safetensors_open(put_file("h", SEALED_HALVES("12"), data, sizeof data), &file), SL_EINVAL,
+                 "xxh64.a is no xxh64");
+}
+
 static void what_cannot_be_written_is_an_error_and_leaves_nothing(void **state) {
     (void)state;
     static float data[100000];
@@ -210,6 +260,8 @@ int main(void) {
         cmocka_unit_test(a_length_that_lies_is_refused),
         cmocka_unit_test(a_file_cut_while_it_is_open_is_an_error),
         cmocka_unit_test(what_is_written_reads_back_and_has_the_sum_it_states),
+        cmocka_unit_test(a_byte_changed_after_opening_is_noticed_by_whoever_reads_its_tensor),
+        cmocka_unit_test(a_stated_sum_counts_for_halves_too_and_must_be_one),
         cmocka_unit_test(what_cannot_be_written_is_an_error_and_leaves_nothing),
         cmocka_unit_test(every_failed_allocation_is_an_error_and_leaks_nothing),
         cmocka_unit_test(the_checksum_is_xxh64),
