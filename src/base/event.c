@@ -1,5 +1,8 @@
 #include "base/event.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
     [SL_EVENT_START] = {"start", "the run began: its plan and what it runs on"},
     [SL_EVENT_FAULT] =
@@ -77,13 +80,15 @@ json_t *sl_event_json(const sl_event *event) {
     return failed ? NULL : line;
 }
 
-sl_status sl_event_write(FILE *out, const sl_event *event) {
-    json_t *line = sl_event_json(event);
-    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(line);
-    if (!text)
+sl_status sl_event_line(const sl_event *event, char **line) {
+    json_t *object = sl_event_json(event);
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(object);
+    *line = text ? realloc(text, strlen(text) + 2) : NULL;
+    if (!*line) {
+        free(text);
         return sl_error(SL_ENOMEM, "out of memory for an event");
-    int failed = fprintf(out, "%s\n", text) < 0 || fflush(out) != 0;
-    free(text);
-    return failed ? sl_error_errno(SL_ESYS, "the event log cannot be written") : SL_OK;
+    }
+    strcat(*line, "\n");
+    return SL_OK;
 }

@@ -6,7 +6,6 @@
 #include "base/status.h"
 #include "base/time.h"
 #include <jansson.h>
-#include <stdio.h>
 
 typedef enum sl_event_kind {
     SL_EVENT_START,
@@ -73,7 +72,7 @@ typedef struct sl_event {
 /** The object of a line; the caller's. NULL: no memory. */
 json_t *sl_event_json(const sl_event *event);
 
-/** Writes one line and flushes it, so that a killed run leaves whole lines. SL_ESYS. */
-sl_status sl_event_write(FILE *out, const sl_event *event);
+/** One line of the log, with its end. Free with free(). SL_ENOMEM. */
+sl_status sl_event_line(const sl_event *event, char **line);
 
 #endif

@@ -104,6 +104,37 @@ sl_status sl_file_renew(const char *path, const void *content, size_t size) {
     return replace(path, content, size, 0);
 }
 
+static sl_status cut_line(int file, const char *path, off_t size) {
+    char piece[4096];
+    off_t end = size;
+    while (end > 0) {
+        const off_t begin = end > (off_t)sizeof piece ? end - (off_t)sizeof piece : 0;
+        const ssize_t got = pread(file, piece, (size_t)(end - begin), begin);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got != (ssize_t)(end - begin))
+            return sl_error_errno(SL_ESYS, "%s: cannot be read", path);
+        const char *line = memrchr(piece, '\n', (size_t)got);
+        end = line ? begin + (line - piece) + 1 : begin;
+        if (line)
+            break;
+    }
+    return end == size || ftruncate(file, end) == 0 ? SL_OK
+                                                    : sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+}
+
+sl_status sl_file_cut_line(const char *path) {
+    struct stat found;
+    if (stat(path, &found) != 0 || !S_ISREG(found.st_mode))
+        return SL_OK;
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+    sl_status status = cut_line(file, path, found.st_size);
+    close(file);
+    return status;
+}
+
 sl_status sl_directory_make(const char *path) {
     char part[4096];
     size_t length = strlen(path);

@@ -19,6 +19,10 @@ sl_status sl_file_write(const char *path, const void *content, size_t size);
  * file, but after a power cut it may be empty. */
 sl_status sl_file_renew(const char *path, const void *content, size_t size);
 
+/** Cuts what is behind the last whole line of a regular file, as who was killed while writing leaves it; the
+ * file is read from its end, a piece at a time. Another kind of file and none are left alone. SL_ESYS. */
+sl_status sl_file_cut_line(const char *path);
+
 /** Makes a directory and its parents. */
 sl_status sl_directory_make(const char *path);
 

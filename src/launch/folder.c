@@ -1,6 +1,7 @@
 #include "launch/folder.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,12 +74,6 @@ sl_status sl_launch_folder_number(char *path, size_t size, int there) {
     return SL_OK;
 }
 
-static int open_file(const sl_launch_folder *folder, const char *name, int flags) {
-    char path[PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/%s", folder->path, name);
-    return open(path, flags | O_CLOEXEC, 0666);
-}
-
 /* The end of a file as text; *first: where it begins in the file. Empty when it cannot be read. */
 static size_t read_tail(int file, char text[TAIL + 1], off_t *first) {
     struct stat status;
@@ -102,8 +97,9 @@ static int iteration_of(const char *line, size_t size) {
 
 sl_launch_reached sl_launch_folder_reached(const sl_launch_folder *folder) {
     sl_launch_reached reached = {.iteration = -1};
-    static const char name[] = "metrics.jsonl";
-    int file = open_file(folder, name, O_RDONLY);
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder->path);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return reached;
     fstat(file, &reached.file);
@@ -129,30 +125,19 @@ int sl_launch_reached_differ(const sl_launch_reached *a, const sl_launch_reached
            a->file.st_mtim.tv_nsec != b->file.st_mtim.tv_nsec;
 }
 
-/* A rank that was killed within a line leaves half of it. */
-static void cut_to_whole_lines(int file) {
-    char *text = malloc(TAIL + 1);
-    off_t first;
-    size_t size = text ? read_tail(file, text, &first) : 0, whole = size;
-    while (whole > 0 && text[whole - 1] != '\n')
-        whole--;
-    if (whole < size && (whole > 0 || first == 0))
-        (void)!ftruncate(file, first + (off_t)whole);
-    free(text);
-}
-
 sl_status sl_launch_folder_event(const sl_launch_folder *folder, const sl_event *event) {
-    int file = open_file(folder, "events.jsonl", O_RDWR | O_CREAT);
-    if (file < 0)
-        return sl_error_errno(SL_ESYS, "%s/events.jsonl: cannot be written", folder->path);
-    cut_to_whole_lines(file);
-    lseek(file, 0, SEEK_END);
-    FILE *out = fdopen(file, "a");
-    if (!out) {
-        close(file);
-        return sl_error_errno(SL_ESYS, "%s/events.jsonl: cannot be written", folder->path);
+    char path[PATH_MAX + 32], *line, why[512];
+    sl_writer *writer;
+    snprintf(path, sizeof path, "%s/events.jsonl", folder->path);
+    SL_TRY(sl_event_line(event, &line));
+    sl_status status = sl_writer_open(SL_WRITER_MOST, &writer);
+    if (status == SL_OK) {
+        sl_writer_put(writer, path, SL_WRITER_APPEND, line, strlen(line), 0);
+        sl_writer_flush(writer, SL_WRITER_PATIENCE);
+        if (sl_writer_trouble(writer, why, sizeof why))
+            status = sl_error(SL_ESYS, "%s", why);
+        sl_writer_close(writer);
     }
-    sl_status status = sl_event_write(out, event);
-    fclose(out);
+    free(line);
     return status;
 }

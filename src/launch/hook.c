@@ -1,6 +1,7 @@
 #include "launch/hook.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/writer.h"
 #include "launch/hook_run.h"
 #include "launch/process.h"
 
@@ -35,7 +36,7 @@ typedef enum stage { IDLE, RUNNING, TERMINATING, KILLING } stage;
 struct sl_hook {
     sl_hook_config config;
     char *program, *log_path;
-    int log; /* open file; -1: none */
+    sl_writer *log; /* NULL: none */
     int file, timer;
     waiting *first, *last;
     int count;
@@ -70,18 +71,8 @@ static void forget(waiting *w) {
 /* ---- the log ---- */
 
 static void put(sl_hook *h, const char *text, size_t size) {
-    while (h->log >= 0 && size > 0) {
-        ssize_t wrote = write(h->log, text, size);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0) { /* a full disk is no reason to stop */
-            close(h->log);
-            h->log = -1;
-            return;
-        }
-        text += wrote;
-        size -= (size_t)wrote;
-    }
+    if (h->log)
+        sl_writer_put(h->log, h->log_path, SL_WRITER_APPEND, text, size, 0);
 }
 
 static void say(sl_hook *h, const char *what, const char *more) {
@@ -114,7 +105,7 @@ sl_status sl_hook_open(const sl_hook_config *config, sl_hook **hook) {
         return sl_error(SL_EINVAL, "a hook needs a program and a limit of time");
     SL_TRY(sl_alloc(&h, 1, sizeof *h));
     h->config = *config;
-    h->log = h->file = h->timer = -1;
+    h->file = h->timer = -1;
     h->run = (sl_hook_run)SL_HOOK_RUN_NONE;
     h->opened = now();
     sl_status status = sl_copy_text(&h->program, config->program);
@@ -191,9 +182,10 @@ static void unwatch(sl_hook *h, int file) {
     epoll_ctl(h->file, EPOLL_CTL_DEL, file, NULL);
 }
 
+/* Without a log the program runs as well. */
 static void open_log(sl_hook *h) {
-    if (h->log < 0 && h->log_path)
-        h->log = open(h->log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (!h->log && h->log_path)
+        (void)sl_writer_open(SL_WRITER_MOST, &h->log);
 }
 
 static void tell_end(sl_hook *h, sl_hook_result result, sl_time took, const char *said) {
@@ -371,8 +363,9 @@ void sl_hook_close(sl_hook *h) {
         h->first = w->next;
         forget(w);
     }
-    if (h->log >= 0)
-        close(h->log);
+    if (h->log)
+        sl_writer_flush(h->log, SL_WRITER_PATIENCE);
+    sl_writer_close(h->log);
     if (h->timer >= 0)
         close(h->timer);
     if (h->file >= 0)

@@ -167,10 +167,12 @@ static void keep_words(sl_mpirun_report *report, const char *line) {
 }
 
 static void write_log(sl_mpirun_report *report, const char *line) {
-    if (!report->log && report->log_path)
-        report->log = fopen(report->log_path, "we");
-    if (report->log)
-        fprintf(report->log, "%s\n", line);
+    char text[sizeof report->line + 1];
+    sl_writer_how how = report->log ? SL_WRITER_APPEND : SL_WRITER_ANEW;
+    if (!report->log_path || (!report->log && sl_writer_open(SL_WRITER_MOST, &report->log) != SL_OK))
+        return;
+    snprintf(text, sizeof text, "%s\n", line);
+    sl_writer_put(report->log, report->log_path, how, text, strlen(text), 0);
 }
 
 static void pass_line(const sl_mpirun_report *report, const char *line, size_t size) {
@@ -227,6 +229,7 @@ void sl_mpirun_report_end(sl_mpirun_report *report) {
     if (report->used > 0)
         take_line(report, 0);
     if (report->log)
-        fclose(report->log);
+        sl_writer_flush(report->log, SL_WRITER_PATIENCE);
+    sl_writer_close(report->log);
     report->log = NULL;
 }

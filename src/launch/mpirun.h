@@ -1,12 +1,14 @@
 /* mpirun (Open MPI 4.1): its command line, and what its banners on standard error say.
  *
  * A banner stands between two lines of dashes; some words come as "[host:pid] ...". Both go to a log file,
- * made when there is something to write; every other line is a worker's and passes through to this standard
- * error, but for the words that a failed worker on another host has for the supervisor (cause.h). */
+ * made when there is something to write, by a thread of its own (base/writer.h); every other line is a
+ * worker's and passes through to this standard error, but for the words that a failed worker on another host
+ * has for the supervisor (cause.h). */
 #ifndef SL_LAUNCH_MPIRUN_H
 #define SL_LAUNCH_MPIRUN_H
 
 #include "base/status.h"
+#include "base/writer.h"
 #include "launch/launch.h"
 #include <limits.h>
 #include <stddef.h>
@@ -32,7 +34,7 @@ typedef struct sl_mpirun_report {
 
     const char *temporary; /* the workers' words from other hosts go there; NULL: they pass like any other */
     const char *log_path;
-    FILE *log;
+    sl_writer *log;
     int pass; /* file that gets the workers' lines */
     int in_banner, has_words;
     size_t used;

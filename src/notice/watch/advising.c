@@ -1,6 +1,5 @@
 #include "notice/watch/advising.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "notice/watch/calling.h"
 
@@ -174,17 +173,14 @@ json_t *sl_advising_json(const sl_advising *a) {
     return sl_advice_json(a->advice);
 }
 
-sl_status sl_advising_write(const sl_advising *a, const char *path) {
-    char *text = NULL;
+sl_status sl_advising_text(const sl_advising *a, char **text) {
     size_t size = 0;
+    *text = NULL;
     if (!sl_advice_any(a->advice))
         return SL_OK;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = open_memstream(text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the decision log");
     sl_advice_print(a->advice, out);
-    sl_status status = fclose(out) == 0 ? sl_file_write(path, text, size)
-                                        : sl_error(SL_ENOMEM, "out of memory for the decision log");
-    free(text);
-    return status;
+    return fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the decision log");
 }

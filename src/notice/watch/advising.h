@@ -38,7 +38,7 @@ int sl_advising_pending(sl_advising *advising);
 /** As sl_advice_line and sl_advice_json. */
 void sl_advising_line(const sl_advising *advising, char *text, size_t size);
 json_t *sl_advising_json(const sl_advising *advising);
-/** The decision log as a file, where there is anything in it. SL_ESYS, SL_ENOMEM. */
-sl_status sl_advising_write(const sl_advising *advising, const char *path);
+/** The decision log, to be freed with free(); NULL where there is nothing in it. SL_ENOMEM. */
+sl_status sl_advising_text(const sl_advising *advising, char **text);
 
 #endif

@@ -1,5 +1,4 @@
 #include "notice/watch/report.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "notice/watch/words.h"
 
@@ -9,9 +8,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { NOTES = 14, ADVICES = 1000 /* more are in events.jsonl */ };
+enum { NOTES = 14, ADVICES = 1000, PHASES = 1000 /* more are in events.jsonl */ };
 
+/* Of a program that has very many, the first phase and the newest stay. */
 static sl_status add_phase(sl_report *r, int slow, int64_t from, sl_time begin, const char *seen) {
+    if (r->phases == PHASES) {
+        memmove(&r->phase[1], &r->phase[2], (PHASES - 2) * sizeof *r->phase);
+        r->phases--;
+        r->left_out++;
+    }
     SL_TRY(sl_grow(&r->phase, &r->room, r->phases + 1, sizeof *r->phase));
     sl_report_phase *p = &r->phase[r->phases++];
     *p = (sl_report_phase){.slow = slow, .from = from, .to = -1, .begin = begin, .end = -1};
@@ -125,6 +130,8 @@ static void find_notes(const sl_report *r, const char *untold, notes *n) {
     if (v->holds > v->closed)
         NOTE(n, "%d of %d holds did not close: verdicts of these rest on the profile alone",
              v->holds - v->closed, v->holds);
+    if (r->left_out > 0)
+        NOTE(n, "%" PRId64 " phases after the first are left out here; events.jsonl has them", r->left_out);
     for (size_t i = 0; i < r->phases; i++) {
         const sl_report_phase *p = &r->phase[i];
         int named = 0;
@@ -241,12 +248,6 @@ static void print(FILE *out, const sl_report *r, int exit_code, sl_time lasted, 
         fprintf(out, "  %s\n", n->text[i]);
 }
 
-static sl_status write_file(const char *directory, const char *name, const char *text, size_t size) {
-    char path[4200];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    return sl_file_write(path, text, size);
-}
-
 int sl_report_is_of(const char *directory, const char *job) {
     char path[4200];
     snprintf(path, sizeof path, "%s/report.json", directory);
@@ -257,27 +258,20 @@ int sl_report_is_of(const char *directory, const char *job) {
     return is;
 }
 
-sl_status sl_report_write(sl_report *r, const char *directory, int exit_code, sl_time lasted,
-                          const char *untold) {
+sl_status sl_report_texts(sl_report *r, int exit_code, sl_time lasted, const char *untold, char **text,
+                          char **json) {
     notes n;
-    char *text = NULL;
     size_t size = 0;
+    *text = *json = NULL;
     if (r->phase[r->phases - 1].end < 0)
         r->phase[r->phases - 1].end = lasted;
     find_notes(r, untold, &n);
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = open_memstream(text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the report");
     print(out, r, exit_code, lasted, &n);
-    sl_status status = fclose(out) == 0 ? write_file(directory, "report.txt", text, size)
-                                        : sl_error(SL_ENOMEM, "out of memory for the report");
-    free(text);
-    SL_TRY(status);
     json_t *object = report_json(r, exit_code, lasted, &n);
-    text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+    *json = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(object);
-    status = text ? write_file(directory, "report.json", text, strlen(text))
-                  : sl_error(SL_ENOMEM, "out of memory for the report");
-    free(text);
-    return status;
+    return fclose(out) == 0 && *json ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the report");
 }

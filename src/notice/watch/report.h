@@ -24,6 +24,7 @@ typedef struct sl_report {
     double began; /* seconds of the epoch */
     sl_report_phase *phase;
     size_t phases, room;
+    int64_t left_out; /* phases */
     sl_event *advice; /* advice, and what became of it */
     size_t advices, advice_room;
     sl_status_view view; /* the last */
@@ -42,9 +43,9 @@ void sl_report_view(sl_report *report, const sl_status_view *view);
 /** Whether a watch of job `job` has left its report in `directory`. */
 int sl_report_is_of(const char *directory, const char *job);
 
-/** Writes both files into `directory`. `lasted`: the whole run; `untold`: what kept the probe out, or "".
- * SL_ESYS, SL_ENOMEM. */
-sl_status sl_report_write(sl_report *report, const char *directory, int exit_code, sl_time lasted,
-                          const char *untold);
+/** Both files as texts, to be freed with free(). `lasted`: the whole run; `untold`: what kept the probe out,
+ * or "". SL_ENOMEM. */
+sl_status sl_report_texts(sl_report *report, int exit_code, sl_time lasted, const char *untold, char **text,
+                          char **json);
 
 #endif

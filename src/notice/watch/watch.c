@@ -4,6 +4,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/subprocess.h"
+#include "base/writer.h"
 #include "launch/directory.h"
 #include "launch/folder.h"
 #include "launch/launch.h"
@@ -13,6 +14,7 @@
 #include "notice/watch/noticing.h"
 #include "notice/watch/program.h"
 #include "notice/watch/report.h"
+#include "notice/watch/results.h"
 #include "notice/watch/site.h"
 #include "notice/watch/view.h"
 
@@ -55,8 +57,7 @@ typedef struct watching {
     /* while it has the seat, or outside of a launcher */
     int seated;
     sl_launch_folder folder; /* DIRECTORY, locked; lock -1: not open */
-    FILE *events;
-    int unkept; /* watch.json could not be written */
+    sl_writer *writer;       /* of all files in DIRECTORY: no disk keeps this thread from the program */
     sl_http *http;
     sl_view view;
     sl_report report;
@@ -70,40 +71,6 @@ static sl_time now(void) {
 }
 
 /* ---- before the program ---- */
-
-/* A finished run stays as it is, unless it is to be replaced. Ranks of one job share a folder and may come
- * when the first of them have ended: the job's own report stops none, nor does that of an attempt that
- * failed. */
-static sl_status keep_finished(watching *w) {
-    char finished[sizeof w->directory];
-    const sl_watch_request *r = w->request;
-    if (r->overwrite || w->place.again || !sl_launch_folder_is_finished(w->directory) ||
-        (w->place.inside && sl_report_is_of(w->directory, w->place.job)))
-        return SL_OK;
-    if (r->directory || w->place.inside)
-        return sl_error(SL_EINVAL, "watch: %s holds a finished run; --overwrite replaces it", w->directory);
-    memcpy(finished, w->directory, sizeof finished);
-    SL_TRY(sl_launch_folder_number(w->directory, sizeof w->directory, 0));
-    fprintf(stderr, "slackline: %s holds a finished run; this one is written to %s\n", finished,
-            w->directory);
-    return SL_OK;
-}
-
-static sl_status choose_directory(watching *w) {
-    const char *program = w->request->command[sl_program_word(w->request->command)];
-    const char *slash = strrchr(program, '/');
-    int used =
-        w->request->directory
-            ? snprintf(w->directory, sizeof w->directory, "%s", w->request->directory)
-            : snprintf(w->directory, sizeof w->directory, "runs/watch-%s", slash ? slash + 1 : program);
-    if (used < 1 || (size_t)used >= sizeof w->directory)
-        return sl_error(SL_EINVAL, "watch: '%s' is no path of a folder",
-                        w->request->directory ? w->request->directory : program);
-    sl_place_find(w->directory, &w->place);
-    SL_TRY(keep_finished(w));
-    snprintf(w->record, sizeof w->record, "%s/calls", w->directory);
-    return SL_OK;
-}
 
 /* The URL alone: nobody needs to answer yet. */
 static sl_status check_url(const watching *w) {
@@ -159,11 +126,26 @@ static void open_http(watching *w) {
         sl_view_say(&w->view, "%s; results in %s", url, w->directory);
 }
 
+static void put(const watching *w, const char *name, sl_writer_how how, const char *text) {
+    char path[3200];
+    if (!w->writer)
+        return;
+    snprintf(path, sizeof path, "%s/%s", w->directory, name);
+    sl_writer_put(w->writer, path, how, text, strlen(text), 0);
+}
+
+/* Once for each file. */
+static void say_trouble(watching *w) {
+    char text[512];
+    while (w->writer && sl_writer_trouble(w->writer, text, sizeof text))
+        sl_view_say(&w->view, "%s; watching goes on", text);
+}
+
 static void write_event(watching *w, const sl_event *event) {
-    if (w->events && sl_event_write(w->events, event) != SL_OK) {
-        sl_view_say(&w->view, "%s", sl_error_text());
-        fclose(w->events);
-        w->events = NULL;
+    char *line;
+    if (w->seated && sl_event_line(event, &line) == SL_OK) {
+        put(w, "events.jsonl", SL_WRITER_APPEND, line);
+        free(line);
     }
     sl_view_event(&w->view, event);
     (void)sl_report_event(&w->report, event);
@@ -198,38 +180,26 @@ static void open_advising(watching *w) {
 }
 
 static void take_seat(watching *w, int first) {
-    char path[3200];
     w->seated = 1;
     if (w->folder.lock < 0 && sl_launch_folder_open(w->directory, &w->folder) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
     static const char *const stale[] = {"watch.json", "report.txt", "report.json"}; /* of an earlier watch */
-    for (size_t i = 0; first && i < sizeof stale / sizeof *stale; i++) {
-        snprintf(path, sizeof path, "%s/%s", w->directory, stale[i]);
-        remove(path);
-    }
-    snprintf(path, sizeof path, "%s/events.jsonl", w->directory);
-    if (!w->events && !(w->events = fopen(path, first ? "we" : "ae")))
-        sl_view_say(&w->view, "%s: cannot be written: %s", path, strerror(errno));
+    for (size_t i = 0; first && i < sizeof stale / sizeof *stale; i++)
+        put(w, stale[i], SL_WRITER_REMOVE, "");
+    put(w, "events.jsonl", first ? SL_WRITER_ANEW : SL_WRITER_APPEND, "");
     open_http(w);
     open_advising(w);
 }
 
-/* What those see who look at the folder while the program runs, and afterwards. Trouble is said once. */
+/* What those see who look at the folder while the program runs, and afterwards. */
 static void keep_standing(watching *w, char *text) {
-    char path[3200];
-    snprintf(path, sizeof path, "%s/watch.json", w->directory);
-    if ((w->seated || !w->place.inside) && sl_file_renew(path, text, strlen(text)) != SL_OK && !w->unkept) {
-        w->unkept = 1;
-        sl_view_say(&w->view, "%s", sl_error_text());
-    }
+    if (w->seated || !w->place.inside)
+        put(w, "watch.json", SL_WRITER_RENEW, text);
     free(text);
 }
 
 static void leave_seat(watching *w) {
     w->seated = 0;
-    if (w->events)
-        fclose(w->events);
-    w->events = NULL;
     sl_http_close(w->http);
     w->http = NULL;
     sl_advising_close(w->advising);
@@ -239,11 +209,26 @@ static void leave_seat(watching *w) {
 }
 
 static void keep_decisions(watching *w) {
-    char path[3200];
-    snprintf(path, sizeof path, "%s/decisions.txt", w->directory);
-    remove(path); /* what an earlier watch has decided */
-    if (w->advising && sl_advising_write(w->advising, path) != SL_OK)
+    char *text = NULL;
+    put(w, "decisions.txt", SL_WRITER_REMOVE, ""); /* what an earlier watch has decided */
+    if (w->advising && sl_advising_text(w->advising, &text) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
+    if (text)
+        put(w, "decisions.txt", SL_WRITER_WHOLE, text);
+    free(text);
+}
+
+static void keep_report(watching *w) {
+    char *text = NULL, *json = NULL;
+    sl_status status = sl_report_texts(&w->report, w->exit_code, now() - w->began, w->untold, &text, &json);
+    if (status == SL_OK) {
+        put(w, "report.txt", SL_WRITER_WHOLE, text);
+        put(w, "report.json", SL_WRITER_WHOLE, json);
+    } else {
+        sl_view_say(&w->view, "%s", sl_error_text());
+    }
+    free(text);
+    free(json);
 }
 
 /* The program has ended, and everything is said; calls of the hook that go on get a little time. */
@@ -263,9 +248,8 @@ static sl_status conclude(void *context) {
     for (int i = 0; i < w->report.unseen.count && (speaks || w->site.is_agent); i++)
         sl_view_say(&w->view, "not seen in %d process%s of this node: %s", w->report.unseen.processes[i],
                     w->report.unseen.processes[i] == 1 ? "" : "es", w->report.unseen.text[i]);
-    if (speaks &&
-        sl_report_write(&w->report, w->directory, w->exit_code, now() - w->began, w->untold) != SL_OK)
-        sl_view_say(&w->view, "%s", sl_error_text());
+    if (speaks)
+        keep_report(w);
     sl_loop_stop(w->loop);
     return SL_OK;
 }
@@ -419,6 +403,7 @@ static sl_status tick(void *context) {
     if (w->advising && !w->concluded)
         sl_advising_tick(w->advising);
     see_to_server(w);
+    say_trouble(w);
     return sl_loop_at(w->loop, now() + TICK, tick, w, NULL);
 }
 
@@ -465,6 +450,8 @@ static sl_status claim_late(void *context) {
 
 /* The program runs: from here on trouble is said and not returned. */
 static void attend(watching *w) {
+    if (sl_writer_open(SL_WRITER_MOST, &w->writer) != SL_OK)
+        sl_view_say(&w->view, "%s; nothing is kept", sl_error_text());
     if (w->site.is_agent && w->place.rank == 0) {
         sl_program_examine(w->request->command, w->untold, sizeof w->untold - 64);
         if (w->untold[0]) {
@@ -489,7 +476,8 @@ static void attend(watching *w) {
 static sl_status start(watching *w) {
     char *probe = NULL;
     sigset_t heard;
-    SL_TRY(choose_directory(w));
+    SL_TRY(sl_results_choose(w->request, &w->place, w->directory, sizeof w->directory));
+    snprintf(w->record, sizeof w->record, "%s/calls", w->directory);
     SL_TRY(check_url(w));
     SL_TRY(sl_program_probe(&probe));
     block_signals(&heard);
@@ -522,6 +510,11 @@ static sl_status start(watching *w) {
 static void finish(watching *w) {
     sl_noticing_close(w->noticing);
     sl_rendezvous_close(&w->rendezvous);
+    if (w->writer)
+        sl_writer_flush(w->writer, SL_WRITER_PATIENCE);
+    say_trouble(w);
+    sl_writer_close(w->writer);
+    w->writer = NULL;
     leave_seat(w);
     sl_launch_folder_close(&w->folder);
     sl_view_close(&w->view);

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/median.h"
 #include "base/memory.h"
+#include "base/writer.h"
 #include "plan/pipeline/csv.h"
 #include "run/journal/forecast.h"
 #include "run/journal/journal_cut.h"
@@ -28,7 +29,7 @@ typedef struct row {
 
 struct sl_journal {
     char folder[3072];
-    FILE *metrics, *events;
+    sl_writer *writer;
     sl_tracing trace;
     int trace_left;    /* iterations from the beginning still to be recorded op by op */
     int notable_left;  /* later ones, behind events */
@@ -46,13 +47,33 @@ struct sl_journal {
     sl_ping_link *ping; /* [ranks * ranks]; NULL: none */
 };
 
-static sl_status open_file(sl_journal *j, const char *name, FILE **file) {
+static void put(const sl_journal *j, const char *name, sl_writer_how how, const char *text) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", j->folder, name);
-    if (j->first >= 0)
-        SL_TRY(file == &j->metrics ? sl_journal_cut_metrics(path, j->first) : sl_journal_cut_events(path));
-    *file = fopen(path, j->first >= 0 ? "ae" : "we");
-    return *file ? SL_OK : sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+    sl_writer_put(j->writer, path, how, text, strlen(text), 0);
+}
+
+static void say(const char *trouble) {
+    fprintf(stderr, "slackline: warning: %s; training goes on\n", trouble);
+}
+
+static void say_trouble(const sl_journal *j) {
+    char text[512];
+    while (sl_writer_trouble(j->writer, text, sizeof text))
+        say(text);
+}
+
+/* What an earlier attempt has done and this one does again goes. */
+static void open_logs(sl_journal *j) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", j->folder);
+    if (j->first < 0) {
+        put(j, "metrics.jsonl", SL_WRITER_ANEW, "");
+        put(j, "events.jsonl", SL_WRITER_ANEW, "");
+        put(j, "decisions.txt", SL_WRITER_ANEW, "");
+    } else if (sl_journal_cut_metrics(path, j->first) != SL_OK) {
+        say(sl_error_text());
+    }
 }
 
 sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layout, double tokens,
@@ -60,7 +81,6 @@ sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layou
     sl_journal *j;
     SL_TRY(sl_alloc(&j, 1, sizeof *j));
     *journal = j;
-    j->trace.file = -1;
     if (strlen(folder) >= sizeof j->folder)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
     snprintf(j->folder, sizeof j->folder, "%s", folder);
@@ -70,27 +90,25 @@ sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layou
     j->iterations = iterations;
     j->trace_left = keep;
     j->notable_left = keep / 2;
-    SL_TRY(sl_directory_make(folder));
-    static const char *const stale[] = {"timeline.json", "iterations.svg", "profile.yaml",
-                                        "order.csv",     "summary.json",   "report.html"};
-    for (size_t i = 0; i < sizeof stale / sizeof stale[0]; i++) { /* of an earlier run in this folder */
-        char path[4096];
-        snprintf(path, sizeof path, "%s/%s", folder, stale[i]);
-        SL_TRY(sl_path_remove(path));
-    }
-    SL_TRY(open_file(j, "metrics.jsonl", &j->metrics));
-    SL_TRY(open_file(j, "events.jsonl", &j->events));
-    return sl_tracing_open(&j->trace, folder, layout.pipeline, layout.data);
+    if (sl_directory_make(folder) != SL_OK)
+        say(sl_error_text());
+    SL_TRY(sl_writer_open(SL_WRITER_MOST, &j->writer));
+    static const char *const stale[] = {"iterations.svg", "profile.yaml", "order.csv", "summary.json",
+                                        "report.html"};
+    for (size_t i = 0; i < sizeof stale / sizeof stale[0]; i++) /* of an earlier run in this folder */
+        put(j, stale[i], SL_WRITER_REMOVE, "");
+    open_logs(j);
+    return sl_tracing_open(&j->trace, j->writer, folder, layout.pipeline, layout.data);
 }
 
 void sl_journal_close(sl_journal *j) {
     if (!j)
         return;
-    if (j->metrics)
-        fclose(j->metrics);
-    if (j->events)
-        fclose(j->events);
-    sl_tracing_close(&j->trace);
+    if (j->writer) {
+        sl_writer_flush(j->writer, SL_WRITER_PATIENCE);
+        say_trouble(j);
+        sl_writer_close(j->writer);
+    }
     for (int r = 0; r < j->layout.data && j->profiler; r++)
         sl_profiler_close(j->profiler[r]);
     sl_free(j->profiler);
@@ -100,19 +118,28 @@ void sl_journal_close(sl_journal *j) {
 }
 
 /* Further attempts find it as they would write it: one that is killed meanwhile leaves nothing unfinished. */
-sl_status sl_journal_keep(sl_journal *j, const char *run_file) {
+void sl_journal_keep(sl_journal *j, const char *run_file) {
     char path[4096], *kept = NULL;
     size_t length = 0, size = strlen(run_file);
     snprintf(path, sizeof path, "%s/run.yaml", j->folder);
     int same = access(path, R_OK) == 0 && sl_file_read(path, &kept, &length) == SL_OK && length == size &&
                memcmp(kept, run_file, size) == 0;
     sl_free(kept);
-    return same ? SL_OK : sl_file_write(path, run_file, size);
+    if (!same)
+        put(j, "run.yaml", SL_WRITER_WHOLE, run_file);
 }
 
 sl_status sl_journal_event(sl_journal *j, const sl_event *event) {
+    char *line;
     j->since_notable = 0;
-    return sl_event_write(j->events, event);
+    SL_TRY(sl_event_line(event, &line));
+    put(j, "events.jsonl", SL_WRITER_APPEND, line);
+    free(line);
+    return SL_OK;
+}
+
+void sl_journal_decision(sl_journal *j, const char *line) {
+    put(j, "decisions.txt", SL_WRITER_APPEND, line);
 }
 
 /* ---- iterations ---- */
@@ -177,12 +204,15 @@ static sl_status write_metrics(sl_journal *j, const sl_iteration *it) {
     if (line && !isnan(it->validation))
         json_object_set_new(line, "validation_loss", json_real(it->validation));
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *ended = text ? realloc(text, strlen(text) + 2) : NULL;
     json_decref(line);
-    if (!text)
+    if (!ended) {
+        free(text);
         return sl_error(SL_ENOMEM, "out of memory for the metrics");
-    int failed = fprintf(j->metrics, "%s\n", text) < 0 || fflush(j->metrics) != 0;
-    free(text);
-    return failed ? sl_error_errno(SL_ESYS, "%s/metrics.jsonl: cannot be written", j->folder) : SL_OK;
+    }
+    put(j, "metrics.jsonl", SL_WRITER_APPEND, strcat(ended, "\n"));
+    free(ended);
+    return SL_OK;
 }
 
 sl_status sl_journal_profile(sl_journal *j, const sl_ping_link *ping, double message_bytes, int paced) {
@@ -242,6 +272,7 @@ static int takes_trace(sl_journal *j) {
 
 sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
     SL_TRY(write_metrics(j, it));
+    say_trouble(j);
     SL_TRY(sl_grow(&j->rows, &j->row_capacity, j->row_count + 1, sizeof *j->rows));
     j->rows[j->row_count++] = (row){.time = (float)sl_to_ms(it->time),
                                     .predicted = it->predicted < 0 ? -1 : (float)sl_to_ms(it->predicted),
@@ -338,12 +369,6 @@ static json_t *phases_json(const sl_journal *j, const medians *m) {
     return phases;
 }
 
-static sl_status write_named(const sl_journal *j, const char *name, const char *text, size_t size) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", j->folder, name);
-    return sl_file_write(path, text, size);
-}
-
 static void put_time(json_t *object, const char *key, sl_time time) {
     put_real(object, key, time < 0 ? NAN : sl_to_ms(time));
 }
@@ -432,9 +457,9 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
     json_decref(o);
     if (!text)
         return sl_error(SL_ENOMEM, "out of memory for the summary");
-    sl_status status = write_named(j, "summary.json", text, strlen(text));
+    put(j, "summary.json", SL_WRITER_WHOLE, text);
     free(text);
-    return status;
+    return SL_OK;
 }
 
 typedef sl_status (*stream_writer)(const sl_journal *j, FILE *out);
@@ -470,7 +495,7 @@ static sl_status write_order(const sl_journal *j, const sl_program *program) {
             status = sl_error(SL_ENOMEM, "out of memory for order.csv");
     }
     if (status == SL_OK)
-        status = write_named(j, "order.csv", text, size);
+        put(j, "order.csv", SL_WRITER_WHOLE, text);
     free(text);
     sl_order_free(&order);
     sl_problem_free(&problem);
@@ -487,7 +512,7 @@ static sl_status write_stream(const sl_journal *j, const char *name, stream_writ
     if (fclose(out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for %s", name);
     if (status == SL_OK)
-        status = write_named(j, name, text, size);
+        put(j, name, SL_WRITER_WHOLE, text);
     free(text);
     return status;
 }
@@ -522,6 +547,8 @@ sl_status sl_journal_finish(sl_journal *j, const sl_summary *s, FILE *out) {
         print_profile(&f, out);
     }
     SL_TRY(status);
+    sl_writer_flush(j->writer, SL_WRITER_PATIENCE);
+    say_trouble(j);
     int late = 0;
     for (size_t i = 0; i < j->row_count; i++)
         late += j->rows[i].late;

@@ -1,7 +1,10 @@
-/* What a run leaves behind, written by rank 0: metrics.jsonl and events.jsonl as it goes (whole lines,
- * flushed) and timeline.json (whole after each iteration), at its end profile.yaml and
+/* What a run leaves behind, written by rank 0: metrics.jsonl, events.jsonl and decisions.txt as it goes
+ * (whole lines) and timeline.json (whole after each iteration), at its end profile.yaml and
  * summary.json (each complete or absent), and the table that says what adapting was worth. Fields:
- * docs/formats.md. */
+ * docs/formats.md.
+ *
+ * None of it is what the job is for: a file that cannot be written, or a file system that hangs, is said
+ * once, as a warning, and training neither waits nor ends (base/writer.h). */
 #ifndef SL_RUN_JOURNAL_JOURNAL_H
 #define SL_RUN_JOURNAL_JOURNAL_H
 
@@ -52,7 +55,7 @@ typedef struct sl_journal_layout {
 sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layout, double tokens,
                           int iterations, int keep, sl_journal **journal);
 /** Keeps the run file, with what was set, as run.yaml. Left alone where it says the same already. */
-sl_status sl_journal_keep(sl_journal *journal, const char *run_file);
+void sl_journal_keep(sl_journal *journal, const char *run_file);
 sl_status sl_journal_iteration(sl_journal *journal, const sl_iteration *iteration);
 /** Before the first iteration: what the links were in the ping test ([ranks * ranks]; NULL: none was made),
  * the size of a message, and whether op times are prescribed. */
@@ -62,6 +65,8 @@ sl_status sl_journal_profile(sl_journal *journal, const sl_ping_link *ping, doub
  * of it, its shape, its ops and its links, for those of several together are nobody's. */
 int sl_journal_slowest(const sl_journal *journal);
 sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
+/** A line of decisions.txt, with its end. */
+void sl_journal_decision(sl_journal *journal, const char *line);
 
 /* Highest use of a rank's device memory, bytes. */
 typedef struct sl_peak {

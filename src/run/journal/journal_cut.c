@@ -1,9 +1,10 @@
 #include "run/journal/journal_cut.h"
-#include "base/file.h"
-#include "base/memory.h"
 
+#include <fcntl.h>
 #include <jansson.h>
-#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int is_before(const char *line, size_t length, int first) {
@@ -13,35 +14,34 @@ static int is_before(const char *line, size_t length, int first) {
     return before;
 }
 
-sl_status sl_journal_cut_metrics(const char *path, int first) {
-    char *text;
-    size_t size, kept = 0;
-    if (access(path, F_OK) != 0)
-        return SL_OK;
-    SL_TRY(sl_file_read(path, &text, &size));
-    for (char *line = text, *end; (end = memchr(line, '\n', size - (size_t)(line - text))) != NULL;
-         line = end + 1) {
-        size_t length = (size_t)(end - line);
-        if (!is_before(line, length, first))
+/* What stays moves to the front within the file, so that a full disk does not keep a run from going on. */
+static sl_status cut(FILE *in, int out, const char *path, int first) {
+    char *line = NULL;
+    size_t room = 0;
+    off_t kept = 0, at = 0;
+    int failed = 0;
+    for (ssize_t length; !failed && (length = getline(&line, &room, in)) > 0; at += length) {
+        if (line[length - 1] != '\n' || !is_before(line, (size_t)length - 1, first))
             continue;
-        memmove(text + kept, line, length + 1);
-        kept += length + 1;
+        failed = kept < at && pwrite(out, line, (size_t)length, kept) != length;
+        kept += length;
     }
-    sl_status status = kept < size ? sl_file_write(path, text, kept) : SL_OK;
-    sl_free(text);
-    return status;
+    free(line);
+    failed |= ferror(in) || (kept < at && ftruncate(out, kept) != 0);
+    return failed ? sl_error_errno(SL_ESYS, "%s: cannot be cut", path) : SL_OK;
 }
 
-sl_status sl_journal_cut_events(const char *path) {
-    char *text;
-    size_t size;
-    if (access(path, F_OK) != 0)
+sl_status sl_journal_cut_metrics(const char *path, int first) {
+    struct stat found;
+    if (stat(path, &found) != 0 || !S_ISREG(found.st_mode))
         return SL_OK;
-    SL_TRY(sl_file_read(path, &text, &size));
-    size_t kept = size;
-    while (kept > 0 && text[kept - 1] != '\n')
-        kept--;
-    sl_status status = kept < size ? sl_file_write(path, text, kept) : SL_OK;
-    sl_free(text);
+    FILE *in = fopen(path, "re");
+    int out = open(path, O_WRONLY | O_CLOEXEC);
+    sl_status status =
+        in && out >= 0 ? cut(in, out, path, first) : sl_error_errno(SL_ESYS, "%s: cannot be cut", path);
+    if (in)
+        fclose(in);
+    if (out >= 0)
+        close(out);
     return status;
 }

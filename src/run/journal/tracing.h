@@ -4,21 +4,19 @@
 #ifndef SL_RUN_JOURNAL_TRACING_H
 #define SL_RUN_JOURNAL_TRACING_H
 
+#include "base/writer.h"
 #include "plan/timing/timeline.h"
-#include <sys/types.h>
 
 typedef struct sl_tracing {
-    int file;  /* -1: not open */
-    off_t end; /* of the last event; the ending comes behind it */
+    sl_writer *writer;
     char path[4096];
 } sl_tracing;
 
 /** Begins FOLDER/timeline.json for `ranks` pipeline ranks of each of `replicas`; an earlier file is replaced.
- * SL_ESYS; SL_ENOMEM. Closed by sl_tracing_close also after a failure. */
-sl_status sl_tracing_open(sl_tracing *t, const char *folder, int ranks, int replicas);
+ * What cannot be written is the writer's to tell. SL_ENOMEM. */
+sl_status sl_tracing_open(sl_tracing *t, sl_writer *writer, const char *folder, int ranks, int replicas);
 /** Adds an iteration: a timeline for each replica, shifted by `begin` ns. */
 sl_status sl_tracing_add(sl_tracing *t, const sl_timeline *timeline, int replicas, sl_time begin,
                          int iteration);
-void sl_tracing_close(sl_tracing *t);
 
 #endif

@@ -24,18 +24,6 @@ typedef enum order_kind {
 
 /* ---- opening ---- */
 
-static sl_status open_log(sl_trainer *t) {
-    char name[PATH_MAX];
-    int written = snprintf(name, sizeof name, "%s/decisions.txt", t->folder);
-    if (written < 0 || (size_t)written >= sizeof name)
-        return sl_error(SL_EINVAL, "%s: the path is too long", t->folder);
-    t->remedy->log = fopen(name, t->resume.asked ? "ae" : "we");
-    if (!t->remedy->log)
-        return sl_error_errno(SL_ESYS, "%s: cannot be written", name);
-    setvbuf(t->remedy->log, NULL, _IOLBF, 0);
-    return SL_OK;
-}
-
 static sl_status open_view(sl_trainer *t) {
     sl_remedy *r = t->remedy;
     size_t world = (size_t)t->world, replicas = (size_t)t->run->parallel.data;
@@ -65,15 +53,13 @@ sl_status sl_remedy_open(sl_trainer *t) {
     SL_TRY(open_view(t));
     for (int s = 0; s < SL_REMEDIES; s++)
         r->rung[s] = -1;
-    return open_log(t);
+    return SL_OK;
 }
 
 void sl_remedy_close(sl_remedy *r) {
     if (!r)
         return;
     sl_ladder_close(r->ladder);
-    if (r->log)
-        fclose(r->log);
     sl_free(r->took);
     sl_free(r->view.slow);
     sl_free(r->view.latency);
@@ -164,14 +150,15 @@ static int is_told_of(sl_ladder_entry_kind kind) {
 void sl_remedy_note(sl_trainer *t, const sl_event *event) {
     const int path = event->kind == SL_EVENT_DELEGATE || event->kind == SL_EVENT_DIRECT,
               schedule = event->kind == SL_EVENT_SWAP || event->kind == SL_EVENT_RETURN;
-    char whose[32] = "";
-    if (!t->remedy || !t->remedy->log || (!path && !schedule))
+    char whose[32] = "", line[1024];
+    if (!t->remedy || (!path && !schedule))
         return;
     if (event->has_replica)
         snprintf(whose, sizeof whose, " of replica %d", event->replica);
-    fprintf(t->remedy->log, "%9.3f s  iteration %4d  %s%s: %s%s%s; %s\n", sl_to_ms(event->time) / 1e3,
-            event->iteration, path ? "the path of messages" : "the schedule", whose, event->decided,
-            event->seen[0] ? ", for " : "", event->seen, event->why);
+    snprintf(line, sizeof line, "%9.3f s  iteration %4d  %s%s: %s%s%s; %s\n", sl_to_ms(event->time) / 1e3,
+             event->iteration, path ? "the path of messages" : "the schedule", whose, event->decided,
+             event->seen[0] ? ", for " : "", event->seen, event->why);
+    sl_journal_decision(t->journal, line);
 }
 
 static sl_status write_log(sl_trainer *t, int iteration) {
@@ -181,10 +168,11 @@ static sl_status write_log(sl_trainer *t, int iteration) {
         return SL_OK;
     const sl_ladder_entry *entry = sl_ladder_log(r->ladder, &count);
     for (size_t i = 0; i < count; i++) {
-        char text[256];
+        char text[256], line[320];
         sl_ladder_entry_text(r->ladder, &entry[i], text, sizeof text);
-        fprintf(r->log, "%9.3f s  iteration %4d  %s\n", sl_to_ms(entry[i].time - t->started) / 1e3, iteration,
-                text);
+        snprintf(line, sizeof line, "%9.3f s  iteration %4d  %s\n",
+                 sl_to_ms(entry[i].time - t->started) / 1e3, iteration, text);
+        sl_journal_decision(t->journal, line);
         if (!is_told_of(entry[i].kind))
             continue;
         sl_event event = {
@@ -195,7 +183,7 @@ static sl_status write_log(sl_trainer *t, int iteration) {
         SL_TRY(sl_telling_event(t, &event, -1));
     }
     sl_ladder_clear_log(r->ladder);
-    return ferror(r->log) ? sl_error(SL_ESYS, "%s/decisions.txt: cannot be written", t->folder) : SL_OK;
+    return SL_OK;
 }
 
 /* ---- what it decides ---- */

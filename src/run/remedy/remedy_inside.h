@@ -40,8 +40,7 @@ struct sl_remedy {
     int kind[SL_STRATEGIES_MOST];
     int rungs;
     sl_time at_once; /* what costs no more is not waited for */
-    FILE *log;
-    sl_time *took; /* [hold] of the last iterations since something changed */
+    sl_time *took;   /* [hold] of the last iterations since something changed */
     int filled, next;
     sl_time healthy;                                        /* of an iteration; 0: not yet known */
     sl_piece now[SL_REMEDY_PIECES], told[SL_REMEDY_PIECES]; /* what is seen; what the ladder has been told */

@@ -37,7 +37,7 @@ static sl_status open_leader(sl_trainer *t) {
     SL_TRY(sl_journal_open(t->place->folder, t->resume.asked ? t->resume.first : -1, layout, tokens,
                            t->run->iterations, TRACED, &t->journal));
     if (t->place->run_file)
-        SL_TRY(sl_journal_keep(t->journal, t->place->run_file));
+        sl_journal_keep(t->journal, t->place->run_file);
     SL_TRY(sl_resume_report(&t->resume, t->journal));
     SL_TRY(sl_alloc(&t->pending_problem, replicas, sizeof *t->pending_problem));
     SL_TRY(sl_alloc(&t->pending_timeline, replicas, sizeof *t->pending_timeline));

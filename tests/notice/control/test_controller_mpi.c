@@ -144,7 +144,7 @@ static void slow_rank_is_found_with(const family *f) {
         pid_t child = start_program(j, f);
         wrong = watch_slow_rank(j, f->ranks);
         for (int i = 0; wrong && i < j->events; i++)
-            sl_event_write(stderr, &j->event[i]);
+            print_event(&j->event[i]);
         if (!program_ended(j, child, &status))
             fail_msg("the program does not end");
         assert_true(WIFEXITED(status));

@@ -169,12 +169,19 @@ static inline void job_start(job *j, int gates) {
 
 /* ---- what watches it ---- */
 
+static inline void print_event(const sl_event *event) {
+    char *line;
+    assert_ok(sl_event_line(event, &line));
+    fputs(line, stderr);
+    free(line);
+}
+
 static inline void job_event(void *context, const sl_event *event) {
     job *j = context;
     if (j->events < JOB_EVENTS)
         j->event[j->events++] = *event;
     if (getenv("SL_SHOW"))
-        sl_event_write(stderr, event);
+        print_event(event);
 }
 
 static inline void job_add_agent(job *j, int node, const char *record) {
@@ -291,7 +298,7 @@ static inline const sl_event *job_await(job *j, sl_event_kind kind, int from) {
     int place = job_until(j, kind, from, JOB_PATIENCE);
     if (!place) {
         for (int i = 0; i < j->events; i++)
-            sl_event_write(stderr, &j->event[i]);
+            print_event(&j->event[i]);
         fail_msg("no event '%s' behind the first %d", sl_event_names[kind].name, from);
     }
     return &j->event[place - 1];

@@ -174,14 +174,6 @@ static void nothing_is_drawn_where_there_is_no_terminal(void **state) {
     fclose(out);
 }
 
-static char *read_from(const char *folder, const char *name) {
-    char path[300], *text;
-    size_t size;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_ok(sl_file_read(path, &text, &size));
-    return text;
-}
-
 static sl_event change(sl_event_kind kind, int iteration, double seconds) {
     return (sl_event){.kind = kind,
                       .iteration = iteration,
@@ -194,9 +186,7 @@ static sl_event change(sl_event_kind kind, int iteration, double seconds) {
 
 static void the_report_has_phases_with_their_suspects(void **state) {
     (void)state;
-    char folder[] = "/tmp/slackline-report-XXXXXX";
     char *const command[] = {"prog", "--n", "4", NULL};
-    assert_non_null(mkdtemp(folder));
     sl_report report;
     assert_ok(sl_report_open(&report, command, "job"));
     sl_status_view v = healthy();
@@ -210,9 +200,9 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     v.slow = 0, v.level_ms = 8;
     v.verdict[v.verdicts++] = device(3); /* said after the relief: still of the slow phase */
     sl_report_view(&report, &v);
-    assert_ok(sl_report_write(&report, folder, 7, 6 * SL_SECOND, ""));
-    char *text = read_from(folder, "report.json");
-    json_t *j = json_loads(text, 0, NULL);
+    char *text, *json;
+    assert_ok(sl_report_texts(&report, 7, 6 * SL_SECOND, "", &text, &json));
+    json_t *j = json_loads(json, 0, NULL);
     assert_non_null(j);
     assert_int_equal(json_integer_value(json_object_get(j, "exit_code")), 7);
     assert_string_equal(json_string_value(json_array_get(json_object_get(j, "program"), 2)), "4");
@@ -233,13 +223,11 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     assert_int_equal(json_array_size(json_object_get(json_array_get(phases, 2), "verdicts")), 0);
     assert_int_equal(json_array_size(json_object_get(j, "not_told")), 2); /* lost records, an open hold */
     json_decref(j);
-    sl_free(text);
-    text = read_from(folder, "report.txt");
+    free(json);
     assert_non_null(strstr(text, "slow     iteration 60 to 89"));
     assert_non_null(strstr(text, "verdict: device of rank 3 x 2.50 (cgroup \"quota\"): throttled"));
-    sl_free(text);
+    free(text);
     sl_report_close(&report);
-    sl_path_remove(folder);
 }
 
 static void relief_from_one_of_two_troubles_is_no_healthy_phase(void **state) {
@@ -263,11 +251,29 @@ static void relief_from_one_of_two_troubles_is_no_healthy_phase(void **state) {
     sl_report_close(&report);
 }
 
+static void a_program_that_wavers_for_ever_keeps_its_newest_phases(void **state) {
+    (void)state;
+    char *const command[] = {"prog", NULL};
+    char *text, *json;
+    sl_report report;
+    assert_ok(sl_report_open(&report, command, "job"));
+    for (int i = 1; i <= 20000; i++) {
+        sl_event event = change(i % 2 ? SL_EVENT_ONSET : SL_EVENT_RELIEF, i, i);
+        assert_ok(sl_report_event(&report, &event));
+    }
+    assert_in_range(report.phases, 100, 2000);
+    assert_int_equal(report.phase[0].from, 0);
+    assert_int_equal(report.phase[report.phases - 1].from, 20000);
+    assert_ok(sl_report_texts(&report, 0, 6 * SL_SECOND, "", &text, &json));
+    assert_non_null(strstr(text, "phases after the first are left out here; events.jsonl has them"));
+    free(text);
+    free(json);
+    sl_report_close(&report);
+}
+
 static void what_could_not_be_told_is_in_the_report(void **state) {
     (void)state;
-    char folder[] = "/tmp/slackline-report-XXXXXX";
     char *const command[] = {"prog", NULL};
-    assert_non_null(mkdtemp(folder));
     sl_report report;
     assert_ok(sl_report_open(&report, command, "job"));
     sl_event onset = change(SL_EVENT_ONSET, 60, 1.5);
@@ -277,12 +283,12 @@ static void what_could_not_be_told_is_in_the_report(void **state) {
     v.verdict[v.verdicts++] =
         (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .why = "because of fog"};
     sl_report_view(&report, &v);
-    assert_ok(sl_report_write(&report, folder, 0, 6 * SL_SECOND, ""));
-    char *text = read_from(folder, "report.txt");
+    char *text, *json;
+    assert_ok(sl_report_texts(&report, 0, 6 * SL_SECOND, "", &text, &json));
     assert_non_null(strstr(text, "cannot tell: because of fog"));
-    sl_free(text);
+    free(text);
+    free(json);
     sl_report_close(&report);
-    sl_path_remove(folder);
 }
 
 int main(void) {
@@ -294,6 +300,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_drawn_where_there_is_no_terminal),
         cmocka_unit_test(the_report_has_phases_with_their_suspects),
         cmocka_unit_test(relief_from_one_of_two_troubles_is_no_healthy_phase),
+        cmocka_unit_test(a_program_that_wavers_for_ever_keeps_its_newest_phases),
         cmocka_unit_test(what_could_not_be_told_is_in_the_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,8 @@
 
 #include "run/journal/journal_cut.h"
 
+#include <sys/resource.h>
+
 static void check(const char *before, int first, const char *after) {
     char *text;
     size_t size;
@@ -31,26 +33,42 @@ static void what_was_not_written_whole_goes(void **state) {
     check(LINE(0) "nonsense\n[1]\n{\"iteration\":\"1\"}\n" LINE(1), 5, LINE(0) LINE(1));
 }
 
-static void events_stay_but_for_half_a_line(void **state) {
+static void nothing_to_cut_stays_nothing(void **state) {
     (void)state;
-    char *text;
-    size_t size;
-    const char *path = in_folder("events.jsonl");
-    assert_ok(sl_file_write(path, "{\"a\":1}\n{\"b\":", 13));
-    assert_ok(sl_journal_cut_events(path));
-    assert_ok(sl_file_read(path, &text, &size));
-    assert_string_equal(text, "{\"a\":1}\n");
-    sl_free(text);
-    assert_ok(sl_journal_cut_events(in_folder("absent")));
     assert_ok(sl_journal_cut_metrics(in_folder("absent"), 3));
     assert_int_equal(access(in_folder("absent"), F_OK), -1);
+}
+
+/* 64 MiB of metrics, in a process that may take 16 MiB more than it has. */
+static void a_long_run_goes_on_in_little_memory_and_no_more_room(void **state) {
+    (void)state;
+    enum { LINES = 1 << 16, LENGTH = 1024 };
+    const char *path = in_folder("long.jsonl");
+    struct stat found;
+    struct rlimit before, small;
+    long pages = 0;
+    FILE *out = fopen(path, "we"), *use = fopen("/proc/self/statm", "re");
+    for (int i = 0; i < LINES; i++)
+        fprintf(out, "{\"iteration\":%-*d}\n", LENGTH - 15, i);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(fscanf(use, "%ld", &pages), 1);
+    fclose(use);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    small = (struct rlimit){(rlim_t)(pages * sysconf(_SC_PAGESIZE) + (16 << 20)), before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
+    sl_status status = sl_journal_cut_metrics(path, LINES - 3);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_ok(status);
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_size, (off_t)(LINES - 3) * LENGTH);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_from_the_checkpoint_on_go),
         cmocka_unit_test(what_was_not_written_whole_goes),
-        cmocka_unit_test(events_stay_but_for_half_a_line),
+        cmocka_unit_test(nothing_to_cut_stays_nothing),
+        cmocka_unit_test(a_long_run_goes_on_in_little_memory_and_no_more_room),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
