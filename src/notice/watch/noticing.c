@@ -17,6 +17,7 @@
 #define MEET_LIMIT (30 * SL_SECOND)
 #define LONGEST_SLEEP (SL_SECOND / 2) /* to see what nobody wakes for */
 #define SHORTEST_SLEEP SL_MS
+#define EVENTS_WAIT 1024 /* for the other thread: what comes then is lost there */
 #define VIEW_EVERY (100 * SL_MS)
 #define TELL_EVERY (250 * SL_MS)
 #define STANDING_EVERY SL_SECOND
@@ -37,7 +38,9 @@ struct sl_noticing {
 
     pthread_mutex_t lock; /* of what is below: notes are written by the thread and taken by the first one */
     queued *first, *last;
+    int events;                   /* notes of that kind that wait */
     queued *passed, *passed_last; /* events of the first thread, taken by the thread */
+    int passes;                   /* how many */
 
     /* the thread's own */
     sl_store *agent_store, *controller_store, *own_store;
@@ -50,22 +53,49 @@ struct sl_noticing {
     sl_status_view shown;
 };
 
-/* A note that finds no memory is lost; the next view says what it said. 0: it was lost. */
+/* A first thread that takes nothing for long (its terminal stands still) finds the newest view, not all of
+ * them: an older one that waits is taken out. Between two seats views stay with theirs. */
+static void drop_older(sl_noticing *n, sl_note_kind kind) {
+    queued **at = &n->first, **found = NULL, *before = NULL, *before_found = NULL;
+    for (queued *q; (q = *at) != NULL; before = q, at = &q->next) {
+        if (q->note.kind == SL_NOTE_SEAT || q->note.kind == SL_NOTE_UNSEATED)
+            found = NULL;
+        if (q->note.kind == kind) {
+            found = at;
+            before_found = before;
+        }
+    }
+    if (!found)
+        return;
+    queued *old = *found;
+    *found = old->next;
+    if (n->last == old)
+        n->last = before_found;
+    free(old->note.standing);
+    sl_free(old);
+}
+
+/* A note that finds no memory or, of events, no room is lost; the next view says what it said. 0: it was
+ * lost. */
 static int say(sl_noticing *n, const sl_note *note) {
-    queued *q;
-    if (sl_alloc(&q, 1, sizeof *q) != SL_OK)
-        return 0;
-    q->note = *note;
+    queued *q = NULL;
     pthread_mutex_lock(&n->lock);
-    if (n->last)
-        n->last->next = q;
-    else
-        n->first = q;
-    n->last = q;
+    if (note->kind == SL_NOTE_VIEW || note->kind == SL_NOTE_STANDING)
+        drop_older(n, note->kind);
+    const int fits = note->kind != SL_NOTE_EVENT || n->events < EVENTS_WAIT;
+    if (fits && sl_alloc(&q, 1, sizeof *q) == SL_OK) {
+        q->note = *note;
+        n->events += note->kind == SL_NOTE_EVENT;
+        if (n->last)
+            n->last->next = q;
+        else
+            n->first = q;
+        n->last = q;
+    }
     pthread_mutex_unlock(&n->lock);
     uint64_t one = 1;
     (void)!write(n->file, &one, sizeof one);
-    return 1;
+    return q != NULL;
 }
 
 static void say_trouble(sl_noticing *n, const char *what) {
@@ -136,6 +166,7 @@ static void tell_passed(sl_noticing *n) {
     pthread_mutex_lock(&n->lock);
     queued *q = n->passed;
     n->passed = n->passed_last = NULL;
+    n->passes = 0;
     pthread_mutex_unlock(&n->lock);
     while (q) {
         queued *next = q->next;
@@ -306,6 +337,7 @@ int sl_noticing_take(sl_noticing *n, sl_note *note) {
     if (q) {
         n->first = q->next;
         n->last = n->first ? n->last : NULL;
+        n->events -= q->note.kind == SL_NOTE_EVENT;
     } else {
         (void)!read(n->file, &count, sizeof count);
     }
@@ -318,15 +350,16 @@ int sl_noticing_take(sl_noticing *n, sl_note *note) {
 
 void sl_noticing_pass(sl_noticing *n, const sl_event *event) {
     queued *q;
-    if (sl_alloc(&q, 1, sizeof *q) != SL_OK)
-        return;
-    q->note.event = *event;
     pthread_mutex_lock(&n->lock);
-    if (n->passed_last)
-        n->passed_last->next = q;
-    else
-        n->passed = q;
-    n->passed_last = q;
+    if (n->passes < EVENTS_WAIT && sl_alloc(&q, 1, sizeof *q) == SL_OK) {
+        q->note.event = *event;
+        n->passes++;
+        if (n->passed_last)
+            n->passed_last->next = q;
+        else
+            n->passed = q;
+        n->passed_last = q;
+    }
     pthread_mutex_unlock(&n->lock);
 }
 

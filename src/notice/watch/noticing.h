@@ -2,7 +2,7 @@
  * where it wins the election. Whatever waits for Redis waits here, away from the program's own business.
  *
  * What it finds goes to the first thread as notes in their order; a file becomes readable when there are
- * some. */
+ * some. What waits is bounded: a newer view takes the place of an older one, and events have so much room. */
 #ifndef SL_NOTICE_WATCH_NOTICING_H
 #define SL_NOTICE_WATCH_NOTICING_H
 
@@ -51,7 +51,7 @@ int sl_noticing_file(const sl_noticing *noticing);
 int sl_noticing_take(sl_noticing *noticing, sl_note *note);
 
 /** An event that the first thread has made itself (advice): goes where the controller's go in the store. One
- * that finds no memory is lost there. */
+ * that finds no memory or room is lost there. */
 void sl_noticing_pass(sl_noticing *noticing, const sl_event *event);
 
 /** How the program ended, for those who look at the store; before sl_noticing_stop. */
