@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -155,6 +156,7 @@ static void release(sl_writer *w) {
 
 static void *write_all(void *context) {
     sl_writer *w = context;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 10); /* writing gives way to computing */
     pthread_mutex_lock(&w->lock);
     for (;;) {
         while (!w->first && !w->ending)

@@ -196,9 +196,9 @@ def what_would_come_again_is_not_tried_again(runs):
     refused(runs, "a wrong request", 2, "/nowhere/text", 'data.files=["/nowhere/text"]', "restarts=9")
     refused(runs, "no answer", 1, "memory_mb", "device.memory_mb=0.001", "restarts=9")
     out = runs.out()
-    os.makedirs(os.path.join(out, "metrics.jsonl"))
-    refused(runs, "an error of its own", 1, r"metrics.jsonl: .*\(after 1 restart; not tried again, because no new iteration was reached\)",
-            "restarts=9", restarts=1, out=out)
+    os.makedirs(os.path.join(out, "gradients", "tensors.json"))
+    refused(runs, "an error of its own", 1, r"tensors.json: .*\(after 1 restart; not tried again, because no new iteration was reached\)",
+            "restarts=9", "dump_gradients=1", restarts=1, out=out)
 
 
 def one_run_a_folder(runs):

@@ -140,6 +140,8 @@ sl_status sl_faults_write(sl_trainer *t, int iteration) {
             sl_text_format(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
         name_place(t, f, &event);
         SL_TRY(sl_journal_event(t->journal, &event));
+        if (f->kill >= 0) /* the next attempt reads it, so that nobody is killed twice */
+            sl_journal_flush(t->journal);
     }
     return SL_OK;
 }

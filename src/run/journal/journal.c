@@ -63,6 +63,11 @@ static void say_trouble(const sl_journal *j) {
         say(text);
 }
 
+void sl_journal_flush(sl_journal *j) {
+    sl_writer_flush(j->writer, SL_WRITER_PATIENCE);
+    say_trouble(j);
+}
+
 /* What an earlier attempt has done and this one does again goes. */
 static void open_logs(sl_journal *j) {
     char path[4096];
@@ -105,8 +110,7 @@ void sl_journal_close(sl_journal *j) {
     if (!j)
         return;
     if (j->writer) {
-        sl_writer_flush(j->writer, SL_WRITER_PATIENCE);
-        say_trouble(j);
+        sl_journal_flush(j);
         sl_writer_close(j->writer);
     }
     for (int r = 0; r < j->layout.data && j->profiler; r++)
@@ -547,8 +551,7 @@ sl_status sl_journal_finish(sl_journal *j, const sl_summary *s, FILE *out) {
         print_profile(&f, out);
     }
     SL_TRY(status);
-    sl_writer_flush(j->writer, SL_WRITER_PATIENCE);
-    say_trouble(j);
+    sl_journal_flush(j);
     int late = 0;
     for (size_t i = 0; i < j->row_count; i++)
         late += j->rows[i].late;

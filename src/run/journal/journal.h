@@ -65,6 +65,8 @@ sl_status sl_journal_profile(sl_journal *journal, const sl_ping_link *ping, doub
  * of it, its shape, its ops and its links, for those of several together are nobody's. */
 int sl_journal_slowest(const sl_journal *journal);
 sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
+/** Waits until all that was told is in its file, or cannot be. */
+void sl_journal_flush(sl_journal *journal);
 /** A line of decisions.txt, with its end. */
 void sl_journal_decision(sl_journal *journal, const char *line);
 

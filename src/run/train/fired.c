@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int integer(const json_t *event, const char *key) {
     const json_t *value = json_object_get(event, key);
@@ -29,7 +30,8 @@ static void read_events(const sl_run *run, const char *folder, char *fired) {
     char path[4096], *line = NULL;
     size_t capacity = 0;
     snprintf(path, sizeof path, "%s/events.jsonl", folder);
-    FILE *file = fopen(path, "re");
+    struct stat found; /* a pipe would be waited for */
+    FILE *file = stat(path, &found) == 0 && S_ISREG(found.st_mode) ? fopen(path, "re") : NULL;
     if (!file)
         return;
     for (ssize_t size; (size = getline(&line, &capacity, file)) > 0;) {

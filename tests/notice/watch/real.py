@@ -55,7 +55,7 @@ class Watched:
         """`before`: words that start the watch itself (nsenter). `inside`: a function that is given the watch's words and
         returns the command, where the watch is below mpirun; otherwise it is above it."""
         self.out, self.log = os.path.join(folder, "watch"), os.path.join(folder, "stderr.txt")
-        watch = [os.path.join(build, "slackline"), "watch", "--out", self.out, *options, "--"]
+        watch = [os.path.join(build, "slackline"), "watch", "--out", self.out, "--overwrite", *options, "--"]
         command = inside([*watch, *words]) if inside else [*before, *watch, *words]
         self.port, self.read = None, 0
         self.stdout, self.stderr = open(os.path.join(folder, "stdout.txt"), "w+"), open(self.log, "w+")
