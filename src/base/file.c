@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,11 +67,27 @@ static sl_status write_all(int file, const char *path, const char *content, size
     return SL_OK;
 }
 
-static sl_status replace(const char *path, const void *content, size_t size, int durable) {
+/* A new file beside `path` under a name that nobody can foresee; *temporary is that name. The mode is given to
+ * open, so that the kernel applies the umask: to read the umask is to change it for all threads. -1: errno. */
+static int open_beside(const char *path, mode_t mode, char *temporary, size_t size) {
+    for (int tries = 0; tries < 100; tries++) {
+        uint64_t random;
+        if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+            return -1;
+        int length = snprintf(temporary, size, "%s.%016llx", path, (unsigned long long)random);
+        if (length < 0 || (size_t)length >= size) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (file >= 0 || (errno != EEXIST && errno != EINTR))
+            return file;
+    }
+    return -1;
+}
+
+static sl_status replace(const char *path, const void *content, size_t size, mode_t mode, int durable) {
     char temporary[4096];
-    int length = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    if (length < 0 || (size_t)length >= sizeof temporary)
-        return sl_error(SL_EINVAL, "%s: the path is too long", path);
     struct stat old;
     if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) { /* /dev/stdout and the like cannot be replaced */
         int direct = open(path, O_WRONLY | O_CLOEXEC);
@@ -80,12 +97,10 @@ static sl_status replace(const char *path, const void *content, size_t size, int
         close(direct);
         return status;
     }
-    int file = mkostemp(temporary, O_CLOEXEC);
+    int file = open_beside(path, mode, temporary, sizeof temporary);
     if (file < 0)
-        return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(file, 0666 & ~mask);
+        return errno == ENAMETOOLONG ? sl_error(SL_EINVAL, "%s: the path is too long", path)
+                                     : sl_error_errno(SL_ESYS, "%s: cannot be written", path);
     sl_status status = write_all(file, path, content, size, durable);
     if (close(file) != 0 && status == SL_OK)
         status = sl_error_errno(SL_ESYS, "%s: cannot be written", path);
@@ -97,11 +112,15 @@ static sl_status replace(const char *path, const void *content, size_t size, int
 }
 
 sl_status sl_file_write(const char *path, const void *content, size_t size) {
-    return replace(path, content, size, 1);
+    return replace(path, content, size, 0666, 1);
+}
+
+sl_status sl_file_write_private(const char *path, const void *content, size_t size) {
+    return replace(path, content, size, 0600, 1);
 }
 
 sl_status sl_file_renew(const char *path, const void *content, size_t size) {
-    return replace(path, content, size, 0);
+    return replace(path, content, size, 0666, 0);
 }
 
 static sl_status cut_line(int file, const char *path, off_t size) {

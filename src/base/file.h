@@ -15,7 +15,9 @@ sl_status sl_file_read_most(const char *path, size_t most, char **content, size_
 /** Replaces `path` by `size` bytes atomically; on failure the old file is untouched and nothing is left
  * behind. */
 sl_status sl_file_write(const char *path, const void *content, size_t size);
-/** The same without waiting for the disk, for what is written again and again: readers see the old or the new
+/** The same for a secret: nobody but the user may read it, at no moment. */
+sl_status sl_file_write_private(const char *path, const void *content, size_t size);
+/** The same as sl_file_write without waiting for the disk, for what is written again and again: readers see the old or the new
  * file, but after a power cut it may be empty. */
 sl_status sl_file_renew(const char *path, const void *content, size_t size);
 

@@ -6,9 +6,7 @@
 #include "notice/store/store.h"
 #include "notice/watch/addresses.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -32,22 +30,6 @@ static void put_urls(const sl_redis *redis, const sl_addresses *addresses, char 
     }
 }
 
-/* Written whole, and nobody else can read it, not for a moment. */
-static sl_status write_private(const char *path, const char *text) {
-    char temporary[sizeof((sl_rendezvous *)0)->left + 8];
-    size_t size = strlen(text);
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    int file = mkostemp(temporary, O_CLOEXEC); /* mode 600 */
-    if (file < 0)
-        return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
-    int failed = write(file, text, size) != (ssize_t)size;
-    failed |= close(file) != 0;
-    if (!failed && rename(temporary, path) == 0)
-        return SL_OK;
-    unlink(temporary);
-    return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
-}
-
 static sl_status leave(sl_rendezvous *r, const sl_addresses *addresses) {
     char text[TEXT], host[64] = "";
     gethostname(host, sizeof host - 1);
@@ -59,7 +41,7 @@ static sl_status leave(sl_rendezvous *r, const sl_addresses *addresses) {
     else if (r->redis.pid > 0)
         put_urls(&r->redis, addresses, text, sizeof text);
     snprintf(r->left, sizeof r->left, "%s/redis.url", r->directory);
-    return write_private(r->left, text);
+    return sl_file_write_private(r->left, text, strlen(text));
 }
 
 static sl_status make_key(char key[SL_STORE_KEY]) {
