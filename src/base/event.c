@@ -52,7 +52,7 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
         {"advice", "what would be done about something slow in a watched program, its gain and cost, or "
                    "that it is to be done now"},
     [SL_EVENT_HOOK] = {"hook", "the program of --on-event carried an advice out, or could not"},
-    [SL_EVENT_NODE] = {"node", "the agent of a node came, was lost, or its processes changed"},
+    [SL_EVENT_NODE] = {"node", "the agent of a node came, was lost, its processes changed, or it cannot read their calls"},
     [SL_EVENT_STORE] = {"store", "the store was lost, or is back; the program runs on"},
     [SL_EVENT_CONTROLLER] = {"controller", "another process controls the job from now on"},
     [SL_EVENT_END] = {"end", "the run ended"},

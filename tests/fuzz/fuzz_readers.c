@@ -127,8 +127,9 @@ static void try_ring(const uint8_t *data, size_t size) {
     uint64_t position = 0, lost = 0;
     memset(ring, 0, (size + 127) / 64 * 64);
     memcpy(ring, data, size);
-    if (sl_record_ring_valid(ring, size) == 0)
-        sl_record_read(ring, &position, records, 8, &lost);
+    uint32_t capacity = sl_record_ring_capacity(ring, size);
+    if (capacity > 0)
+        sl_record_read(ring, capacity, &position, records, 8, &lost);
     free(ring);
 }
 

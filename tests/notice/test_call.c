@@ -31,11 +31,11 @@ static void a_call_comes_back_from_the_ring_as_it_was(void **state) {
                     .end = 7,
                     .device = -1};
     for (int i = 0; i < 3; i++)
-        sl_call_write(ring, &call);
+        sl_call_write(ring, 4, &call);
     uint64_t position = 2, lost = 0;
     sl_record record;
     sl_call back;
-    assert_int_equal(sl_record_read(ring, &position, &record, 1, &lost), 1);
+    assert_int_equal(sl_record_read(ring, 4, &position, &record, 1, &lost), 1);
     memcpy(&back, &record, sizeof back);
     call.sequence = 2;
     assert_memory_equal(&back, &call, sizeof call);

@@ -4,24 +4,26 @@
 #include "notice/record/offset.h"
 #include "notice/record/record.h"
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void a_reader_gets_what_was_written_and_learns_what_it_lost(void **state) {
     (void)state;
     sl_record_ring *ring = calloc(1, sl_record_ring_bytes(8));
     assert_int_equal(sl_record_ring_init(ring, 7), -1);
     assert_int_equal(sl_record_ring_init(ring, 8), 0);
-    assert_int_equal(sl_record_ring_valid(ring, sl_record_ring_bytes(8)), 0);
-    assert_int_equal(sl_record_ring_valid(ring, sl_record_ring_bytes(8) - 1), -1);
+    assert_int_equal(sl_record_ring_capacity(ring, sl_record_ring_bytes(8)), 8);
+    assert_int_equal(sl_record_ring_capacity(ring, sl_record_ring_bytes(8) - 1), 0);
     sl_record out[16];
     uint64_t position = 0, lost = 0;
     for (int i = 0; i < 5; i++)
-        sl_record_write(ring, &(sl_record){.start = i});
-    assert_int_equal(sl_record_read(ring, &position, out, 16, &lost), 5);
+        sl_record_write(ring, 8, &(sl_record){.start = i});
+    assert_int_equal(sl_record_read(ring, 8, &position, out, 16, &lost), 5);
     assert_int_equal(out[4].start, 4);
     assert_int_equal(out[4].sequence, 4);
     for (int i = 5; i < 25; i++)
-        sl_record_write(ring, &(sl_record){.start = i});
-    assert_int_equal(sl_record_read(ring, &position, out, 16, &lost),
+        sl_record_write(ring, 8, &(sl_record){.start = i});
+    assert_int_equal(sl_record_read(ring, 8, &position, out, 16, &lost),
                      7); /* one slot may be in the writer's hands */
     assert_int_equal(lost, 13);
     assert_int_equal(out[0].start, 18);
@@ -29,9 +31,31 @@ static void a_reader_gets_what_was_written_and_learns_what_it_lost(void **state)
     free(ring);
 }
 
+/* Who shares the memory may change what the ring says of itself at any time. Behind this ring nothing is mapped. */
+static void a_capacity_that_changes_after_it_was_checked_harms_neither_side(void **state) {
+    (void)state;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = sl_record_ring_bytes(64), room = 2 * page;
+    assert_true(bytes <= room);
+    char *memory = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(munmap(memory + room, page), 0);
+    sl_record_ring *ring = (sl_record_ring *)(void *)(memory + room - bytes);
+    assert_int_equal(sl_record_ring_init(ring, 64), 0);
+    uint32_t capacity = sl_record_ring_capacity(ring, bytes);
+    assert_int_equal(capacity, 64);
+    ring->capacity = 1u << 30;
+    for (int i = 0; i < 100; i++)
+        sl_record_write(ring, capacity, &(sl_record){.start = i});
+    sl_record out[128];
+    uint64_t position = 0, lost = 0;
+    assert_int_equal(sl_record_read(ring, capacity, &position, out, 128, &lost), 63);
+    assert_int_equal(out[62].start, 99);
+    assert_int_equal(munmap(memory, room), 0);
+}
+
 static void *write_many(void *ring) {
     for (int64_t i = 0; i < 300000; i++)
-        sl_record_write(ring, &(sl_record){.start = i, .end = -i, .arrive = i * 3, .due = i ^ 0x5555});
+        sl_record_write(ring, 64, &(sl_record){.start = i, .end = -i, .arrive = i * 3, .due = i ^ 0x5555});
     return NULL;
 }
 
@@ -44,7 +68,7 @@ static void a_concurrent_reader_never_sees_a_torn_record(void **state) {
     uint64_t position = 0, lost = 0, seen = 0;
     while (position < 300000) {
         sl_record out[32];
-        size_t count = sl_record_read(ring, &position, out, 32, &lost);
+        size_t count = sl_record_read(ring, 64, &position, out, 32, &lost);
         for (size_t i = 0; i < count; i++) {
             int64_t n = out[i].start;
             assert_true(out[i].end == -n && out[i].arrive == n * 3 && out[i].due == (n ^ 0x5555));
@@ -80,6 +104,7 @@ static void the_offset_of_a_clock_lies_within_its_bound(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reader_gets_what_was_written_and_learns_what_it_lost),
+        cmocka_unit_test(a_capacity_that_changes_after_it_was_checked_harms_neither_side),
         cmocka_unit_test(a_concurrent_reader_never_sees_a_torn_record),
         cmocka_unit_test(the_offset_of_a_clock_lies_within_its_bound),
     };

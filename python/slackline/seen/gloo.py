@@ -21,6 +21,7 @@ import weakref
 
 VERSION = 1  # of told.h
 NONE, ANYBODY = -1, -2
+TOKEN = os.urandom(8).hex()  # process ids of containers that share a folder may be equal
 
 # ProcessGroup's method: the call's name, which argument says its bytes, whether it has a root
 METHODS = {
@@ -122,7 +123,7 @@ def unseen(what):
         return
     noted.add(what)
     try:
-        with open(os.path.join(os.environ["SLACKLINE_PROBE"], f"{os.getpid()}.unseen"), "a") as file:
+        with open(os.path.join(os.environ["SLACKLINE_PROBE"], f"{os.getpid()}-{TOKEN}.unseen"), "a") as file:
             file.write(" ".join(what.split())[:200] + "\n")
     except (OSError, KeyError):  # the watch is gone
         pass

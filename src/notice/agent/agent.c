@@ -1,13 +1,10 @@
 #include "base/memory.h"
 #include "notice/agent/agent_inside.h"
 #include "notice/message/clocks.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define LOOK (100 * SL_MS)     /* between two looks at the folder */
@@ -18,6 +15,11 @@
 #define PENDING_MOST (1 << 15) /* blocks kept while the store is lost */
 
 /* ---- opening and closing ---- */
+
+static void close_process(sl_watched_process *p) {
+    sl_track_close(p->track);
+    sl_free(p->call);
+}
 
 sl_status sl_agent_open(const sl_agent_config *config, sl_agent **agent) {
     sl_agent *a;
@@ -53,10 +55,8 @@ void sl_agent_close(sl_agent *a) {
         sl_agent_set_timing(a, SL_TIMING_ON);
     if (a->control)
         munmap(a->control, sizeof *a->control);
-    for (size_t i = 0; i < a->processes; i++) {
-        sl_track_close(a->process[i].track);
-        sl_free(a->process[i].call);
-    }
+    for (size_t i = 0; i < a->processes; i++)
+        close_process(&a->process[i]);
     sl_free(a->process);
     sl_free(a->pending);
     sl_call_log_close(a->log);
@@ -65,29 +65,30 @@ void sl_agent_close(sl_agent *a) {
 }
 
 int sl_agent_saw_calls(const sl_agent *a) {
-    return a->processes > 0;
+    return a->saw_calls;
+}
+
+const char *sl_agent_trouble(const sl_agent *a) {
+    return a->trouble;
 }
 
 /* ---- processes and their calls ---- */
 
 static void find_control(sl_agent *a) {
-    char path[4200];
-    struct stat about;
-    snprintf(path, sizeof path, "%s/control", a->config.folder);
-    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0)
+    char versions[160];
+    size_t bytes;
+    sl_control *control = sl_folder_map(a->config.folder, "control", 1, 8, &bytes);
+    if (!control)
         return;
-    void *memory = MAP_FAILED;
-    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size >= (off_t)sizeof(sl_control))
-        memory = mmap(NULL, sizeof(sl_control), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (memory == MAP_FAILED)
-        return;
-    sl_control *control = memory;
-    if (control->magic == SL_CONTROL_MAGIC && control->version == SL_PROBE_VERSION)
+    sl_file_kind kind = sl_file_head_read(&control->head, bytes, SL_CONTROL_MAGIC, SL_PROBE_LAYOUT, versions,
+                                          sizeof versions);
+    if (kind == SL_FILE_OURS && bytes >= sizeof *control) {
         a->control = control;
-    else
-        munmap(memory, sizeof(sl_control));
+        return;
+    }
+    if (kind == SL_FILE_OTHER)
+        snprintf(a->trouble, sizeof a->trouble, "calls of the program are not read: its probe is %s", versions);
+    munmap(control, bytes);
 }
 
 static void read_affinity(sl_watched_process *p) {
@@ -135,18 +136,19 @@ static void identify(sl_watched_process *p, const sl_ring_source *source, const 
         p->size = p->rank + 1;
 }
 
-static sl_status process_of(sl_agent *a, int pid, sl_watched_process **found) {
+static sl_status process_of(sl_agent *a, const sl_ring_source *source, sl_watched_process **found) {
     for (size_t i = 0; i < a->processes; i++)
-        if (a->process[i].pid == pid) {
+        if (a->process[i].process.id == source->process.id) {
             *found = &a->process[i];
             return SL_OK;
         }
     SL_TRY(sl_grow(&a->process, &a->capacity, a->processes + 1, sizeof *a->process));
     sl_watched_process *p = &a->process[a->processes];
-    *p = (sl_watched_process){.pid = pid, .rank = -1};
+    *p = (sl_watched_process){.process = source->process, .pid = source->pid, .rank = -1};
     SL_TRY(sl_track_open(&p->track));
     read_affinity(p);
     a->processes++;
+    a->saw_calls = 1;
     *found = p;
     a->next_beat = 0; /* the controller hears of it at once */
     return SL_OK;
@@ -161,7 +163,7 @@ static sl_status take_blocks(sl_agent *a, sl_watched_process *p) {
         }
         SL_TRY(sl_grow(&a->pending, &a->pending_room, a->pendings + 1, sizeof *a->pending));
         a->pending[a->pendings++] = (sl_message_block){.rank = p->rank,
-                                                       .pid = p->pid,
+                                                       .process = (int32_t)p->process.id,
                                                        .count = block.count,
                                                        .period = block.period,
                                                        .number = block.number,
@@ -180,7 +182,7 @@ static sl_status read_rings(sl_agent *a) {
     while (left > 0 && (count = sl_rings_read(a->rings, left, &source, &calls)) > 0) {
         sl_watched_process *p;
         left -= count < left ? count : left;
-        SL_TRY(process_of(a, source.pid, &p));
+        SL_TRY(process_of(a, &source, &p));
         identify(p, &source, calls);
         for (size_t i = 0; i < count; i++) {
             SL_TRY(sl_track_add(p->track, &calls[i]));
@@ -194,6 +196,29 @@ static sl_status read_rings(sl_agent *a) {
     return SL_OK;
 }
 
+static void end_process(sl_agent *a, uint64_t id) {
+    for (size_t i = 0; i < a->processes; i++)
+        if (a->process[i].process.id == id) {
+            a->process[i].ended = 1;
+            a->ended++;
+            a->next_beat = 0;
+        }
+    if (a->log)
+        sl_call_log_end(a->log, id);
+}
+
+/* Those that have ended, but for what they have in a profile that is being taken. */
+static void forget_processes(sl_agent *a) {
+    for (size_t i = a->processes; a->ended > 0 && i-- > 0;) {
+        sl_watched_process *p = &a->process[i];
+        if (!p->ended || (a->profile.round && p->calls > 0))
+            continue;
+        close_process(p);
+        a->ended--;
+        memmove(p, p + 1, (--a->processes - i) * sizeof *p);
+    }
+}
+
 static sl_status look_around(sl_agent *a, sl_time now) {
     if (now < a->next_look)
         return SL_OK;
@@ -201,13 +226,11 @@ static sl_status look_around(sl_agent *a, sl_time now) {
     if (!a->control)
         find_control(a);
     SL_TRY(sl_rings_look(a->rings));
-    for (size_t i = 0; i < a->processes; i++) {
-        sl_watched_process *p = &a->process[i];
-        if (!p->ended && sl_rings_ended(a->rings, p->pid)) {
-            p->ended = 1;
-            a->next_beat = 0;
-        }
-    }
+    if (!a->trouble[0])
+        snprintf(a->trouble, sizeof a->trouble, "%s", sl_rings_trouble(a->rings));
+    for (uint64_t id; sl_rings_ended(a->rings, &id);)
+        end_process(a, id);
+    forget_processes(a);
     if (a->log)
         sl_call_log_flush(a->log);
     return SL_OK;
@@ -240,7 +263,7 @@ static json_t *describe(const sl_agent *a, sl_time now) {
                                                    "size", p->size, "period", sl_track_period(p->track),
                                                    "cpus", p->affinity));
     }
-    return json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:i,s:o}", "node", a->config.node, "host", a->host, "clock",
+    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:i,s:o}", "trouble", a->trouble, "node", a->config.node, "host", a->host, "clock",
                      a->identity, "now", (json_int_t)now, "calls", (json_int_t)calls, "lost",
                      (json_int_t)lost, "validate", a->config.validate, "ranks", ranks);
 }

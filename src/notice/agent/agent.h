@@ -33,7 +33,10 @@ void sl_agent_close(sl_agent *agent);
  * with a process is not an error: it is told through the store, or once on the log. SL_ENOMEM. */
 sl_status sl_agent_step(sl_agent *agent, sl_time now, sl_time *next);
 
-/** Whether any process has made a ring. */
+/** Whether any process has made a call that was read. */
 int sl_agent_saw_calls(const sl_agent *agent);
+
+/** Why calls of the program cannot be read (another version of the probe makes them); "" while they can. */
+const char *sl_agent_trouble(const sl_agent *agent);
 
 #endif

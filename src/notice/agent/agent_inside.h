@@ -14,7 +14,9 @@
 #define SL_AGENT_PART 2048 /* records of a message */
 
 typedef struct sl_watched_process {
-    int pid, rank, size;
+    sl_process process;
+    int pid; /* here; -1: not known */
+    int rank, size;
     int ended;
     sl_track *track;
     char affinity[128];
@@ -32,7 +34,9 @@ struct sl_agent {
     sl_call_log *log; /* NULL: none */
     sl_control *control;
     sl_watched_process *process;
-    size_t processes, capacity;
+    size_t processes, capacity, ended; /* `ended` of them are over, and kept for a profile */
+    int saw_calls;
+    char trouble[256]; /* why calls are not read; "" */
     sl_message_block *pending; /* [pendings] */
     size_t pendings, pending_room;
     sl_store_position orders;

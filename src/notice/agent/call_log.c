@@ -7,7 +7,8 @@
 #include <string.h>
 
 typedef struct sheet {
-    int pid, thread;
+    sl_process process;
+    int thread;
     FILE *file; /* NULL: could not be written */
 } sheet;
 
@@ -47,31 +48,34 @@ static void give_up(sheet *s, const char *path) {
     s->file = NULL;
 }
 
-/* A rank's later process (the command ran the program again) has a file of its own. */
+/* A rank's later process (the command ran the program again) has a file of its own, also one that has the
+ * same process id. */
 static void begin(sl_call_log *log, sheet *s, int rank) {
-    char path[4200], more[48] = "";
+    char path[4200], thread[32] = "", more[64] = "";
     if (s->thread > 0)
-        snprintf(more, sizeof more, ".thread-%d", s->thread);
-    snprintf(path, sizeof path, "%s/rank-%d%s.csv", log->folder, rank, more);
-    FILE *there = fopen(path, "r");
-    if (there) {
-        fclose(there);
-        snprintf(path, sizeof path, "%s/rank-%d%s.pid-%d.csv", log->folder, rank, more, s->pid);
+        snprintf(thread, sizeof thread, ".thread-%d", s->thread);
+    for (int i = 1; !s->file && i < 1000; i++) {
+        if (i == 2)
+            snprintf(more, sizeof more, ".pid-%d", s->process.pid);
+        else if (i > 2)
+            snprintf(more, sizeof more, ".pid-%d.%d", s->process.pid, i - 1);
+        snprintf(path, sizeof path, "%s/rank-%d%s%s.csv", log->folder, rank, thread, more);
+        if (!(s->file = fopen(path, "wxe")) && errno != EEXIST)
+            break;
     }
-    s->file = fopen(path, "we");
     if (!s->file || fprintf(s->file, "sequence,call,communicator,peer,tag,bytes,start_ns,end_ns,rank\n") < 0)
         give_up(s, path);
 }
 
 static sl_status sheet_of(sl_call_log *log, const sl_ring_source *source, int rank, sheet **found) {
     for (size_t i = 0; i < log->sheets; i++)
-        if (log->sheet[i].pid == source->pid && log->sheet[i].thread == source->thread) {
+        if (log->sheet[i].process.id == source->process.id && log->sheet[i].thread == source->thread) {
             *found = &log->sheet[i];
             return SL_OK;
         }
     SL_TRY(sl_grow(&log->sheet, &log->capacity, log->sheets + 1, sizeof *log->sheet));
     *found = &log->sheet[log->sheets++];
-    **found = (sheet){.pid = source->pid, .thread = source->thread};
+    **found = (sheet){.process = source->process, .thread = source->thread};
     begin(log, *found, rank);
     return SL_OK;
 }
@@ -89,6 +93,18 @@ sl_status sl_call_log_add(sl_call_log *log, const sl_ring_source *source, int ra
             give_up(s, "a call log");
     }
     return SL_OK;
+}
+
+void sl_call_log_end(sl_call_log *log, uint64_t process) {
+    size_t kept = 0;
+    for (size_t i = 0; i < log->sheets; i++) {
+        sheet *s = &log->sheet[i];
+        if (s->process.id != process)
+            log->sheet[kept++] = *s;
+        else if (s->file && fclose(s->file) != 0)
+            fprintf(stderr, "slackline: %s: a call log is not whole: %s\n", log->folder, strerror(errno));
+    }
+    log->sheets = kept;
 }
 
 void sl_call_log_flush(sl_call_log *log) {

@@ -17,6 +17,9 @@ void sl_call_log_close(sl_call_log *log);
 sl_status sl_call_log_add(sl_call_log *log, const sl_ring_source *source, int rank, const sl_call *calls,
                           size_t count);
 
+/** A process has ended: closes its files. */
+void sl_call_log_end(sl_call_log *log, uint64_t process);
+
 /** Files are whole up to now. */
 void sl_call_log_flush(sl_call_log *log);
 

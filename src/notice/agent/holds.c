@@ -1,46 +1,39 @@
 #include "notice/agent/holds.h"
 
 #include "base/memory.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-static sl_gate *map(const char *folder, int pid) {
-    char path[4200];
-    struct stat about;
-    void *memory = MAP_FAILED;
-    snprintf(path, sizeof path, "%s/%d.gate", folder, pid);
-    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0)
-        return NULL;
-    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size >= (off_t)sizeof(sl_gate))
-        memory = mmap(NULL, sizeof(sl_gate), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (memory == MAP_FAILED)
-        return NULL;
-    if (sl_gate_valid(memory, (size_t)about.st_size) == 0)
-        return memory;
-    munmap(memory, sizeof(sl_gate));
+/* The gate of exactly this process; NULL: `trouble` says why not. */
+static sl_gate *map(const char *folder, const sl_process *process, char *trouble, size_t trouble_size) {
+    char name[SL_FILE_NAME], versions[160];
+    size_t bytes;
+    sl_gate_name(process, name);
+    sl_gate *gate = sl_folder_map(folder, name, 1, sizeof gate->head, &bytes);
+    sl_file_kind kind = gate ? sl_gate_read(gate, bytes, versions, sizeof versions) : SL_FILE_FOREIGN;
+    if (kind == SL_FILE_OURS && gate->head.process.id == process->id)
+        return gate;
+    if (kind == SL_FILE_OTHER)
+        snprintf(trouble, trouble_size, "its gate is %s", versions);
+    else
+        snprintf(trouble, trouble_size, "process %d has no gate", process->pid);
+    if (gate)
+        munmap(gate, bytes);
     return NULL;
 }
 
-sl_status sl_holds_begin(sl_holds *h, int64_t round, const int *pid, size_t pids, sl_time deadline,
-                         char *trouble, size_t trouble_size) {
+sl_status sl_holds_begin(sl_holds *h, int64_t round, const sl_process *process, size_t processes,
+                         sl_time deadline, char *trouble, size_t trouble_size) {
     sl_holds_end(h);
     trouble[0] = 0;
     if (!h->view)
         SL_TRY(sl_alloc(&h->view, 1, sizeof *h->view));
-    SL_TRY(sl_grow(&h->gate, &h->capacity, pids, sizeof *h->gate));
-    for (size_t i = 0; i < pids && !trouble[0]; i++) {
-        sl_gate *gate = map(h->folder, pid[i]);
+    SL_TRY(sl_grow(&h->gate, &h->capacity, processes, sizeof *h->gate));
+    for (size_t i = 0; i < processes && !trouble[0]; i++) {
+        sl_gate *gate = map(h->folder, &process[i], trouble, trouble_size);
         if (gate)
-            h->gate[h->gates++] = (struct sl_held_gate){.gate = gate, .pid = pid[i]};
-        else
-            snprintf(trouble, trouble_size, "process %d has no gate", pid[i]);
+            h->gate[h->gates++] = (struct sl_held_gate){.gate = gate};
     }
     h->round = round;
     for (size_t i = 0; i < h->gates && !trouble[0]; i++)

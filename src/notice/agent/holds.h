@@ -1,7 +1,7 @@
 /* The agent's side of a hold: the gates of its node's processes, held, raised, looked at and released.
  *
  * The deadline is in the gates: whatever becomes of agent, controller and store, each rank goes on at it by
- * its own clock. A gate is a file PID.gate that the probe makes with the first call of a process. */
+ * its own clock. A gate is a file PID-ID.gate that the probe makes with the first call of a process. */
 #ifndef SL_NOTICE_AGENT_HOLDS_H
 #define SL_NOTICE_AGENT_HOLDS_H
 
@@ -15,7 +15,6 @@ typedef struct sl_holds {
     const char *folder;
     struct sl_held_gate {
         sl_gate *gate;
-        int pid;
     } * gate; /* [gates] of the hold under way */
     size_t gates, capacity;
     int64_t round; /* 0: no hold */
@@ -26,8 +25,8 @@ typedef struct sl_holds {
 
 /** Maps the gates of these processes and holds them until `deadline` (this node's CLOCK_MONOTONIC). *trouble
  * is "" or says why one of them cannot be held (then none is). SL_ENOMEM. */
-sl_status sl_holds_begin(sl_holds *holds, int64_t round, const int *pid, size_t pids, sl_time deadline,
-                         char *trouble, size_t trouble_size);
+sl_status sl_holds_begin(sl_holds *holds, int64_t round, const sl_process *process, size_t processes,
+                         sl_time deadline, char *trouble, size_t trouble_size);
 
 /** Raises targets: an array of [rank, communicator, source, destination, tag, kind, target]; those of other
  * nodes' ranks are passed over. Parked threads look again. 0; -1: it is no such array, and nothing is done.

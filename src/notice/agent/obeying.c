@@ -128,19 +128,19 @@ static sl_status order_profile(sl_agent *a, const json_t *order, sl_time now) {
 
 static sl_status order_hold(sl_agent *a, const json_t *order, sl_time now) {
     sl_time until;
-    int *pid;
-    size_t pids = 0;
+    sl_process *process;
+    size_t processes = 0;
     sl_message_head head = {
         .kind = SL_MESSAGE_VIEW, .round = sl_json_int(order, "round", 0), .rank = -1, .look = 0};
     if (!in_time(a, order, now, SL_HOLD_LONGEST, &until))
         return SL_OK;
-    SL_TRY(sl_alloc(&pid, a->processes + 1, sizeof *pid));
+    SL_TRY(sl_alloc(&process, a->processes + 1, sizeof *process));
     for (size_t i = 0; i < a->processes; i++)
         if (!a->process[i].ended)
-            pid[pids++] = a->process[i].pid;
+            process[processes++] = a->process[i].process;
     sl_status status =
-        sl_holds_begin(&a->holds, head.round, pid, pids, until, head.trouble, sizeof head.trouble);
-    sl_free(pid);
+        sl_holds_begin(&a->holds, head.round, process, processes, until, head.trouble, sizeof head.trouble);
+    sl_free(process);
     SL_TRY(status);
     a->hold_until = until;
     if (head.trouble[0])

@@ -1,6 +1,10 @@
-/* The rings of a node: finds the files PID.THREAD.ring that the probe makes in the folder, maps them, and
- * reads what is new in each. Bytes from outside: a file that is not a ring of this version is left alone. A
- * ring whose process is gone is unmapped once it has been read to its end. */
+/* The rings of a node: finds the files PID-ID.THREAD.ring that the probe makes in the folder, maps them, and
+ * reads what is new in each. Bytes from outside: a file that is not a ring is left alone, and one that another
+ * version of the probe made is reported (sl_rings_trouble).
+ *
+ * A ring whose process has ended is forgotten once it has been read to its end: its file is removed, and with
+ * the last ring of a process its gate. So what a long watch keeps depends on how many processes there are, not
+ * on how many there were. */
 #ifndef SL_NOTICE_AGENT_RINGS_H
 #define SL_NOTICE_AGENT_RINGS_H
 
@@ -10,7 +14,9 @@
 typedef struct sl_rings sl_rings;
 
 typedef struct sl_ring_source {
-    int pid, thread;
+    sl_process process; /* whose ring it is */
+    int pid;            /* its process id here, in the agent's namespace; -1: it has none, or it is not known */
+    int thread;
     int rank, size; /* in the program's world; -1: not known yet */
 } sl_ring_source;
 
@@ -25,8 +31,8 @@ sl_status sl_rings_look(sl_rings *rings);
  * rings', until the next call. */
 size_t sl_rings_read(sl_rings *rings, size_t most, sl_ring_source *source, const sl_call **calls);
 
-/** Whether every ring of the process has been read to its end and the process is gone. */
-int sl_rings_ended(const sl_rings *rings, int pid);
+/** A process that has ended and whose rings were read to their end, each once; 0: there is none. */
+int sl_rings_ended(sl_rings *rings, uint64_t *process);
 
 /** Records read, and overwritten before they were read. */
 void sl_rings_counts(const sl_rings *rings, uint64_t *calls, uint64_t *lost);
@@ -34,5 +40,8 @@ void sl_rings_counts(const sl_rings *rings, uint64_t *calls, uint64_t *lost);
 /** The fullest that a ring was when it was read last, as a share of its room: how urgent the next reading is.
  */
 double sl_rings_fullest(sl_rings *rings);
+
+/** Why the calls of some process cannot be read: its probe is of another version. "" while there is none. */
+const char *sl_rings_trouble(const sl_rings *rings);
 
 #endif

@@ -165,6 +165,12 @@ static void hear(sl_controller *c, const json_t *beat) {
         sl_store_refuse(c->config.store);
     if (news == 1)
         tell_node(c, node, "is here");
+    if (node && node->troubled) {
+        char seen[256];
+        snprintf(seen, sizeof seen, "node %.60s: %.180s", node->name, node->trouble);
+        sl_controller_tell(c, SL_EVENT_NODE, seen, NULL, NULL);
+        node->troubled = 0;
+    }
     if (news)
         drop_ranks(c);
     if (node && node->calls > 0 && c->phases.phase == SL_PHASE_WAITING)

@@ -65,6 +65,9 @@ sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_nod
     snprintf(n->clock, sizeof n->clock, "%s", clock);
     n->same_clock = clock[0] && strcmp(clock, nodes->clock) == 0;
     SL_TRY(read_ranks(n, json_object_get(beat, "ranks"), &changed));
+    const char *trouble = sl_json_text(beat, "trouble", "");
+    n->troubled |= trouble[0] && strncmp(trouble, n->trouble, sizeof n->trouble - 1) != 0;
+    snprintf(n->trouble, sizeof n->trouble, "%s", trouble);
     *news = !n->alive ? 1 : changed ? 2 : 0;
     n->alive = 1;
     n->heard = now;

@@ -20,6 +20,8 @@ typedef struct sl_node {
     int alive, validate;
     sl_time heard;
     int64_t calls, lost;
+    char trouble[256]; /* why its agent cannot read calls of its processes; "" */
+    int troubled;      /* that is another trouble than the last that was told */
     int size; /* of the world, as its processes say */
     sl_node_rank *rank;
     size_t ranks, capacity;

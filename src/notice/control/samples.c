@@ -14,7 +14,7 @@ typedef struct queued {
 } queued;
 
 typedef struct follows {
-    int rank, pid;
+    int rank, process;
     int alive;
     queued *queue; /* [QUEUE] by place modulo QUEUE */
     uint64_t first, next;
@@ -103,9 +103,9 @@ sl_status sl_samples_add(sl_samples *s, const sl_message_block *block, sl_time n
     SL_TRY(find(s, block->rank, &f));
     if (s->first_seen == 0)
         s->first_seen = now;
-    if (f->pid != block->pid || !f->alive) { /* another process took the rank */
+    if (f->process != block->process || !f->alive) { /* another process took the rank */
         *f =
-            (follows){.rank = f->rank, .pid = block->pid, .alive = 1, .queue = f->queue, .newest = INT64_MIN};
+            (follows){.rank = f->rank, .process = block->process, .alive = 1, .queue = f->queue, .newest = INT64_MIN};
     }
     note_silence(s, f, now);
     if (f->next - f->first == QUEUE)

@@ -66,7 +66,7 @@ _Static_assert(sizeof(sl_message_head) == 256, "messages cross nodes");
 
 /* Iterations of one rank (notice/agent/track.h). */
 typedef struct sl_message_block {
-    int32_t rank, pid, count, period;
+    int32_t rank, process, count, period; /* process: another number for each, whatever its process id */
     int64_t number, start, end, time, bytes;
 } sl_message_block;
 _Static_assert(sizeof(sl_message_block) == 56, "messages cross nodes");

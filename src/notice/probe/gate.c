@@ -18,12 +18,10 @@ static int64_t monotonic(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-void sl_gate_init(sl_gate *gate, int rank) {
-    gate->version = SL_GATE_VERSION;
+void sl_gate_init(sl_gate *gate, int rank, const sl_process *process) {
     gate->size = sizeof *gate;
     gate->rank = rank;
-    __atomic_store_n(&gate->magic, SL_GATE_MAGIC,
-                     __ATOMIC_RELEASE); /* last: who maps it early waits for it */
+    sl_file_head_write(&gate->head, SL_GATE_MAGIC, SL_GATE_LAYOUT, process); /* last: who maps it early waits */
 }
 
 int sl_gate_use_barriers(sl_gate *gate) {
@@ -33,12 +31,19 @@ int sl_gate_use_barriers(sl_gate *gate) {
     return 1;
 }
 
+/* No signal shortens it. */
+static void sleep_through(int64_t ns) {
+    struct timespec left = {.tv_sec = ns / INT64_C(1000000000), .tv_nsec = ns % INT64_C(1000000000)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
 /* A full barrier in every running thread of every process that asked for it. Where the controller's side is
  * refused it (a filter of system calls), the slow form; and else a pause far longer than a store takes. */
 static void barrier_everywhere(void) {
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0 &&
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        sleep_through(INT64_C(1000000));
 }
 
 void sl_gate_refuse(sl_gate *gate, sl_gate_unfit reason) {
@@ -60,12 +65,12 @@ const char *sl_gate_unfit_text(uint32_t reason) {
     return reason < sizeof texts / sizeof texts[0] ? texts[reason] : "cannot be held";
 }
 
-int sl_gate_valid(const sl_gate *gate, size_t bytes) {
-    if (bytes < sizeof *gate)
-        return -1;
-    return gate->magic == SL_GATE_MAGIC && gate->version == SL_GATE_VERSION && gate->size == sizeof *gate
-               ? 0
-               : -1;
+sl_file_kind sl_gate_read(const sl_gate *gate, size_t bytes, char *text, size_t size) {
+    sl_file_kind kind =
+        sl_file_head_read(&gate->head, bytes, SL_GATE_MAGIC, SL_GATE_LAYOUT, text, size);
+    if (kind == SL_FILE_OURS && (bytes < sizeof *gate || gate->size != sizeof *gate))
+        return SL_FILE_FOREIGN;
+    return kind;
 }
 
 /* ---- channels ---- */
@@ -110,6 +115,8 @@ sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
                 return &gate->channel[place];
             }
         }
+        if (found > SL_GATE_CHANNELS) /* whoever shares the memory wrote that */
+            break;
         if (key_same(&gate->channel[found - 1].key, key))
             return &gate->channel[found - 1];
     }
@@ -365,8 +372,8 @@ void sl_gate_finish(sl_gate *gate) {
 /* ---- the agent's side ---- */
 
 void sl_gate_hold(sl_gate *gate, uint32_t hold, int64_t deadline) {
-    uint32_t channels = atomic_load(&gate->channels);
-    for (uint32_t i = 0; i < channels; i++)
+    uint32_t channels = atomic_load(&gate->channels); /* of memory that is shared */
+    for (uint32_t i = 0; i < channels && i < SL_GATE_CHANNELS; i++)
         atomic_store(&gate->channel[i].target, 0);
     atomic_store(&gate->deadline, deadline);
     atomic_store(&gate->hold, hold);

@@ -17,8 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "notice/record/folder.h"
+
 #define SL_GATE_MAGIC 0x736c6761u /* "slga" */
-#define SL_GATE_VERSION 2
+#define SL_GATE_LAYOUT 3
 #define SL_GATE_CHANNELS 4096 /* of one rank; beyond, `overflow` is set and the rank cannot be held */
 #define SL_GATE_SLOTS 8192    /* places of the hash index, a power of two */
 #define SL_GATE_THREADS 64
@@ -104,7 +106,7 @@ typedef enum sl_gate_unfit {
 } sl_gate_unfit;
 
 typedef struct sl_gate {
-    uint32_t magic, version;
+    sl_file_head head;
     uint64_t size;
     int32_t rank;              /* in the program's world */
     _Atomic uint32_t finished; /* rank: it will make no further call */
@@ -120,11 +122,12 @@ typedef struct sl_gate {
     _Atomic uint32_t channels; /* places of channel[] given out */
     _Atomic uint32_t threads;  /* places of thread[] given out */
     _Atomic uint32_t barrier;  /* rank: who holds must use membarrier (see `plain`) */
-    uint8_t pad[36];
+    uint8_t pad[52];
     _Atomic uint32_t slot[SL_GATE_SLOTS]; /* hash index: 1 + place in channel[], 0 empty; only ever set */
     sl_gate_channel channel[SL_GATE_CHANNELS];
     sl_gate_thread thread[SL_GATE_THREADS];
 } sl_gate;
+_Static_assert(offsetof(sl_gate, slot) == 192, "the layout is part of the version, and lines begin at 64");
 
 /* ---- the rank's side ---- */
 
@@ -159,8 +162,8 @@ typedef enum sl_gate_mode {
                      */
 } sl_gate_mode;
 
-/** Makes the gate of `rank` in zeroed memory of sizeof(sl_gate) bytes. */
-void sl_gate_init(sl_gate *gate, int rank);
+/** Makes the gate of `rank`, in zeroed memory of sizeof(sl_gate) bytes. `process`: whose it is, or NULL. */
+void sl_gate_init(sl_gate *gate, int rank, const sl_process *process);
 
 /** Asks the kernel for the barriers that plain channels rely on; 1 when the calling process has them, and
  * `gate` says so from then on. 0: every channel must stay as it is made. */
@@ -172,8 +175,8 @@ void sl_gate_refuse(sl_gate *gate, sl_gate_unfit reason);
 /** What a rank that is not to be held does: "uses more channels or threads than its gate holds". */
 const char *sl_gate_unfit_text(uint32_t reason);
 
-/** Whether memory of `bytes` bytes from outside holds a gate of this version; 0 or -1. */
-int sl_gate_valid(const sl_gate *gate, size_t bytes);
+/** What memory of `bytes` bytes from outside holds; `text` as in sl_file_head_read. */
+sl_file_kind sl_gate_read(const sl_gate *gate, size_t bytes, char *text, size_t size);
 
 /** The channel of that name, made if new. NULL when the table is full (the rank then counts as overflowed and
  *  will not be held). Any thread, and the agent, at any time; the pointer stays good. */

@@ -1,7 +1,6 @@
 #include "notice/probe/probe.h"
 #include "notice/probe/events.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,6 +24,7 @@ static struct {
     pthread_once_t once;
     pthread_key_t key;
     int usable, threads;
+    sl_process self; /* id 0: not known yet (the start, and a child of fork) */
     pid_t root; /* this process, when it was the first in this folder; a child of fork is another */
     int rank, size, family;
     sl_gate *gate;                 /* made, perhaps not yet open */
@@ -33,9 +33,35 @@ static struct {
     struct ring_list {
         struct ring_list *next;
         sl_ring_file *file;
+        size_t bytes;
+        uint32_t records;
         int taken;
     } * rings;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .rank = -1, .size = -1};
+
+/* Reads or writes all of a short text; a signal only delays it. */
+static size_t read_text(int file, char *text, size_t size) {
+    size_t used = 0;
+    for (ssize_t count; used < size - 1; used += (size_t)count)
+        if ((count = read(file, text + used, size - 1 - used)) == 0)
+            break;
+        else if (count < 0 && errno == EINTR)
+            count = 0;
+        else if (count < 0)
+            break;
+    text[used] = 0;
+    return used;
+}
+
+static void write_text(int file, const char *text) {
+    for (size_t left = strlen(text); left > 0;) {
+        ssize_t count = write(file, text, left);
+        if (count == 0 || (count < 0 && errno != EINTR))
+            return;
+        text += count > 0 ? count : 0;
+        left -= count > 0 ? (size_t)count : 0;
+    }
+}
 
 void sl_probe_say(const char *format, ...) {
     char text[512];
@@ -44,7 +70,9 @@ void sl_probe_say(const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     int kept = errno;
-    dprintf(STDERR_FILENO, "slackline: %s\n", text);
+    char line[sizeof text + 16];
+    snprintf(line, sizeof line, "slackline: %s\n", text);
+    write_text(STDERR_FILENO, line);
     errno = kept;
 }
 
@@ -53,56 +81,41 @@ static const char *folder(void) {
     return name && *name ? name : NULL;
 }
 
-/* Maps `bytes` of folder/name; a new file is filled with zeroes that are really there, for a page of a full
- * file system that is missing later would end the program. NULL: errno says why. */
-static void *map_file(const char *name, size_t bytes, int flags) {
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s/%s", folder(), name) >= (int)sizeof path) {
-        errno = ENAMETOOLONG;
+/* The control word of the folder: made complete under a name of this process's own, then given its name by
+ * whoever is first, so nobody ever sees it half made. NULL: said why. */
+static sl_control *open_control(void) {
+    char made[SL_FILE_NAME], text[128] = "is no file of slackline's";
+    size_t bytes;
+    sl_control *control = sl_folder_map(folder(), "control", 1, 8, &bytes);
+    if (!control && errno == ENOENT) {
+        const char *timing = getenv("SLACKLINE_PROBE_TIMING");
+        snprintf(made, sizeof made, "control.%016llx", (unsigned long long)process.self.id);
+        if ((control = sl_folder_make(folder(), made, bytes = sizeof *control))) {
+            atomic_store_explicit(&control->timing,
+                                  timing && strcmp(timing, "off") == 0      ? SL_TIMING_OFF
+                                  : timing && strcmp(timing, "device") == 0 ? SL_TIMING_DEVICE
+                                                                            : SL_TIMING_ON,
+                                  memory_order_relaxed);
+            sl_file_head_write(&control->head, SL_CONTROL_MAGIC, SL_PROBE_LAYOUT, &process.self);
+            if (sl_folder_publish(folder(), made, "control") != 0) {
+                int error = errno;
+                munmap(control, bytes);
+                errno = error;
+                control = error == EEXIST ? sl_folder_map(folder(), "control", 1, 8, &bytes) : NULL;
+            }
+        }
+    }
+    if (!control) {
+        sl_probe_say("nothing is recorded: %s: %s", folder(), strerror(errno));
         return NULL;
     }
-    int file = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
-    if (file < 0)
-        return NULL;
-    void *memory = MAP_FAILED;
-    int error = posix_fallocate(file, 0, (off_t)bytes);
-    if (error == 0)
-        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    else
-        errno = error;
-    error = errno;
-    close(file);
-    errno = error;
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
-/* The control word of the folder: made complete under a name of this process's own, then given its name by
- * whoever is first, so nobody ever sees it half made. */
-static sl_control *open_control(void) {
-    sl_control *control = map_file("control", sizeof(sl_control), 0);
-    if (control || errno != ENOENT)
+    sl_file_kind kind =
+        sl_file_head_read(&control->head, bytes, SL_CONTROL_MAGIC, SL_PROBE_LAYOUT, text, sizeof text);
+    if (kind == SL_FILE_OURS && bytes >= sizeof *control)
         return control;
-    char name[64], from[4096], to[4096];
-    snprintf(name, sizeof name, "control.%d", (int)getpid());
-    if (!(control = map_file(name, sizeof(sl_control), O_CREAT | O_TRUNC)))
-        return NULL;
-    const char *timing = getenv("SLACKLINE_PROBE_TIMING");
-    atomic_store_explicit(&control->timing,
-                          timing && strcmp(timing, "off") == 0      ? SL_TIMING_OFF
-                          : timing && strcmp(timing, "device") == 0 ? SL_TIMING_DEVICE
-                                                                    : SL_TIMING_ON,
-                          memory_order_relaxed);
-    control->magic = SL_CONTROL_MAGIC;
-    control->version = SL_PROBE_VERSION;
-    snprintf(from, sizeof from, "%s/%s", folder(), name);
-    snprintf(to, sizeof to, "%s/control", folder());
-    int linked = link(from, to), error = errno;
-    unlink(from);
-    if (linked == 0)
-        return control;
-    munmap(control, sizeof *control);
-    errno = error;
-    return error == EEXIST ? map_file("control", sizeof(sl_control), 0) : NULL;
+    sl_probe_say("nothing is recorded in process %d: %s/control is %s", (int)getpid(), folder(), text);
+    munmap(control, bytes);
+    return NULL;
 }
 
 static uint32_t ring_records(void) {
@@ -114,35 +127,23 @@ static uint32_t ring_records(void) {
     return records;
 }
 
-/* A file that nobody sees before it is finished: `unfinished` gets its name. 0 or -1. */
-static int publish_file(const char *unfinished, const char *name) {
-    char from[4096], to[4096];
-    snprintf(from, sizeof from, "%s/%s", folder(), unfinished);
-    snprintf(to, sizeof to, "%s/%s", folder(), name);
-    return rename(from, to);
-}
-
-static sl_ring_file *make_ring(int thread) {
-    uint32_t records = ring_records();
-    size_t bytes = sizeof(sl_ring_file) + sl_record_ring_bytes(records);
-    char name[64], unfinished[80];
-    snprintf(name, sizeof name, "%d.%d.ring", (int)getpid(), thread);
-    snprintf(unfinished, sizeof unfinished, "%s.new", name);
-    sl_ring_file *file = map_file(unfinished, bytes, O_CREAT | O_TRUNC);
+static sl_ring_file *make_ring(int thread, uint32_t records, size_t bytes) {
+    char name[SL_FILE_NAME];
+    sl_ring_name(&process.self, thread, name);
+    sl_ring_file *file = sl_folder_make(folder(), name, bytes);
     if (!file)
         return NULL;
-    *file = (sl_ring_file){.version = SL_PROBE_VERSION, .pid = (int32_t)getpid(), .thread = thread};
+    file->thread = thread;
     atomic_store_explicit(&file->rank, process.rank, memory_order_relaxed);
     atomic_store_explicit(&file->size, process.size, memory_order_relaxed);
     atomic_store_explicit(&file->family, (uint32_t)process.family, memory_order_relaxed);
     snprintf(file->program, sizeof file->program, "%s", program_invocation_short_name);
     sl_record_ring_init((sl_record_ring *)(file + 1), records);
-    file->magic = SL_RING_FILE_MAGIC;
-    if (publish_file(unfinished, name) != 0) {
-        munmap(file, bytes);
-        return NULL;
-    }
-    return file;
+    sl_file_head_write(&file->head, SL_RING_FILE_MAGIC, SL_PROBE_LAYOUT, &process.self);
+    if (sl_folder_publish(folder(), name, name) == 0)
+        return file;
+    munmap(file, bytes);
+    return NULL;
 }
 
 /* A thread ended: its ring is free for another one. */
@@ -165,9 +166,13 @@ static void parent_forked(void) {
 }
 
 /* The child has the parent's rings mapped, but the parent is their one writer: it makes its own when it needs
- * one. A gate it only makes when the parent has none: channels of the parent's are known all over the tables.
- */
+ * one, as another process. It lets go of the parent's, so that their locks end with the parent. A gate it only
+ * makes when the parent has none: channels of the parent's are known all over the tables. */
 static void child_forked(void) {
+    for (struct ring_list *ring = process.rings; ring; ring = ring->next)
+        munmap(ring->file, ring->bytes);
+    process.self.id = 0;
+    process.root = 0;
     process.gateless |= process.gate != NULL;
     process.gate = sl_probe_gate = NULL;
     process.rings = NULL;
@@ -179,10 +184,9 @@ static void child_forked(void) {
 static void start_process(void) {
     int kept = errno;
     if (folder()) {
+        sl_process_find(&process.self);
         sl_control *control = open_control();
-        if (!control)
-            sl_probe_say("nothing is recorded: %s: %s", folder(), strerror(errno));
-        else if (pthread_key_create(&process.key, thread_ended) == 0) {
+        if (control && pthread_key_create(&process.key, thread_ended) == 0) {
             pthread_atfork(before_fork, parent_forked, child_forked);
             sl_probe_control = control;
             process.usable = 1;
@@ -202,7 +206,11 @@ static struct ring_list *take_ring(void) {
         ring = ring->next;
     if (ring || process.threads > UINT16_MAX || !(ring = calloc(1, sizeof *ring)))
         return ring;
-    ring->file = make_ring(process.threads);
+    if (process.self.id == 0)
+        sl_process_find(&process.self);
+    ring->records = ring_records();
+    ring->bytes = sizeof(sl_ring_file) + sl_record_ring_bytes(ring->records);
+    ring->file = make_ring(process.threads, ring->records, ring->bytes);
     if (!ring->file) {
         sl_probe_say("nothing more is recorded in process %d: %s: %s", (int)getpid(), folder(),
                      strerror(errno));
@@ -225,7 +233,10 @@ int sl_probe_attach(void) {
     if (ring) {
         ring->taken = 1;
         atomic_store_explicit(&ring->file->closed, 0, memory_order_relaxed);
-        sl_probe_self = (sl_probe_thread){.ring = (sl_record_ring *)(ring->file + 1), .file = ring->file};
+        sl_probe_self = (sl_probe_thread){.ring = (sl_record_ring *)(ring->file + 1),
+                                          .capacity = ring->records,
+                                          .thread = (uint16_t)ring->file->thread,
+                                          .file = ring->file};
         pthread_setspecific(process.key, ring);
     }
     pthread_mutex_unlock(&process.lock);
@@ -262,13 +273,12 @@ static int drained(void *unused) {
 static const sl_gate_shim shim = {.progress = progress, .drained = drained};
 
 static sl_gate *make_gate(int rank) {
-    char name[64], unfinished[80];
-    snprintf(name, sizeof name, "%d.gate", (int)getpid());
-    snprintf(unfinished, sizeof unfinished, "%s.new", name);
-    sl_gate *gate = map_file(unfinished, sizeof *gate, O_CREAT | O_TRUNC);
+    char name[SL_FILE_NAME];
+    sl_gate_name(&process.self, name);
+    sl_gate *gate = sl_folder_make(folder(), name, sizeof *gate);
     if (gate) {
-        sl_gate_init(gate, rank);
-        if (publish_file(unfinished, name) == 0)
+        sl_gate_init(gate, rank, &process.self);
+        if (sl_folder_publish(folder(), name, name) == 0)
             return gate;
         munmap(gate, sizeof *gate);
     }
@@ -310,23 +320,30 @@ void sl_probe_untracked(void) {
     atomic_fetch_add_explicit(&sl_probe_self.file->untracked, 1, memory_order_relaxed);
 }
 
-/* The first process in the folder is the watched command itself (mpirun, or the program). */
+/* The first process in the folder is the watched command itself (mpirun, or the program). Its name there is
+ * what stays the same after exec. */
 static int claim_root(void) {
-    char path[4096], text[32];
+    char path[4096], text[128], mine[128];
+    sl_process self;
+    int file;
     if (snprintf(path, sizeof path, "%s/root", folder()) >= (int)sizeof path)
         return 0;
-    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int mine = file >= 0;
-    if (mine)
-        dprintf(file, "%d\n", (int)getpid());
-    else if ((file = open(path, O_RDONLY | O_CLOEXEC)) >= 0) { /* the same process after exec */
-        ssize_t count = read(file, text, sizeof text - 1);
-        text[count > 0 ? count : 0] = 0;
-        mine = atoi(text) == (int)getpid();
+    sl_process_find(&self);
+    snprintf(mine, sizeof mine, "%d %llx %llx\n", self.pid, (unsigned long long)self.space,
+             (unsigned long long)self.start);
+    while ((file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0 && errno == EINTR)
+        ;
+    int first = file >= 0;
+    if (first)
+        write_text(file, mine);
+    else {
+        while ((file = open(path, O_RDONLY | O_CLOEXEC)) < 0 && errno == EINTR)
+            ;
+        first = file >= 0 && read_text(file, text, sizeof text) > 0 && strcmp(text, mine) == 0;
     }
     if (file >= 0)
         close(file);
-    return mine;
+    return first;
 }
 
 __attribute__((constructor)) static void loaded(void) {
@@ -336,18 +353,13 @@ __attribute__((constructor)) static void loaded(void) {
     errno = kept;
 }
 
-/* At the end of the command, when no process of it has made a ring: say so, once. */
+/* At the end of the command, when no process of it has begun to record: say so, once. */
 __attribute__((destructor)) static void unloaded(void) {
+    char path[4096];
     sl_probe_gate_finish();
-    DIR *directory = process.root == getpid() && folder() ? opendir(folder()) : NULL;
-    if (!directory)
+    if (process.root != getpid() || !folder() ||
+        snprintf(path, sizeof path, "%s/control", folder()) >= (int)sizeof path || access(path, F_OK) == 0)
         return;
-    int rings = 0;
-    for (struct dirent *entry; (entry = readdir(directory));)
-        rings += strstr(entry->d_name, ".ring") != NULL;
-    closedir(directory);
-    if (rings == 0)
-        sl_probe_say(
-            "no MPI or NCCL call was seen: the program is linked statically or without either "
-            "library, and ran untouched (PyTorch over Gloo is seen under: python -m slackline watch)");
+    sl_probe_say("no MPI or NCCL call was seen: the program is linked statically or without either "
+                 "library, and ran untouched (PyTorch over Gloo is seen under: python -m slackline watch)");
 }

@@ -19,6 +19,8 @@
 
 typedef struct sl_probe_thread {
     sl_record_ring *ring; /* NULL: none yet */
+    uint32_t capacity;    /* its own; what shared memory says is not asked again */
+    uint16_t thread;
     sl_ring_file *file;
     int entered; /* inside a wrapper */
     int in_nccl; /* the call that passes the gate is NCCL's */
@@ -35,7 +37,7 @@ extern sl_control *sl_probe_control __attribute__((visibility("hidden"))); /* NU
 /* The gate of this process, once it is open; NULL: calls pass. */
 extern sl_gate *sl_probe_gate __attribute__((visibility("hidden")));
 
-/** The gate of world rank `rank`, in the file PID.gate of the folder, made if there is none yet; NULL: it
+/** The gate of world rank `rank`, in a file of the folder, made if there is none yet; NULL: it
  * cannot be, or the process is a child of one that had a gate. Nobody passes it before it is opened. */
 sl_gate *sl_probe_gate_new(int rank);
 
@@ -82,8 +84,8 @@ static inline int64_t sl_probe_now(void) {
 
 /** Writes a record of this thread; only between enter and leave. Its thread is filled in. */
 static inline void sl_probe_write(sl_call *call) {
-    call->thread = (uint16_t)sl_probe_self.file->thread;
-    sl_call_write(sl_probe_self.ring, call);
+    call->thread = sl_probe_self.thread;
+    sl_call_write(sl_probe_self.ring, sl_probe_self.capacity, call);
 }
 
 /** Rank and size in MPI_COMM_WORLD, for the heads of all rings of this process. */

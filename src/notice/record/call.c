@@ -1,5 +1,6 @@
 #include "notice/record/call.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define NAME(name) #name,
@@ -16,8 +17,16 @@ int sl_call_of(const char *name) {
     return SL_CALL_NOTHING;
 }
 
-void sl_call_write(sl_record_ring *ring, const sl_call *call) {
+void sl_call_write(sl_record_ring *ring, uint32_t capacity, const sl_call *call) {
     sl_record record;
     memcpy(&record, call, sizeof record);
-    sl_record_write(ring, &record);
+    sl_record_write(ring, capacity, &record);
+}
+
+void sl_ring_name(const sl_process *process, int thread, char name[SL_FILE_NAME]) {
+    snprintf(name, SL_FILE_NAME, "%d-%016llx.%d.ring", process->pid, (unsigned long long)process->id, thread);
+}
+
+void sl_gate_name(const sl_process *process, char name[SL_FILE_NAME]) {
+    snprintf(name, SL_FILE_NAME, "%d-%016llx.gate", process->pid, (unsigned long long)process->id);
 }

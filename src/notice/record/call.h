@@ -8,10 +8,11 @@
  * MPI_Sendrecv writes one for what it received.
  *
  * A ring lies in a file of its own after an sl_ring_file; `control` in the same folder is asked by every
- * writer on the node. libc only. */
+ * writer on the node (folder.h says how such files are made). libc only. */
 #ifndef SL_NOTICE_RECORD_CALL_H
 #define SL_NOTICE_RECORD_CALL_H
 
+#include "notice/record/folder.h"
 #include "notice/record/record.h"
 
 #define SL_RECORD_CALL 6
@@ -84,40 +85,45 @@ const char *sl_call_name(int call);
 /** The number of a name, SL_CALL_NOTHING for a name that is none. */
 int sl_call_of(const char *name);
 
-/** sl_record_write and sl_record_read for a call; what is read may be any record: look at `kind`. */
-void sl_call_write(sl_record_ring *ring, const sl_call *call);
+/** sl_record_write for a call. What sl_record_read gives may be any record: look at `kind`. */
+void sl_call_write(sl_record_ring *ring, uint32_t capacity, const sl_call *call);
 
 typedef enum sl_timing { SL_TIMING_OFF = 0, SL_TIMING_ON = 1, SL_TIMING_DEVICE = 2 } sl_timing;
 
 #define SL_CONTROL_MAGIC 0x736c6374u   /* "slct" */
 #define SL_RING_FILE_MAGIC 0x736c7266u /* "slrf" */
-#define SL_PROBE_VERSION 1
+#define SL_PROBE_LAYOUT 2
 
-/* The file `control` of the folder. The first process that comes makes it; an agent may have made it before.
- */
+/* The file `control` of the folder, made by the first process that comes. */
 typedef struct sl_control {
-    uint32_t magic, version;
+    sl_file_head head;
     /* sl_timing. Written by the agent, read by every wrapper; relaxed: a call more or less does not matter.
      */
     _Atomic uint32_t timing;
     uint8_t pad[52];
 } sl_control;
-_Static_assert(sizeof(sl_control) == 64, "the layout is part of the version");
+_Static_assert(sizeof(sl_control) == 128, "the layout is part of the version");
 
 typedef enum sl_family { SL_FAMILY_NONE = 0, SL_FAMILY_OPENMPI = 1, SL_FAMILY_MPICH = 2 } sl_family;
 
-/* Head of a file PID.THREAD.ring, followed by its sl_record_ring. Written by the process, read by the agent;
+/* Head of a file PID-ID.THREAD.ring, followed by its sl_record_ring. Written by the process, read by the agent;
  * words that change later are atomic and relaxed: each stands alone. */
 typedef struct sl_ring_file {
-    uint32_t magic, version;
-    int32_t pid, thread;
+    sl_file_head head;
+    int32_t thread;
     _Atomic int32_t rank, size; /* in MPI_COMM_WORLD; -1 before the first MPI call that is recorded */
     _Atomic uint32_t family;    /* sl_family */
     _Atomic uint32_t closed;    /* 1: its thread has ended, another may take it up */
+    uint32_t pad;
     _Atomic uint64_t untracked; /* requests and communicators that found no place in a table */
     char program[64];           /* last part of its path */
-    uint8_t pad[24];
+    uint8_t pad2[24];
 } sl_ring_file;
-_Static_assert(sizeof(sl_ring_file) == 128, "the layout is part of the version");
+_Static_assert(sizeof(sl_ring_file) == 192, "the layout is part of the version");
+
+/** The names of a process's files: "123-0123456789abcdef.0.ring" and "123-0123456789abcdef.gate". */
+#define SL_FILE_NAME 64
+void sl_ring_name(const sl_process *process, int thread, char name[SL_FILE_NAME]);
+void sl_gate_name(const sl_process *process, char name[SL_FILE_NAME]);
 
 #endif

@@ -21,22 +21,22 @@ int sl_record_ring_init(sl_record_ring *ring, uint32_t capacity) {
     return 0;
 }
 
-int sl_record_ring_valid(const sl_record_ring *ring, size_t bytes) {
+uint32_t sl_record_ring_capacity(const sl_record_ring *ring, size_t bytes) {
     if (bytes < sizeof *ring || ring->magic != SL_RECORD_MAGIC || ring->version != SL_RECORD_VERSION ||
         ring->record_size != sizeof(sl_record))
-        return -1;
-    uint32_t capacity = ring->capacity;
+        return 0;
+    uint32_t capacity = __atomic_load_n(&ring->capacity, __ATOMIC_RELAXED); /* once: see the header */
     if (capacity == 0 || (capacity & (capacity - 1)) != 0)
-        return -1;
-    return (bytes - sizeof *ring) / sizeof(sl_record) >= capacity ? 0 : -1;
+        return 0;
+    return (bytes - sizeof *ring) / sizeof(sl_record) >= capacity ? capacity : 0;
 }
 
 /* The slot is written before the head passes it. A reader that copies a slot while the writer, a whole lap
  * later, overwrites it sees the head move by then and throws the copy away; the words are atomic so that this
  * race is defined. */
-void sl_record_write(sl_record_ring *ring, const sl_record *record) {
+void sl_record_write(sl_record_ring *ring, uint32_t capacity, const sl_record *record) {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    _Atomic uint64_t *slot = (_Atomic uint64_t *)(void *)&slots(ring)[head & (ring->capacity - 1)];
+    _Atomic uint64_t *slot = (_Atomic uint64_t *)(void *)&slots(ring)[head & (capacity - 1)];
     uint64_t words[sizeof *record / 8];
     memcpy(words, record, sizeof words);
     words[offsetof(sl_record, sequence) / 8] = head;
@@ -49,33 +49,33 @@ void sl_record_write(sl_record_ring *ring, const sl_record *record) {
 
 /* Copies one record; 0 when the writer may have been in it meanwhile. The oldest safe record is head -
  * capacity + 1: the writer may be busy with the slot of head, which is that of head - capacity. */
-static int copy_record(const sl_record_ring *ring, uint64_t position, sl_record *out) {
+static int copy_record(const sl_record_ring *ring, uint32_t capacity, uint64_t position, sl_record *out) {
     const _Atomic uint64_t *slot =
-        (const _Atomic uint64_t *)(const void *)&slots(ring)[position & (ring->capacity - 1)];
+        (const _Atomic uint64_t *)(const void *)&slots(ring)[position & (capacity - 1)];
     uint64_t words[sizeof *out / 8];
     for (size_t i = 0; i < sizeof words / 8; i++)
         words[i] = atomic_load_explicit(&slot[i], memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    if (position + ring->capacity <= head)
+    if (position + capacity <= head)
         return 0;
     memcpy(out, words, sizeof words);
     return out->sequence == position;
 }
 
-size_t sl_record_read(const sl_record_ring *ring, uint64_t *position, sl_record *records, size_t most,
-                      uint64_t *lost) {
+size_t sl_record_read(const sl_record_ring *ring, uint32_t capacity, uint64_t *position, sl_record *records,
+                      size_t most, uint64_t *lost) {
     size_t count = 0;
     while (count < most) {
         uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
         if (*position >= head)
             break;
-        if (head - *position >= ring->capacity) {
-            uint64_t oldest = head - ring->capacity + 1;
+        if (head - *position >= capacity) {
+            uint64_t oldest = head - capacity + 1;
             *lost += oldest - *position;
             *position = oldest;
         }
-        if (copy_record(ring, *position, &records[count]))
+        if (copy_record(ring, capacity, *position, &records[count]))
             count++;
         else
             ++*lost;

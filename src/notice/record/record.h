@@ -53,15 +53,17 @@ size_t sl_record_ring_bytes(uint32_t capacity);
 /** Makes a ring in zeroed memory. Returns -1 when capacity is no power of two. */
 int sl_record_ring_init(sl_record_ring *ring, uint32_t capacity);
 
-/** Whether memory of `bytes` bytes from outside holds a ring of this version that fits; 0 or -1. */
-int sl_record_ring_valid(const sl_record_ring *ring, size_t bytes);
+/** How many records the ring holds that memory of `bytes` bytes from outside is; 0: it is none of this version,
+ * or does not fit. Whoever shares the memory may change what the ring says of itself afterwards, so this is the
+ * capacity to write and read with from then on. */
+uint32_t sl_record_ring_capacity(const sl_record_ring *ring, size_t bytes);
 
 /** Writes one record (its sequence is set here). Never waits, never fails. */
-void sl_record_write(sl_record_ring *ring, const sl_record *record);
+void sl_record_write(sl_record_ring *ring, uint32_t capacity, const sl_record *record);
 
 /** Reads up to `most` records from *position on, which moves past them; *lost counts records overwritten
  * before they were read. Returns how many. Torn records are never returned. */
-size_t sl_record_read(const sl_record_ring *ring, uint64_t *position, sl_record *records, size_t most,
-                      uint64_t *lost);
+size_t sl_record_read(const sl_record_ring *ring, uint32_t capacity, uint64_t *position, sl_record *records,
+                      size_t most, uint64_t *lost);
 
 #endif

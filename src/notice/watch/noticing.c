@@ -48,6 +48,7 @@ struct sl_noticing {
     sl_controller *controller;
     int seated;
     int other_version, strangers; /* were said */
+    int unread; /* said that calls cannot be read */
     sl_time view_next, tell_next, standing_next;
     char *standing; /* as it was said last */
     sl_status_view shown;
@@ -129,6 +130,15 @@ static void say_refused(sl_noticing *n) {
             say(n, &note);
         }
     }
+}
+
+/* Calls that another version of the probe makes are an error, which is said at once; not that there are none. */
+static void say_unread(sl_noticing *n) {
+    sl_note note = {.kind = SL_NOTE_TROUBLE};
+    if (n->unread || !sl_agent_trouble(n->agent)[0])
+        return;
+    snprintf(note.text, sizeof note.text, "%s", sl_agent_trouble(n->agent));
+    n->unread = say(n, &note);
 }
 
 /* Whether this process's controller is the job's is seen before anything that it says goes on. A job that was
@@ -247,6 +257,7 @@ static sl_status step(sl_noticing *n, sl_time *wake) {
     SL_TRY(sl_agent_step(n->agent, sl_clock_now(clock), &next));
     SL_TRY(sl_controller_step(n->controller, sl_clock_now(clock), &other));
     look_at_seat(n);
+    say_unread(n);
     sl_time now = sl_clock_now(clock);
     say_view(n, now, 0);
     say_standing(n, now, 0);

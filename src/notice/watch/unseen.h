@@ -1,5 +1,5 @@
 /* What the program's own layers have found of its calls that cannot be seen (python/slackline/seen): a file
- * PID.unseen beside the rings, a line for each. From outside: read with limits, and as words only. */
+ * PID-ID.unseen beside the rings, a line for each. From outside: read with limits, and as words only. */
 #ifndef SL_NOTICE_WATCH_UNSEEN_H
 #define SL_NOTICE_WATCH_UNSEEN_H
 

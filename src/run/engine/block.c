@@ -89,7 +89,7 @@ static void record_op(sl_engine *e, const sl_op *op, sl_time start, sl_time end)
                         .start = start,
                         .end = end,
                         .arrive = end};
-    sl_record_write(e->config.ring, &record);
+    sl_record_write(e->config.ring, e->config.ring->capacity, &record);
 }
 
 static sl_status tell_weights(const sl_engine *e, const sl_op *op, sl_time end) {
@@ -136,7 +136,7 @@ static void record_update(sl_engine *e, int stage, sl_time start, sl_time end) {
                         .start = start,
                         .end = end,
                         .arrive = end};
-    sl_record_write(e->config.ring, &record);
+    sl_record_write(e->config.ring, e->config.ring->capacity, &record);
 }
 
 /* Like a block: where ops are paced it begins when the rank is free, not when the thread has woken. */

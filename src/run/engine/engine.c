@@ -169,7 +169,7 @@ static void record_moves(sl_engine *e, sl_engine_result *result) {
                             .start = e->copier.begun[m],
                             .end = e->copier.done[m],
                             .arrive = e->copier.done[m]};
-        sl_record_write(e->config.ring, &record);
+        sl_record_write(e->config.ring, e->config.ring->capacity, &record);
     }
     result->moves = e->mine->moves;
     result->overruns += e->copier.overruns;

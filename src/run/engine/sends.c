@@ -48,7 +48,7 @@ static void arrived(sl_engine *e, sl_way *way, const sl_sent *sent) {
                         .end = sent->end,
                         .arrive = sent->arrive,
                         .due = sent->due};
-    sl_record_write(e->config.ring, &record);
+    sl_record_write(e->config.ring, e->config.ring->capacity, &record);
 }
 
 static sl_message_name oldest(const sl_engine *e, const sl_way *way) {

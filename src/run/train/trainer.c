@@ -41,7 +41,7 @@ static void record_reductions(sl_trainer *t, int iteration) {
                             .start = r->start,
                             .end = r->end,
                             .arrive = r->end};
-        sl_record_write(t->ring, &record);
+        sl_record_write(t->ring, t->ring->capacity, &record);
     }
 }
 
@@ -93,7 +93,7 @@ static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
 
 static sl_status gather_records(sl_trainer *t) {
     sl_gathered *g = &t->gathered;
-    size_t read = sl_record_read(t->ring, &t->position, t->records, t->record_capacity, &t->lost);
+    size_t read = sl_record_read(t->ring, t->ring->capacity, &t->position, t->records, t->record_capacity, &t->lost);
     if (t->lost > 0)
         return sl_error(SL_ESYS, "%llu records of rank %d were lost", (unsigned long long)t->lost,
                         t->world_rank);

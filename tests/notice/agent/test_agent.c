@@ -2,8 +2,13 @@
 #include "notice/control/watched_job.h"
 
 #include "base/random.h"
+#include "notice/agent/holds.h"
 #include "notice/agent/rings.h"
 #include "notice/agent/track.h"
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <sys/syscall.h>
 
 static char folder[64];
 
@@ -41,10 +46,12 @@ static void rings_are_found_read_in_order_and_losses_counted(void **state) {
     assert_ok(sl_rings_open(folder, &rings));
     assert_ok(sl_rings_look(rings));
     assert_int_equal(sl_rings_read(rings, 100, &source, &calls), 0);
-    sl_record_ring *ring = job_ring(folder, getpid(), 3, 4, 64);
+    sl_process self;
+    sl_process_find(&self);
+    sl_record_ring *ring = job_ring(folder, &self, 3, 4, 64);
     for (int i = 0; i < 40; i++) {
         sl_call call = call_of(SL_CALL_MPI_Send, (uint64_t)i, i);
-        sl_call_write(ring, &call);
+        sl_call_write(ring, 64, &call);
     }
     assert_int_equal(sl_rings_read(rings, 100, &source, &calls), 0); /* not looked yet */
     assert_ok(sl_rings_look(rings));
@@ -58,7 +65,7 @@ static void rings_are_found_read_in_order_and_losses_counted(void **state) {
     assert_int_equal(calls[0].bytes, 30);
     for (int i = 40; i < 240; i++) { /* 200 into a ring of 64: at most 63 can be left */
         sl_call call = call_of(SL_CALL_MPI_Send, (uint64_t)i, i);
-        sl_call_write(ring, &call);
+        sl_call_write(ring, 64, &call);
     }
     size_t count = sl_rings_read(rings, 1000, &source, &calls);
     assert_int_equal(count, 63);
@@ -66,6 +73,161 @@ static void rings_are_found_read_in_order_and_losses_counted(void **state) {
     sl_rings_counts(rings, &read, &lost);
     assert_int_equal(read, 103);
     assert_int_equal(lost, 137);
+    sl_rings_close(rings);
+}
+
+static int entries(void) {
+    int count = 0;
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory));)
+        count += entry->d_name[0] != '.';
+    closedir(directory);
+    return count;
+}
+
+/* A child with a ring of `calls` calls and a gate, which is there when this returns and stays until it is killed.
+ * -1: it may have no process namespace of its own. */
+static pid_t start_process(int rank, int calls, int space) {
+    int told[2];
+    char byte = 0;
+    assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+    pid_t child = space ? (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0) : fork();
+    if (child == 0) {
+        sl_process self;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sl_process_find(&self);
+        sl_record_ring *ring = job_ring(folder, &self, rank, 2, 64);
+        job_gate(folder, &self, rank);
+        for (int i = 0; i < calls; i++) {
+            sl_call call = call_of(SL_CALL_MPI_Send, (uint64_t)i, i);
+            sl_call_write(ring, 64, &call);
+        }
+        if (write(told[1], &byte, 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(told[1]);
+    if (child > 0)
+        assert_int_equal(read(told[0], &byte, 1), 1);
+    close(told[0]);
+    return child;
+}
+
+static void end_process(pid_t child) {
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void processes_that_have_ended_are_read_and_leave_nothing(void **state) {
+    (void)state;
+    sl_rings *rings;
+    sl_ring_source source;
+    const sl_call *calls;
+    uint64_t read, lost, ended, before = 0;
+    assert_ok(sl_rings_open(folder, &rings));
+    for (int i = 0; i < 200; i++) {
+        end_process(start_process(0, 20, 0));
+        assert_ok(sl_rings_look(rings));
+        assert_int_equal(sl_rings_ended(rings, &ended), 0); /* not read yet */
+        assert_int_equal(sl_rings_read(rings, 100, &source, &calls), 20);
+        assert_ok(sl_rings_look(rings));
+        assert_int_equal(sl_rings_ended(rings, &ended), 1);
+        assert_true(ended == source.process.id && ended != before);
+        assert_int_equal(sl_rings_ended(rings, &ended), 0);
+        before = source.process.id;
+        assert_int_equal(entries(), 0);
+    }
+    sl_rings_counts(rings, &read, &lost);
+    assert_int_equal(read, 4000);
+    assert_int_equal(lost, 0);
+    sl_rings_close(rings);
+}
+
+static void a_process_that_lives_keeps_its_ring_however_long_it_says_nothing(void **state) {
+    (void)state;
+    sl_rings *rings;
+    sl_ring_source source;
+    const sl_call *calls;
+    uint64_t ended;
+    assert_ok(sl_rings_open(folder, &rings));
+    pid_t child = start_process(0, 20, 0);
+    assert_ok(sl_rings_look(rings));
+    assert_int_equal(sl_rings_read(rings, 100, &source, &calls), 20);
+    assert_int_equal(source.pid, child);
+    for (int i = 0; i < 100; i++)
+        assert_ok(sl_rings_look(rings));
+    assert_int_equal(sl_rings_ended(rings, &ended), 0);
+    assert_int_equal(entries(), 2);
+    end_process(child);
+    assert_ok(sl_rings_look(rings));
+    assert_int_equal(sl_rings_ended(rings, &ended), 1);
+    assert_int_equal(entries(), 0);
+    sl_rings_close(rings);
+}
+
+/* Containers that share the folder: in each the process has number 1. */
+static void processes_with_equal_ids_in_two_namespaces_are_told_apart(void **state) {
+    (void)state;
+    sl_rings *rings;
+    sl_ring_source source[2];
+    const sl_call *calls;
+    uint64_t ended;
+    pid_t child[2];
+    for (int i = 0; i < 2; i++)
+        if ((child[i] = start_process(i, 20 + i, 1)) < 0) {
+            printf("not tried: %s\n", strerror(errno));
+            return;
+        }
+    assert_ok(sl_rings_open(folder, &rings));
+    assert_ok(sl_rings_look(rings));
+    for (int i = 0; i < 2; i++) {
+        size_t count = sl_rings_read(rings, 100, &source[i], &calls);
+        assert_int_equal(count, 20 + source[i].rank);
+        assert_int_equal(source[i].process.pid, 1);
+        assert_int_equal(source[i].pid, child[source[i].rank]); /* as it is called here */
+    }
+    assert_true(source[0].process.id != source[1].process.id);
+    assert_true(source[0].process.space != source[1].process.space);
+    assert_int_equal(source[0].rank + source[1].rank, 1);
+    sl_holds holds = {.folder = folder};
+    char trouble[88];
+    sl_process both[2] = {source[0].process, source[1].process};
+    assert_ok(sl_holds_begin(&holds, 1, both, 2, job_now() + SL_SECOND, trouble, sizeof trouble));
+    assert_string_equal(trouble, "");
+    assert_int_equal(holds.gates, 2);
+    assert_int_equal(holds.gate[0].gate->rank, source[0].rank);
+    assert_int_equal(holds.gate[1].gate->rank, source[1].rank);
+    sl_holds_close(&holds);
+    end_process(child[0]);
+    assert_ok(sl_rings_look(rings));
+    assert_int_equal(sl_rings_ended(rings, &ended), 1);
+    assert_int_equal(entries(), 2); /* the other's */
+    assert_int_equal(sl_rings_ended(rings, &ended), 0);
+    end_process(child[1]);
+    sl_rings_close(rings);
+}
+
+static void a_ring_of_another_version_is_an_error_that_names_both(void **state) {
+    (void)state;
+    sl_rings *rings;
+    sl_ring_source source;
+    const sl_call *calls;
+    sl_process self;
+    sl_process_find(&self);
+    sl_call call = call_of(SL_CALL_MPI_Send, 1, 1);
+    sl_record_ring *ring = job_ring(folder, &self, 0, 1, 64);
+    sl_ring_file *file = (sl_ring_file *)(void *)ring - 1;
+    sl_call_write(ring, 64, &call);
+    memset(file->head.build, 0, sizeof file->head.build);
+    memcpy(file->head.build, "0.0.9-\033[2J", 10);
+    assert_ok(sl_rings_open(folder, &rings));
+    assert_ok(sl_rings_look(rings));
+    assert_int_equal(sl_rings_read(rings, 100, &source, &calls), 0);
+    if (!strstr(sl_rings_trouble(rings), "slackline 0.0.9-?[2J") ||
+        !strstr(sl_rings_trouble(rings), "this is slackline " SL_VERSION))
+        fail_msg("said: '%s'", sl_rings_trouble(rings));
     sl_rings_close(rings);
 }
 
@@ -87,6 +249,8 @@ static void what_is_no_ring_is_left_alone(void **state) {
     assert_ok(sl_rings_look(rings));
     assert_ok(sl_rings_look(rings));
     assert_int_equal(sl_rings_read(rings, 100, &source, &calls), 0);
+    assert_string_equal(sl_rings_trouble(rings), "");
+    assert_int_equal(entries(), 5);
     sl_rings_close(rings);
 }
 
@@ -275,6 +439,14 @@ static void record_writes_the_calls_of_each_rank(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rings_are_found_read_in_order_and_losses_counted, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(processes_that_have_ended_are_read_and_leave_nothing, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_process_that_lives_keeps_its_ring_however_long_it_says_nothing,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(processes_with_equal_ids_in_two_namespaces_are_told_apart, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_ring_of_another_version_is_an_error_that_names_both, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(what_is_no_ring_is_left_alone, make_folder, remove_folder),
         cmocka_unit_test(iterations_of_60_ms_are_blocks_of_one),

@@ -108,7 +108,7 @@ int MPI_Init(int *argc, char ***argv) {
         abort();
     gate = mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
-    sl_gate_init(gate, rank);
+    sl_gate_init(gate, rank, NULL);
     sl_gate_join(&caller, gate, &shim);
     local = channel(0, -1, rank, -1, SL_CHANNEL_LOCAL);
     learn(MPI_COMM_WORLD, 1);

@@ -771,7 +771,7 @@ static inline void reset_job(job *j, uint64_t seed) {
         memset(j->last_number[r], 0, used * sizeof j->last_number[r][0]);
         memset(gate->thread, 0, 2 * sizeof gate->thread[0]);
         memset(gate, 0, offsetof(sl_gate, channel));
-        sl_gate_init(gate, r);
+        sl_gate_init(gate, r, NULL);
     }
     memset(j->request, 0, (size_t)j->requests * sizeof j->request[0]);
     for (int p = 0; p < j->procs; p++) {

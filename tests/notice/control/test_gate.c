@@ -21,7 +21,7 @@ static int make(void **state) {
     for (int r = 0; r < RANKS; r++) {
         gates[r] = calloc(1, sizeof *gates[r]);
         views[r] = calloc(1, sizeof *views[r]);
-        sl_gate_init(gates[r], r);
+        sl_gate_init(gates[r], r, NULL);
     }
     return 0;
 }
@@ -138,11 +138,16 @@ static void too_many_channels_release_the_hold_with_the_rank_named(void **state)
 }
 
 static void memory_that_is_no_gate_is_refused(void **state) {
+    char text[128];
     (void)state;
-    assert_int_equal(sl_gate_valid(gates[0], sizeof(sl_gate)), 0);
-    assert_int_equal(sl_gate_valid(gates[0], sizeof(sl_gate) - 1), -1);
-    gates[0]->version++;
-    assert_int_equal(sl_gate_valid(gates[0], sizeof(sl_gate)), -1);
+    assert_int_equal(sl_gate_read(gates[0], sizeof(sl_gate), text, sizeof text), SL_FILE_OURS);
+    assert_int_equal(sl_gate_read(gates[0], sizeof(sl_gate) - 1, text, sizeof text), SL_FILE_FOREIGN);
+    memset(gates[0]->head.build, 0, sizeof gates[0]->head.build);
+    memcpy(gates[0]->head.build, "0.0.9", 5);
+    assert_int_equal(sl_gate_read(gates[0], sizeof(sl_gate), text, sizeof text), SL_FILE_OTHER);
+    assert_string_equal(text, "of slackline 0.0.9, and this is slackline " SL_VERSION);
+    gates[0]->head.magic++;
+    assert_int_equal(sl_gate_read(gates[0], sizeof(sl_gate), text, sizeof text), SL_FILE_FOREIGN);
 }
 
 /* Rank 0 has made collective 1 of A and parks at message 1; rank 1 is parked at collective 1 of B, which

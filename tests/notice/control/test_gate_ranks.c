@@ -82,7 +82,8 @@ static int map_gates(pid_t child) {
         }
         gates[r] = mmap(NULL, sizeof(sl_gate), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         close(file);
-        while (sl_gate_valid(gates[r], sizeof(sl_gate)) != 0)
+        char text[128];
+        while (sl_gate_read(gates[r], sizeof(sl_gate), text, sizeof text) != SL_FILE_OURS)
             pause_us(1000);
     }
     return 1;

@@ -6,7 +6,7 @@
 
 static void add(sl_samples *samples, int rank, int64_t start, int64_t time, sl_time now) {
     sl_message_block block = {.rank = rank,
-                              .pid = 100 + rank,
+                              .process = 100 + rank,
                               .count = 1,
                               .period = 4,
                               .start = start,
@@ -80,7 +80,7 @@ static void rank_that_follows_an_inner_loop_does_not_count(void **state) {
 
 static void add_loop(sl_samples *samples, int rank, int period, int64_t start, int64_t time, sl_time now) {
     sl_message_block block = {.rank = rank,
-                              .pid = 100 + rank,
+                              .process = 100 + rank,
                               .count = 1,
                               .period = period,
                               .start = start,

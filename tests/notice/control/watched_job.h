@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define JOB_RANKS 4
+#define JOB_RECORDS 1024
 #define JOB_EVENTS 256
 #define JOB_KEY "the-key-of-the-watched-job"
 #define JOB_COMMUNICATOR UINT64_C(0x77)
@@ -63,31 +64,33 @@ static inline sl_time job_now(void) {
 
 /* ---- a rank ---- */
 
-static inline void *job_map(const char *folder, const char *name, size_t bytes) {
-    char path[200], final[200];
-    snprintf(path, sizeof path, "%s/%s.new", folder, name);
-    snprintf(final, sizeof final, "%s/%s", folder, name);
-    int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (file < 0 || ftruncate(file, (off_t)bytes) != 0)
+/* As the probe does: a ring of this process, and its gate. */
+static inline sl_record_ring *job_ring(const char *folder, const sl_process *process, int rank, int size,
+                                       uint32_t records) {
+    char name[SL_FILE_NAME];
+    sl_ring_name(process, 0, name);
+    sl_ring_file *file = sl_folder_make(folder, name, sizeof *file + sl_record_ring_bytes(records));
+    if (!file)
         _exit(3);
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (memory == MAP_FAILED || rename(path, final) != 0)
-        _exit(3);
-    return memory;
-}
-
-static inline sl_record_ring *job_ring(const char *folder, int pid, int rank, int size, uint32_t records) {
-    char name[64];
-    snprintf(name, sizeof name, "%d.0.ring", pid);
-    sl_ring_file *file = job_map(folder, name, sizeof *file + sl_record_ring_bytes(records));
-    file->version = SL_PROBE_VERSION;
-    file->pid = pid;
     atomic_store(&file->rank, rank);
     atomic_store(&file->size, size);
     sl_record_ring_init((sl_record_ring *)(file + 1), records);
-    file->magic = SL_RING_FILE_MAGIC;
+    sl_file_head_write(&file->head, SL_RING_FILE_MAGIC, SL_PROBE_LAYOUT, process);
+    if (sl_folder_publish(folder, name, name) != 0)
+        _exit(3);
     return (sl_record_ring *)(file + 1);
+}
+
+static inline sl_gate *job_gate(const char *folder, const sl_process *process, int rank) {
+    char name[SL_FILE_NAME];
+    sl_gate_name(process, name);
+    sl_gate *gate = sl_folder_make(folder, name, sizeof *gate);
+    if (!gate)
+        _exit(3);
+    sl_gate_init(gate, rank, process);
+    if (sl_folder_publish(folder, name, name) != 0)
+        _exit(3);
+    return gate;
 }
 
 static inline void job_work(int64_t ns) {
@@ -113,26 +116,25 @@ static inline void job_call(sl_record_ring *ring, sl_gate_caller *caller, sl_gat
     if (channel)
         sl_gate_leave(caller);
     record.end = job_now();
-    sl_call_write(ring, &record);
+    sl_call_write(ring, JOB_RECORDS, &record);
 }
 
 static inline void job_rank(job *j, int rank) {
     job_shared *s = j->shared;
     const char *folder = j->folder[j->nodes == 2 && rank >= 2];
-    char name[64];
+    sl_process self;
     sl_gate_caller caller = {0};
     sl_gate_channel *channel = NULL;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sl_record_ring *ring = job_ring(folder, getpid(), rank, JOB_RANKS, 1024);
+    sl_process_find(&self);
+    sl_record_ring *ring = job_ring(folder, &self, rank, JOB_RANKS, JOB_RECORDS);
     if (atomic_load(&s->gates)) {
         sl_channel_key key = {.communicator = JOB_COMMUNICATOR,
                               .source = -1,
                               .destination = -1,
                               .tag = -1,
                               .kind = SL_CHANNEL_COLLECTIVE};
-        snprintf(name, sizeof name, "%d.gate", getpid());
-        sl_gate *gate = job_map(folder, name, sizeof *gate);
-        sl_gate_init(gate, rank);
+        sl_gate *gate = job_gate(folder, &self, rank);
         channel = sl_gate_channel_of(gate, &key);
         sl_gate_join(&caller, gate, NULL);
     }

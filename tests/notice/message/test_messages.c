@@ -13,7 +13,7 @@ static void views_are_the_same_on_the_other_side(void **state) {
     sl_gate_caller caller;
     char *bytes = NULL;
     size_t capacity = 0, size;
-    sl_gate_init(gate, 7);
+    sl_gate_init(gate, 7, NULL);
     for (int i = 0; i < 20; i++) {
         sl_channel_key key = {.communicator = UINT64_MAX - (uint64_t)i,
                               .source = i,

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,22 +49,19 @@ static int look_for_gates(const char *folder) {
     DIR *directory = opendir(folder);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         size_t length = strlen(entry->d_name);
-        char path[4096];
-        struct stat about;
+        char text[128];
+        size_t bytes;
         if (length < 6 || strcmp(entry->d_name + length - 5, ".gate") != 0)
             continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        int file = open(path, O_RDWR | O_CLOEXEC);
-        if (file < 0 || fstat(file, &about) != 0)
+        sl_gate *gate = sl_folder_map(folder, entry->d_name, 1, sizeof *gate, &bytes);
+        if (!gate)
             continue;
-        sl_gate *gate = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        close(file);
-        if (sl_gate_valid(gate, (size_t)about.st_size) == 0 && gate->rank >= 0 && gate->rank < ranks &&
-            !gates[gate->rank]) {
+        if (sl_gate_read(gate, bytes, text, sizeof text) == SL_FILE_OURS && gate->rank >= 0 &&
+            gate->rank < ranks && !gates[gate->rank]) {
             gates[gate->rank] = gate;
-            pids[gate->rank] = atoi(entry->d_name);
+            pids[gate->rank] = gate->head.process.pid;
         } else
-            munmap(gate, (size_t)about.st_size);
+            munmap(gate, bytes);
     }
     if (directory)
         closedir(directory);

@@ -2,36 +2,28 @@
  * FILE kind sequence call communicator peer tag bytes start end device rank thread; and after a ring "FILE
  * ring pid rank size family program lost untracked". Usage: print_rings FOLDER */
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "notice/record/call.h"
 
 static int print_ring(const char *folder, const char *name) {
-    char path[4096];
-    struct stat status;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    int file = open(path, O_RDONLY);
-    if (file < 0 || fstat(file, &status) != 0)
-        return 1;
-    size_t bytes = (size_t)status.st_size;
-    sl_ring_file *head = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
-    close(file);
-    if (head == MAP_FAILED || bytes < sizeof *head || head->magic != SL_RING_FILE_MAGIC ||
-        head->version != SL_PROBE_VERSION)
+    char versions[128];
+    size_t bytes;
+    sl_ring_file *head = sl_folder_map(folder, name, 0, sizeof *head, &bytes);
+    if (!head || sl_file_head_read(&head->head, bytes, SL_RING_FILE_MAGIC, SL_PROBE_LAYOUT, versions,
+                                   sizeof versions) != SL_FILE_OURS)
         return 1;
     const sl_record_ring *ring = (const sl_record_ring *)(head + 1);
-    if (sl_record_ring_valid(ring, bytes - sizeof *head) != 0)
+    uint32_t capacity = sl_record_ring_capacity(ring, bytes - sizeof *head);
+    if (capacity == 0)
         return 1;
     uint64_t position = 0, lost = 0;
     sl_record record;
-    while (sl_record_read(ring, &position, &record, 1, &lost) == 1) {
+    while (sl_record_read(ring, capacity, &position, &record, 1, &lost) == 1) {
         sl_call c;
         memcpy(&c, &record, sizeof c);
         printf("%s %s %" PRIu64 " %s %016" PRIx64 " %d %d %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64
@@ -43,7 +35,7 @@ static int print_ring(const char *folder, const char *name) {
                c.sequence, sl_call_name(c.call), c.communicator, c.peer, c.tag, c.bytes, c.start, c.end,
                c.device, c.rank, c.thread);
     }
-    printf("%s ring %d %d %d %u %s %" PRIu64 " %" PRIu64 "\n", name, head->pid, head->rank, head->size,
+    printf("%s ring %d %d %d %u %s %" PRIu64 " %" PRIu64 "\n", name, head->head.process.pid, head->rank, head->size,
            head->family, head->program, lost, head->untracked);
     munmap(head, bytes);
     return 0;

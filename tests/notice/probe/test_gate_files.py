@@ -21,7 +21,7 @@ def gates(folder):
     read = []
     for path in glob.glob(os.path.join(folder, "*.gate")):
         with open(path, "rb") as file:
-            magic, _, size, rank, finished, reason = struct.unpack("=IIQiII", file.read(28))
+            magic, size, rank, finished, reason = struct.unpack("=I68xQiII", file.read(92))
         assert magic == 0x736c6761 and size == os.path.getsize(path), path
         read.append((rank, finished, reason))
     assert not glob.glob(os.path.join(folder, "*.gate.new"))

@@ -255,7 +255,7 @@ static inline sl_status run_member(member *m, sl_transport **transport, sl_engin
     SL_TRY(sl_engine_open(&ec, engine));
     SL_TRY(run_iterations(m, *engine));
     uint64_t position = 0, lost = 0;
-    m->records = sl_record_read(ring, &position, m->record, MOST_RECORDS, &lost);
+    m->records = sl_record_read(ring, ring->capacity, &position, m->record, MOST_RECORDS, &lost);
     return lost > 0 ? sl_error(SL_EINVAL, "records were lost") : SL_OK;
 }
 

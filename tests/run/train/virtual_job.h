@@ -171,7 +171,7 @@ static inline sl_status job_iterate(job_member *m, sl_engine *engine, sl_transpo
         SL_TRY(sl_engine_run(engine, (uint32_t)i, job_begin(i), &result));
         m->end[i] = result.end;
         m->records[i] =
-            (int)sl_record_read(ring, &position, m->record + (size_t)i * JOB_RECORDS, JOB_RECORDS, &lost);
+            (int)sl_record_read(ring, ring->capacity, &position, m->record + (size_t)i * JOB_RECORDS, JOB_RECORDS, &lost);
     }
     return lost ? sl_error(SL_EINVAL, "records were lost") : SL_OK;
 }
