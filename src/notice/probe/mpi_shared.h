@@ -2,6 +2,8 @@
  * which only pass the gate, and MPI itself. Part of mpi_shim.h, for one family of libraries. */
 
 static int free_communicator(int (*real)(SL_COMM *), SL_COMM *comm) {
+    if (!comm) /* the library's to refuse, here and below */
+        return real(comm);
     sl_call call = {.kind = SL_RECORD_CALL};
     passage p = pass(&call, place_of(*comm), WAY_TOGETHER, SL_GATE_BLOCK);
     sl_place_remove(SL_KEY(*comm));
@@ -90,6 +92,8 @@ static int open_file(int (*real)(SL_COMM, const char *, int, SL_INFO, SL_FILE *)
 }
 
 static int close_file(int (*real)(SL_FILE *), SL_FILE *file) {
+    if (!file)
+        return real(file);
     passage p = pass_shared(file_key(*file));
     sl_place_remove(file_key(*file));
     int result = real(file);
@@ -98,6 +102,8 @@ static int close_file(int (*real)(SL_FILE *), SL_FILE *file) {
 }
 
 static int free_window(int (*real)(SL_WIN *), SL_WIN *window) {
+    if (!window)
+        return real(window);
     passage p = pass_window(*window);
     sl_place_remove(SL_KEY(*window));
     int result = real(window);

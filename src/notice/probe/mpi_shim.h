@@ -124,8 +124,10 @@ static int *members_of(SL_COMM comm, int remote, int *count, uint64_t *name) {
         theirs = malloc(((size_t)*count + 1) * sizeof *theirs);
         for (int i = 0; ranks && i < *count; i++)
             ranks[i] = i;
-        if (ranks && theirs)
-            library.group_translate(group, *count, ranks, world, theirs);
+        if (ranks && theirs && library.group_translate(group, *count, ranks, world, theirs) != 0) {
+            free(theirs);
+            theirs = NULL;
+        }
         library.group_free(&world);
     }
     library.group_free(&group);
@@ -284,12 +286,13 @@ static void received_too(sl_call call, const sl_place *place, int source, int ta
     sl_probe_write(&call);
 }
 
-/* A posted call is complete; `status` NULL: not known. */
-static void complete(sl_request *request, int64_t end, const void *status) {
+/* A posted call is complete; `status` NULL: not known. After an error (`result` not 0) it is not, and what the
+ * call should have made is not there. */
+static void complete(sl_request *request, int64_t end, const void *status, int result) {
     if (request->wild || request->cancelled)
         settle(request, status);
     sl_narrowed_free(request->owned);
-    if (request->created) {
+    if (request->created && result == 0) {
         SL_COMM created = *(SL_COMM *)request->created;
         if (created != library.null)
             enter_communicator(created, request->new_name, 1, 1);
@@ -319,7 +322,7 @@ static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persist
     if (entered < 0 && request.wild)
         sl_gate_refuse(p->caller->gate, SL_GATE_FULL);
     else if (entered == 0 && !persistent)
-        complete(&request, call->end, NULL);
+        complete(&request, call->end, NULL, 0);
 }
 
 /* ---- large counts where the library has none ----

@@ -1,5 +1,10 @@
 /* Starting and completing requests, and probing, written by hand: what the Wait and Test families complete is
- * known only by the handles they are given. Part of mpi_shim.h, for one family of libraries. */
+ * known only by the handles they are given. Part of mpi_shim.h, for one family of libraries.
+ *
+ * After an error (a program may ask for MPI_ERRORS_RETURN) no output is looked at: flags, counts, indices and
+ * statuses may be anything. The handles are the program's own, and say which requests are over: those that have
+ * become null. One that has not is still under way, but for a persistent one, whose handle never says so: that
+ * counts as over. A null pointer is the library's to refuse. */
 
 /* A test takes no time, and most complete nothing: programs make millions. So only the number of the call is
  * kept, and what is recorded is written down when there is something to record. */
@@ -55,21 +60,35 @@ static sl_gate_caller *pass_starts(int count, const SL_REQUEST *requests) {
     return count > 0 ? caller : NULL;
 }
 
-static void started(SL_REQUEST handle, int number, int64_t start) {
+/* It was not: nothing will complete it, and a wildcard will get nothing. */
+static void not_started(sl_gate_caller *caller, SL_REQUEST handle) {
+    sl_request *request = sl_request_find(SL_KEY(handle));
+    if (!request || !request->persistent)
+        return;
+    request->active = 0;
+    if (caller && request->wild)
+        sl_gate_wild_matched(caller->gate, request->channel, NULL);
+}
+
+static void started(sl_gate_caller *caller, SL_REQUEST handle, int number, int64_t start, int result) {
     sl_call call;
     if (!sl_request_start(SL_KEY(handle), start, &call))
         before(&call, 0, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
+    if (result != 0)
+        not_started(caller, handle);
     call.kind = SL_RECORD_CALL;
     call.call = (uint8_t)number;
     call.start = start;
-    after(&call, call.bytes);
+    after(&call, result == 0 ? call.bytes : 0);
 }
 
 static int start_one(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    if (!request)
+        return real(request);
     sl_gate_caller *caller = pass_starts(1, request);
     int64_t start = sl_probe_now();
     int result = real(request);
-    started(*request, SL_CALL_MPI_Start, start);
+    started(caller, *request, SL_CALL_MPI_Start, start, result);
     if (caller)
         sl_gate_leave(caller);
     return result;
@@ -77,13 +96,15 @@ static int start_one(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
 
 static int start_all(int (*real)(int, SL_REQUEST *), int count, SL_REQUEST *requests) {
     int result = 0, first = 0;
+    if (!requests && count > 0)
+        return real(count, requests);
     do {
         int part = count - first < SL_GATE_ENTRIES ? count - first : SL_GATE_ENTRIES;
         sl_gate_caller *caller = pass_starts(part, requests + first);
         int64_t start = sl_probe_now();
         result = real(part, requests + first);
         for (int i = first; i < first + part; i++)
-            started(requests[i], SL_CALL_MPI_Startall, start);
+            started(caller, requests[i], SL_CALL_MPI_Startall, start, result);
         if (caller)
             sl_gate_leave(caller);
         first += part;
@@ -91,11 +112,22 @@ static int start_all(int (*real)(int, SL_REQUEST *), int count, SL_REQUEST *requ
     return result;
 }
 
+/* What a call was given to wait for and has been taken out: over, or, after an error, perhaps not. Its handle
+ * is `now`. */
+static void conclude(sl_request *done, SL_REQUEST now, int result, int64_t end, const void *status) {
+    if (result == 0 || done->persistent || now == library.no_request)
+        complete(done, end, result == 0 ? status : NULL, result);
+    else
+        sl_request_add(SL_KEY(now), done);
+}
+
 /* Taken out before the library can give the handle to another thread. */
 static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void *status) {
     sl_call call;
     sl_request done;
     few_statuses few;
+    if (!request)
+        return real(request, status);
     before(&call, SL_CALL_MPI_Wait, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
     passage p = pass_wait(1, request, SL_GATE_BLOCK);
     begin(&call);
@@ -103,25 +135,25 @@ static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void
     int known = !nothing && sl_request_complete(SL_KEY(*request), &done);
     void *used = known && (done.wild || done.cancelled) ? statuses_for(1, status, few.bytes) : status;
     int result = real(request, used);
-    waited(&call, !nothing);
+    waited(&call, !nothing && (result == 0 || *request == library.no_request));
     if (known)
-        complete(&done, call.end, result == 0 ? status_at(used, 0) : NULL);
+        conclude(&done, *request, result, call.end, status_at(used, 0));
     leave(&p);
     return result;
 }
 
 /* One of the requests that a Waitall completes, taken out before. */
 typedef struct taken {
-    int known;
+    int given, known;
     sl_request request;
 } taken;
 
 static int take_all(int count, const SL_REQUEST *requests, taken *done) {
     int completed = 0;
     for (int i = 0; i < count; i++) {
-        int given = requests[i] != library.no_request;
-        completed += given;
-        done[i].known = given && sl_request_complete(SL_KEY(requests[i]), &done[i].request);
+        done[i].given = requests[i] != library.no_request;
+        completed += done[i].given;
+        done[i].known = done[i].given && sl_request_complete(SL_KEY(requests[i]), &done[i].request);
     }
     return completed;
 }
@@ -130,6 +162,8 @@ static int wait_all(int (*real)(int, SL_REQUEST *, void *), int count, SL_REQUES
     sl_call call;
     taken few[SL_FEW], *done = few;
     few_statuses own;
+    if (!requests && count > 0)
+        return real(count, requests, statuses);
     before(&call, SL_CALL_MPI_Waitall, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
     if (count > SL_FEW && !(done = malloc((size_t)count * sizeof *done)))
         return real(count, requests, statuses);
@@ -138,10 +172,12 @@ static int wait_all(int (*real)(int, SL_REQUEST *, void *), int count, SL_REQUES
     void *used = statuses_for(count, statuses, own.bytes);
     int completed = take_all(count, requests, done);
     int result = real(count, requests, used);
+    for (int i = 0; result != 0 && i < count; i++)
+        completed -= done[i].given && requests[i] != library.no_request;
     waited(&call, completed);
     for (int i = 0; i < count; i++)
         if (done[i].known)
-            complete(&done[i].request, call.end, result == 0 ? status_at(used, i) : NULL);
+            conclude(&done[i].request, requests[i], result, call.end, status_at(used, i));
     leave(&p);
     statuses_done(used, statuses, own.bytes);
     if (done != few)
@@ -149,10 +185,10 @@ static int wait_all(int (*real)(int, SL_REQUEST *, void *), int count, SL_REQUES
     return result;
 }
 
-static void complete_handle(uint64_t handle, int64_t end, const void *status) {
+static void complete_handle(uint64_t handle, int64_t end, const void *status, int result) {
     sl_request done;
     if (sl_request_complete(handle, &done))
-        complete(&done, end, status);
+        complete(&done, end, status, result);
 }
 
 /* The handles as they were, for a call that may set them to null; `few` has room for SL_FEW. NULL: no memory.
@@ -171,7 +207,19 @@ static void completed_some(sl_call *call, const SL_REQUEST *kept, int done, cons
         return;
     waited(call, done);
     for (int i = 0; i < done; i++)
-        complete_handle(SL_KEY(kept[indices[i]]), call->end, status_at(statuses, i));
+        complete_handle(SL_KEY(kept[indices[i]]), call->end, status_at(statuses, i), 0);
+}
+
+/* The call has failed: whose handle has become null is over. */
+static void completed_in_error(sl_call *call, const SL_REQUEST *kept, const SL_REQUEST *requests, int count) {
+    int done = 0;
+    for (int i = 0; kept && i < count; i++)
+        done += kept[i] != library.no_request && requests[i] == library.no_request;
+    if (done > 0)
+        waited(call, done);
+    for (int i = 0; done > 0 && i < count; i++)
+        if (kept[i] != library.no_request && requests[i] == library.no_request)
+            complete_handle(SL_KEY(kept[i]), call->end, NULL, 1);
 }
 
 /* What the calls that complete one or some of several requests have in common; `blocks`: Wait..., else
@@ -210,9 +258,14 @@ static inline void several_end(several *s) {
 static int wait_any(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests,
                     int *index, void *status) {
     several s;
+    if (!requests && count > 0)
+        return real(count, requests, index, status);
     several_begin(&s, SL_CALL_MPI_Waitany, count, requests, status, 1, SL_GATE_BLOCK);
     int result = real(count, requests, index, s.used);
-    completed_some(&s.call, s.kept, *index >= 0 && *index < count, index, s.used);
+    if (result != 0)
+        completed_in_error(&s.call, s.kept, requests, count);
+    else
+        completed_some(&s.call, s.kept, *index >= 0 && *index < count, index, s.used);
     several_end(&s);
     return result;
 }
@@ -220,9 +273,14 @@ static int wait_any(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL
 static int complete_some(int number, sl_gate_mode mode, int (*real)(int, SL_REQUEST *, int *, int *, void *),
                          int count, SL_REQUEST *requests, int *done, int *indices, void *statuses) {
     several s;
+    if (!requests && count > 0)
+        return real(count, requests, done, indices, statuses);
     several_begin(&s, number, count, requests, statuses, count, mode);
     int result = real(count, requests, done, indices, s.used);
-    completed_some(&s.call, s.kept, *done, indices, s.used);
+    if (result != 0)
+        completed_in_error(&s.call, s.kept, requests, count);
+    else /* MPI_UNDEFINED, which is negative, when none was active */
+        completed_some(&s.call, s.kept, *done, indices, s.used);
     several_end(&s);
     return result;
 }
@@ -240,9 +298,14 @@ static int test_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int c
 static int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
                     int *index, int *flag, void *status) {
     several s;
+    if (!requests && count > 0)
+        return real(count, requests, index, flag, status);
     several_begin(&s, SL_CALL_MPI_Testany, count, requests, status, 1, SL_GATE_POST);
     int result = real(count, requests, index, flag, s.used);
-    completed_some(&s.call, s.kept, *flag && *index >= 0 && *index < count, index, s.used);
+    if (result != 0)
+        completed_in_error(&s.call, s.kept, requests, count);
+    else
+        completed_some(&s.call, s.kept, *flag && *index >= 0 && *index < count, index, s.used);
     several_end(&s);
     return result;
 }
@@ -250,15 +313,17 @@ static int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int co
 static int test_one(int (*real)(SL_REQUEST *, int *, void *), SL_REQUEST *request, int *flag, void *status) {
     sl_call call;
     few_statuses few;
+    if (!request)
+        return real(request, flag, status);
     SL_REQUEST kept = *request;
     test_begins(&call, SL_CALL_MPI_Test);
     passage p;
     pass_test(&p, 1, request);
     void *used = statuses_for(1, status, few.bytes);
     int result = real(request, flag, used);
-    if (*flag && kept != library.no_request) {
+    if (kept != library.no_request && (result == 0 ? *flag : *request == library.no_request)) {
         waited(&call, 1);
-        complete_handle(SL_KEY(kept), call.end, status_at(used, 0));
+        complete_handle(SL_KEY(kept), call.end, result == 0 ? status_at(used, 0) : NULL, result);
     }
     leave(&p);
     return result;
@@ -267,15 +332,20 @@ static int test_one(int (*real)(SL_REQUEST *, int *, void *), SL_REQUEST *reques
 static int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests, int *flag,
                     void *statuses) {
     several s;
+    if (!requests && count > 0)
+        return real(count, requests, flag, statuses);
     several_begin(&s, SL_CALL_MPI_Testall, count, requests, statuses, count, SL_GATE_POST);
     int result = real(count, requests, flag, s.used), completed = 0;
-    for (int i = 0; s.kept && *flag && i < count; i++)
+    int all = s.kept && result == 0 && *flag;
+    if (result != 0)
+        completed_in_error(&s.call, s.kept, requests, count);
+    for (int i = 0; all && i < count; i++)
         completed += s.kept[i] != library.no_request;
-    if (s.kept && *flag)
+    if (all)
         waited(&s.call, completed);
-    for (int i = 0; s.kept && *flag && i < count; i++)
+    for (int i = 0; all && i < count; i++)
         if (s.kept[i] != library.no_request)
-            complete_handle(SL_KEY(s.kept[i]), s.call.end, status_at(s.used, i));
+            complete_handle(SL_KEY(s.kept[i]), s.call.end, status_at(s.used, i), 0);
     several_end(&s);
     return result;
 }
@@ -328,21 +398,34 @@ static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *,
     return result;
 }
 
+/* Taken out before the library can give the handle to another thread; back in when it refuses. */
 static int free_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
-    sl_request *gone = sl_request_find(SL_KEY(*request));
-    if (gone && gone->wild) {
-        atomic_fetch_sub(&gone->wild->pending, 1);
-        if ((!gone->persistent || gone->active) && sl_probe_self.gate.gate)
+    if (!request)
+        return real(request);
+    const SL_REQUEST kept = *request;
+    const sl_request *known = sl_request_find(SL_KEY(kept));
+    sl_request gone = known ? *known : (sl_request){.persistent = 0};
+    sl_request_remove(SL_KEY(kept));
+    int result = real(request);
+    if (result != 0 && known)
+        sl_request_add(SL_KEY(kept), &gone);
+    else if (gone.wild) {
+        atomic_fetch_sub(&gone.wild->pending, 1);
+        if ((!gone.persistent || gone.active) && sl_probe_self.gate.gate)
             sl_gate_refuse(sl_probe_self.gate.gate, SL_GATE_CANCELLED); /* nobody will learn what it took */
     }
-    sl_request_remove(SL_KEY(*request));
-    return real(request);
+    return result;
 }
 
 static int cancel_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
+    if (!request)
+        return real(request);
     sl_request *cancelled = sl_request_find(SL_KEY(*request));
     if (cancelled)
         cancelled->cancelled = 1;
     atomic_fetch_add_explicit(&library.cancels, 1, memory_order_relaxed);
-    return real(request);
+    int result = real(request);
+    if (result != 0 && cancelled)
+        cancelled->cancelled = 0; /* it goes on */
+    return result;
 }
