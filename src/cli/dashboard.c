@@ -2,6 +2,7 @@
 #include "dashboard/dashboard.h"
 #include "cli/command.h"
 #include "cli/planning.h"
+#include "http/token.h"
 #include "notice/store/store.h"
 
 #include <arpa/inet.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT = 9465, TOKEN_LEAST = 8, TOKEN_MOST = 128 };
+enum { PORT = 9465 };
 
 static const char usage[] =
     "Usage: slackline dashboard DIR [--listen HOST:PORT] [--token TOKEN]\n"
@@ -45,7 +46,7 @@ static const char usage[] =
 typedef struct asked {
     sl_dashboard_request request;
     char host[64];
-    char token[4096], redis[SL_STORE_URL];
+    char token[SL_TOKEN_ROOM], redis[SL_STORE_URL];
     int help;
 } asked;
 
@@ -75,17 +76,6 @@ static sl_status parse_listen(const char *text, asked *a) {
     return SL_OK;
 }
 
-static sl_status parse_token(const sl_options *o, asked *a) {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    SL_TRY(sl_option_secret(o, a->token, sizeof a->token));
-    size_t length = strlen(a->token);
-    if (length < TOKEN_LEAST || length > TOKEN_MOST || strspn(a->token, allowed) != length)
-        return sl_error(SL_EINVAL, "dashboard: --token must be %d to %d of letters, digits, - . _ ~",
-                        TOKEN_LEAST, TOKEN_MOST);
-    a->request.token = a->token;
-    return SL_OK;
-}
-
 static sl_status parse_redis(const sl_options *o, asked *a) {
     SL_TRY(sl_option_secret(o, a->redis, sizeof a->redis));
     a->request.redis = a->redis;
@@ -108,7 +98,9 @@ static sl_status take(const sl_options *o, void *argument) {
     case 'l':
         return parse_listen(o->value, a);
     case 't':
-        return parse_token(o, a);
+        SL_TRY(sl_token_take(o, a->token));
+        a->request.token = a->token;
+        return SL_OK;
     default:
         return sl_option_only_word(o, "give one folder of a run", &a->request.folder);
     }

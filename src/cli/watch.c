@@ -3,6 +3,7 @@
 #include "base/option.h"
 #include "cli/command.h"
 #include "cli/planning.h"
+#include "http/token.h"
 #include "launch/limits.h"
 #include "notice/store/store.h"
 
@@ -17,7 +18,7 @@ enum { PORT = 9464, MOST_COUNT = 1000000 };
 
 typedef struct asked {
     sl_watch_request request;
-    char host[64], redis[SL_STORE_URL], key[SL_STORE_KEY];
+    char host[64], redis[SL_STORE_URL], key[SL_STORE_KEY], token[SL_TOKEN_ROOM];
 } asked;
 
 static const char usage[] =
@@ -39,7 +40,11 @@ static const char usage[] =
     "first\n"
     "                      rank makes and leaves in DIR for the others)\n"
     "  --http [HOST:]PORT  where /metrics (Prometheus) and /status.json are served (default 127.0.0.1:9464,\n"
-    "                      or the next free port); off: not at all\n"
+    "                      or the next free port); off: not at all. On an address that others reach a token\n"
+    "                      is asked for\n"
+    "  --token TOKEN       what visitors must present, 8 to 128 of letters, digits, - . _ ~ (default: none on a\n"
+    "                      loopback address, elsewhere one is made and printed with the address); @FILE reads\n"
+    "                      it from a file\n"
     "  --no-hold           the program is never held: verdicts rest on its own calls\n"
     "  --no-validate       suspects are named and not tested\n"
     "  --on-event CMD      a program that is run for each onset, verdict and relief, and to carry an advice "
@@ -122,6 +127,7 @@ static const struct option options[] = {{"out", required_argument, NULL, 'o'},
                                         {"redis", required_argument, NULL, 'R'},
                                         {"key", required_argument, NULL, 'k'},
                                         {"http", required_argument, NULL, 'p'},
+                                        {"token", required_argument, NULL, 't'},
                                         {"no-hold", no_argument, NULL, 'H'},
                                         {"no-validate", no_argument, NULL, 'V'},
                                         {"on-event", required_argument, NULL, 'e'},
@@ -154,6 +160,10 @@ static sl_status take(const sl_options *o, void *argument) {
         return sl_store_key_check(a->key);
     case 'p':
         return parse_http(o->value, a->host, sizeof a->host, request);
+    case 't':
+        SL_TRY(sl_token_take(o, a->token));
+        request->token = a->token;
+        return SL_OK;
     case 'H':
         request->hold = 0;
         return SL_OK;

@@ -9,19 +9,19 @@
 #include "dashboard/telling.h"
 #include "http/server.h"
 #include "http/stream.h"
+#include "http/token.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 extern const char sl_dashboard_html[]; /* page.html */
 
 #define TICK (SL_SECOND / 4)
 #define LOOK (SL_SECOND / 4) /* between two looks of the thread that follows */
 #define KEPT (4u << 20)      /* bytes of messages for readers who fall behind */
-enum { READERS = 64, CONNECTIONS = 160, TOKEN = 33 };
+enum { READERS = 64, CONNECTIONS = 160 };
 
 typedef struct dashboard {
     const sl_dashboard_request *request;
@@ -30,7 +30,7 @@ typedef struct dashboard {
     sl_stream *stream;
     sl_server_page page[5];
     sl_newest newest; /* of a run's folder; the loop's thread alone */
-    char token[TOKEN];
+    char token[SL_TOKEN_MADE];
     int64_t told; /* version of the board */
 
     pthread_mutex_t lock; /* of what follows: the one thread writes, the other reads and marks as told */
@@ -142,21 +142,6 @@ static const char policy[] =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-static sl_status choose_token(dashboard *d) {
-    unsigned char random[(TOKEN - 1) / 2];
-    if (d->request->token || sl_server_is_loopback(d->request->host))
-        return SL_OK;
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return sl_error_errno(SL_ESYS, "dashboard: no random token can be made");
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(d->token + 2 * i, 3, "%02x", random[i]);
-    return SL_OK;
-}
-
-static const char *token_of(const dashboard *d) {
-    return d->request->token ? d->request->token : d->token[0] ? d->token : NULL;
-}
-
 static sl_status open_source(dashboard *d) {
     const sl_dashboard_request *r = d->request;
     char shown[400];
@@ -172,7 +157,8 @@ static sl_status open_source(dashboard *d) {
 
 static sl_status open_server(dashboard *d) {
     sl_stream_config stream = {.whole = whole_for_stream, .context = d, .most = KEPT, .readers = READERS};
-    SL_TRY(choose_token(d));
+    const char *token;
+    SL_TRY(sl_token_choose("dashboard", d->request->host, d->request->token, d->token, &token));
     SL_TRY(sl_stream_open(&stream, &d->stream));
     d->page[0] =
         (sl_server_page){.path = "/", .type = "text/html; charset=utf-8", .put = put_page, .policy = policy};
@@ -189,7 +175,7 @@ static sl_status open_server(dashboard *d) {
                                .host = d->request->host,
                                .port = d->request->port,
                                .tries = 1,
-                               .token = token_of(d),
+                               .token = token,
                                .connections = CONNECTIONS,
                                .page = d->page,
                                .pages = d->folder ? 5 : 4,
@@ -209,9 +195,9 @@ static sl_status hear_signals(dashboard *d) {
 }
 
 static void say_address(const dashboard *d, FILE *out) {
-    char url[128];
+    char url[320];
     sl_server_url(d->server, url, sizeof url);
-    fprintf(out, "%s%s%s\n", url, token_of(d) ? "?token=" : "", token_of(d) ? token_of(d) : "");
+    fprintf(out, "%s\n", url);
     fflush(out);
 }
 

@@ -360,8 +360,9 @@ int sl_server_port(const sl_server *s) {
 }
 
 void sl_server_url(const sl_server *s, char *text, size_t size) {
-    snprintf(text, size, strchr(s->config.host, ':') ? "http://[%s]:%d/" : "http://%s:%d/", s->config.host,
-             s->port);
+    const char *token = s->config.token;
+    snprintf(text, size, strchr(s->config.host, ':') ? "http://[%s]:%d/%s%s" : "http://%s:%d/%s%s",
+             s->config.host, s->port, token ? "?token=" : "", token ? token : "");
 }
 
 void sl_server_tick(sl_server *s) {

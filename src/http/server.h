@@ -44,7 +44,7 @@ void sl_server_close(sl_server *server);
 
 int sl_server_port(const sl_server *server);
 
-/** http://HOST:PORT/ in text[size]. */
+/** The address to open, in text[size]: http://HOST:PORT/, with ?token=TOKEN if one is asked for. */
 void sl_server_url(const sl_server *server, char *text, size_t size);
 
 /** To be called now and then (each half second at least): ends connections that say nothing, and begins what

@@ -222,6 +222,43 @@ def port_of(process):
     return None, ""
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def code_of(port, path, **headers):
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers), timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+# An address that others reach asks for a token: the one that is given, else one that is printed.
+process = start("sh", "-c", "read line", options=("--http", f"0.0.0.0:{free_port()}"))
+line = next((line for line in process.stderr if "http://0.0.0.0" in line), "")
+found = re.search(r"http://0\.0\.0\.0:(\d+)/\?token=([0-9a-f]{32});", line)
+expect(found, f"an address that others reach is printed without a token: {line!r}")
+if found:
+    port, token = int(found.group(1)), found.group(2)
+    for path in ("/", "/metrics", "/status.json"):
+        expect(code_of(port, path) == 401, f"{path} without a token: {code_of(port, path)}")
+        expect(code_of(port, f"{path}?token={'z' * 32}") == 401, f"{path} with a wrong token")
+        expect(code_of(port, f"{path}?token={token}") == 200, f"{path} with the token in the address")
+        expect(code_of(port, path, Authorization=f"Bearer {token}") == 200, f"{path} with the token in a header")
+process.communicate("\n", timeout=60)
+secret = os.path.join(folder, "token")
+with open(secret, "w") as file:
+    file.write("a-secret-of-mine\n")
+process = start("sh", "-c", "read line", options=("--http", str(free_port()), "--token", f"@{secret}"))
+port, line = port_of(process)
+expect(port and "?token=a-secret-of-mine" in line, f"a token of a file: {line!r}")
+expect(code_of(port, "/metrics") == 401 and code_of(port, "/metrics", Authorization="Bearer a-secret-of-mine") == 200, "a token of a file")
+process.communicate("\n", timeout=60)
+refused(2, "--token must be", "watch", "--token", "short", "--", "true")
+
 with socket.socket() as busy:
     busy.bind(("127.0.0.1", 0))
     busy.listen()

@@ -4,6 +4,7 @@
 #include "notice/watch/words.h"
 
 #include "http/server.h"
+#include "http/token.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@ enum { TRIES = 100, CONNECTIONS = 32 };
 
 struct sl_http {
     sl_server *server;
+    char token[SL_TOKEN_MADE];
     sl_status_view view;
     json_t *advice; /* NULL: none */
 };
@@ -58,20 +60,24 @@ static const sl_server_page pages[] = {
     {.path = "/status.json", .type = "application/json", .put = put_status},
     {.path = "/", .type = "text/plain; charset=utf-8", .put = put_text}};
 
-sl_status sl_http_open(sl_loop *loop, const char *host, int port, sl_http **result) {
+sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *token, sl_http **result) {
     sl_http *http;
+    const char *asked = NULL;
     SL_TRY(sl_alloc(&http, 1, sizeof *http));
     http->view.iteration = http->view.onset = -1;
+    sl_status status = sl_token_choose("http", host, token, http->token, &asked);
     sl_server_config config = {.loop = loop,
                                .who = "http",
                                .host = host,
                                .port = port,
                                .tries = TRIES,
+                               .token = asked,
                                .connections = CONNECTIONS,
                                .page = pages,
                                .pages = sizeof pages / sizeof *pages,
                                .context = http};
-    sl_status status = sl_server_open(&config, &http->server);
+    if (status == SL_OK)
+        status = sl_server_open(&config, &http->server);
     if (status != SL_OK) {
         sl_http_close(http);
         return status;
@@ -90,6 +96,10 @@ void sl_http_close(sl_http *http) {
 
 int sl_http_port(const sl_http *http) {
     return sl_server_port(http->server);
+}
+
+void sl_http_url(const sl_http *http, char *text, size_t size) {
+    sl_server_url(http->server, text, size);
 }
 
 void sl_http_set(sl_http *http, const sl_status_view *view) {

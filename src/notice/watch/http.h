@@ -10,13 +10,17 @@
 
 typedef struct sl_http sl_http;
 
-/** Listens on `host` (numeric) and `port`, or the next free of 100 behind it. Unwatched and closed by
+/** Listens on `host` (numeric) and `port`, or the next free of 100 behind it. On an address that others reach a
+ * token is asked for: `token`, or if that is NULL one that is made (http/token.h). Unwatched and closed by
  * sl_http_close. SL_EINVAL (no address), SL_ESYS (it cannot be listened on). */
-sl_status sl_http_open(sl_loop *loop, const char *host, int port, sl_http **http);
+sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *token, sl_http **http);
 void sl_http_close(sl_http *http);
 
 /** The port that it has. */
 int sl_http_port(const sl_http *http);
+
+/** The address to open, with the token. */
+void sl_http_url(const sl_http *http, char *text, size_t size);
 
 /** What is told from now on; copied. */
 void sl_http_set(sl_http *http, const sl_status_view *view);

@@ -112,15 +112,13 @@ static void open_http(watching *w) {
     const sl_watch_request *r = w->request;
     if (r->port == 0 || w->http)
         return;
-    if (sl_http_open(w->loop, r->host, r->port, &w->http) != SL_OK) {
+    if (sl_http_open(w->loop, r->host, r->port, r->token, &w->http) != SL_OK) {
         sl_view_say(&w->view, "%s; watching goes on without", sl_error_text());
         return;
     }
-    int port = sl_http_port(w->http);
-    const char *form = strchr(r->host, ':') ? "http://[%s]:%d/" : "http://%s:%d/";
-    char url[128];
-    snprintf(url, sizeof url, form, r->host, port);
-    if (port != r->port)
+    char url[320];
+    sl_http_url(w->http, url, sizeof url);
+    if (sl_http_port(w->http) != r->port)
         sl_view_say(&w->view, "%s (port %d is in use); results in %s", url, r->port, w->directory);
     else
         sl_view_say(&w->view, "%s; results in %s", url, w->directory);

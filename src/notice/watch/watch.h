@@ -18,6 +18,7 @@ typedef struct sl_watch_request {
     const char *key;       /* of the job; NULL: its first process makes one */
     const char *host;      /* address of HTTP, numeric */
     int port;              /* the first that is tried; 0: no HTTP */
+    const char *token;     /* NULL: none on a loopback address, else one is made */
     int overwrite;         /* 1: a finished run in `directory` is replaced */
     int record;            /* 1: call logs of each rank, into directory/calls */
     int hold, validate;    /* 0: never */

@@ -1,0 +1,34 @@
+#include "http/token.h"
+#include "http/server.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { LEAST = 8, MOST = SL_TOKEN_ROOM - 1 };
+
+sl_status sl_token_take(const sl_options *o, char token[SL_TOKEN_ROOM]) {
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    char word[4096];
+    SL_TRY(sl_option_secret(o, word, sizeof word));
+    size_t length = strlen(word);
+    if (length < LEAST || length > MOST || strspn(word, allowed) != length)
+        return sl_error(SL_EINVAL, "%s: --token must be %d to %d of letters, digits, - . _ ~", o->command, LEAST,
+                        MOST);
+    memcpy(token, word, length + 1);
+    return SL_OK;
+}
+
+sl_status sl_token_choose(const char *command, const char *host, const char *given, char made[SL_TOKEN_MADE],
+                          const char **token) {
+    unsigned char random[(SL_TOKEN_MADE - 1) / 2];
+    *token = given;
+    if (given || sl_server_is_loopback(host))
+        return SL_OK;
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return sl_error_errno(SL_ESYS, "%s: no random token can be made", command);
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(made + 2 * i, 3, "%02x", random[i]);
+    *token = made;
+    return SL_OK;
+}

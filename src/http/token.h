@@ -1,0 +1,18 @@
+/* Tokens: what a visitor must present on an address that others reach (server.h says how). */
+#ifndef SL_HTTP_TOKEN_H
+#define SL_HTTP_TOKEN_H
+
+#include "base/option.h"
+
+#define SL_TOKEN_MADE 33  /* bytes of a token that is made, with its end */
+#define SL_TOKEN_ROOM 129 /* of any */
+
+/** Takes the value of the option --token (sl_option_secret). SL_EINVAL. */
+sl_status sl_token_take(const sl_options *options, char token[SL_TOKEN_ROOM]);
+
+/** The token that is asked for on `host`: `given`, or, if that is NULL and others reach the address, a random one
+ * in `made`; *token is NULL if none is asked for. SL_ESYS. */
+sl_status sl_token_choose(const char *command, const char *host, const char *given, char made[SL_TOKEN_MADE],
+                          const char **token);
+
+#endif
