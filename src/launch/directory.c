@@ -90,24 +90,118 @@ sl_status sl_launch_directory_make(const char *durable, sl_launch_directory *dir
     return make_below(base, durable, directory);
 }
 
+/* ---- ranks without a supervisor ---- */
+
+/* A directory of this user that nobody holds any more is cleared; whether it was one. */
+static int clear_dead(const char *path) {
+    sl_launch_directory directory;
+    struct stat found;
+    if (lstat(path, &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != getuid())
+        return 0;
+    int length = snprintf(directory.path, sizeof directory.path, "%s", path);
+    directory.lock = length < (int)sizeof directory.path ? lock_owner(path, LOCK_EX) : -1;
+    if (directory.lock < 0)
+        return 0;
+    sl_process_end_run(directory.path);
+    sl_launch_directory_remove(&directory);
+    return 1;
+}
+
+/* What there is of a name besides our own directory: one that is settled, or how many candidates. */
+typedef struct others {
+    char settled[sizeof((sl_launch_directory *)0)->path];
+    int candidates, earlier; /* `earlier`: with a name before ours */
+} others;
+
+/* Directories of other users are not looked at, whatever their names. */
+static sl_status look(const char *base, const char *prefix, const char *own, others *o) {
+    char path[sizeof o->settled], marker[sizeof o->settled + 16];
+    *o = (others){.candidates = 0};
+    DIR *all = opendir(base);
+    if (!all)
+        return sl_error_errno(SL_ESYS, "%s: cannot be read", base);
+    for (struct dirent *entry; (entry = readdir(all));) {
+        struct stat found;
+        size_t length = strlen(prefix);
+        if (strncmp(entry->d_name, prefix, length) != 0 || strlen(entry->d_name + length) != 6)
+            continue;
+        if (snprintf(path, sizeof path, "%s/%s", base, entry->d_name) >= (int)sizeof path ||
+            strcmp(path, own) == 0 || lstat(path, &found) != 0 || !S_ISDIR(found.st_mode) ||
+            found.st_uid != getuid() || clear_dead(path))
+            continue;
+        snprintf(marker, sizeof marker, "%s/settled", path);
+        if (access(marker, F_OK) == 0)
+            snprintf(o->settled, sizeof o->settled, "%s", path);
+        o->candidates++;
+        o->earlier += strcmp(path, own) < 0;
+    }
+    closedir(all);
+    return SL_OK;
+}
+
+static sl_status settle(const char *path) {
+    char marker[sizeof((sl_launch_directory *)0)->path + 16];
+    snprintf(marker, sizeof marker, "%s/settled", path);
+    int file = open(marker, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0)
+        return sl_error_errno(SL_ESYS, "%s: cannot be made", marker);
+    close(file);
+    return SL_OK;
+}
+
+static void forget(sl_launch_directory *directory) {
+    sl_launch_directory_remove(directory);
+    directory->path[0] = 0;
+}
+
+/* One round of the election (directory.h); *joined: it is over. */
+static sl_status elect(const char *base, const char *prefix, sl_launch_directory *directory, int *joined) {
+    others o;
+    *joined = 0;
+    SL_TRY(look(base, prefix, directory->path, &o));
+    if (o.settled[0]) {
+        forget(directory);
+        snprintf(directory->path, sizeof directory->path, "%s", o.settled);
+        directory->lock = lock_owner(directory->path, LOCK_SH);
+        *joined = directory->lock >= 0; /* else it is just being removed */
+        if (!*joined)
+            directory->path[0] = 0;
+    } else if (!directory->path[0] && o.candidates == 0) {
+        int length = snprintf(directory->path, sizeof directory->path, "%s/%sXXXXXX", base, prefix);
+        if (length >= (int)sizeof directory->path || !mkdtemp(directory->path))
+            return sl_error_errno(SL_ESYS, "%s: no temporary directory can be made", base);
+        directory->lock = lock_owner(directory->path, LOCK_SH);
+        if (directory->lock < 0) { /* another took it for a dead one, and removes it */
+            rmdir(directory->path);
+            directory->path[0] = 0;
+        }
+    } else if (directory->path[0] && o.candidates == 0) {
+        SL_TRY(settle(directory->path));
+        *joined = 1;
+    } else if (o.earlier > 0)
+        forget(directory);
+    return SL_OK;
+}
+
 sl_status sl_launch_directory_join(const char *name, sl_launch_directory *directory) {
     const char *base = has_memory_file_system() ? memory_file_system : "/tmp";
-    int length = snprintf(directory->path, sizeof directory->path, "%s/slackline-%u-%s", base,
-                          (unsigned)getuid(), name);
-    if (length < 0 || (size_t)length >= sizeof directory->path || strchr(name, '/'))
+    char prefix[sizeof directory->path];
+    int length = snprintf(prefix, sizeof prefix, "slackline-%u-%s.", (unsigned)getuid(), name), joined = 0;
+    *directory = (sl_launch_directory){.lock = -1};
+    if (length < 0 || (size_t)length + strlen(base) + 8 > sizeof directory->path || strchr(name, '/'))
         return sl_error(SL_EINVAL, "'%s' cannot name a directory", name);
     for (int i = 0; i < TRIES; i++) {
-        struct stat found;
-        if (mkdir(directory->path, 0700) != 0 && errno != EEXIST)
-            return sl_error_errno(SL_ESYS, "%s: cannot be made", directory->path);
-        if (lstat(directory->path, &found) == 0 && (!S_ISDIR(found.st_mode) || found.st_uid != getuid()))
-            return sl_error(SL_ESYS, "%s: belongs to somebody else", directory->path);
-        directory->lock = lock_owner(directory->path, LOCK_SH);
-        if (directory->lock >= 0)
-            return SL_OK;
-        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 10 * SL_MS);
+        const int had = directory->path[0] != 0;
+        sl_status status = elect(base, prefix, directory, &joined);
+        if (status != SL_OK)
+            forget(directory);
+        if (status != SL_OK || joined)
+            return status;
+        if (had || !directory->path[0]) /* a candidate of our own is looked at again at once */
+            sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 10 * SL_MS);
     }
-    return sl_error(SL_ESYS, "%s: cannot be locked", directory->path);
+    forget(directory);
+    return sl_error(SL_ESYS, "%s/%s...: cannot be locked", base, prefix);
 }
 
 sl_status sl_launch_directory_enter(const char *path, sl_launch_directory *directory) {
@@ -153,24 +247,15 @@ void sl_launch_directory_leave(sl_launch_directory *directory) {
 }
 
 static void clear_below(const char *base) {
-    char prefix[64];
+    char prefix[64], path[sizeof((sl_launch_directory *)0)->path];
     snprintf(prefix, sizeof prefix, "slackline-%u-", (unsigned)getuid());
     DIR *all = opendir(base);
     if (!all)
         return;
     for (struct dirent *entry; (entry = readdir(all));) {
-        sl_launch_directory directory;
-        struct stat found;
-        int length = snprintf(directory.path, sizeof directory.path, "%s/%s", base, entry->d_name);
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || length < 0 ||
-            (size_t)length >= sizeof directory.path || lstat(directory.path, &found) != 0 ||
-            !S_ISDIR(found.st_mode) || found.st_uid != getuid())
-            continue;
-        directory.lock = lock_owner(directory.path, LOCK_EX);
-        if (directory.lock < 0)
-            continue;
-        sl_process_end_run(directory.path);
-        sl_launch_directory_remove(&directory);
+        int length = snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && length > 0 && (size_t)length < sizeof path)
+            clear_dead(path);
     }
     closedir(all);
 }

@@ -21,7 +21,13 @@ typedef struct sl_launch_directory {
 /** Makes the temporary part of a run whose durable part is `durable`: below /dev/shm, else `durable`/tmp. */
 sl_status sl_launch_directory_make(const char *durable, sl_launch_directory *directory);
 
-/** Makes or joins the one of job `name` with a shared lock (ranks without a supervisor). */
+/** Makes or joins the one of job `name` with a shared lock (ranks without a supervisor). All who join at one time
+ * share it: SL_ESYS after 5 s without agreement.
+ *
+ * Its name ends in random characters, so that no other user can take it in advance; those who join find it by
+ * its beginning and its owner. Who finds none makes a candidate and looks again: alone, it settles there; beside
+ * another candidate, the one with the later name is withdrawn, and the other waits for that. Of two that
+ * settled, the later made one would have seen the other. */
 sl_status sl_launch_directory_join(const char *name, sl_launch_directory *directory);
 
 /** A rank's part on its host, below `path`, the temporary part of its run. Where the supervisor holds the

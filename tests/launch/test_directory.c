@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,6 +104,82 @@ static void ranks_without_a_supervisor_share_one_that_the_last_removes(void **st
     assert_false(exists(one.path));
 }
 
+/* Another user has taken the names that can be foreseen, and made directories that look like ours. */
+static void other_users_cannot_keep_ranks_from_joining(void **state) {
+    (void)state;
+    char name[64], squatted[2][200], marker[220];
+    snprintf(name, sizeof name, "test-%d", (int)getpid());
+    snprintf(squatted[0], sizeof squatted[0], "/dev/shm/slackline-%u-%s", (unsigned)getuid(), name);
+    snprintf(squatted[1], sizeof squatted[1], "/dev/shm/slackline-%u-%s.AAAAAA", (unsigned)getuid(), name);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mkdir(squatted[i], 0777), 0);
+        snprintf(marker, sizeof marker, "%s/settled", squatted[i]);
+        assert_int_equal(mkdir(marker, 0777), 0);
+        if (chown(squatted[i], 65534, 65534) != 0) {
+            printf("skipped: only root can make a directory of another user\n");
+            skip();
+        }
+    }
+    sl_launch_directory one, two;
+    struct stat found;
+    assert_int_equal(sl_launch_directory_join(name, &one), SL_OK);
+    assert_int_equal(sl_launch_directory_join(name, &two), SL_OK);
+    assert_string_equal(one.path, two.path);
+    assert_int_equal(stat(one.path, &found), 0);
+    assert_int_equal(found.st_uid, getuid());
+    assert_int_equal(found.st_mode & 0777, 0700);
+    sl_launch_directory_leave(&two);
+    sl_launch_directory_leave(&one);
+    assert_false(exists(one.path));
+    for (int i = 0; i < 2; i++) {
+        assert_true(exists(squatted[i])); /* not ours to remove */
+        assert_int_equal(sl_path_remove(squatted[i]), SL_OK);
+    }
+}
+
+/* All of them at the same moment, again and again. */
+static void ranks_that_start_together_share_one(void **state) {
+    enum { TOGETHER = 12, ROUNDS = 20 };
+    (void)state;
+    char name[64];
+    for (int round = 0; round < ROUNDS; round++) {
+        char path[TOGETHER][256];
+        int start[2], told[2], end[2];
+        pid_t rank[TOGETHER];
+        assert_int_equal(pipe(start) | pipe(told) | pipe(end), 0);
+        snprintf(name, sizeof name, "together-%d-%d", (int)getpid(), round);
+        for (int i = 0; i < TOGETHER; i++)
+            if ((rank[i] = fork()) == 0) {
+                sl_launch_directory directory;
+                char byte;
+                close(start[1]);
+                close(end[1]);
+                if (read(start[0], &byte, 1) != 0 || sl_launch_directory_join(name, &directory) != SL_OK ||
+                    write(told[1], directory.path, 256) != 256 || read(end[0], &byte, 1) != 0)
+                    _exit(1);
+                sl_launch_directory_leave(&directory);
+                _exit(0);
+            }
+        close(start[1]); /* now */
+        for (int i = 0; i < TOGETHER; i++) {
+            assert_int_equal(read(told[0], path[i], 256), 256);
+            assert_string_equal(path[i], path[0]);
+        }
+        assert_true(exists(path[0]));
+        close(end[1]);
+        for (int i = 0; i < TOGETHER; i++) {
+            int status;
+            assert_int_equal(waitpid(rank[i], &status, 0), rank[i]);
+            assert_int_equal(status, 0);
+        }
+        assert_false(exists(path[0]));
+        close(start[0]);
+        close(told[0]);
+        close(told[1]);
+        close(end[0]);
+    }
+}
+
 static void ranks_on_another_host_share_one_and_leave_the_supervisors_alone(void **state) {
     (void)state;
     char path[] = "/tmp/slackline-enter-XXXXXX";
@@ -132,6 +209,8 @@ int main(void) {
         cmocka_unit_test(the_directory_of_a_living_run_is_left_alone),
         cmocka_unit_test(what_a_killed_run_left_is_cleared_with_its_processes),
         cmocka_unit_test(ranks_without_a_supervisor_share_one_that_the_last_removes),
+        cmocka_unit_test(other_users_cannot_keep_ranks_from_joining),
+        cmocka_unit_test(ranks_that_start_together_share_one),
         cmocka_unit_test(ranks_on_another_host_share_one_and_leave_the_supervisors_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
