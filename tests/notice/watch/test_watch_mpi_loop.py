@@ -1,0 +1,58 @@
+# labels: long
+"""200 MPI programs of 2 ranks, one after the other, under one watch: the folder, the watch's memory and its processor time stay
+bounded. SL_PROGRAMS says another number."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(here, "..", "probe")]
+from probing import MPI, compile_with, found, installed, skip  # noqa: E402
+
+build = os.path.abspath(sys.argv[1])
+command = os.path.join(build, "slackline")
+if not os.path.exists(os.path.join(build, "libslackline_probe.so")) or not shutil.which("redis-server"):
+    skip("the probe is not built, or redis-server is not installed")
+families = installed()
+if not families:
+    skip("no MPI compiler")
+programs = int(os.environ.get("SL_PROGRAMS", "200"))
+
+# After each tenth: KiB in the folder, resident KiB of the watch, and the ticks of the processor that it has had.
+LOOP = """
+for i in $(seq "$0"); do
+    "$@" >/dev/null || exit 3
+    if [ $((i % 10)) = 0 ]; then
+        sleep 0.5
+        echo "$(du -sk "$SLACKLINE_PROBE" | cut -f1) $(sed -n 's/^VmRSS:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$PPID/status)" \\
+             "$(sed 's/.*) //' /proc/$PPID/stat | cut -d' ' -f12,13)"
+    fi
+done
+"""
+
+with tempfile.TemporaryDirectory() as folder:
+    # The quicker one to start: the test is about the watch.
+    family = "mpich" if "mpich" in families else families[0]
+    program, out = os.path.join(folder, "loop"), os.path.join(folder, "out")
+    compile_with(found(MPI[family]["cc"]), os.path.join(here, "loop.c"), program)
+    words = [found(MPI[family]["run"]), *MPI[family]["options"], "-n", "2", program, "20", "1000"]
+    done = subprocess.run([command, "watch", "--out", out, "--http", "off", "--", "sh", "-c", LOOP, str(programs), *words],
+                          capture_output=True, text=True, cwd=folder, timeout=550, check=False)
+    assert done.returncode == 0, done
+    rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+    assert len(rows) == programs // 10, done.stdout
+    room, memory = [row[0] for row in rows], [row[1] for row in rows]
+    ticks = [row[2] + row[3] for row in rows]
+    print(f"{family}, {programs} programs: KiB in the folder {min(room)} to {max(room)}, resident KiB {memory[0]} to {max(memory)}, "
+          f"ticks of the first half {ticks[len(ticks) // 2]}, of the second {ticks[-1] - ticks[len(ticks) // 2]}")
+    # a launch of 2 ranks leaves 2.8 MiB where nothing is removed: 550 MiB in all
+    assert max(room) <= 8 << 10, room
+    # some MiB for each process that is there at one time, and rooms for messages; not for those that have been
+    assert max(memory) <= 96 << 10, memory
+    assert ticks[-1] - ticks[len(ticks) // 2] <= 3 * ticks[len(ticks) // 2] + 100, ticks
+    with open(os.path.join(out, "report.json")) as file:
+        assert json.load(file)["status"]["records_lost"] == 0
