@@ -167,6 +167,39 @@ static void a_process_that_lives_keeps_its_ring_however_long_it_says_nothing(voi
     sl_rings_close(rings);
 }
 
+/* A folder on a file system without locks: the process is looked for by id and start time. */
+static void without_locks_a_process_is_known_by_id_and_start(void **state) {
+    (void)state;
+    for (int used_again = 0; used_again < 2; used_again++) {
+        sl_rings *rings;
+        sl_ring_source source;
+        const sl_call *calls;
+        uint64_t ended;
+        size_t bytes;
+        pid_t child = start_process(0, 20, 0);
+        assert_ok(sl_rings_open(folder, &rings));
+        DIR *directory = opendir(folder);
+        for (struct dirent *entry; (entry = readdir(directory));)
+            if (strstr(entry->d_name, ".ring")) {
+                sl_ring_file *file = sl_folder_map(folder, entry->d_name, 1, sizeof *file, &bytes);
+                file->head.process.locked = 0;
+                file->head.process.start -= (uint64_t)used_again; /* that one was another process */
+                munmap(file, bytes);
+            }
+        closedir(directory);
+        for (int i = 0; i < 3; i++)
+            assert_ok(sl_rings_look(rings));
+        assert_int_equal(sl_rings_read(rings, 100, &source, &calls), 20);
+        assert_ok(sl_rings_look(rings));
+        assert_int_equal(sl_rings_ended(rings, &ended), used_again);
+        end_process(child);
+        assert_ok(sl_rings_look(rings));
+        assert_int_equal(sl_rings_ended(rings, &ended), !used_again);
+        assert_int_equal(entries(), 0);
+        sl_rings_close(rings);
+    }
+}
+
 /* Containers that share the folder: in each the process has number 1. */
 static void processes_with_equal_ids_in_two_namespaces_are_told_apart(void **state) {
     (void)state;
@@ -444,6 +477,8 @@ int main(void) {
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_process_that_lives_keeps_its_ring_however_long_it_says_nothing,
                                         make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(without_locks_a_process_is_known_by_id_and_start, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(processes_with_equal_ids_in_two_namespaces_are_told_apart, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_ring_of_another_version_is_an_error_that_names_both, make_folder,
