@@ -263,9 +263,10 @@ static json_t *describe(const sl_agent *a, sl_time now) {
                                                    "size", p->size, "period", sl_track_period(p->track),
                                                    "cpus", p->affinity));
     }
-    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:i,s:o}", "trouble", a->trouble, "node", a->config.node, "host", a->host, "clock",
-                     a->identity, "now", (json_int_t)now, "calls", (json_int_t)calls, "lost",
-                     (json_int_t)lost, "validate", a->config.validate, "ranks", ranks);
+    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:i,s:o}", "trouble", a->trouble, "node", a->config.node,
+                     "host", a->host, "clock", a->identity, "now", (json_int_t)now, "calls",
+                     (json_int_t)calls, "lost", (json_int_t)lost, "validate", a->config.validate, "ranks",
+                     ranks);
 }
 
 static sl_status beat(sl_agent *a, sl_time now) {
