@@ -66,7 +66,8 @@ with open(runs, "w") as file:
 
 
 def train(place, *options):
-    return [os.path.join(place, "slackline"), "train", runs, "--out", os.path.join(folder, "out-" + os.path.basename(place)), *options]
+    return [os.path.join(place, "slackline"), "train", runs, "--overwrite",
+            "--out", os.path.join(folder, "out-" + os.path.basename(place)), *options]
 
 
 same = install("same")
