@@ -157,7 +157,7 @@ SENTENCES = [
     ("[docs/README.md](docs/README.md) lists all pages, [docs/results](docs/results) has measurements with the commands that repeat them, "
      "and [docs/design.md](docs/design.md) shows how the source is organized.",
      [page("docs/README.md", r"you want to \| read", r"\(tutorial\.md\)", r"\(howto/", r"\(reference/"), page("docs/design.md", r"^## The tree"),
-      run("for f in docs/results/*.md; do grep -qE '`[^`]*(bench/[a-z_]+/[a-z_]+\\.py|build/bench/)[^`]*`' $f || echo none in $f; done; ls docs/results/*.md | wc -l", r"\A\d+\s*\Z")]),
+      run("for f in docs/results/*.md; do grep -qE '`[^`]*(bench/[a-z_]+/[a-z_]+\\.py|build/bench/|ctest --test-dir)[^`]*`' $f || echo none in $f; done; ls docs/results/*.md | wc -l", r"\A\d+\s*\Z")]),
     ("- The trainer computes on CPUs and has no bidirectional placement.",
      [run("build/slackline train examples/train-wave.yaml --set parallel.placement=bidirectional 2>&1 || true", r"keeps two copies of the weights, which training does not have")]),
     ("- PyTorch runs neither bidirectional plans nor plans with ops in parts, and Megatron-LM runs only [some of them](docs/howto/megatron.md#5-what-megatron-lm-can-run-of-it).",
