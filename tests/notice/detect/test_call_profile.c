@@ -393,6 +393,8 @@ static void a_neighbor_of_a_slow_rank_and_its_links_are_not_blamed(void **state)
         now.slowdown[victim] = 1.25 + 0.07 * (double)(i / SHAPES);
         answer a = ask(&before, &now);
         assert_device(a, victim);
+        const char *last = strstr(a.suspect[0].why, "last to come to ");
+        assert_true(!last || atoi(last + strlen("last to come to ")) >= 50); /* less is no evidence */
     }
 }
 
