@@ -30,6 +30,7 @@ void sl_signals_begin(const sigset_t *blocked) {
             if (!is_the_users(number))
                 set(number, SIG_DFL);
         }
+    set(SIGXFSZ, SIG_IGN);
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, blocked ? blocked : &none, &inherited.blocked);
     inherited.known = 1;

@@ -7,9 +7,9 @@
 
 #include <signal.h>
 
-/** First call of main: `blocked` are the signals that are blocked (NULL: none), and none is ignored. Ignored
- * stay those by which shells and nohup keep a program running or quiet: SIGHUP, SIGINT, SIGQUIT, and SIGTSTP,
- * SIGTTIN, SIGTTOU. */
+/** First call of main: `blocked` are the signals that are blocked (NULL: none). None is ignored but SIGXFSZ,
+ * so that a write beyond a limit of file size fails like one on a full disk, and those by which shells and
+ * nohup keep a program running or quiet, if they were: SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU. */
 void sl_signals_begin(const sigset_t *blocked);
 
 /** Nonzero when this process was started with `signal` ignored. 0 without sl_signals_begin. */
