@@ -71,7 +71,8 @@ int sl_call_group_has(const sl_call_group *group, int rank) {
 
 static sl_status add_waits(sl_call_group *group, const sl_call_wait *wait, size_t waits) {
     SL_TRY(sl_grow(&group->wait, &group->waits_capacity, group->waits + waits, sizeof *group->wait));
-    memcpy(group->wait + group->waits, wait, waits * sizeof *wait);
+    if (waits > 0)
+        memcpy(group->wait + group->waits, wait, waits * sizeof *wait);
     group->waits += waits;
     return SL_OK;
 }

@@ -15,7 +15,8 @@ static void a_lane_keeps_every_message_beyond_2_to_the_32(void **state) {
     assert_ok(sl_region_alloc(0, 2, SLOTS, 8, "\0\1", &region));
     assert_ok(sl_lane_open(region, 1, &sender));
     assert_ok(sl_lane_open(region, 1, &receiver));
-    sender.published = sender.lane->published = receiver.drained = near_wrap;
+    sender.published = receiver.drained = near_wrap;
+    sender.lane->published = near_wrap;
     for (uint32_t i = 0; i < SLOTS; i++) {
         int32_t slot = sl_lane_claim(&sender);
         assert_true(slot >= 0);
@@ -49,7 +50,8 @@ static void a_transport_delivers_every_message_beyond_2_to_the_32(void **state) 
     sl_clock_sleep_until(clock, SL_MS); /* its time has come: both communication threads sleep */
     sl_peer *to = &t[0]->peer[1], *from = &t[1]->peer[0];
     to->handed = to->published = near_wrap;
-    to->out.published = to->out.lane->published = from->in.drained = near_wrap;
+    to->out.published = from->in.drained = near_wrap;
+    to->out.lane->published = near_wrap;
     sl_transport_emulate(t[0], 1, (sl_link_emulation){.latency = 10 * SL_MS});
     for (uint32_t i = 0; i < SLOTS; i++) {
         assert_ok(sl_transport_receive(t[1], 0, 0, i, &in[i], sizeof *in));
