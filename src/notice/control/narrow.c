@@ -1,5 +1,7 @@
 #include "notice/control/narrow.h"
 
+#include "notice/control/status.h"
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,16 +91,38 @@ static int some_of(int node, const sl_suspect *suspect, int suspects, const int 
     return devices > 0 && devices < all;
 }
 
-/* The device of a suspect with the cause that tests found for it, or none. */
-static sl_suspect with_cause(const sl_suspect *suspect, double taken, const sl_suspect *found) {
-    sl_suspect s = *suspect;
-    if (found && taken >= TAKEN) {
-        snprintf(s.cause, sizeof s.cause, "%s", found->cause);
-        snprintf(s.why, sizeof s.why, "%.120s; %.130s", suspect->why, found->why);
+/* Whether a verdict of the tests says that others press on this device: on it, or on some ranks of its host.
+ */
+static int presses_on(const sl_suspect *v, const sl_suspect *device, const int *node_of, int ranks) {
+    int host = contended(v, node_of, ranks);
+    return host >= 0 ? host == node(device->rank, node_of, ranks)
+                     : v->component == SL_COMPONENT_DEVICE && v->rank == device->rank &&
+                           strstr(v->cause, "contention") != NULL;
+}
+
+/* A suspected device as a verdict: with the pressure that tests found there, if it took enough of its time;
+ * else with what the tests say about its hardware. */
+static sl_suspect settle_device(const sl_suspect *device, double taken, const sl_suspect *tested, int count,
+                                const int *node_of, int ranks) {
+    sl_suspect s = *device;
+    const sl_suspect *pressure = NULL, *link = NULL;
+    for (int i = 0; i < count; i++) {
+        if (presses_on(&tested[i], device, node_of, ranks))
+            pressure = &tested[i];
+        if (tested[i].from == device->rank || tested[i].to == device->rank)
+            link = &tested[i];
+    }
+    if (pressure && taken >= TAKEN) {
+        snprintf(s.cause, sizeof s.cause, "%s", pressure->cause);
+        snprintf(s.why, sizeof s.why, "%.120s; %.130s", device->why, pressure->why);
+    } else if (link) {
+        snprintf(s.why, sizeof s.why,
+                 "%.130s; a test found link %d -> %d slower, but the program's calls do not", device->why,
+                 link->from, link->to);
     } else {
         snprintf(s.why, sizeof s.why,
                  "%.150s; its processor and links passed the tests: look at its share of the work",
-                 suspect->why);
+                 device->why);
     }
     return s;
 }
@@ -138,24 +162,23 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
             acquit(&verdict[i], starved, node_of, ranks);
         return count;
     }
-    sl_suspect pressed = {.rank = -1}; /* contention, of all or of one of whose ranks the profile suspects */
+    sl_suspect tested[SL_STATUS_SUSPECTS];
+    assert(count <= SL_STATUS_SUSPECTS);
+    memcpy(tested, verdict, (size_t)count * sizeof *tested);
     for (int i = 0; i < count; i++) {
-        const sl_suspect *v = &verdict[i];
-        int narrowed = some_of(contended(v, node_of, ranks), suspect, suspects, node_of, ranks);
-        if (narrowed || (v->component == SL_COMPONENT_DEVICE && strstr(v->cause, "contention")))
-            pressed = v->rank >= 0 ? *v : pressed;
-        else if (suspected(v, suspect, suspects, node_of, ranks))
+        const sl_suspect *v = &tested[i];
+        int host = contended(v, node_of, ranks);
+        int pressure = host >= 0 ? some_of(host, suspect, suspects, node_of, ranks)
+                                 : v->component == SL_COMPONENT_DEVICE && strstr(v->cause, "contention");
+        if (!pressure && suspected(v, suspect, suspects, node_of, ranks))
             verdict[kept++] = *v;
     }
     for (int i = 0; i < suspects && kept < most; i++) {
         int covered = suspect[i].component != SL_COMPONENT_DEVICE;
         for (int k = 0; k < kept && !covered; k++)
             covered = covers(&verdict[k], &suspect[i], node_of, ranks);
-        if (covered)
-            continue;
-        int here =
-            pressed.rank >= 0 && node(pressed.rank, node_of, ranks) == node(suspect[i].rank, node_of, ranks);
-        verdict[kept++] = with_cause(&suspect[i], taken[i], here ? &pressed : NULL);
+        if (!covered)
+            verdict[kept++] = settle_device(&suspect[i], taken[i], tested, count, node_of, ranks);
     }
     return kept;
 }

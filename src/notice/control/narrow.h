@@ -17,9 +17,9 @@
 
 #include "notice/detect/suspect.h"
 
-/** Verdicts in verdict[count] of room `most`; node_of[ranks]: index of each rank's node; taken[suspects]:
- * sl_call_profile_taken of each; starved[ranks]: sl_call_profile_starved of each, or NULL. Returns how many
- * there are then. */
+/** Verdicts in verdict[count] of room `most`, SL_STATUS_SUSPECTS at most; node_of[ranks]: index of each
+ * rank's node; taken[suspects]: sl_call_profile_taken of each; starved[ranks]: sl_call_profile_starved of
+ * each, or NULL. Returns how many there are then. */
 int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect,
                       const double *taken, int suspects, const double *starved, const int *node_of,
                       int ranks);

@@ -88,6 +88,20 @@ static void pressure_on_a_host_whose_ranks_lost_nothing_is_not_blamed(void **sta
     assert_non_null(strstr(verdict[0].why, "2.0%"));
 }
 
+static void pressure_on_two_hosts_is_each_the_cause_of_its_own_ranks(void **state) {
+    (void)state;
+    static const int two[4] = {0, 0, 1, 1};
+    sl_suspect verdict[4] = {of(SL_COMPONENT_HOST, 0, 73, 73.4, "CPU contention: co-located load, make"),
+                             of(SL_COMPONENT_HOST, 2, 73, 73.4, "CPU contention: co-located load, tar")};
+    const sl_suspect suspect[2] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, ""),
+                                   of(SL_COMPONENT_DEVICE, 3, 25, 10, "")};
+    assert_int_equal(sl_verdict_narrow(verdict, 2, 4, suspect, all_of_it, 2, NULL, two, 4), 2);
+    assert_int_equal(verdict[0].rank, 1);
+    assert_non_null(strstr(verdict[0].cause, "make"));
+    assert_int_equal(verdict[1].rank, 3);
+    assert_non_null(strstr(verdict[1].cause, "tar"));
+}
+
 static void a_rank_that_computes_longer_is_named_when_its_hardware_tests_healthy(void **state) {
     (void)state;
     sl_suspect verdict[4] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")};
@@ -150,7 +164,8 @@ static void a_link_that_only_tests_find_slow_is_not_named_beside_a_rank_that_com
     assert_int_equal(sl_verdict_narrow(verdict, 2, 4, suspect, nothing, 1, NULL, nodes, 4), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[0].rank, 2);
-    sl_suspect again[4] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)}; /* that the calls name too */
+    assert_non_null(strstr(verdict[0].why, "link 2 -> 3 slower")); /* not that its links passed */
+    sl_suspect again[4] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)};   /* that the calls name too */
     const sl_suspect both[2] = {of(SL_COMPONENT_DEVICE, 2, 32, 20, ""), link_of(SL_COMPONENT_LINK, 2, 3, 0)};
     assert_int_equal(sl_verdict_narrow(again, 1, 4, both, nothing, 2, NULL, nodes, 4), 2);
     assert_int_equal(again[0].component, SL_COMPONENT_LINK);
@@ -190,6 +205,7 @@ int main(void) {
         cmocka_unit_test(pressure_elsewhere_is_not_what_slows_the_program),
         cmocka_unit_test(load_that_took_little_of_a_rank_is_not_the_cause),
         cmocka_unit_test(pressure_on_a_host_whose_ranks_lost_nothing_is_not_blamed),
+        cmocka_unit_test(pressure_on_two_hosts_is_each_the_cause_of_its_own_ranks),
         cmocka_unit_test(a_rank_that_computes_longer_is_named_when_its_hardware_tests_healthy),
         cmocka_unit_test(a_link_that_only_tests_find_slow_is_not_named_beside_a_rank_that_computes_longer),
         cmocka_unit_test(two_suspects_of_a_host_are_both_named),
