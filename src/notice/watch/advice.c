@@ -89,6 +89,12 @@ static int id_for(sl_advice *a, const sl_suspect *slow) {
     return id;
 }
 
+/* Neither work that has grown nor what nobody can tell is a part that anything can be done about. */
+static int is_part(const sl_suspect *s) {
+    return s->component == SL_COMPONENT_DEVICE || s->component == SL_COMPONENT_HOST ||
+           s->component == SL_COMPONENT_LINK || s->component == SL_COMPONENT_GROUP;
+}
+
 /* How many times as slow; times grow, rates fall. 1: not known. */
 static double times_of(const sl_suspect *s) {
     double ratio = s->expected > 0 && s->measured > 0 ? s->measured / s->expected : 1;
@@ -115,7 +121,7 @@ static sl_status report_verdicts(sl_advice *a, sl_time now, const sl_status_view
     int named[SL_ADVICE_COMPONENTS] = {0};
     for (int k = 0; k < view->verdicts && k < SL_STATUS_SUSPECTS; k++) {
         const sl_suspect *slow = &view->verdict[k];
-        int id = slow->component == SL_COMPONENT_UNKNOWN ? -1 : id_for(a, slow);
+        int id = is_part(slow) ? id_for(a, slow) : -1;
         if (id < 0 || named[id])
             continue;
         sl_orchestrator_report report = report_of(slow, id);
