@@ -256,8 +256,8 @@ static void what_is_carried_out_is_judged_and_its_time_is_learnt(void **state) {
     w.view.level_ms = 160; /* not all that was foretold: 37.5 % */
     run(&w, 6);
     char *log = log_of(&w);
-    must_say(log, "balance microbatches is in effect; it took 2 s");
-    must_say(log, "with balance microbatches 37.5 % are lost; 20.0 % were foretold");
+    must_say(log, "re-balance microbatches is in effect; it took 2 s");
+    must_say(log, "with re-balance microbatches 37.5 % are lost; 20.0 % were foretold");
     free(log);
     become_healthy(&w);
     run(&w, 5);
@@ -282,7 +282,7 @@ static void a_balance_that_heals_is_not_undone(void **state) {
     run(&w, 120);
     assert_int_equal(w.actions, 1);
     char *log = log_of(&w);
-    must_say(log, "with balance microbatches 0.0 % are lost");
+    must_say(log, "with re-balance microbatches 0.0 % are lost");
     free(log);
     close_world(&w);
 }
