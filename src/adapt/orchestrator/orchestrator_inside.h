@@ -36,6 +36,7 @@ typedef struct sl_case {
     int reported;    /* by somebody else, until he says that it is over */
     double claimed;  /* the loss that he says; negative: none */
     double now, healthy; /* as compared */
+    int back;        /* a direction has been seen in this iteration */
     double excess;   /* ns of an iteration that it would cost alone */
     double told;     /* loss that the ladder knows; negative: it does not know the incident */
     int streak;      /* iterations in which it has been seen, one after the other */
@@ -74,7 +75,7 @@ struct sl_orchestrator {
     sl_comparison lately;
     sl_model *model;      /* NULL: what is healthy is not known yet */
     const sl_problem **healthy; /* [replicas] that the model has */
-    sl_layout layout, next, tried, divided, placed; /* as it is; that an action asks for; scratch; answers */
+    sl_job_layout layout, next, tried, divided, placed; /* as it is; that an action asks for; scratch; answers */
     int *even;            /* [replicas] the split of the beginning */
     sl_side *side;        /* [replicas] */
     sl_component_key *key;
@@ -150,7 +151,7 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best);
 sl_status sl_plans_take(sl_orchestrator *o);
 sl_status sl_plans_return(sl_orchestrator *o);
 /** Plans of the next layout, into `wanted` of each replica, which run when it has been carried out. */
-sl_status sl_plans_layout(sl_orchestrator *o, const sl_layout *layout);
+sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout);
 /** Nothing is slow, but the plan was made for other times than are measured: a better one becomes the first. */
 sl_status sl_plans_refit(sl_orchestrator *o);
 /** The next replica whose wanted plan may run from the next iteration on; -1. */
