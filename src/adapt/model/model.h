@@ -1,7 +1,7 @@
 /* What an iteration of a whole job takes, by the timing model, for any layout of it: which process sits at
  * which position, how many microbatches each replica takes, who carries the messages. What is slow belongs to
  * processes and to pairs of them, so it goes with them when they change places: every replica's healthy
- * problem gets the devices and links that it would have, is planned (adapt/balance/pipelines.h) and replayed.
+ * problem gets the devices and links that it would have, is planned and replayed.
  * Replicas that are alike are asked once.
  *
  * And the layouts worth trying: microbatches divided anew, processes exchanged. Whoever decides

@@ -80,6 +80,14 @@ void sl_model_take(sl_model *m, const sl_layout *layout) {
     sl_model_sums(m);
 }
 
+void sl_model_swap(sl_model *m, sl_layout *layout, int a, int b) {
+    int kept = layout->process[a];
+    layout->process[a] = layout->process[b];
+    layout->process[b] = kept;
+    m->position[layout->process[a]] = a;
+    m->position[layout->process[b]] = b;
+}
+
 /* ---- opening ---- */
 
 static sl_status check_job(const sl_job *job, const sl_problem *first, const sl_problem *const *healthy) {
