@@ -51,7 +51,7 @@ typedef struct sl_job_layout {
 } sl_job_layout;
 
 /** Everybody at home, `split` copied. Free with sl_job_layout_free. SL_ENOMEM. */
-sl_status sl_layout_home(const sl_job *job, const int *split, sl_job_layout *layout);
+sl_status sl_job_layout_make(const sl_job *job, const int *split, sl_job_layout *layout);
 sl_status sl_job_layout_copy(const sl_job *job, const sl_job_layout *from, sl_job_layout *to);
 void sl_job_layout_free(sl_job_layout *layout);
 /** The position of a process. */

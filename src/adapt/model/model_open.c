@@ -27,7 +27,7 @@ static sl_status make_layout(const sl_job *job, const int *process, const int *s
     return SL_OK;
 }
 
-sl_status sl_layout_home(const sl_job *job, const int *split, sl_job_layout *layout) {
+sl_status sl_job_layout_make(const sl_job *job, const int *split, sl_job_layout *layout) {
     return make_layout(job, NULL, split, layout);
 }
 

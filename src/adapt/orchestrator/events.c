@@ -241,11 +241,17 @@ static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e
 
 /* The same again is not said again. */
 static void end_considering(sl_orchestrator *o, considered *c) {
-    if (c->text[0] && strncmp(c->text, o->said, sizeof o->said - 1) != 0) {
+    if (c->text[0] && (c->any || !o->said[0]) && strncmp(c->text, o->said, sizeof o->said - 1) != 0) {
         sl_events_decision(o, "  %s", c->text);
         snprintf(o->said, sizeof o->said, "%s", c->text);
     }
     c->text[0] = 0;
+}
+
+/* What comes and goes with a swap or a change of path is told by that. */
+static int is_told_otherwise(const sl_orchestrator *o, const sl_ladder_entry *e) {
+    int at_once = e->strategy >= 0 && o->kind[e->strategy] <= SL_STRATEGY_DELEGATE;
+    return at_once && e->kind != SL_LADDER_BROUGHT && e->kind != SL_LADDER_FAILED;
 }
 
 static int is_event(sl_ladder_entry_kind kind) {
@@ -266,6 +272,8 @@ void sl_events_ladder(sl_orchestrator *o) {
             continue;
         }
         end_considering(o, &so_far);
+        if (is_told_otherwise(o, e))
+            continue;
         if (e->kind == SL_LADDER_BEGAN)
             o->said[0] = 0;
         sl_ladder_entry_text(o->ladder, e, text, sizeof text);

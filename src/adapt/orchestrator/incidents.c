@@ -517,13 +517,6 @@ static sl_status renew_model(sl_orchestrator *o) {
     return differs || !o->case_count ? sl_model_renew(o->model, o->healthy) : SL_OK;
 }
 
-static int reported_alone(const sl_orchestrator *o) {
-    for (int i = 0; i < o->case_count; i++)
-        if (!o->cases[i].reported)
-            return 0;
-    return 1;
-}
-
 static sl_status compare_lately(sl_orchestrator *o) {
     int rows[SL_ROWS];
     int count = sl_series_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
@@ -568,7 +561,6 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     SL_TRY(show_model(o));
     SL_TRY(divide_loss(o));
     *ready = 1;
-    (void)reported_alone;
     return SL_OK;
 }
 
@@ -603,8 +595,7 @@ static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
         return SL_OK;
     c->waits = 0;
     SL_TRY(sl_ladder_reconsider(o->ladder, o->now, c->view.id));
-    if (c->streak < 2 * o->config.hold)
-        sl_events_keep(o, c);
+    c->keeps |= c->streak < 2 * o->config.hold;
     return SL_OK;
 }
 
@@ -628,6 +619,18 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
     for (int i = 0; i < o->case_count; i++)
         SL_TRY(reconsider(o, &o->cases[i]));
     o->fresh &= sl_series_time(&o->series) <= 0;
+    return SL_OK;
+}
+
+sl_status sl_incidents_keep(sl_orchestrator *o) {
+    for (int i = 0; i < o->case_count; i++) {
+        sl_time running, best;
+        if (o->cases[i].keeps && o->config.frozen) /* nobody else has asked */
+            SL_TRY(sl_plans_ask(o, &running, &best));
+        if (o->cases[i].keeps)
+            sl_events_keep(o, &o->cases[i]);
+        o->cases[i].keeps = 0;
+    }
     return SL_OK;
 }
 

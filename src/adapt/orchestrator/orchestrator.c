@@ -214,9 +214,9 @@ static sl_status decide(sl_orchestrator *o) {
     SL_TRY(sl_ladder_next(o->ladder, o->now, &said));
     if (said.kind == SL_ACTION_PROFILE)
         o->action = (sl_orchestrator_action){.id = ++o->next_id, .what = SL_DO_NETWORK, .replica = -1};
-    if (said.kind != SL_ACTION_APPLY && said.kind != SL_ACTION_UNDO)
-        return SL_OK;
-    return give(o, &said);
+    if (said.kind == SL_ACTION_APPLY || said.kind == SL_ACTION_UNDO)
+        return give(o, &said);
+    return sl_incidents_keep(o);
 }
 
 /* While an action is under way, what is measured is neither before nor after it. */

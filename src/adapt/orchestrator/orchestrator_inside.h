@@ -41,6 +41,7 @@ typedef struct sl_case {
     double told;     /* loss that the ladder knows; negative: it does not know the incident */
     int streak;      /* iterations in which it has been seen, one after the other */
     int waits;       /* strategies that wait for `hold` have been asked since */
+    int keeps;       /* it has lasted, and the reason for doing nothing is due */
     int seen;        /* in this iteration */
     int costly;      /* iterations, one after the other, in which it cost a tenth */
 } sl_case;
@@ -112,7 +113,7 @@ struct sl_orchestrator {
     sl_event *events;
     size_t event_first, event_count, event_room;
     sl_told_text decisions;
-    char said[SL_STRATEGY_KINDS * 96]; /* what was last written of the strategies */
+    char said[640]; /* what was last written of the strategies */
     sl_status failed;     /* of a question that the ladder asked */
 };
 
@@ -122,6 +123,8 @@ struct sl_orchestrator {
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready);
 /** Tells the ladder what has begun, changed and ended. */
 sl_status sl_incidents_tell(sl_orchestrator *o);
+/** What has lasted and nothing is done about: the reason, once. */
+sl_status sl_incidents_keep(sl_orchestrator *o);
 sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *report);
 /** The number of a component; the same for the same. */
 sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *number);

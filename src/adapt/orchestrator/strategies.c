@@ -185,7 +185,7 @@ static int must_last(const sl_orchestrator *o, sl_strategy_kind strategy, int id
 }
 
 static double remaining(sl_orchestrator *o, sl_strategy_kind strategy, const sl_incident *incident) {
-    if (must_last(o, strategy, incident->id) || o->config.frozen)
+    if (must_last(o, strategy, incident->id) || o->config.frozen || o->refused & 1u << strategy)
         return incident->loss;
     takes(o, strategy);
     if (other_does(o, strategy))

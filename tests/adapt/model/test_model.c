@@ -45,7 +45,7 @@ static void set_up(setting *s, sl_job job, int microbatches) {
         s->healthy[r] = &s->problem;
         s->split[r] = microbatches;
     }
-    assert_ok(sl_layout_home(&s->job, s->split, &s->home));
+    assert_ok(sl_job_layout_make(&s->job, s->split, &s->home));
     assert_ok(sl_model_open(&s->job, s->healthy, &s->model));
 }
 
@@ -423,7 +423,7 @@ static void a_healthy_job_takes_what_its_plan_takes_under_any_name(void **state)
         for (int r = 0; r < replicas; r++)
             slowest = fmax(slowest, planned(&problem[r], "auto"));
         sl_job job = {.replicas = replicas, .ranks = problem[0].ranks, .tensor = 1, .schedule = "auto"};
-        assert_ok(sl_layout_home(&job, split, &home));
+        assert_ok(sl_job_layout_make(&job, split, &home));
         assert_ok(sl_model_open(&job, healthy, &model));
         assert_ok(sl_model_time(model, &home, &time));
         assert_near(time, slowest, 0);

@@ -43,7 +43,7 @@ static void set_up(setting *s, sl_job job, int microbatches) {
         s->healthy[r] = &s->problem;
         split[r] = microbatches;
     }
-    assert_ok(sl_layout_home(&s->job, split, &s->home));
+    assert_ok(sl_job_layout_make(&s->job, split, &s->home));
     assert_ok(sl_model_open(&s->job, s->healthy, &s->model));
     free(split);
 }
