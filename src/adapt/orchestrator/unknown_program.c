@@ -16,7 +16,6 @@ typedef struct incident {
     int named;    /* reported, and not over */
     int place;    /* among the parts of the model; -1: not there */
     int strategy; /* the last that was carried out while it lasts; -1 */
-    sl_strategy_view considered[SL_STRATEGY_KINDS];
 } incident;
 
 typedef struct asked {
@@ -28,7 +27,8 @@ struct sl_unknown {
     sl_unknown_job job;
     sl_unknown_view view; /* of job and part */
     sl_ladder *ladder;
-    asked ask[SL_STRATEGIES_MOST]; /* what each strategy of the ladder is */
+    asked ask[SL_STRATEGY_KINDS]; /* what each strategy of the ladder is */
+    int rungs;                    /* of it */
     incident *incident;
     size_t count, capacity;
     sl_unknown_part *part; /* what was slow when the program was last; room as for incidents */
@@ -41,7 +41,6 @@ struct sl_unknown {
     int actions;
     int *ids; /* of its incidents */
     size_t id_room;
-    int rung;                               /* of it */
     unsigned advised;                       /* bits of strategies that were last carried out by nobody */
     int applied_iteration, applied_changes; /* when something was carried out last */
     sl_time applied_at;
@@ -81,28 +80,27 @@ static double keeping(void *user, const sl_incident *told) {
 static sl_status open_ladder(sl_unknown *u, const sl_orchestrator_config *c) {
     sl_ladder_config config = sl_ladder_defaults();
     sl_strategy strategy[SL_STRATEGY_KINDS];
-    int count = 0;
     for (int s = SL_STRATEGY_BALANCE; s < SL_STRATEGY_KINDS; s++) {
         if (!(c->can & (1u << s)))
             continue;
-        u->ask[count] = (asked){.unknown = u, .kind = (sl_strategy_kind)s};
-        strategy[count] = (sl_strategy){.name = sl_strategy_words[s],
-                                        .causes = s == SL_STRATEGY_BALANCE ? SL_CAUSE_DEVICE | SL_CAUSE_HOST
-                                                                           : SL_CAUSES_ANY,
-                                        .cost = c->cost[s],
-                                        .undo_cost = c->undo[s],
-                                        .replaces = s == SL_STRATEGY_RESTART,
-                                        .remaining = remaining,
-                                        .keeping = keeping,
-                                        .user = &u->ask[count]};
-        count++;
+        u->ask[u->rungs] = (asked){.unknown = u, .kind = (sl_strategy_kind)s};
+        strategy[u->rungs] = (sl_strategy){
+            .name = sl_strategy_words[s],
+            .causes = s == SL_STRATEGY_BALANCE ? SL_CAUSE_DEVICE | SL_CAUSE_HOST : SL_CAUSES_ANY,
+            .cost = c->cost[s],
+            .undo_cost = c->undo[s],
+            .replaces = s == SL_STRATEGY_RESTART,
+            .remaining = remaining,
+            .keeping = keeping,
+            .user = &u->ask[u->rungs]};
+        u->rungs++;
     }
     config.at_once = c->at_once > 0 ? c->at_once : config.at_once;
     config.calm = c->calm < 0 ? 0 : c->calm > 0 ? c->calm : config.calm;
     config.news = c->news > 0 ? c->news : config.news;
     config.least_gain = c->least_gain > 0 ? c->least_gain : config.least_gain;
     config.profile_every = 0; /* whoever reports measures when it has to */
-    return sl_ladder_open(&config, strategy, count, &u->ladder);
+    return sl_ladder_open(&config, strategy, u->rungs, &u->ladder);
 }
 
 sl_status sl_unknown_open(const sl_orchestrator_config *config, sl_unknown **unknown) {
@@ -144,19 +142,11 @@ static sl_status write_decision(sl_unknown *u, sl_time time, const char *text, c
     return SL_OK;
 }
 
-static const char *consider(sl_unknown *u, const sl_ladder_entry *e, sl_strategy_kind kind) {
-    incident *i = find(u, e->id);
-    if (!i)
-        return "";
-    sl_strategy_view *v = &i->considered[kind];
-    *v = (sl_strategy_view){.reason = e->reason,
-                            .in_effect = v->in_effect,
-                            .expected = e->expected,
-                            .cost = e->cost,
-                            .trigger = e->trigger};
-    if (i->place >= 0)
-        sl_unknown_why(&u->view, kind, i->place, v->why, sizeof v->why);
-    return e->reason == SL_REASON_CANNOT_HELP || e->reason == SL_REASON_OTHER_CAUSE ? v->why : "";
+static void why_of(const sl_unknown *u, int id, sl_strategy_kind kind, char *text, size_t size) {
+    const incident *i = find(u, id);
+    text[0] = 0;
+    if (i && i->place >= 0)
+        sl_unknown_why(&u->view, kind, i->place, text, size);
 }
 
 /* What the ladder has written since. */
@@ -165,13 +155,13 @@ static sl_status read_log(sl_unknown *u) {
     const sl_ladder_entry *log = sl_ladder_log(u->ladder, &count);
     for (size_t k = 0; k < count; k++) {
         const sl_ladder_entry *e = &log[k];
-        char text[384];
-        const char *why = "";
+        char text[384], why[96] = "";
         sl_strategy_kind kind = e->strategy >= 0 ? u->ask[e->strategy].kind : SL_STRATEGY_KINDS;
         int advised = e->strategy >= 0 && (u->advised & (1u << kind));
         sl_ladder_entry_text(u->ladder, e, text, sizeof text);
-        if (e->kind == SL_LADDER_CONSIDERED)
-            why = consider(u, e, kind);
+        if (e->kind == SL_LADDER_CONSIDERED &&
+            (e->reason == SL_REASON_CANNOT_HELP || e->reason == SL_REASON_OTHER_CAUSE))
+            why_of(u, e->id, kind, why, sizeof why);
         if (advised && e->kind == SL_LADDER_FAILED)
             snprintf(text, sizeof text, "%s: nobody carries it out", sl_strategy_words[kind]);
         else if (advised && e->kind == SL_LADDER_CONSIDERED && e->reason == SL_REASON_FAILED)
@@ -190,17 +180,18 @@ const char *sl_unknown_decisions(sl_unknown *u) {
 
 /* ---- reports ---- */
 
-static int is_past(const incident *i) {
+static int is_past(const sl_unknown *u, const incident *i) {
+    sl_strategy_view view;
     int used = i->lasts || i->named;
     for (int s = 0; s < SL_STRATEGY_KINDS; s++)
-        used |= i->considered[s].in_effect;
+        used |= sl_unknown_considered(u, i->view.id, (sl_strategy_kind)s, &view) && view.in_effect;
     return !used;
 }
 
 /* The place of one that is over and that nothing is in effect for, or one more. */
 static sl_status make_place(sl_unknown *u, incident **place) {
     for (size_t i = 0; i < u->count; i++)
-        if (is_past(&u->incident[i])) {
+        if (is_past(u, &u->incident[i])) {
             *place = &u->incident[i];
             return SL_OK;
         }
@@ -389,11 +380,6 @@ static void take_effect(sl_unknown *u) {
         incident *i = find(u, u->ids[k]);
         if (!i)
             continue;
-        for (int s = 0; s < SL_STRATEGY_KINDS && u->action.strategy == SL_STRATEGY_RESTART; s++)
-            i->considered[s].in_effect = 0; /* it replaces them */
-        i->considered[u->action.strategy].in_effect = !u->action.undo;
-        if (!u->action.undo)
-            i->considered[u->action.strategy].reason = SL_REASON_IN_EFFECT;
         i->strategy = u->action.undo ? -1 : (int)u->action.strategy;
         i->view.awaited = !u->action.undo && i->lasts;
     }
@@ -424,9 +410,19 @@ const sl_unknown_view *sl_unknown_seen(const sl_unknown *u) {
 }
 
 int sl_unknown_considered(const sl_unknown *u, int id, sl_strategy_kind strategy, sl_strategy_view *view) {
-    const incident *i = find(u, id);
-    *view = i ? i->considered[strategy] : (sl_strategy_view){.reason = SL_REASON_NONE};
-    return i != NULL;
+    sl_ladder_entry e;
+    int rung = 0;
+    *view = (sl_strategy_view){.reason = SL_REASON_NONE};
+    while (rung < u->rungs && u->ask[rung].kind != strategy)
+        rung++;
+    if (rung == u->rungs || !sl_ladder_considered(u->ladder, id, rung, &e, &view->in_effect))
+        return find(u, id) != NULL;
+    view->reason = e.reason;
+    view->expected = e.expected;
+    view->cost = e.cost;
+    view->trigger = e.trigger;
+    why_of(u, id, strategy, view->why, sizeof view->why);
+    return 1;
 }
 
 static int costliest_first(const void *left, const void *right) {
