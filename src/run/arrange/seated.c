@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define PATIENCE (60 * SL_SECOND) /* for one message, on top of the worst emulated latency */
-#define FIRST_SWAP (5 * SL_MS)    /* estimated cost of a swap until one was measured */
 
 /* ---- records ---- */
 
@@ -65,30 +64,16 @@ static void close_records(sl_trainer *t) {
 
 /* ---- the rank that leads ---- */
 
-static sl_status open_replica(sl_trainer *t, sl_replica *replica) {
-    const char *how = strcmp(replica->plan.schedule, "file") == 0 ? "auto" : t->run->schedule;
-    sl_adaptation_config config = {.schedule = how,
-                                   .hold = t->run->adaptation.hold,
-                                   .dwell = t->run->adaptation.dwell,
-                                   .gain = t->run->adaptation.gain,
-                                   .delegation = (sl_delegation)t->run->transport,
-                                   .queues = t->run->network.queues,
-                                   .frozen = !t->run->adapt,
-                                   .swap_cost = t->swaps ? t->swap_cost[(t->swaps - 1) % 64] : FIRST_SWAP};
-    replica->program = &replica->plan.program;
-    SL_TRY(sl_alloc(&replica->peak, 2 * (size_t)t->ranks, sizeof *replica->peak));
-    replica->peak_before = replica->peak + t->ranks;
-    return sl_adaptation_open(&config, &replica->problem, &replica->plan, &replica->adaptation);
-}
-
 static sl_status open_replicas(sl_trainer *t) {
-    int replicas = t->run->parallel.data;
-    if (!sl_trainer_leads(t))
-        return SL_OK;
-    for (int r = 0; r < replicas; r++)
-        SL_TRY(open_replica(t, &t->replica[r]));
-    sl_telling_name_schedule(t);
-    return sl_localiser_open(t->ranks, t->problem.stages, replicas, &t->localiser);
+    for (int r = 0; sl_trainer_leads(t) && r < t->run->parallel.data; r++) {
+        sl_replica *replica = &t->replica[r];
+        replica->program = &replica->plan.program;
+        SL_TRY(sl_alloc(&replica->peak, 2 * (size_t)t->ranks, sizeof *replica->peak));
+        replica->peak_before = replica->peak + t->ranks;
+    }
+    if (sl_trainer_leads(t))
+        sl_telling_name_schedule(t);
+    return SL_OK;
 }
 
 /* ---- programs ---- */
@@ -186,8 +171,6 @@ void sl_seated_close(sl_trainer *t) {
     t->engine = NULL;
     t->transport = NULL;
     close_records(t);
-    sl_localiser_close(t->localiser);
-    t->localiser = NULL;
     sl_program_free(&t->program[0]);
     sl_program_free(&t->program[1]);
     sl_order_free(&t->first);

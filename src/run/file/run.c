@@ -218,11 +218,11 @@ static sl_status parse_threads(const sl_node *node, void *object) {
     return SL_OK;
 }
 
-const char *const sl_remedy_names[] = {"schedule", "delegate", "balance", "topology", "restart", NULL};
+const char *const sl_strategy_keys[] = {"schedule", "delegate", "balance", "topology", "restart", NULL};
 
 static sl_status parse_strategies(const sl_node *node, void *object) {
     sl_run *run = object;
-    run->adaptation.strategies = (1u << SL_REMEDIES) - 1;
+    run->adaptation.strategies = (1u << SL_STRATEGY_KINDS) - 1;
     if (node->kind == SL_NODE_SCALAR && strcmp(node->text, "all") == 0)
         return SL_OK;
     run->adaptation.strategies = 0;
@@ -231,10 +231,10 @@ static sl_status parse_strategies(const sl_node *node, void *object) {
     for (int i = 0; i < node->children; i++) {
         const sl_node *item = node->child[i];
         int s = 0;
-        while (s < SL_REMEDIES &&
-               (item->kind != SL_NODE_SCALAR || strcmp(item->text, sl_remedy_names[s]) != 0))
+        while (s < SL_STRATEGY_KINDS &&
+               (item->kind != SL_NODE_SCALAR || strcmp(item->text, sl_strategy_keys[s]) != 0))
             s++;
-        if (s == SL_REMEDIES)
+        if (s == SL_STRATEGY_KINDS)
             return sl_node_error(item, "must be schedule, delegate, balance, topology or restart");
         run->adaptation.strategies |= 1u << s;
     }
@@ -476,7 +476,7 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
 
 sl_status sl_run_read(const sl_document *document, sl_run *run) {
     *run = (sl_run){0};
-    run->adaptation.strategies = 1u << SL_REMEDY_SCHEDULE | 1u << SL_REMEDY_DELEGATE;
+    run->adaptation.strategies = 1u << SL_STRATEGY_SCHEDULE | 1u << SL_STRATEGY_DELEGATE;
     SL_TRY(sl_file_kind_check(document->root, SL_FILE_RUN));
     SL_TRY(sl_config_read(document->root, document->file, run_keys, run));
     return check_run(document, run);

@@ -3,6 +3,7 @@
 #ifndef SL_RUN_FILE_RUN_H
 #define SL_RUN_FILE_RUN_H
 
+#include "adapt/orchestrator/orchestrator.h"
 #include "base/config.h"
 #include "plan/pipeline/problem.h"
 
@@ -35,17 +36,8 @@ typedef struct sl_run_arrangement {
 /* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
 typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;
 
-/* What a run may do about trouble (run/remedy/remedy.h); bits of adaptation.strategies. */
-typedef enum sl_remedy_strategy {
-    SL_REMEDY_SCHEDULE,
-    SL_REMEDY_DELEGATE,
-    SL_REMEDY_BALANCE, /* changes which replica adds a microbatch, and so the last bits of sums */
-    SL_REMEDY_TOPOLOGY,
-    SL_REMEDY_RESTART,
-    SL_REMEDIES
-} sl_remedy_strategy;
-
-extern const char *const sl_remedy_names[SL_REMEDIES + 1];
+/* The words of adaptation.strategies, by sl_strategy_kind (adapt/orchestrator/orchestrator.h). */
+extern const char *const sl_strategy_keys[SL_STRATEGY_KINDS + 1];
 
 typedef struct sl_run {
     struct {
@@ -90,7 +82,7 @@ typedef struct sl_run {
     struct {
         int hold, dwell;
         double gain, profile_every_s;
-        unsigned strategies;                     /* 1 << sl_remedy_strategy */
+        unsigned strategies;                     /* 1 << sl_strategy_kind */
         double balance_s, topology_s, restart_s; /* what they cost, until they have been applied */
     } adaptation;
     struct {
