@@ -119,8 +119,9 @@ sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order) {
 }
 
 /* What ZeRO's gather of a stage's weights takes over a slow link between replicas; the stage's first F waits
- * for it. */
+ * for it. A card may have to let those of all processes through. */
 static sl_time gather_time(const sl_trainer *t, const sl_fault *fault) {
+    const int times = fault->nic ? t->world : 1;
     size_t most = 0;
     if (!t->run->parallel.zero || fault->bandwidth_gbps <= 0)
         return 0;
@@ -128,7 +129,7 @@ static sl_time gather_time(const sl_trainer *t, const sl_fault *fault) {
         size_t elements = sl_binding_elements(t->run, stage);
         most = elements > most ? elements : most;
     }
-    return sl_from_ms((double)most * sizeof(float) * 8 / (fault->bandwidth_gbps * 1e6));
+    return sl_from_ms((double)most * times * sizeof(float) * 8 / (fault->bandwidth_gbps * 1e6));
 }
 
 static sl_status open_engine(sl_trainer *t) {
@@ -144,9 +145,9 @@ static sl_status open_engine(sl_trainer *t) {
                                .regime = t->problem.communication,
                                .queue = t->problem.queue,
                                .patience = PATIENCE};
-    for (int i = 0; i < t->run->faults; i++)
+    for (int i = 0; i < t->run->faults; i++) /* of a card twice: both ends may pass it */
         config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->problem.microbatches *
-                           (t->problem.stages / t->ranks);
+                           (t->problem.stages / t->ranks) * (1 + t->run->fault[i].nic);
     for (int i = 0; i < t->run->faults; i++)
         config.patience += gather_time(t, &t->run->fault[i]);
     config.patience += sl_from_ms(1e3 * t->run->network.outage_s); /* the transport says it first */

@@ -24,6 +24,7 @@
 #include "run/journal/progress.h"
 #include "run/saving/resume.h"
 #include "run/saving/saving.h"
+#include "run/transport/wires.h"
 
 /* What the rank that leads holds of each replica. */
 typedef struct sl_replica {
@@ -73,6 +74,7 @@ typedef struct sl_trainer {
                   seats */
     sl_whereabouts *whereabouts; /* [world] by home */
     struct sl_departure *departure;
+    sl_wires cards;  /* of slow network cards (faults.c) */
     int departed;    /* all ranks end before the next iteration, and are started again without a host */
     int leader;      /* the rank of the world whose home is 0: it plans, decides and writes for all */
     int rank, ranks; /* of this one's pipeline */

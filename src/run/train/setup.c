@@ -1,5 +1,6 @@
 #include "run/train/setup.h"
 #include "base/memory.h"
+#include "run/arrange/faults.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
 #include "run/arrange/seated.h"
@@ -94,6 +95,7 @@ sl_status sl_trainer_open(sl_trainer *t) {
     t->ranks = t->run->parallel.pipeline;
     SL_TRY(sl_alloc(&t->clocks, (size_t)t->world, sizeof *t->clocks));
     SL_TRY(sl_alloc(&t->remote, (size_t)t->world, sizeof *t->remote));
+    SL_TRY(sl_faults_open(t));
     SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
     sl_status status = open_all(t, sizes);
     sl_free(sizes);
@@ -120,6 +122,7 @@ void sl_trainer_close(sl_trainer *t) {
     sl_saving_close(t->saving);
     sl_resume_close(&t->resume);
     sl_seated_close(t);
+    sl_faults_close(t);
     sl_binding_close(t->binding);
     close_leader(t);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
