@@ -128,34 +128,40 @@ static void a_slow_link_of_a_ring_becomes_unused(void **state) {
     tear_down(&s);
 }
 
-/* Two slow devices, each in a replica of its own: in one they hold up one. Two ranks, so that one can hold
- * both. */
+/* Two slow places, each in a replica of its own: in one replica they hold up one. Of two tensor ranks both
+ * are slow, so that no exchange of two processes alone is of any use. */
 static void slow_devices_are_gathered_when_microbatches_are_divided(void **state) {
-    setting s;
-    sl_layout to, divided;
-    double time, split_alone;
-    int moved, slow = 0;
     (void)state;
-    set_up(&s, (sl_job){.replicas = 4, .ranks = 2, .schedule = "1f1b"}, 8);
-    const sl_slow_part part[] = {device(sl_job_position(&s.job, 0, 1, 0), 2),
-                                 device(sl_job_position(&s.job, 1, 3, 0), 2)};
-    assert_ok(sl_model_see(s.model, part, 2));
-    assert_ok(sl_layout_copy(&s.job, &s.home, &divided));
-    assert_ok(sl_model_divide(s.model, &divided, &split_alone));
-    assert_ok(sl_model_places(s.model, &s.home, 1, &to, &time, &moved));
-    check_layout(&s, &to);
-    assert_true(time < split_alone);
-    assert_near(time_of(&s, &to), time, 0);
-    for (int r = 0; r < 4; r++) {
-        sl_problem got;
-        assert_ok(sl_model_problem(s.model, &to, r, &got));
-        slow += got.time[SL_F][0] > 10 * MS || got.time[SL_F][1] > 10 * MS;
-        sl_problem_free(&got);
+    for (int tensor = 1; tensor <= 2; tensor++) {
+        setting s;
+        sl_layout to, divided;
+        sl_slow_part part[4];
+        double time, split_alone;
+        int moved, parts = 0, slow = 0;
+        set_up(&s, (sl_job){.replicas = 4, .ranks = 2, .tensor = tensor, .schedule = "1f1b"}, 8);
+        for (int k = 0; k < tensor; k++) {
+            part[parts++] = device(sl_job_position(&s.job, 0, 1, k), 2);
+            part[parts++] = device(sl_job_position(&s.job, 1, 3, k), 2);
+        }
+        assert_ok(sl_model_see(s.model, part, parts));
+        assert_ok(sl_layout_copy(&s.job, &s.home, &divided));
+        assert_ok(sl_model_divide(s.model, &divided, &split_alone));
+        assert_ok(sl_model_places(s.model, &s.home, 1, &to, &time, &moved));
+        check_layout(&s, &to);
+        assert_true(time < split_alone);
+        assert_near(time_of(&s, &to), time, 0);
+        assert_int_equal(moved, 2 * tensor);
+        for (int r = 0; r < 4; r++) {
+            sl_problem got;
+            assert_ok(sl_model_problem(s.model, &to, r, &got));
+            slow += got.time[SL_F][0] > 10 * MS || got.time[SL_F][1] > 10 * MS;
+            sl_problem_free(&got);
+        }
+        assert_int_equal(slow, 1);
+        sl_layout_free(&divided);
+        sl_layout_free(&to);
+        tear_down(&s);
     }
-    assert_int_equal(slow, 1);
-    sl_layout_free(&divided);
-    sl_layout_free(&to);
-    tear_down(&s);
 }
 
 /* Every order of processes from position `at` on. */
