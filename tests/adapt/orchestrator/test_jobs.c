@@ -1,0 +1,140 @@
+/* What the orchestrator promises, on random jobs under random faults, noise and loads (job.h), by a virtual
+ * clock. All jobs run once; then each promise is a test. SL_SEED is the seed of the first job, SL_JOBS how
+ * many: what is printed with a broken promise has that job alone with SL_JOBS=1. */
+#include "drive.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#ifndef JOBS
+#define JOBS 300
+#endif
+
+static tally sum;
+static uint64_t current; /* seed, for what ends the program */
+
+static void say_seed(int number) {
+    char text[64];
+    int length = snprintf(text, sizeof text, "SL_SEED=%llu SL_JOBS=1\n", (unsigned long long)current);
+    (void)!write(1, text, (size_t)length);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static int run_all(void **state) {
+    (void)state;
+    uint64_t seed = seed_of(1);
+    const char *given = getenv("SL_JOBS");
+    int jobs = given ? atoi(given) : JOBS;
+    signal(SIGABRT, say_seed);
+    signal(SIGSEGV, say_seed);
+    for (int i = 0; i < jobs; i++) {
+        job j;
+        char *texts;
+        drive_options options = drive_defaults();
+        current = seed + (uint64_t)i;
+        job_draw(current, &j);
+        options.twice = i % 8 == 0;
+        drive(&j, &options, &sum, &texts);
+        if (jobs == 1 && getenv("SL_VERBOSE")) {
+            for (int f = 0; f < j.faults; f++)
+                printf("fault %d: kind %d, %d %d, %.2f times, +%.2f %.2f ms, +%.3g %.3g ns/B, [%d, %d)\n", f,
+                       j.fault[f].kind, j.fault[f].a, j.fault[f].b, j.fault[f].slowdown,
+                       j.fault[f].latency[0] / 1e6, j.fault[f].latency[1] / 1e6, j.fault[f].pace[0],
+                       j.fault[f].pace[1], j.fault[f].first, j.fault[f].until);
+            for (int l = 0; l < j.loads; l++)
+                printf("load: %.2f times, replica %d, stage %d, [%d, %d)\n", j.load[l].factor,
+                       j.load[l].replica, j.load[l].stage, j.load[l].first, j.load[l].until);
+            printf("%d x %d x %d, %d stages (placement %d), %d microbatches, regime %d, %s, hold %d, dwell "
+                   "%d, can %u, "
+                   "%d iterations, jitter %.3f, gaps %.2f, clocks %.3f ms, work %d\n%s",
+                   j.config.job.replicas, j.config.job.ranks, j.config.job.tensor, j.pipeline[0].stages,
+                   j.pipeline[0].placement, j.pipeline[0].microbatches, j.pipeline[0].communication,
+                   j.plan[0].schedule, j.config.hold, j.config.dwell, j.config.can, j.iterations, j.jitter,
+                   j.gaps, sl_to_ms(j.clock_error), j.tells_ops, texts);
+        }
+        free(texts);
+        job_free(&j);
+    }
+    printf("%d jobs, %d events, %d looks at the network; actions:", sum.jobs, sum.events, sum.networks);
+    for (int s = 0; s < SL_STRATEGY_KINDS; s++)
+        printf(" %s %d", sl_strategy_words[s], sum.actions[s]);
+    printf("\n%d faults: %d named after %.1f iterations, %d times nobody can tell, %d missed\n", sum.faults,
+           sum.named, sum.named ? (double)sum.waited / sum.named : 0, sum.cannot_tell,
+           sum.faults - sum.named - sum.cannot_tell);
+    for (int p = 0; p < PROMISES; p++)
+        if (sum.broken[p])
+            printf("%s: broken %d times\n", promise_words[p], sum.broken[p]);
+    return 0;
+}
+
+static void no_plan_needs_more_memory_than_there_is(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_MEMORY], 0);
+}
+static void every_plan_is_a_schedule_of_its_replica(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_VALID], 0);
+}
+static void swaps_of_a_replica_are_dwell_iterations_apart(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_DWELL], 0);
+}
+static void actions_cost_no_more_than_was_lost_before(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_FLAPPING], 0);
+}
+static void the_same_inputs_have_the_same_answers(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_SAME], 0);
+}
+static void nothing_healthy_is_ever_named(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_CULPRIT], 0);
+}
+static void costly_faults_are_named_in_time(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_NAMED], 0);
+    if (!getenv("SL_JOBS")) {
+        assert_true(sum.faults > JOBS / 4);
+        assert_true(sum.actions[SL_STRATEGY_SCHEDULE] > JOBS / 20);
+    }
+}
+static void nobody_can_tell_of_two_in_a_hundred_at_most(void **state) {
+    (void)state;
+    assert_true(50 * sum.cannot_tell <= sum.faults);
+}
+static void a_job_without_faults_hears_nothing(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_QUIET], 0);
+}
+static void relief_ends_incidents_and_brings_the_first_plan_back(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_RELIEF], 0);
+}
+static void incidents_outlast_missing_measurements(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_KEPT], 0);
+}
+static void actions_are_what_the_body_can_carry_out(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_ACTIONS], 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_plan_needs_more_memory_than_there_is),
+        cmocka_unit_test(every_plan_is_a_schedule_of_its_replica),
+        cmocka_unit_test(swaps_of_a_replica_are_dwell_iterations_apart),
+        cmocka_unit_test(actions_cost_no_more_than_was_lost_before),
+        cmocka_unit_test(the_same_inputs_have_the_same_answers),
+        cmocka_unit_test(nothing_healthy_is_ever_named),
+        cmocka_unit_test(costly_faults_are_named_in_time),
+        cmocka_unit_test(nobody_can_tell_of_two_in_a_hundred_at_most),
+        cmocka_unit_test(a_job_without_faults_hears_nothing),
+        cmocka_unit_test(relief_ends_incidents_and_brings_the_first_plan_back),
+        cmocka_unit_test(incidents_outlast_missing_measurements),
+        cmocka_unit_test(actions_are_what_the_body_can_carry_out),
+    };
+    return cmocka_run_group_tests(tests, run_all, NULL);
+}
