@@ -8,7 +8,8 @@
 #include <stdarg.h>
 
 const char *const promise_words[PROMISES] = {
-    "memory", "valid", "dwell", "flapping", "same", "culprit", "named", "quiet", "relief", "kept", "actions",
+    "memory", "valid", "dwell",  "flapping", "same",    "culprit",
+    "named",  "quiet", "relief", "kept",     "actions", "idle",
 };
 
 typedef struct watch { /* of a fault */
@@ -43,7 +44,8 @@ typedef struct driver {
     int changed;      /* plans or layout, in the last iteration */
     int broken;       /* plans cannot be replayed: the job ends */
     int pending, due; /* an action is under way */
-    sl_job_action action;
+    int idle;         /* up to this iteration nothing is to come */
+    sl_orchestrator_action action;
 } driver;
 
 static void violate(driver *d, promise what, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -245,9 +247,15 @@ static void judge_event(driver *d, const sl_event *e) {
                 e->seen);
 }
 
+static void judge_idle(driver *d, const char *what) {
+    if (d->iteration <= d->idle)
+        violate(d, PROMISE_IDLE, "%s, and nothing was to come up to iteration %d", what, d->idle);
+}
+
 static void read_events(driver *d) {
     sl_event e;
     while (sl_orchestrator_event(d->o, &e)) {
+        judge_idle(d, sl_event_names[e.kind].name);
         char *line;
         assert_ok(sl_event_line(&e, &line));
         fputs(line, d->log);
@@ -343,8 +351,9 @@ static void judge_unchanged(driver *d, const char *when) {
 
 /* ---- actions ---- */
 
-static void judge_action(driver *d, const sl_job_action *a) {
+static void judge_action(driver *d, const sl_orchestrator_action *a) {
     const sl_orchestrator_config *c = &d->j.config;
+    judge_idle(d, "an action");
     fprintf(d->log, "%d: action %d %d undo %d strategy %d replica %d cost %lld loss %.17g expected %.17g\n",
             d->iteration, a->id, a->what, a->undo, a->strategy, a->replica, (long long)a->cost, a->loss,
             a->expected);
@@ -387,7 +396,7 @@ static void judge_action(driver *d, const sl_job_action *a) {
     }
 }
 
-static void done_with(driver *d, const sl_job_action *a) {
+static void done_with(driver *d, const sl_orchestrator_action *a) {
     if (a->what == SL_DO_PLAN) {
         if (d->iteration - d->last_swap[a->replica] < d->j.config.dwell)
             violate(d, PROMISE_DWELL, "replica %d swaps %d iterations after the last time, dwell %d",
@@ -409,7 +418,7 @@ static void done_with(driver *d, const sl_job_action *a) {
 }
 
 static void answer(driver *d) {
-    sl_job_action *a = &d->action;
+    sl_orchestrator_action *a = &d->action;
     double chance = sl_random_unit(sl_random_mix(d->noise.seed += SL_RANDOM_STEP));
     sl_outcome outcome = chance < d->j.refuses                ? SL_OUTCOME_REFUSED
                          : chance < d->j.refuses + d->j.fails ? SL_OUTCOME_FAILED
@@ -463,7 +472,7 @@ static void act(driver *d) {
         if (d->pending)
             answer(d);
         read_events(d);
-        if (d->broken || !sl_orchestrator_action(d->o, &d->action))
+        if (d->broken || !sl_orchestrator_next(d->o, &d->action))
             return;
         judge_action(d, &d->action);
         d->pending = 1;
@@ -472,8 +481,8 @@ static void act(driver *d) {
             d->due += (int)(sl_random_mix(d->noise.seed += SL_RANDOM_STEP) % (uint64_t)(d->j.slow_hands + 1));
         if (d->due == d->iteration)
             continue;
-        sl_job_action more;
-        if (sl_orchestrator_action(d->o, &more))
+        sl_orchestrator_action more;
+        if (sl_orchestrator_next(d->o, &more))
             violate(d, PROMISE_ACTIONS, "action %d while action %d is under way", more.id, d->action.id);
         return;
     }
@@ -557,6 +566,31 @@ static void account(driver *d, sl_time took) {
     d->lost += fmax(0, (double)took - healthy);
 }
 
+/* Whether iterations are alike from this one to the next. */
+static int changes(const driver *d) {
+    int next = d->iteration + 1;
+    for (int i = 0; i < d->j.faults; i++)
+        if (d->j.fault[i].first == next || d->j.fault[i].until == next)
+            return 1;
+    for (int i = 0; i < d->j.loads; i++)
+        if (d->j.load[i].first == next || d->j.load[i].until == next)
+            return 1;
+    return 0;
+}
+
+/* Where there is no noise, what was said to be idle is believed until something changes. */
+static void ask_idle(driver *d, sl_time each) {
+    if (!d->j.still || d->pending || changes(d)) {
+        d->idle = -1;
+        return;
+    }
+    int idle = sl_orchestrator_idle(d->o, each);
+    if (idle < 0)
+        violate(d, PROMISE_IDLE, "%d idle iterations", idle);
+    else if (d->idle < d->iteration + idle)
+        d->idle = idle > d->j.iterations ? d->j.iterations : d->iteration + idle;
+}
+
 static void step(driver *d) {
     job_iteration m;
     const sl_plan *plan[JOB_REPLICAS];
@@ -565,6 +599,7 @@ static void step(driver *d) {
     d->changed = 0;
     job_measure(&d->j, &d->noise, sl_orchestrator_layout(d->o), plan, d->iteration, d->now, &m);
     account(d, m.given.now - d->now);
+    sl_time took = m.given.now - d->now;
     d->now = m.given.now;
     if (!m.absent)
         assert_ok(sl_orchestrator_observe(d->o, &m.given));
@@ -574,6 +609,8 @@ static void step(driver *d) {
     judge_faults(d, &m);
     job_iteration_free(&d->j, &m);
     act(d);
+    if (!d->broken)
+        ask_idle(d, took);
 }
 
 static void judge_end(driver *d) {
@@ -608,6 +645,7 @@ static void drive_once(const job *j, const drive_options *options, tally *sum, c
         d->watch[i].began = -1;
     for (int r = 0; r < JOB_REPLICAS; r++)
         d->last_swap[r] = -10000;
+    d->idle = -1;
     for (int i = 0; i <= SL_DO_NETWORK; i++)
         d->last_quick[i] = -10000;
     memcpy(d->before, sl_orchestrator_layout(d->o)->process, (size_t)processes(d) * sizeof(int));

@@ -20,6 +20,7 @@ typedef enum promise {
     PROMISE_KEPT,     /* an incident lasts as long as its fault, whatever was not measured */
     PROMISE_ACTIONS, /* actions are those that the body can carry out, one at a time, and plans change by them
                         alone */
+    PROMISE_IDLE,    /* where the next iterations were said to bring nothing, they bring nothing */
     PROMISES
 } promise;
 

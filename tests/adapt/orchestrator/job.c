@@ -413,8 +413,7 @@ static void measure_replica(const job *j, job_noise *noise, const hiccup *h, con
         assert_ok(sl_measured_make(&expected, &t, j->tells_ops ? op_work : NULL,
                                    j->tells_ops ? message_work : NULL, &out->measured[replica]));
         for (int stage = 0; stage < p.stages && out->seen_sums && j->config.job.replicas > 1; stage++) {
-            double noisy =
-                (double)p.reduce[stage] * (1 + 0.03 * unit(&noise->seed)) + 1e5 * unit(&noise->seed);
+            double noisy = (double)p.reduce[stage] * (1 + j->sums * unit(&noise->seed));
             out->measured[replica]->problem.reduce[stage] = (sl_time)noisy;
             out->measured[replica]->summed[stage] = 1;
         }

@@ -61,9 +61,11 @@ typedef struct job {
     job_fault fault[JOB_FAULTS];
     job_load load[JOB_LOADS];
 
-    /* noise */
+    /* noise; all of it 0 where iterations are alike to the ns (`still`) */
+    int still;
     double jitter;       /* an op takes up to this share longer */
     double spikes;       /* share of ops that take 1.5 to 4 times as long */
+    double sums;         /* a sum takes up to this share longer */
     int slow_every;      /* about so often a single iteration is slow; 0: none */
     sl_time clock_error; /* any two clocks differ by so much at most */
     sl_time late;        /* a message arrives up to so much later */

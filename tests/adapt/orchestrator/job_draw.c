@@ -134,7 +134,12 @@ void job_draw_shape(uint64_t *seed, job *j) {
 /* ---- what disturbs ---- */
 
 void job_draw_noise(uint64_t *seed, job *j) {
+    j->tells_iteration = draw(seed, 2);
+    j->still = draw(seed, 6) == 0;
+    if (j->still)
+        return;
     j->jitter = draw(seed, 4) ? between(seed, 0, 0.09) : 0;
+    j->sums = 0.05;
     j->spikes = draw(seed, 2) ? 0 : 0.004;
     j->slow_every = draw(seed, 3) ? 0 : 30;
     j->late = draw(seed, 3) ? (sl_time)between(seed, 0, 2e5) : 0;
@@ -145,7 +150,6 @@ void job_draw_noise(uint64_t *seed, job *j) {
     j->gaps = draw(seed, 3) ? 0 : between(seed, 0.02, 0.2);
     j->sigma = draw(seed, 4) ? 0 : 0.1;
     j->tells_ops = j->sigma > 0 || draw(seed, 2);
-    j->tells_iteration = draw(seed, 2);
     j->config.paced = j->jitter < 0.02 && j->sigma == 0 && draw(seed, 2);
 }
 

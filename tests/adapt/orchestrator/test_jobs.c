@@ -120,6 +120,10 @@ static void actions_are_what_the_body_can_carry_out(void **state) {
     (void)state;
     assert_int_equal(sum.broken[PROMISE_ACTIONS], 0);
 }
+static void idle_iterations_bring_nothing(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_IDLE], 0);
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -135,6 +139,7 @@ int main(void) {
         cmocka_unit_test(relief_ends_incidents_and_brings_the_first_plan_back),
         cmocka_unit_test(incidents_outlast_missing_measurements),
         cmocka_unit_test(actions_are_what_the_body_can_carry_out),
+        cmocka_unit_test(idle_iterations_bring_nothing),
     };
     return cmocka_run_group_tests(tests, run_all, NULL);
 }
