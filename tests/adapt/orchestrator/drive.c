@@ -82,7 +82,7 @@ static int met(const driver *d, int a, int b) {
 
 static void meet(driver *d) {
     const sl_job *shape = &d->j.config.job;
-    const sl_layout *layout = sl_orchestrator_layout(d->o);
+    const sl_job_layout *layout = sl_orchestrator_layout(d->o);
     for (int at = 0; at < processes(d); at++)
         for (int t = 0; t < shape->tensor; t++)
             d->met[layout->process[at] * processes(d) +
@@ -147,11 +147,11 @@ static int explains_sum(const driver *d, const job_fault *f, const int *process,
 /* Or when all links that the process has to its neighbours are slow, each by some fault. */
 static int all_links_slow(const driver *d, const sl_incident_view *v) {
     const sl_job *shape = &d->j.config.job;
-    const sl_layout *layout = sl_orchestrator_layout(d->o);
+    const sl_job_layout *layout = sl_orchestrator_layout(d->o);
     int links = 0, slow = 0;
     for (int p = 0; p < processes(d) && v->part.kind == SL_PART_CARD; p++) {
         int found = 0;
-        if (met(d, p, v->part.a) || !sl_layout_talk(shape, layout, d->j.problem[0], v->part.a, p))
+        if (met(d, p, v->part.a) || !sl_job_layout_talk(shape, layout, d->j.problem[0], v->part.a, p))
             continue;
         for (int f = 0; f < d->j.faults; f++)
             found |= recent(d, &d->j.fault[f]) && touches(d, &d->j.fault[f], v->part.a, p);
@@ -310,7 +310,7 @@ static void judge_incidents(driver *d) {
 /* ---- plans ---- */
 
 static void judge_plans(driver *d) {
-    const sl_layout *layout = sl_orchestrator_layout(d->o);
+    const sl_job_layout *layout = sl_orchestrator_layout(d->o);
     for (int r = 0; r < d->j.config.job.replicas && !d->broken; r++) {
         const sl_plan *plan = sl_orchestrator_plan(d->o, r);
         sl_problem p;
@@ -426,7 +426,7 @@ static void answer(driver *d) {
     sl_time took = (sl_time)((double)a->cost * (0.5 + chance));
     sl_order wanted = {0};
     int layout[JOB_PROCESSES];
-    const sl_layout *now = sl_orchestrator_layout(d->o);
+    const sl_job_layout *now = sl_orchestrator_layout(d->o);
     memcpy(layout, now->process, (size_t)processes(d) * sizeof *layout);
     if (a->what == SL_DO_PLAN)
         assert_ok(sl_order_copy(&a->plan->order, &wanted));
@@ -495,8 +495,9 @@ static void act(driver *d) {
 /* Whether this iteration's measurements show the fault's component at all. */
 static int shows(const driver *d, const job_fault *f, const job_iteration *m) {
     const sl_job *shape = &d->j.config.job;
-    const sl_layout *layout = sl_orchestrator_layout(d->o);
-    int a = sl_layout_position(shape, layout, f->a), b = sl_layout_position(shape, layout, f->b), seen = 0;
+    const sl_job_layout *layout = sl_orchestrator_layout(d->o);
+    int a = sl_job_layout_position(shape, layout, f->a), b = sl_job_layout_position(shape, layout, f->b),
+        seen = 0;
     if (m->absent)
         return 0;
     if (f->kind == JOB_LINK && sl_job_replica(shape, a) != sl_job_replica(shape, b))
@@ -516,7 +517,7 @@ static int shows(const driver *d, const job_fault *f, const job_iteration *m) {
 
 static double share_of(driver *d, int fault) {
     const sl_plan *plan[JOB_REPLICAS];
-    const sl_layout *layout = sl_orchestrator_layout(d->o);
+    const sl_job_layout *layout = sl_orchestrator_layout(d->o);
     for (int r = 0; r < d->j.config.job.replicas; r++)
         plan[r] = sl_orchestrator_plan(d->o, r);
     sl_time with = job_time(&d->j, layout, plan, d->iteration, -1),

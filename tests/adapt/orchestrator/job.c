@@ -83,13 +83,13 @@ double job_length(const job *j, int replica, int stage, int iteration) {
     return length;
 }
 
-static int sits(const job *j, const sl_layout *layout, int rank, int replica, int tensor) {
+static int sits(const job *j, const sl_job_layout *layout, int rank, int replica, int tensor) {
     return layout->process[sl_job_position(&j->config.job, rank, replica, tensor)];
 }
 
 /* A ring takes 2 (n - 1) steps on its slowest link with a share of 1 / n each; where all exchange their
  * shares at once, a sum waits twice for the slowest pair. */
-static double sum_excess(const job *j, const sl_layout *layout, int stage, int rank, int iteration,
+static double sum_excess(const job *j, const sl_job_layout *layout, int stage, int rank, int iteration,
                          int except) {
     const sl_job *shape = &j->config.job;
     int n = shape->replicas;
@@ -106,7 +106,7 @@ static double sum_excess(const job *j, const sl_layout *layout, int stage, int r
     return worst * (shape->ring ? 2 * (n - 1) : 2);
 }
 
-void job_problem(const job *j, const sl_layout *layout, int replica, int iteration, int except,
+void job_problem(const job *j, const sl_job_layout *layout, int replica, int iteration, int except,
                  sl_problem *p) {
     const sl_job *shape = &j->config.job;
     assert_ok(sl_problem_copy(j->problem[replica], p));
@@ -141,7 +141,7 @@ static double grown(const job *j, double length) {
     return j->fixed + (1 - j->fixed - j->square) * length + j->square * length * length;
 }
 
-sl_time job_time(const job *j, const sl_layout *layout, const sl_plan *const *plan, int iteration,
+sl_time job_time(const job *j, const sl_job_layout *layout, const sl_plan *const *plan, int iteration,
                  int except) {
     sl_time longest = 0;
     for (int r = 0; r < j->config.job.replicas; r++) {
@@ -341,7 +341,7 @@ static int has_pairs(const sl_plan *plan) {
 }
 
 /* Clocks are off, and some of it was never seen. */
-static void disturb(const job *j, job_noise *noise, const sl_layout *layout, int replica, sl_timeline *t,
+static void disturb(const job *j, job_noise *noise, const sl_job_layout *layout, int replica, sl_timeline *t,
                     job_iteration *out) {
     sl_time clock[JOB_RANKS];
     int ranks = j->config.job.ranks, kept = 0, blind[JOB_RANKS];
@@ -368,7 +368,7 @@ static void disturb(const job *j, job_noise *noise, const sl_layout *layout, int
         t->transfers = 0;
 }
 
-static void measure_replica(const job *j, job_noise *noise, const hiccup *h, const sl_layout *layout,
+static void measure_replica(const job *j, job_noise *noise, const hiccup *h, const sl_job_layout *layout,
                             const sl_plan *plan, int replica, int iteration, sl_time *took,
                             job_iteration *out) {
     double length[JOB_MICROBATCHES], tokens = 0;
@@ -431,7 +431,7 @@ static void measure_replica(const job *j, job_noise *noise, const hiccup *h, con
     sl_free(latency);
 }
 
-void job_measure(const job *j, job_noise *noise, const sl_layout *layout, const sl_plan *const *plan,
+void job_measure(const job *j, job_noise *noise, const sl_job_layout *layout, const sl_plan *const *plan,
                  int iteration, sl_time now, job_iteration *out) {
     memset(out, 0, sizeof *out);
     hiccup h = draw_hiccup(j, noise, iteration);
@@ -463,7 +463,7 @@ void job_iteration_free(const job *j, job_iteration *out) {
 
 /* ---- the network ---- */
 
-int job_network(const job *j, const sl_layout *layout, job_noise *noise, int iteration,
+int job_network(const job *j, const sl_job_layout *layout, job_noise *noise, int iteration,
                 sl_network_measure *measure) {
     const sl_job *shape = &j->config.job;
     int count = 0, all = sl_job_processes(shape);

@@ -108,10 +108,10 @@ int job_home(const job *j, int replica, int rank);
 
 /** A replica without noise: healthy, with all faults of `iteration` but number `except` (-1: with all). Free
  * it. */
-void job_problem(const job *j, const sl_layout *layout, int replica, int iteration, int except,
+void job_problem(const job *j, const sl_job_layout *layout, int replica, int iteration, int except,
                  sl_problem *p);
 /** What the iteration takes without noise with these plans [replicas], which is the slowest replica's. */
-sl_time job_time(const job *j, const sl_layout *layout, const sl_plan *const *plan, int iteration,
+sl_time job_time(const job *j, const sl_job_layout *layout, const sl_plan *const *plan, int iteration,
                  int except);
 /** How much slower the device of a process is, and what a message or a share of a sum from one to another has
  * on top. */
@@ -142,12 +142,12 @@ typedef struct job_noise {
 
 void job_noise_begin(const job *j, job_noise *noise);
 /** The measurements of an iteration that begins at `now`. Drop with job_iteration_free. */
-void job_measure(const job *j, job_noise *noise, const sl_layout *layout, const sl_plan *const *plan,
+void job_measure(const job *j, job_noise *noise, const sl_job_layout *layout, const sl_plan *const *plan,
                  int iteration, sl_time now, job_iteration *out);
 void job_iteration_free(const job *j, job_iteration *out);
 /** All pairs that send each other something in any layout: `measure` has room for JOB_PROCESSES squared;
  * count. */
-int job_network(const job *j, const sl_layout *layout, job_noise *noise, int iteration,
+int job_network(const job *j, const sl_job_layout *layout, job_noise *noise, int iteration,
                 sl_network_measure *measure);
 
 /** A program replayed with a duration of its own for every op [spans] and a transfer time and latency for

@@ -10,7 +10,7 @@
 static const sl_time OP = 10 * SL_MS;
 
 static sl_time time_of(const job *j, int iteration, int except) {
-    sl_layout home = {0};
+    sl_job_layout home = {0};
     int process[JOB_PROCESSES], split[JOB_REPLICAS];
     for (int p = 0; p < JOB_PROCESSES; p++)
         process[p] = p;
@@ -193,10 +193,10 @@ static void measurements_are_the_truth_within_the_stated_noise(void **state) {
     job j;
     job_iteration out;
     job_noise noise;
-    sl_layout home;
+    sl_job_layout home;
     int split[] = {12};
     job_plain(1, 4, 12, OP, 2 * SL_MS, &j);
-    assert_ok(sl_layout_make(&j.config.job, split, &home));
+    assert_ok(sl_job_layout_make(&j.config.job, split, &home));
     j.jitter = 0.09;
     j.clock_error = SL_MS;
     j.sigma = 0.5;
@@ -224,7 +224,7 @@ static void measurements_are_the_truth_within_the_stated_noise(void **state) {
         assert_true(share > 0.3 && share < 3);
         job_iteration_free(&j, &out);
     }
-    sl_layout_free(&home);
+    sl_job_layout_free(&home);
     job_free(&j);
 }
 

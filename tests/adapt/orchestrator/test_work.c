@@ -83,13 +83,13 @@ static void nor_in_a_program_whose_pipeline_is_not_known(void **state) {
     for (int i = 0; i < SERIES / 5; i++) {
         job j;
         job_noise noise;
-        sl_layout home;
+        sl_job_layout home;
         sl_orchestrator *o;
         sl_time now = 0;
         draw_work(seed + (uint64_t)i, 0, &j);
         j.unmeasured = j.tells_iteration = 1;
         int split[] = {j.pipeline[0].microbatches, j.pipeline[0].microbatches};
-        assert_ok(sl_layout_make(&j.config.job, split, &home));
+        assert_ok(sl_job_layout_make(&j.config.job, split, &home));
         j.config.problem = NULL;
         j.config.first = NULL;
         j.config.split = split;
@@ -108,7 +108,7 @@ static void nor_in_a_program_whose_pipeline_is_not_known(void **state) {
             job_iteration_free(&j, &m);
         }
         sl_orchestrator_close(o);
-        sl_layout_free(&home);
+        sl_job_layout_free(&home);
         job_free(&j);
     }
     assert_int_equal(alarms, 0);
