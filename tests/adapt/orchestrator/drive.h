@@ -21,6 +21,7 @@ typedef enum promise {
     PROMISE_ACTIONS, /* actions are those that the body can carry out, one at a time, and plans change by them
                         alone */
     PROMISE_IDLE,    /* where the next iterations were said to bring nothing, they bring nothing */
+    PROMISE_RESUME,  /* what was saved is loaded: incidents go on */
     PROMISES
 } promise;
 

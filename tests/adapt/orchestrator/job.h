@@ -85,6 +85,7 @@ typedef struct job {
     /* the body */
     double fails, refuses; /* shares of actions */
     int slow_hands;        /* actions are carried out up to so many iterations later */
+    int resumed;           /* after this iteration another process goes on; 0: never */
 } job;
 
 /** Everything about a job from its seed. Free with job_free. */

@@ -249,6 +249,7 @@ void job_draw_body(uint64_t *seed, job *j) {
     c->frozen = draw(seed, 10) == 0;
     j->fails = draw(seed, 3) ? 0 : 0.3;
     j->refuses = draw(seed, 5) ? 0 : 0.2;
+    j->resumed = draw(seed, 6) ? 0 : 20 + draw(seed, j->iterations - 20);
     j->slow_hands = draw(seed, 2) ? 0 : 3;
 }
 

@@ -124,6 +124,10 @@ static void idle_iterations_bring_nothing(void **state) {
     (void)state;
     assert_int_equal(sum.broken[PROMISE_IDLE], 0);
 }
+static void a_resume_goes_on_with_the_incidents_that_were_open(void **state) {
+    (void)state;
+    assert_int_equal(sum.broken[PROMISE_RESUME], 0);
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -140,6 +144,7 @@ int main(void) {
         cmocka_unit_test(incidents_outlast_missing_measurements),
         cmocka_unit_test(actions_are_what_the_body_can_carry_out),
         cmocka_unit_test(idle_iterations_bring_nothing),
+        cmocka_unit_test(a_resume_goes_on_with_the_incidents_that_were_open),
     };
     return cmocka_run_group_tests(tests, run_all, NULL);
 }
