@@ -42,6 +42,7 @@ typedef struct driver {
     int split[JOB_REPLICAS];
     watch watch[JOB_FAULTS];
     int changed;      /* plans or layout, in the last iteration */
+    int moved;        /* the layout is another than in the beginning */
     int broken;       /* plans cannot be replayed: the job ends */
     int pending, due; /* an action is under way */
     int said[PROMISES];
