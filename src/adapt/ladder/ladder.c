@@ -182,6 +182,12 @@ sl_status sl_ladder_changes(sl_ladder *l, sl_time now, int id, double loss) {
     return sl_ladder_plan(l, c, outcome < 0);
 }
 
+sl_status sl_ladder_reconsider(sl_ladder *l, sl_time now, int id) {
+    SL_TRY(advance(l, now));
+    sl_ladder_case *c = find(l, id);
+    return c && c->active ? sl_ladder_plan(l, c, 1) : SL_OK;
+}
+
 sl_status sl_ladder_relieved(sl_ladder *l, sl_time now, int id) {
     sl_ladder_entry *entry;
     SL_TRY(advance(l, now));

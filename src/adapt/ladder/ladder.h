@@ -54,6 +54,8 @@ sl_status sl_ladder_begins(sl_ladder *ladder, sl_time now, const sl_incident *in
 /** What it loses now. The first time after an application this is what the application brought: measured
  * wholly after it. */
 sl_status sl_ladder_changes(sl_ladder *ladder, sl_time now, int id, double loss);
+/** All strategies are asked again about an incident, although its loss is what it was: they may answer otherwise now. */
+sl_status sl_ladder_reconsider(sl_ladder *ladder, sl_time now, int id);
 sl_status sl_ladder_relieved(sl_ladder *ladder, sl_time now, int id);
 /** The action under way has ended. `took`: of the job's time; it replaces the cost of the strategy (of its
  * undoing). While the job stood still for it nothing else was lost. Not `done`: it failed; it comes again

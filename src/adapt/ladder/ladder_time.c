@@ -93,9 +93,9 @@ static int is_over(const sl_ladder *l, int strategy, sl_time *since) {
 
 int sl_ladder_is_to_be_undone(const sl_ladder *l, int strategy) {
     sl_time since;
-    return is_over(l, strategy, &since) && keeping_rate(l, strategy) > 0 &&
-           l->now - since >= l->config.calm &&
-           l->rung[strategy].kept >= allowance(l, strategy) * (1 - rounding);
+    return is_over(l, strategy, &since) && l->now - since >= l->config.calm &&
+           (l->rung[strategy].strategy.returns ||
+            (keeping_rate(l, strategy) > 0 && l->rung[strategy].kept >= allowance(l, strategy) * (1 - rounding)));
 }
 
 static sl_time after(sl_time now, double wait) {
@@ -107,7 +107,11 @@ static sl_time after(sl_time now, double wait) {
 static sl_time undo_due(const sl_ladder *l, int strategy) {
     sl_time since;
     double rate = keeping_rate(l, strategy);
-    if (!is_over(l, strategy, &since) || !(rate > 0))
+    if (!is_over(l, strategy, &since))
+        return SL_TIME_NEVER;
+    if (l->rung[strategy].strategy.returns)
+        return since + l->config.calm;
+    if (!(rate > 0))
         return SL_TIME_NEVER;
     sl_time kept = after(l->now, (allowance(l, strategy) * (1 - rounding) - l->rung[strategy].kept) / rate);
     return kept > since + l->config.calm ? kept : since + l->config.calm;

@@ -26,11 +26,14 @@
 #ifndef SL_ADAPT_ORCHESTRATOR_H
 #define SL_ADAPT_ORCHESTRATOR_H
 
+#include "adapt/ladder/ladder.h"
 #include "adapt/model/model.h"
 #include "adapt/orchestrator/measured.h"
 #include "base/event.h"
 
 typedef struct sl_orchestrator sl_orchestrator;
+struct sl_unknown_job;
+struct sl_unknown_view;
 
 /* ---- opening ---- */
 
@@ -57,6 +60,8 @@ typedef struct sl_orchestrator_config {
     unsigned can;                   /* bits of sl_strategy_kind */
     sl_time cost[SL_STRATEGY_KINDS], undo[SL_STRATEGY_KINDS]; /* estimates, until one was carried out */
     sl_time at_once;                /* what costs no more is not waited for; 0: two healthy iterations, at least 100 ms */
+    sl_time calm;                   /* after relief before anything is undone; 0: `hold` healthy iterations; negative: none */
+    double news, least_gain;        /* as the ladder's (adapt/ladder/ladder.h); 0: 20 %, 5 % */
     sl_time profile_every;          /* the network is measured again so long after the last time; 0: never by itself */
     int looks;                      /* the body can measure the network when asked (SL_DO_NETWORK) */
     int hold;                       /* iterations that a change must last; what is half as long again is believed in 3 */
@@ -66,6 +71,7 @@ typedef struct sl_orchestrator_config {
     int queues;                     /* delegates of a link and direction; 0: as many as measurements ask for */
     int delegates;                  /* that carry messages from the beginning */
     int paced;                      /* the times of the problems' ops are what ops are held to */
+    const struct sl_unknown_job *unknown; /* of a program whose pipeline nobody knows; copied */
     int frozen;                     /* nothing is changed: events, and what a change would have brought */
 } sl_orchestrator_config;
 
@@ -85,9 +91,11 @@ typedef struct sl_orchestrator_iteration {
     double work;                     /* of it (tokens of all replicas, say); 0: not known */
     sl_time clock_error;             /* bound of the difference of any two ranks' clocks */
     sl_measured *const *replica;     /* [replicas] each may be NULL: not measured. Retained as long as it is needed */
+    const struct sl_unknown_job *unknown; /* a program whose pipeline nobody knows, as it is now; copied. NULL: as before */
 } sl_orchestrator_iteration;
 
-/** One iteration has ended. SL_EINVAL: measured is another shape, or iteration or time go back; SL_ENOMEM. */
+/** One iteration has ended; the same again: only time has passed. SL_EINVAL: measured is another shape, or iteration or time
+ * go back; SL_ENOMEM. */
 sl_status sl_orchestrator_observe(sl_orchestrator *o, const sl_orchestrator_iteration *iteration);
 
 /** So many further iterations, each as the last one observed, would bring neither event nor action: a simulation may skip
@@ -147,21 +155,27 @@ typedef struct sl_orchestrator_action {
     sl_strategy_kind strategy;
     int replica;
     const sl_plan *plan;   /* the orchestrator's, until it has been carried out */
-    sl_layout layout;      /* the orchestrator's, likewise */
+    sl_job_layout layout;      /* the orchestrator's, likewise */
     const char *host;
     sl_time cost;          /* of the job's time, once */
     double loss, expected; /* time lost a second now, and with it */
+    sl_time lost;          /* so far, by its incidents; undo: by keeping it */
     const int *incidents;  /* ids, `count` of them */
     int count;
 } sl_orchestrator_action;
 
 /** The next action; 0: there is none. It must be answered by sl_orchestrator_carried_out before the next is asked for,
  * at once or iterations later; meanwhile there is none. */
-int sl_orchestrator_action(sl_orchestrator *o, sl_orchestrator_action *action);
+int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action);
 
-typedef enum sl_outcome { SL_OUTCOME_DONE, SL_OUTCOME_FAILED, SL_OUTCOME_REFUSED } sl_outcome;
+typedef enum sl_outcome {
+    SL_OUTCOME_DONE,
+    SL_OUTCOME_FAILED,
+    SL_OUTCOME_REFUSED, /* this strategy is never asked for again */
+    SL_OUTCOME_ADVISED  /* told to people, carried out by nobody */
+} sl_outcome;
 
-/** How it went, and what it took of the job's time. REFUSED: this strategy is never asked for again. */
+/** How it went, and what it took of the job's time. An id that is not under way: nothing happens. */
 sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, sl_outcome outcome, sl_time took);
 
 /* ---- what may be asked of it ---- */
@@ -171,7 +185,7 @@ const sl_plan *sl_orchestrator_plan(const sl_orchestrator *o, int replica);
 /** Whether that is another than it began with in this layout. */
 int sl_orchestrator_adapted(const sl_orchestrator *o, int replica);
 /** The layout as carried out so far. */
-const sl_layout *sl_orchestrator_layout(const sl_orchestrator *o);
+const sl_job_layout *sl_orchestrator_layout(const sl_orchestrator *o);
 /** What a replica's ops should take next, from the last measurements, ns. */
 sl_status sl_orchestrator_forecast(sl_orchestrator *o, int replica, sl_time *time);
 /** A replica's typical problem lately, for a longer search (sl_orchestrator_offer). Free with sl_problem_free. SL_ENONE:
@@ -188,11 +202,24 @@ typedef struct sl_incident_view {
     int since;             /* iteration */
     double loss;           /* time lost a second */
     double growth;         /* times as long (device), or ns more (link, sum) */
+    int awaited;           /* something was carried out for it, and what that brought is not measured yet */
     char seen[96];
 } sl_incident_view;
 
 /** Those that last, the costliest first; *count of them, the orchestrator's until its next call. */
 const sl_incident_view *sl_orchestrator_incidents(const sl_orchestrator *o, int *count);
+/* What was last considered of a strategy for an incident. */
+typedef struct sl_strategy_view {
+    sl_ladder_reason reason; /* SL_REASON_NONE: it is not offered, or was not asked yet */
+    int in_effect;
+    double expected;         /* time lost a second with it */
+    sl_time cost, trigger;   /* trigger: time lost at which it is applied */
+    char why[96];            /* of a no; "" */
+} sl_strategy_view;
+/** 0: there is no such incident; one that is over keeps it until its id is given away. */
+int sl_orchestrator_considered(const sl_orchestrator *o, int incident, sl_strategy_kind strategy, sl_strategy_view *view);
+/** What its model knows of a program whose pipeline nobody knows; NULL: there is a pipeline. */
+const struct sl_unknown_view *sl_orchestrator_unknown(const sl_orchestrator *o);
 /** Something is measured slow; iterations are. */
 int sl_orchestrator_troubled(const sl_orchestrator *o);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {"unknown", "device", "link", "host", "group"};
+static const char *const names[] = {"unknown", "device", "link", "host", "group", "workload", "imbalance"};
 enum { COMPONENTS = sizeof names / sizeof *names };
 
 const char *sl_component_name(sl_component component) {
@@ -26,6 +26,12 @@ void sl_suspect_name(const sl_suspect *s, char *text, size_t size) {
     case SL_COMPONENT_GROUP:
         snprintf(text, size, "group %016llx", (unsigned long long)s->group);
         return;
+    case SL_COMPONENT_LOAD:
+        snprintf(text, size, "workload");
+        return;
+    case SL_COMPONENT_STAGES:
+        snprintf(text, size, "imbalance: stages of rank %d", s->rank);
+        return;
     case SL_COMPONENT_UNKNOWN:
         break;
     }
@@ -45,7 +51,7 @@ void sl_suspect_text(const sl_suspect *s, char *text, size_t size) {
 json_t *sl_suspect_to_json(const sl_suspect *s) {
     json_t *json = json_pack("{s:s}", "component", sl_component_name(s->component));
     int failed = !json;
-    if (json && (s->component == SL_COMPONENT_DEVICE || s->component == SL_COMPONENT_HOST))
+    if (json && s->rank >= 0)
         failed |= json_object_set_new(json, "rank", json_integer(s->rank));
     if (json && s->component == SL_COMPONENT_LINK) {
         failed |= json_object_set_new(json, "link", json_pack("[i,i]", s->from, s->to));
@@ -106,6 +112,7 @@ static int read_name(const json_t *json, sl_suspect *s) {
     switch (s->component) {
     case SL_COMPONENT_DEVICE:
     case SL_COMPONENT_HOST:
+    case SL_COMPONENT_STAGES:
         return read_rank(json_object_get(json, "rank"), &s->rank);
     case SL_COMPONENT_LINK:
         s->both = json_is_true(json_object_get(json, "both"));
@@ -116,6 +123,7 @@ static int read_name(const json_t *json, sl_suspect *s) {
             return 0;
         s->group = name;
         return 1;
+    case SL_COMPONENT_LOAD:
     case SL_COMPONENT_UNKNOWN:
         return !about || read_ends(about, s);
     }

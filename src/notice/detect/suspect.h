@@ -13,12 +13,14 @@ typedef enum sl_component {
     SL_COMPONENT_DEVICE,  /* rank */
     SL_COMPONENT_LINK,    /* from -> to; both 0/1 says whether the other direction too */
     SL_COMPONENT_HOST,    /* every rank of the host of `rank` */
-    SL_COMPONENT_GROUP    /* a communication group that no single link of could be singled out in; `group` */
+    SL_COMPONENT_GROUP,   /* a communication group that no single link of could be singled out in; `group` */
+    SL_COMPONENT_LOAD,    /* no fault: the work of an iteration grew */
+    SL_COMPONENT_STAGES   /* no fault: the stages of `rank` have got more work than the others */
 } sl_component;
 
 typedef struct sl_suspect {
     sl_component component;
-    int rank;           /* device, host; otherwise -1 */
+    int rank;           /* device, host, stages; otherwise -1 */
     int from, to, both; /* link, or the link that nothing can be told of; otherwise -1, -1, 0 */
     uint64_t group;     /* name of the communicator; otherwise 0 */
     double measured,
@@ -27,7 +29,7 @@ typedef struct sl_suspect {
     char why[256];  /* one line: the evidence, or why nothing can be told */
 } sl_suspect;
 
-/** "unknown", "device", "link", "host", "group". */
+/** "unknown", "device", "link", "host", "group", "workload", "imbalance". */
 const char *sl_component_name(sl_component component);
 
 /** Only which it is: "device of rank 3", "link 1 <-> 2", "cannot tell". */

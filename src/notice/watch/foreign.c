@@ -36,6 +36,8 @@ unsigned sl_foreign_cause(const sl_suspect *s) {
         return SL_CAUSE_LINK;
     case SL_COMPONENT_GROUP:
         return SL_CAUSE_REPLICA_LINK;
+    case SL_COMPONENT_LOAD:
+    case SL_COMPONENT_STAGES:
     case SL_COMPONENT_UNKNOWN:
         break;
     }

@@ -52,6 +52,8 @@ int sl_words_same(const sl_suspect *a, const sl_suspect *b) {
         return a->from == b->from && a->to == b->to;
     case SL_COMPONENT_GROUP:
         return a->group == b->group;
+    case SL_COMPONENT_LOAD:
+    case SL_COMPONENT_STAGES:
     case SL_COMPONENT_UNKNOWN:
         break;
     }

@@ -1,0 +1,456 @@
+#include "adapt/orchestrator/naming.h"
+#include "base/median.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LATEST = 3,  /* rows that tell whether something is still slow */
+    VERDICT = 8, /* slow rows after which it is told again */
+    AFTER = 12,  /* rows in which a change of schedule may be what the detector sees */
+    COLD = 1     /* first rows that are no measure */
+};
+enum { FINE, SUSPECTED, TOLD };
+
+#define ALIKE 0.25 /* delays that may have one cause */
+#define ERRORS 4.0 /* standard errors by which iterations must be longer where nothing is named */
+
+sl_status sl_naming_open(sl_naming *n) {
+    *n = (sl_naming){.changed = -1};
+    return sl_detector_open(SL_CHANGE_BOCD_V, &n->detector);
+}
+
+void sl_naming_close(sl_naming *n) {
+    sl_detector_close(n->detector);
+    sl_comparison_free(&n->comparison);
+    *n = (sl_naming){0};
+}
+
+void sl_naming_changed(sl_naming *n, const sl_series *s) {
+    n->changed = s->rows;
+}
+
+/* ---- who ---- */
+
+typedef struct saying {
+    const sl_comparison *c;
+    const sl_row *last; /* of the rows at hand */
+    int replicas;
+    sl_naming_result *out;
+} saying;
+
+static sl_suspect *say(saying *s, sl_component component, int replica, double now, double healthy) {
+    if (s->out->count == SL_NAMED_MOST)
+        return NULL;
+    sl_named *named = &s->out->named[s->out->count++];
+    *named = (sl_named){.replica = replica,
+                        .suspect = {.component = component,
+                                    .rank = -1,
+                                    .from = -1,
+                                    .to = -1,
+                                    .measured = now / SL_MS,
+                                    .expected = healthy / SL_MS}};
+    return &named->suspect;
+}
+
+static void say_unknown(saying *s, int replica, const char *why) {
+    sl_suspect *suspect = say(s, SL_COMPONENT_UNKNOWN, replica, 0, 0);
+    if (suspect)
+        snprintf(suspect->why, sizeof suspect->why, "%s", why);
+}
+
+static double growth_of(const sl_slow *slow) {
+    return slow ? slow->now - slow->healthy : 0;
+}
+
+static double delay_of(const saying *s, int replica, int a, int b) {
+    return fmax(growth_of(sl_comparison_link(s->c, replica, a, b)), growth_of(sl_comparison_link(s->c, replica, b, a)));
+}
+
+static int has_link(const saying *s, int replica, int a, int b) {
+    const sl_measured *m = s->last->replica[replica];
+    return m && (m->link[a * m->problem.ranks + b].count || m->link[b * m->problem.ranks + a].count);
+}
+
+/* A rank, with how many of its pairs are slow and what their delays are. */
+typedef struct around {
+    int pairs, slow;
+    double least, most;
+} around;
+
+static int ranks_of(const saying *s, int replica) {
+    return s->last->replica[replica] ? s->last->replica[replica]->problem.ranks : 0;
+}
+
+static around look_around(const saying *s, int replica, int rank) {
+    around a = {0};
+    for (int o = 0; o < ranks_of(s, replica); o++) {
+        if (o == rank || !has_link(s, replica, rank, o))
+            continue;
+        double delay = delay_of(s, replica, rank, o);
+        a.pairs++;
+        a.slow += delay > 0;
+        a.least = delay > 0 && (a.least <= 0 || delay < a.least) ? delay : a.least;
+        a.most = fmax(a.most, delay);
+    }
+    return a;
+}
+
+static void say_devices(saying *s) {
+    for (size_t i = 0; i < s->c->count; i++) {
+        const sl_slow *d = &s->c->slow[i];
+        sl_suspect *suspect =
+            d->kind == SL_SLOW_DEVICE ? say(s, SL_COMPONENT_DEVICE, d->replica, d->now, d->healthy) : NULL;
+        if (!suspect)
+            continue;
+        suspect->rank = d->rank;
+        snprintf(suspect->why, sizeof suspect->why, "its ops take %.2f ms, %.2f ms when healthy", suspect->measured,
+                 suspect->expected);
+    }
+}
+
+/* What takes a rank's processor away holds up all of its messages, too. */
+static int explained(const saying *s, int replica, int rank) {
+    around a = look_around(s, replica, rank);
+    return sl_comparison_device(s->c, replica, rank) && a.pairs > 1 && a.slow == a.pairs &&
+           a.least > (1 - ALIKE) * a.most;
+}
+
+static void say_link(saying *s, int replica, int a, int b) {
+    const sl_slow *there = sl_comparison_link(s->c, replica, a, b), *back = sl_comparison_link(s->c, replica, b, a);
+    const sl_slow *worse = there && (!back || there->now >= back->now) ? there : back;
+    sl_suspect *suspect = say(s, SL_COMPONENT_LINK, replica, worse->now, worse->healthy);
+    if (!suspect)
+        return;
+    suspect->both = there && back;
+    suspect->from = suspect->both ? a : worse->from;
+    suspect->to = suspect->both ? b : worse->to;
+    snprintf(suspect->why, sizeof suspect->why, "a message takes %.2f ms, %.2f ms when healthy%s", suspect->measured,
+             suspect->expected, suspect->both ? ", in both directions" : "");
+}
+
+/* The rank that two or more slow links of a replica have in common, all of its own and about as slow: one card or each
+ * link, nobody can tell. Three are no chance any more: its host. -1: there is none. */
+static int common_rank(const saying *s, int replica, int pairs) {
+    for (int rank = 0; rank < ranks_of(s, replica); rank++) {
+        around a = look_around(s, replica, rank);
+        if (a.slow == pairs && a.pairs == pairs && pairs > 1 && a.least > (1 - ALIKE) * a.most)
+            return rank;
+    }
+    return -1;
+}
+
+static int is_open(const saying *s, int replica, int a, int b) {
+    return delay_of(s, replica, a, b) > 0 && !explained(s, replica, a) && !explained(s, replica, b);
+}
+
+/* Sums over replicas of one rank's stages are slow, and of no other: its card carries them as well. */
+static int sums_agree(const saying *s, const sl_problem *p, int rank) {
+    int mine = 0, others = 0;
+    for (size_t i = 0; i < s->c->count; i++)
+        if (s->c->slow[i].kind == SL_SLOW_SUM)
+            *(sl_problem_rank(p, s->c->slow[i].stage) == rank ? &mine : &others) += 1;
+    return mine > 0 && others == 0;
+}
+
+static void say_links(saying *s, int replica) {
+    int pairs = 0, ranks = ranks_of(s, replica);
+    char why[192];
+    for (int a = 0; a < ranks; a++)
+        for (int b = a + 1; b < ranks; b++)
+            pairs += is_open(s, replica, a, b);
+    int rank = common_rank(s, replica, pairs);
+    int sure = pairs > 2 || (rank >= 0 && sums_agree(s, &s->last->replica[replica]->problem, rank));
+    around a = rank >= 0 ? look_around(s, replica, rank) : (around){0};
+    if (rank >= 0 && !sure) {
+        snprintf(why, sizeof why,
+                 "both links of rank %d are as late: they, or its host or network card; a message takes %.2f ms more",
+                 rank, a.most / SL_MS);
+        say_unknown(s, replica, why);
+        return;
+    }
+    if (rank >= 0) {
+        sl_suspect *suspect = say(s, SL_COMPONENT_HOST, replica, 0, 0);
+        if (!suspect)
+            return;
+        suspect->rank = rank;
+        snprintf(suspect->why, sizeof suspect->why,
+                 "all %d links of this rank are late by %.2f ms and more: its host or its network card", pairs,
+                 a.least / SL_MS);
+        return;
+    }
+    for (int i = 0; i < ranks; i++)
+        for (int k = i + 1; k < ranks; k++)
+            if (is_open(s, replica, i, k))
+                say_link(s, replica, i, k);
+}
+
+/* Most of what there is: then it is something that they share. */
+static int say_shared(saying *s) {
+    const sl_comparison *c = s->c;
+    char why[192];
+    if (c->slow_devices > 2 && 2 * c->slow_devices >= c->devices)
+        snprintf(why, sizeof why, "%d of %d devices are slow: they share what became slow, or the work grew",
+                 c->slow_devices, c->devices);
+    else if (c->links > 2 && c->slow_links == c->links)
+        snprintf(why, sizeof why, "all %d links are slow: they share what became slow", c->links);
+    else
+        return 0;
+    say_unknown(s, -1, why);
+    return 1;
+}
+
+/* A path through the iteration meets each op and each message at most once, so what became slow cannot cost more than all
+ * of it together. When that is less than half of what was lost, something else is slow. */
+static void doubt(saying *s, double lost) {
+    double excess = 0;
+    char first[96], why[192];
+    for (size_t i = 0; i < s->c->count; i++)
+        excess += s->c->slow[i].kind == SL_SLOW_SUM || s->c->slow[i].kind == SL_SLOW_STAGE ? 0 : s->c->slow[i].excess;
+    if (s->out->count == 0 || excess >= 0.5 * lost)
+        return;
+    sl_suspect named = s->out->named[0].suspect;
+    named.why[0] = 0;
+    sl_suspect_text(&named, first, sizeof first);
+    snprintf(why, sizeof why, "%s and all else that is slow explains %.2f of the %.2f ms that an iteration lost", first,
+             excess / SL_MS, lost / SL_MS);
+    s->out->count = 0;
+    say_unknown(s, -1, why);
+}
+
+/* Reductions are told only when nothing else is slow and one explains most of what was lost. */
+static void say_sums(saying *s, double lost) {
+    for (size_t i = 0; i < s->c->count; i++) {
+        const sl_slow *sum = &s->c->slow[i];
+        if (sum->kind != SL_SLOW_SUM || growth_of(sum) < 0.5 * lost)
+            continue;
+        sl_suspect *suspect = say(s, SL_COMPONENT_GROUP, -1, sum->now, sum->healthy);
+        if (!suspect)
+            return;
+        suspect->group = (uint64_t)sum->stage;
+        snprintf(suspect->why, sizeof suspect->why,
+                 "summing stage %d's gradients over the replicas takes %.2f ms, %.2f ms when healthy", sum->stage,
+                 suspect->measured, suspect->expected);
+    }
+}
+
+/* Load that is no fault: some stages have more work than they had, or all have. */
+static int say_load(saying *s) {
+    const sl_comparison *c = s->c;
+    for (size_t i = 0; i < c->count; i++) {
+        const sl_slow *stage = &c->slow[i];
+        sl_suspect *suspect = stage->kind == SL_SLOW_STAGE
+                                  ? say(s, SL_COMPONENT_STAGES, stage->replica, stage->now, stage->healthy)
+                                  : NULL;
+        if (!suspect)
+            continue;
+        suspect->rank = stage->rank;
+        snprintf(suspect->why, sizeof suspect->why,
+                 "its ops have more work against other ranks' than they had: %.2f ms, %.2f ms before, as their work says",
+                 suspect->measured, suspect->expected);
+    }
+    double grown = fmax(c->load, c->common);
+    if (s->out->count || grown < SL_SLOW_LEAST)
+        return s->out->count > 0;
+    sl_suspect *suspect = say(s, SL_COMPONENT_LOAD, -1, 0, 0);
+    if (suspect && c->load >= c->common)
+        snprintf(suspect->why, sizeof suspect->why, "the work of an iteration is %.2f times what it was", c->load);
+    else if (suspect)
+        snprintf(suspect->why, sizeof suspect->why,
+                 "all %d devices take %.2f times as long: the work grew, or they share what became slow", c->devices,
+                 c->common);
+    return 1;
+}
+
+/* ---- rows ---- */
+
+static double time_of(const sl_series *s, int row) {
+    const sl_row *r = &s->row[row % SL_ROWS];
+    return sl_norm_time(&s->iteration, (double)r->time, r->work);
+}
+
+static double median_ms(const sl_series *s, const int *rows, int count, int adjusted) {
+    double time[SL_ROWS];
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        const sl_row *r = &s->row[rows[i] % SL_ROWS];
+        if (r->time > 0)
+            time[found++] = adjusted ? time_of(s, rows[i]) : (double)r->time;
+    }
+    return found ? sl_median_of_numbers(time, found) / SL_MS : 0;
+}
+
+/* Rows `first` to the last but `quiet` ones against what is healthy. */
+static sl_status look(sl_naming *n, sl_series *s, int first, int quiet, sl_naming_result *out, double *lost) {
+    int rows[SL_ROWS], count = sl_series_collect(s, first, s->rows - quiet, SL_ROWS, 0, rows);
+    *out = (sl_naming_result){.kind = SL_NAMING_NOTHING, .before = s->iteration.time / SL_MS};
+    *lost = 0;
+    if (!count || !s->learnt)
+        return SL_OK;
+    out->after = median_ms(s, rows, count, 0);
+    *lost = (median_ms(s, rows, count, 1) - out->before) * SL_MS;
+    SL_TRY(sl_compare(s, rows, count, 0, &n->comparison));
+    saying words = {.c = &n->comparison, .last = sl_series_row(s, rows[count - 1]), .replicas = s->replicas, .out = out};
+    if (say_shared(&words))
+        return SL_OK;
+    say_devices(&words);
+    for (int replica = 0; replica < s->replicas; replica++)
+        say_links(&words, replica);
+    doubt(&words, *lost);
+    if (out->count == 0)
+        say_sums(&words, *lost);
+    return SL_OK;
+}
+
+/* Nothing is named, but iterations are longer than they vary. */
+static int is_certain(const sl_series *s, int first, double lost) {
+    double rows = (double)(s->rows - first), before = s->iteration.rows;
+    double variance = 1.57 * s->iteration.spread * s->iteration.spread * (1 / rows + 1 / before);
+    return rows > 0 && before > 0 && lost > SL_ITERATION_LEAST * s->iteration.time &&
+           lost * lost > ERRORS * ERRORS * variance;
+}
+
+static void say_nothing(sl_naming *n, const sl_series *s, int replicas, sl_naming_result *out) {
+    saying words = {.c = &n->comparison, .replicas = replicas, .out = out};
+    char why[192];
+    if (!s->learnt || s->iteration.rows < SL_ROWS_HEALTHY_LEAST)
+        snprintf(why, sizeof why, "only %d healthy iterations came before: nothing to compare with", s->iteration.rows);
+    else if (say_load(&words))
+        return;
+    else
+        snprintf(why, sizeof why, "no op and no message of a rank takes more than %.1f times its healthy time",
+                 SL_SLOW_LEAST);
+    say_unknown(&words, -1, why);
+}
+
+static void mark_slow(sl_series *s, int first, int slow) {
+    for (int i = first; i < s->rows; i++)
+        if (i >= sl_series_oldest(s))
+            sl_series_row(s, i)->slow = slow;
+}
+
+/* ---- onset, verdict, end ---- */
+
+/* The first of the latest rows, without a gap, that took a tenth longer than healthy ones; `rows`: the latest did not. */
+static int rising_since(const sl_series *s) {
+    int first = s->rows, least = sl_series_oldest(s) > COLD ? sl_series_oldest(s) : COLD;
+    double level = s->iteration.time;
+    while (level > 0 && first > least && time_of(s, first - 1) > (1 + SL_ITERATION_LEAST) * level)
+        first--;
+    return first;
+}
+
+static int is_load(const sl_naming_result *r) {
+    sl_component c = r->count ? r->named[0].suspect.component : SL_COMPONENT_UNKNOWN;
+    return c == SL_COMPONENT_LOAD || c == SL_COMPONENT_STAGES;
+}
+
+static sl_status begin(sl_naming *n, sl_series *s, int first, sl_naming_result *out) {
+    double lost;
+    mark_slow(s, first, 1);
+    SL_TRY(sl_series_learn(s));
+    SL_TRY(look(n, s, first, 0, out, &lost));
+    int after_change = n->changed >= 0 && s->rows - 1 - n->changed < AFTER;
+    int level = lost < SL_ITERATION_LEAST * s->iteration.time; /* it only was faster */
+    if (level || (out->count == 0 && (after_change || !is_certain(s, first, lost)))) {
+        mark_slow(s, first, 0);
+        *out = (sl_naming_result){0};
+        return SL_OK;
+    }
+    if (out->count == 0)
+        say_nothing(n, s, s->replicas, out);
+    out->kind = SL_NAMING_SUSPECT;
+    out->first = sl_series_row(s, first)->iteration;
+    n->since = first;
+    n->state = SUSPECTED;
+    if (is_load(out)) /* it is said once, with enough evidence */
+        *out = (sl_naming_result){0};
+    return SL_OK;
+}
+
+/* Whether anything that can be compared is still slow: components, and when none was known, the time. */
+static sl_status is_over(sl_naming *n, sl_series *s, int *over) {
+    sl_naming_result latest;
+    double lost;
+    int first = s->rows - LATEST;
+    *over = 0;
+    if (first < n->since)
+        return SL_OK;
+    SL_TRY(look(n, s, first, 0, &latest, &lost));
+    int level = lost < SL_ITERATION_LEAST * s->iteration.time, after_change = n->changed >= n->since;
+    *over = latest.count == 0 && (level || after_change);
+    return SL_OK;
+}
+
+/* All slow rows of this onset, but for those at its end in which nothing was slow any more. */
+static sl_status tell_verdict(sl_naming *n, sl_series *s, int quiet, sl_naming_result *out) {
+    double lost;
+    SL_TRY(look(n, s, n->since, quiet, out, &lost));
+    if (out->count == 0)
+        say_nothing(n, s, s->replicas, out);
+    out->kind = SL_NAMING_VERDICT;
+    out->first = n->since >= sl_series_oldest(s) ? sl_series_row(s, n->since)->iteration : 0;
+    n->state = TOLD;
+    return SL_OK;
+}
+
+static sl_status follow(sl_naming *n, sl_series *s, sl_naming_result *out) {
+    int over;
+    mark_slow(s, s->rows - 1, 1);
+    SL_TRY(is_over(n, s, &over));
+    if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
+        SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since ? LATEST : 0, out));
+    int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out);
+    if (load) /* that is how it is now */
+        sl_series_forget(s, VERDICT);
+    if (over && !load)
+        mark_slow(s, s->rows - LATEST, 0);
+    if (over || load)
+        n->state = FINE;
+    return load ? sl_series_learn(s) : SL_OK;
+}
+
+/* An onset while another is known is news when something else is slow now. */
+static sl_status again(sl_naming *n, sl_series *s, int first, sl_naming_result *out) {
+    double lost;
+    if (first < n->since + LATEST || n->state != TOLD)
+        return SL_OK;
+    sl_naming_result now;
+    SL_TRY(look(n, s, first, 0, &now, &lost));
+    if (now.count == 0 || now.named[0].suspect.component == SL_COMPONENT_UNKNOWN)
+        return SL_OK;
+    *out = now;
+    out->kind = SL_NAMING_SUSPECT;
+    out->first = sl_series_row(s, first)->iteration;
+    n->since = first;
+    n->state = SUSPECTED;
+    return SL_OK;
+}
+
+sl_status sl_naming_step(sl_naming *n, sl_series *s, int trouble, int costly, sl_naming_result *out) {
+    sl_change change = {0};
+    int onset = 0, first = s->rows, rising = s->rows;
+    *out = (sl_naming_result){0};
+    if (sl_series_row(s, s->rows - 1)->time > 0)
+        onset = sl_detector_add(n->detector, time_of(s, s->rows - 1) / SL_MS, &change) &&
+                change.kind == SL_CHANGE_ONSET;
+    if (onset)
+        first = s->rows - 1 - (int)(change.seen - change.index);
+    if (n->state == FINE && trouble)
+        rising = rising_since(s);
+    if (!onset && s->rows - rising >= 2) { /* two at least: one is a spike */
+        onset = 1;
+        first = rising;
+    }
+    if (!onset && n->state == FINE && costly >= LATEST) {
+        onset = 1;
+        first = s->rows - costly;
+    }
+    first = first > sl_series_oldest(s) ? first : sl_series_oldest(s);
+    if (onset && n->state == FINE)
+        return begin(n, s, first, out);
+    if (n->state != FINE)
+        SL_TRY(follow(n, s, out));
+    return onset && out->kind == SL_NAMING_NOTHING && n->state == TOLD ? again(n, s, first, out) : SL_OK;
+}

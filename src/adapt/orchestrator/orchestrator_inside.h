@@ -1,0 +1,191 @@
+/* What the files of the orchestrator share. */
+#ifndef SL_ADAPT_ORCHESTRATOR_INSIDE_H
+#define SL_ADAPT_ORCHESTRATOR_INSIDE_H
+
+#include "adapt/ladder/ladder.h"
+#include "adapt/orchestrator/naming.h"
+#include "adapt/orchestrator/orchestrator.h"
+
+enum {
+    SL_CASES_MOST = 64,  /* slow components at a time; of more the least costly are left out */
+    SL_REMEMBERED = 50,  /* iterations for which a link is remembered that nobody uses any more */
+    SL_FIRST_REPORT = 1 << 20
+};
+
+#define SL_LOSS_LEAST 0.02 /* share of the time that must be lost before anything is an incident */
+
+/* A plan that several replicas may run. */
+typedef struct sl_shared_plan {
+    int references;
+    sl_plan plan;
+} sl_shared_plan;
+
+/* A component that is or was slow, under the same number whenever it is. */
+typedef struct sl_component_key {
+    int kind; /* sl_part_kind, or SL_KEY_SUM, SL_KEY_REPORT */
+    int a, b; /* processes, or the stage, or the reporter's id */
+} sl_component_key;
+enum { SL_KEY_SUM = 16, SL_KEY_REPORT };
+
+/* Something slow now. */
+typedef struct sl_case {
+    sl_incident_view view;
+    sl_cause cause;
+    int replica;     /* that showed it; -1: all of them */
+    int rank, from, to; /* of the present layout; -1 */
+    int reported;    /* by somebody else, until he says that it is over */
+    double claimed;  /* the loss that he says; negative: none */
+    double now, healthy; /* as compared */
+    int back;        /* a direction has been seen in this iteration */
+    double excess;   /* ns of an iteration that it would cost alone */
+    double told;     /* loss that the ladder knows; negative: it does not know the incident */
+    int streak;      /* iterations in which it has been seen, one after the other */
+    int waits;       /* strategies that wait for `hold` have been asked since */
+    int keeps;       /* it has lasted, and the reason for doing nothing is due */
+    int seen;        /* in this iteration */
+    int costly;      /* iterations, one after the other, in which it cost a tenth */
+} sl_case;
+
+/* What a replica runs. */
+typedef struct sl_side {
+    sl_shared_plan *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
+    int last_swap;  /* iteration; far in the past before the first */
+    int better;     /* looks, one after the other, at which a plan for what is measured was better, nothing being slow */
+    sl_time predicted, best; /* of the running order and the candidate, when last asked */
+    sl_time cost;   /* of a swap */
+} sl_side;
+
+/* A queue of texts or events that grows. */
+typedef struct sl_told_text {
+    char *text;
+    size_t used, room;
+} sl_told_text;
+
+struct sl_orchestrator {
+    sl_orchestrator_config config; /* arrays and texts are not kept but below */
+    char schedule[64];
+    char **host;          /* [processes] */
+    char **kept_host;     /* names of hosts that may not be left */
+    size_t kept_hosts, kept_room;
+    int processes;
+    sl_problem *planned;  /* [kinds] copies of config.problem; */
+    const sl_problem **problem; /* [replicas] into planned */
+    int kinds;
+    sl_series series;
+    sl_naming naming;
+    sl_comparison lately;
+    sl_model *model;      /* NULL: what is healthy is not known yet */
+    const sl_problem **healthy; /* [replicas] that the model has */
+    sl_job_layout layout, next, tried, divided, placed; /* as it is; that an action asks for; scratch; answers */
+    int *even;            /* [replicas] the split of the beginning */
+    sl_side *side;        /* [replicas] */
+    sl_component_key *key;
+    size_t keys, key_room;
+    sl_case *cases;       /* [case_count] the costliest first */
+    int case_count;
+    sl_incident_view *view; /* [SL_CASES_MOST] */
+    sl_slow_part *part;   /* [SL_CASES_MOST + remembered] for the model */
+    struct sl_memory { sl_slow_part part; int left; } *memory; /* links that nobody uses now */
+    size_t memories, memory_room;
+    sl_network_measure *network;
+    int networks;
+    double *looked;       /* [stages] what sums had grown by at the last look at the network, ns */
+
+    sl_ladder *ladder;    /* NULL: what is healthy is not known yet */
+    int rung[SL_STRATEGY_KINDS], kind[SL_STRATEGIES_MOST], rungs;
+    sl_time at_once;
+    unsigned costs_known; /* bits of strategies that were carried out */
+    unsigned refused;
+    double healthy_time, healthy_model; /* of an iteration when nothing is slow: measured, and by the running orders */
+    double believed;      /* what an iteration takes, as far as what is slow explains it */
+    int fresh;            /* something was changed: the next losses are what it brought */
+    int known[SL_STRATEGY_KINDS];
+    double takes[SL_STRATEGY_KINDS]; /* ns of an iteration with it, as measured ones; asked once a step */
+    double present;       /* by the model as it is now; 0: not asked yet */
+    const char *leave;    /* the host that a restart would leave out */
+
+    sl_orchestrator_action action; /* given out, or to be; id 0: none */
+    int given, undoes, strategy;   /* of it; strategy -1: not the ladder's */
+    int next_id;
+    int next_replica;     /* plans are given out one replica after the other */
+    int iteration, observed;
+    sl_time now;
+    sl_event *events;
+    size_t event_first, event_count, event_room;
+    sl_told_text decisions;
+    char said[640]; /* what was last written of the strategies */
+    sl_status failed;     /* of a question that the ladder asked */
+};
+
+/* ---- incidents.c */
+/** Compares the last rows and updates the cases, their losses, and what the model sees. *ready: what is healthy is known
+ * and enough rows have come since the last change of layout. */
+sl_status sl_incidents_see(sl_orchestrator *o, int *ready);
+/** Tells the ladder what has begun, changed and ended. */
+sl_status sl_incidents_tell(sl_orchestrator *o);
+/** What has lasted and nothing is done about: the reason, once. */
+sl_status sl_incidents_keep(sl_orchestrator *o);
+sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *report);
+/** The number of a component; the same for the same. */
+sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *number);
+/** The process at a place. */
+int sl_incidents_process(const sl_orchestrator *o, int rank, int replica);
+/** What an iteration takes as far as what is slow explains it, ns. */
+double sl_incidents_believed(sl_orchestrator *o);
+/** Fills the views, the costliest first. */
+void sl_incidents_view(sl_orchestrator *o);
+void sl_incident_name(const sl_orchestrator *o, const sl_case *c, char *text, size_t size);
+/** Whether a sum has grown so much that the network should be looked at. */
+int sl_incidents_wants_network(sl_orchestrator *o);
+
+/* ---- plans.c */
+sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config);
+void sl_plans_close(sl_orchestrator *o);
+sl_shared_plan *sl_plans_keep(sl_shared_plan *plan);
+void sl_plans_drop(sl_shared_plan **plan);
+/** What an order takes on a problem in the path that is taken now. */
+sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem, sl_time *time);
+/** The slowest replica's running order on what was measured lately. */
+sl_status sl_plans_running(sl_orchestrator *o, sl_time *time);
+/** What iterations would take with new plans for what is measured lately: running and best, the slowest replica's. Keeps
+ * candidates where they pay. */
+sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best);
+/** The candidates become what replicas want to run; or the first plans. */
+sl_status sl_plans_take(sl_orchestrator *o);
+sl_status sl_plans_return(sl_orchestrator *o);
+/** Plans of the next layout, into `wanted` of each replica, which run when it has been carried out. */
+sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout);
+/** Nothing is slow, but the plan was made for other times than are measured: a better one becomes the first. */
+sl_status sl_plans_refit(sl_orchestrator *o);
+/** The next replica whose wanted plan may run from the next iteration on; -1. */
+int sl_plans_due(const sl_orchestrator *o);
+/** Iterations until one may, -1: none waits. */
+int sl_plans_wait(const sl_orchestrator *o);
+/** Delegates that measurements ask for. */
+sl_status sl_plans_delegates(sl_orchestrator *o, int *count);
+/** A slow link exceeds what the running plan absorbs (Adaptra, eq. 1). */
+int sl_plans_exceed(sl_orchestrator *o);
+
+/* ---- strategies.c */
+sl_status sl_strategies_open(sl_orchestrator *o);
+/** Answers are about what was before. */
+void sl_strategies_forget(sl_orchestrator *o);
+/** The action for what the ladder says; o->action. */
+sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *action);
+/** Its layout is what is now best for what is still slow. */
+sl_status sl_strategies_take_back(sl_orchestrator *o);
+
+/* ---- events.c */
+/** One more event of this iteration, to be filled in; NULL: no memory (o->failed). */
+sl_event *sl_events_add(sl_orchestrator *o, sl_event_kind kind);
+void sl_events_onset(sl_orchestrator *o, const sl_case *c);
+void sl_events_relief(sl_orchestrator *o, const sl_case *c);
+void sl_events_naming(sl_orchestrator *o, const sl_naming_result *result);
+void sl_events_swap(sl_orchestrator *o, int replica, int undo);
+void sl_events_keep(sl_orchestrator *o, const sl_case *c);
+void sl_events_path(sl_orchestrator *o, int delegates);
+/** The ladder's log since the last time: sentences into decisions, what matters as events. */
+void sl_events_ladder(sl_orchestrator *o);
+void sl_events_decision(sl_orchestrator *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,91 @@
+/* The one store of measurements, and the one baseline: what was measured of every replica in the last iterations, and
+ * what is healthy, from those in which nothing was slow.
+ *
+ * Healthy is the median over up to SL_HEALTHY_ROWS such iterations, known from `hold` of them on. It follows what drifts,
+ * but ops only up to a twentieth above what they took at first: what slowly becomes slow is slow. Where work is known, the
+ * line through time and work (least squares over the same iterations) says what an op should take; every time is put
+ * in terms of the usual work before it is compared with anything.
+ *
+ * A replica of which always the same measurement was given (a simulation) costs a comparison of pointers. */
+#ifndef SL_ADAPT_SERIES_H
+#define SL_ADAPT_SERIES_H
+
+#include "adapt/orchestrator/orchestrator.h"
+
+enum { SL_ROWS = 48, SL_HEALTHY_ROWS = 32, SL_ROWS_HEALTHY_LEAST = 3 };
+
+/* What a level is when nothing is slow. */
+typedef struct sl_norm {
+    int rows;            /* it is the median of so many; 0: not known */
+    double time, usual;  /* ns, of usual work; what most rows stay below */
+    double spread;       /* of rows around the median, robust standard deviation */
+    double work, slope;  /* usual work, 0: not known; ns per unit of work, negative: not known */
+    double first;        /* time as it was learnt at first */
+} sl_norm;
+
+typedef struct sl_baseline {
+    int as;            /* the replica whose baseline it is, measured alike in all rows: itself or one before it */
+    sl_measured *same; /* all rows were this one; norms are absent and `problem` is empty */
+    sl_problem problem;
+    sl_norm *op, *link, *sum; /* as in sl_measured; sum [stages] */
+} sl_baseline;
+
+typedef struct sl_row {
+    int iteration, slow; /* slow: no measure of health */
+    sl_time time, clock_error;
+    double work;
+    sl_measured **replica; /* [replicas] */
+} sl_row;
+
+typedef struct sl_series {
+    int replicas, hold;
+    sl_row row[SL_ROWS]; /* by number modulo SL_ROWS */
+    int rows;            /* all so far */
+    int since;           /* first row of the present layout */
+    int quiet;           /* first row of the present plans and path: iteration times before it are not compared */
+    int learnt;
+    sl_baseline *healthy; /* [replicas] */
+    sl_norm iteration;
+    double *room;         /* [2 * SL_ROWS] scratch */
+} sl_series;
+
+sl_status sl_series_open(int replicas, int hold, sl_series *series);
+void sl_series_close(sl_series *series);
+/** One more row. */
+sl_status sl_series_add(sl_series *series, const sl_orchestrator_iteration *iteration);
+/** A row that is still remembered. */
+static inline sl_row *sl_series_row(sl_series *series, int row) {
+    return &series->row[row % SL_ROWS];
+}
+static inline int sl_series_oldest(const sl_series *series) {
+    return series->rows > SL_ROWS ? series->rows - SL_ROWS : 0;
+}
+/** The baseline that holds for a replica. */
+static inline const sl_baseline *sl_series_baseline(const sl_series *series, int replica) {
+    return &series->healthy[series->healthy[replica].as];
+}
+/** Whether two replicas were given the same measurements in these rows. */
+int sl_series_alike(const sl_series *series, const int *rows, int count, int replica, int other);
+/** Numbers of rows [first, last) that are remembered, at most the last `most`, ascending; `healthy`: only such. */
+int sl_series_collect(const sl_series *series, int first, int last, int most, int healthy, int *rows);
+/** Learns what is healthy again from the rows that are; nothing where they are too few. */
+sl_status sl_series_learn(sl_series *series);
+/** From the next row on everybody may sit elsewhere: healthy stays what it is. */
+void sl_series_moved(sl_series *series);
+/** What is healthy is forgotten, but for `keep` last rows. */
+void sl_series_forget(sl_series *series, int keep);
+
+/** A time in terms of usual work. */
+double sl_norm_time(const sl_norm *norm, double time, double work);
+/** Medians of the last `count` rows of this layout in which the replica was measured. SL_ENONE: there is none. Free with
+ * sl_problem_free. */
+sl_status sl_series_typical(sl_series *series, int replica, int count, sl_problem *problem);
+/** Rows of this layout in which the replica was measured, at most `most`. */
+int sl_series_measured(const sl_series *series, int replica, int most);
+/** The problem of a replica when nothing is slow; NULL: not learnt. */
+const sl_problem *sl_series_healthy(const sl_series *series, int replica);
+/** Median time of an iteration over the last rows since `quiet`, at most `hold`; what is half as long again or shorter in
+ * two of the last three is believed. 0: fewer than three (or `hold`). */
+double sl_series_time(sl_series *series);
+
+#endif
