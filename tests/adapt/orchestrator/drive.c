@@ -148,20 +148,25 @@ static int explains_sum(const driver *d, const job_fault *f, const int *process,
 }
 
 /* Or when all links that the process has to its neighbours are slow, each by some fault. */
-static int all_links_slow(const driver *d, const sl_incident_view *v) {
+static int all_links_slow(const driver *d, int process) {
     const sl_job *shape = &d->j.config.job;
     const sl_job_layout *layout = sl_orchestrator_layout(d->o);
     int links = 0, slow = 0;
-    for (int p = 0; p < processes(d) && v->part.kind == SL_PART_CARD; p++) {
+    for (int p = 0; p < processes(d); p++) {
         int found = 0;
-        if (met(d, p, v->part.a) || !sl_job_layout_talk(shape, layout, d->j.problem[0], v->part.a, p))
+        if (met(d, p, process) || !sl_job_layout_talk(shape, layout, d->j.problem[0], process, p))
             continue;
         for (int f = 0; f < d->j.faults; f++)
-            found |= recent(d, &d->j.fault[f]) && touches(d, &d->j.fault[f], v->part.a, p);
+            found |= recent(d, &d->j.fault[f]) && touches(d, &d->j.fault[f], process, p);
         links++;
         slow += found;
     }
     return links > 1 && slow == links;
+}
+
+/* Who sits there now. */
+static int place_of(const driver *d, int rank, int replica) {
+    return sl_orchestrator_layout(d->o)->process[sl_job_position(&d->j.config.job, rank, replica, 0)];
 }
 
 static int explains_incident(const driver *d, const job_fault *f, const sl_incident_view *v) {
@@ -244,6 +249,9 @@ static void judge_event(driver *d, const sl_event *e) {
             explained = 1;
             note_named(d, i);
         }
+    for (int r = 0; e->rank >= 0 && strstr(e->seen, "card") && r < d->j.config.job.replicas; r++)
+        if (!e->has_replica || e->replica == r)
+            explained |= all_links_slow(d, place_of(d, e->rank, r));
     if (!explained && !tells_of_work(d, e))
         violate(d, PROMISE_CULPRIT, "event %s names rank %d, link %d-%d of replica %d: '%s'",
                 sl_event_names[e->kind].name, e->rank, e->from, e->to, e->has_replica ? e->replica : -1,
@@ -298,7 +306,8 @@ static void judge_incidents(driver *d) {
                 explained_faults |= 1u << f;
                 note_named(d, f);
             }
-        if (!explained && !all_links_slow(d, v) && first_accusation(d, v->id))
+        if (!explained && !(v->part.kind == SL_PART_CARD && all_links_slow(d, v->part.a)) &&
+            first_accusation(d, v->id))
             violate(d, PROMISE_CULPRIT, "incident %d (%s, kind %d, process %d, %d, stage %d, since %d): '%s'",
                     v->id, v->verdict ? "verdict" : "suspect", v->part.kind, v->part.a, v->part.b, v->stage,
                     v->since, v->seen);
@@ -611,6 +620,9 @@ static void step(driver *d) {
         plan[r] = sl_orchestrator_plan(d->o, r);
     d->changed = 0;
     job_measure(&d->j, &d->noise, sl_orchestrator_layout(d->o), plan, d->iteration, d->now, &m);
+    if (m.slow > 1)
+        fprintf(d->log, "%d: rank %d of replica %d is slow once, %.2f times\n", d->iteration, m.slow_rank,
+                m.slow_replica, m.slow);
     account(d, m.given.now - d->now);
     sl_time took = m.given.now - d->now;
     d->now = m.given.now;

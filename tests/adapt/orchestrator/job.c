@@ -436,6 +436,9 @@ void job_measure(const job *j, job_noise *noise, const sl_job_layout *layout, co
     memset(out, 0, sizeof *out);
     hiccup h = draw_hiccup(j, noise, iteration);
     sl_time longest = 0;
+    out->slow_rank = h.rank;
+    out->slow_replica = h.replica;
+    out->slow = h.factor;
     set_clocks(j, noise, iteration);
     out->seen_sums = !happens(&noise->seed, j->gaps / 2);
     for (int r = 0; r < j->config.job.replicas; r++) {

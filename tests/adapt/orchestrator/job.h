@@ -132,6 +132,8 @@ typedef struct job_iteration {
     int seen_ops[JOB_REPLICAS * JOB_RANKS]; /* [replica * ranks + rank] ops were measured */
     int seen_links[JOB_REPLICAS];
     int seen_sums;
+    int slow_rank, slow_replica; /* whose ops are slow in this iteration alone; -1: all, -2: nobody's */
+    double slow;
 } job_iteration;
 
 /* Where noise is drawn from; the same for the same seed, iteration by iteration. */
