@@ -33,11 +33,11 @@ typedef struct driver {
     sl_time now, healthy; /* what an iteration takes by the first plans without faults */
     sl_time quick;        /* actions that cost no more come at once */
     double lost, paid[SL_STRATEGY_KINDS];
-    int last_swap[JOB_REPLICAS], last_quick[SL_DO_NETWORK + 1];
+    int last_swap[JOB_REPLICAS], last_quick[SL_DO_NETWORK + 1], last_undo[SL_DO_NETWORK + 1];
     unsigned refused;
-    int failed;                /* actions that did not come about */
-    unsigned char *met;        /* [processes * processes] sat at the same rank and replica at some time */
-    int before[JOB_PROCESSES]; /* the layout before the last change */
+    int failed;         /* actions that did not come about */
+    unsigned char *met; /* [processes * processes] sat at the same rank and replica at some time */
+    int home[JOB_PROCESSES], before[JOB_PROCESSES]; /* layouts in the beginning, before the last change */
     sl_order running[JOB_REPLICAS];
     int split[JOB_REPLICAS];
     watch watch[JOB_FAULTS];
@@ -197,13 +197,22 @@ static int explains_place(const driver *d, const job_fault *f, const sl_event *e
     return explains_device(d, f, at) || explains_card(d, f, at);
 }
 
+/* A place may be meant as processes sit now, sat before the last change, or in the beginning. */
 static int explains_event(const driver *d, const job_fault *f, const sl_event *e) {
     const int *now = sl_orchestrator_layout(d->o)->process;
     for (int r = 0; r < d->j.config.job.replicas; r++)
         if ((!e->has_replica || e->replica == r) &&
-            (explains_place(d, f, e, now, r) || explains_place(d, f, e, d->before, r)))
+            (explains_place(d, f, e, now, r) || explains_place(d, f, e, d->before, r) ||
+             explains_place(d, f, e, d->home, r)))
             return 1;
     return 0;
+}
+
+/* Or in each of these senses. */
+static int explains_surely(const driver *d, const job_fault *f, const sl_event *e) {
+    int replica = e->has_replica ? e->replica : 0;
+    return explains_place(d, f, e, sl_orchestrator_layout(d->o)->process, replica) &&
+           explains_place(d, f, e, d->before, replica) && explains_place(d, f, e, d->home, replica);
 }
 
 /* Longer microbatches of one stage are told by its rank, and are no slow component. */
@@ -212,7 +221,7 @@ static int tells_of_work(const driver *d, const sl_event *e) {
     for (int i = 0; i < d->j.loads; i++)
         grown |=
             d->j.load[i].first <= d->iteration && d->iteration < d->j.load[i].until + d->j.config.hold + 8;
-    return grown && strstr(e->seen, "work");
+    return grown && (strstr(e->seen, "work") || strstr(e->decided, "work") || strstr(e->why, "work"));
 }
 
 static int names(const sl_event *e) {
@@ -237,6 +246,10 @@ static void judge_event(driver *d, const sl_event *e) {
     }
     if (d->j.faults == 0 && d->j.loads == 0 && e->kind != SL_EVENT_PROFILE && e->kind != SL_EVENT_PROFILED)
         violate(d, PROMISE_QUIET, "event %s: '%s' '%s'", sl_event_names[e->kind].name, e->seen, e->why);
+    for (int i = 0; i < d->j.faults && e->kind == SL_EVENT_RELIEF && (e->rank >= 0 || e->from >= 0); i++)
+        if (d->watch[i].costs && d->j.fault[i].first <= d->iteration && d->iteration < d->j.fault[i].until &&
+            explains_surely(d, &d->j.fault[i], e))
+            violate(d, PROMISE_KEPT, "fault %d lasts until %d, and '%s'", i, d->j.fault[i].until, e->seen);
     if (!names(e))
         return;
     if (e->rank < 0 && e->from < 0) {
@@ -284,6 +297,12 @@ static void read_events(driver *d) {
 
 /* ---- incidents ---- */
 
+/* A card that is named because all its links are slow stands for each of them. */
+static int covers(const driver *d, const job_fault *f, const sl_incident_view *v) {
+    return v->part.kind == SL_PART_CARD && f->kind == JOB_LINK &&
+           (met(d, f->a, v->part.a) || met(d, f->b, v->part.a)) && all_links_slow(d, v->part.a);
+}
+
 static int first_accusation(driver *d, int id) {
     for (int i = 0; i < d->accusations; i++)
         if (d->accused[i] == id)
@@ -301,7 +320,8 @@ static void judge_incidents(driver *d) {
         const sl_incident_view *v = &view[i];
         int explained = 0;
         for (int f = 0; f < d->j.faults; f++)
-            if (recent(d, &d->j.fault[f]) && explains_incident(d, &d->j.fault[f], v)) {
+            if (recent(d, &d->j.fault[f]) &&
+                (explains_incident(d, &d->j.fault[f], v) || covers(d, &d->j.fault[f], v))) {
                 explained = 1;
                 explained_faults |= 1u << f;
                 note_named(d, f);
@@ -391,10 +411,13 @@ static void judge_action(driver *d, const sl_orchestrator_action *a) {
     d->sum->actions[a->strategy]++;
     if (!((c->can >> a->strategy) & 1) || c->frozen)
         violate(d, PROMISE_ACTIONS, "strategy %d was asked for and cannot be carried out", a->strategy);
-    if ((d->refused >> a->strategy) & 1)
+    if (((d->refused >> a->strategy) & 1) && !a->undo)
         violate(d, PROMISE_ACTIONS, "strategy %d was asked for after it was refused", a->strategy);
     if (d->j.faults == 0)
         violate(d, PROMISE_QUIET, "action %d of strategy %d", a->what, a->strategy);
+    if (!a->undo && !(a->loss > a->expected && a->expected >= 0))
+        violate(d, PROMISE_ACTIONS, "strategy %d would bring a loss of %g to %g", a->strategy, a->loss,
+                a->expected);
     if (a->count == 0 && !a->undo)
         violate(d, PROMISE_ACTIONS, "strategy %d for no incident", a->strategy);
     if (a->what == SL_DO_LAYOUT) {
@@ -424,10 +447,12 @@ static void done_with(driver *d, const sl_orchestrator_action *a) {
                     a->replica, d->iteration - d->last_swap[a->replica], d->j.config.dwell);
         d->last_swap[a->replica] = d->iteration;
     } else if (a->what != SL_DO_NETWORK) {
-        if (a->cost <= d->quick && d->iteration - d->last_quick[a->what] < d->j.config.hold)
-            violate(d, PROMISE_FLAPPING, "action %d %d iterations after the last time, hold %d", a->what,
-                    d->iteration - d->last_quick[a->what], d->j.config.hold);
+        int least = a->undo ? d->j.config.hold : d->j.config.hold < 3 ? d->j.config.hold : 3;
+        if (a->undo != d->last_undo[a->what] && d->iteration - d->last_quick[a->what] < least)
+            violate(d, PROMISE_FLAPPING, "action %d, undo %d, %d iterations after the other way, hold %d",
+                    a->what, a->undo, d->iteration - d->last_quick[a->what], d->j.config.hold);
         d->last_quick[a->what] = d->iteration;
+        d->last_undo[a->what] = a->undo;
     }
     for (int i = 0; a->what == SL_DO_LEAVE && i < d->j.faults; i++) {
         job_fault *f = &d->j.fault[i];
@@ -546,6 +571,18 @@ static double share_of(driver *d, int fault) {
     return (double)(with - without) / (double)without;
 }
 
+/* When every device is slow, and how much work ops had is not told, nobody can tell that from more work. */
+static int looks_like_work(const driver *d, const job_fault *f) {
+    for (int p = 0; p < processes(d) && slows_devices(f) && !d->j.tells_ops; p++) {
+        int slow = 0;
+        for (int q = 0; q < processes(d); q++)
+            slow |= met(d, p, q) && job_slowness(&d->j, q, d->iteration, -1) > 1.1;
+        if (!slow)
+            return 0;
+    }
+    return slows_devices(f) && !d->j.tells_ops;
+}
+
 /* Faults that begin before anybody can know what is healthy cannot be told. */
 static void judge_faults(driver *d, const job_iteration *m) {
     for (int i = 0; i < d->j.faults; i++) {
@@ -556,6 +593,8 @@ static void judge_faults(driver *d, const job_iteration *m) {
             continue;
         if (d->iteration == f->first || d->changed || d->iteration % 10 == 0)
             w->costs = share_of(d, i) >= d->options->cost;
+        if (looks_like_work(d, f))
+            w->costs = 0;
         if (!w->costs || w->judged || f->until - f->first < d->options->lasts)
             continue;
         if (w->began < 0)
@@ -581,7 +620,8 @@ static void judge_faults(driver *d, const job_iteration *m) {
 
 static void account(driver *d, sl_time took) {
     double healthy = (double)d->healthy;
-    for (int i = 0; i < d->j.loads; i++)
+    for (int i = 0; i < d->j.loads && d->j.tells_ops;
+         i++) /* who is not told of work takes it for time lost */
         healthy *= job_length(&d->j, d->j.load[i].replica, d->j.load[i].stage, d->iteration) > 1
                        ? d->j.load[i].factor
                        : 1;
@@ -707,6 +747,7 @@ static void drive_once(const job *j, const drive_options *options, tally *sum, c
     for (int i = 0; i <= SL_DO_NETWORK; i++)
         d->last_quick[i] = -10000;
     memcpy(d->before, sl_orchestrator_layout(d->o)->process, (size_t)processes(d) * sizeof(int));
+    memcpy(d->home, d->before, sizeof d->home);
     meet(d);
     job well = *j;
     well.faults = well.loads = 0;
