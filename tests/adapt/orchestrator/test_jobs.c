@@ -4,6 +4,7 @@
 #include "drive.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef JOBS
@@ -21,40 +22,93 @@ static void say_seed(int number) {
     raise(number);
 }
 
-static int run_all(void **state) {
-    (void)state;
-    uint64_t seed = seed_of(1);
-    const char *given = getenv("SL_JOBS");
-    int jobs = given ? atoi(given) : JOBS;
-    signal(SIGABRT, say_seed);
-    signal(SIGSEGV, say_seed);
-    for (int i = 0; i < jobs; i++) {
+static void print_job(const job *j, const char *texts) {
+    for (int f = 0; f < j->faults; f++)
+        printf("fault %d: kind %d, %d %d, %.2f times, +%.2f %.2f ms, +%.3g %.3g ns/B, [%d, %d)\n", f,
+               j->fault[f].kind, j->fault[f].a, j->fault[f].b, j->fault[f].slowdown,
+               j->fault[f].latency[0] / 1e6, j->fault[f].latency[1] / 1e6, j->fault[f].pace[0],
+               j->fault[f].pace[1], j->fault[f].first, j->fault[f].until);
+    for (int l = 0; l < j->loads; l++)
+        printf("load: %.2f times, replica %d, stage %d, [%d, %d)\n", j->load[l].factor, j->load[l].replica,
+               j->load[l].stage, j->load[l].first, j->load[l].until);
+    printf(
+        "%d x %d x %d, %d stages (placement %d), %d microbatches, regime %d, %s, hold %d, dwell %d, can %u, "
+        "%d iterations, jitter %.3f, gaps %.2f, clocks %.3f ms, work %d\n%s",
+        j->config.job.replicas, j->config.job.ranks, j->config.job.tensor, j->pipeline[0].stages,
+        j->pipeline[0].placement, j->pipeline[0].microbatches, j->pipeline[0].communication,
+        j->plan[0].schedule, j->config.hold, j->config.dwell, j->config.can, j->iterations, j->jitter,
+        j->gaps, sl_to_ms(j->clock_error), j->tells_ops, texts);
+}
+
+static void run_share(uint64_t seed, int jobs, int first, int step, tally *into) {
+    for (int i = first; i < jobs; i += step) {
         job j;
         char *texts;
         drive_options options = drive_defaults();
         current = seed + (uint64_t)i;
         job_draw(current, &j);
         options.twice = i % 8 == 0;
-        drive(&j, &options, &sum, &texts);
-        if (jobs == 1 && getenv("SL_VERBOSE")) {
-            for (int f = 0; f < j.faults; f++)
-                printf("fault %d: kind %d, %d %d, %.2f times, +%.2f %.2f ms, +%.3g %.3g ns/B, [%d, %d)\n", f,
-                       j.fault[f].kind, j.fault[f].a, j.fault[f].b, j.fault[f].slowdown,
-                       j.fault[f].latency[0] / 1e6, j.fault[f].latency[1] / 1e6, j.fault[f].pace[0],
-                       j.fault[f].pace[1], j.fault[f].first, j.fault[f].until);
-            for (int l = 0; l < j.loads; l++)
-                printf("load: %.2f times, replica %d, stage %d, [%d, %d)\n", j.load[l].factor,
-                       j.load[l].replica, j.load[l].stage, j.load[l].first, j.load[l].until);
-            printf("%d x %d x %d, %d stages (placement %d), %d microbatches, regime %d, %s, hold %d, dwell "
-                   "%d, can %u, "
-                   "%d iterations, jitter %.3f, gaps %.2f, clocks %.3f ms, work %d\n%s",
-                   j.config.job.replicas, j.config.job.ranks, j.config.job.tensor, j.pipeline[0].stages,
-                   j.pipeline[0].placement, j.pipeline[0].microbatches, j.pipeline[0].communication,
-                   j.plan[0].schedule, j.config.hold, j.config.dwell, j.config.can, j.iterations, j.jitter,
-                   j.gaps, sl_to_ms(j.clock_error), j.tells_ops, texts);
-        }
+        drive(&j, &options, into, &texts);
+        if (jobs == 1 && getenv("SL_VERBOSE"))
+            print_job(&j, texts);
         free(texts);
         job_free(&j);
+    }
+}
+
+/* A share of the jobs in a process of its own; its tally comes through the pipe. */
+static pid_t start_share(uint64_t seed, int jobs, int first, int step, int *tallies) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        tally mine = {0};
+        setvbuf(stdout, NULL, _IOLBF, 0); /* lines of several processes stay whole */
+        signal(SIGABRT, say_seed);
+        signal(SIGSEGV, say_seed);
+        run_share(seed, jobs, first, step, &mine);
+        fflush(stdout);
+        _exit(write(ends[1], &mine, sizeof mine) != (ssize_t)sizeof mine);
+    }
+    close(ends[1]);
+    *tallies = ends[0];
+    return child;
+}
+
+static void add_tally(const tally *part) {
+    sum.jobs += part->jobs;
+    sum.events += part->events;
+    sum.networks += part->networks;
+    sum.faults += part->faults;
+    sum.named += part->named;
+    sum.cannot_tell += part->cannot_tell;
+    sum.waited += part->waited;
+    for (int s = 0; s < SL_STRATEGY_KINDS; s++)
+        sum.actions[s] += part->actions[s];
+    for (int p = 0; p < PROMISES; p++)
+        sum.broken[p] += part->broken[p];
+}
+
+static int run_all(void **state) {
+    (void)state;
+    uint64_t seed = seed_of(1);
+    const char *given = getenv("SL_JOBS");
+    int jobs = given ? atoi(given) : JOBS, tallies[8];
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int shares = jobs == 1 || processors < 2 ? 1 : processors > 8 ? 8 : (int)processors;
+    pid_t child[8];
+    fflush(NULL);
+    for (int i = 0; i < shares; i++)
+        child[i] = start_share(seed, jobs, i, shares, &tallies[i]);
+    for (int i = 0; i < shares; i++) {
+        tally part;
+        int status;
+        assert_int_equal(read(tallies[i], &part, sizeof part), sizeof part);
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        assert_int_equal(status, 0);
+        close(tallies[i]);
+        add_tally(&part);
     }
     printf("%d jobs, %d events, %d looks at the network; actions:", sum.jobs, sum.events, sum.networks);
     for (int s = 0; s < SL_STRATEGY_KINDS; s++)
