@@ -45,26 +45,34 @@ static void replace(sl_shared_plan **place, sl_shared_plan *with) {
 }
 
 /* Replicas that begin with the same plan share it. */
-sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config) {
+sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        sl_plan plan;
-        side->last_swap = -config->dwell;
-        side->cost = config->cost[SL_STRATEGY_SCHEDULE];
-        if (r > 0 && config->first[r] == config->first[r - 1]) {
-            side->first = sl_plans_keep(o->side[r - 1].first);
+        sl_plan own_plan;
+        if (r > 0 && plan[r] == plan[r - 1]) {
+            replace(&side->first, o->side[r - 1].first);
         } else {
             sl_problem own = *o->problem[r];
+            sl_shared_plan *shared;
             own.microbatches = o->layout.split[r];
-            SL_TRY(sl_plan_of_order(&own, &config->first[r]->order, config->first[r]->schedule, &plan));
-            sl_status status = share(&plan, &side->first);
-            if (status != SL_OK)
-                sl_plan_free(&plan);
+            SL_TRY(sl_plan_of_order(&own, &plan[r]->order, plan[r]->schedule, &own_plan));
+            sl_status status = share(&own_plan, &shared);
+            sl_plan_free(&own_plan);
             SL_TRY(status);
+            sl_plans_drop(&side->first);
+            side->first = shared;
         }
-        side->running = sl_plans_keep(side->first);
+        replace(&side->running, side->first);
     }
     return SL_OK;
+}
+
+sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config) {
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        o->side[r].last_swap = -config->dwell;
+        o->side[r].cost = config->cost[SL_STRATEGY_SCHEDULE];
+    }
+    return sl_plans_set(o, config->first);
 }
 
 void sl_plans_close(sl_orchestrator *o) {
@@ -103,12 +111,12 @@ static sl_time newer(sl_time usual, sl_time recent) {
  * measurements is as there. */
 static sl_status lately(sl_orchestrator *o, int replica, sl_problem *usual) {
     sl_problem recent;
-    int count = sl_series_measured(&o->series, replica, o->config.hold);
-    SL_TRY(sl_series_typical(&o->series, replica, count, usual));
+    int count = sl_history_measured(&o->series, replica, o->config.hold);
+    SL_TRY(sl_history_typical(&o->series, replica, count, usual));
     usual->communication = regime(o);
     if (count <= 3)
         return SL_OK;
-    sl_status status = sl_series_typical(&o->series, replica, 3, &recent);
+    sl_status status = sl_history_typical(&o->series, replica, 3, &recent);
     if (status != SL_OK) {
         sl_problem_free(usual);
         return status;
@@ -131,7 +139,7 @@ static int as_before(const sl_orchestrator *o, int replica) {
     if (replica == 0)
         return 0;
     const sl_side *a = &o->side[replica], *b = &o->side[replica - 1];
-    int rows[SL_ROWS], count = sl_series_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     for (int i = 0; i < count; i++) {
         sl_measured *const *m = o->series.row[rows[i] % SL_ROWS].replica;
         if (m[replica] != m[replica - 1] || !m[replica])
@@ -145,7 +153,7 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_problem usual;
         sl_time takes = 0;
-        if (as_before(o, r) || !sl_series_measured(&o->series, r, 1))
+        if (as_before(o, r) || !sl_history_measured(&o->series, r, 1))
             continue;
         SL_TRY(lately(o, r, &usual));
         sl_status status = sl_plans_time(o, o->side[r].running, &usual, &takes);
@@ -158,11 +166,11 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
 
 /* How much the running order's time varied over the window: a gain below that may be noise. */
 static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
-    int rows[SL_ROWS], count = sl_series_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
     const sl_measured *last = NULL;
     sl_time least = SL_TIME_NEVER, most = 0, takes = 0;
     for (int i = 0; i < count; i++) {
-        const sl_measured *m = sl_series_row(&o->series, rows[i])->replica[replica];
+        const sl_measured *m = sl_history_row(&o->series, rows[i])->replica[replica];
         if (!m || m->problem.microbatches != o->layout.split[replica])
             continue;
         if (m != last)
@@ -179,13 +187,13 @@ static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
  * spike finds slack. */
 static sl_status cautious(sl_orchestrator *o, int replica, const sl_problem *typical, sl_problem *problem) {
     sl_time latency[SL_ROWS], transfer[SL_ROWS];
-    int rows[SL_ROWS], count = sl_series_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     SL_TRY(sl_problem_copy(typical, problem));
     for (int at = 0; at < problem->ranks * problem->ranks; at++) {
         sl_link *l = &problem->link[at];
         int found = 0;
         for (int i = 0; i < count; i++) {
-            const sl_measured *m = sl_series_row(&o->series, rows[i])->replica[replica];
+            const sl_measured *m = sl_history_row(&o->series, rows[i])->replica[replica];
             if (!m)
                 continue;
             latency[found] = m->problem.link[at].latency;
@@ -289,7 +297,7 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
         sl_time now = 0, then = 0;
-        if (!sl_series_measured(&o->series, r, 1))
+        if (!sl_history_measured(&o->series, r, 1))
             continue;
         if (as_before(o, r)) {
             replace(&side->candidate, o->side[r - 1].candidate);
@@ -323,7 +331,7 @@ sl_status sl_plans_return(sl_orchestrator *o) {
         sl_problem usual;
         sl_time running = 0, first = 0;
         sl_plans_drop(&side->wanted);
-        if (side->running == side->first || !sl_series_measured(&o->series, r, 1))
+        if (side->running == side->first || !sl_history_measured(&o->series, r, 1))
             continue;
         SL_TRY(lately(o, r, &usual));
         sl_status status = sl_plans_time(o, side->running, &usual, &running);
@@ -437,7 +445,7 @@ sl_status sl_plans_refit(sl_orchestrator *o) {
             continue;
         }
         if (side->running != side->first || side->wanted || dwells(o, side) ||
-            sl_series_measured(&o->series, r, o->config.hold) < o->config.hold)
+            sl_history_measured(&o->series, r, o->config.hold) < o->config.hold)
             continue;
         SL_TRY(lately(o, r, &usual));
         int other = other_times(o->problem[r], &usual);
@@ -464,7 +472,7 @@ int sl_plans_exceed(sl_orchestrator *o) {
         const sl_case *c = &o->cases[i];
         if (!c->seen || (c->cause != SL_CAUSE_LINK && c->view.part.kind != SL_PART_CARD) || c->replica < 0)
             continue;
-        const sl_problem *healthy = sl_series_healthy(&o->series, c->replica);
+        const sl_problem *healthy = sl_healthy_of(o, c->replica);
         int from = c->from >= 0 ? c->from : c->rank, to = c->to >= 0 ? c->to : c->rank + 1 < healthy->ranks ? c->rank + 1 : c->rank - 1;
         int adjacent = from - to == 1 || to - from == 1, first = from < to ? from : to;
         if (healthy->placement != SL_LINEAR || !adjacent ||
@@ -479,7 +487,7 @@ sl_status sl_plans_delegates(sl_orchestrator *o, int *count) {
     for (int r = 0; r < o->config.job.replicas && o->config.queues <= 0; r++) {
         sl_problem usual;
         int from, to;
-        if (as_before(o, r) || !sl_series_measured(&o->series, r, 1))
+        if (as_before(o, r) || !sl_history_measured(&o->series, r, 1))
             continue;
         SL_TRY(lately(o, r, &usual));
         int needed = sl_queues_needed(&usual, &from, &to);
