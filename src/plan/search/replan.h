@@ -9,7 +9,7 @@
 #include "plan/search/plan.h"
 
 /** What takes about 5 ms. */
-#define SL_REPLAN_WORK 700000
+#define SL_REPLAN_WORK 500000
 
 typedef struct sl_replan_options {
     const char *schedule;         /* the family that goes first among equal makespans; "auto" or NULL: none */
@@ -24,7 +24,7 @@ typedef struct sl_replan_options {
 /** Makes a plan that is no longer than that of any family or known order that fits, and never over the memory
  * limit. Weight gradients come in ascending microbatches. A function of problem and options alone, unless
  * `stop` ends it; no threads. `plan->schedule` is the family's name, "known" or "search".
- * Laborious families (plan/family/family.h) are left out if trying one takes more than `work`, unless nothing
+ * Laborious families (plan/family/family.h) are left out if one takes more than a quarter of `work`, unless nothing
  * else fits or there is no search. SL_ENONE: nothing fits into the memory limit. SL_ENOMEM. Free with
  * sl_plan_free, also on error. */
 sl_status sl_replan(const sl_problem *problem, const sl_replan_options *options, sl_plan *plan);
