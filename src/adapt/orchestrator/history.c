@@ -232,14 +232,23 @@ static sl_measured *the_same(const sl_history *s, const int *rows, int count, in
     return same;
 }
 
+void sl_history_clear(sl_history *s, int replica, int as) {
+    clear_baseline(&s->healthy[replica]);
+    s->healthy[replica].as = as;
+}
+
+sl_status sl_baseline_make_room(const sl_problem *shape, sl_baseline *b) {
+    size_t stages = (size_t)shape->stages, ranks = (size_t)shape->ranks;
+    SL_TRY(sl_alloc(&b->op, SL_OP_KINDS * stages, sizeof *b->op));
+    SL_TRY(sl_alloc(&b->link, ranks * ranks, sizeof *b->link));
+    return sl_alloc(&b->sum, stages, sizeof *b->sum);
+}
+
 static sl_status make_room(const sl_measured *shape, sl_baseline *b) {
-    size_t stages = (size_t)shape->problem.stages, ranks = (size_t)shape->problem.ranks;
     if (b->op)
         return SL_OK;
     clear_baseline(b);
-    SL_TRY(sl_alloc(&b->op, SL_OP_KINDS * stages, sizeof *b->op));
-    SL_TRY(sl_alloc(&b->link, ranks * ranks, sizeof *b->link));
-    SL_TRY(sl_alloc(&b->sum, stages, sizeof *b->sum));
+    SL_TRY(sl_baseline_make_room(&shape->problem, b));
     return sl_problem_copy(&shape->problem, &b->problem);
 }
 

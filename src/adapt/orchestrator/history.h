@@ -74,6 +74,10 @@ int sl_history_alike(const sl_history *series, const int *rows, int count, int r
 int sl_history_collect(const sl_history *series, int first, int last, int most, int healthy, int *rows);
 /** Learns what is healthy again from the rows that are; nothing where they are too few. */
 sl_status sl_history_learn(sl_history *series);
+/** A replica's baseline is nothing any more, and its own or that of `as`. */
+void sl_history_clear(sl_history *series, int replica, int as);
+/** Norms for a problem's shape, nothing known. */
+sl_status sl_baseline_make_room(const sl_problem *shape, sl_baseline *baseline);
 /** From the next row on everybody may sit elsewhere: healthy stays what it is. */
 void sl_history_moved(sl_history *series);
 /** What is healthy is forgotten, but for `keep` last rows. */

@@ -524,7 +524,7 @@ sl_status sl_incidents_renew(sl_orchestrator *o) {
     return o->model ? sl_model_renew(o->model, o->healthy) : SL_OK;
 }
 
-static sl_status open_model(sl_orchestrator *o) {
+sl_status sl_incidents_open_model(sl_orchestrator *o) {
     if (o->model)
         return SL_OK;
     SL_TRY(sl_incidents_renew(o));
@@ -578,7 +578,7 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
         return SL_OK;
     SL_TRY(compare_lately(o));
     drop_unknown(o);
-    SL_TRY(open_model(o));
+    SL_TRY(sl_incidents_open_model(o));
     int begins = 0;
     memset(o->series.suspected, 0, (size_t)o->config.job.replicas * (size_t)o->config.job.ranks);
     for (int i = 0; i < o->case_count; i++) {

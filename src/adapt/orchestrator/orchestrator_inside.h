@@ -145,6 +145,7 @@ static inline const sl_problem *sl_healthy_of(const sl_orchestrator *o, int repl
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready);
 /** The model has what is healthy as it is known now: after each time that it was learnt. */
 sl_status sl_incidents_renew(sl_orchestrator *o);
+sl_status sl_incidents_open_model(sl_orchestrator *o);
 /** Tells the ladder what has begun, changed and ended. */
 sl_status sl_incidents_tell(sl_orchestrator *o);
 /** What has lasted and nothing is done about: the reason, once. */
