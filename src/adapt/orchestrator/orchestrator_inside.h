@@ -5,6 +5,7 @@
 #include "adapt/ladder/ladder.h"
 #include "adapt/orchestrator/naming.h"
 #include "adapt/orchestrator/orchestrator.h"
+#include "adapt/orchestrator/unknown_program.h"
 
 enum {
     SL_CASES_MOST = 64,  /* slow components at a time; of more the least costly are left out */
@@ -47,8 +48,9 @@ typedef struct sl_case {
 } sl_case;
 
 /* What a replica runs. */
+/* origin: of the very beginning. first: of the present layout. */
 typedef struct sl_side {
-    sl_shared_plan *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
+    sl_shared_plan *origin, *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
     int last_swap;  /* iteration; far in the past before the first */
     int better;     /* looks, one after the other, at which a plan for what is measured was better, nothing being slow */
     sl_time predicted, best; /* of the running order and the candidate, when last asked */
@@ -62,6 +64,7 @@ typedef struct sl_told_text {
 } sl_told_text;
 
 struct sl_orchestrator {
+    sl_unknown *unknown; /* a program without a pipeline that is known; then nothing below is used. NULL: there is one */
     sl_orchestrator_config config; /* arrays and texts are not kept but below */
     char schedule[64];
     char **host;          /* [processes] */
@@ -71,7 +74,7 @@ struct sl_orchestrator {
     sl_problem *planned;  /* [kinds] copies of config.problem; */
     const sl_problem **problem; /* [replicas] into planned */
     int kinds;
-    sl_series series;
+    sl_history series;
     sl_naming naming;
     sl_comparison lately;
     sl_model *model;      /* NULL: what is healthy is not known yet */
@@ -83,7 +86,8 @@ struct sl_orchestrator {
     size_t keys, key_room;
     sl_case *cases;       /* [case_count] the costliest first */
     int case_count;
-    sl_incident_view *view; /* [SL_CASES_MOST] */
+    sl_incident_view *view; /* [views] of those that the ladder knows */
+    int views;
     sl_slow_part *part;   /* [SL_CASES_MOST + remembered] for the model */
     struct sl_memory { sl_slow_part part; int left; } *memory; /* links that nobody uses now */
     size_t memories, memory_room;
@@ -110,6 +114,7 @@ struct sl_orchestrator {
     int next_id;
     int next_replica;     /* plans are given out one replica after the other */
     int iteration, observed;
+    int sudden;           /* nothing is an incident yet, but a link was slow in the last iteration */
     sl_time now;
     sl_event *events;
     size_t event_first, event_count, event_room;
@@ -117,6 +122,12 @@ struct sl_orchestrator {
     char said[640]; /* what was last written of the strategies */
     sl_status failed;     /* of a question that the ladder asked */
 };
+
+/** What a replica is like when nothing is slow: as measured, or where it never was, as planned. */
+static inline const sl_problem *sl_healthy_of(const sl_orchestrator *o, int replica) {
+    const sl_problem *healthy = sl_history_healthy(&o->series, replica);
+    return healthy ? healthy : o->problem[replica];
+}
 
 /* ---- incidents.c */
 /** Compares the last rows and updates the cases, their losses, and what the model sees. *ready: what is healthy is known

@@ -72,12 +72,15 @@ sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config
         o->side[r].last_swap = -config->dwell;
         o->side[r].cost = config->cost[SL_STRATEGY_SCHEDULE];
     }
-    return sl_plans_set(o, config->first);
+    SL_TRY(sl_plans_set(o, config->first));
+    for (int r = 0; r < o->config.job.replicas; r++)
+        o->side[r].origin = sl_plans_keep(o->side[r].first);
+    return SL_OK;
 }
 
 void sl_plans_close(sl_orchestrator *o) {
     for (int r = 0; o->side && r < o->config.job.replicas; r++) {
-        sl_shared_plan **const all[] = {&o->side[r].first, &o->side[r].running, &o->side[r].wanted, &o->side[r].candidate,
+        sl_shared_plan **const all[] = {&o->side[r].origin, &o->side[r].first, &o->side[r].running, &o->side[r].wanted, &o->side[r].candidate,
                                         &o->side[r].offered};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             sl_plans_drop(all[i]);
@@ -111,12 +114,12 @@ static sl_time newer(sl_time usual, sl_time recent) {
  * measurements is as there. */
 static sl_status lately(sl_orchestrator *o, int replica, sl_problem *usual) {
     sl_problem recent;
-    int count = sl_series_measured(&o->series, replica, o->config.hold);
-    SL_TRY(sl_series_typical(&o->series, replica, count, usual));
+    int count = sl_history_measured(&o->series, replica, o->config.hold);
+    SL_TRY(sl_history_typical(&o->series, replica, count, usual));
     usual->communication = regime(o);
     if (count <= 3)
         return SL_OK;
-    sl_status status = sl_series_typical(&o->series, replica, 3, &recent);
+    sl_status status = sl_history_typical(&o->series, replica, 3, &recent);
     if (status != SL_OK) {
         sl_problem_free(usual);
         return status;
@@ -139,7 +142,7 @@ static int as_before(const sl_orchestrator *o, int replica) {
     if (replica == 0)
         return 0;
     const sl_side *a = &o->side[replica], *b = &o->side[replica - 1];
-    int rows[SL_ROWS], count = sl_series_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     for (int i = 0; i < count; i++) {
         sl_measured *const *m = o->series.row[rows[i] % SL_ROWS].replica;
         if (m[replica] != m[replica - 1] || !m[replica])
@@ -153,7 +156,7 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_problem usual;
         sl_time takes = 0;
-        if (as_before(o, r) || !sl_series_measured(&o->series, r, 1))
+        if (as_before(o, r) || !sl_history_measured(&o->series, r, 1))
             continue;
         SL_TRY(lately(o, r, &usual));
         sl_status status = sl_plans_time(o, o->side[r].running, &usual, &takes);
@@ -166,11 +169,11 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
 
 /* How much the running order's time varied over the window: a gain below that may be noise. */
 static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
-    int rows[SL_ROWS], count = sl_series_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
     const sl_measured *last = NULL;
     sl_time least = SL_TIME_NEVER, most = 0, takes = 0;
     for (int i = 0; i < count; i++) {
-        const sl_measured *m = sl_series_row(&o->series, rows[i])->replica[replica];
+        const sl_measured *m = sl_history_row(&o->series, rows[i])->replica[replica];
         if (!m || m->problem.microbatches != o->layout.split[replica])
             continue;
         if (m != last)
@@ -187,13 +190,13 @@ static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
  * spike finds slack. */
 static sl_status cautious(sl_orchestrator *o, int replica, const sl_problem *typical, sl_problem *problem) {
     sl_time latency[SL_ROWS], transfer[SL_ROWS];
-    int rows[SL_ROWS], count = sl_series_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     SL_TRY(sl_problem_copy(typical, problem));
     for (int at = 0; at < problem->ranks * problem->ranks; at++) {
         sl_link *l = &problem->link[at];
         int found = 0;
         for (int i = 0; i < count; i++) {
-            const sl_measured *m = sl_series_row(&o->series, rows[i])->replica[replica];
+            const sl_measured *m = sl_history_row(&o->series, rows[i])->replica[replica];
             if (!m)
                 continue;
             latency[found] = m->problem.link[at].latency;
@@ -217,6 +220,8 @@ static int pays(const sl_orchestrator *o, const sl_side *side, sl_time running, 
 
 /* A rank map or split that is new has no order to begin with. */
 static sl_status new_plan(const sl_orchestrator *o, const sl_side *side, const sl_problem *problem, sl_plan *plan) {
+    if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE)) /* only the job's own kind of schedule */
+        return sl_plan_make(problem, o->schedule, plan);
     const sl_order *known[3];
     int knowns = 0;
     const sl_shared_plan *const all[] = {side->first, side->running, side->offered};
@@ -297,7 +302,7 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
         sl_time now = 0, then = 0;
-        if (!sl_series_measured(&o->series, r, 1))
+        if (!sl_history_measured(&o->series, r, 1))
             continue;
         if (as_before(o, r)) {
             replace(&side->candidate, o->side[r - 1].candidate);
@@ -331,7 +336,7 @@ sl_status sl_plans_return(sl_orchestrator *o) {
         sl_problem usual;
         sl_time running = 0, first = 0;
         sl_plans_drop(&side->wanted);
-        if (side->running == side->first || !sl_series_measured(&o->series, r, 1))
+        if (side->running == side->first || !sl_history_measured(&o->series, r, 1))
             continue;
         SL_TRY(lately(o, r, &usual));
         sl_status status = sl_plans_time(o, side->running, &usual, &running);
@@ -384,7 +389,9 @@ sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout) {
         SL_TRY(sl_model_problem(o->model, layout, r, &problem));
         int same = r > 0 && before.ranks && are_alike(&before, &problem);
         sl_status status = SL_OK;
-        if (same) {
+        if (!o->lately.count && layout->split[r] == o->even[r]) { /* nothing is slow */
+            replace(&o->side[r].wanted, o->side[r].origin);
+        } else if (same) {
             replace(&o->side[r].wanted, o->side[r - 1].wanted);
         } else {
             sl_side none = {0};
@@ -432,34 +439,48 @@ static int other_times(const sl_problem *planned, const sl_problem *now) {
     return 0;
 }
 
+/* The job's own kind of schedule for what is measured, where that is not what it was planned for. */
+static sl_status refit(sl_orchestrator *o, int replica) {
+    sl_side *side = &o->side[replica];
+    sl_problem usual;
+    sl_plan plan = {0};
+    sl_time running = 0, spread = 0;
+    SL_TRY(lately(o, replica, &usual));
+    sl_status status = SL_OK;
+    if (other_times(o->problem[replica], &usual)) {
+        status = sl_plans_time(o, side->running, &usual, &running);
+        if (status == SL_OK)
+            status = sl_plan_make(&usual, o->schedule, &plan);
+        if (status == SL_OK)
+            status = spread_of(o, replica, &spread);
+    }
+    sl_problem_free(&usual);
+    side->predicted = running;
+    side->best = plan.makespan;
+    if (status == SL_OK && running > 0 && pays(o, side, running, plan.makespan) && running - plan.makespan > spread &&
+        ++side->better > 1) {
+        sl_plans_drop(&side->wanted);
+        status = share(&plan, &side->wanted);
+        if (status == SL_OK)
+            replace(&side->first, side->wanted);
+    }
+    sl_plan_free(&plan);
+    return status == SL_ENONE ? SL_OK : status;
+}
+
 /* Every `hold` iterations in which nothing is slow. */
 sl_status sl_plans_refit(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        sl_problem usual;
-        sl_time running, best;
-        if (as_before(o, r)) {
-            replace(&side->wanted, o->side[r - 1].wanted);
-            if (side->wanted)
-                replace(&side->first, side->wanted);
-            continue;
-        }
         if (side->running != side->first || side->wanted || dwells(o, side) ||
-            sl_series_measured(&o->series, r, o->config.hold) < o->config.hold)
+            sl_history_measured(&o->series, r, o->config.hold) < o->config.hold)
             continue;
-        SL_TRY(lately(o, r, &usual));
-        int other = other_times(o->problem[r], &usual);
-        sl_problem_free(&usual);
-        if (!other && !side->offered)
-            continue;
-        sl_status status = ask_replica(o, r, &running, &best);
-        if (status == SL_ENONE)
-            continue;
-        SL_TRY(status);
-        if (!side->candidate || side->candidate == side->running)
-            continue;
-        replace(&side->first, side->candidate);
-        replace(&side->wanted, side->candidate);
+        if (!as_before(o, r)) {
+            SL_TRY(refit(o, r));
+        } else if (o->side[r - 1].wanted) {
+            replace(&side->wanted, o->side[r - 1].wanted);
+            replace(&side->first, side->wanted);
+        }
     }
     return SL_OK;
 }
@@ -472,7 +493,7 @@ int sl_plans_exceed(sl_orchestrator *o) {
         const sl_case *c = &o->cases[i];
         if (!c->seen || (c->cause != SL_CAUSE_LINK && c->view.part.kind != SL_PART_CARD) || c->replica < 0)
             continue;
-        const sl_problem *healthy = sl_series_healthy(&o->series, c->replica);
+        const sl_problem *healthy = sl_healthy_of(o, c->replica);
         int from = c->from >= 0 ? c->from : c->rank, to = c->to >= 0 ? c->to : c->rank + 1 < healthy->ranks ? c->rank + 1 : c->rank - 1;
         int adjacent = from - to == 1 || to - from == 1, first = from < to ? from : to;
         if (healthy->placement != SL_LINEAR || !adjacent ||
@@ -487,7 +508,7 @@ sl_status sl_plans_delegates(sl_orchestrator *o, int *count) {
     for (int r = 0; r < o->config.job.replicas && o->config.queues <= 0; r++) {
         sl_problem usual;
         int from, to;
-        if (as_before(o, r) || !sl_series_measured(&o->series, r, 1))
+        if (as_before(o, r) || !sl_history_measured(&o->series, r, 1))
             continue;
         SL_TRY(lately(o, r, &usual));
         int needed = sl_queues_needed(&usual, &from, &to);
