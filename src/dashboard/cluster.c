@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "dashboard/watched.h"
-#include "notice/message/messages.h"
 #include "notice/control/traffic.h"
+#include "notice/message/messages.h"
 #include "notice/store/address.h"
 #include "notice/watch/told.h"
 
@@ -319,14 +319,17 @@ static sl_status read_profiles(sl_cluster *c, int *more) {
 static sl_status read_events(sl_cluster *c, int *more) {
     const sl_store_entry *entry;
     size_t count;
-    char kind[32];
     SL_TRY(sl_store_read(c->store, SL_TOLD_EVENTS, &c->at_events, MOST, 0, &entry, &count));
     *more |= count == MOST;
     sl_status status = SL_OK;
     pthread_mutex_lock(c->lock);
     for (size_t i = 0; i < count && status != SL_ENOMEM; i++) {
-        status = sl_board_event(c->board, entry[i].bytes, entry[i].size, kind);
+        sl_row_event row;
+        status = sl_row_event_read(entry[i].bytes, entry[i].size, &row);
         c->board->damaged += status == SL_EINVAL;
+        if (status == SL_OK)
+            status = sl_board_event(c->board, &row);
+        json_decref(row.object);
     }
     pthread_mutex_unlock(c->lock);
     return status == SL_ENOMEM ? status : SL_OK;
@@ -360,7 +363,7 @@ static sl_status read_told(sl_cluster *c, int *exit_code, int *is_over) {
     SL_TRY(done);
     SL_TRY(read_object(c, SL_TOLD_END, &end, &is_there));
     *is_over = end != NULL;
-    *exit_code = (int)sl_board_count(end, "exit_code", -1);
+    *exit_code = sl_json_count(end, "exit_code", -1);
     json_decref(end);
     return SL_OK;
 }

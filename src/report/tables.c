@@ -25,13 +25,15 @@ static void put_last(const sl_told *t, FILE *out) {
 
 static const char *state_words(const sl_told *t, char *text, size_t size) {
     static const char *const words[] = {
-        [SL_TOLD_OPEN] = "no end recorded: it was killed, or goes on elsewhere",
-        [SL_TOLD_LIVING] = "goes on",
-        [SL_TOLD_WARNED] = "ended by a warning, with a checkpoint",
-        [SL_TOLD_FAILED] = "failed",
-        [SL_TOLD_ENDED] = "ended",
+        [SL_FOLDER_OPEN] = "no end recorded: it was killed, or goes on elsewhere",
+        [SL_FOLDER_RESTARTING] = "no end recorded: it was killed, or goes on elsewhere",
+        [SL_FOLDER_WARNED] = "ended by a warning, with a checkpoint",
+        [SL_FOLDER_FAILED] = "failed",
+        [SL_FOLDER_ENDED] = "ended",
     };
-    if (t->state != SL_TOLD_FAILED || !*t->why)
+    if (t->living && t->state <= SL_FOLDER_RESTARTING)
+        return "goes on";
+    if (t->state != SL_FOLDER_FAILED || !*t->why)
         return words[t->state];
     snprintf(text, size, "failed: %s", t->why);
     return text;
