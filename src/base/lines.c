@@ -84,33 +84,31 @@ static void look(sl_lines *l, int *lost) {
 }
 
 static sl_status take_line(sl_lines *l, const char *line, size_t length, sl_lines_taker take, void *context) {
-    l->number++;
-    if (!l->passing && strspn(line, " \t\r") == length)
-        return SL_OK;
-    sl_status status = l->passing ? SL_EINVAL : take(context, line, length);
-    l->passing = 0;
-    l->good += status == SL_OK;
-    if (status != SL_EINVAL)
+    const int is_blank = !l->passing && strspn(line, " \t\r") == length;
+    sl_status status = l->passing ? SL_EINVAL : is_blank ? SL_OK : take(context, line, length);
+    if (status != SL_OK && status != SL_EINVAL)
         return status;
-    l->first = l->damaged++ == 0 ? l->number : l->first;
+    l->number++;
+    l->passing = 0;
+    l->good += status == SL_OK && !is_blank;
+    if (status == SL_EINVAL)
+        l->first = l->damaged++ == 0 ? l->number : l->first;
     return SL_OK;
 }
 
-/* The whole lines of text[used]; what is left of the last one moves to its begin. */
+/* The whole lines of text[used]; what is left moves to its begin: a line that a taker failed with, too. */
 static sl_status take_lines(sl_lines *l, sl_lines_taker take, void *context) {
-    size_t begin = 0;
+    char *line = l->text, *end;
     sl_status status = SL_OK;
-    while (status == SL_OK) {
-        char *end = memchr(l->text + begin, '\n', l->used - begin);
-        if (!end)
-            break;
+    while (status == SL_OK && (end = memchr(line, '\n', l->used - (size_t)(line - l->text)))) {
         *end = 0;
-        status = take_line(l, l->text + begin, (size_t)(end - l->text) - begin, take, context);
-        begin = (size_t)(end - l->text) + 1;
+        status = take_line(l, line, (size_t)(end - line), take, context);
+        *end = '\n';
+        line = status == SL_OK ? end + 1 : line;
     }
-    l->used -= begin;
-    memmove(l->text, l->text + begin, l->used);
-    if (l->used > SL_LINES_LONGEST) {
+    l->used -= (size_t)(line - l->text);
+    memmove(l->text, line, l->used);
+    if (l->used > SL_LINES_LONGEST && status == SL_OK) {
         l->passing = 1;
         l->used = 0;
     }
@@ -122,6 +120,8 @@ sl_status sl_lines_step(sl_lines *l, size_t most, sl_lines_taker take, sl_lines_
     look(l, &lost);
     if (lost)
         anew(context);
+    if (l->used > 0) /* a taker failed */
+        SL_TRY(take_lines(l, take, context));
     for (size_t taken = 0; l->file >= 0 && taken < most;) {
         SL_TRY(sl_grow(&l->text, &l->room, l->used + PART + 1, 1));
         ssize_t got = pread(l->file, l->text + l->used, PART, l->at);

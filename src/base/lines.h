@@ -38,7 +38,7 @@ typedef sl_status (*sl_lines_taker)(void *context, const char *line, size_t leng
 typedef void (*sl_lines_anew)(void *context);
 
 /** Reads at most `most` bytes of what has come. The first step needs no `anew`. SL_ENOMEM, and what the taker
- * fails with. */
+ * fails with: then the next step begins with that line. */
 sl_status sl_lines_step(sl_lines *lines, size_t most, sl_lines_taker take, sl_lines_anew anew, void *context);
 
 /** For a reader that does not come back: takes what follows the last whole line as a line, too. */

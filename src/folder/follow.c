@@ -57,7 +57,7 @@ sl_status sl_folder_open(const char *path, const sl_folder_follower *follower, s
         return sl_error(SL_EINVAL, "%s is no folder; give the folder of a run or a watch", path);
     SL_TRY(sl_alloc(&f, 1, sizeof *f));
     f->follower = *follower;
-    f->point = -1;
+    f->point = f->exit_code = -1;
     sl_status status = sl_copy_text(&f->path, path);
     for (int i = 0; i < SL_FOLDER_LINES && status == SL_OK; i++) {
         (void)look_at(f, (sl_folder_file)i, name, &found);
@@ -99,11 +99,12 @@ static void forget(sl_folder *f, sl_folder_file file) {
 static void forget_iterations(void *context) {
     sl_folder *f = context;
     f->point = -1;
-    f->whole[SL_FOLDER_RUN].file.st_ino = 0; /* handed out again: it belongs to them */
+    f->whole[SL_FOLDER_RUN].file.st_ino = 0; /* handed out again: they belong to them */
+    f->whole[SL_FOLDER_WATCH].file.st_ino = 0;
     forget(f, SL_FOLDER_METRICS);
 }
 
-/* Another start after an end, a failure or a warning goes on. Of a watch such events mean something else. */
+/* Another start after an end, a failure or a warning goes on. */
 static void take_state(sl_folder *f, const sl_row_event *row) {
     static const struct {
         sl_event_kind kind;
@@ -111,13 +112,13 @@ static void take_state(sl_folder *f, const sl_row_event *row) {
     } states[] = {{SL_EVENT_END, SL_FOLDER_ENDED},     {SL_EVENT_FAILED, SL_FOLDER_FAILED},
                   {SL_EVENT_WARNED, SL_FOLDER_WARNED}, {SL_EVENT_RESTART, SL_FOLDER_RESTARTING},
                   {SL_EVENT_START, SL_FOLDER_OPEN},    {SL_EVENT_RESUMED, SL_FOLDER_OPEN}};
-    for (size_t i = 0; i < sizeof states / sizeof *states && !f->is_watch; i++) {
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
         /* the command that saved itself on a warning says after it that it ended so */
         if (strcmp(row->kind, sl_event_names[states[i].kind].name) != 0 ||
-            (states[i].state == SL_FOLDER_FAILED && f->state == SL_FOLDER_WARNED))
+            (states[i].state == SL_FOLDER_FAILED && f->said == SL_FOLDER_WARNED))
             continue;
-        f->state = states[i].state;
-        snprintf(f->why, sizeof f->why, "%s", row->why);
+        f->said = states[i].state;
+        snprintf(f->said_why, sizeof f->said_why, "%s", row->why);
     }
 }
 
@@ -126,17 +127,17 @@ static sl_status take_event(void *context, const char *line, size_t length) {
     sl_row_event row;
     sl_status status = sl_row_event_read(line, length, &row);
     if (status == SL_OK)
-        take_state(f, &row);
-    if (status == SL_OK)
         status = f->follower.event(f->follower.context, &row);
+    if (status == SL_OK)
+        take_state(f, &row);
     json_decref(row.object);
     return status;
 }
 
 static void forget_events(void *context) {
     sl_folder *f = context;
-    f->state = SL_FOLDER_OPEN;
-    f->why[0] = 0;
+    f->said = SL_FOLDER_OPEN;
+    f->said_why[0] = 0;
     forget(f, SL_FOLDER_EVENTS);
 }
 
@@ -189,11 +190,8 @@ static sl_status take_text(sl_folder *f, sl_folder_file file, char *text, size_t
         file == SL_FOLDER_WATCH ? take_points(f, json_object_get(object, "iterations")) : SL_OK;
     if (status == SL_OK)
         status = f->follower.text(f->follower.context, file, text, object);
-    const int code = file == SL_FOLDER_REPORT ? sl_json_count(object, "exit_code", -1) : -1;
-    if (code >= 0) {
-        f->state = code == 0 ? SL_FOLDER_ENDED : SL_FOLDER_FAILED;
-        snprintf(f->why, sizeof f->why, "exit code %d", code);
-    }
+    if (file == SL_FOLDER_REPORT)
+        f->exit_code = sl_json_count(object, "exit_code", -1);
     json_decref(object);
     return damage[0] && status != SL_ENOMEM ? sl_error(SL_EINVAL, "%s", damage) : status;
 }
@@ -234,22 +232,13 @@ static sl_status read_whole(sl_folder *f, sl_folder_file file) {
     return status;
 }
 
-static void leave_whole(sl_folder *f, sl_folder_file file) {
-    f->whole[file] = (sl_folder_whole){0};
-}
-
 /* report.json is written at the end of a watch; that of an earlier one is older than the events. */
-static sl_status read_outcome(sl_folder *f) {
+static int has_outcome(const sl_folder *f) {
     struct stat report, events;
     char path[4200];
-    if (look_at(f, SL_FOLDER_REPORT, path, &report) == 0 &&
-        (look_at(f, SL_FOLDER_EVENTS, path, &events) != 0 ||
-         report.st_mtim.tv_sec + 1 >= events.st_mtim.tv_sec))
-        return read_whole(f, SL_FOLDER_REPORT);
-    leave_whole(f, SL_FOLDER_REPORT);
-    f->state = SL_FOLDER_OPEN;
-    f->why[0] = 0;
-    return SL_OK;
+    return look_at(f, SL_FOLDER_REPORT, path, &report) == 0 &&
+           (look_at(f, SL_FOLDER_EVENTS, path, &events) != 0 ||
+            report.st_mtim.tv_sec + 1 >= events.st_mtim.tv_sec);
 }
 
 /* A watch's, when it has the files of one and no run began there since. */
@@ -259,10 +248,7 @@ static void see_kind(sl_folder *f) {
     if (is_watch == f->is_watch)
         return;
     f->is_watch = is_watch;
-    f->state = SL_FOLDER_OPEN;
-    f->why[0] = 0;
-    for (int i = SL_FOLDER_LINES; i < SL_FOLDER_FILES; i++)
-        leave_whole(f, (sl_folder_file)i);
+    memset(f->whole, 0, sizeof f->whole);
     forget_iterations(f);
 }
 
@@ -275,7 +261,11 @@ static sl_status read_files(sl_folder *f, size_t most) {
             SL_TRY(read_whole(f, (sl_folder_file)i));
     for (int i = 0; i < SL_FOLDER_LINES; i++)
         SL_TRY(sl_lines_step(&f->lines[lines[i]], most, takers[lines[i]].take, takers[lines[i]].anew, f));
-    return f->is_watch ? read_outcome(f) : SL_OK;
+    if (f->is_watch && has_outcome(f))
+        return read_whole(f, SL_FOLDER_REPORT);
+    f->whole[SL_FOLDER_REPORT] = (sl_folder_whole){0};
+    f->exit_code = -1;
+    return SL_OK;
 }
 
 /* ---- how it stands ---- */
@@ -289,7 +279,19 @@ static int wrote_lately(const sl_folder *f) {
     return 0;
 }
 
+/* Events of a watch mean something else than a run's. */
+static void take_end(sl_folder *f) {
+    f->state = !f->is_watch        ? f->said
+               : f->exit_code < 0  ? SL_FOLDER_OPEN
+               : f->exit_code == 0 ? SL_FOLDER_ENDED
+                                   : SL_FOLDER_FAILED;
+    snprintf(f->why, sizeof f->why, "%s", f->is_watch ? "" : f->said_why);
+    if (f->is_watch && f->exit_code >= 0)
+        snprintf(f->why, sizeof f->why, "exit code %d", f->exit_code);
+}
+
 static void judge(sl_folder *f) {
+    take_end(f);
     struct stat found;
     const int open = f->state == SL_FOLDER_OPEN || f->state == SL_FOLDER_RESTARTING;
     f->there = stat(f->path, &found) == 0 && S_ISDIR(found.st_mode);

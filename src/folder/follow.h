@@ -1,9 +1,9 @@
-/* The one reader of a run's folder, or of a watch's: metrics.jsonl, events.jsonl and decisions.txt as they grow
- * (base/lines.h), run.yaml, profile.yaml, summary.json, watch.json and report.json as they are renewed, and
- * whether a run is at work there. A follower is handed parsed rows. Reading once to the end (the report) and
- * reading on (the dashboard) are the same code and give the same rows, whatever happens to the files meanwhile:
- * what is absent, damaged, cut off or started over is no error. Nothing is written there, ever; the lock of a
- * living run (launch/folder.h) is only tried, for an instant and shared. */
+/* The one reader of a run's folder, or of a watch's: metrics.jsonl, events.jsonl and decisions.txt as they
+ * grow (base/lines.h), run.yaml, profile.yaml, summary.json, watch.json and report.json as they are renewed,
+ * and whether a run is at work there. A follower is handed parsed rows. Reading once to the end (the report)
+ * and reading on (the dashboard) are the same code and give the same rows, whatever happens to the files
+ * meanwhile: what is absent, damaged, cut off or started over is no error. Nothing is written there, ever;
+ * the lock of a living run (launch/folder.h) is only tried, for an instant and shared. */
 #ifndef SL_FOLDER_FOLLOW_H
 #define SL_FOLDER_FOLLOW_H
 
@@ -35,8 +35,8 @@ typedef enum sl_folder_state {
     SL_FOLDER_ENDED
 } sl_folder_state;
 
-/* Who is handed the rows. SL_EINVAL from any but `anew` counts a line, or a file, as damaged (sl_error is what
- * the file's trouble says); other errors end the step. */
+/* Who is handed the rows. SL_EINVAL from any but `anew` counts a line, or a file, as damaged (sl_error is
+ * what the file's trouble says); other errors end the step. */
 typedef struct sl_folder_follower {
     void *context;
     unsigned files; /* those wanted as a whole: 1 << SL_FOLDER_RUN | ... */
@@ -45,8 +45,8 @@ typedef struct sl_folder_follower {
     sl_status (*decision)(void *context, const char *line, size_t length);
     /* `text` may be changed; `object`: of .json files, NULL: damaged */
     sl_status (*text)(void *context, sl_folder_file file, char *text, json_t *object);
-    /* what was handed out of that file (METRICS: the iterations) no longer counts; the folder may have become a
-     * watch's, or a run's. NULL: nothing is done about it */
+    /* what was handed out of that file (METRICS: the iterations) no longer counts; the folder may have become
+     * a watch's, or a run's. NULL: nothing is done about it */
     void (*anew)(void *context, sl_folder_file file);
 } sl_folder_follower;
 
@@ -65,8 +65,11 @@ typedef struct sl_folder {
     int is_watch;    /* of a program under watch, not of a run */
     int living;      /* somebody is at work there */
     sl_folder_state state;
-    char why[400]; /* failed, restarting; of a watch: "exit code N" */
+    char why[400]; /* of the state; of a watch that has ended: "exit code N" */
     sl_folder_follower follower;
+    sl_folder_state said; /* by the events, which are a run's or a watch's */
+    char said_why[400];
+    int exit_code; /* of report.json; -1 */
     int point;     /* the last iteration of watch.json that was handed out; -1 */
     int steps;     /* 0: nothing was read yet */
     int behind;    /* there was more than a step reads */
@@ -78,11 +81,12 @@ typedef struct sl_folder {
 sl_status sl_folder_open(const char *path, const sl_folder_follower *follower, sl_folder **folder);
 void sl_folder_close(sl_folder *folder);
 
-/** Reads what has come, some megabytes at most; *more: there is more at once. SL_ENOMEM, and what the follower
- * fails with. */
+/** Reads what has come, some megabytes at most; *more: there is more at once. SL_ENOMEM, and what the
+ * follower fails with. */
 sl_status sl_folder_step(sl_folder *folder, int *more);
 
-/** Reads everything once: also what follows the last whole line of a file. SL_EINVAL: the folder is absent. */
+/** Reads everything once: also what follows the last whole line of a file. SL_EINVAL: the folder is absent.
+ */
 sl_status sl_folder_read(sl_folder *folder);
 
 /** What of a file is missing or damaged, after sl_folder_read, as a sentence; "": nothing. */

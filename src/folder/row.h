@@ -1,6 +1,6 @@
 /* What a line of a run's files says, parsed once for every reader: an iteration of metrics.jsonl (or of a
- * watch's watch.json), an event of events.jsonl. Times in ms unless named; NaN and -1: not known. Texts belong
- * to `object` and are never NULL. */
+ * watch's watch.json), an event of events.jsonl. Times in ms unless named; NaN and -1: not known. Texts
+ * belong to `object` and are never NULL. */
 #ifndef SL_FOLDER_ROW_H
 #define SL_FOLDER_ROW_H
 
