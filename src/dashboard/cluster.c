@@ -185,20 +185,11 @@ static sl_status hear(sl_cluster *c, const json_t *beat, sl_time now) {
     return hear_ranks(c, json_object_get(beat, "ranks"), host);
 }
 
-static sl_status read_nodes(sl_cluster *c, sl_time now, int *more) {
-    const sl_store_entry *entry;
-    size_t count;
-    SL_TRY(sl_store_read(c->store, SL_LOG_NODES, &c->at_nodes, MOST, 0, &entry, &count));
-    *more |= count == MOST;
-    sl_status status = SL_OK;
-    pthread_mutex_lock(c->lock);
-    for (size_t i = 0; i < count && status == SL_OK; i++) {
-        json_t *beat = json_loadb(entry[i].bytes, entry[i].size, 0, NULL);
-        c->board->damaged += !json_is_object(beat);
-        status = hear(c, beat, now);
-        json_decref(beat);
-    }
-    pthread_mutex_unlock(c->lock);
+static sl_status take_beat(sl_cluster *c, const sl_store_entry *entry) {
+    json_t *beat = json_loadb(entry->bytes, entry->size, 0, NULL);
+    sl_status status = hear(c, beat, sl_clock_now(sl_clock_real()));
+    c->board->damaged += !json_is_object(beat);
+    json_decref(beat);
     return status;
 }
 
@@ -249,24 +240,15 @@ static sl_status take_block(sl_cluster *c, const sl_message_block *block) {
     return sl_board_add_row(b, &row);
 }
 
-static sl_status read_iterations(sl_cluster *c, int *more) {
-    const sl_store_entry *entry;
-    size_t count;
-    SL_TRY(sl_store_read(c->store, SL_LOG_ITERATIONS, &c->at_iterations, MOST, 0, &entry, &count));
-    *more |= count == MOST;
-    sl_status status = SL_OK;
-    pthread_mutex_lock(c->lock);
-    for (size_t i = 0; i < count; i++) {
-        const void *body;
-        const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_ITERATIONS, &body);
-        c->board->damaged += !head;
-        for (uint32_t j = 0; head && j < head->count && status == SL_OK; j++) {
-            sl_message_block block = ((const sl_message_block *)body)[j];
-            status = take_block(c, &block);
-        }
+static sl_status take_blocks(sl_cluster *c, const sl_store_entry *entry) {
+    const void *body;
+    const sl_message_head *head = sl_message_read(entry, SL_MESSAGE_ITERATIONS, &body);
+    c->board->damaged += !head;
+    for (uint32_t i = 0; head && i < head->count; i++) {
+        sl_message_block block = ((const sl_message_block *)body)[i];
+        SL_TRY(take_block(c, &block));
     }
-    pthread_mutex_unlock(c->lock);
-    return status;
+    return SL_OK;
 }
 
 /* ---- links: who sends to whom, as the last profile shows ---- */
@@ -296,43 +278,37 @@ static sl_status take_profile(sl_cluster *c, const sl_message_head *head, const 
     return SL_OK;
 }
 
-static sl_status read_profiles(sl_cluster *c, int *more) {
-    const sl_store_entry *entry;
-    size_t count;
-    SL_TRY(sl_store_read(c->store, SL_LOG_PROFILES, &c->at_profiles, 32, 0, &entry, &count));
-    *more |= count == 32;
-    sl_status status = SL_OK;
-    pthread_mutex_lock(c->lock);
-    for (size_t i = 0; i < count && status == SL_OK; i++) {
-        const void *body;
-        const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_CALLS, &body);
-        c->board->damaged += !head;
-        if (head)
-            status = take_profile(c, head, body);
-    }
-    pthread_mutex_unlock(c->lock);
-    return status;
+static sl_status take_calls(sl_cluster *c, const sl_store_entry *entry) {
+    const void *body;
+    const sl_message_head *head = sl_message_read(entry, SL_MESSAGE_CALLS, &body);
+    c->board->damaged += !head;
+    return head ? take_profile(c, head, body) : SL_OK;
 }
 
 /* ---- what the watch in charge tells ---- */
 
-static sl_status read_events(sl_cluster *c, int *more) {
+static sl_status take_event(sl_cluster *c, const sl_store_entry *entry) {
+    sl_row_event row;
+    sl_status status = sl_row_event_read(entry->bytes, entry->size, &row);
+    c->board->damaged += status == SL_EINVAL;
+    status = status == SL_OK ? sl_board_event(c->board, &row) : SL_OK;
+    json_decref(row.object);
+    return status;
+}
+
+/* What has come to a log since the last time, `most` entries of it; *more: there is more at once. */
+static sl_status read_log(sl_cluster *c, const char *log, sl_store_position *at, size_t most,
+                          sl_status (*take)(sl_cluster *c, const sl_store_entry *entry), int *more) {
     const sl_store_entry *entry;
     size_t count;
-    SL_TRY(sl_store_read(c->store, SL_TOLD_EVENTS, &c->at_events, MOST, 0, &entry, &count));
-    *more |= count == MOST;
+    SL_TRY(sl_store_read(c->store, log, at, most, 0, &entry, &count));
+    *more |= count == most;
     sl_status status = SL_OK;
     pthread_mutex_lock(c->lock);
-    for (size_t i = 0; i < count && status != SL_ENOMEM; i++) {
-        sl_row_event row;
-        status = sl_row_event_read(entry[i].bytes, entry[i].size, &row);
-        c->board->damaged += status == SL_EINVAL;
-        if (status == SL_OK)
-            status = sl_board_event(c->board, &row);
-        json_decref(row.object);
-    }
+    for (size_t i = 0; i < count && status == SL_OK; i++)
+        status = take(c, &entry[i]);
     pthread_mutex_unlock(c->lock);
-    return status == SL_ENOMEM ? status : SL_OK;
+    return status;
 }
 
 /* *is_there: something is, which may be no JSON. */
@@ -405,12 +381,12 @@ static sl_status read_all(sl_cluster *c, int *more) {
     sl_time now = sl_clock_now(sl_clock_real());
     c->beats = 0;
     SL_TRY(read_told(c, &exit_code, &is_over)); /* the end is written behind everything else */
-    SL_TRY(read_nodes(c, now, more));
+    SL_TRY(read_log(c, SL_LOG_NODES, &c->at_nodes, MOST, take_beat, more));
     if (c->ended && c->beats > 0 && !is_over) /* the same name again */
         SL_TRY(forget(c));
-    SL_TRY(read_iterations(c, more));
-    SL_TRY(read_events(c, more));
-    SL_TRY(read_profiles(c, more));
+    SL_TRY(read_log(c, SL_LOG_ITERATIONS, &c->at_iterations, MOST, take_blocks, more));
+    SL_TRY(read_log(c, SL_TOLD_EVENTS, &c->at_events, MOST, take_event, more));
+    SL_TRY(read_log(c, SL_LOG_PROFILES, &c->at_profiles, 32, take_calls, more));
     pthread_mutex_lock(c->lock);
     c->board->connected = 1;
     set_state(c, is_over, exit_code, lose_nodes(c, now));

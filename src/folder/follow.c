@@ -215,8 +215,7 @@ static sl_status read_whole(sl_folder *f, sl_folder_file file) {
                      absent ? "missing" : "no regular file", missing ? ": " : "", missing ? missing : "");
         return SL_OK;
     }
-    if (w->file.st_ino == before.st_ino && w->file.st_size == before.st_size &&
-        w->file.st_mtim.tv_sec == before.st_mtim.tv_sec && w->file.st_mtim.tv_nsec == before.st_mtim.tv_nsec)
+    if (!sl_file_differs(&before, &w->file))
         return SL_OK;
     if (file == SL_FOLDER_WATCH && f->steps > 0)
         f->grown = sl_clock_now(sl_clock_real()) + GROWN;

@@ -261,21 +261,12 @@ void sl_table_events(const sl_told *t, FILE *out) {
 
 #define MOST_LINES 3000
 
-void sl_table_decisions(const sl_told *t, FILE *out) {
-    if (!t->decisions || !*t->decisions) {
-        fputs("<p>The ladder of strategies has decided nothing that is written here (decisions.txt).</p>\n",
-              out);
-        return;
-    }
+/* Control characters, the end of a line among them, are not written escaped. */
+static void put_lines(FILE *out, char *text) {
     fputs("<div class=\"box\"><pre>", out);
-    char *text = t->decisions, *end = text;
-    int lines = 0;
-    while (*end && lines < MOST_LINES)
-        lines += *end++ == '\n';
-    for (char *line = text;
-         line < end;) { /* control characters, the end of a line among them, are not written escaped */
-        size_t length = strcspn(line, "\n");
-        char kept = line[length];
+    for (char *line = text; *line;) {
+        const size_t length = strcspn(line, "\n");
+        const char kept = line[length];
         line[length] = 0;
         sl_put_escaped(out, line);
         fputc('\n', out);
@@ -283,7 +274,21 @@ void sl_table_decisions(const sl_told *t, FILE *out) {
         line += length + (kept == '\n');
     }
     fputs("</pre></div>\n", out);
-    if (*end)
+}
+
+void sl_table_decisions(const sl_told *t, FILE *out) {
+    if (!t->decisions || !*t->decisions) {
+        fputs("<p>The ladder of strategies has decided nothing that is written here (decisions.txt).</p>\n",
+              out);
+        return;
+    }
+    size_t kept = 0;
+    for (int lines = 0; t->decisions[kept] && lines < MOST_LINES; kept++)
+        lines += t->decisions[kept] == '\n';
+    const int has_more = t->decisions[kept] != 0;
+    t->decisions[kept] = 0;
+    put_lines(out, t->decisions);
+    if (has_more)
         fprintf(out, "<p class=\"soft\">The first %d lines; decisions.txt has all.</p>\n", MOST_LINES);
 }
 
@@ -342,17 +347,9 @@ static void put_values(FILE *out, const char *prefix, const json_t *object, int 
 static void put_file(FILE *out, const char *name, const char *what, char *text) {
     if (!text)
         return;
-    fprintf(out, "<details><summary>%s: %s</summary><div class=\"box\"><pre>", name, what);
-    for (char *line = text; *line;) {
-        size_t length = strcspn(line, "\n");
-        char kept = line[length];
-        line[length] = 0;
-        sl_put_escaped(out, line);
-        fputc('\n', out);
-        line[length] = kept;
-        line += length + (kept == '\n');
-    }
-    fputs("</pre></div></details>\n", out);
+    fprintf(out, "<details><summary>%s: %s</summary>", name, what);
+    put_lines(out, text);
+    fputs("</details>\n", out);
 }
 
 static void put_schedules(const sl_told *t, FILE *out) {
