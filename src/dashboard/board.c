@@ -194,9 +194,27 @@ void sl_board_rank_time(sl_board *b, size_t rank, double ms) {
     r->changed |= (int)sl_board_rank_health(b, r) != r->told_health;
 }
 
-void sl_board_link_time(sl_board *b, sl_board_link *link, double ms) {
+static void take_link_time(sl_board *b, sl_board_link *link, double ms) {
     link->changed |= take_value(&link->time, ms, is_calm(b));
     link->changed |= (int)sl_board_link_health(link) != link->told_health;
+}
+
+sl_status sl_board_traffic(sl_board *b, int from, int to, size_t guess, int64_t messages, int64_t bytes,
+                           double ms, double usual) {
+    size_t at;
+    sl_status status = sl_board_find_link(b, from, to, -1, guess, &at);
+    if (status != SL_OK)
+        return status == SL_EINVAL ? SL_OK : status;
+    sl_board_link *link = &b->link[at];
+    link->changed |= link->messages != messages || link->bytes != bytes;
+    link->messages = messages;
+    link->bytes = bytes;
+    if (isfinite(ms))
+        take_link_time(b, link, ms);
+    if (isfinite(usual))
+        link->time.usual = (float)usual;
+    link->changed |= (int)sl_board_link_health(link) != link->told_health;
+    return SL_OK;
 }
 
 sl_board_health sl_board_rank_health(const sl_board *b, const sl_board_rank *r) {
@@ -292,7 +310,7 @@ static sl_status take_links(sl_board *b, const json_t *links) {
         SL_TRY(sl_board_find_link(b, row.from, row.to, row.replica > RANKS ? -1 : row.replica, i, &at));
         b->link[at].latency = (float)row.latency;
         b->link[at].transfer = (float)row.transfer;
-        sl_board_link_time(b, &b->link[at], row.latency + row.transfer);
+        take_link_time(b, &b->link[at], row.latency + row.transfer);
     }
     return b->links != before ? guess_ranks(b) : SL_OK;
 }

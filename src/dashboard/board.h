@@ -154,8 +154,10 @@ sl_status sl_board_find_link(sl_board *board, int from, int to, int replica, siz
 sl_status sl_board_name(char ***list, size_t *count, size_t *room, const char *text, int *index);
 
 void sl_board_rank_time(sl_board *board, size_t rank, double ms);
-/** What a message of a job's link takes, once its profile is over. */
-void sl_board_link_time(sl_board *board, sl_board_link *link, double ms);
+/** What went over a link of a job in its last profile, and what a message took; NaN: not known, of `usual`:
+ * to be learnt. Links beyond the bound are left out; `guess` is tried first. SL_ENOMEM. */
+sl_status sl_board_traffic(sl_board *board, int from, int to, size_t guess, int64_t messages, int64_t bytes,
+                           double ms, double usual);
 /** An iteration is over: added to what is drawn. SL_ENOMEM. */
 sl_status sl_board_add_row(sl_board *board, const sl_board_row *row);
 

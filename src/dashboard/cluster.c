@@ -253,28 +253,17 @@ static sl_status take_blocks(sl_cluster *c, const sl_store_entry *entry) {
 
 /* ---- links: who sends to whom, as the last profile shows ---- */
 
-static sl_status take_link(sl_board *b, const sl_traffic_link *told, size_t guess) {
-    size_t at;
-    sl_status status = sl_board_find_link(b, told->from, told->to, -1, guess, &at);
-    if (status != SL_OK)
-        return status == SL_EINVAL ? SL_OK : status;
-    sl_board_link *link = &b->link[at];
-    link->changed |= link->messages != told->messages || link->bytes != told->bytes;
-    link->messages = told->messages;
-    link->bytes = told->bytes;
-    if (told->timed > 0)
-        sl_board_link_time(b, link, told->busy_ms / (double)told->timed);
-    return SL_OK;
-}
-
 /* What is told of a rank's links once its part of a profile is whole. */
 static sl_status take_profile(sl_cluster *c, const sl_message_head *head, const sl_call *calls) {
     const sl_traffic *t = &c->traffic;
     const uint64_t seen = t->number;
     SL_TRY(sl_traffic_take(&c->traffic, head, calls, !c->board->slow));
-    for (size_t i = 0; i < t->links && t->number > seen; i++)
-        if (t->link[i].number > seen)
-            SL_TRY(take_link(c->board, &t->link[i], i));
+    for (size_t i = 0; i < t->links && t->number > seen; i++) {
+        const sl_traffic_link *l = &t->link[i];
+        const double ms = l->timed > 0 ? l->busy_ms / (double)l->timed : NAN;
+        if (l->number > seen)
+            SL_TRY(sl_board_traffic(c->board, l->from, l->to, i, l->messages, l->bytes, ms, NAN));
+    }
     return SL_OK;
 }
 

@@ -127,26 +127,14 @@ static sl_status take_ranks(sl_board *b, const json_t *hosts, const json_t *rank
 }
 
 static sl_status take_links(sl_board *b, const json_t *links) {
-    size_t i, at;
+    size_t i;
     const json_t *one;
     json_array_foreach((json_t *)(uintptr_t)links, i, one) {
-        int64_t from = count_at(one, 0), to = count_at(one, 1);
+        const int64_t from = count_at(one, 0), to = count_at(one, 1);
         if (from < 0 || to < 0 || from >= MOST_RANKS || to >= MOST_RANKS)
             continue;
-        sl_status status = sl_board_find_link(b, (int)from, (int)to, -1, i, &at);
-        if (status == SL_EINVAL) /* too many */
-            return SL_OK;
-        SL_TRY(status);
-        sl_board_link *l = &b->link[at];
-        l->changed |= l->messages != count_at(one, 2) || l->bytes != count_at(one, 3);
-        l->messages = count_at(one, 2);
-        l->bytes = count_at(one, 3);
-        double ms = number_at(one, 4), usual = number_at(one, 5);
-        if (isfinite(ms))
-            sl_board_link_time(b, l, ms);
-        if (isfinite(usual))
-            l->time.usual = (float)usual;
-        l->changed |= (int)sl_board_link_health(l) != l->told_health;
+        SL_TRY(sl_board_traffic(b, (int)from, (int)to, i, count_at(one, 2), count_at(one, 3),
+                                number_at(one, 4), number_at(one, 5)));
     }
     return SL_OK;
 }
