@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "dashboard/watched.h"
-#include "notice/control/traffic.h"
+#include "notice/control/standing.h"
 #include "notice/message/messages.h"
 #include "notice/store/address.h"
 #include "notice/watch/told.h"
@@ -17,26 +17,20 @@
 #define LOOK_EVERY (SL_SECOND)         /* for jobs */
 enum { MOST = 512, RANK_LIMIT = SL_MOST_RANKS };
 
-/* A node, and when it was heard last. */
-typedef struct heard_node {
-    int host; /* index into the board's */
-    sl_time heard;
-} heard_node;
-
 struct sl_cluster {
     char *url, *wanted; /* wanted: the job's name; NULL: any */
     char shown[400];    /* the server */
     char job[256];      /* that is followed; "": none yet */
     sl_store *store;
     sl_store_position at_nodes, at_iterations, at_events, at_profiles;
-    heard_node *node;
-    size_t nodes, node_room;
+    sl_nodes nodes;
+    sl_standing standing;  /* where the ranks are */
     sl_time look;          /* for jobs again */
     int reference;         /* the rank whose iterations are drawn; -1 */
     int64_t number, added; /* its last block; what is added to numbers that began anew */
-    sl_traffic traffic;
-    int ended, beats; /* the job was reported on; heartbeats since the last look */
-    int others;       /* further jobs on the server */
+    int ended, beats;      /* the job was reported on; heartbeats since the last look */
+    int moved;             /* nodes or their processes have changed */
+    int others;            /* further jobs on the server */
     sl_board *board;
     pthread_mutex_t *lock;
 };
@@ -72,8 +66,8 @@ void sl_cluster_close(sl_cluster *c) {
     if (!c)
         return;
     sl_store_close(c->store);
-    sl_traffic_close(&c->traffic);
-    sl_free(c->node);
+    sl_standing_close(&c->standing);
+    sl_nodes_close(&c->nodes);
     sl_free(c->url);
     sl_free(c->wanted);
     sl_free(c);
@@ -95,10 +89,10 @@ static sl_status forget(sl_cluster *c) {
     b->source = NULL;
     sl_status status = sl_copy_text(&b->source, source);
     pthread_mutex_unlock(c->lock);
-    c->nodes = 0;
     c->reference = -1;
     c->number = c->added = 0;
-    sl_traffic_close(&c->traffic);
+    sl_standing_close(&c->standing);
+    sl_nodes_close(&c->nodes);
     c->ended = 0;
     return status;
 }
@@ -137,74 +131,43 @@ static sl_status choose(sl_cluster *c, sl_time now) {
 
 /* ---- heartbeats ---- */
 
-static sl_status hear_ranks(sl_cluster *c, const json_t *ranks, int host) {
-    sl_board *b = c->board;
-    size_t i;
-    json_t *one;
-    for (size_t r = 0; r < b->ranks; r++) /* those of the node that it no longer names have ended */
-        if (b->rank[r].host == host && !b->rank[r].gone)
-            b->rank[r].gone = 2;
-    json_array_foreach(ranks, i, one) {
-        int64_t rank = sl_json_int(one, "rank", -1), size = sl_json_int(one, "size", 0);
-        if (rank < 0 || rank >= RANK_LIMIT)
-            continue;
-        SL_TRY(sl_board_need_ranks(b, (size_t)((size > rank && size < RANK_LIMIT) ? size : rank + 1)));
-        sl_board_rank *r = &b->rank[rank];
-        r->changed |= r->gone == 1 || r->host != host || r->pid != (int)sl_json_int(one, "pid", 0);
-        r->gone = 0;
-        r->host = host;
-        r->pid = (int)sl_json_int(one, "pid", 0);
-    }
-    for (size_t r = 0; r < b->ranks; r++)
-        if (b->rank[r].gone == 2) {
-            b->rank[r].gone = 1;
-            b->rank[r].changed = 1;
-        }
-    return SL_OK;
-}
-
-static sl_status hear(sl_cluster *c, const json_t *beat, sl_time now) {
-    const char *name = sl_json_text(beat, "node", "");
-    sl_board *b = c->board;
-    size_t known = b->hosts;
-    int host;
-    SL_TRY(sl_board_name(&b->host, &b->hosts, &b->host_room, name, &host));
-    if (host < 0)
-        return SL_OK;
-    if (b->hosts != known)
-        b->renewed = 1;
-    size_t at = 0;
-    while (at < c->nodes && c->node[at].host != host)
-        at++;
-    if (at == c->nodes) {
-        SL_TRY(sl_grow(&c->node, &c->node_room, c->nodes + 1, sizeof *c->node));
-        c->node[c->nodes++].host = host;
-    }
-    c->node[at].heard = now;
-    c->beats++;
-    return hear_ranks(c, json_object_get(beat, "ranks"), host);
-}
-
 static sl_status take_beat(sl_cluster *c, const sl_store_entry *entry) {
+    sl_node *node;
+    int news;
     json_t *beat = json_loadb(entry->bytes, entry->size, 0, NULL);
-    sl_status status = hear(c, beat, sl_clock_now(sl_clock_real()));
-    c->board->damaged += !json_is_object(beat);
+    sl_status status = sl_nodes_hear(&c->nodes, beat, sl_clock_now(sl_clock_real()), &node, &news);
+    c->board->damaged += !node;
+    c->beats += node != NULL;
+    c->moved |= news != 0;
     json_decref(beat);
     return status;
 }
 
-/* Nodes that have been silent for too long. How many are left. */
-static int lose_nodes(sl_cluster *c, sl_time now) {
+/* Where the ranks are, after news of the nodes. Those of a job that has ended are not gone. */
+static sl_status show_ranks(sl_cluster *c, sl_time now) {
     sl_board *b = c->board;
-    int alive = 0;
-    for (size_t i = 0; i < c->nodes; i++) {
-        int lost = now - c->node[i].heard > SL_NODE_LASTS;
-        alive += !lost;
-        for (size_t r = 0; r < b->ranks && lost; r++)
-            if (b->rank[r].host == c->node[i].host && !b->rank[r].gone)
-                b->rank[r].gone = b->rank[r].changed = 1;
+    const size_t known = b->hosts;
+    while (sl_nodes_expired(&c->nodes, now))
+        c->moved = 1;
+    if (!c->moved)
+        return SL_OK;
+    SL_TRY(sl_standing_places(&c->standing, &c->nodes));
+    SL_TRY(sl_board_need_ranks(b, c->standing.ranks));
+    for (size_t i = 0; i < c->standing.ranks && i < b->ranks; i++) {
+        const sl_standing_rank *s = &c->standing.rank[i];
+        sl_board_rank *r = &b->rank[i];
+        int host = r->host;
+        const int gone = s->gone && !c->ended;
+        if (s->node >= 0)
+            SL_TRY(sl_board_name(&b->host, &b->hosts, &b->host_room, c->nodes.node[s->node].name, &host));
+        r->changed |= r->gone != gone || r->host != host || r->pid != s->pid;
+        r->gone = gone;
+        r->host = host;
+        r->pid = s->pid;
     }
-    return alive;
+    b->renewed |= b->hosts != known;
+    c->moved = 0;
+    return SL_OK;
 }
 
 /* ---- iterations ---- */
@@ -255,9 +218,9 @@ static sl_status take_blocks(sl_cluster *c, const sl_store_entry *entry) {
 
 /* What is told of a rank's links once its part of a profile is whole. */
 static sl_status take_profile(sl_cluster *c, const sl_message_head *head, const sl_call *calls) {
-    const sl_traffic *t = &c->traffic;
+    sl_traffic *t = &c->standing.traffic;
     const uint64_t seen = t->number;
-    SL_TRY(sl_traffic_take(&c->traffic, head, calls, !c->board->slow));
+    SL_TRY(sl_traffic_take(t, head, calls, !c->board->slow));
     for (size_t i = 0; i < t->links && t->number > seen; i++) {
         const sl_traffic_link *l = &t->link[i];
         const double ms = l->timed > 0 ? l->busy_ms / (double)l->timed : NAN;
@@ -378,9 +341,10 @@ static sl_status read_all(sl_cluster *c, int *more) {
     SL_TRY(read_log(c, SL_LOG_PROFILES, &c->at_profiles, 32, take_calls, more));
     pthread_mutex_lock(c->lock);
     c->board->connected = 1;
-    set_state(c, is_over, exit_code, lose_nodes(c, now));
+    sl_status status = show_ranks(c, now);
+    set_state(c, is_over, exit_code, sl_nodes_alive(&c->nodes));
     pthread_mutex_unlock(c->lock);
-    return SL_OK;
+    return status;
 }
 
 static void say_silent(sl_cluster *c) {
