@@ -15,7 +15,7 @@
 /* What the file says, in its units. */
 typedef struct request {
     double duration_s, gradient_mb, ring_latency_ms, ring_gbps, other_ms, delegated_ms;
-    double cost_s[SL_CAMPAIGN_REMEDIES], profile_s;
+    double cost_s[SL_STRATEGY_KINDS], profile_s;
     double at_once_s, calm_s, profile_every_s;
     int64_t seed;
     char *trace;
@@ -52,11 +52,11 @@ static const sl_key job_keys[] = {
     {0}};
 #define COST(what, index, value, text) {.name = what, .type = SL_KEY_REAL, .standard = value, .offset = AT(cost_s) + index * sizeof(double), .minimum = 0, .maximum = 1e7, .help = text}
 static const sl_key cost_keys[] = {
-    COST("adapt_s", SL_CAMPAIGN_ADAPT, "0.05", "s that the job stands still for another schedule"),
-    COST("delegate_s", SL_CAMPAIGN_DELEGATE, "0.05", "for delegates"),
-    COST("balance_s", SL_CAMPAIGN_BALANCE, "1", "for another split of the microbatches"),
-    COST("topology_s", SL_CAMPAIGN_TOPOLOGY, "30", "for another arrangement (Falcon: under a minute)"),
-    COST("restart_s", SL_CAMPAIGN_RESTART, "600", "for a restart from a checkpoint (Falcon: tens of minutes)"),
+    COST("adapt_s", SL_STRATEGY_SCHEDULE, "0.05", "s that the job stands still for another schedule"),
+    COST("delegate_s", SL_STRATEGY_DELEGATE, "0.05", "for delegates"),
+    COST("balance_s", SL_STRATEGY_BALANCE, "1", "for another split of the microbatches"),
+    COST("topology_s", SL_STRATEGY_TOPOLOGY, "30", "for another arrangement (Falcon: under a minute)"),
+    COST("restart_s", SL_STRATEGY_RESTART, "600", "for a restart from a checkpoint (Falcon: tens of minutes)"),
     {.name = "profile_s", .type = SL_KEY_REAL, .standard = "0", .offset = AT(profile_s), .minimum = 0, .maximum = 1e7, .help = "for a periodic profile of the network"},
     {0}};
 static const sl_key ladder_keys[] = {
@@ -156,9 +156,9 @@ static sl_time from_s(double s) {
 }
 
 static void read_costs(const request *r, sl_campaign *c) {
-    for (int i = 0; i < SL_CAMPAIGN_REMEDIES; i++)
+    for (int i = 0; i < SL_STRATEGY_KINDS; i++)
         c->cost[i] = c->undo[i] = from_s(r->cost_s[i]);
-    c->undo[SL_CAMPAIGN_RESTART] = 0;
+    c->undo[SL_STRATEGY_RESTART] = 0;
     c->profile = from_s(r->profile_s);
     c->ladder.at_once = from_s(r->at_once_s);
     c->ladder.calm = from_s(r->calm_s);

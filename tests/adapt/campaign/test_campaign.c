@@ -102,7 +102,7 @@ static void a_slow_device_is_balanced_and_the_split_goes_back(void **state) {
     sl_campaign_result r;
     sl_campaign_fault f = device(10, 30, 0, 2);
     open_campaign(1, 4, 2, 50, "1f1b", &c);
-    c.cost[SL_CAMPAIGN_BALANCE] = c.undo[SL_CAMPAIGN_BALANCE] = 50 * SL_MS;
+    c.cost[SL_STRATEGY_BALANCE] = c.undo[SL_STRATEGY_BALANCE] = 50 * SL_MS;
     assert_ok(sl_campaign_add(&c, &f));
     assert_ok(sl_campaign_run(&c, 1, &r));
     assert_int_equal(row_named(&r, "ignore")->total, (30 * 120 + 20 * 240) * SL_MS);
@@ -110,7 +110,7 @@ static void a_slow_device_is_balanced_and_the_split_goes_back(void **state) {
     const sl_campaign_row *balance = row_named(&r, "balance");
     assert_int_equal(balance->total, (10 * 120 + 50 + 20 * 180 + 180 + 50 + 19 * 120) * SL_MS);
     assert_int_equal(balance->paid, 100 * SL_MS);
-    assert_int_equal(balance->applied[SL_CAMPAIGN_BALANCE], 1);
+    assert_int_equal(balance->applied[SL_STRATEGY_BALANCE], 1);
     assert_int_equal(balance->undone, 1);
     assert_int_equal(balance->worst, 180 * SL_MS);
     assert_non_null(strstr(balance->log, "ops take 2 times as long, since iteration 10"));
@@ -155,7 +155,7 @@ static void events_in_seconds_begin_with_the_next_iteration_and_are_believed_lat
     c.by_time = 1;
     c.duration = 6 * SL_SECOND;
     c.notice = 3;
-    c.cost[SL_CAMPAIGN_BALANCE] = 50 * SL_MS;
+    c.cost[SL_STRATEGY_BALANCE] = 50 * SL_MS;
     assert_ok(sl_campaign_add(&c, &f));
     assert_ok(sl_campaign_run(&c, 0, &r));
     assert_int_equal(r.iterations, 50);
@@ -173,7 +173,7 @@ static void a_restart_comes_when_as_much_is_lost_as_it_costs(void **state) {
     sl_campaign_result r;
     sl_campaign_fault f = device(10, SL_FAULT_LASTS, 0, 3);
     open_campaign(1, 4, 1, 300, "1f1b", &c);
-    c.cost[SL_CAMPAIGN_RESTART] = 10 * SL_SECOND;
+    c.cost[SL_STRATEGY_RESTART] = 10 * SL_SECOND;
     assert_ok(sl_campaign_add(&c, &f));
     assert_ok(sl_campaign_run(&c, 0, &r));
     sl_time best = (300 * 120 + 10000) * SL_MS;
@@ -221,13 +221,13 @@ static void a_slow_link_of_a_ring_is_moved_to_where_it_matters_less(void **state
     sl_campaign_fault f = link_of(10, SL_FAULT_LASTS, 0, 1, -1, 8);
     open_campaign(2, 8, 2, 1000, "1f1b", &c);
     c.problem.reduce[0] = c.problem.reduce[1] = 40 * SL_MS;
-    c.cost[SL_CAMPAIGN_TOPOLOGY] = 2 * SL_SECOND;
+    c.cost[SL_STRATEGY_TOPOLOGY] = 2 * SL_SECOND;
     assert_ok(sl_campaign_add(&c, &f));
     assert_ok(sl_campaign_run(&c, 0, &r));
     const sl_campaign_row *row = row_named(&r, "topology");
     assert_int_equal(r.healthy, 310 * SL_MS); /* 9 x 30, and the ring of stage 0; that of 1 ended before */
     assert_int_equal(row_named(&r, "ignore")->total, (10 * 310 + 990 * 590) * SL_MS);
-    assert_int_equal(row->applied[SL_CAMPAIGN_TOPOLOGY], 1);
+    assert_int_equal(row->applied[SL_STRATEGY_TOPOLOGY], 1);
     /* 2 s are lost when 280 of 590 ms are, 4.21 s later: 8 iterations */
     assert_int_equal(row->total, (992 * 310 + 8 * 590 + 2000) * SL_MS);
     sl_campaign_result_free(&r);

@@ -46,8 +46,8 @@ static void draw_campaign(uint64_t *seed, int faults, sl_campaign *c) {
     c->iterations = 40 + draw(seed, 200);
     c->notice = draw(seed, 4);
     c->ladder.calm = draw(seed, 3) * SL_SECOND;
-    for (int r = 0; r < SL_CAMPAIGN_REMEDIES; r++)
-        c->cost[r] = c->undo[r] = (1 + draw(seed, 1000)) * SL_MS * (r >= SL_CAMPAIGN_BALANCE ? 5 : 1);
+    for (int r = 0; r < SL_STRATEGY_KINDS; r++)
+        c->cost[r] = c->undo[r] = (1 + draw(seed, 1000)) * SL_MS * (r >= SL_STRATEGY_BALANCE ? 5 : 1);
     sl_free(c->schedule);
     assert_ok(sl_copy_text(&c->schedule, "auto"));
     for (int i = 0; i < faults; i++) {
@@ -122,7 +122,7 @@ static void for_one_fault_a_strategy_pays_twice_and_the_ladder_4_times_hindsight
                 continue;
             double lost = (double)row->total - healthy;
             /* alone a strategy is compared with itself from the beginning, or never */
-            double alone = fmin((double)r.row[0].total - healthy, (double)c.cost[SL_CAMPAIGN_RESTART]);
+            double alone = fmin((double)r.row[0].total - healthy, (double)c.cost[SL_STRATEGY_RESTART]);
             double bound = single ? 2 * alone : 4 * best;
             if (best > 0 && lost > bound + more)
                 fail_msg("round %d, %s: %g s lost, %g in hindsight", round, row->name, lost / 1e9,
