@@ -1,11 +1,12 @@
-/* What an iteration of a whole job takes, by the timing model, for any layout of it: which process sits at which position,
- * how many microbatches each replica takes, who carries the messages. What is slow belongs to processes and to pairs of
- * them, so it goes with them when they change places: every replica's healthy problem gets the devices and links that it
- * would have, is planned (adapt/balance/pipelines.h) and replayed. Replicas that are alike are asked once.
+/* What an iteration of a whole job takes, by the timing model, for any layout of it: which process sits at
+ * which position, how many microbatches each replica takes, who carries the messages. What is slow belongs to
+ * processes and to pairs of them, so it goes with them when they change places: every replica's healthy
+ * problem gets the devices and links that it would have, is planned (adapt/balance/pipelines.h) and replayed.
+ * Replicas that are alike are asked once.
  *
- * And the layouts worth trying: microbatches divided anew, processes exchanged. Whoever decides (adapt/orchestrator)
- * compares them with the present one, which is asked in the same way, so that only ratios count; whoever knows what is
- * slow by other means (a simulation) asks the same model.
+ * And the layouts worth trying: microbatches divided anew, processes exchanged. Whoever decides
+ * (adapt/orchestrator) compares them with the present one, which is asked in the same way, so that only
+ * ratios count; whoever knows what is slow by other means (a simulation) asks the same model.
  *
  * Pure: no clock, no files. The same questions in the same order get the same answers. One thread at a time.
  *
@@ -17,15 +18,16 @@
 
 #include "plan/search/plan.h"
 
-/* A job's shape. A position is (rank, replica, tensor rank); its number is sl_job_position. Positions are as many as
- * processes; process p sat at position p in the beginning. */
+/* A job's shape. A position is (rank, replica, tensor rank); its number is sl_job_position. Positions are as
+ * many as processes; process p sat at position p in the beginning. */
 typedef struct sl_job {
     int replicas, ranks, tensor;
-    int ring;              /* sums over replicas go round a ring; 0: every replica exchanges its share with every other */
-    double message;        /* bytes of an activation or its gradient between stages; of one tensor rank */
-    const double *sum;     /* [stages] bytes of a process's gradients of a stage; NULL: sums are not modelled */
-    const char *schedule;  /* of new plans: a family's name or "auto" */
-    double effort;         /* of the topology search, s (adapt/topology/topology.h) */
+    int ring; /* sums over replicas go round a ring; 0: every replica exchanges its share with every other */
+    double message;    /* bytes of an activation or its gradient between stages; of one tensor rank */
+    const double *sum; /* [stages] bytes of a process's gradients of a stage; NULL: sums are not modelled */
+    double delegated;  /* ns that messages take longer when delegates carry them */
+    const char *schedule; /* of new plans: a family's name or "auto" */
+    double effort;        /* of the topology search, s (adapt/topology/topology.h) */
     uint64_t seed;
 } sl_job;
 
@@ -49,13 +51,13 @@ typedef struct sl_layout {
 } sl_layout;
 
 /** Everybody at home, `split` copied. Free with sl_layout_free. SL_ENOMEM. */
-sl_status sl_layout_make(const sl_job *job, const int *split, sl_layout *layout);
+sl_status sl_layout_home(const sl_job *job, const int *split, sl_layout *layout);
 sl_status sl_layout_copy(const sl_job *job, const sl_layout *from, sl_layout *to);
 void sl_layout_free(sl_layout *layout);
 /** The position of a process. */
 int sl_layout_position(const sl_job *job, const sl_layout *layout, int process);
-/** Whether two processes send each other anything: neighbouring stages of a pipeline (of `problem`'s placement), or the
- * same rank and tensor rank of two replicas. */
+/** Whether two processes send each other anything: neighbouring stages of a pipeline (of `problem`'s
+ * placement), or the same rank and tensor rank of two replicas. */
 int sl_layout_talk(const sl_job *job, const sl_layout *layout, const sl_problem *problem, int a, int b);
 
 /* Something slow. */
@@ -75,32 +77,36 @@ typedef struct sl_slow_part {
 
 typedef struct sl_model sl_model;
 
-/** `healthy[replicas]`: what each replica is like when nothing is slow; the pointers are kept, several may be the same
- * (their number of microbatches does not count). `job` is copied (its arrays and texts too). SL_ENOMEM, SL_EINVAL.
- * Close with sl_model_close. */
+/** `healthy[replicas]`: what each replica is like when nothing is slow; the pointers are kept, several may be
+ * the same (their number of microbatches does not count). `job` is copied (its arrays and texts too).
+ * SL_ENOMEM, SL_EINVAL. Close with sl_model_close. */
 sl_status sl_model_open(const sl_job *job, const sl_problem *const *healthy, sl_model **model);
 void sl_model_close(sl_model *model);
-/** Another healthy level; what was answered before is forgotten. */
+/** Another healthy level, of the same shape. SL_EINVAL, SL_ENOMEM. */
 sl_status sl_model_renew(sl_model *model, const sl_problem *const *healthy);
 
-/** What is slow from now on: copied. Two parts about the same device multiply, about the same link the worse counts in each
- * direction. Answers about problems that stay the same are kept. SL_ENOMEM. */
+/** What is slow from now on: copied. Two parts about the same device multiply, about the same link the worse
+ * counts in each direction. Answers about problems that stay the same are kept. SL_EINVAL: a number out of
+ * its range; SL_ENOMEM: what was slow before still is. */
 sl_status sl_model_see(sl_model *model, const sl_slow_part *part, int parts);
 
-/** A replica as it would be in a layout, with its microbatches, sums (`reduce`) included; with delegates decoupled. Free
- * with sl_problem_free. */
+/** A replica as it would be in a layout, with its microbatches, sums (`reduce`) included; with delegates
+ * decoupled. Free with sl_problem_free. */
 sl_status sl_model_problem(sl_model *model, const sl_layout *layout, int replica, sl_problem *problem);
 
-/** Time of an iteration, ns, every replica planned for what is slow in it: the slowest one's. SL_ENONE: a share fits no
- * schedule into the memory. */
+/** Time of an iteration, ns, every replica planned for what is slow in it: the slowest one's. SL_ENONE: a
+ * share fits no schedule into the memory. */
 sl_status sl_model_time(sl_model *model, const sl_layout *layout, double *time);
 
-/** The best split of all microbatches (layout->split's sum) for this layout, into layout->split, and its time. */
+/** The best split of all microbatches (layout->split's sum) for this layout, into layout->split, and its
+ * time. */
 sl_status sl_model_divide(sl_model *model, sl_layout *layout, double *time);
 
-/** The best layout that is found from `from` by changing places, and, when `divides`, the split with them; else the split
- * stays. Into *to (made by the call, sl_layout_free; with `from`'s delegates) and its time; *moved: processes that sit
- * elsewhere, 0: none helps. Large jobs: only among the replicas that something slow concerns and a few healthy ones. */
-sl_status sl_model_places(sl_model *model, const sl_layout *from, int divides, sl_layout *to, double *time, int *moved);
+/** The best layout that is found from `from` by changing places, and, when `divides`, the split with them;
+ * else the split stays. Into *to (made by the call, sl_layout_free; with `from`'s delegates) and its time;
+ * *moved: processes that sit elsewhere, 0: none helps. Large jobs: only among the replicas that something
+ * slow concerns and a few healthy ones. */
+sl_status sl_model_places(sl_model *model, const sl_layout *from, int divides, sl_layout *to, double *time,
+                          int *moved);
 
 #endif
