@@ -38,7 +38,7 @@ static void print_job(const sl_campaign *c, const sl_campaign_result *r, FILE *o
 
 static void print_actions(const sl_campaign_row *row, FILE *out) {
     static const char *const short_names[SL_STRATEGY_KINDS] = {"adapt", "delegate", "balance", "topology",
-                                                                  "restart"};
+                                                               "restart"};
     const char *between = "";
     for (int i = 0; i < SL_STRATEGY_KINDS; i++)
         if (row->applied[i]) {

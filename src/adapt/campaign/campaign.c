@@ -7,7 +7,7 @@
 
 sl_status sl_campaign_make(const sl_problem *problem, sl_campaign *c) {
     static const sl_time cost[SL_STRATEGY_KINDS] = {50 * SL_MS, 50 * SL_MS, SL_SECOND, 30 * SL_SECOND,
-                                                       600 * SL_SECOND};
+                                                    600 * SL_SECOND};
     *c = (sl_campaign){.replicas = 1,
                        .tensor = 1,
                        .iterations = 0,

@@ -37,7 +37,7 @@ typedef struct sl_campaign_fault {
     sl_time latency; /* LINK, NIC: one way, absolute; what a healthy link has where that is more */
     sl_time stop;    /* STOP: what it costs; negative: what a restart costs */
     int is_rail;     /* STOP: a NIC was lost; who has delegates goes on over another */
-    char seen[96]; /* for people */
+    char seen[96];   /* for people */
 } sl_campaign_fault;
 
 typedef struct sl_campaign {
@@ -52,10 +52,10 @@ typedef struct sl_campaign {
     int families_may_fail; /* they are the default: what does not fit this pipeline is left out */
     double gradient;       /* bytes that one rank has in its ring; 0: reduce_ms of the problem is the ring */
     double ring_latency, ring_pace; /* ns, ns a byte, of a link of the ring */
-    int notice;                     /* iterations that a change must last (the orchestrator's `hold`); 0 is 1 */
-    int host_devices;               /* devices of a host, tensor ranks counted one by one */
-    sl_time other;                  /* of every iteration, beside the pipelines and rings */
-    sl_time delegated;              /* more latency on the delegated path */
+    int notice;        /* iterations that a change must last (the orchestrator's `hold`); 0 is 1 */
+    int host_devices;  /* devices of a host, tensor ranks counted one by one */
+    sl_time other;     /* of every iteration, beside the pipelines and rings */
+    sl_time delegated; /* more latency on the delegated path */
     sl_time cost[SL_STRATEGY_KINDS], undo[SL_STRATEGY_KINDS], profile;
     double effort; /* of the topology's search */
     uint64_t seed; /* of drawn faults and the topology's search */

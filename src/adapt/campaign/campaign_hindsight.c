@@ -1,8 +1,9 @@
-/* The best that could have been done by somebody who knew the trace: for each phase (between two changes of what is slow)
- * the best of what was there, that with strategies more or fewer, and every combination of strategies made for that phase,
- * their costs included, by dynamic programming over the phases with a beam. Splits and places come from the model, which
- * sees what is really slow; plans are the best that are known, those of other rows among them. Whatever another row has
- * reached could have been done too, so hindsight is never worse than any of them. */
+/* The best that could have been done by somebody who knew the trace: for each phase (between two changes of
+ * what is slow) the best of what was there, that with strategies more or fewer, and every combination of
+ * strategies made for that phase, their costs included, by dynamic programming over the phases with a beam.
+ * Splits and places come from the model, which sees what is really slow; plans are the best that are known,
+ * those of other rows among them. Whatever another row has reached could have been done too, so hindsight is
+ * never worse than any of them. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
 
@@ -90,8 +91,9 @@ static int is_cured(const place *p, int fault) {
 }
 
 static int is_alike(const hindsight *h, const place *a, const place *b) {
-    return a->layout.delegates == b->layout.delegates && a->cures == b->cures && !differ(a->cured, b->cured, a->cures) &&
-           !differ(a->plan, b->plan, h->c->replicas) && !differ(a->layout.split, b->layout.split, h->c->replicas) &&
+    return a->layout.delegates == b->layout.delegates && a->cures == b->cures &&
+           !differ(a->cured, b->cured, a->cures) && !differ(a->plan, b->plan, h->c->replicas) &&
+           !differ(a->layout.split, b->layout.split, h->c->replicas) &&
            !differ(a->layout.process, b->layout.process, sl_job_processes(&h->w->job));
 }
 
@@ -104,8 +106,8 @@ static sl_scene scene_of(hindsight *h, const place *p) {
     return (sl_scene){.layout = &p->layout, .plan = p->plan, .fault = h->active, .faults = count};
 }
 
-/* What changes, applied or taken back. Plans that come with another split or other places cost nothing more, as those that
- * come with a restart. */
+/* What changes, applied or taken back. Plans that come with another split or other places cost nothing more,
+ * as those that come with a restart. */
 static sl_time distance(const hindsight *h, const place *from, const place *to) {
     const sl_campaign *c = h->c;
     sl_time cost = 0;
@@ -120,9 +122,12 @@ static sl_time distance(const hindsight *h, const place *from, const place *to) 
     int moved = differ(from->layout.process, to->layout.process, processes);
     int divided = differ(from->layout.split, to->layout.split, replicas);
     if (moved)
-        cost += (differ(to->layout.process, h->home.layout.process, processes) ? c->cost : c->undo)[SL_STRATEGY_TOPOLOGY];
+        cost +=
+            (differ(to->layout.process, h->home.layout.process, processes) ? c->cost
+                                                                           : c->undo)[SL_STRATEGY_TOPOLOGY];
     else if (divided)
-        cost += (differ(to->layout.split, h->home.layout.split, replicas) ? c->cost : c->undo)[SL_STRATEGY_BALANCE];
+        cost += (differ(to->layout.split, h->home.layout.split, replicas) ? c->cost
+                                                                          : c->undo)[SL_STRATEGY_BALANCE];
     else if (differ(from->plan, to->plan, replicas))
         cost += (differ(to->plan, h->home.plan, replicas) ? c->cost : c->undo)[SL_STRATEGY_SCHEDULE];
     if (from->layout.delegates != to->layout.delegates)
@@ -178,8 +183,8 @@ static sl_time stops_of(const hindsight *h, const place *p) {
 
 /* ---- one step ---- */
 
-/* Time and iterations at the end of the phase; an iteration that has begun is finished. Iterations that are ahead of another
- * place count against the time at which they were done. */
+/* Time and iterations at the end of the phase; an iteration that has begun is finished. Iterations that are
+ * ahead of another place count against the time at which they were done. */
 static void pass(const hindsight *h, const node *from, node *to) {
     int last = h->phase + 1 == h->edges;
     int64_t left = h->c->iterations - from->done, end = last ? 0 : h->edge[h->phase + 1], count = left;
@@ -312,12 +317,13 @@ static const unsigned sets[] = {0,
                                 BIT(TOPOLOGY) | BIT(BALANCE),
                                 BIT(TOPOLOGY) | BIT(BALANCE) | BIT(DELEGATE)};
 
-/* Of a long trace from a place no other places are looked for (a search is dear), and from the beginning all that costs
- * next to nothing comes along. */
+/* Of a long trace splits and places, which are dear to look for, are tried from the beginning only, with all that costs next
+ * to nothing. */
 static int is_tried(const hindsight *h, unsigned strategies, int from_home) {
-    if (h->edges <= LARGE || strategies == 0)
+    unsigned dear = strategies & (BIT(BALANCE) | BIT(TOPOLOGY));
+    if (h->edges <= LARGE || !strategies)
         return 1;
-    return from_home ? (strategies & BIT(DELEGATE)) && strategies != BIT(DELEGATE) : !(strategies & BIT(TOPOLOGY));
+    return from_home ? (strategies & BIT(DELEGATE)) && (dear || strategies & BIT(SCHEDULE)) : !dear;
 }
 
 /* What one base leads to. What fits no memory is left out. */

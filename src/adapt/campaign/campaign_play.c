@@ -1,6 +1,6 @@
-/* One strategy from the first iteration to the last: a body of the orchestrator, on simulated time. Faults begin and end by
- * the trace; what an iteration takes and what is measured of it says the world; what is done about it says the
- * orchestrator, and each action costs its time. */
+/* One strategy from the first iteration to the last: a body of the orchestrator, on simulated time. Faults
+ * begin and end by the trace; what an iteration takes and what is measured of it says the world; what is done
+ * about it says the orchestrator, and each action costs its time. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define MOST_TIME ((sl_time)4000000000000000000)
-#define MOST_ACTIONS 1000 /* between two iterations, and one for each replica */
+#define MOST_ACTIONS 1000   /* between two iterations, and one for each replica */
 #define MOST_LOOKED_AT 4096 /* positions; of larger jobs only what faults concern is looked at */
 
 typedef struct play {
@@ -23,10 +23,10 @@ typedef struct play {
     int *plan; /* [replicas] */
     sl_time now, each;
     int iteration;
-    int changed; /* `each` is not what the next iteration takes */
+    int changed;         /* `each` is not what the next iteration takes */
     int swapped, undone; /* iterations before which schedules were adapted last, and taken back; -1 */
-    size_t next;  /* fault that begins next */
-    int *live;    /* [lives] faults that last and were not left behind, ascending */
+    size_t next;         /* fault that begins next */
+    int *live;           /* [lives] faults that last and were not left behind, ascending */
     size_t lives, live_room;
     FILE *log; /* NULL: not wanted */
 } play;
@@ -82,7 +82,7 @@ static void configure(const play *p, sl_orchestrator_config *config) {
 static sl_status open_orchestrator(play *p) {
     sl_orchestrator_config config = sl_orchestrator_defaults();
     int positions = sl_job_processes(&p->w->job);
-    char(*name)[16] = NULL;
+    char(*name)[32] = NULL;
     const char **host = NULL;
     const sl_plan **first = NULL;
     configure(p, &config);
@@ -131,7 +131,8 @@ static int64_t value_now(const play *p) {
     return p->c->by_time ? p->now : p->iteration;
 }
 
-sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *f, const sl_layout *layout, int delegates) {
+sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *f, const sl_layout *layout,
+                              int delegates) {
     sl_time full = f->stop >= 0 ? f->stop : c->cost[SL_STRATEGY_RESTART];
     sl_time over = layout->delegates ? 0 : c->cost[SL_STRATEGY_DELEGATE];
     return f->is_rail && delegates ? over : full;
@@ -142,7 +143,8 @@ static sl_status begin_faults(play *p) {
         const sl_campaign_fault *f = &p->c->fault[p->next];
         if (f->kind == SL_FAULT_STOP) {
             p->row->stops++;
-            SL_TRY(pause_for(p, sl_campaign_stop_cost(p->c, f, p->layout, (p->can & 1u << SL_STRATEGY_DELEGATE) != 0)));
+            SL_TRY(pause_for(
+                p, sl_campaign_stop_cost(p->c, f, p->layout, (p->can & 1u << SL_STRATEGY_DELEGATE) != 0)));
         } else if (f->until > value_now(p)) {
             SL_TRY(sl_grow(&p->live, &p->live_room, p->lives + 1, sizeof *p->live));
             p->live[p->lives++] = (int)p->next;
@@ -195,9 +197,10 @@ static sl_network_measure measure_link(const sl_world *w, int from, int to, doub
     double pace = 0, more = 0;
     for (size_t i = 0; i < w->parts; i++) {
         const sl_slow_part *part = &w->part[i];
-        int touches = part->kind == SL_PART_CARD ? part->a == from || part->a == to
-                                                 : part->kind == SL_PART_LINK && ((part->a == from && part->b == to) ||
-                                                                                  (part->a == to && part->b == from));
+        int touches = part->kind == SL_PART_CARD
+                          ? part->a == from || part->a == to
+                          : part->kind == SL_PART_LINK &&
+                                ((part->a == from && part->b == to) || (part->a == to && part->b == from));
         if (touches) {
             more = fmax(more, part->latency[0]);
             pace = fmax(pace, part->pace[0]);
@@ -206,7 +209,8 @@ static sl_network_measure measure_link(const sl_world *w, int from, int to, doub
     return (sl_network_measure){from, to, latency + more, 1 + pace};
 }
 
-/* Replicas that are looked at: all of a small job, else those that faults concern, some beside them, and two. */
+/* Replicas that are looked at: all of a small job, else those that faults concern, some beside them, and two.
+ */
 static void choose_replicas(const play *p, unsigned char *chosen) {
     const sl_job *job = &p->w->job;
     for (int d = 0; d < job->replicas; d++)
@@ -233,7 +237,8 @@ static sl_status look(play *p) {
     choose_replicas(p, chosen);
     sl_status status = SL_OK;
     for (int i = 0; i < sl_job_processes(job) && status == SL_OK; i++) {
-        int d = sl_job_replica(job, i), rank = sl_job_rank(job, i), beside = (d + 1) % job->replicas, below = (rank + 1) % job->ranks;
+        int d = sl_job_replica(job, i), rank = sl_job_rank(job, i), beside = (d + 1) % job->replicas,
+            below = (rank + 1) % job->ranks;
         if (!chosen[d])
             continue;
         status = sl_grow(&measure, &room, count + 4, sizeof *measure);
@@ -378,7 +383,8 @@ static sl_status play_all(play *p) {
     return SL_OK;
 }
 
-sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan, int log, sl_campaign_row *row) {
+sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan, int log,
+                           sl_campaign_row *row) {
     size_t size;
     char *text = NULL;
     play p = {.w = w, .c = w->campaign, .row = row, .can = can, .changed = 1, .swapped = -1, .undone = -1};

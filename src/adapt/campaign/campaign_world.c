@@ -1,5 +1,5 @@
-/* How long an iteration really takes: the model is told what is slow, gives every replica's problem, and the plan that the
- * replica runs is replayed on it. */
+/* How long an iteration really takes: the model is told what is slow, gives every replica's problem, and the
+ * plan that the replica runs is replayed on it. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
 #include "plan/timing/replay.h"
@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_HELD 4096 /* runs with measurements; more are dropped, and made again where they are asked for */
+#define MOST_HELD 4096 /* runs with measurements; more are dropped, and made again where they are asked for  \
+                        */
 
 /* ---- opening ---- */
 
-/* Bytes are ns of a healthy link, so that a link that is s times as slow takes s - 1 ns a byte more wherever it lies. */
+/* Bytes are ns of a healthy link, so that a link that is s times as slow takes s - 1 ns a byte more wherever
+ * it lies. */
 static sl_status make_job(sl_world *w) {
     const sl_campaign *c = w->campaign;
     sl_problem *p = &w->healthy;
@@ -30,7 +32,9 @@ static sl_status make_job(sl_world *w) {
         w->job.message = fmax(w->job.message, (double)p->link[i].transfer);
     SL_TRY(sl_alloc(&w->sum, (size_t)p->stages, sizeof *w->sum));
     for (int stage = 0; stage < p->stages; stage++) {
-        double step = c->gradient > 0 ? c->gradient * c->ring_pace / c->replicas : steps > 0 ? (double)p->reduce[stage] / steps : 0;
+        double step = c->gradient > 0 ? c->gradient * c->ring_pace / c->replicas
+                      : steps > 0     ? (double)p->reduce[stage] / steps
+                                      : 0;
         if (c->gradient > 0)
             p->reduce[stage] = (sl_time)llround(steps * (c->ring_latency + step));
         w->sum[stage] = step * c->replicas;
@@ -50,7 +54,8 @@ static sl_status begin(sl_world *w) {
     SL_TRY(sl_alloc(&w->measured, replicas, sizeof(sl_measured *)));
     for (size_t d = 0; d < replicas; d++)
         w->replica[d] = &w->healthy;
-    SL_TRY(sl_keys_number(&w->ring_keys, w->healthy.reduce, (size_t)w->healthy.stages * sizeof(sl_time), &number, &is_new));
+    SL_TRY(sl_keys_number(&w->ring_keys, w->healthy.reduce, (size_t)w->healthy.stages * sizeof(sl_time),
+                          &number, &is_new));
     SL_TRY(sl_plan_make(&w->healthy, w->campaign->schedule, &w->first));
     SL_TRY(sl_world_number(w, &w->first, w->healthy.microbatches, &number));
     return sl_model_open(&w->job, w->replica, &w->model);
@@ -72,8 +77,8 @@ void sl_world_close(sl_world *w) {
     sl_keys *keys[] = {&w->situation_keys, &w->plan_keys, &w->run_keys, &w->ring_keys, &w->scene_keys};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         sl_keys_free(keys[i]);
-    void *arrays[] = {w->sum,   w->replica, w->part, w->seen, w->situation, w->plan,    w->first_plan,
-                      w->run,   w->trait,   w->key,  w->of,   w->at,    w->measured};
+    void *arrays[] = {w->sum, w->replica, w->part, w->seen, w->situation, w->plan,    w->first_plan,
+                      w->run, w->trait,   w->key,  w->of,   w->at,        w->measured};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         sl_free(arrays[i]);
 }
@@ -163,12 +168,14 @@ static sl_status number_ring(sl_world *w, const sl_scene *s, int *ring) {
     int is_new;
     SL_TRY(sl_world_see(w, s->fault, s->faults));
     SL_TRY(sl_model_problem(w->model, s->layout, 0, &problem));
-    sl_status status = sl_keys_number(&w->ring_keys, problem.reduce, (size_t)problem.stages * sizeof(sl_time), ring, &is_new);
+    sl_status status = sl_keys_number(&w->ring_keys, problem.reduce, (size_t)problem.stages * sizeof(sl_time),
+                                      ring, &is_new);
     sl_problem_free(&problem);
     return status;
 }
 
-static sl_status number_case(sl_world *w, const int head[4], const sl_trait *trait, size_t count, int *number) {
+static sl_status number_case(sl_world *w, const int head[4], const sl_trait *trait, size_t count,
+                             int *number) {
     int is_new;
     size_t size = 4 * sizeof *head + count * sizeof *trait;
     SL_TRY(sl_grow(&w->key, &w->key_room, size / sizeof *w->key, sizeof *w->key));
@@ -201,7 +208,8 @@ static sl_status find_cases(sl_world *w, const sl_scene *s) {
         int d = w->trait[from].replica;
         for (to = from + 1; to < w->traits && w->trait[to].replica == d; to++)
             ;
-        SL_TRY(number_case(w, (int[]){s->layout->split[d], s->layout->delegates > 0, ring, 0}, w->trait + from, to - from, &w->of[d]));
+        SL_TRY(number_case(w, (int[]){s->layout->split[d], s->layout->delegates > 0, ring, 0},
+                           w->trait + from, to - from, &w->of[d]));
     }
     for (int d = 0; d < w->job.replicas; d++) {
         if (w->of[d] >= 0)
@@ -257,7 +265,8 @@ sl_status sl_world_first(sl_world *w, int microbatches, int *number) {
         w->first_plan[microbatches] = *number < 0 ? -1 : *number + 1;
     }
     *number = w->first_plan[microbatches] - 1;
-    return *number >= 0 ? SL_OK : sl_error(SL_ENONE, "no schedule of %d microbatches fits the memory", microbatches);
+    return *number >= 0 ? SL_OK
+                        : sl_error(SL_ENONE, "no schedule of %d microbatches fits the memory", microbatches);
 }
 
 /* ---- replays ---- */
@@ -268,7 +277,8 @@ static sl_status true_problem(sl_world *w, const sl_scene *s, int replica, sl_pr
 }
 
 /* What is not run is not seen: it is as it was when nothing was slow. */
-static sl_status measure(const sl_world *w, const sl_problem *problem, const sl_timeline *timeline, sl_measured **measured) {
+static sl_status measure(const sl_world *w, const sl_problem *problem, const sl_timeline *timeline,
+                         sl_measured **measured) {
     sl_problem expected = w->healthy;
     expected.microbatches = problem->microbatches;
     expected.communication = problem->communication;
@@ -284,7 +294,8 @@ static sl_status replay(sl_world *w, const sl_scene *s, int replica, int plan, i
     sl_problem problem;
     sl_timeline timeline = {0};
     SL_TRY(true_problem(w, s, replica, &problem));
-    sl_status status = sl_replay(&problem, &w->plan[plan].program, problem.communication, problem.queue, &timeline);
+    sl_status status =
+        sl_replay(&problem, &w->plan[plan].program, problem.communication, problem.queue, &timeline);
     if (status == SL_OK) {
         run->time = sl_timeline_makespan(&timeline);
         if (measures && (status = measure(w, &problem, &timeline, &run->measured)) == SL_OK)
@@ -338,8 +349,8 @@ sl_status sl_world_time(sl_world *w, const sl_scene *s, int measures, sl_time *t
 
 /* ---- adapted ---- */
 
-/* The best plan that is known of the replica's case. A new one is made once for what is slow in the pipeline, whatever the
- * rings take. */
+/* The best plan that is known of the replica's case. A new one is made once for what is slow in the pipeline,
+ * whatever the rings take. */
 static sl_status best_plan(sl_world *w, const sl_scene *s, int replica, size_t from, size_t to, int *plan) {
     int head[4] = {s->layout->split[replica], s->layout->delegates > 0, 0, 0}, base, first, run;
     sl_problem problem;

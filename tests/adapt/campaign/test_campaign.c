@@ -134,7 +134,6 @@ static void a_slow_link_is_adapted_to(void **state) {
     sl_campaign_fault f = link_of(10, SL_FAULT_LASTS, 0, 2, 20 * SL_MS, 1);
     open_campaign(4, 12, 2, 50, "adaptra", &c);
     assert_ok(sl_campaign_add(&c, &f));
-    assert_int_equal(c.fault[0].cause, SL_CAUSE_LINK);
     assert_ok(sl_campaign_run(&c, 0, &r));
     assert_int_equal(row_named(&r, "ignore")->total, (10 * 390 + 40 * 440) * SL_MS);
     assert_int_equal(row_named(&r, "adapt")->total, (10 * 390 + 50 + 40 * 410) * SL_MS);
@@ -196,7 +195,6 @@ static void rings_wait_for_their_slowest_link(void **state) {
     assert_ok(sl_campaign_add(&c, &far));
     assert_ok(sl_campaign_add(&c, &slow));
     assert_int_equal(c.fault[0].first, 10); /* kept in order */
-    assert_int_equal(c.fault[1].cause, SL_CAUSE_REPLICA_LINK);
     assert_ok(sl_campaign_run(&c, 0, &r));
     assert_int_equal(r.healthy, 140 * SL_MS);
     assert_int_equal(row_named(&r, "ignore")->total, (30 * 140 + 10 * 200 + 10 * 150) * SL_MS);
