@@ -1,7 +1,7 @@
 /* What an iteration of a whole job takes, by the timing model, for any layout of it: which process sits at
  * which position, how many microbatches each replica takes, who carries the messages. What is slow belongs to
  * processes and to pairs of them, so it goes with them when they change places: every replica's healthy
- * problem gets the devices and links that it would have, is planned (adapt/balance/pipelines.h) and replayed.
+ * problem gets the devices and links that it would have, is planned and replayed.
  * Replicas that are alike are asked once.
  *
  * And the layouts worth trying: microbatches divided anew, processes exchanged. Whoever decides
@@ -44,21 +44,21 @@ static inline int sl_job_replica(const sl_job *job, int position) {
     return position / job->tensor % job->replicas;
 }
 
-typedef struct sl_layout {
+typedef struct sl_job_layout {
     int *process;  /* [processes] that sits at each position */
     int *split;    /* [replicas] microbatches of each */
     int delegates; /* that carry the messages of a link and direction; 0: ranks send by themselves */
-} sl_layout;
+} sl_job_layout;
 
-/** Everybody at home, `split` copied. Free with sl_layout_free. SL_ENOMEM. */
-sl_status sl_layout_home(const sl_job *job, const int *split, sl_layout *layout);
-sl_status sl_layout_copy(const sl_job *job, const sl_layout *from, sl_layout *to);
-void sl_layout_free(sl_layout *layout);
+/** Everybody at home, `split` copied. Free with sl_job_layout_free. SL_ENOMEM. */
+sl_status sl_job_layout_make(const sl_job *job, const int *split, sl_job_layout *layout);
+sl_status sl_job_layout_copy(const sl_job *job, const sl_job_layout *from, sl_job_layout *to);
+void sl_job_layout_free(sl_job_layout *layout);
 /** The position of a process. */
-int sl_layout_position(const sl_job *job, const sl_layout *layout, int process);
+int sl_job_layout_position(const sl_job *job, const sl_job_layout *layout, int process);
 /** Whether two processes send each other anything: neighbouring stages of a pipeline (of `problem`'s
  * placement), or the same rank and tensor rank of two replicas. */
-int sl_layout_talk(const sl_job *job, const sl_layout *layout, const sl_problem *problem, int a, int b);
+int sl_job_layout_talk(const sl_job *job, const sl_job_layout *layout, const sl_problem *problem, int a, int b);
 
 /* Something slow. */
 typedef enum sl_part_kind {
@@ -92,21 +92,21 @@ sl_status sl_model_see(sl_model *model, const sl_slow_part *part, int parts);
 
 /** A replica as it would be in a layout, with its microbatches, sums (`reduce`) included; with delegates
  * decoupled. Free with sl_problem_free. */
-sl_status sl_model_problem(sl_model *model, const sl_layout *layout, int replica, sl_problem *problem);
+sl_status sl_model_problem(sl_model *model, const sl_job_layout *layout, int replica, sl_problem *problem);
 
 /** Time of an iteration, ns, every replica planned for what is slow in it: the slowest one's. SL_ENONE: a
  * share fits no schedule into the memory. */
-sl_status sl_model_time(sl_model *model, const sl_layout *layout, double *time);
+sl_status sl_model_time(sl_model *model, const sl_job_layout *layout, double *time);
 
 /** The best split of all microbatches (layout->split's sum) for this layout, into layout->split, and its
  * time. */
-sl_status sl_model_divide(sl_model *model, sl_layout *layout, double *time);
+sl_status sl_model_divide(sl_model *model, sl_job_layout *layout, double *time);
 
 /** The best layout that is found from `from` by changing places, and, when `divides`, the split with them;
- * else the split stays. Into *to (made by the call, sl_layout_free; with `from`'s delegates) and its time;
+ * else the split stays. Into *to (made by the call, sl_job_layout_free; with `from`'s delegates) and its time;
  * *moved: processes that sit elsewhere, 0: none helps. Large jobs: only among the replicas that something
  * slow concerns and a few healthy ones. */
-sl_status sl_model_places(sl_model *model, const sl_layout *from, int divides, sl_layout *to, double *time,
+sl_status sl_model_places(sl_model *model, const sl_job_layout *from, int divides, sl_job_layout *to, double *time,
                           int *moved);
 
 #endif

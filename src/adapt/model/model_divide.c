@@ -70,7 +70,7 @@ sl_status sl_model_slowest(sl_model *m, double *time) {
     return SL_OK;
 }
 
-sl_status sl_model_time(sl_model *m, const sl_layout *layout, double *time) {
+sl_status sl_model_time(sl_model *m, const sl_job_layout *layout, double *time) {
     sl_model_take(m, layout);
     SL_TRY(sl_model_groups(m, layout->split, NULL));
     SL_TRY(sl_model_slowest(m, time));
@@ -195,7 +195,7 @@ static void write_split(sl_model *m, int *split) {
     }
 }
 
-static sl_status divide(sl_model *m, sl_layout *next, double *time) {
+static sl_status divide(sl_model *m, sl_job_layout *next, double *time) {
     long long microbatches = 0;
     for (int r = 0; r < m->job.replicas; r++)
         microbatches += next->split[r];
@@ -210,8 +210,8 @@ static sl_status divide(sl_model *m, sl_layout *next, double *time) {
 }
 
 /* The present split stays where none is better. */
-sl_status sl_model_divide(sl_model *m, sl_layout *layout, double *time) {
-    sl_layout next = *layout;
+sl_status sl_model_divide(sl_model *m, sl_job_layout *layout, double *time) {
+    sl_job_layout next = *layout;
     double divided = INFINITY;
     size_t size = (size_t)m->job.replicas * sizeof *next.split;
     sl_status status = sl_model_time(m, layout, time);

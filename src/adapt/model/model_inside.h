@@ -3,8 +3,7 @@
  *   model_open     opening, what is slow, layouts
  *   model_replica  what a replica is like in the layout at hand; what it takes, asked once
  *   model_divide   replicas that are alike as groups; microbatches over groups
- *   model_excerpt  the replicas that other places are looked for in
- *   model_gather   slow devices in few replicas
+ *   model_gather   the replicas that are looked at; slow devices in few of them
  *   model_exchange the best of exchanges of two places
  *   model_places   the topology search; the best of all
  *
@@ -93,12 +92,16 @@ struct sl_model {
 
 /* ---- model_open.c */
 /** What follows is about this layout. */
-void sl_model_take(sl_model *model, const sl_layout *layout);
+void sl_model_take(sl_model *model, const sl_job_layout *layout);
+/** Two positions of the layout at hand exchange their processes; sl_model_sums may have to follow. */
+void sl_model_swap(sl_model *model, sl_job_layout *layout, int a, int b);
 
 /* ---- model_replica.c */
 /** What a message between two processes takes more: ns, and ns a byte. */
 void sl_model_pair(const sl_model *model, int from, int to, double more[2]);
-/** How many times as long ops take at a place: the slowest of its tensor ranks holds up the others. */
+/** How many times as long ops take in a process. */
+double sl_model_slowdown(const sl_model *model, int process);
+/** ... at a place: the slowest of its tensor ranks holds up the others. */
 double sl_model_slowness(const sl_model *model, int rank, int replica);
 /** By how much the sum of a stage is held up by a part, ns. */
 double sl_model_sum_growth(const sl_model *model, const sl_slow_part *part, int stage);
@@ -131,10 +134,10 @@ typedef struct sl_excerpt {
 /** The replicas of the layout at hand (its groups by split were just made) that something slow concerns, the
  * heaviest first, and healthy ones beside them; of a small job all. Free `replica`. */
 sl_status sl_model_excerpt(sl_model *model, const int *split, sl_excerpt *excerpt);
-/** layout->process: slow devices gathered in as few replicas of the excerpt as can be; *moved: places that
- * changed. */
-sl_status sl_model_gather(sl_model *model, const sl_excerpt *excerpt, sl_layout *layout, int *moved);
+/** layout->process, the layout at hand: slow devices gathered in as few replicas of the excerpt as can be. 0:
+ * they are. */
+int sl_model_gather(sl_model *model, const sl_excerpt *excerpt, sl_job_layout *layout);
 /** layout->process: the best that exchanges lead to. */
-sl_status sl_model_exchange(sl_model *model, const sl_excerpt *excerpt, int divides, sl_layout *layout);
+sl_status sl_model_exchange(sl_model *model, const sl_excerpt *excerpt, int divides, sl_job_layout *layout);
 
 #endif

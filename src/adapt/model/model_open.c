@@ -10,14 +10,14 @@
 
 /* ---- layouts ---- */
 
-static sl_status make_layout(const sl_job *job, const int *process, const int *split, sl_layout *layout) {
+static sl_status make_layout(const sl_job *job, const int *process, const int *split, sl_job_layout *layout) {
     size_t processes = (size_t)sl_job_processes(job), replicas = (size_t)job->replicas;
-    sl_layout made = {0};
+    sl_job_layout made = {0};
     sl_status status = sl_alloc(&made.process, processes, sizeof *made.process);
     if (status == SL_OK)
         status = sl_alloc(&made.split, replicas, sizeof *made.split);
     if (status != SL_OK) {
-        sl_layout_free(&made);
+        sl_job_layout_free(&made);
         return status;
     }
     for (size_t i = 0; i < processes; i++)
@@ -27,24 +27,24 @@ static sl_status make_layout(const sl_job *job, const int *process, const int *s
     return SL_OK;
 }
 
-sl_status sl_layout_home(const sl_job *job, const int *split, sl_layout *layout) {
+sl_status sl_job_layout_make(const sl_job *job, const int *split, sl_job_layout *layout) {
     return make_layout(job, NULL, split, layout);
 }
 
-sl_status sl_layout_copy(const sl_job *job, const sl_layout *from, sl_layout *to) {
+sl_status sl_job_layout_copy(const sl_job *job, const sl_job_layout *from, sl_job_layout *to) {
     int delegates = from->delegates;
     SL_TRY(make_layout(job, from->process, from->split, to));
     to->delegates = delegates;
     return SL_OK;
 }
 
-void sl_layout_free(sl_layout *layout) {
+void sl_job_layout_free(sl_job_layout *layout) {
     sl_free(layout->process);
     sl_free(layout->split);
-    *layout = (sl_layout){0};
+    *layout = (sl_job_layout){0};
 }
 
-int sl_layout_position(const sl_job *job, const sl_layout *layout, int process) {
+int sl_job_layout_position(const sl_job *job, const sl_job_layout *layout, int process) {
     int position = process; /* most are at home */
     if (layout->process[position] != process)
         for (position = 0; position < sl_job_processes(job) - 1 && layout->process[position] != process;)
@@ -63,8 +63,8 @@ static int has_link(const sl_problem *problem, int a, int b) {
     return 0;
 }
 
-int sl_layout_talk(const sl_job *job, const sl_layout *layout, const sl_problem *problem, int a, int b) {
-    int at = sl_layout_position(job, layout, a), to = sl_layout_position(job, layout, b);
+int sl_job_layout_talk(const sl_job *job, const sl_job_layout *layout, const sl_problem *problem, int a, int b) {
+    int at = sl_job_layout_position(job, layout, a), to = sl_job_layout_position(job, layout, b);
     if (at % job->tensor != to % job->tensor)
         return 0;
     if (sl_job_replica(job, at) == sl_job_replica(job, to))
@@ -72,12 +72,20 @@ int sl_layout_talk(const sl_job *job, const sl_layout *layout, const sl_problem 
     return sl_job_rank(job, at) == sl_job_rank(job, to);
 }
 
-void sl_model_take(sl_model *m, const sl_layout *layout) {
+void sl_model_take(sl_model *m, const sl_job_layout *layout) {
     m->process = layout->process;
     m->delegated = layout->delegates > 0;
     for (int i = 0; i < m->processes; i++)
         m->position[m->process[i]] = i;
     sl_model_sums(m);
+}
+
+void sl_model_swap(sl_model *m, sl_job_layout *layout, int a, int b) {
+    int kept = layout->process[a];
+    layout->process[a] = layout->process[b];
+    layout->process[b] = kept;
+    m->position[layout->process[a]] = a;
+    m->position[layout->process[b]] = b;
 }
 
 /* ---- opening ---- */

@@ -31,7 +31,7 @@ void sl_model_pair(const sl_model *m, int from, int to, double more[2]) {
     }
 }
 
-static double slowdown_of(const sl_model *m, int process) {
+double sl_model_slowdown(const sl_model *m, int process) {
     double slow = 1;
     for (int end = m->first[process]; end; end = m->next[end - 1]) {
         const sl_slow_part *p = &m->part[(end - 1) / 2];
@@ -43,7 +43,7 @@ static double slowdown_of(const sl_model *m, int process) {
 double sl_model_slowness(const sl_model *m, int rank, int replica) {
     double slow = 0;
     for (int k = 0; k < m->job.tensor; k++)
-        slow = fmax(slow, slowdown_of(m, m->process[sl_job_position(&m->job, rank, replica, k)]));
+        slow = fmax(slow, sl_model_slowdown(m, m->process[sl_job_position(&m->job, rank, replica, k)]));
     return slow;
 }
 
@@ -200,7 +200,7 @@ static sl_status build(const sl_model *m, int replica, int microbatches, sl_prob
     return SL_OK;
 }
 
-sl_status sl_model_problem(sl_model *m, const sl_layout *layout, int replica, sl_problem *problem) {
+sl_status sl_model_problem(sl_model *m, const sl_job_layout *layout, int replica, sl_problem *problem) {
     sl_fingerprint like;
     sl_model_take(m, layout);
     SL_TRY(sl_model_look(m, replica, &like));

@@ -68,7 +68,7 @@ static pair finish(const comparing *c, const sl_norm *n, double *values, double 
 }
 
 static pair compare_op(const comparing *c, int replica, int at) {
-    const sl_baseline *b = &c->s->healthy[replica];
+    const sl_baseline *b = sl_series_baseline(c->s, replica);
     sl_norm n = norm_of(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
     double values[SL_ROWS], raw[SL_ROWS], last = 0;
     int found = 0;
@@ -84,7 +84,7 @@ static pair compare_op(const comparing *c, int replica, int at) {
 }
 
 static pair compare_link(const comparing *c, int replica, int at) {
-    const sl_baseline *b = &c->s->healthy[replica];
+    const sl_baseline *b = sl_series_baseline(c->s, replica);
     sl_norm n = norm_of(b->link ? &b->link[at] : NULL, b, b->same ? &b->same->link[at] : NULL);
     double values[SL_ROWS], raw[SL_ROWS], last = 0;
     int found = 0;
@@ -100,7 +100,7 @@ static pair compare_link(const comparing *c, int replica, int at) {
 }
 
 static pair compare_sum(const comparing *c, int replica, int stage) {
-    const sl_baseline *b = &c->s->healthy[replica];
+    const sl_baseline *b = sl_series_baseline(c->s, replica);
     sl_level same = {.count = b->same ? b->same->summed[stage] : 0,
                      .time = b->same ? (double)b->same->problem.reduce[stage] : 0};
     sl_norm n = norm_of(b->sum ? &b->sum[stage] : NULL, b, &same);
@@ -155,7 +155,7 @@ static device measure_device(const comparing *c, const sl_problem *p, int replic
 
 /* What was given of a replica in the rows at hand; NULL: always what is healthy, or nothing. */
 static const sl_problem *what_differs(const comparing *c, int replica) {
-    const sl_baseline *b = &c->s->healthy[replica];
+    const sl_baseline *b = sl_series_baseline(c->s, replica);
     const sl_problem *shape = NULL;
     int differs = 0;
     for (int i = 0; i < c->count; i++) {
@@ -166,6 +166,12 @@ static const sl_problem *what_differs(const comparing *c, int replica) {
         shape = &m->problem;
     }
     return differs && (b->same || b->op) ? shape : NULL;
+}
+
+/* Replicas of a simulation that are alike are looked at once. */
+static int is_as_before(const comparing *c, int replica) {
+    return replica > 0 && sl_series_baseline(c->s, replica) == sl_series_baseline(c->s, replica - 1) &&
+           sl_series_alike(c->s, c->rows, c->count, replica, replica - 1);
 }
 
 static int is_slow(const device *d, double common) {
@@ -214,13 +220,14 @@ static sl_status find_devices(comparing *c, int ranks, device *devices) {
     int kinds = 0, replicas = c->s->replicas;
     for (int r = 0; r < replicas; r++) {
         const sl_problem *p = what_differs(c, r);
-        if (!p && c->s->healthy[r].same) {
+        if (!p && sl_series_baseline(c->s, r)->same) {
             out->devices += ranks;
             least = 1;
         }
+        int again = is_as_before(c, r);
         for (int rank = 0; p && rank < p->ranks; rank++) {
             device *d = &devices[r * ranks + rank];
-            *d = measure_device(c, p, r, rank, &sum, &kinds);
+            *d = again ? devices[(r - 1) * ranks + rank] : measure_device(c, p, r, rank, &sum, &kinds);
             out->devices += d->known;
             if (d->known && d->healthy > 0)
                 least = fmin(least, d->now / d->healthy);
@@ -252,10 +259,18 @@ static double least_delay(const comparing *c) {
 
 static sl_status find_links(comparing *c) {
     sl_comparison *out = c->out;
+    int known = 0, slow = 0;
     for (int r = 0; r < c->s->replicas; r++) {
         const sl_problem *p = what_differs(c, r);
-        if (!p && c->s->healthy[r].same)
-            out->links += 2 * (c->s->healthy[r].same->problem.ranks - 1);
+        const sl_measured *same = sl_series_baseline(c->s, r)->same;
+        if (!p && same)
+            out->links += 2 * (same->problem.ranks - 1);
+        if (p && !slow && is_as_before(c, r)) {
+            out->links += known;
+            continue;
+        }
+        known = -out->links;
+        slow = -out->slow_links;
         for (int at = 0; p && at < p->ranks * p->ranks; at++) {
             pair l = compare_link(c, r, at);
             double growth = l.now - l.healthy;
@@ -274,6 +289,8 @@ static sl_status find_links(comparing *c) {
                                     .healthy = l.healthy,
                                     .excess = l.count * growth}));
         }
+        known += out->links;
+        slow += out->slow_links;
     }
     return SL_OK;
 }
@@ -283,7 +300,7 @@ static sl_status find_sums(comparing *c, int stages) {
     for (int stage = 0; stage < stages; stage++) {
         pair worst = {0};
         for (int r = 0; r < c->s->replicas; r++) {
-            pair sum = what_differs(c, r) ? compare_sum(c, r, stage) : (pair){0};
+            pair sum = what_differs(c, r) && !is_as_before(c, r) ? compare_sum(c, r, stage) : (pair){0};
             if (sum.known && (!worst.known || sum.now - sum.healthy > worst.now - worst.healthy))
                 worst = sum;
         }

@@ -291,15 +291,15 @@ static sl_status look(sl_naming *n, sl_series *s, int first, int quiet, sl_namin
     out->after = median_ms(s, rows, count, 0);
     *lost = (median_ms(s, rows, count, 1) - out->before) * SL_MS;
     SL_TRY(sl_compare(s, rows, count, 0, &n->comparison));
-    saying saying = {.c = &n->comparison, .last = sl_series_row(s, rows[count - 1]), .replicas = s->replicas, .out = out};
-    if (say_shared(&saying))
+    saying words = {.c = &n->comparison, .last = sl_series_row(s, rows[count - 1]), .replicas = s->replicas, .out = out};
+    if (say_shared(&words))
         return SL_OK;
-    say_devices(&saying);
+    say_devices(&words);
     for (int replica = 0; replica < s->replicas; replica++)
-        say_links(&saying, replica);
-    doubt(&saying, *lost);
+        say_links(&words, replica);
+    doubt(&words, *lost);
     if (out->count == 0)
-        say_sums(&saying, *lost);
+        say_sums(&words, *lost);
     return SL_OK;
 }
 
@@ -312,16 +312,16 @@ static int is_certain(const sl_series *s, int first, double lost) {
 }
 
 static void say_nothing(sl_naming *n, const sl_series *s, int replicas, sl_naming_result *out) {
-    saying saying = {.c = &n->comparison, .replicas = replicas, .out = out};
+    saying words = {.c = &n->comparison, .replicas = replicas, .out = out};
     char why[192];
     if (!s->learnt || s->iteration.rows < SL_ROWS_HEALTHY_LEAST)
         snprintf(why, sizeof why, "only %d healthy iterations came before: nothing to compare with", s->iteration.rows);
-    else if (say_load(&saying))
+    else if (say_load(&words))
         return;
     else
         snprintf(why, sizeof why, "no op and no message of a rank takes more than %.1f times its healthy time",
                  SL_SLOW_LEAST);
-    say_unknown(&saying, -1, why);
+    say_unknown(&words, -1, why);
 }
 
 static void mark_slow(sl_series *s, int first, int slow) {

@@ -155,7 +155,7 @@ typedef struct sl_orchestrator_action {
     sl_strategy_kind strategy;
     int replica;
     const sl_plan *plan;   /* the orchestrator's, until it has been carried out */
-    sl_layout layout;      /* the orchestrator's, likewise */
+    sl_job_layout layout;      /* the orchestrator's, likewise */
     const char *host;
     sl_time cost;          /* of the job's time, once */
     double loss, expected; /* time lost a second now, and with it */
@@ -185,7 +185,7 @@ const sl_plan *sl_orchestrator_plan(const sl_orchestrator *o, int replica);
 /** Whether that is another than it began with in this layout. */
 int sl_orchestrator_adapted(const sl_orchestrator *o, int replica);
 /** The layout as carried out so far. */
-const sl_layout *sl_orchestrator_layout(const sl_orchestrator *o);
+const sl_job_layout *sl_orchestrator_layout(const sl_orchestrator *o);
 /** What a replica's ops should take next, from the last measurements, ns. */
 sl_status sl_orchestrator_forecast(sl_orchestrator *o, int replica, sl_time *time);
 /** A replica's typical problem lately, for a longer search (sl_orchestrator_offer). Free with sl_problem_free. SL_ENONE:

@@ -36,10 +36,12 @@ typedef struct sl_case {
     int reported;    /* by somebody else, until he says that it is over */
     double claimed;  /* the loss that he says; negative: none */
     double now, healthy; /* as compared */
+    int back;        /* a direction has been seen in this iteration */
     double excess;   /* ns of an iteration that it would cost alone */
     double told;     /* loss that the ladder knows; negative: it does not know the incident */
     int streak;      /* iterations in which it has been seen, one after the other */
     int waits;       /* strategies that wait for `hold` have been asked since */
+    int keeps;       /* it has lasted, and the reason for doing nothing is due */
     int seen;        /* in this iteration */
     int costly;      /* iterations, one after the other, in which it cost a tenth */
 } sl_case;
@@ -74,7 +76,7 @@ struct sl_orchestrator {
     sl_comparison lately;
     sl_model *model;      /* NULL: what is healthy is not known yet */
     const sl_problem **healthy; /* [replicas] that the model has */
-    sl_layout layout, next, tried, divided, placed; /* as it is; that an action asks for; scratch; answers */
+    sl_job_layout layout, next, tried, divided, placed; /* as it is; that an action asks for; scratch; answers */
     int *even;            /* [replicas] the split of the beginning */
     sl_side *side;        /* [replicas] */
     sl_component_key *key;
@@ -111,7 +113,7 @@ struct sl_orchestrator {
     sl_event *events;
     size_t event_first, event_count, event_room;
     sl_told_text decisions;
-    char said[SL_STRATEGY_KINDS * 96]; /* what was last written of the strategies */
+    char said[640]; /* what was last written of the strategies */
     sl_status failed;     /* of a question that the ladder asked */
 };
 
@@ -121,6 +123,8 @@ struct sl_orchestrator {
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready);
 /** Tells the ladder what has begun, changed and ended. */
 sl_status sl_incidents_tell(sl_orchestrator *o);
+/** What has lasted and nothing is done about: the reason, once. */
+sl_status sl_incidents_keep(sl_orchestrator *o);
 sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *report);
 /** The number of a component; the same for the same. */
 sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *number);
@@ -150,7 +154,7 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best);
 sl_status sl_plans_take(sl_orchestrator *o);
 sl_status sl_plans_return(sl_orchestrator *o);
 /** Plans of the next layout, into `wanted` of each replica, which run when it has been carried out. */
-sl_status sl_plans_layout(sl_orchestrator *o, const sl_layout *layout);
+sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout);
 /** Nothing is slow, but the plan was made for other times than are measured: a better one becomes the first. */
 sl_status sl_plans_refit(sl_orchestrator *o);
 /** The next replica whose wanted plan may run from the next iteration on; -1. */

@@ -13,6 +13,8 @@ sl_status sl_series_open(int replicas, int hold, sl_series *s) {
     *s = (sl_series){.replicas = replicas, .hold = hold};
     SL_TRY(sl_alloc(&s->room, 2 * SL_ROWS, sizeof *s->room));
     SL_TRY(sl_alloc(&s->healthy, (size_t)replicas, sizeof *s->healthy));
+    for (int r = 0; r < replicas; r++)
+        s->healthy[r].as = r;
     for (int i = 0; i < SL_ROWS; i++)
         SL_TRY(sl_alloc(&s->row[i].replica, (size_t)replicas, sizeof(sl_measured *)));
     return SL_OK;
@@ -24,7 +26,7 @@ static void clear_baseline(sl_baseline *b) {
     sl_free(b->op);
     sl_free(b->link);
     sl_free(b->sum);
-    *b = (sl_baseline){0};
+    *b = (sl_baseline){.as = b->as};
 }
 
 void sl_series_close(sl_series *s) {
@@ -98,8 +100,10 @@ void sl_series_forget(sl_series *s, int keep) {
     s->learnt = 0;
     for (int i = sl_series_oldest(s); i < s->rows; i++)
         s->row[i % SL_ROWS].slow = i < s->rows - keep;
-    for (int r = 0; r < s->replicas; r++)
+    for (int r = 0; r < s->replicas; r++) {
         clear_baseline(&s->healthy[r]);
+        s->healthy[r].as = r;
+    }
     s->iteration = (sl_norm){0};
 }
 
@@ -281,8 +285,23 @@ static void limit_drift(sl_baseline *b, int replica_rows) {
         }
 }
 
+int sl_series_alike(const sl_series *s, const int *rows, int count, int replica, int other) {
+    for (int i = 0; i < count; i++) {
+        sl_measured *const *row = s->row[rows[i] % SL_ROWS].replica;
+        if (row[replica] != row[other] || !row[replica])
+            return 0;
+    }
+    return count > 0;
+}
+
 static sl_status learn_replica(sl_series *s, const int *rows, int count, int replica) {
     sl_baseline *b = &s->healthy[replica];
+    if (replica > 0 && sl_series_alike(s, rows, count, replica, replica - 1)) {
+        clear_baseline(b);
+        b->as = s->healthy[replica - 1].as;
+        return SL_OK;
+    }
+    b->as = replica;
     sl_measured *same = the_same(s, rows, count, replica), *shape = NULL;
     if (same && (same == b->same || (!b->op && !b->same))) {
         sl_measured_keep(same);
@@ -322,7 +341,7 @@ sl_status sl_series_learn(sl_series *s) {
 /* ---- questions ---- */
 
 const sl_problem *sl_series_healthy(const sl_series *s, int replica) {
-    const sl_baseline *b = &s->healthy[replica];
+    const sl_baseline *b = sl_series_baseline(s, replica);
     return !s->learnt ? NULL : b->same ? &b->same->problem : b->op ? &b->problem : NULL;
 }
 

@@ -24,6 +24,7 @@ typedef struct sl_norm {
 } sl_norm;
 
 typedef struct sl_baseline {
+    int as;            /* the replica whose baseline it is, measured alike in all rows: itself or one before it */
     sl_measured *same; /* all rows were this one; norms are absent and `problem` is empty */
     sl_problem problem;
     sl_norm *op, *link, *sum; /* as in sl_measured; sum [stages] */
@@ -59,6 +60,12 @@ static inline sl_row *sl_series_row(sl_series *series, int row) {
 static inline int sl_series_oldest(const sl_series *series) {
     return series->rows > SL_ROWS ? series->rows - SL_ROWS : 0;
 }
+/** The baseline that holds for a replica. */
+static inline const sl_baseline *sl_series_baseline(const sl_series *series, int replica) {
+    return &series->healthy[series->healthy[replica].as];
+}
+/** Whether two replicas were given the same measurements in these rows. */
+int sl_series_alike(const sl_series *series, const int *rows, int count, int replica, int other);
 /** Numbers of rows [first, last) that are remembered, at most the last `most`, ascending; `healthy`: only such. */
 int sl_series_collect(const sl_series *series, int first, int last, int most, int healthy, int *rows);
 /** Learns what is healthy again from the rows that are; nothing where they are too few. */

@@ -1,5 +1,5 @@
 #include "adapt/schedule/decision_inside.h"
-#include "adapt/schedule/queues.h"
+#include "adapt/orchestrator/queues.h"
 #include "base/text.h"
 
 #include <stdio.h>

@@ -150,7 +150,8 @@ sl_status sl_order_check_ascending(const sl_order *order) {
                 continue;
             for (int j = i - 1; j >= 0; j--) { /* the last W of the same stage is near */
                 const sl_op *before = &order->ops[rank][j];
-                if (before->stage != op->stage || (before->kind != SL_W && before->kind != SL_B))
+                if (before->stage != op->stage || before->part != op->part ||
+                    (before->kind != SL_W && before->kind != SL_B))
                     continue;
                 if (before->microbatch > op->microbatch)
                     return sl_error(

@@ -26,8 +26,8 @@ sl_status sl_order_check(const sl_problem *problem, const sl_order *order);
  * Position -1: an op is missing on that rank; rank -1: something else, or no fault. */
 sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, int *rank, int *position);
 
-/** Whether W (or B) of every stage comes in ascending microbatches: what bit-identical sums need (design.md,
- * rule 3). */
+/** Whether W (or B) of every stage comes in ascending microbatches, each part for itself: what bit-identical
+ * sums need (design.md, rule 3). */
 sl_status sl_order_check_ascending(const sl_order *order);
 
 /** Replaces every whole op by its parts, one behind the other; pairs come apart. For families that know

@@ -19,6 +19,7 @@ typedef struct annealer {
     int pair_count;
     int32_t *done; /* what a move carried: rank, from, to */
     int done_count;
+    int64_t ops; /* of the program */
     sl_time current, found;
     uint64_t random;
     double temperature;
@@ -55,6 +56,11 @@ static int within_limit(const annealer *a, int rank, double before, const sl_op 
     return (peak > after ? peak : after) <= limit + 1e-9 * limit;
 }
 
+/* Both add to the weight gradients of one stage, which must go in ascending microbatches. */
+static int accumulate(const sl_op *a, const sl_op *b) {
+    return (a->kind == SL_W || a->kind == SL_B) && (b->kind == SL_W || b->kind == SL_B);
+}
+
 /* Whether steps i and i + 1 of the rank may change places. Ops of one kind and stage stay in ascending
  * microbatches: others are no better (plan/bound/relaxation.h). */
 static int may_swap(const annealer *a, int rank, int i) {
@@ -62,7 +68,9 @@ static int may_swap(const annealer *a, int rank, int i) {
     const sl_op *first = &step[i].op, *second = &step[i + 1].op;
     if (first->paired || second->paired || (i > 0 && step[i - 1].op.paired))
         return 0;
-    if ((first->stage == second->stage && first->kind == second->kind) || feeds(a->problem, first, second))
+    if (first->stage == second->stage && (first->kind == second->kind || accumulate(first, second)))
+        return 0;
+    if (feeds(a->problem, first, second))
         return 0;
     if (!a->problem->limit)
         return 1;
@@ -205,7 +213,11 @@ static int derive_moves(annealer *a) {
     return fits;
 }
 
-static void move(annealer *a, const int32_t *first_span) {
+/* In ops replayed: what a move costs besides its replay, and between two looks at temperature and limit. */
+enum { MOVE = 8, LOOK = 5000 };
+
+/* Returns what it cost. */
+static int64_t move(annealer *a, const int32_t *first_span) {
     const sl_timeline *timeline;
     a->done_count = 0;
     if (draw_below(a, 32) == 0)
@@ -213,32 +225,33 @@ static void move(annealer *a, const int32_t *first_span) {
     else
         move_critical(a);
     if (a->done_count == 0)
-        return;
+        return MOVE;
     sl_time makespan = derive_moves(a) ? sl_replayer_run(a->replayer, &timeline) : SL_TIME_NEVER;
     if (!accepts(a, makespan)) {
         for (int i = a->done_count - 1; i >= 0; i--)
             carry_back(a, a->done[3 * i], a->done[3 * i + 2], a->done[3 * i + 1]);
         derive_moves(a);
-        return;
+        return MOVE + a->ops;
     }
     a->current = makespan;
     collect_pairs(a, timeline, first_span);
     if (makespan < a->found)
         keep_best(a);
+    return MOVE + a->ops;
 }
 
 static void anneal(annealer *a, const sl_improve_options *options, const int32_t *first_span, double hottest,
-                   double coldest, int64_t *moves) {
-    for (*moves = 0; *moves < options->moves && a->found > options->target; ++*moves) {
-        if (*moves % 64 == 0) {
-            double share = (double)*moves / (double)options->moves;
+                   double coldest, int64_t *work) {
+    int64_t look = 0; /* at the limit */
+    for (*work = 0; *work < options->work && a->found > options->target && a->pair_count > 0;) {
+        if (*work >= look) {
+            double share = (double)*work / (double)options->work;
             a->temperature = hottest * pow(coldest / hottest, share);
             if (sl_limit_is_over(&options->until))
                 return;
+            look = *work + 8 * a->ops + LOOK;
         }
-        if (a->pair_count == 0)
-            return;
-        move(a, first_span);
+        *work += move(a, first_span);
     }
 }
 
@@ -269,7 +282,7 @@ static double mean_time(const annealer *a) {
     return count > 0 ? sum / (double)count : 0;
 }
 
-static sl_status run(annealer *a, const sl_improve_options *options, int64_t *moves) {
+static sl_status run(annealer *a, const sl_improve_options *options, int64_t *work) {
     int32_t *first_span;
     const sl_timeline *timeline;
     int spans = 0;
@@ -278,6 +291,7 @@ static sl_status run(annealer *a, const sl_improve_options *options, int64_t *mo
         first_span[rank] = spans;
         spans += a->program.rank[rank].steps;
     }
+    a->ops = spans;
     sl_status status = sl_alloc(&a->pairs, 2 * (size_t)spans + 2, sizeof *a->pairs);
     if (status == SL_OK)
         status = sl_alloc(&a->done, 3 * (size_t)a->program.ranks + 3, sizeof *a->done);
@@ -288,7 +302,7 @@ static sl_status run(annealer *a, const sl_improve_options *options, int64_t *mo
         double mean = mean_time(a);
         if (a->current != SL_TIME_NEVER && mean > 0) {
             collect_pairs(a, timeline, first_span);
-            anneal(a, options, first_span, mean * options->heat, mean * 0.01, moves);
+            anneal(a, options, first_span, mean * options->heat, mean * 0.01, work);
         }
     }
     sl_free(first_span);
@@ -302,7 +316,7 @@ sl_status sl_improve(const sl_problem *problem, const sl_improve_options *option
     SL_TRY(sl_lower(problem, order, &a.program));
     sl_status status = sl_replayer_open(problem, &a.program, &a.replayer);
     if (status == SL_OK)
-        status = run(&a, options, &result->moves);
+        status = run(&a, options, &result->work);
     result->makespan = a.found;
     sl_replayer_close(a.replayer);
     for (int rank = 0; a.memory && rank < a.program.ranks; rank++)

@@ -4,7 +4,8 @@
  * timed by the one timing model (plan/timing/replay.h); none breaks a dependency or the memory limit, which
  * depends on a rank's sequence alone.
  *
- * A chain of moves is a function of its seed; how far it comes depends on the limit. */
+ * A chain of moves is a function of its seed and its work; how far it comes depends on the limit. Weight
+ * gradients stay in ascending microbatches on every stage. */
 #ifndef SL_PLAN_SEARCH_IMPROVE_H
 #define SL_PLAN_SEARCH_IMPROVE_H
 
@@ -13,7 +14,7 @@
 
 typedef struct sl_improve_options {
     sl_limit until;
-    int64_t moves; /* most moves of the chain; also how it cools down */
+    int64_t work; /* ops that may be replayed; also how the chain cools down */
     uint64_t seed;
     double heat;    /* the temperature that it begins with, in mean op times; above 0.01 */
     sl_time target; /* a proven bound: the search ends when it is met */
@@ -21,7 +22,8 @@ typedef struct sl_improve_options {
 
 typedef struct sl_improve_result {
     sl_time makespan;
-    int64_t moves;
+    int64_t
+        work; /* ops that were replayed, and a few for every move that came to nothing; 0: none can be made */
 } sl_improve_result;
 
 /** Replaces `order`, a valid one within the memory limit, by the best found. SL_ENOMEM, SL_EINVAL. */

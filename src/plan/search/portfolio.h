@@ -8,6 +8,10 @@
 /** How many rules there are. */
 #define SL_PORTFOLIO 20
 
+/** What a rule and the measurement of its order cost, in ops replayed (plan/search/improve.h) for each of the
+ * order's. */
+#define SL_PORTFOLIO_WORK 25
+
 /** The least that any schedule holds: one microbatch after the other, forwards and backwards through all
  * stages. Free with sl_order_free. */
 sl_status sl_serial_order(const sl_problem *problem, sl_order *order);

@@ -43,20 +43,26 @@ static sl_status try_join(const sl_problem *p, sl_order *order, sl_time *makespa
     return status;
 }
 
-static sl_status join_ranks(const sl_problem *p, sl_limit until, sl_order *order, sl_time *makespan) {
-    for (int rank = 0; rank < order->ranks; rank++) {
+static sl_status join_ranks(const sl_problem *p, const sl_limit *until, int64_t *work, sl_order *order,
+                            sl_time *makespan) {
+    int64_t cost = SL_MEASURE_WORK * 3LL * p->stages * p->microbatches;
+    for (int rank = 0; rank<order->ranks && * work> 0; rank++) {
         int tried;
         SL_TRY(try_join(p, order, makespan, rank, 0, 1, &tried));
-        for (int i = 0; i + 1 < order->count[rank] && !sl_limit_is_over(&until); i++)
-            if (joins(p, &order->ops[rank][i]))
+        *work -= tried > 0 ? cost : 0;
+        for (int i = 0; i + 1 < order->count[rank] && *work > 0 && !sl_limit_is_over(until); i++)
+            if (joins(p, &order->ops[rank][i])) {
                 SL_TRY(try_join(p, order, makespan, rank, i, 0, &tried));
+                *work -= cost;
+            }
     }
     return SL_OK;
 }
 
-sl_status sl_regroup(const sl_problem *p, sl_limit until, sl_order *order, sl_time *makespan) {
+sl_status sl_regroup(const sl_problem *p, const sl_limit *until, int64_t *work, sl_order *order,
+                     sl_time *makespan) {
     int pays = 0;
     for (int s = 0; s < p->stages; s++)
         pays |= p->time[SL_B][s] < p->time[SL_I][s] + p->time[SL_W][s];
-    return pays && p->parts == 1 ? join_ranks(p, until, order, makespan) : SL_OK;
+    return pays && p->parts == 1 ? join_ranks(p, until, work, order, makespan) : SL_OK;
 }

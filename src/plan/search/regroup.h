@@ -7,8 +7,9 @@
 #include "plan/pipeline/order.h"
 
 /** Joins I with the W right behind it where that saves time and the makespan gets no longer: all of a rank,
- * else one by one, `until` then. *makespan is that of
- * `order`, and becomes the new one. Orders in parts or with pairs stay as they are. */
-sl_status sl_regroup(const sl_problem *problem, sl_limit until, sl_order *order, sl_time *makespan);
+ * else one by one, until the limit, or until *work (counted down, in ops replayed) is done. *makespan is that
+ * of `order`, and becomes the new one. Orders in parts or with pairs stay as they are. */
+sl_status sl_regroup(const sl_problem *problem, const sl_limit *until, int64_t *work, sl_order *order,
+                     sl_time *makespan);
 
 #endif

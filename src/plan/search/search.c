@@ -4,13 +4,10 @@
 #include "base/memory.h"
 #include "plan/bound/bound.h"
 #include "plan/exact/exact.h"
-#include "plan/family/family.h"
+#include "plan/search/chains.h"
 #include "plan/search/cut.h"
-#include "plan/search/improve.h"
-#include "plan/search/measure.h"
 #include "plan/search/plan.h"
 #include "plan/search/portfolio.h"
-#include "plan/search/regroup.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,26 +15,14 @@
 #include <unistd.h>
 
 #define MOST_THREADS 8
-#define MOST_STARTS 24
-
-typedef struct start {
-    sl_order order;
-    sl_time makespan;
-    double memory; /* of the rank that needs most */
-    const char *name;
-} start;
 
 typedef struct search {
     const sl_problem *problem;
-    sl_problem wide; /* the same with the room that device and host have together as its limit */
     const sl_plan_options *options;
-    sl_relaxation relaxation;
-    sl_time bound, begin, deadline;
-    sl_time anneal_end;        /* what is left until the deadline belongs to the exact solver */
-    start starts[MOST_STARTS]; /* shortest first */
-    int start_count;
-    int put_off;     /* laborious families that the time did not allow at the start */
-    char tried[180]; /* what the families take */
+    sl_time begin, deadline;
+    sl_time anneal_end; /* what is left until the deadline belongs to the exact solver */
+    sl_starts starts;
+    int put_off; /* laborious families that the time did not allow at the start */
 } search;
 
 static sl_time now(void) {
@@ -56,49 +41,10 @@ static int is_over(const search *s, sl_time deadline) {
 
 /* ---- starting orders ---- */
 
-static int better(const start *a, const start *b) {
-    return a->makespan != b->makespan ? a->makespan < b->makespan : a->memory < b->memory;
-}
-
-/* Takes over `order`: into its place by makespan and memory, or away when it passes the limit or is beyond
- * the last. */
-static sl_status add_start(search *s, sl_order *order, const char *name) {
-    start added = {.order = *order, .name = name};
-    sl_status status = sl_measure(s->problem, order, &added.makespan, &added.memory);
-    int i = s->start_count;
-    if (status != SL_OK || added.makespan == SL_TIME_NEVER) {
-        sl_order_free(order);
-        return status == SL_ENOMEM ? status : SL_OK;
-    }
-    if (i == MOST_STARTS) /* the longest makes room, or is this one */
-        sl_order_free(&s->starts[i = --s->start_count].order);
-    for (; i > 0 && better(&added, &s->starts[i - 1]); i--)
-        s->starts[i] = s->starts[i - 1];
-    s->starts[i] = added;
-    s->start_count++;
-    size_t used = strlen(s->tried);
-    if (strcmp(name, "optimal") != 0)
-        snprintf(s->tried + used, sizeof s->tried - used, "%s%s %.6g", used ? ", " : "", name,
-                 sl_to_ms(added.makespan));
-    return SL_OK;
-}
-
-static int proven(const search *s) {
-    return s->start_count > 0 && s->starts[0].makespan <= s->bound;
-}
-
 /* What a laborious family takes: some 26 schedules of about 150 ns an op. */
 static double labour(const search *s) {
     const sl_problem *p = s->problem;
     return 26 * 150.0 * 3 * p->stages * (double)p->microbatches * p->parts;
-}
-
-static sl_status add_family(search *s, const sl_family *family) {
-    sl_order order;
-    sl_status status = sl_family_build(family, s->problem, &order);
-    if (status == SL_OK)
-        return add_start(s, &order, family->name);
-    return status == SL_ENOMEM ? status : SL_OK;
 }
 
 /* Families; the laborious ones only where nothing fits, or for a tenth of the time where nothing is proven.
@@ -106,13 +52,13 @@ static sl_status add_family(search *s, const sl_family *family) {
 static sl_status add_families(search *s) {
     for (const sl_family *family = sl_families; family->name; family++) {
         int laborious = (family->placements & SL_LABORIOUS) != 0;
-        if (!sl_family_fits(family, s->problem) || (laborious && proven(s)))
+        if (!sl_family_fits(family, s->problem) || (laborious && sl_starts_proven(&s->starts)))
             continue;
-        if (laborious && s->start_count > 0 &&
+        if (laborious && s->starts.count > 0 &&
             (10 * labour(s) > (double)(s->deadline - now()) || is_over(s, s->deadline)))
             s->put_off = 1;
         else
-            SL_TRY(add_family(s, family));
+            SL_TRY(sl_starts_add_family(&s->starts, family));
     }
     return SL_OK;
 }
@@ -121,83 +67,23 @@ static sl_status add_families(search *s) {
  * no more than 20 ms beyond the limit. */
 static sl_status add_rest(search *s) {
     for (const sl_family *family = sl_families; family->name && s->put_off; family++)
-        if (family->placements & SL_LABORIOUS && sl_family_fits(family, s->problem) && !proven(s) &&
-            labour(s) < 20.0 * SL_MS && !is_over(s, SL_TIME_NEVER))
-            SL_TRY(add_family(s, family));
+        if (family->placements & SL_LABORIOUS && sl_family_fits(family, s->problem) &&
+            !sl_starts_proven(&s->starts) && labour(s) < 20.0 * SL_MS && !is_over(s, SL_TIME_NEVER))
+            SL_TRY(sl_starts_add_family(&s->starts, family));
     return SL_OK;
-}
-
-static sl_status add_portfolio(search *s) {
-    for (int i = 0; i < SL_PORTFOLIO && !proven(s); i++) {
-        sl_order order;
-        if (s->start_count > 0 && is_over(s, s->deadline))
-            return SL_OK;
-        if (s->start_count > 0 && i >= SL_PORTFOLIO - 6 && s->problem->stages == s->problem->ranks)
-            break; /* caps on what is in flight help where ranks hold several stages */
-        sl_status status = sl_portfolio_order(&s->relaxation, i, &order);
-        if (status == SL_OK)
-            SL_TRY(add_start(s, &order, "optimal"));
-        else if (status == SL_ENOMEM)
-            return status;
-    }
-    sl_order serial;
-    if (s->start_count > 0)
-        return SL_OK;
-    SL_TRY(sl_serial_order(s->problem, &serial));
-    return add_start(s, &serial, "optimal");
 }
 
 /* ---- annealing on several threads ---- */
 
 typedef struct worker {
-    const search *search;
-    int index, threads;
-    sl_order best;
-    sl_time makespan;
-    int improved;
+    sl_chains chains;
     sl_status status;
     char error[512];
 } worker;
 
-/* Chain after chain, each longer than the one before; the first from this worker's share of the starting
- * orders, the later ones from its best. Everything but the last chain's end is a function of the seed. */
-static sl_status run_chains(worker *w) {
-    static const double heats[] = {1, 3, 0.3, 2};
-    const search *s = w->search;
-    int64_t moves = 400;
-    for (int chain = 0; w->makespan > s->bound && !is_over(s, s->anneal_end); chain++) {
-        int from = chain * w->threads + w->index;
-        const sl_order *begin = from < s->start_count && chain < 3 ? &s->starts[from].order : &w->best;
-        sl_order order;
-        sl_improve_result result;
-        SL_TRY(sl_order_copy(begin, &order));
-        sl_improve_options options = {.until = until(s, s->anneal_end),
-                                      .moves = moves,
-                                      .heat = chain == 0 ? 0.3 : heats[(chain + w->index) % 4],
-                                      .target = s->bound,
-                                      .seed = s->options->seed * 1000003 + (uint64_t)(chain * 64 + w->index)};
-        sl_status status = sl_improve(s->problem, &options, &order, &result);
-        if (status == SL_OK)
-            status = sl_regroup(s->problem, until(s, s->anneal_end), &order, &result.makespan);
-        if (status == SL_OK && result.makespan < w->makespan) {
-            sl_order worse = w->best;
-            w->best = order;
-            w->makespan = result.makespan;
-            w->improved = 1;
-            order = worse;
-        }
-        sl_order_free(&order);
-        SL_TRY(status);
-        if (result.moves == 0 && chain >= 3)
-            return SL_OK; /* nothing can be moved */
-        moves = moves < 1000000 ? moves * 4 : moves;
-    }
-    return SL_OK;
-}
-
 static void *work(void *argument) {
     worker *w = argument;
-    w->status = run_chains(w);
+    w->status = sl_chains_run(&w->chains);
     if (w->status != SL_OK)
         snprintf(w->error, sizeof w->error, "%s", sl_error_text());
     return NULL;
@@ -229,37 +115,35 @@ static sl_status collect(search *s, worker *workers, int count) {
         if ((status = workers[i].status) != SL_OK)
             sl_error(status, "%s", workers[i].error);
     for (int i = 0; i < count; i++) {
-        if (status == SL_OK && workers[i].improved && workers[i].makespan < s->starts[0].makespan) {
-            sl_order_free(&s->starts[0].order);
-            s->starts[0] =
-                (start){.order = workers[i].best, .makespan = workers[i].makespan, .name = "optimal"};
-        } else {
-            sl_order_free(&workers[i].best);
-        }
+        if (status == SL_OK && workers[i].chains.improved)
+            status = sl_starts_add(&s->starts, &workers[i].chains.best, NULL);
+        else
+            sl_order_free(&workers[i].chains.best);
     }
     return status;
 }
 
+/* Everything but the end of each worker's last chain is a function of the seed. */
 static sl_status anneal(search *s) {
     worker workers[MOST_THREADS] = {0};
     int count = thread_count(s->options);
-    sl_status status = SL_OK;
-    for (int i = 0; i < count && status == SL_OK; i++) {
-        workers[i] = (worker){.search = s, .index = i, .threads = count, .makespan = s->starts[0].makespan};
-        status = sl_order_copy(&s->starts[0].order, &workers[i].best);
-    }
-    if (status == SL_OK)
-        run_workers(workers, count);
-    sl_status failed = status;
-    status = collect(s, workers, count);
-    return failed != SL_OK ? failed : status;
+    for (int i = 0; i < count; i++)
+        workers[i].chains = (sl_chains){.starts = &s->starts,
+                                        .index = i,
+                                        .threads = count,
+                                        .until = until(s, s->anneal_end),
+                                        .work = INT64_MAX,
+                                        .seed = s->options->seed,
+                                        .bound = s->starts.bound};
+    run_workers(workers, count);
+    return collect(s, workers, count);
 }
 
 /* ---- the exact solver ---- */
 
 /* The solver gets the more of the time the smaller the problem is; beyond its reach nothing. */
 static sl_time share_of_annealing(const search *s) {
-    int nodes = s->relaxation.nodes;
+    int nodes = s->starts.relaxation.nodes;
     double share = nodes <= 600 ? 0.2 : nodes <= 2000 ? 0.4 : nodes <= 20000 ? 0.6 : 1;
     if (!s->options->exact || share == 1 || s->options->time_limit < 0.1 || s->problem->parts > 1 ||
         sl_problem_offloads(s->problem) || !sl_exact_available())
@@ -272,72 +156,49 @@ static sl_time share_of_annealing(const search *s) {
 static sl_status solve_exactly(search *s) {
     sl_exact_result result;
     double seconds = sl_to_ms(s->deadline - now()) / 1e3;
-    if (proven(s) || s->anneal_end == s->deadline || seconds < 0.03 || is_over(s, s->deadline))
+    if (sl_starts_proven(&s->starts) || s->anneal_end == s->deadline || seconds < 0.03 ||
+        is_over(s, s->deadline))
         return SL_OK;
-    sl_status status = sl_exact_solve(s->problem, &s->starts[0].order, seconds, s->options->threads,
-                                      s->options->seed, s->bound, s->options->stop, &result);
+    sl_status status = sl_exact_solve(s->problem, &s->starts.start[0].order, seconds, s->options->threads,
+                                      s->options->seed, s->starts.bound, s->options->stop, &result);
     if (status != SL_OK)
         return status == SL_ENOMEM || status == SL_EPEER ? status : SL_OK;
-    s->bound = result.bound > s->bound ? result.bound : s->bound;
+    s->starts.bound = result.bound > s->starts.bound ? result.bound : s->starts.bound;
     if (!result.found)
         return SL_OK;
-    return add_start(s, &result.order, "optimal");
+    return sl_starts_add(&s->starts, &result.order, NULL);
 }
 
 /* ---- the whole ---- */
 
-static sl_status refuse(const search *s) {
-    const sl_relaxation *r = &s->relaxation;
-    if (r->impossible)
-        return sl_error(
-            SL_ENONE,
-            "no schedule fits into the memory limit: rank %d needs at least %g, over its limit of %g",
-            r->impossible_rank, r->impossible_memory, s->problem->limit[r->impossible_rank]);
-    return sl_error(SL_ENONE, "no schedule was found that fits into the memory limit");
-}
-
-/* Starting orders for problems with host memory: what fits is measured with the moves it needs. */
-static sl_status widen(search *s) {
-    SL_TRY(sl_problem_copy(s->problem, &s->wide));
-    for (int rank = 0; rank < s->problem->ranks && sl_problem_offloads(s->problem); rank++)
-        s->wide.limit[rank] = sl_problem_room(s->problem, rank);
-    sl_free(s->wide.host_limit);
-    s->wide.host_limit = NULL;
-    return SL_OK;
-}
-
 /* The deep bound takes longer than the families, which often meet the other one. */
 static sl_status search_orders(search *s) {
-    SL_TRY(sl_lower_bound(s->problem, 0, &s->bound));
+    const sl_limit limit = until(s, s->deadline);
+    int64_t work = INT64_MAX;
+    SL_TRY(sl_starts_open(s->problem, &s->starts));
     SL_TRY(add_families(s));
-    if (proven(s))
+    if (sl_starts_proven(&s->starts))
         return SL_OK;
-    sl_time deep;
-    SL_TRY(widen(s));
-    SL_TRY(sl_relaxation_make(&s->wide, 1, &s->relaxation));
-    SL_TRY(sl_relaxation_bound(&s->relaxation, &deep));
-    s->bound = deep > s->bound ? deep : s->bound;
-    if (!proven(s))
-        SL_TRY(add_portfolio(s));
-    if (s->start_count == 0)
-        return refuse(s);
+    SL_TRY(sl_starts_relax(&s->starts, 1));
+    SL_TRY(sl_starts_add_portfolio(&s->starts, &limit, &work));
     s->anneal_end = share_of_annealing(s);
-    if (!proven(s) && !is_over(s, s->anneal_end))
+    if (!sl_starts_proven(&s->starts) && !is_over(s, s->anneal_end))
         SL_TRY(anneal(s));
     SL_TRY(solve_exactly(s));
     return add_rest(s);
 }
 
 static sl_status finish(search *s, sl_plan *plan) {
-    const char *name = strcmp(s->options->schedule, "auto") == 0 ? s->starts[0].name : s->options->schedule;
-    SL_TRY(sl_plan_of_order(s->problem, &s->starts[0].order, name, plan));
+    const sl_start *best = &s->starts.start[0];
+    int family = best->name && strcmp(s->options->schedule, "auto") == 0;
+    SL_TRY(sl_plan_of_order(s->problem, &best->order, family ? best->name : "optimal", plan));
     snprintf(plan->why, sizeof plan->why, "%s%s%s%s",
-             s->starts[0].makespan > s->bound ? "the shortest found"
+             best->makespan > s->starts.bound ? "the shortest found"
              : s->problem->layers             ? "nothing is shorter with this cut"
                                               : "nothing can be shorter",
-             s->tried[0] ? "; tried " : "", s->tried, s->tried[0] ? " ms" : "");
+             s->starts.tried[0] ? "; tried " : "", s->starts.tried, s->starts.tried[0] ? " ms" : "");
     if (!s->problem->layers) /* with layers it is the bound of this cut only */
-        plan->bound = s->bound > plan->bound ? s->bound : plan->bound;
+        plan->bound = s->starts.bound > plan->bound ? s->starts.bound : plan->bound;
     plan->solve = now() - s->begin;
     return SL_OK;
 }
@@ -351,10 +212,7 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
     sl_status status = search_orders(&s);
     if (status == SL_OK)
         status = finish(&s, plan);
-    for (int i = 0; i < s.start_count; i++)
-        sl_order_free(&s.starts[i].order);
-    sl_relaxation_free(&s.relaxation);
-    sl_problem_free(&s.wide);
+    sl_starts_free(&s.starts);
     return status;
 }
 

@@ -27,7 +27,7 @@ typedef struct setting {
     sl_job job;
     const sl_problem **healthy;
     int *split;
-    sl_layout home;
+    sl_job_layout home;
     sl_model *model;
 } setting;
 
@@ -45,13 +45,13 @@ static void set_up(setting *s, sl_job job, int microbatches) {
         s->healthy[r] = &s->problem;
         s->split[r] = microbatches;
     }
-    assert_ok(sl_layout_home(&s->job, s->split, &s->home));
+    assert_ok(sl_job_layout_make(&s->job, s->split, &s->home));
     assert_ok(sl_model_open(&s->job, s->healthy, &s->model));
 }
 
 static void tear_down(setting *s) {
     sl_model_close(s->model);
-    sl_layout_free(&s->home);
+    sl_job_layout_free(&s->home);
     free(s->split);
     free(s->healthy);
     sl_problem_free(&s->problem);
@@ -65,7 +65,7 @@ static double planned(const sl_problem *problem, const char *schedule) {
     return time;
 }
 
-static double time_of(setting *s, const sl_layout *layout) {
+static double time_of(setting *s, const sl_job_layout *layout) {
     double time;
     assert_ok(sl_model_time(s->model, layout, &time));
     return time;
@@ -79,7 +79,7 @@ static int process_at(const setting *s, int rank, int replica) {
     return sl_job_position(&s->job, rank, replica, 0);
 }
 
-static void swap(sl_layout *layout, int a, int b) {
+static void swap(sl_job_layout *layout, int a, int b) {
     int kept = layout->process[a];
     layout->process[a] = layout->process[b];
     layout->process[b] = kept;
@@ -165,15 +165,15 @@ static void a_link_that_nobody_uses_costs_nothing(void **state) {
         see(&s,
             (sl_slow_part){.kind = SL_PART_LINK, .a = a, .b = b, .latency = {1e9, 1e9}, .pace = {1e5, 1e5}});
         assert_near(time_of(&s, &s.home), healthy, 0);
-        assert_int_equal(sl_layout_talk(&s.job, &s.home, &s.problem, a, b), i == 2);
+        assert_int_equal(sl_job_layout_talk(&s.job, &s.home, &s.problem, a, b), i == 2);
     }
     int a = process_at(&s, 0, 0), b = process_at(&s, 1, 0);
-    assert_int_equal(sl_layout_talk(&s.job, &s.home, &s.problem, a, b), 1);
+    assert_int_equal(sl_job_layout_talk(&s.job, &s.home, &s.problem, a, b), 1);
     see(&s, (sl_slow_part){.kind = SL_PART_LINK, .a = a, .b = b, .latency = {1e9, 1e9}});
     assert_true(time_of(&s, &s.home) > healthy);
     swap(&s.home, a, process_at(&s, 0, 1)); /* after an exchange it is not used either */
     assert_near(time_of(&s, &s.home), healthy, 0);
-    assert_int_equal(sl_layout_talk(&s.job, &s.home, &s.problem, a, b), 0);
+    assert_int_equal(sl_job_layout_talk(&s.job, &s.home, &s.problem, a, b), 0);
     tear_down(&s);
 }
 
@@ -190,8 +190,8 @@ static void what_is_slow_goes_with_its_process(void **state) {
         assert_int_equal(got.time[SL_F][1], (r ? 20 : 10) * MS);
         sl_problem_free(&got);
     }
-    assert_int_equal(sl_layout_position(&s.job, &s.home, process_at(&s, 0, 0)), process_at(&s, 1, 1));
-    assert_int_equal(sl_layout_position(&s.job, &s.home, process_at(&s, 0, 1)), process_at(&s, 0, 1));
+    assert_int_equal(sl_job_layout_position(&s.job, &s.home, process_at(&s, 0, 0)), process_at(&s, 1, 1));
+    assert_int_equal(sl_job_layout_position(&s.job, &s.home, process_at(&s, 0, 1)), process_at(&s, 0, 1));
     tear_down(&s);
 }
 
@@ -338,7 +338,7 @@ static void wrong_questions_are_refused(void **state) {
 /* ---- microbatches ---- */
 
 /* Every split of `left` over replicas r and beyond. */
-static void try_all(setting *s, sl_layout *layout, int r, int left, double *best) {
+static void try_all(setting *s, sl_job_layout *layout, int r, int left, double *best) {
     if (r == s->job.replicas - 1) {
         double time;
         layout->split[r] = left;
@@ -371,8 +371,8 @@ static void a_divided_split_is_as_good_as_the_best_of_all(void **state) {
         for (int r = 0; r < replicas; r++)
             total += s.home.split[r];
         double best = INFINITY, time;
-        sl_layout tried;
-        assert_ok(sl_layout_copy(&s.job, &s.home, &tried));
+        sl_job_layout tried;
+        assert_ok(sl_job_layout_copy(&s.job, &s.home, &tried));
         try_all(&s, &tried, 0, total, &best);
         assert_ok(sl_model_divide(s.model, &s.home, &time));
         assert_near(time, best, 0);
@@ -380,7 +380,7 @@ static void a_divided_split_is_as_good_as_the_best_of_all(void **state) {
         for (int r = 0; r < replicas; r++)
             sum += s.home.split[r];
         assert_int_equal(sum, total);
-        sl_layout_free(&tried);
+        sl_job_layout_free(&tried);
         tear_down(&s);
     }
 }
@@ -406,7 +406,7 @@ static void a_healthy_job_takes_what_its_plan_takes_under_any_name(void **state)
         sl_problem problem[4];
         const sl_problem *healthy[4];
         sl_model *model;
-        sl_layout home;
+        sl_job_layout home;
         sl_placement placement = (sl_placement)draw(&seed, SL_PLACEMENTS);
         int replicas = 1 + draw(&seed, 4), split[4];
         double time, again;
@@ -423,7 +423,7 @@ static void a_healthy_job_takes_what_its_plan_takes_under_any_name(void **state)
         for (int r = 0; r < replicas; r++)
             slowest = fmax(slowest, planned(&problem[r], "auto"));
         sl_job job = {.replicas = replicas, .ranks = problem[0].ranks, .tensor = 1, .schedule = "auto"};
-        assert_ok(sl_layout_home(&job, split, &home));
+        assert_ok(sl_job_layout_make(&job, split, &home));
         assert_ok(sl_model_open(&job, healthy, &model));
         assert_ok(sl_model_time(model, &home, &time));
         assert_near(time, slowest, 0);
@@ -442,7 +442,7 @@ static void a_healthy_job_takes_what_its_plan_takes_under_any_name(void **state)
         assert_ok(sl_model_time(model, &home, &again));
         assert_near(time, again, 0);
         sl_model_close(model);
-        sl_layout_free(&home);
+        sl_job_layout_free(&home);
         for (int r = 0; r < replicas; r++)
             sl_problem_free(&problem[r]);
     }

@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "adapt/schedule/decision_inside.h"
-#include "adapt/schedule/queues.h"
+#include "adapt/orchestrator/queues.h"
 #include "base/memory.h"
 #include "plan/family/family.h"
 

@@ -1,4 +1,4 @@
-#include "adapt/schedule/queues.h"
+#include "adapt/orchestrator/queues.h"
 
 int sl_queues_for(sl_time production, sl_time consumption) {
     if (consumption <= 0)

@@ -1,0 +1,114 @@
+/* Places found by exchanging two at a time, as long as an iteration becomes shorter: of the processes that
+ * something slow concerns each with any other of the excerpt, the best first. A quick rule stands for all
+ * schedules. The search of adapt/topology/topology.h, which gives all replicas the same number of
+ * microbatches, does not look for that; this one sees only what single exchanges lead to. */
+#include "adapt/model/model_inside.h"
+#include "base/memory.h"
+
+#include <math.h>
+
+typedef struct search {
+    sl_model *m;
+    sl_job_layout *layout;
+    const sl_excerpt *excerpt;
+    int divides;
+    long long microbatches; /* of all */
+    sl_alike *other;        /* groups of the replicas beside the excerpt */
+    size_t others;
+    int *position; /* [positions] of the excerpt */
+    int positions;
+} search;
+
+/* The layout at hand, with replicas of the excerpt looked at again. */
+static sl_status measure(search *s, double *time) {
+    sl_model *m = s->m;
+    sl_model_sums(m);
+    SL_TRY(sl_grow(&m->group, &m->group_room, s->others, sizeof *m->group));
+    if (s->others)
+        memcpy(m->group, s->other, s->others * sizeof *m->group);
+    m->groups = s->others;
+    for (int i = 0; i < s->excerpt->count; i++) {
+        int replica = s->excerpt->replica[i];
+        SL_TRY(sl_model_join(m, replica, s->divides ? 0 : s->layout->split[replica]));
+    }
+    return s->divides ? sl_model_level(m, s->microbatches, time) : sl_model_slowest(m, time);
+}
+
+/* The best exchange; *time is what it leads to. *found 0: none makes an iteration shorter. */
+static sl_status best_exchange(search *s, double *time, int *found) {
+    const sl_model *m = s->m;
+    double least = *time, then;
+    int at[2] = {0, 0};
+    for (int i = 0; i < s->positions; i++)
+        for (int k = 0; k < s->positions; k++) {
+            int a = s->position[i], b = s->position[k];
+            if (i == k || !m->first[m->process[a]] || (k < i && m->first[m->process[b]]))
+                continue;
+            sl_model_swap(s->m, s->layout, a, b);
+            sl_status status = measure(s, &then);
+            sl_model_swap(s->m, s->layout, a, b);
+            SL_TRY(status);
+            if (then < least) {
+                least = then;
+                at[0] = a;
+                at[1] = b;
+            }
+        }
+    *found = least < *time;
+    *time = least;
+    if (*found)
+        sl_model_swap(s->m, s->layout, at[0], at[1]);
+    return SL_OK;
+}
+
+static sl_status climb(search *s) {
+    double time;
+    int found = 1;
+    SL_TRY(measure(s, &time));
+    while (found)
+        SL_TRY(best_exchange(s, &time, &found));
+    return SL_OK;
+}
+
+static sl_status list_positions(search *s) {
+    const sl_job *job = &s->m->job;
+    SL_TRY(sl_alloc(&s->position, (size_t)s->excerpt->count * (size_t)(job->ranks * job->tensor),
+                    sizeof *s->position));
+    for (int rank = 0; rank < job->ranks; rank++)
+        for (int i = 0; i < s->excerpt->count; i++)
+            for (int k = 0; k < job->tensor; k++)
+                s->position[s->positions++] = sl_job_position(job, rank, s->excerpt->replica[i], k);
+    return SL_OK;
+}
+
+/* What is beside the excerpt stays as it is. */
+static sl_status set_aside(search *s) {
+    sl_model *m = s->m;
+    unsigned char *skip;
+    SL_TRY(sl_alloc(&skip, (size_t)m->job.replicas, 1));
+    for (int i = 0; i < s->excerpt->count; i++)
+        skip[s->excerpt->replica[i]] = 1;
+    sl_status status = sl_model_groups(m, s->divides ? NULL : s->layout->split, skip);
+    sl_free(skip);
+    SL_TRY(status);
+    SL_TRY(sl_alloc(&s->other, m->groups, sizeof *s->other));
+    if (m->groups)
+        memcpy(s->other, m->group, m->groups * sizeof *s->other);
+    s->others = m->groups;
+    return SL_OK;
+}
+
+sl_status sl_model_exchange(sl_model *m, const sl_excerpt *excerpt, int divides, sl_job_layout *layout) {
+    search s = {.m = m, .layout = layout, .excerpt = excerpt, .divides = divides};
+    for (int r = 0; r < m->job.replicas; r++)
+        s.microbatches += layout->split[r];
+    sl_model_take(m, layout);
+    sl_status status = set_aside(&s);
+    if (status == SL_OK)
+        status = list_positions(&s);
+    if (status == SL_OK)
+        status = climb(&s);
+    sl_free(s.other);
+    sl_free(s.position);
+    return status;
+}

@@ -1,0 +1,198 @@
+/* Which process should sit where: what the topology search says, slow devices gathered, and what exchanges of
+ * two lead to from the present places, from the gathered ones and from home. Each is measured as any layout
+ * is; the best counts. */
+#include "adapt/model/model_inside.h"
+#include "adapt/topology/topology.h"
+#include "base/memory.h"
+
+#include <limits.h>
+#include <math.h>
+
+#define MAX_HOSTS 1024        /* of a topology search */
+#define MAX_OPS_TRIED 1000000 /* planned while places are exchanged: less than a second */
+
+typedef struct best {
+    int divides;
+    sl_job_layout *layout;
+    double time;
+} best;
+
+/* Keeps the layout if it is better. Frees it. */
+static sl_status consider(sl_model *m, best *b, sl_job_layout *layout) {
+    double time;
+    sl_status status = SL_OK;
+    if (memcmp(layout->process, b->layout->process, (size_t)m->processes * sizeof *layout->process) != 0) {
+        status = b->divides ? sl_model_divide(m, layout, &time) : sl_model_time(m, layout, &time);
+        if (status == SL_OK && time < b->time) {
+            sl_job_layout kept = *b->layout;
+            *b->layout = *layout;
+            *layout = kept;
+            b->time = time;
+        }
+    }
+    sl_job_layout_free(layout);
+    return status == SL_ENONE ? SL_OK : status;
+}
+
+/* ---- the topology search ---- */
+
+/* Its timing knows one stage a rank, and links that are alike. */
+static int is_searchable(const sl_model *m, int hosts) {
+    const sl_problem *p = m->healthy[0];
+    const sl_link *first = &p->link[p->ranks > 1 ? 1 : 0];
+    int alike = p->placement == SL_LINEAR && p->stages == p->ranks && hosts > 1 && hosts <= MAX_HOSTS;
+    for (int i = 0; i < p->ranks * p->ranks; i++)
+        alike &=
+            !m->talks[i] || (p->link[i].latency == first->latency && p->link[i].transfer == first->transfer);
+    return alike;
+}
+
+/* A byte of a healthy link, as messages say, or sums where there are none. */
+static double healthy_pace(const sl_model *m, double steps) {
+    const sl_problem *p = m->healthy[0];
+    double bytes = 0, time = 0;
+    if (p->ranks > 1 && m->job.message > 0)
+        return (double)p->link[1].transfer / m->job.message;
+    for (int stage = 0; stage < p->stages && m->job.sum; stage++) {
+        bytes += steps * m->job.sum[stage] / m->job.replicas;
+        time += (double)p->reduce[stage];
+    }
+    return bytes > 0 ? time / bytes : 0;
+}
+
+/* Hosts are the processes of the excerpt by their places. A sum of fewer replicas has fewer steps of more
+ * bytes: its bytes are chosen so that it takes as long. */
+static void fill_cluster(const sl_model *m, const int *host, sl_cluster *c) {
+    const sl_problem *p = m->healthy[0];
+    double steps = m->job.ring ? 2.0 * (m->job.replicas - 1) : 2, pace = healthy_pace(m, steps);
+    double scale = sl_sum_steps(c) > 0 ? steps / m->job.replicas * c->data / sl_sum_steps(c) : 0;
+    double latency = p->ranks > 1
+                         ? (double)p->link[1].latency + (m->job.message > 0 ? 0 : (double)p->link[1].transfer)
+                         : 0;
+    c->activation = m->job.message;
+    for (int stage = 0; stage < p->stages; stage++) {
+        c->gradient[stage] = m->job.sum ? m->job.sum[stage] * scale : 0;
+        for (int kind = 0; kind < SL_OP_KINDS; kind++)
+            c->time[kind][stage] = p->time[kind][stage];
+    }
+    for (int from = 0; from < c->hosts; from++) {
+        c->speed[from] = 1 / sl_model_slowdown(m, host[from]);
+        for (int to = 0; to < c->hosts; to++) {
+            double more[2] = {-latency, -pace};
+            if (from != to)
+                sl_model_pair(m, host[from], host[to], more);
+            c->latency[from * c->hosts + to] = latency + more[0];
+            c->pace[from * c->hosts + to] = pace + more[1];
+        }
+    }
+}
+
+static sl_status search(const sl_model *m, const sl_excerpt *e, int microbatches, const int *host,
+                        sl_topology *found) {
+    sl_cluster cluster;
+    sl_status status = sl_cluster_make(m->job.tensor, e->count, m->job.ranks, microbatches, &cluster);
+    if (status == SL_OK) {
+        sl_free(cluster.schedule);
+        cluster.schedule = NULL;
+        status = sl_copy_text(&cluster.schedule, m->quick);
+    }
+    if (status == SL_OK) {
+        cluster.direct = !m->job.ring;
+        fill_cluster(m, host, &cluster);
+        status = sl_cluster_check(&cluster, "the job");
+    }
+    if (status == SL_OK)
+        status = sl_topology_search(
+            &cluster, &(sl_topology_options){.seed = m->job.seed, .effort = m->job.effort}, found);
+    sl_cluster_free(&cluster);
+    return status == SL_EINVAL || status == SL_ENONE ? SL_OK : status; /* it has no answer */
+}
+
+/* Into layout->process. */
+static sl_status ask_topology(sl_model *m, const sl_excerpt *e, sl_job_layout *layout) {
+    int hosts = e->count * m->job.ranks * m->job.tensor, *host;
+    sl_topology found = {0};
+    if (!is_searchable(m, hosts))
+        return SL_OK;
+    SL_TRY(sl_alloc(&host, 2 * (size_t)hosts, sizeof *host));
+    int *position = host + hosts;
+    for (int i = 0; i < hosts; i++) {
+        int place = i / m->job.tensor, rank = place / e->count, replica = e->replica[place % e->count];
+        position[i] = sl_job_position(&m->job, rank, replica, i % m->job.tensor);
+        host[i] = layout->process[position[i]];
+    }
+    sl_status status = search(m, e, layout->split[e->replica[0]], host, &found);
+    for (int i = 0; i < hosts && status == SL_OK && found.moved; i++)
+        layout->process[position[i]] = host[found.host[i]];
+    sl_topology_free(&found);
+    sl_free(host);
+    return status;
+}
+
+/* ---- all ---- */
+
+typedef enum way { TOPOLOGY, GATHERED, FROM_PRESENT, FROM_GATHERED, FROM_HOME, WAYS } way;
+
+/* What leads nowhere else leaves the layout as it was. */
+static sl_status find(sl_model *m, way w, int divides, long long *allowed, sl_job_layout *layout) {
+    sl_excerpt excerpt;
+    int moved = w == FROM_PRESENT;
+    for (int i = 0; i < m->processes && w == FROM_HOME; i++) {
+        moved |= layout->process[i] != i;
+        layout->process[i] = i;
+    }
+    sl_model_take(m, layout);
+    SL_TRY(sl_model_groups(m, layout->split, NULL));
+    sl_status status = sl_model_excerpt(m, layout->split, &excerpt);
+    if (status == SL_OK && w == TOPOLOGY)
+        status = ask_topology(m, &excerpt, layout);
+    if (status == SL_OK && (w == GATHERED || w == FROM_GATHERED))
+        moved = sl_model_gather(m, &excerpt, layout);
+    if (status == SL_OK && w >= FROM_PRESENT && moved) {
+        m->rule = m->quick;
+        m->allowed = *allowed;
+        status = sl_model_exchange(m, &excerpt, divides, layout);
+        *allowed = m->allowed;
+        m->allowed = LLONG_MAX;
+        m->rule = m->job.schedule;
+    }
+    sl_free(excerpt.replica);
+    return status;
+}
+
+static sl_status try_all(sl_model *m, const sl_job_layout *from, best *b) {
+    sl_status status =
+        b->divides ? sl_model_divide(m, b->layout, &b->time) : sl_model_time(m, b->layout, &b->time);
+    if (status == SL_ENONE)
+        b->time = INFINITY;
+    else
+        SL_TRY(status);
+    long long allowed = MAX_OPS_TRIED;
+    for (int w = 0; w < WAYS && m->parts; w++) {
+        sl_job_layout layout;
+        SL_TRY(sl_job_layout_copy(&m->job, from, &layout));
+        status = find(m, (way)w, b->divides, &allowed, &layout);
+        if (status != SL_OK) {
+            sl_job_layout_free(&layout);
+            return status;
+        }
+        SL_TRY(consider(m, b, &layout));
+    }
+    return isinf(b->time) ? sl_error(SL_ENONE, "no layout fits the microbatches into the memory") : SL_OK;
+}
+
+sl_status sl_model_places(sl_model *m, const sl_job_layout *from, int divides, sl_job_layout *to, double *time,
+                          int *moved) {
+    best b = {.divides = divides, .layout = to};
+    *moved = 0;
+    SL_TRY(sl_job_layout_copy(&m->job, from, to));
+    sl_status status = try_all(m, from, &b);
+    if (status != SL_OK) {
+        sl_job_layout_free(to);
+        return status;
+    }
+    *time = b.time;
+    for (int i = 0; i < m->processes; i++)
+        *moved += to->process[i] != from->process[i];
+    return SL_OK;
+}

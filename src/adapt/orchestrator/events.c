@@ -1,0 +1,290 @@
+/* What people read: events, and decisions in sentences. */
+#include "adapt/orchestrator/orchestrator_inside.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+sl_event *sl_events_add(sl_orchestrator *o, sl_event_kind kind) {
+    if (o->event_first == o->event_count)
+        o->event_first = o->event_count = 0;
+    sl_status status = sl_grow(&o->events, &o->event_room, o->event_count + 1, sizeof *o->events);
+    if (status != SL_OK) {
+        o->failed = status;
+        return NULL;
+    }
+    sl_event *e = &o->events[o->event_count++];
+    *e = (sl_event){.kind = kind, .time = o->now, .iteration = o->iteration, .from = -1, .to = -1, .rank = -1};
+    return e;
+}
+
+static void name_replica(const sl_orchestrator *o, sl_event *e, int replica) {
+    if (o->config.job.replicas > 1 && replica >= 0) {
+        e->has_replica = 1;
+        e->replica = replica;
+    }
+}
+
+static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case *c) {
+    int turned = c->from > c->to;
+    name_replica(o, e, c->replica);
+    if (c->cause == SL_CAUSE_LINK && c->from >= 0) {
+        e->from = turned ? c->to : c->from;
+        e->to = turned ? c->from : c->to;
+    } else if (c->cause != SL_CAUSE_REPLICA_LINK) {
+        e->rank = c->rank;
+    }
+}
+
+void sl_events_onset(sl_orchestrator *o, const sl_case *c) {
+    sl_event *e = sl_events_add(o, SL_EVENT_ONSET);
+    if (!e)
+        return;
+    name_component(o, e, c);
+    sl_text_format(e->seen, sizeof e->seen, "%s", c->view.seen);
+    sl_text_format(e->why, sizeof e->why, "%.1f%% of the time is lost by it", 100 * c->view.loss);
+}
+
+void sl_events_relief(sl_orchestrator *o, const sl_case *c) {
+    char name[80];
+    sl_event *e = sl_events_add(o, SL_EVENT_RELIEF);
+    if (!e)
+        return;
+    name_component(o, e, c);
+    sl_incident_name(o, c, name, sizeof name);
+    sl_text_format(e->seen, sizeof e->seen, "%s is back at its healthy level", c->reported ? c->view.seen : name);
+}
+
+static void say_named(sl_orchestrator *o, const sl_naming_result *r, const sl_named *named) {
+    const sl_suspect *s = &named->suspect;
+    sl_event *e = sl_events_add(o, r->kind == SL_NAMING_SUSPECT ? SL_EVENT_SUSPECT : SL_EVENT_VERDICT);
+    if (!e)
+        return;
+    sl_suspect name = *s;
+    name.why[0] = 0;
+    name_replica(o, e, named->replica);
+    e->from = s->component == SL_COMPONENT_LINK ? s->from : -1;
+    e->to = s->component == SL_COMPONENT_LINK ? s->to : -1;
+    e->rank = s->rank;
+    if (s->component == SL_COMPONENT_GROUP)
+        sl_text_format(e->decided, sizeof e->decided, "replicas of stage %d x %.2f", (int)s->group,
+                       s->measured / s->expected);
+    else
+        sl_suspect_text(&name, e->decided, sizeof e->decided);
+    sl_text_format(e->seen, sizeof e->seen, "iterations take %.1f ms since iteration %d, %.1f ms when healthy", r->after,
+                   r->first, r->before);
+    sl_text_format(e->why, sizeof e->why, "%s%s", s->why,
+                   s->component == SL_COMPONENT_DEVICE && o->config.job.tensor > 1
+                       ? "; its tensor ranks wait for each other, so it may be any of them"
+                       : "");
+}
+
+/* A verdict on a component is one on its incident. */
+static void mark_verdict(sl_orchestrator *o, const sl_named *named) {
+    const sl_suspect *s = &named->suspect;
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        int device = s->component == SL_COMPONENT_DEVICE && c->cause == SL_CAUSE_DEVICE && c->rank == s->rank,
+            host = s->component == SL_COMPONENT_HOST && c->cause == SL_CAUSE_HOST && c->rank == s->rank,
+            link = s->component == SL_COMPONENT_LINK && c->cause == SL_CAUSE_LINK &&
+                   (c->from == s->from || c->from == s->to) && (c->to == s->to || c->to == s->from),
+            sum = s->component == SL_COMPONENT_GROUP && c->cause == SL_CAUSE_REPLICA_LINK;
+        if (sum || ((device || host || link) && c->replica == named->replica))
+            c->view.verdict = 1;
+    }
+}
+
+void sl_events_naming(sl_orchestrator *o, const sl_naming_result *r) {
+    for (int i = 0; i < r->count && r->kind != SL_NAMING_NOTHING; i++) {
+        say_named(o, r, &r->named[i]);
+        if (r->kind == SL_NAMING_VERDICT)
+            mark_verdict(o, &r->named[i]);
+    }
+}
+
+static void explain(sl_event *e, const sl_side *side) {
+    sl_text_format(e->why, sizeof e->why,
+                   "predicted %.2f ms per iteration with the running schedule and %.2f ms with the new one; a swap costs "
+                   "%.2f ms once",
+                   sl_to_ms(side->predicted), sl_to_ms(side->best), sl_to_ms(side->cost));
+}
+
+/* The costliest component of a replica, into the event. */
+static void name_costliest(const sl_orchestrator *o, sl_event *e, int replica) {
+    const sl_case *worst = NULL;
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].seen && (o->cases[i].replica == replica || o->cases[i].replica < 0) &&
+            (!worst || o->cases[i].excess > worst->excess))
+            worst = &o->cases[i];
+    if (!worst)
+        return;
+    name_component(o, e, worst);
+    sl_text_format(e->seen, sizeof e->seen, "%s", worst->view.seen);
+}
+
+void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
+    const sl_side *side = &o->side[replica];
+    sl_event *e = sl_events_add(o, undo ? SL_EVENT_RETURN : SL_EVENT_SWAP);
+    if (!e)
+        return;
+    if (!undo)
+        name_costliest(o, e, replica);
+    name_replica(o, e, replica);
+    if (undo)
+        sl_text_format(e->decided, sizeof e->decided, "return to the first schedule");
+    else
+        sl_text_format(e->decided, sizeof e->decided, "swap to %s", side->wanted->plan.schedule);
+    explain(e, side);
+    sl_events_decision(o, "the schedule of replica %d: %s%s%s; %s", replica, e->decided, e->seen[0] ? ", for " : "",
+                       e->seen, e->why);
+}
+
+/* The reason for doing nothing, once for each incident, when it has lasted. */
+void sl_events_keep(sl_orchestrator *o, const sl_case *c) {
+    int replica = c->replica < 0 ? 0 : c->replica;
+    const sl_side *side = &o->side[replica];
+    if (side->wanted || o->action.id || side->running != side->first)
+        return;
+    sl_event *e = sl_events_add(o, SL_EVENT_KEEP);
+    if (!e)
+        return;
+    name_component(o, e, c);
+    sl_text_format(e->seen, sizeof e->seen, "%s", c->view.seen);
+    int left = o->config.dwell - (o->iteration - side->last_swap);
+    sl_text_format(e->decided, sizeof e->decided, o->config.frozen ? "keep the schedule: adapt is off" : "keep the schedule");
+    if (left > 0)
+        sl_text_format(e->why, sizeof e->why, "the last swap is %d iterations ago; at least %d must lie between two",
+                       o->iteration - side->last_swap, o->config.dwell);
+    else
+        explain(e, side);
+}
+
+void sl_events_path(sl_orchestrator *o, int delegates) {
+    sl_event *e = sl_events_add(o, delegates ? SL_EVENT_DELEGATE : SL_EVENT_DIRECT);
+    if (!e)
+        return;
+    if (!delegates) {
+        sl_text_format(e->decided, sizeof e->decided, "the ranks carry their messages themselves");
+        sl_text_format(e->why, sizeof e->why, "links and ops have been healthy for %d iterations", o->config.hold);
+    } else {
+        name_costliest(o, e, -1);
+        for (int r = 0; r < o->config.job.replicas && !e->seen[0]; r++)
+            name_costliest(o, e, r);
+        if (delegates == 1)
+            sl_text_format(e->decided, sizeof e->decided, "a delegate carries the messages of each link and direction");
+        else
+            sl_text_format(e->decided, sizeof e->decided, "%d delegates carry the messages of each link and direction",
+                           delegates);
+        sl_text_format(e->why, sizeof e->why,
+                       "the link has been beyond the tolerance of the running schedule for %d iterations", o->config.hold);
+    }
+    sl_events_decision(o, "the path of messages: %s; %s", e->decided, e->why);
+}
+
+/* ---- decisions ---- */
+
+static void put(sl_orchestrator *o, const char *text) {
+    sl_told_text *d = &o->decisions;
+    size_t length = strlen(text);
+    sl_status status = sl_grow(&d->text, &d->room, d->used + length + 1, 1);
+    if (status != SL_OK) {
+        o->failed = status;
+        return;
+    }
+    memcpy(d->text + d->used, text, length + 1);
+    d->used += length;
+}
+
+void sl_events_decision(sl_orchestrator *o, const char *format, ...) {
+    char text[640], line[720];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    snprintf(line, sizeof line, "%9.3f s  iteration %4d  %s\n", sl_to_ms(o->now) / 1e3, o->iteration, text);
+    put(o, line);
+}
+
+/* What is considered about an incident is one line: each strategy that could help, and what others lack. */
+typedef struct considered {
+    int id, any;
+    double loss;
+    char text[560];
+} considered;
+
+static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e) {
+    static const char *const no[] = {[SL_REASON_OTHER_CAUSE] = "not for this cause",
+                                     [SL_REASON_CANNOT_HELP] = "cannot help",
+                                     [SL_REASON_SKIPPED] = "others come first or pay better",
+                                     [SL_REASON_IN_EFFECT] = "in effect",
+                                     [SL_REASON_FAILED] = "failed too often"};
+    char piece[120];
+    const char *name = sl_strategy_words[o->kind[e->strategy]];
+    if (e->reason == SL_REASON_WAITS || e->reason == SL_REASON_AT_ONCE)
+        snprintf(piece, sizeof piece, "%s %s, to lose %.1f%% for %.3g s", name,
+                 e->reason == SL_REASON_AT_ONCE ? "at once" : "later", 100 * e->expected, (double)e->cost / 1e9);
+    else
+        snprintf(piece, sizeof piece, "%s: %s", name, no[e->reason] ? no[e->reason] : "");
+    if (e->reason == SL_REASON_WAITS) {
+        char when[48];
+        snprintf(when, sizeof when, " when %.3g s are lost", (double)e->trigger / 1e9);
+        sl_text_add(piece, sizeof piece, "", when);
+    }
+    sl_text_add(c->text, sizeof c->text, "; ", piece);
+    c->any |= e->reason == SL_REASON_WAITS || e->reason == SL_REASON_AT_ONCE || e->reason == SL_REASON_SKIPPED;
+    c->id = e->id;
+    c->loss = e->loss;
+}
+
+/* The same again is not said again. */
+static void end_considering(sl_orchestrator *o, considered *c) {
+    if (c->text[0] && (c->any || !o->said[0]) && strncmp(c->text, o->said, sizeof o->said - 1) != 0) {
+        sl_events_decision(o, "  %s", c->text);
+        snprintf(o->said, sizeof o->said, "%s", c->text);
+    }
+    c->text[0] = 0;
+}
+
+/* What comes and goes with a swap or a change of path is told by that. */
+static int is_told_otherwise(const sl_orchestrator *o, const sl_ladder_entry *e) {
+    int at_once = e->strategy >= 0 && o->kind[e->strategy] <= SL_STRATEGY_DELEGATE;
+    return at_once && e->kind != SL_LADDER_BROUGHT && e->kind != SL_LADDER_FAILED;
+}
+
+static int is_event(sl_ladder_entry_kind kind) {
+    return kind == SL_LADDER_APPLY || kind == SL_LADDER_UNDO || kind == SL_LADDER_BROUGHT || kind == SL_LADDER_FAILED;
+}
+
+void sl_events_ladder(sl_orchestrator *o) {
+    size_t count;
+    considered so_far = {0};
+    if (!o->ladder)
+        return;
+    const sl_ladder_entry *entry = sl_ladder_log(o->ladder, &count);
+    for (size_t i = 0; i < count; i++) {
+        char text[256];
+        const sl_ladder_entry *e = &entry[i];
+        if (e->kind == SL_LADDER_CONSIDERED) {
+            consider(o, &so_far, e);
+            continue;
+        }
+        end_considering(o, &so_far);
+        if (is_told_otherwise(o, e))
+            continue;
+        if (e->kind == SL_LADDER_BEGAN)
+            o->said[0] = 0;
+        sl_ladder_entry_text(o->ladder, e, text, sizeof text);
+        sl_events_decision(o, "%s", text);
+        sl_event *event = is_event(e->kind) ? sl_events_add(o, SL_EVENT_DECISION) : NULL;
+        if (!event)
+            continue;
+        sl_text_format(event->seen, sizeof event->seen, "%s", e->seen);
+        sl_text_fit(event->decided, sizeof event->decided, text);
+        sl_text_format(event->why, sizeof event->why, "%s", strlen(text) >= sizeof event->decided ? text : "");
+    }
+    end_considering(o, &so_far);
+    sl_ladder_clear_log(o->ladder);
+}

@@ -1,0 +1,703 @@
+/* Slow components of all replicas as incidents of processes, and what each loses.
+ *
+ * A component is named by its processes, so it stays the same when they change places. All links of a process that are as
+ * late as each other are its card, one incident. What an iteration loses is divided among the incidents by what each would
+ * cost alone, and no more than what is slow explains, for an iteration may be long for reasons that nothing can be done
+ * about. */
+#include "adapt/orchestrator/orchestrator_inside.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIKE 0.25         /* delays of one card */
+#define MOST_BLAMED 2.0    /* times what a component costs alone */
+#define NEWS 0.2           /* a loss that is off by more is told to the ladder */
+#define WORTH_A_LOOK 0.1   /* share of a healthy iteration by which a sum must have grown */
+
+sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *number) {
+    for (size_t i = 0; i < o->keys; i++)
+        if (memcmp(&o->key[i], &key, sizeof key) == 0) {
+            *number = (int)i;
+            return SL_OK;
+        }
+    SL_TRY(sl_grow(&o->key, &o->key_room, o->keys + 1, sizeof *o->key));
+    *number = (int)o->keys;
+    o->key[o->keys++] = key;
+    return SL_OK;
+}
+
+int sl_incidents_process(const sl_orchestrator *o, int rank, int replica) {
+    return o->layout.process[sl_job_position(&o->config.job, rank, replica, 0)];
+}
+
+static sl_case *case_of(sl_orchestrator *o, int id) {
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].view.id == id)
+            return &o->cases[i];
+    return NULL;
+}
+
+/* The case of a component, seen in this iteration; NULL: there are too many. */
+static sl_status see(sl_orchestrator *o, sl_component_key key, sl_case **found) {
+    int id;
+    SL_TRY(sl_incidents_number(o, key, &id));
+    sl_case *c = case_of(o, id);
+    if (!c && o->case_count == SL_CASES_MOST) {
+        *found = NULL;
+        return SL_OK;
+    }
+    if (!c) {
+        c = &o->cases[o->case_count++];
+        *c = (sl_case){.told = -1, .claimed = -1, .view = {.id = id, .since = o->iteration, .stage = -1}};
+    }
+    int first = !c->seen;
+    c->seen = 1;
+    if (first)
+        c->back = 0;
+    *found = c;
+    return SL_OK;
+}
+
+/* ---- components of this iteration ---- */
+
+static sl_status see_device(sl_orchestrator *o, const sl_slow *s) {
+    sl_case *c;
+    int a = sl_incidents_process(o, s->rank, s->replica);
+    SL_TRY(see(o, (sl_component_key){SL_PART_DEVICE, a, -1}, &c));
+    if (!c || c->reported)
+        return SL_OK;
+    c->cause = SL_CAUSE_DEVICE;
+    c->replica = s->replica;
+    c->rank = s->rank;
+    c->from = c->to = -1;
+    c->now = s->now;
+    c->healthy = s->healthy;
+    c->view.part = (sl_slow_part){.kind = SL_PART_DEVICE, .a = a, .b = -1, .slowdown = s->now / s->healthy};
+    c->view.growth = s->now / s->healthy;
+    return SL_OK;
+}
+
+/* What a direction of a link takes more: its latency and its transfer as the window's medians tell them apart. */
+static sl_status see_direction(sl_orchestrator *o, int replica, int from, int to, double grown, double *latency,
+                               double *pace) {
+    const sl_problem *healthy = sl_series_healthy(&o->series, replica);
+    sl_problem usual;
+    int window = o->series.rows - o->series.since < 3 ? o->series.rows - o->series.since : 3;
+    SL_TRY(sl_series_typical(&o->series, replica, window, &usual));
+    const sl_link *now = &usual.link[from * usual.ranks + to], *was = &healthy->link[from * usual.ranks + to];
+    double later = fmax(0, (double)(now->latency - was->latency)), busy = fmax(0, (double)(now->transfer - was->transfer));
+    sl_problem_free(&usual);
+    double sum = later + busy;
+    *latency = sum > 0 ? grown * later / sum : grown;
+    *pace = sum > 0 && o->config.job.message > 0 ? grown * busy / sum / o->config.job.message : 0;
+    if (o->config.job.message <= 0)
+        *latency = grown;
+    return SL_OK;
+}
+
+/* Both directions are one case: the worse one names it. */
+static sl_status see_link(sl_orchestrator *o, const sl_slow *s) {
+    sl_case *c;
+    int a = sl_incidents_process(o, s->from, s->replica), b = sl_incidents_process(o, s->to, s->replica);
+    int turned = a > b, low = turned ? b : a, high = turned ? a : b;
+    double grown = s->now - s->healthy;
+    SL_TRY(see(o, (sl_component_key){SL_PART_LINK, low, high}, &c));
+    if (!c || c->reported)
+        return SL_OK;
+    if (c->back == 0) {
+        c->view.part = (sl_slow_part){.kind = SL_PART_LINK, .a = low, .b = high};
+        c->now = 0;
+    }
+    c->cause = SL_CAUSE_LINK;
+    c->replica = s->replica;
+    c->back = 1;
+    if (s->now > c->now) {
+        c->rank = -1;
+        c->from = s->from;
+        c->to = s->to;
+        c->now = s->now;
+        c->healthy = s->healthy;
+        c->view.growth = grown;
+    }
+    return see_direction(o, s->replica, s->from, s->to, grown, &c->view.part.latency[turned],
+                         &c->view.part.pace[turned]);
+}
+
+/* What a message of so many bytes takes longer between two processes than on the best connection that was measured; -1: it
+ * was not. */
+static double pair_time(const sl_orchestrator *o, int from, int to, double bytes) {
+    double least = INFINITY, time = -1;
+    for (int i = 0; i < o->networks; i++) {
+        const sl_network_measure *m = &o->network[i];
+        double takes = m->latency + m->pace * bytes;
+        if (sl_job_replica(&o->config.job, sl_job_layout_position(&o->config.job, &o->layout, m->from)) ==
+            sl_job_replica(&o->config.job, sl_job_layout_position(&o->config.job, &o->layout, m->to)))
+            continue;
+        least = fmin(least, takes);
+        time = m->from == from && m->to == to ? takes : time;
+    }
+    return time < 0 ? -1 : time - least;
+}
+
+/* The pair of a stage's replicas whose connection was found slowest; of two replicas there is one. */
+static int slowest_pair(const sl_orchestrator *o, int rank, int *a, int *b) {
+    int replicas = o->config.job.replicas;
+    double worst = -1;
+    *a = sl_incidents_process(o, rank, 0);
+    *b = sl_incidents_process(o, rank, 1);
+    if (replicas == 2)
+        return 1;
+    for (int i = 0; i < o->networks; i++) {
+        const sl_network_measure *m = &o->network[i];
+        int from = sl_job_layout_position(&o->config.job, &o->layout, m->from),
+            to = sl_job_layout_position(&o->config.job, &o->layout, m->to);
+        if (sl_job_rank(&o->config.job, from) != rank || sl_job_rank(&o->config.job, to) != rank)
+            continue;
+        double time = pair_time(o, m->from, m->to, 1e6);
+        if (time > worst) {
+            worst = time;
+            *a = m->from;
+            *b = m->to;
+        }
+    }
+    return worst > 0;
+}
+
+/* Replicas exchange their shares at once, there and back: a sum waits twice for the slowest pair's latency and share; a ring
+ * as often as it has steps. Of which the growth consists the network tells; without it all of it is bandwidth. */
+static void split_growth(const sl_orchestrator *o, int stage, int a, int b, double grown, sl_slow_part *part) {
+    const sl_job *job = &o->config.job;
+    double steps = job->ring ? 2.0 * (job->replicas - 1) : 2;
+    double share = job->sum ? job->sum[stage] / job->replicas : 0;
+    for (int way = 0; way < 2; way++) {
+        int from = way ? b : a, to = way ? a : b;
+        double latency = pair_time(o, from, to, 0), more = pair_time(o, from, to, 1e6);
+        if (latency < 0) {
+            latency = share > 0 ? 0 : grown / steps;
+            more = latency + (share > 0 ? grown / steps / share * 1e6 : 0);
+        }
+        part->latency[way] = latency;
+        part->pace[way] = fmax(0, (more - latency) / 1e6);
+    }
+}
+
+static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
+    sl_case *c;
+    int a = -1, b = -1, rank = sl_problem_rank(sl_series_healthy(&o->series, 0), s->stage);
+    int known = slowest_pair(o, rank, &a, &b);
+    int low = a < b ? a : b, high = a < b ? b : a;
+    /* several stages of a rank go over the same connection */
+    SL_TRY(see(o, known ? (sl_component_key){SL_KEY_SUM, low, high} : (sl_component_key){SL_KEY_SUM, -1 - rank, -1}, &c));
+    if (!c || c->reported || (c->back && s->now - s->healthy <= c->now - c->healthy))
+        return SL_OK;
+    c->back = 1;
+    c->cause = SL_CAUSE_REPLICA_LINK;
+    c->replica = -1;
+    c->rank = rank;
+    c->from = c->to = -1;
+    c->now = s->now;
+    c->healthy = s->healthy;
+    c->view.stage = s->stage;
+    c->view.growth = s->now - s->healthy;
+    c->view.part = (sl_slow_part){.kind = SL_PART_LINK, .a = known ? low : -1, .b = known ? high : -1};
+    if (known)
+        split_growth(o, s->stage, low, high, s->now - s->healthy, &c->view.part);
+    return SL_OK;
+}
+
+/* ---- cards ---- */
+
+static int touches(const sl_case *c, int process) {
+    return c->seen && !c->reported && c->view.part.kind == SL_PART_LINK &&
+           (c->view.part.a == process || c->view.part.b == process);
+}
+
+static double delay_of(const sl_slow_part *part, double bytes) {
+    return fmax(part->latency[0] + part->pace[0] * bytes, part->latency[1] + part->pace[1] * bytes);
+}
+
+/* How many pairs of a place carry messages. */
+static int pairs_of(const sl_problem *p, int rank) {
+    int pairs = 0;
+    for (int other = 0; other < p->ranks; other++) {
+        int talks = 0;
+        for (int stage = 0; stage < p->stages && other != rank; stage++) {
+            int next = sl_problem_next(p, stage), x = sl_problem_rank(p, stage), y = next < 0 ? x : sl_problem_rank(p, next);
+            talks |= (x == rank && y == other) || (x == other && y == rank);
+        }
+        pairs += talks;
+    }
+    return pairs;
+}
+
+/* All links of the process within its pipeline are slow and as late as each other, two at least. */
+static int is_card(const sl_orchestrator *o, int process, double *least, double *most) {
+    const sl_job *job = &o->config.job;
+    int position = sl_job_layout_position(job, &o->layout, process), links = 0;
+    *least = INFINITY;
+    *most = 0;
+    for (int i = 0; i < o->case_count; i++) {
+        const sl_case *c = &o->cases[i];
+        if (!touches(c, process) || c->cause != SL_CAUSE_LINK)
+            continue;
+        double delay = delay_of(&c->view.part, job->message);
+        links++;
+        *least = fmin(*least, delay);
+        *most = fmax(*most, delay);
+    }
+    const sl_problem *p = sl_series_healthy(&o->series, sl_job_replica(job, position));
+    return links > 1 && links == pairs_of(p, sl_job_rank(job, position)) && *least > (1 - ALIKE) * *most;
+}
+
+static sl_status merge_card(sl_orchestrator *o, int process, double most) {
+    const sl_job *job = &o->config.job;
+    sl_slow_part part = {.kind = SL_PART_CARD, .a = process, .b = -1};
+    sl_case *card, kept = {0};
+    double excess_now = 0;
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        if (!touches(c, process) || c->cause != SL_CAUSE_LINK)
+            continue;
+        for (int way = 0; way < 2; way++) { /* the card sends [0] where it is the link's first end */
+            int at = c->view.part.a == process ? way : 1 - way;
+            part.latency[at] = fmax(part.latency[at], c->view.part.latency[way]);
+            part.pace[at] = fmax(part.pace[at], c->view.part.pace[way]);
+        }
+        if (c->now > excess_now) {
+            excess_now = c->now;
+            kept = *c;
+        }
+        c->seen = 0; /* it is the card's */
+    }
+    SL_TRY(see(o, (sl_component_key){SL_PART_CARD, process, -1}, &card));
+    if (!card)
+        return SL_OK;
+    card->cause = SL_CAUSE_HOST;
+    card->replica = kept.replica;
+    card->rank = sl_job_rank(job, sl_job_layout_position(job, &o->layout, process));
+    card->from = card->to = -1;
+    card->now = kept.now;
+    card->healthy = kept.healthy;
+    card->view.part = part;
+    card->view.growth = most;
+    return SL_OK;
+}
+
+static sl_status find_cards(sl_orchestrator *o) {
+    double least, most;
+    for (int i = 0, count = o->case_count; i < count; i++)
+        for (int end = 0; end < 2; end++) {
+            const sl_slow_part *part = &o->cases[i].view.part;
+            int process = end ? part->b : part->a;
+            if (o->cases[i].seen && o->cases[i].cause == SL_CAUSE_LINK && process >= 0 && touches(&o->cases[i], process) &&
+                is_card(o, process, &least, &most))
+                SL_TRY(merge_card(o, process, most));
+        }
+    return SL_OK;
+}
+
+/* ---- words ---- */
+
+static void name_process(const sl_orchestrator *o, int process, char *text, size_t size) {
+    if (o->config.job.replicas > 1)
+        snprintf(text, size, "rank %d of replica %d", sl_job_rank(&o->config.job, process),
+                 sl_job_replica(&o->config.job, process));
+    else
+        snprintf(text, size, "rank %d", sl_job_rank(&o->config.job, process));
+}
+
+void sl_incident_name(const sl_orchestrator *o, const sl_case *c, char *text, size_t size) {
+    const sl_slow_part *part = &c->view.part;
+    char a[36], b[36];
+    if (part->a < 0) {
+        snprintf(text, size, "sum of stage %d", c->view.stage);
+        return;
+    }
+    name_process(o, part->a, a, sizeof a);
+    if (part->kind == SL_PART_DEVICE)
+        snprintf(text, size, "device of %s", a);
+    else if (part->kind == SL_PART_CARD)
+        snprintf(text, size, "card of %s", a);
+    else {
+        name_process(o, part->b, b, sizeof b);
+        snprintf(text, size, "link %s to %s", a, b);
+    }
+}
+
+static void describe(const sl_orchestrator *o, sl_case *c) {
+    char name[80];
+    if (c->reported)
+        return;
+    sl_incident_name(o, c, name, sizeof name);
+    if (c->view.part.kind == SL_PART_DEVICE)
+        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: ops take %.2f times as long", name, c->view.growth);
+    else if (c->cause == SL_CAUSE_REPLICA_LINK)
+        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: sum of stage %d %.4g ms, healthy %.4g", name,
+                       c->view.stage, c->now / SL_MS, c->healthy / SL_MS);
+    else
+        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: %.4g ms one way, healthy %.4g", name, c->now / SL_MS,
+                       c->healthy / SL_MS);
+}
+
+/* ---- what the model sees ---- */
+
+static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
+    for (size_t i = 0; i < o->memories; i++)
+        if (o->memory[i].part.kind == part->kind && o->memory[i].part.a == part->a && o->memory[i].part.b == part->b) {
+            o->memory[i].part = *part;
+            o->memory[i].left = SL_REMEMBERED;
+            return SL_OK;
+        }
+    if (o->memories == SL_CASES_MOST)
+        return SL_OK;
+    SL_TRY(sl_grow(&o->memory, &o->memory_room, o->memories + 1, sizeof *o->memory));
+    o->memory[o->memories].part = *part;
+    o->memory[o->memories++].left = SL_REMEMBERED;
+    return SL_OK;
+}
+
+/* A connection that nobody uses any more is over, but it is remembered for a while, so that the next layout does not use it
+ * again. */
+static sl_status remember_unused(sl_orchestrator *o) {
+    const sl_problem *p = sl_series_healthy(&o->series, 0);
+    for (int i = 0; i < o->case_count; i++) {
+        const sl_slow_part *part = &o->cases[i].view.part;
+        if (o->cases[i].seen && part->kind == SL_PART_LINK && part->a >= 0)
+            SL_TRY(remember(o, part));
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < o->memories; i++) {
+        const sl_slow_part *part = &o->memory[i].part;
+        int used = sl_job_layout_talk(&o->config.job, &o->layout, p, part->a, part->b), seen = 0;
+        for (int k = 0; k < o->case_count; k++)
+            seen |= o->cases[k].seen && o->cases[k].view.part.kind == SL_PART_LINK && o->cases[k].view.part.a == part->a &&
+                    o->cases[k].view.part.b == part->b;
+        if (seen || (!used && --o->memory[i].left > 0))
+            o->memory[kept++] = o->memory[i];
+    }
+    o->memories = kept;
+    return SL_OK;
+}
+
+static sl_status show_model(sl_orchestrator *o) {
+    int parts = 0;
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].seen && o->cases[i].view.part.a >= 0)
+            o->part[parts++] = o->cases[i].view.part;
+    for (size_t i = 0; i < o->memories; i++) {
+        int seen = 0;
+        for (int k = 0; k < parts; k++)
+            seen |= o->part[k].kind == SL_PART_LINK && o->part[k].a == o->memory[i].part.a &&
+                    o->part[k].b == o->memory[i].part.b;
+        if (!seen)
+            o->part[parts++] = o->memory[i].part;
+    }
+    return sl_model_see(o->model, o->part, parts);
+}
+
+/* ---- losses ---- */
+
+/* The replica's healthy problem with that component alone as it is. */
+static void spoil(const sl_orchestrator *o, const sl_case *c, sl_problem *p) {
+    const sl_slow_part *part = &c->view.part;
+    double bytes = o->config.job.message;
+    if (c->cause == SL_CAUSE_REPLICA_LINK)
+        p->reduce[c->view.stage] += (sl_time)c->view.growth;
+    for (int stage = 0; part->kind == SL_PART_DEVICE && stage < p->stages; stage++)
+        for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(p, stage) == c->rank; kind++)
+            p->time[kind][stage] = (sl_time)((double)p->time[kind][stage] * part->slowdown);
+    for (int other = 0; other < p->ranks && c->cause != SL_CAUSE_REPLICA_LINK && part->kind != SL_PART_DEVICE; other++)
+        for (int way = 0; way < 2; way++) {
+            int rank = c->rank, at = part->kind == SL_PART_LINK ? -1 : way;
+            if (part->kind == SL_PART_LINK) {
+                int low = sl_incidents_process(o, c->from, c->replica) == part->a ? c->from : c->to;
+                rank = low;
+                at = other == c->from + c->to - low ? way : -1;
+            }
+            if (at < 0 || other == rank)
+                continue;
+            sl_link *link = &p->link[way ? other * p->ranks + rank : rank * p->ranks + other];
+            link->latency += (sl_time)part->latency[at];
+            link->transfer += (sl_time)(part->pace[at] * bytes);
+        }
+}
+
+static sl_status excess_of(sl_orchestrator *o, sl_case *c) {
+    int replica = c->replica < 0 ? 0 : c->replica;
+    const sl_problem *healthy = sl_series_healthy(&o->series, replica);
+    sl_problem spoilt;
+    sl_time without, with = 0;
+    SL_TRY(sl_problem_copy(healthy, &spoilt));
+    spoilt.microbatches = o->layout.split[replica];
+    sl_status status = sl_plans_time(o, o->side[replica].running, &spoilt, &without);
+    if (status == SL_OK) {
+        spoil(o, c, &spoilt);
+        status = sl_plans_time(o, o->side[replica].running, &spoilt, &with);
+    }
+    sl_problem_free(&spoilt);
+    c->excess = with > without ? (double)(with - without) : 0;
+    return status;
+}
+
+double sl_incidents_believed(sl_orchestrator *o) {
+    return o->believed > 0 ? o->believed : sl_series_time(&o->series);
+}
+
+/* What nothing slow explains is not blamed on what is a little slow. */
+static sl_status believe(sl_orchestrator *o) {
+    sl_time running;
+    SL_TRY(sl_plans_running(o, &running));
+    double now = sl_series_time(&o->series);
+    o->believed = o->healthy_time * (double)running / o->healthy_model;
+    if (now > 0)
+        o->believed = fmin(now, o->believed);
+    return SL_OK;
+}
+
+/* None is blamed for more than twice what it costs alone, for an iteration may also be long because of what was done about
+ * trouble that is over. */
+static sl_status divide_loss(sl_orchestrator *o) {
+    SL_TRY(believe(o));
+    double now = sl_incidents_believed(o), sum = 0, lost = now > o->healthy_time ? 1 - o->healthy_time / now : 0;
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        if (!c->seen)
+            continue;
+        SL_TRY(excess_of(o, c));
+        sum += c->excess;
+    }
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        double share = sum > 0 ? fmin(lost / sum, MOST_BLAMED / now) * c->excess : 0;
+        c->view.loss = !c->seen ? 0 : c->claimed >= 0 ? c->claimed : share;
+        c->costly = c->seen && c->view.loss >= SL_ITERATION_LEAST / (1 + SL_ITERATION_LEAST) ? c->costly + 1 : 0;
+    }
+    return SL_OK;
+}
+
+/* ---- seeing ---- */
+
+/* What an iteration takes when nothing is slow: as soon as what is healthy is known, in the layout and with the plans of
+ * the beginning. */
+static sl_status learn_healthy(sl_orchestrator *o) {
+    double now = sl_series_time(&o->series);
+    sl_time running;
+    if (o->healthy_time > 0 || !o->series.learnt || now <= 0)
+        return SL_OK;
+    SL_TRY(sl_plans_running(o, &running));
+    if (running <= 0)
+        return SL_OK;
+    o->healthy_model = (double)running;
+    o->healthy_time = now;
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        const sl_problem *healthy = sl_series_healthy(&o->series, r);
+        if (!healthy) { /* never measured so far */
+            o->healthy_time = 0;
+            return SL_OK;
+        }
+    }
+    return SL_OK;
+}
+
+/* The model has what is healthy as it is known now. */
+static sl_status renew_model(sl_orchestrator *o) {
+    int differs = !o->model;
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        const sl_problem *healthy = sl_series_healthy(&o->series, r);
+        differs |= healthy != o->healthy[r];
+        o->healthy[r] = healthy;
+    }
+    if (!o->model)
+        return sl_model_open(&o->config.job, o->healthy, &o->model);
+    return differs || !o->case_count ? sl_model_renew(o->model, o->healthy) : SL_OK;
+}
+
+static sl_status compare_lately(sl_orchestrator *o) {
+    int rows[SL_ROWS];
+    int count = sl_series_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    for (int i = 0; i < o->case_count; i++)
+        o->cases[i].seen = o->cases[i].reported;
+    SL_TRY(sl_compare(&o->series, rows, count, 1, &o->lately));
+    for (size_t i = 0; i < o->lately.count; i++) {
+        const sl_slow *s = &o->lately.slow[i];
+        if (s->kind == SL_SLOW_DEVICE)
+            SL_TRY(see_device(o, s));
+        else if (s->kind == SL_SLOW_LINK)
+            SL_TRY(see_link(o, s));
+        else if (s->kind == SL_SLOW_SUM)
+            SL_TRY(see_sum(o, s));
+    }
+    return find_cards(o);
+}
+
+/* Cases that nobody knows of and that are seen no more. */
+static void drop_unknown(sl_orchestrator *o) {
+    int kept = 0;
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].seen || o->cases[i].told >= 0)
+            o->cases[kept++] = o->cases[i];
+    o->case_count = kept;
+}
+
+sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
+    int rows = o->series.rows - o->series.since, least = o->config.hold < 3 ? o->config.hold : 3;
+    *ready = 0;
+    SL_TRY(learn_healthy(o));
+    if (o->healthy_time <= 0 || rows < least)
+        return SL_OK;
+    SL_TRY(compare_lately(o));
+    drop_unknown(o);
+    SL_TRY(renew_model(o));
+    for (int i = 0; i < o->case_count; i++) {
+        o->cases[i].streak = o->cases[i].seen ? o->cases[i].streak + 1 : 0;
+        describe(o, &o->cases[i]);
+    }
+    SL_TRY(remember_unused(o));
+    SL_TRY(show_model(o));
+    SL_TRY(divide_loss(o));
+    *ready = 1;
+    return SL_OK;
+}
+
+/* ---- telling ---- */
+
+static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
+    sl_incident incident = {.id = c->view.id, .cause = c->cause, .loss = c->view.loss};
+    int alone = c->reported || c->excess >= SL_LOSS_LEAST * sl_incidents_believed(o);
+    if (!alone || c->view.loss < SL_LOSS_LEAST)
+        return SL_OK;
+    sl_text_fit(incident.seen, sizeof incident.seen, c->view.seen);
+    c->told = c->view.loss;
+    c->view.since = o->iteration - c->streak + 1;
+    sl_events_onset(o, c);
+    return sl_ladder_begins(o->ladder, o->now, &incident);
+}
+
+/* A loss that varies a little is no news; what an application brought is told once, whatever it is. */
+static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
+    double off = fabs(c->view.loss - c->told);
+    if (sl_series_time(&o->series) <= 0) /* not wholly measured after the change */
+        return SL_OK;
+    if (!o->fresh && (off < SL_LOSS_LEAST || off < NEWS * fmax(c->told, c->view.loss)))
+        return SL_OK;
+    c->told = c->view.loss;
+    return sl_ladder_changes(o->ladder, o->now, c->view.id, c->view.loss);
+}
+
+/* What must have lasted is asked for when it has, and again from time to time while it is slow. */
+static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
+    if (c->told < 0 || !c->seen || ++c->waits < o->config.hold || c->streak < o->config.hold)
+        return SL_OK;
+    c->waits = 0;
+    SL_TRY(sl_ladder_reconsider(o->ladder, o->now, c->view.id));
+    c->keeps |= c->streak < 2 * o->config.hold;
+    return SL_OK;
+}
+
+sl_status sl_incidents_tell(sl_orchestrator *o) {
+    int kept = 0;
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        if (c->seen || c->told < 0) {
+            o->cases[kept++] = *c;
+            continue;
+        }
+        SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
+        sl_events_relief(o, c);
+    }
+    o->case_count = kept;
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        if (c->seen)
+            SL_TRY(c->told < 0 ? tell_begin(o, c) : tell_loss(o, c));
+    }
+    for (int i = 0; i < o->case_count; i++)
+        SL_TRY(reconsider(o, &o->cases[i]));
+    o->fresh &= sl_series_time(&o->series) <= 0;
+    return SL_OK;
+}
+
+sl_status sl_incidents_keep(sl_orchestrator *o) {
+    for (int i = 0; i < o->case_count; i++) {
+        sl_time running, best;
+        if (o->cases[i].keeps && o->config.frozen) /* nobody else has asked */
+            SL_TRY(sl_plans_ask(o, &running, &best));
+        if (o->cases[i].keeps)
+            sl_events_keep(o, &o->cases[i]);
+        o->cases[i].keeps = 0;
+    }
+    return SL_OK;
+}
+
+/* ---- the network ---- */
+
+int sl_incidents_wants_network(sl_orchestrator *o) {
+    int wants = 0, stages = sl_series_healthy(&o->series, 0)->stages;
+    for (int stage = 0; stage < stages && o->config.job.replicas > 1 && o->config.looks; stage++) {
+        double grown = 0;
+        for (size_t i = 0; i < o->lately.count; i++)
+            if (o->lately.slow[i].kind == SL_SLOW_SUM && o->lately.slow[i].stage == stage)
+                grown = o->lately.slow[i].now - o->lately.slow[i].healthy;
+        if (grown < WORTH_A_LOOK * o->healthy_time)
+            grown = 0;
+        if (grown > 2 * o->looked[stage] || grown <= 0) {
+            wants |= grown > 0;
+            o->looked[stage] = grown;
+        }
+    }
+    return wants;
+}
+
+/* ---- from outside ---- */
+
+sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *r) {
+    sl_case *c;
+    const sl_job *job = &o->config.job;
+    int most = sl_job_processes(job), two = r->part.kind == SL_PART_LINK;
+    if (r->id < 0 || r->part.a < 0 || r->part.a >= most || (two && (r->part.b < 0 || r->part.b >= most)))
+        return sl_error(SL_EINVAL, "a report on processes %d and %d of %d", r->part.a, r->part.b, most);
+    SL_TRY(see(o, (sl_component_key){SL_KEY_REPORT, r->id, 0}, &c));
+    if (!c)
+        return SL_OK;
+    int position = sl_job_layout_position(job, &o->layout, r->part.a);
+    c->reported = !r->over;
+    c->seen = !r->over;
+    c->claimed = r->loss;
+    c->replica = sl_job_replica(job, position);
+    c->rank = sl_job_rank(job, position);
+    c->from = c->to = -1;
+    c->view.part = r->part;
+    c->view.host = r->host;
+    c->view.growth = r->part.slowdown;
+    c->cause = r->host || r->part.kind == SL_PART_CARD ? SL_CAUSE_HOST
+               : r->part.kind == SL_PART_DEVICE        ? SL_CAUSE_DEVICE
+                                                       : SL_CAUSE_LINK;
+    if (two) {
+        int other = sl_job_layout_position(job, &o->layout, r->part.b);
+        if (sl_job_replica(job, other) != c->replica)
+            c->cause = SL_CAUSE_REPLICA_LINK;
+        c->from = c->rank;
+        c->to = sl_job_rank(job, other);
+        c->rank = -1;
+        c->view.stage = c->cause == SL_CAUSE_REPLICA_LINK ? c->from : -1;
+    }
+    sl_text_fit(c->view.seen, sizeof c->view.seen, r->seen);
+    return SL_OK;
+}
+
+static int costliest_first(const void *left, const void *right) {
+    const sl_incident_view *a = left, *b = right;
+    return a->loss != b->loss ? (a->loss < b->loss ? 1 : -1) : (a->id > b->id) - (a->id < b->id);
+}
+
+void sl_incidents_view(sl_orchestrator *o) {
+    for (int i = 0; i < o->case_count; i++)
+        o->view[i] = o->cases[i].view;
+    if (o->case_count > 1)
+        qsort(o->view, (size_t)o->case_count, sizeof *o->view, costliest_first);
+}

@@ -1,0 +1,337 @@
+/* The ladder's strategies over the model: what an iteration would take with each of them, so what would still be lost; and
+ * what is done when the ladder says so. Answers are asked once for each iteration. */
+#include "adapt/orchestrator/orchestrator_inside.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const sl_strategy_words[SL_STRATEGY_KINDS] = {"adapt the schedule", "delegate the communication",
+                                                          "re-balance microbatches", "change the topology",
+                                                          "restart without the host"};
+
+static size_t bytes_of(const sl_orchestrator *o, int processes) {
+    return (size_t)(processes ? o->processes : o->config.job.replicas) * sizeof(int);
+}
+
+static void copy_layout(const sl_orchestrator *o, const sl_job_layout *from, sl_job_layout *to) {
+    memcpy(to->process, from->process, bytes_of(o, 1));
+    memcpy(to->split, from->split, bytes_of(o, 0));
+    to->delegates = from->delegates;
+}
+
+/* ---- each one's iteration time ---- */
+
+/* By the model, as it is now. */
+static sl_status present(sl_orchestrator *o) {
+    return o->present > 0 ? SL_OK : sl_model_time(o->model, &o->layout, &o->present);
+}
+
+/* Running and best order on what was measured. */
+static sl_status ask_schedule(sl_orchestrator *o, double *time) {
+    sl_time running, best;
+    SL_TRY(sl_plans_ask(o, &running, &best));
+    *time = running > 0 ? sl_incidents_believed(o) * (double)best / (double)running : INFINITY;
+    return SL_OK;
+}
+
+/* Delegates carry messages beside the ops: the same orders, decoupled. In a decoupled regime the model counts sends as free
+ * anyhow; there a link beyond what the running order tolerates (Adaptra, eq. 1) is reason enough, for an iteration's
+ * fiftieth. */
+static sl_status ask_delegates(sl_orchestrator *o, double *time) {
+    int delegates = o->layout.delegates;
+    sl_time coupled, decoupled;
+    *time = INFINITY;
+    if (delegates) { /* more of them, where measurements ask for more; there are never fewer */
+        int count;
+        SL_TRY(sl_plans_delegates(o, &count));
+        if (count > delegates)
+            *time = sl_incidents_believed(o) * 0.98 * (1 - o->config.gain);
+        return SL_OK;
+    }
+    if (!sl_plans_exceed(o))
+        return SL_OK;
+    SL_TRY(sl_plans_running(o, &coupled));
+    o->layout.delegates = 1;
+    sl_status status = sl_plans_running(o, &decoupled);
+    o->layout.delegates = delegates;
+    SL_TRY(status);
+    double share = coupled > 0 ? (double)decoupled / (double)coupled : 1;
+    *time = sl_incidents_believed(o) * fmin(share, 0.98 * (1 - o->config.gain));
+    return SL_OK;
+}
+
+/* Another layout's time as it is measured. Where another schedule alone would do as well it cannot help. */
+static sl_status beside_schedule(sl_orchestrator *o, double modelled, double *time) {
+    SL_TRY(present(o));
+    int better = modelled < (1 - o->config.gain) * o->present;
+    *time = better ? o->healthy_time * modelled / o->healthy_model : INFINITY;
+    return SL_OK;
+}
+
+static sl_status ask_balance(sl_orchestrator *o, double *time) {
+    double balanced;
+    copy_layout(o, &o->layout, &o->divided);
+    SL_TRY(sl_model_divide(o->model, &o->divided, &balanced));
+    return beside_schedule(o, balanced, time);
+}
+
+static sl_status ask_topology(sl_orchestrator *o, double *time) {
+    double best;
+    int moved;
+    sl_job_layout found = {0};
+    *time = INFINITY;
+    SL_TRY(sl_model_places(o->model, &o->layout, o->rung[SL_STRATEGY_BALANCE] >= 0, &found, &best, &moved));
+    if (moved) {
+        copy_layout(o, &found, &o->placed);
+        o->placed.delegates = o->layout.delegates;
+    }
+    sl_job_layout_free(&found);
+    return moved ? beside_schedule(o, best, time) : SL_OK;
+}
+
+static int may_leave(const sl_orchestrator *o, const char *host) {
+    for (size_t i = 0; i < o->kept_hosts; i++)
+        if (strcmp(o->kept_host[i], host) == 0)
+            return 0;
+    return 1;
+}
+
+static int is_on(const sl_orchestrator *o, const sl_case *c, const char *host) {
+    const sl_slow_part *part = &c->view.part;
+    return (part->a >= 0 && strcmp(o->host[part->a], host) == 0) ||
+           (part->kind == SL_PART_LINK && part->b >= 0 && strcmp(o->host[part->b], host) == 0);
+}
+
+/* Without the host that most is lost on; the others' losses stay. */
+static sl_status ask_restart(sl_orchestrator *o, double *time) {
+    double worst = 0;
+    *time = INFINITY;
+    for (int i = 0; i < o->case_count; i++)
+        for (int end = 0; end < 2; end++) {
+            const sl_slow_part *part = &o->cases[i].view.part;
+            int process = end ? (part->kind == SL_PART_LINK ? part->b : -1) : part->a;
+            double sum = 0;
+            if (process < 0 || !o->cases[i].seen || !may_leave(o, o->host[process]))
+                continue;
+            for (int k = 0; k < o->case_count; k++)
+                sum += is_on(o, &o->cases[k], o->host[process]) ? o->cases[k].view.loss : 0;
+            if (sum > worst) {
+                worst = sum;
+                o->leave = o->host[process];
+                *time = fmax(o->healthy_time, sl_incidents_believed(o) * (1 - sum));
+            }
+        }
+    return SL_OK;
+}
+
+static sl_status (*const asks[SL_STRATEGY_KINDS])(sl_orchestrator *, double *) = {
+    ask_schedule, ask_delegates, ask_balance, ask_topology, ask_restart};
+
+/* ---- what the ladder asks ---- */
+
+/* An answer that cannot be had (no plan fits) is that it cannot help; want of memory ends the observation. */
+static double takes(sl_orchestrator *o, sl_strategy_kind strategy) {
+    if (!o->known[strategy]) {
+        o->known[strategy] = 1;
+        sl_status status = asks[strategy](o, &o->takes[strategy]);
+        if (status != SL_OK)
+            o->takes[strategy] = INFINITY;
+        if (status == SL_ENOMEM)
+            o->failed = status;
+    }
+    return o->takes[strategy];
+}
+
+/* It brings more than the other, by what is worth a change, and costs next to nothing, or less than is lost while the other
+ * is waited for and measured. */
+static int is_soon_better(sl_orchestrator *o, sl_strategy_kind strategy, sl_strategy_kind than) {
+    if (o->rung[strategy] < 0 || !(takes(o, strategy) < (1 - o->config.gain) * takes(o, than)))
+        return 0;
+    double cost = (double)sl_ladder_cost(o->ladder, o->rung[strategy]);
+    double other = fmin(takes(o, than), sl_incidents_believed(o));
+    return cost <= (double)o->at_once || cost <= o->config.hold * (other - takes(o, strategy));
+}
+
+/* What comes first has to be measured before anything else is done, so it is no step on the way to what can be had now: a
+ * new layout is planned for what is slow, and other places come with a split of their own. Where they bring no more than
+ * the split, that alone does. */
+static int other_does(sl_orchestrator *o, sl_strategy_kind strategy) {
+    int both = o->rung[SL_STRATEGY_TOPOLOGY] >= 0 && o->rung[SL_STRATEGY_BALANCE] >= 0;
+    switch (strategy) {
+    case SL_STRATEGY_SCHEDULE:
+    case SL_STRATEGY_DELEGATE:
+        return is_soon_better(o, SL_STRATEGY_BALANCE, strategy) || is_soon_better(o, SL_STRATEGY_TOPOLOGY, strategy);
+    case SL_STRATEGY_BALANCE:
+        return is_soon_better(o, SL_STRATEGY_TOPOLOGY, strategy);
+    case SL_STRATEGY_TOPOLOGY:
+        return both && takes(o, strategy) >= (1 - o->config.gain) * takes(o, SL_STRATEGY_BALANCE);
+    default:
+        return 0;
+    }
+}
+
+static const sl_case *case_of(const sl_orchestrator *o, int id) {
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].view.id == id)
+            return &o->cases[i];
+    return NULL;
+}
+
+/* Another order or path is for what has lasted. */
+static int must_last(const sl_orchestrator *o, sl_strategy_kind strategy, int id) {
+    const sl_case *c = case_of(o, id);
+    return strategy <= SL_STRATEGY_DELEGATE && c && c->streak < o->config.hold && !c->reported;
+}
+
+static double remaining(sl_orchestrator *o, sl_strategy_kind strategy, const sl_incident *incident) {
+    if (must_last(o, strategy, incident->id) || o->config.frozen || o->refused & 1u << strategy)
+        return incident->loss;
+    takes(o, strategy);
+    if (other_does(o, strategy))
+        return incident->loss;
+    double now = sl_incidents_believed(o), lost = 1 - o->healthy_time / now;
+    if (!(o->takes[strategy] < (1 - o->config.gain) * now) || lost <= 0)
+        return incident->loss; /* less than what a swap of schedules must gain */
+    return incident->loss * fmax(0, 1 - o->healthy_time / o->takes[strategy]) / lost;
+}
+
+#define REMAINING(name, strategy)                                                                            \
+    static double name(void *o, const sl_incident *i) {                                                      \
+        return remaining(o, strategy, i);                                                                    \
+    }
+REMAINING(with_schedule, SL_STRATEGY_SCHEDULE)
+REMAINING(with_delegates, SL_STRATEGY_DELEGATE)
+REMAINING(with_balance, SL_STRATEGY_BALANCE)
+REMAINING(with_topology, SL_STRATEGY_TOPOLOGY)
+REMAINING(with_restart, SL_STRATEGY_RESTART)
+
+/* The split that it has left, against the best one, when nothing is slow any more. */
+static double keeping_split(void *user, const sl_incident *incident) {
+    sl_orchestrator *o = user;
+    double best;
+    (void)incident;
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].seen && o->cases[i].excess >= SL_LOSS_LEAST * o->healthy_time)
+            return 0; /* another one asks for what is best now when its loss changes */
+    copy_layout(o, &o->layout, &o->tried);
+    if (o->rung[SL_STRATEGY_BALANCE] < 0 || present(o) != SL_OK || sl_model_divide(o->model, &o->tried, &best) != SL_OK)
+        return 0;
+    return best < o->present ? 1 - best / o->present : 0;
+}
+
+void sl_strategies_forget(sl_orchestrator *o) {
+    memset(o->known, 0, sizeof o->known);
+    o->present = 0;
+}
+
+/* ---- which there are ---- */
+
+static int possible(const sl_orchestrator *o, sl_strategy_kind strategy) {
+    const sl_job *job = &o->config.job;
+    if (!(o->config.can & 1u << strategy))
+        return 0;
+    switch (strategy) {
+    case SL_STRATEGY_DELEGATE:
+        return job->ranks > 1;
+    case SL_STRATEGY_BALANCE: {
+        int all = 0;
+        for (int r = 0; r < job->replicas; r++)
+            all += o->layout.split[r];
+        return job->replicas > 1 && all > job->replicas && o->problem[0]->placement != SL_BIDIRECTIONAL;
+    }
+    case SL_STRATEGY_TOPOLOGY: /* the search knows one stage per rank */
+        return o->processes > 1 && o->problem[0]->placement == SL_LINEAR;
+    default:
+        return 1;
+    }
+}
+
+sl_status sl_strategies_open(sl_orchestrator *o) {
+    sl_strategy strategy[SL_STRATEGY_KINDS];
+    double (*const with[])(void *, const sl_incident *) = {with_schedule, with_delegates, with_balance, with_topology,
+                                                           with_restart};
+    for (int s = 0; s < SL_STRATEGY_KINDS; s++) {
+        o->rung[s] = -1;
+        if (!possible(o, (sl_strategy_kind)s))
+            continue;
+        int splits = s == SL_STRATEGY_BALANCE || s == SL_STRATEGY_TOPOLOGY;
+        o->kind[o->rungs] = s;
+        o->rung[s] = o->rungs;
+        strategy[o->rungs++] = (sl_strategy){.name = sl_strategy_words[s],
+                                             .causes = s == SL_STRATEGY_DELEGATE ? SL_CAUSE_LINK | SL_CAUSE_HOST
+                                                                                 : SL_CAUSES_ANY,
+                                             .cost = o->config.cost[s],
+                                             .undo_cost = o->config.undo[s],
+                                             .returns = s <= SL_STRATEGY_DELEGATE,
+                                             .replaces = s == SL_STRATEGY_RESTART,
+                                             .remaining = with[s],
+                                             /* places cost nothing, but microbatches may be divided with them */
+                                             .keeping = splits ? keeping_split : NULL,
+                                             .user = o};
+    }
+    sl_ladder_config config = sl_ladder_defaults();
+    sl_time two = (sl_time)(2 * o->healthy_time);
+    /* a change that costs no more than two iterations is not waited for */
+    o->at_once = o->config.at_once > 0 ? o->config.at_once : two > config.at_once ? two : config.at_once;
+    config.at_once = o->at_once;
+    config.news = o->config.news > 0 ? o->config.news : 0.2;
+    config.least_gain = o->config.least_gain > 0 ? o->config.least_gain : config.least_gain;
+    config.calm = o->config.calm < 0   ? 0
+                  : o->config.calm > 0 ? o->config.calm
+                                       : (sl_time)(o->config.hold * o->healthy_time); /* as a schedule returns */
+    config.profile_every = o->config.looks ? o->config.profile_every : 0;
+    return sl_ladder_open(&config, strategy, o->rungs, &o->ladder);
+}
+
+/* ---- what is done ---- */
+
+/* What is taken back is the split; places cost nothing. Other trouble may have come meanwhile, so it becomes the one that is
+ * best now. */
+sl_status sl_strategies_take_back(sl_orchestrator *o) {
+    double time;
+    copy_layout(o, &o->layout, &o->next);
+    if (o->rung[SL_STRATEGY_BALANCE] < 0)
+        return SL_OK;
+    sl_status status = sl_model_divide(o->model, &o->next, &time);
+    if (status == SL_ENOMEM)
+        return status;
+    if (status != SL_OK)
+        memcpy(o->next.split, o->even, bytes_of(o, 0));
+    return SL_OK;
+}
+
+sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
+    sl_strategy_kind strategy = (sl_strategy_kind)o->kind[said->strategy];
+    sl_orchestrator_action *a = &o->action;
+    int count = 0, undo = said->kind == SL_ACTION_UNDO;
+    *a = (sl_orchestrator_action){.id = ++o->next_id,
+                                  .undo = undo,
+                                  .strategy = strategy,
+                                  .replica = -1,
+                                  .cost = sl_ladder_cost(o->ladder, said->strategy),
+                                  .incidents = said->incidents,
+                                  .count = said->count};
+    copy_layout(o, &o->layout, &o->next);
+    switch (strategy) {
+    case SL_STRATEGY_SCHEDULE:
+        a->what = SL_DO_PLAN;
+        return undo ? sl_plans_return(o) : sl_plans_take(o);
+    case SL_STRATEGY_DELEGATE:
+        a->what = SL_DO_PATH;
+        SL_TRY(sl_plans_delegates(o, &count));
+        o->next.delegates = undo ? 0 : count;
+        return SL_OK;
+    case SL_STRATEGY_RESTART:
+        a->what = SL_DO_LEAVE;
+        a->host = o->leave;
+        return SL_OK;
+    default:
+        a->what = SL_DO_LAYOUT;
+        if (undo)
+            SL_TRY(sl_strategies_take_back(o));
+        else
+            copy_layout(o, strategy == SL_STRATEGY_TOPOLOGY ? &o->placed : &o->divided, &o->next);
+        return sl_plans_layout(o, &o->next);
+    }
+}

@@ -1,0 +1,56 @@
+#include "plan/search/chains.h"
+#include "plan/search/improve.h"
+#include "plan/search/regroup.h"
+
+static const sl_order *begin_of(const sl_chains *c, int chain) {
+    int from = chain * c->threads + c->index;
+    if (from < c->starts->count && chain < 3)
+        return &c->starts->start[from].order;
+    return c->improved ? &c->best : &c->starts->start[0].order;
+}
+
+/* Takes over `order`. */
+static void keep_shorter(sl_chains *c, sl_order *order, sl_time makespan) {
+    if (makespan < c->makespan) {
+        sl_order longer = c->best;
+        c->best = *order;
+        c->makespan = makespan;
+        c->improved = 1;
+        *order = longer;
+    }
+    sl_order_free(order);
+}
+
+static sl_status run_chain(sl_chains *c, int chain, int64_t work, sl_improve_result *result) {
+    static const double heats[] = {1, 3, 0.3, 2};
+    sl_order order;
+    SL_TRY(sl_order_copy(begin_of(c, chain), &order));
+    sl_improve_options options = {.until = c->until,
+                                  .work = work < c->work ? work : c->work,
+                                  .heat = chain == 0 ? 0.3 : heats[(chain + c->index) % 4],
+                                  .target = c->bound,
+                                  .seed = c->seed * 1000003 + (uint64_t)(chain * 64 + c->index)};
+    sl_status status = sl_improve(c->starts->problem, &options, &order, result);
+    c->work -= result->work;
+    if (status == SL_OK)
+        status = sl_regroup(c->starts->problem, &c->until, &c->work, &order, &result->makespan);
+    if (status == SL_OK)
+        keep_shorter(c, &order, result->makespan);
+    else
+        sl_order_free(&order);
+    return status;
+}
+
+sl_status sl_chains_run(sl_chains *c) {
+    const sl_problem *p = c->starts->problem;
+    int64_t ops = 3LL * p->stages * p->microbatches * p->parts, work = 400 * ops;
+    c->makespan = c->starts->start[0].makespan;
+    for (int chain = 0; c->makespan > c->bound && c->work > 0 && !sl_limit_is_over(&c->until); chain++) {
+        sl_improve_result result;
+        SL_TRY(run_chain(c, chain, work, &result));
+        if (result.work == 0 && chain >= 3)
+            return SL_OK; /* nothing can be moved */
+        work = work < 1000000 * ops ? work * 4 : work;
+    }
+    return SL_OK;
+}

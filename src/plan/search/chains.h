@@ -1,0 +1,26 @@
+/* Chain after chain of annealing (plan/search/improve.h), each longer than the one before: the first ones
+ * from a share of the starting orders, the later ones from the best so far. Full backwards are joined where
+ * they pay (plan/search/regroup.h). */
+#ifndef SL_PLAN_SEARCH_CHAINS_H
+#define SL_PLAN_SEARCH_CHAINS_H
+
+#include "base/clock.h"
+#include "plan/search/starts.h"
+
+typedef struct sl_chains {
+    const sl_starts *starts;
+    int index, threads; /* of `threads` searches that share the starting orders, this is number `index` */
+    sl_limit until;
+    int64_t work; /* ops that may be replayed; counted down */
+    uint64_t seed;
+    sl_time bound; /* proven: the search ends when it is met */
+    sl_order best; /* only if `improved`: shorter than the first of the starts. Free it */
+    sl_time makespan;
+    int improved;
+} sl_chains;
+
+/** A function of starts, index, threads, work and seed, unless `until` ends it before. SL_ENOMEM, SL_EINVAL.
+ */
+sl_status sl_chains_run(sl_chains *chains);
+
+#endif
