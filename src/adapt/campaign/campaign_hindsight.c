@@ -17,7 +17,7 @@
 
 /* What has been made of the job. */
 typedef struct place {
-    sl_layout layout;
+    sl_job_layout layout;
     int *plan;  /* [replicas] numbers of the world's */
     int *cured; /* [cures] faults that restarts have left behind */
     int cures;
@@ -54,7 +54,7 @@ typedef struct hindsight {
 /* ---- places ---- */
 
 static void free_place(place *p) {
-    sl_layout_free(&p->layout);
+    sl_job_layout_free(&p->layout);
     sl_free(p->plan);
     sl_free(p->cured);
     *p = (place){0};
@@ -69,7 +69,7 @@ static sl_status copy_ints(const int *from, int count, int **to) {
 
 static sl_status copy_place(const hindsight *h, const place *from, place *to) {
     *to = (place){.cures = from->cures};
-    sl_status status = sl_layout_copy(&h->w->job, &from->layout, &to->layout);
+    sl_status status = sl_job_layout_copy(&h->w->job, &from->layout, &to->layout);
     if (status == SL_OK)
         status = copy_ints(from->plan, h->c->replicas, &to->plan);
     if (status == SL_OK)
@@ -256,11 +256,11 @@ static sl_status adapt(hindsight *h, place *p) {
 }
 
 static sl_status move(hindsight *h, int divides, place *p) {
-    sl_layout moved = {0};
+    sl_job_layout moved = {0};
     double time;
     int moves;
     SL_TRY(sl_model_places(h->w->model, &p->layout, divides, &moved, &time, &moves));
-    sl_layout_free(&p->layout);
+    sl_job_layout_free(&p->layout);
     p->layout = moved;
     return SL_OK;
 }
@@ -437,7 +437,7 @@ static sl_status search(hindsight *h) {
     SL_TRY(sl_alloc(&split, replicas, sizeof *split));
     for (size_t d = 0; d < replicas; d++)
         split[d] = h->c->problem.microbatches;
-    sl_status status = sl_layout_home(&h->w->job, split, &h->home.layout);
+    sl_status status = sl_job_layout_make(&h->w->job, split, &h->home.layout);
     sl_free(split);
     SL_TRY(status);
     for (; h->phase < h->edges && (h->phase == 0 || h->now.count); h->phase++)

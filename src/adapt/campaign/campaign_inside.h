@@ -18,7 +18,7 @@
 #include "plan/search/plan.h"
 
 typedef struct sl_scene {
-    const sl_layout *layout;
+    const sl_job_layout *layout;
     const int *plan;  /* [replicas] the number of the plan that each runs */
     const int *fault; /* [faults] that last and were not left behind */
     int faults;
@@ -98,7 +98,7 @@ sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan
 /** One more stretch; joined with the last where it goes on. */
 sl_status sl_row_add(sl_campaign_row *row, int iteration, int count, sl_time start, sl_time each);
 /** What a stop costs this layout; `delegates`: whether the strategy can start them. */
-sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *fault, const sl_layout *layout,
+sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *fault, const sl_job_layout *layout,
                               int delegates);
 
 /* ---- campaign_hindsight.c */

@@ -18,8 +18,8 @@ typedef struct play {
     sl_campaign_row *row;
     sl_orchestrator *o; /* NULL: nothing is ever done */
     unsigned can;
-    sl_layout home;
-    const sl_layout *layout;
+    sl_job_layout home;
+    const sl_job_layout *layout;
     int *plan; /* [replicas] */
     sl_time now, each;
     int iteration;
@@ -117,7 +117,7 @@ static sl_status open_play(play *p, int plan) {
         p->plan[d] = plan;
         split[d] = c->problem.microbatches;
     }
-    sl_status status = sl_layout_home(&p->w->job, split, &p->home);
+    sl_status status = sl_job_layout_make(&p->w->job, split, &p->home);
     sl_free(split);
     p->layout = &p->home;
     if (status == SL_OK && p->can)
@@ -131,7 +131,7 @@ static int64_t value_now(const play *p) {
     return p->c->by_time ? p->now : p->iteration;
 }
 
-sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *f, const sl_layout *layout,
+sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *f, const sl_job_layout *layout,
                               int delegates) {
     sl_time full = f->stop >= 0 ? f->stop : c->cost[SL_STRATEGY_RESTART];
     sl_time over = layout->delegates ? 0 : c->cost[SL_STRATEGY_DELEGATE];
@@ -220,7 +220,7 @@ static void choose_replicas(const play *p, unsigned char *chosen) {
             int process = end ? p->w->part[i].b : p->w->part[i].a;
             if (process < 0)
                 continue;
-            int d = sl_job_replica(job, sl_layout_position(job, p->layout, process));
+            int d = sl_job_replica(job, sl_job_layout_position(job, p->layout, process));
             for (int k = -1; k <= 1; k++)
                 chosen[(d + k + job->replicas) % job->replicas] = 1;
         }
@@ -400,7 +400,7 @@ sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan
         status = sl_copy_text(&row->log, text);
     free(text);
     sl_orchestrator_close(p.o);
-    sl_layout_free(&p.home);
+    sl_job_layout_free(&p.home);
     sl_free(p.plan);
     sl_free(p.live);
     return status;

@@ -137,14 +137,14 @@ static sl_status add_trait(sl_world *w, int replica, int from, int to, const sl_
 }
 
 /* *rings: sums over replicas may be slow. */
-static sl_status add_fault(sl_world *w, const sl_layout *layout, const sl_campaign_fault *f, int *rings) {
+static sl_status add_fault(sl_world *w, const sl_job_layout *layout, const sl_campaign_fault *f, int *rings) {
     int last = f->kind == SL_FAULT_LINK ? f->a : f->b;
     *rings |= f->kind == SL_FAULT_NIC;
     for (int a = f->a; a <= last; a++) {
-        int position = sl_layout_position(&w->job, layout, a), rank = sl_job_rank(&w->job, position);
+        int position = sl_job_layout_position(&w->job, layout, a), rank = sl_job_rank(&w->job, position);
         int replica = sl_job_replica(&w->job, position), other = f->kind == SL_FAULT_NIC ? -1 : rank;
         if (f->kind == SL_FAULT_LINK) {
-            position = sl_layout_position(&w->job, layout, f->b);
+            position = sl_job_layout_position(&w->job, layout, f->b);
             other = sl_job_rank(&w->job, position);
             if (sl_job_replica(&w->job, position) != replica) {
                 *rings = 1;
