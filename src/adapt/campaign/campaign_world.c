@@ -2,6 +2,8 @@
  * plan that the replica runs is replayed on it. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
+#include "plan/pipeline/layers.h"
+#include "plan/search/replan.h"
 #include "plan/timing/replay.h"
 
 #include <math.h>
@@ -47,6 +49,8 @@ static sl_status begin(sl_world *w) {
     size_t replicas = (size_t)w->campaign->replicas;
     int number, is_new;
     SL_TRY(sl_problem_copy(&w->campaign->problem, &w->healthy));
+    sl_layers_free(w->healthy.layers); /* stages stay as they are cut */
+    w->healthy.layers = NULL;
     SL_TRY(make_job(w));
     SL_TRY(sl_alloc(&w->replica, replicas, sizeof *w->replica));
     SL_TRY(sl_alloc(&w->of, replicas, sizeof *w->of));
@@ -241,10 +245,11 @@ sl_status sl_world_number(sl_world *w, const sl_plan *plan, int microbatches, in
     return SL_OK;
 }
 
-/* What a schedule makes for a problem; -1: nothing that fits. */
-static sl_status number_made(sl_world *w, const sl_problem *problem, const char *schedule, int *number) {
+/* As the orchestrator plans without a search, or by the family alone; -1: nothing that fits. */
+static sl_status number_made(sl_world *w, const sl_problem *problem, const char *family, int *number) {
     sl_plan plan;
-    sl_status status = sl_plan_make(problem, schedule, &plan);
+    sl_status status = family ? sl_plan_make(problem, family, &plan)
+                              : sl_replan(problem, &(sl_replan_options){.schedule = w->campaign->adapt_with}, &plan);
     *number = -1;
     if (status == SL_OK)
         status = sl_world_number(w, &plan, problem->microbatches, number);
@@ -261,7 +266,7 @@ sl_status sl_world_first(sl_world *w, int microbatches, int *number) {
     if (!w->first_plan[microbatches]) {
         SL_TRY(number_made(w, &problem, w->campaign->schedule, number));
         if (*number < 0)
-            SL_TRY(number_made(w, &problem, w->campaign->adapt_with, number));
+            SL_TRY(number_made(w, &problem, NULL, number));
         w->first_plan[microbatches] = *number < 0 ? -1 : *number + 1;
     }
     *number = w->first_plan[microbatches] - 1;
@@ -357,7 +362,7 @@ static sl_status best_plan(sl_world *w, const sl_scene *s, int replica, size_t f
     SL_TRY(number_case(w, head, w->trait + from, to - from, &base));
     if (w->situation[base].made < 0) {
         SL_TRY(true_problem(w, s, replica, &problem));
-        sl_status status = number_made(w, &problem, w->campaign->adapt_with, &first);
+        sl_status status = number_made(w, &problem, NULL, &first);
         sl_problem_free(&problem);
         SL_TRY(status);
         if (first < 0)
