@@ -101,6 +101,47 @@ sl_status sl_campaign_add(sl_campaign *c, const sl_campaign_fault *fault) {
     return SL_OK;
 }
 
+/* Until when faults of this job are of interest; SL_FAULT_LASTS: that is not known. */
+static int64_t horizon(const sl_campaign *c) {
+    if (c->by_time && c->duration > 0)
+        return c->duration > INT64_MAX / 8 ? c->duration : 4 * c->duration;
+    return !c->by_time && c->iterations > 0 ? c->iterations : SL_FAULT_LASTS;
+}
+
+sl_status sl_campaign_add_spells(sl_campaign *c, const sl_campaign_fault *fault, int64_t every,
+                                 int64_t lasts) {
+    const int64_t known = horizon(c), end = fault->until < known ? fault->until : known;
+    sl_campaign_fault spell = *fault;
+    if (fault->kind == SL_FAULT_STOP)
+        return sl_error(SL_EINVAL, "a stop does not come in spells");
+    if (lasts < 1 || every <= lasts)
+        return sl_error(SL_EINVAL, "spells need 'for' above 0 and 'every' longer than that");
+    if (end == SL_FAULT_LASTS)
+        return sl_error(SL_EINVAL, "spells need an end, or a job whose length is given in the same unit");
+    if (end > fault->first && (end - fault->first - 1) / every >= SL_CAMPAIGN_FAULTS - (int64_t)c->faults)
+        return sl_error(SL_EINVAL, "makes %lld spells; with the others at most %d events",
+                        (long long)((end - fault->first - 1) / every + 1), SL_CAMPAIGN_FAULTS);
+    for (; spell.first < end; spell.first += every) {
+        spell.until = end - spell.first < lasts ? end : spell.first + lasts;
+        SL_TRY(sl_campaign_add(c, &spell));
+    }
+    return SL_OK;
+}
+
+static int devices_of(const sl_campaign *c) {
+    return c->replicas * c->problem.ranks * c->tensor;
+}
+
+int sl_campaign_hosts(const sl_campaign *c) {
+    return (devices_of(c) + c->host_devices - 1) / c->host_devices;
+}
+
+void sl_campaign_host_range(const sl_campaign *c, int host, int *first, int *last) {
+    int end = (host + 1) * c->host_devices;
+    *first = host * c->host_devices / c->tensor;
+    *last = ((end < devices_of(c) ? end : devices_of(c)) - 1) / c->tensor;
+}
+
 /* ---- running ---- */
 
 static sl_status play_family(sl_world *w, const char *family, int may_fail, sl_campaign_result *result) {

@@ -78,6 +78,16 @@ sl_status sl_campaign_read(const sl_document *document, const sl_problem *proble
 sl_status sl_campaign_read_csv(const char *name, char *text, sl_campaign *campaign);
 /** Adds one fault; SL_EINVAL (no file, no line) when it makes no sense for this job. */
 sl_status sl_campaign_add(sl_campaign *campaign, const sl_campaign_fault *fault);
+/** Adds a fault that comes in spells, as a device that throttles: for `lasts` from its beginning and again
+ * whenever `every` has passed, until it ends, each spell as a fault of its own. No more than the job's given
+ * length has: iterations, or four times its duration, as a slow job lasts longer. SL_EINVAL likewise: a pause
+ * is missing, there are too many, or neither fault nor job has an end. */
+sl_status sl_campaign_add_spells(sl_campaign *campaign, const sl_campaign_fault *fault, int64_t every,
+                                 int64_t lasts);
+/** The hosts of the job: devices are numbered tensor rank fastest, then replica, then rank. */
+int sl_campaign_hosts(const sl_campaign *campaign);
+/** The first and the last position of `host`, as faults name them. */
+void sl_campaign_host_range(const sl_campaign *campaign, int host, int *first, int *last);
 /** The config tables, as Markdown. */
 void sl_campaign_document(FILE *out);
 

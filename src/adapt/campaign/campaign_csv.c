@@ -1,6 +1,7 @@
-/* Traces as CSV, a line an event: first_iteration, last_iteration, links ("0-1 5-6": each its own),
- * latency_ms; and, where there are such columns, replica (of the links) and slowdown (of transfers). A line
- * without last_iteration whose `links` say that a NIC is lost is that. */
+/* Traces as CSV, a line an event: first_iteration, last_iteration, one of links ("0-1 5-6": each its own),
+ * device, nic (a rank) and host (a number), and latency_ms or slowdown; where there are such columns also
+ * replica (of the links, the first where it is empty; of device and nic, all), and every and for (iterations,
+ * for spells). A line without last_iteration whose `links` say that a NIC is lost is that. */
 #include "adapt/campaign/campaign.h"
 #include "base/memory.h"
 
@@ -11,15 +12,20 @@
 #include <string.h>
 #include <strings.h>
 
-enum { FIRST, LAST, LINKS, LATENCY, REPLICA, SLOWDOWN, COLUMNS };
-static const char *const names[COLUMNS] = {"first_iteration", "last_iteration", "links",
-                                           "latency_ms",      "replica",        "slowdown"};
+enum { FIRST, LAST, LINKS, DEVICE, NIC, HOST, LATENCY, REPLICA, SLOWDOWN, EVERY, FOR, COLUMNS };
+static const char *const names[COLUMNS] = {
+    "first_iteration", "last_iteration", "links",    "device", "nic", "host",
+    "latency_ms",      "replica",        "slowdown", "every",  "for"};
 
 typedef struct line {
     const char *file;
     int number;
     char *cell[COLUMNS]; /* NULL: no such column */
 } line;
+
+static int has(const line *l, int column) {
+    return l->cell[column] && l->cell[column][0];
+}
 
 static sl_status refuse(const line *l, int column, const char *why) {
     return sl_error(SL_EINVAL, "%s:%d: '%s' %s, got '%.60s'", l->file, l->number, names[column], why,
@@ -69,15 +75,17 @@ static sl_status read_header(const line *l, char *text, int *column, int *column
         if (c == COLUMNS || seen[c]++)
             return sl_error(SL_EINVAL,
                             "%s:%d: column '%.60s' is %s; there are first_iteration, last_iteration, "
-                            "links, latency_ms, replica and slowdown",
+                            "links, device, nic, host, latency_ms, replica, slowdown, every and for",
                             l->file, l->number, name, c == COLUMNS ? "unknown" : "there twice");
         column[*columns] = c;
     }
-    if (!seen[FIRST] || !seen[LAST] || !seen[LINKS] || !(seen[LATENCY] || seen[SLOWDOWN]))
+    if (!seen[FIRST] || !seen[LAST] || !(seen[LINKS] || seen[DEVICE] || seen[NIC] || seen[HOST]) ||
+        !(seen[LATENCY] || seen[SLOWDOWN]))
         return sl_error(
             SL_EINVAL,
-            "%s:%d: the columns first_iteration, last_iteration, links and latency_ms must be there", l->file,
-            l->number);
+            "%s:%d: the columns first_iteration, last_iteration, links (or device, nic or host) and "
+            "latency_ms (or slowdown) must be there",
+            l->file, l->number);
     return SL_OK;
 }
 
@@ -97,10 +105,16 @@ static int is_lost_nic(const char *text) {
     return (strstr(text, "NIC") || strstr(text, "nic")) && strcasestr(text, "lost");
 }
 
-/* With the line in front of what is wrong. */
+/* With its spells, and the line in front of what is wrong. */
 static sl_status add(const line *l, sl_campaign *c, const sl_campaign_fault *fault) {
     char why[256];
-    sl_status status = sl_campaign_add(c, fault);
+    int64_t every = 0, lasts = 0;
+    if (has(l, EVERY))
+        SL_TRY(read_whole(l, EVERY, &every));
+    if (has(l, FOR))
+        SL_TRY(read_whole(l, FOR, &lasts));
+    sl_status status = has(l, EVERY) || has(l, FOR) ? sl_campaign_add_spells(c, fault, every, lasts)
+                                                    : sl_campaign_add(c, fault);
     if (status != SL_EINVAL)
         return status;
     snprintf(why, sizeof why, "%s", sl_error_text());
@@ -129,6 +143,33 @@ static sl_status read_links(const line *l, int replica, sl_campaign_fault fault,
     return count ? SL_OK : refuse(l, LINKS, "must name a link");
 }
 
+/* device, nic: a rank, of every replica where none is given. */
+static sl_status read_devices(const line *l, int column, int64_t replica, sl_campaign_fault fault,
+                              sl_campaign *c) {
+    const int first = has(l, REPLICA) ? (int)replica : 0, end = has(l, REPLICA) ? first + 1 : c->replicas;
+    int64_t rank;
+    SL_TRY(read_whole(l, column, &rank));
+    if (rank >= c->problem.ranks)
+        return refuse(l, column, "must be one of the pipeline's ranks");
+    fault.kind = column == NIC ? SL_FAULT_NIC : SL_FAULT_DEVICE;
+    for (int r = first; r < end; r++) {
+        fault.a = fault.b = r + c->replicas * (int)rank;
+        SL_TRY(add(l, c, &fault));
+    }
+    return SL_OK;
+}
+
+/* Its network card where a latency is given, else its devices. */
+static sl_status read_host(const line *l, sl_campaign_fault fault, sl_campaign *c) {
+    int64_t host;
+    SL_TRY(read_whole(l, HOST, &host));
+    if (host >= sl_campaign_hosts(c))
+        return refuse(l, HOST, "must be one of the job's hosts");
+    fault.kind = fault.latency >= 0 ? SL_FAULT_NIC : SL_FAULT_DEVICE;
+    sl_campaign_host_range(c, (int)host, &fault.a, &fault.b);
+    return add(l, c, &fault);
+}
+
 static sl_status read_event(const line *l, sl_campaign *c) {
     sl_campaign_fault fault = {.kind = SL_FAULT_LINK, .slowdown = 1, .latency = -1, .stop = -1};
     int64_t last = 0, replica = 0;
@@ -141,24 +182,33 @@ static sl_status read_event(const line *l, sl_campaign *c) {
             return refuse(l, LAST, "must not be before first_iteration");
         fault.until = last + 1;
     }
-    if (is_lost_nic(l->cell[LINKS])) {
+    const int given = has(l, LINKS) + has(l, DEVICE) + has(l, NIC) + has(l, HOST);
+    if (given != 1)
+        return sl_error(SL_EINVAL, "%s:%d: must name one of links, device, nic and host", l->file, l->number);
+    if (has(l, LINKS) && is_lost_nic(l->cell[LINKS])) {
         fault.kind = SL_FAULT_STOP;
         fault.is_rail = 1;
         return add(l, c, &fault);
     }
-    if (l->cell[LATENCY] && l->cell[LATENCY][0]) {
+    if (has(l, LATENCY) && has(l, DEVICE))
+        return refuse(l, LATENCY, "is of links; a device has 'slowdown'");
+    if (has(l, LATENCY)) {
         SL_TRY(read_real(l, LATENCY, 0, SL_MAX_OP_MS, &ms));
         fault.latency = sl_from_ms(ms);
     }
-    if (l->cell[SLOWDOWN] && l->cell[SLOWDOWN][0])
+    if (has(l, SLOWDOWN))
         SL_TRY(read_real(l, SLOWDOWN, 1, 1e6, &fault.slowdown));
     if (fault.latency < 0 && !(fault.slowdown > 1))
-        return refuse(l, l->cell[LATENCY] ? LATENCY : SLOWDOWN, "must be there for slow links");
-    if (l->cell[REPLICA] && l->cell[REPLICA][0])
+        return refuse(l, l->cell[LATENCY] ? LATENCY : SLOWDOWN, "must be there for what is slow");
+    if (has(l, REPLICA))
         SL_TRY(read_whole(l, REPLICA, &replica));
     if (replica >= c->replicas)
         return refuse(l, REPLICA, "must be one of the job's replicas");
-    return read_links(l, (int)replica, fault, c);
+    if (has(l, HOST))
+        return read_host(l, fault, c);
+    if (has(l, LINKS))
+        return read_links(l, (int)replica, fault, c);
+    return read_devices(l, has(l, NIC) ? NIC : DEVICE, replica, fault, c);
 }
 
 sl_status sl_campaign_read_csv(const char *name, char *text, sl_campaign *c) {

@@ -24,8 +24,8 @@ typedef struct request {
 
 /* One of `events`; what is not given is negative. */
 typedef struct event {
-    int64_t at, until;
-    double at_s, until_s, slowdown, latency_ms, bandwidth_gbps, cost_s;
+    int64_t at, until, every, lasts;
+    double at_s, until_s, every_s, lasts_s, slowdown, latency_ms, bandwidth_gbps, cost_s;
     int replica, host, is_network, stop, nic_lost;
 } event;
 
@@ -71,13 +71,17 @@ static const sl_key event_keys[] = {
     {.name = "until", .type = SL_KEY_INT64, .offset = EVENT(until), .minimum = 1, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "first iteration without it; default: it lasts"},
     {.name = "at_s", .type = SL_KEY_REAL, .offset = EVENT(at_s), .minimum = 0, .maximum = 4e9, .help = "s of the job's time; all events in iterations, or all in seconds"},
     {.name = "until_s", .type = SL_KEY_REAL, .offset = EVENT(until_s), .minimum = 0, .maximum = 4e9, .help = "s at which it is over"},
+    {.name = "every", .type = SL_KEY_INT64, .offset = EVENT(every), .minimum = 2, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "with for: again and again, as a device that throttles; a spell begins with `at` and whenever so many more iterations have passed"},
+    {.name = "for", .type = SL_KEY_INT64, .offset = EVENT(lasts), .minimum = 1, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "iterations that such a spell lasts, less than every"},
+    {.name = "every_s", .type = SL_KEY_REAL, .offset = EVENT(every_s), .minimum = 1e-3, .maximum = 4e9, .help = "the same for events in s"},
+    {.name = "for_s", .type = SL_KEY_REAL, .offset = EVENT(lasts_s), .minimum = 1e-3, .maximum = 4e9, .help = "s that such a spell lasts, less than every_s"},
     {.name = "link", .type = SL_KEY_CUSTOM, .help = "[a, b]: the link between ranks a and b of `replica`"},
-    {.name = "replica", .type = SL_KEY_INT, .offset = EVENT(replica), .minimum = 0, .maximum = SL_CAMPAIGN_POSITIONS, .help = "of `link`; default 0"},
+    {.name = "replica", .type = SL_KEY_INT, .offset = EVENT(replica), .minimum = 0, .maximum = SL_CAMPAIGN_POSITIONS, .help = "of `link`, default 0; of `device` and `nic` that are a rank, default every one"},
     {.name = "replica_link", .type = SL_KEY_CUSTOM, .help = "[rank, a, b]: the link between replicas a and b at a rank, which the ring over replicas uses"},
-    {.name = "device", .type = SL_KEY_CUSTOM, .help = "[replica, rank]: its ops take `slowdown` times as long"},
-    {.name = "nic", .type = SL_KEY_CUSTOM, .help = "[replica, rank]: whatever it sends or receives"},
-    {.name = "host", .type = SL_KEY_INT, .offset = EVENT(host), .minimum = 0, .maximum = SL_CAMPAIGN_POSITIONS, .help = "all devices of a host, or with `network` all their links"},
-    {.name = "network", .type = SL_KEY_BOOL, .offset = EVENT(is_network), .help = "of `host`: its links instead of its devices"},
+    {.name = "device", .type = SL_KEY_CUSTOM, .help = "[replica, rank], or a rank: its ops take `slowdown` times as long"},
+    {.name = "nic", .type = SL_KEY_CUSTOM, .help = "[replica, rank], or a rank: its network card, so whatever it sends or receives"},
+    {.name = "host", .type = SL_KEY_INT, .offset = EVENT(host), .minimum = 0, .maximum = SL_CAMPAIGN_POSITIONS, .help = "by its number (job.host_devices): with `slowdown` all its devices, with `latency_ms` or `bandwidth_gbps` its network card, so all their links"},
+    {.name = "network", .type = SL_KEY_BOOL, .offset = EVENT(is_network), .help = "of `host`: `slowdown` is of the transfers of its links instead of its devices"},
     {.name = "stop", .type = SL_KEY_BOOL, .offset = EVENT(stop), .help = "the job stops and is restarted"},
     {.name = "nic_lost", .type = SL_KEY_BOOL, .offset = EVENT(nic_lost), .help = "a NIC is lost: as stop, but whoever has delegates goes on over another rail"},
     {.name = "slowdown", .type = SL_KEY_REAL, .offset = EVENT(slowdown), .minimum = 1, .maximum = 1e6, .help = "times as long: ops of devices, transfers of links"},
@@ -183,22 +187,43 @@ static sl_status read_numbers(const sl_node *node, const char *form, int count, 
 }
 
 static sl_status read_host(const sl_node *node, const event *e, const sl_campaign *c, sl_campaign_fault *f) {
-    int devices = c->replicas * c->problem.ranks * c->tensor;
-    int hosts = (devices + c->host_devices - 1) / c->host_devices;
+    int hosts = sl_campaign_hosts(c);
     if (e->host >= hosts)
-        return sl_node_error(node, "must be from 0 to %d: %d devices, %d a host", hosts - 1, devices,
-                             c->host_devices);
-    int last = (e->host + 1) * c->host_devices - 1;
-    f->kind = e->is_network > 0 ? SL_FAULT_NIC : SL_FAULT_DEVICE;
-    f->a = e->host * c->host_devices / c->tensor;
-    f->b = (last < devices ? last : devices - 1) / c->tensor;
+        return sl_node_error(node, "must be from 0 to %d: %d devices, %d a host", hosts - 1,
+                             c->replicas * c->problem.ranks * c->tensor, c->host_devices);
+    f->kind = SL_FAULT_DEVICE;
+    if (e->is_network > 0 || (e->is_network < 0 && (e->latency_ms >= 0 || e->bandwidth_gbps >= 0)))
+        f->kind = SL_FAULT_NIC;
+    sl_campaign_host_range(c, e->host, &f->a, &f->b);
     return SL_OK;
 }
 
-static sl_status read_place(const sl_node *item, const event *e, const sl_campaign *c, sl_campaign_fault *f) {
+/* [replica, rank], or a rank: of `replica`, or of every one, *replicas from f->a on. */
+static sl_status read_device(const sl_node *node, const event *e, const sl_campaign *c, sl_campaign_fault *f,
+                             int *replicas) {
+    int at[2] = {e->replica < 0 ? 0 : e->replica, 0};
+    int64_t rank;
+    if (node->kind == SL_NODE_SCALAR) {
+        SL_TRY(sl_node_int(node, 0, c->problem.ranks - 1, &rank));
+        at[1] = (int)rank;
+        *replicas = e->replica < 0 ? c->replicas : 1;
+    } else if (e->replica >= 0) {
+        return sl_node_error(node, "must be a rank with 'replica' beside it");
+    } else {
+        SL_TRY(
+            read_numbers(node, "[replica, rank], or a rank", 2, (int[]){c->replicas, c->problem.ranks}, at));
+    }
+    f->a = f->b = at[0] + c->replicas * at[1];
+    return SL_OK;
+}
+
+/* *count: of as many replicas, from that of `f` on. */
+static sl_status read_place(const sl_node *item, const event *e, const sl_campaign *c, sl_campaign_fault *f,
+                            int *count) {
     static const char *const places[] = {"link", "replica_link", "device", "nic", "host", "stop", "nic_lost"};
     int replicas = c->replicas, ranks = c->problem.ranks, at[3], given = 0;
     const sl_node *node = NULL;
+    *count = 1;
     for (int i = 0; i < 7; i++)
         if (sl_node_find(item, places[i])) {
             node = sl_node_find(item, places[i]);
@@ -207,11 +232,11 @@ static sl_status read_place(const sl_node *item, const event *e, const sl_campai
     if (given != 1)
         return sl_node_error(item,
                              "an event needs one of link, replica_link, device, nic, host, stop, nic_lost");
+    if (e->replica >= replicas)
+        return sl_node_error(sl_node_find(item, "replica"), "must be from 0 to %d", replicas - 1);
     if (strcmp(node->key, "link") == 0) {
         int replica = e->replica < 0 ? 0 : e->replica;
         SL_TRY(read_numbers(node, "[a, b]: two ranks", 2, (int[]){ranks, ranks}, at));
-        if (replica >= replicas)
-            return sl_node_error(sl_node_find(item, "replica"), "must be from 0 to %d", replicas - 1);
         f->a = replica + replicas * at[0];
         f->b = replica + replicas * at[1];
     } else if (strcmp(node->key, "replica_link") == 0) {
@@ -225,9 +250,8 @@ static sl_status read_place(const sl_node *item, const event *e, const sl_campai
         f->kind = SL_FAULT_STOP;
         f->is_rail = strcmp(node->key, "nic_lost") == 0;
     } else {
-        SL_TRY(read_numbers(node, "[replica, rank]", 2, (int[]){replicas, ranks}, at));
         f->kind = strcmp(node->key, "nic") == 0 ? SL_FAULT_NIC : SL_FAULT_DEVICE;
-        f->a = f->b = at[0] + replicas * at[1];
+        SL_TRY(read_device(node, e, c, f, count));
     }
     if (f->kind == SL_FAULT_LINK && f->a == f->b)
         return sl_node_error(node, "must have two different ends");
@@ -279,19 +303,54 @@ static sl_status read_span(const sl_node *item, const event *e, sl_campaign *c, 
     return SL_OK;
 }
 
+/* In the unit of the event's span; *every 0: it is there all the time. */
+static sl_status read_spells(const sl_node *item, const event *e, const sl_campaign *c, int64_t *every,
+                             int64_t *lasts) {
+    const int in_s = e->every_s >= 0 || e->lasts_s >= 0, in_iterations = e->every >= 0 || e->lasts >= 0;
+    *every = *lasts = 0;
+    if (!in_s && !in_iterations)
+        return SL_OK;
+    if (in_s ? in_iterations || !c->by_time || e->every_s < 0 || e->lasts_s < 0
+             : c->by_time || e->every < 0 || e->lasts < 0)
+        return sl_node_error(item, "needs 'every' and 'for' with 'at', or 'every_s' and 'for_s' with 'at_s'");
+    *every = in_s ? from_s(e->every_s) : e->every;
+    *lasts = in_s ? from_s(e->lasts_s) : e->lasts;
+    return SL_OK;
+}
+
+/* With the line in front of what is wrong. */
+static sl_status add(const sl_node *item, const sl_campaign_fault *f, int64_t every, int64_t lasts,
+                     sl_campaign *c) {
+    char why[256];
+    sl_status status = every ? sl_campaign_add_spells(c, f, every, lasts) : sl_campaign_add(c, f);
+    if (status != SL_EINVAL)
+        return status;
+    snprintf(why, sizeof why, "%s", sl_error_text());
+    return sl_node_error(item, "%s", why);
+}
+
 static sl_status read_event(const sl_node *item, sl_campaign *c) {
-    event e = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 0};
+    event e = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 0};
     sl_campaign_fault f = {.kind = SL_FAULT_LINK};
+    int64_t every, lasts;
+    int replicas;
     if (item->kind != SL_NODE_MAP)
         return sl_node_error(
             item, "an event must be a map such as {at: 10, until: 20, link: [0, 1], latency_ms: 30}");
     SL_TRY(sl_config_read(item, "events", event_keys, &e));
-    SL_TRY(read_place(item, &e, c, &f));
+    SL_TRY(read_place(item, &e, c, &f, &replicas));
     SL_TRY(read_span(item, &e, c, &f));
     SL_TRY(read_severity(item, &e, c, &f));
     if ((sl_node_find(item, "stop") && !e.stop) || (sl_node_find(item, "nic_lost") && !e.nic_lost))
         return SL_OK;
-    return sl_campaign_add(c, &f);
+    SL_TRY(read_spells(item, &e, c, &every, &lasts));
+    for (int i = 0; i < replicas; i++) {
+        sl_campaign_fault one = f;
+        one.a += i;
+        one.b += i;
+        SL_TRY(add(item, &one, every, lasts, c));
+    }
+    return SL_OK;
 }
 
 static sl_status read_events(const sl_node *list, sl_campaign *c) {

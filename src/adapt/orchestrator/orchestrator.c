@@ -95,6 +95,7 @@ static sl_status open_all(sl_orchestrator *o, const sl_orchestrator_config *c) {
     SL_TRY(sl_alloc(&o->view, SL_CASES_MOST, sizeof *o->view));
     SL_TRY(sl_alloc(&o->part, 2 * SL_CASES_MOST, sizeof *o->part));
     SL_TRY(sl_alloc(&o->side, (size_t)c->job.replicas, sizeof *o->side));
+    SL_TRY(sl_alloc(&o->plans, (size_t)c->job.replicas, sizeof(sl_plan *)));
     SL_TRY(copy_problems(o, c));
     SL_TRY(copy_hosts(o, c));
     SL_TRY(make_layouts(o, c));
@@ -137,7 +138,7 @@ void sl_orchestrator_close(sl_orchestrator *o) {
         sl_free(o->host[p]);
     for (size_t i = 0; i < o->kept_hosts; i++)
         sl_free(o->kept_host[i]);
-    void *const arrays[] = {o->planned, o->problem, o->healthy, o->host,   o->kept_host, o->even,    o->side,   o->key,
+    void *const arrays[] = {o->planned, o->problem, o->healthy, o->plans, o->host,   o->kept_host, o->even,    o->side,   o->key,
                             o->cases,   o->view,    o->part,    o->memory, o->network,   o->looked,  o->events, o->decisions.text,
                             (void *)o->config.job.sum};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
@@ -425,6 +426,9 @@ int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action) {
         return 0;
     }
     o->action.layout = o->next;
+    o->action.plans = o->plans;
+    for (int r = 0; r < o->config.job.replicas && o->action.what == SL_DO_LAYOUT; r++)
+        o->plans[r] = &(o->side[r].wanted ? o->side[r].wanted : o->side[r].running)->plan;
     if (o->action.what == SL_DO_PATH)
         sl_events_path(o, o->next.delegates);
     o->given = 1;
@@ -470,6 +474,21 @@ static void layout_runs(sl_orchestrator *o) {
         o->looked[stage] = 0;
     sl_series_moved(&o->series);
     measure_again(o);
+}
+
+sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout, const sl_plan *const *plan) {
+    int sum = 0, was = 0;
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        sum += layout->split[r];
+        was += o->layout.split[r];
+    }
+    if (sum != was || o->given)
+        return sl_error(SL_EINVAL, "a layout of %d microbatches, the job has %d (or an action is under way)", sum, was);
+    memcpy(o->next.process, layout->process, (size_t)o->processes * sizeof *layout->process);
+    memcpy(o->next.split, layout->split, (size_t)o->config.job.replicas * sizeof *layout->split);
+    layout_runs(o);
+    sl_strategies_forget(o);
+    return sl_plans_set(o, plan);
 }
 
 static void drop_wanted(sl_orchestrator *o) {

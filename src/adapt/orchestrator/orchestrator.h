@@ -131,6 +131,8 @@ sl_status sl_orchestrator_network(sl_orchestrator *o, sl_time now, const sl_netw
 sl_status sl_orchestrator_estimate(sl_orchestrator *o, sl_strategy_kind strategy, sl_time cost);
 /** Whether the job can be restarted without the host of this name; until said otherwise all hosts can be left. */
 sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int may);
+/** The body has changed layout and plans by itself, because somebody said so: what each replica runs now. Copied. */
+sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout, const sl_plan *const *plan);
 /** A plan for a replica that was found elsewhere, by a longer search: it is considered as a new plan the next time. */
 sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *plan);
 
@@ -155,6 +157,7 @@ typedef struct sl_orchestrator_action {
     sl_strategy_kind strategy;
     int replica;
     const sl_plan *plan;   /* the orchestrator's, until it has been carried out */
+    const sl_plan *const *plans; /* LAYOUT: [replicas] what each runs then; the orchestrator's, likewise */
     sl_job_layout layout;      /* the orchestrator's, likewise */
     const char *host;
     sl_time cost;          /* of the job's time, once */

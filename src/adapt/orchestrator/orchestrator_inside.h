@@ -105,6 +105,7 @@ struct sl_orchestrator {
     const char *leave;    /* the host that a restart would leave out */
 
     sl_orchestrator_action action; /* given out, or to be; id 0: none */
+    const sl_plan **plans; /* [replicas] of a layout that is given out */
     int given, undoes, strategy;   /* of it; strategy -1: not the ladder's */
     int next_id;
     int next_replica;     /* plans are given out one replica after the other */
@@ -155,6 +156,8 @@ sl_status sl_plans_take(sl_orchestrator *o);
 sl_status sl_plans_return(sl_orchestrator *o);
 /** Plans of the next layout, into `wanted` of each replica, which run when it has been carried out. */
 sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout);
+/** What each replica is to run from now on is this: the first plan of the present layout. */
+sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan);
 /** Nothing is slow, but the plan was made for other times than are measured: a better one becomes the first. */
 sl_status sl_plans_refit(sl_orchestrator *o);
 /** The next replica whose wanted plan may run from the next iteration on; -1. */

@@ -45,26 +45,34 @@ static void replace(sl_shared_plan **place, sl_shared_plan *with) {
 }
 
 /* Replicas that begin with the same plan share it. */
-sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config) {
+sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        sl_plan plan;
-        side->last_swap = -config->dwell;
-        side->cost = config->cost[SL_STRATEGY_SCHEDULE];
-        if (r > 0 && config->first[r] == config->first[r - 1]) {
-            side->first = sl_plans_keep(o->side[r - 1].first);
+        sl_plan own_plan;
+        if (r > 0 && plan[r] == plan[r - 1]) {
+            replace(&side->first, o->side[r - 1].first);
         } else {
             sl_problem own = *o->problem[r];
+            sl_shared_plan *shared;
             own.microbatches = o->layout.split[r];
-            SL_TRY(sl_plan_of_order(&own, &config->first[r]->order, config->first[r]->schedule, &plan));
-            sl_status status = share(&plan, &side->first);
-            if (status != SL_OK)
-                sl_plan_free(&plan);
+            SL_TRY(sl_plan_of_order(&own, &plan[r]->order, plan[r]->schedule, &own_plan));
+            sl_status status = share(&own_plan, &shared);
+            sl_plan_free(&own_plan);
             SL_TRY(status);
+            sl_plans_drop(&side->first);
+            side->first = shared;
         }
-        side->running = sl_plans_keep(side->first);
+        replace(&side->running, side->first);
     }
     return SL_OK;
+}
+
+sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config) {
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        o->side[r].last_swap = -config->dwell;
+        o->side[r].cost = config->cost[SL_STRATEGY_SCHEDULE];
+    }
+    return sl_plans_set(o, config->first);
 }
 
 void sl_plans_close(sl_orchestrator *o) {

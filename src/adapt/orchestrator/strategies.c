@@ -320,7 +320,7 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     case SL_STRATEGY_DELEGATE:
         a->what = SL_DO_PATH;
         SL_TRY(sl_plans_delegates(o, &count));
-        o->next.delegates = undo ? 0 : count;
+        o->next.delegates = undo ? o->config.delegates : count > o->layout.delegates ? count : o->layout.delegates;
         return SL_OK;
     case SL_STRATEGY_RESTART:
         a->what = SL_DO_LEAVE;

@@ -1,13 +1,10 @@
 #include "run/arrange/faults.h"
 #include "base/text.h"
 #include "run/arrange/departure.h"
+#include "run/transport/wires.h"
 
 #include <signal.h>
 #include <unistd.h>
-
-static int is_active(const sl_fault *f, int iteration) {
-    return iteration >= f->first && iteration < f->end;
-}
 
 /* Of a fault that is narrowed down to replicas or tensor ranks. */
 static int is_place(const sl_fault *f, sl_seat home) {
@@ -25,18 +22,86 @@ static int is_between(const sl_fault *f, sl_seat from, sl_seat to) {
     return from.replica == to.replica && is_place(f, from);
 }
 
+static int is_on(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_seat home) {
+    return t && sl_departure_is_on(t, sl_run_world_rank(run, home), f->host);
+}
+
 /* A link that is slow at a host's end is as it should be between others. */
 static int is_at_host(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_seat from, sl_seat to) {
-    return !f->host || (t && (sl_departure_is_on(t, sl_run_world_rank(run, from), f->host) ||
-                              sl_departure_is_on(t, sl_run_world_rank(run, to), f->host)));
+    return !f->host || is_on(f, run, t, from) || is_on(f, run, t, to);
 }
+
+/* ---- network cards ---- */
+
+/* Words of a card, sent and received: of each process by its home, then of the host that a fault is the first
+ * to name. */
+static size_t wires_of(const sl_run *run, int card) {
+    return 2 * (size_t)(sl_run_ranks(run) + card);
+}
+
+static size_t host_wires(const sl_run *run, const sl_fault *f) {
+    int first = 0;
+    while (!run->fault[first].nic || !run->fault[first].host ||
+           !sl_roster_same(run->fault[first].host, f->host))
+        first++;
+    return wires_of(run, first);
+}
+
+static int has_wires(const sl_run *run) {
+    for (int i = 0; i < run->faults; i++)
+        if (run->fault[i].nic && run->fault[i].bandwidth_gbps > 0)
+            return 1;
+    return 0;
+}
+
+sl_status sl_faults_open(sl_trainer *t) {
+    return has_wires(t->run)
+               ? sl_wires_open(t->place->temporary, "cards", wires_of(t->run, t->run->faults), &t->cards)
+               : SL_OK;
+}
+
+void sl_faults_close(sl_trainer *t) {
+    sl_wires_close(&t->cards);
+}
+
+/* The message passes a card, whose wire in that direction is `word`. */
+static void pass(const sl_fault *f, const sl_trainer *t, size_t word, sl_link_emulation *link) {
+    int i = 0;
+    link->latency += sl_from_ms(f->latency_ms);
+    if (f->bandwidth_gbps <= 0 || !t)
+        return;
+    while (i < link->wires && link->wire[i].free_at != &t->cards.free_at[word])
+        i++;
+    link->wire[i] =
+        (sl_link_wire){.free_at = &t->cards.free_at[word], .bytes_per_second = f->bandwidth_gbps * 1e9 / 8};
+    link->wires += i == link->wires;
+}
+
+/* What two processes on one host send each other does not pass the host's card. */
+static void pass_card(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_seat from, sl_seat to,
+                      sl_link_emulation *link) {
+    const sl_seat end[2] = {from, to};
+    if (f->host && is_on(f, run, t, from) == is_on(f, run, t, to))
+        return;
+    for (int in = 0; in < 2; in++)
+        if (f->host ? is_on(f, run, t, end[in]) : f->rank == end[in].pipeline && is_place(f, end[in])) {
+            size_t word = f->host ? host_wires(run, f) : 2 * (size_t)sl_run_world_rank(run, end[in]);
+            pass(f, t, word + (size_t)in, link);
+        }
+}
+
+/* ---- what is between two ---- */
 
 sl_link_emulation sl_faults_between(const sl_run *run, const sl_trainer *t, int iteration, sl_seat from,
                                     sl_seat to) {
     sl_link_emulation link = {0};
     for (int i = 0; i < run->faults; i++) {
         const sl_fault *f = &run->fault[i];
-        if (!is_active(f, iteration) || !is_between(f, from, to) || !is_at_host(f, run, t, from, to))
+        if (!sl_fault_is_active(f, iteration))
+            continue;
+        if (f->nic)
+            pass_card(f, run, t, from, to, &link);
+        if (!is_between(f, from, to) || !is_at_host(f, run, t, from, to))
             continue;
         link.latency += sl_from_ms(f->latency_ms);
         if (f->bandwidth_gbps > 0)
@@ -85,7 +150,7 @@ void sl_faults_apply(sl_trainer *t, int iteration) {
     sl_faults_emulate(t, iteration);
     for (int i = 0; i < t->run->faults; i++) {
         const sl_fault *f = &t->run->fault[i];
-        if (!is_active(f, iteration) || !is_place(f, home))
+        if (!sl_fault_is_active(f, iteration) || !is_place(f, home))
             continue;
         if (f->kill == home.pipeline)
             kill(getpid(), SIGKILL);
@@ -101,6 +166,13 @@ void sl_faults_apply(sl_trainer *t, int iteration) {
 
 /* ---- what is told ---- */
 
+static int has_ranks(const sl_trainer *t, const char *host) {
+    for (int home = 0; home < t->world; home++)
+        if (sl_departure_is_on(t, home, host))
+            return 1;
+    return 0;
+}
+
 /* Where a fault happens, of several replicas or tensor ranks. */
 static void name_place(const sl_trainer *t, const sl_fault *f, sl_event *event) {
     int at = 0;
@@ -110,8 +182,11 @@ static void name_place(const sl_trainer *t, const sl_fault *f, sl_event *event) 
     if (f->from_replica >= 0)
         at =
             snprintf(event->seen, (size_t)size, "between replicas: %d to %d", f->from_replica, f->to_replica);
+    if (f->nic)
+        at = snprintf(event->seen, (size_t)size, "network card");
     if (f->host)
-        at += snprintf(event->seen + at, (size_t)(size - at), "%shost %.200s", at ? ", " : "", f->host);
+        at += snprintf(event->seen + at, (size_t)(size - at), "%shost %.200s%s", at ? ", " : "", f->host,
+                       has_ranks(t, f->host) ? "" : ", where no rank is");
     if (t->run->parallel.tensor > 1 && f->tensor >= 0)
         snprintf(event->seen + at, (size_t)(size - at), "%stensor rank %d", at ? ", " : "", f->tensor);
 }
@@ -119,7 +194,8 @@ static void name_place(const sl_trainer *t, const sl_fault *f, sl_event *event) 
 sl_status sl_faults_write(sl_trainer *t, int iteration) {
     for (int i = 0; i < t->run->faults; i++) {
         const sl_fault *f = &t->run->fault[i];
-        if (iteration != f->first && iteration != f->end)
+        const int is_active = sl_fault_is_active(f, iteration);
+        if (is_active == (iteration > 0 && sl_fault_is_active(f, iteration - 1)))
             continue;
         const int pipeline = f->from >= 0 && f->from_replica < 0;
         sl_event event = {.kind = SL_EVENT_FAULT,
@@ -131,9 +207,8 @@ sl_status sl_faults_write(sl_trainer *t, int iteration) {
                                   : f->kill >= 0 ? f->kill
                                   : pipeline     ? -1
                                                  : f->from};
-        sl_text_format(event.decided, sizeof event.decided, "%s",
-                       iteration == f->first ? "injected" : "removed");
-        if (f->from >= 0)
+        sl_text_format(event.decided, sizeof event.decided, "%s", is_active ? "injected" : "removed");
+        if (f->from >= 0 || f->nic)
             sl_text_format(event.why, sizeof event.why, "latency %g ms, bandwidth %g Gbit/s (0: unchanged)",
                            f->latency_ms, f->bandwidth_gbps);
         else if (f->rank >= 0 || f->host)

@@ -1,5 +1,5 @@
 #include "run/arrange/path.h"
-#include "adapt/schedule/queues.h"
+#include "adapt/orchestrator/queues.h"
 #include "base/memory.h"
 #include "base/text.h"
 

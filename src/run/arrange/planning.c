@@ -45,28 +45,11 @@ static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding
 }
 
 /* An order that was made for as many microbatches. *taken 0: it holds too much, or does not fit. */
-static sl_status take_order(const sl_replica *from, int microbatches, sl_replica *mine, int *taken) {
+static sl_status take_order(const sl_plan *from, int fits, sl_replica *mine, int *taken) {
     *taken = 0;
-    if (from->problem.microbatches != microbatches)
+    if (!fits)
         return SL_OK;
-    sl_status status = sl_plan_of_order(&mine->problem, &from->plan.order, from->plan.schedule, &mine->plan);
-    *taken = status == SL_OK && mine->plan.memory_ok;
-    if (*taken)
-        return SL_OK;
-    sl_plan_free(&mine->plan);
-    mine->plan = (sl_plan){0};
-    return status == SL_ENOMEM ? status : SL_OK;
-}
-
-/* For what is slow where it will run; an order that does not fit into the memory is none. */
-static sl_status plan_expected(const sl_trainer *t, const sl_problem *expected, sl_replica *mine,
-                               int *taken) {
-    const char *schedule =
-        strcmp(t->run->schedule, "auto") == 0 || sl_family_find(t->run->schedule) ? t->run->schedule : "auto";
-    sl_plan plan;
-    SL_TRY(sl_plan_make(expected, schedule, &plan));
-    sl_status status = sl_plan_of_order(&mine->problem, &plan.order, plan.schedule, &mine->plan);
-    sl_plan_free(&plan);
+    sl_status status = sl_plan_of_order(&mine->problem, &from->order, from->schedule, &mine->plan);
     *taken = status == SL_OK && mine->plan.memory_ok;
     if (*taken)
         return SL_OK;
@@ -78,17 +61,16 @@ static sl_status plan_expected(const sl_trainer *t, const sl_problem *expected, 
 /* Replicas that have as many microbatches as one before them run its order, and those of an arrangement that
  * of one in the arrangement before. An order from a file is for its number of microbatches; for another one a
  * plan is made. */
-static sl_status plan_replica(sl_trainer *t, const sl_replica *before, const sl_problem *expected,
-                              int replica) {
+static sl_status plan_replica(sl_trainer *t, const sl_replica *before, const sl_plan *const *given, int replica) {
     const char *schedule = t->run->schedule;
     int taken = 0, microbatches = t->run->batch.split[replica], replicas = t->run->parallel.data;
     sl_replica *mine = &t->replica[replica];
-    if (expected)
-        SL_TRY(plan_expected(t, &expected[replica], mine, &taken));
+    if (given)
+        SL_TRY(take_order(given[replica], 1, mine, &taken));
     for (int r = 0; r < replicas && before && !taken; r++)
-        SL_TRY(take_order(&before[r], microbatches, mine, &taken));
-    for (int r = 0; r < replica && !expected && !taken; r++)
-        SL_TRY(take_order(&t->replica[r], microbatches, mine, &taken));
+        SL_TRY(take_order(&before[r].plan, before[r].problem.microbatches == microbatches, mine, &taken));
+    for (int r = 0; r < replica && !taken; r++)
+        SL_TRY(take_order(&t->replica[r].plan, t->replica[r].problem.microbatches == microbatches, mine, &taken));
     if (taken)
         return SL_OK;
     if (strcmp(schedule, "auto") == 0 || sl_family_find(schedule))
@@ -98,7 +80,7 @@ static sl_status plan_replica(sl_trainer *t, const sl_replica *before, const sl_
 }
 
 sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_replica *before,
-                           const sl_problem *expected) {
+                           const sl_plan *const *given) {
     int replicas = t->run->parallel.data;
     SL_TRY(make_problem(t, t->groups.seat.replica, sizes, &t->problem));
     if (sl_trainer_leads(t))
@@ -109,7 +91,7 @@ sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const s
         sl_status status = SL_OK;
         if (sl_trainer_leads(t)) {
             SL_TRY(make_problem(t, r, sizes, &t->replica[r].problem));
-            SL_TRY(plan_replica(t, before, expected, r));
+            SL_TRY(plan_replica(t, before, given, r));
             snprintf(t->replica[r].schedule, sizeof t->replica[r].schedule, "%s",
                      t->replica[r].plan.schedule);
             SL_TRY(sl_order_copy(&t->replica[r].plan.order, &order));
@@ -126,7 +108,6 @@ sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const s
 
 void sl_planning_free(const sl_trainer *t, sl_replica *replica) {
     for (int r = 0; replica && r < t->run->parallel.data; r++) {
-        sl_adaptation_close(replica[r].adaptation);
         sl_plan_free(&replica[r].plan);
         sl_problem_free(&replica[r].problem);
         sl_free(replica[r].peak);

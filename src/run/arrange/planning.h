@@ -10,10 +10,10 @@ sl_status sl_planning_measure(sl_trainer *t, sl_binding_sizes *sizes);
 
 /** Collective: t->problem and t->first of this rank's replica; on the rank that leads t->replica with problem
  * and plan of each. `before` (NULL: none): the replicas of the arrangement before, whose orders go on where
- * the number of microbatches is the same. `expected` (NULL elsewhere, and for none): [data] on the rank that
- * leads, what plans are made for instead. SL_ENONE: it does not fit into device.memory_mb. */
+ * the number of microbatches is the same. `given` (NULL elsewhere, and for none): [data] on the rank that
+ * leads, plans to run instead. SL_ENONE: it does not fit into device.memory_mb. */
 sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_replica *before,
-                           const sl_problem *expected);
+                           const sl_plan *const *given);
 /** All replicas of an arrangement; NULL is fine. */
 void sl_planning_free(const sl_trainer *t, sl_replica *replica);
 

@@ -1,5 +1,4 @@
 #include "run/arrange/rearrange.h"
-#include "adapt/schedule/findings.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "run/arrange/path.h"
@@ -124,14 +123,14 @@ static sl_status regroup(sl_trainer *t, change *c) {
     return end_phase(t, c, &c->took.groups);
 }
 
-static sl_status plan(sl_trainer *t, change *c, const sl_problem *expected) {
+static sl_status plan(sl_trainer *t, change *c, const sl_plan *const *given) {
     sl_binding_sizes *sizes;
     c->replica = t->replica;
     t->replica = NULL;
     SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
     sl_status status = sl_planning_measure(t, sizes);
     if (status == SL_OK)
-        status = sl_planning_make(t, sizes, c->replica, expected);
+        status = sl_planning_make(t, sizes, c->replica, given);
     sl_free(sizes);
     SL_TRY(status);
     return end_phase(t, c, &c->took.plan);
@@ -173,18 +172,11 @@ static sl_status move_states(sl_trainer *t, change *c) {
     return end_phase(t, c, &c->took.states);
 }
 
-/* The path stays what it was; new adaptations are told. */
+/* The path stays what it was. */
 static sl_status connect_seats(sl_trainer *t, change *c) {
     SL_TRY(sl_seated_open(t));
     if (c->delegates)
         SL_TRY(sl_path_change(t, c->delegates));
-    for (int r = 0; t->replica && r < t->run->parallel.data; r++) {
-        t->replica[r].delegates = t->delegates;
-        SL_TRY(sl_adaptation_follow(t->replica[r].adaptation, t->delegates));
-        const sl_problem *healthy = sl_adaptation_healthy(c->replica[r].adaptation);
-        if (healthy) /* other hosts may be slow from the first iteration on */
-            SL_TRY(sl_adaptation_assume(t->replica[r].adaptation, healthy));
-    }
     return end_phase(t, c, &c->took.connect);
 }
 
@@ -214,12 +206,12 @@ static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *
     return sl_telling_event(t, &event, -1);
 }
 
-static sl_status carry_out(sl_trainer *t, int iteration, const sl_problem *expected, change *c) {
+static sl_status carry_out(sl_trainer *t, int iteration, const sl_plan *const *given, change *c) {
     sl_time start = sl_clock_now(t->clock);
     c->phase = start;
     SL_TRY(settle(t, c));
     SL_TRY(regroup(t, c));
-    SL_TRY(plan(t, c, expected));
+    SL_TRY(plan(t, c, given));
     SL_TRY(move_states(t, c));
     SL_TRY(connect_seats(t, c));
     c->took.whole = sl_clock_now(t->clock) - start;
@@ -233,7 +225,7 @@ sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next,
     sl_status status = agree(t, next, &c);
     int same = status == SL_OK && changes_nothing(t, &c);
     if (status == SL_OK && !same)
-        status = carry_out(t, iteration, next ? next->expected : NULL, &c);
+        status = carry_out(t, iteration, next ? next->plan : NULL, &c);
     if (status == SL_OK && !same && sl_trainer_leads(t)) {
         *took = c.took;
         status = write_event(t, iteration, took, next->why);

@@ -10,10 +10,10 @@
  *   settle   a checkpoint under way is written, due updates are made, delegates and connections are ended
  *   groups   the world becomes a new group, by seats, and so do pipelines, replicas and tensor ranks
  *   plan     the planner's questions; replicas whose number of microbatches is new are planned anew, the
- *            others begin with the first order of one that had as many, and all adapt from there
+ *            others begin with the first order of one that had as many; or the plans that somebody gives
  *   states   the binding of the new seat is opened beside the old one and filled from memory (binding.h:
  *            device memory may be needed twice for that time)
- *   connect  transport, records, engine, adaptation, and as many delegates as there were
+ *   connect  transport, records, engine, and as many delegates as there were
  *
  * The process whose home is world rank 0 leads on, wherever it sits (t->leader). After a restart everybody
  * sits at home again, until somebody asks for more. A process that dies on the way ends the attempt like at
@@ -26,9 +26,7 @@
 typedef struct sl_arrangement {
     const int *home;  /* [world] home of the process that takes each seat (world rank); NULL: as they sit */
     const int *split; /* [data] microbatches of each replica; NULL: as now */
-    /* [data] what each replica is expected to be like there, with its microbatches; NULL: healthy. Its first
-     * order is planned for that. */
-    const sl_problem *expected;
+    const sl_plan *const *plan; /* [data] what each replica runs then; NULL: planned as when the run began */
     const char *why; /* for the event; NULL: nothing is said */
 } sl_arrangement;
 

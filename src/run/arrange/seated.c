@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define PATIENCE (60 * SL_SECOND) /* for one message, on top of the worst emulated latency */
-#define FIRST_SWAP (5 * SL_MS)    /* estimated cost of a swap until one was measured */
 
 /* ---- records ---- */
 
@@ -65,30 +64,16 @@ static void close_records(sl_trainer *t) {
 
 /* ---- the rank that leads ---- */
 
-static sl_status open_replica(sl_trainer *t, sl_replica *replica) {
-    const char *how = strcmp(replica->plan.schedule, "file") == 0 ? "auto" : t->run->schedule;
-    sl_adaptation_config config = {.schedule = how,
-                                   .hold = t->run->adaptation.hold,
-                                   .dwell = t->run->adaptation.dwell,
-                                   .gain = t->run->adaptation.gain,
-                                   .delegation = (sl_delegation)t->run->transport,
-                                   .queues = t->run->network.queues,
-                                   .frozen = !t->run->adapt,
-                                   .swap_cost = t->swaps ? t->swap_cost[(t->swaps - 1) % 64] : FIRST_SWAP};
-    replica->program = &replica->plan.program;
-    SL_TRY(sl_alloc(&replica->peak, 2 * (size_t)t->ranks, sizeof *replica->peak));
-    replica->peak_before = replica->peak + t->ranks;
-    return sl_adaptation_open(&config, &replica->problem, &replica->plan, &replica->adaptation);
-}
-
 static sl_status open_replicas(sl_trainer *t) {
-    int replicas = t->run->parallel.data;
-    if (!sl_trainer_leads(t))
-        return SL_OK;
-    for (int r = 0; r < replicas; r++)
-        SL_TRY(open_replica(t, &t->replica[r]));
-    sl_telling_name_schedule(t);
-    return sl_localiser_open(t->ranks, t->problem.stages, replicas, &t->localiser);
+    for (int r = 0; sl_trainer_leads(t) && r < t->run->parallel.data; r++) {
+        sl_replica *replica = &t->replica[r];
+        replica->program = &replica->plan.program;
+        SL_TRY(sl_alloc(&replica->peak, 2 * (size_t)t->ranks, sizeof *replica->peak));
+        replica->peak_before = replica->peak + t->ranks;
+    }
+    if (sl_trainer_leads(t))
+        sl_telling_name_schedule(t);
+    return SL_OK;
 }
 
 /* ---- programs ---- */
@@ -134,8 +119,9 @@ sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order) {
 }
 
 /* What ZeRO's gather of a stage's weights takes over a slow link between replicas; the stage's first F waits
- * for it. */
+ * for it. A card may have to let those of all processes through. */
 static sl_time gather_time(const sl_trainer *t, const sl_fault *fault) {
+    const int times = fault->nic ? t->world : 1;
     size_t most = 0;
     if (!t->run->parallel.zero || fault->bandwidth_gbps <= 0)
         return 0;
@@ -143,7 +129,7 @@ static sl_time gather_time(const sl_trainer *t, const sl_fault *fault) {
         size_t elements = sl_binding_elements(t->run, stage);
         most = elements > most ? elements : most;
     }
-    return sl_from_ms((double)most * sizeof(float) * 8 / (fault->bandwidth_gbps * 1e6));
+    return sl_from_ms((double)most * times * sizeof(float) * 8 / (fault->bandwidth_gbps * 1e6));
 }
 
 static sl_status open_engine(sl_trainer *t) {
@@ -159,9 +145,9 @@ static sl_status open_engine(sl_trainer *t) {
                                .regime = t->problem.communication,
                                .queue = t->problem.queue,
                                .patience = PATIENCE};
-    for (int i = 0; i < t->run->faults; i++)
+    for (int i = 0; i < t->run->faults; i++) /* of a card twice: both ends may pass it */
         config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->problem.microbatches *
-                           (t->problem.stages / t->ranks);
+                           (t->problem.stages / t->ranks) * (1 + t->run->fault[i].nic);
     for (int i = 0; i < t->run->faults; i++)
         config.patience += gather_time(t, &t->run->fault[i]);
     config.patience += sl_from_ms(1e3 * t->run->network.outage_s); /* the transport says it first */
@@ -186,8 +172,6 @@ void sl_seated_close(sl_trainer *t) {
     t->engine = NULL;
     t->transport = NULL;
     close_records(t);
-    sl_localiser_close(t->localiser);
-    t->localiser = NULL;
     sl_program_free(&t->program[0]);
     sl_program_free(&t->program[1]);
     sl_order_free(&t->first);

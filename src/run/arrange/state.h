@@ -1,5 +1,5 @@
-/* The state of a rank's training: what run/train makes once, what this folder makes for each arrangement, and
- * what run/remedy and the loop of run/train use. Internal to these three.
+/* The state of a rank's training: what run/train makes once, and what this folder makes for each arrangement.
+ * Internal to these two.
  *
  *   planning   before ranks take their seats: sizes, problems, first orders
  *   seated     what a rank has in its seat: connections (connect), records, engine, programs
@@ -13,8 +13,7 @@
 #ifndef SL_RUN_ARRANGE_STATE_H
 #define SL_RUN_ARRANGE_STATE_H
 
-#include "adapt/schedule/decision.h"
-#include "notice/detect/localise.h"
+#include "adapt/orchestrator/orchestrator.h"
 #include "run/arrange/network.h"
 #include "run/arrange/place.h"
 #include "run/binding/binding.h"
@@ -25,18 +24,15 @@
 #include "run/journal/progress.h"
 #include "run/saving/resume.h"
 #include "run/saving/saving.h"
+#include "run/transport/wires.h"
 
-/* What the rank that leads holds of each replica: replicas differ in microbatches and in what is slow, so
- * each is planned, measured and adapted by itself. */
+/* What the rank that leads holds of each replica. */
 typedef struct sl_replica {
     sl_problem problem;
-    sl_plan plan; /* the first */
-    sl_adaptation *adaptation;
+    sl_plan plan; /* the first in this layout */
     char schedule[64];
-    sl_decision decision;      /* on the iteration at hand */
     sl_time expected;          /* what it was predicted to take */
-    int delegates;             /* that it asks for, per link and direction */
-    const sl_program *program; /* that runs: of the first plan, or of one that the adaptation holds */
+    const sl_program *program; /* that runs: of the first plan, or of one that the orchestrator holds */
     int ran;                   /* it has run */
     /* [ranks] highest memory foretold for it, and for those that ran before it */
     double *peak, *peak_before;
@@ -78,6 +74,7 @@ typedef struct sl_trainer {
                   seats */
     sl_whereabouts *whereabouts; /* [world] by home */
     struct sl_departure *departure;
+    sl_wires cards;  /* of slow network cards (faults.c) */
     int departed;    /* all ranks end before the next iteration, and are started again without a host */
     int leader;      /* the rank of the world whose home is 0: it plans, decides and writes for all */
     int rank, ranks; /* of this one's pipeline */
@@ -120,9 +117,7 @@ typedef struct sl_trainer {
     sl_gathered gathered;
     sl_offset *clocks; /* [world] */
     sl_arrivals arrivals;
-    sl_localiser *localiser;
-    struct sl_remedy *remedy;
-    int noticed_swaps, noticed_delegates; /* when it last looked */
+    sl_orchestrator *orchestrator; /* what is slow, and what to do about it */
     sl_time opened;                       /* what it took to open everything in the beginning */
     sl_time started;
     sl_time around[9]; /* what the last iterations took before their first op and behind their last */
@@ -133,7 +128,7 @@ typedef struct sl_trainer {
     sl_time last_begin;
     sl_iteration pending;          /* written when its period is known */
     char pending_schedule[192];    /* a swap may change `schedule` before that */
-    sl_problem *pending_problem;   /* [data] */
+    sl_measured **measured;        /* [data] in the last iteration */
     sl_timeline *pending_timeline; /* [data] */
 } sl_trainer;
 

@@ -26,7 +26,7 @@ void sl_group_flight_close(sl_group_flight *flight) {
 /* ---- emulated links ---- */
 
 static int is_emulated(const sl_group_link *link) {
-    return link->emulation.latency > 0 || link->emulation.bytes_per_second > 0;
+    return link->emulation.latency > 0 || link->emulation.bytes_per_second > 0 || link->emulation.wires > 0;
 }
 
 void sl_group_emulate(sl_group *group, int peer, sl_link_emulation emulation) {

@@ -132,7 +132,8 @@ sl_status sl_group_barrier(sl_group *group);
  * D ranks 2 V / D bytes take the link, and two latencies. A ring sends 2 (D - 1) V / D over each of its links
  * and takes 2 (D - 1) latencies: the same for 2 ranks, and D - 1 times as much for D. Other pairs stay as
  * they are, though nobody has a sum before its slowest part has come. Between two uses of the group only;
- * no bit changes. per_queue means nothing here: a group has no queues. */
+ * no bit changes. per_queue means nothing here: a group has no queues. Wires of the emulation are shared with
+ * whoever else takes them, messages between stages among them. */
 void sl_group_emulate(sl_group *group, int peer, sl_link_emulation emulation);
 
 #endif

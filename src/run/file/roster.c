@@ -68,6 +68,17 @@ int sl_roster_same(const char *one, const char *other) {
            (one[first] == 0 || other[second] == 0) && !is_address(one) && !is_address(other);
 }
 
+static int is_loopback(const char *name) {
+    return strcasecmp(name, "localhost") == 0 || strncmp(name, "127.", 4) == 0 || strcmp(name, "::1") == 0;
+}
+
+int sl_roster_may_be(const char *entry, const char *name) {
+    entry = without_user(entry);
+    name = without_user(name);
+    return sl_roster_same(entry, name) || is_address(entry) || is_address(name) || is_loopback(entry) ||
+           is_loopback(name);
+}
+
 int sl_roster_find(const sl_roster *roster, const char *name) {
     for (int i = 0; i < roster->count; i++) /* the whole name first: a.x and a.y may both be there */
         if (strcasecmp(roster->host[i].name, name) == 0)
@@ -93,10 +104,6 @@ static int has_address(const struct ifaddrs *interfaces, const char *name) {
             return 1;
     }
     return 0;
-}
-
-static int is_loopback(const char *name) {
-    return strcasecmp(name, "localhost") == 0 || strncmp(name, "127.", 4) == 0 || strcmp(name, "::1") == 0;
 }
 
 int sl_roster_here(const sl_roster *roster, const char *self) {

@@ -69,6 +69,9 @@ int sl_roster_slots(const sl_roster *roster);
 /** Whether two names mean one host: they are equal but for a user@ and, where one of them is no address, for
  * the domain when only one has it. */
 int sl_roster_same(const char *one, const char *other);
+/** Whether an entry of a list of hosts may mean the host that somebody calls `name`: they are the same, or
+ * one is an address or the loopback, which says nothing about names. */
+int sl_roster_may_be(const char *entry, const char *name);
 /** The entry that `name` means; -1: none. */
 int sl_roster_find(const sl_roster *roster, const char *name);
 /** The entry of the host on which this process runs and that calls itself `self`: by name, by localhost, or

@@ -2,12 +2,12 @@
 #include "plan/pipeline/kind.h"
 #include "plan/pipeline/problem_read.h"
 #include "run/file/run_arrange.h"
+#include "run/file/run_faults.h"
 #include "run/file/run_shape.h"
 
 #include <string.h>
 
 #define AT(field) offsetof(sl_run, field)
-#define FAULT(field) offsetof(sl_fault, field)
 
 static const char *const model_kinds[] = {"gpt2", "llama", NULL};
 static const char *const binds[] = {"auto", "never", "always", NULL};
@@ -24,7 +24,6 @@ static sl_status parse_rails(const sl_node *node, void *object);
 static sl_status parse_hosts(const sl_node *node, void *object);
 static sl_status leave_for_later(const sl_node *node, void *object);
 static sl_status parse_threads(const sl_node *node, void *object);
-static sl_status parse_faults(const sl_node *node, void *object);
 static sl_status parse_split(const sl_node *node, void *object);
 static sl_status parse_strategies(const sl_node *node, void *object);
 
@@ -126,7 +125,7 @@ static const sl_key run_keys[] = {
     {.name = "hosts", .type = SL_KEY_CUSTOM, .parse = parse_hosts, .help = "where ranks run, in this order: list of name:slots, or the path of a hostfile; tested after a failure, and left out when they fail while enough slots are left; absent: this host, or what the allocation gives"},
     {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
     {.name = "arrangements", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of changes while the run goes on: who sits where, microbatches of each replica, see below"},
-    {.name = "faults", .type = SL_KEY_CUSTOM, .parse = parse_faults, .help = "list of injected trouble, see below; it stays with the processes that sit there when the run begins"},
+    {.name = "faults", .type = SL_KEY_CUSTOM, .parse = sl_run_read_faults, .help = "list of injected trouble, see below; it stays with the processes that sit there when the run begins"},
     {0}};
 /* clang-format on */
 
@@ -218,11 +217,11 @@ static sl_status parse_threads(const sl_node *node, void *object) {
     return SL_OK;
 }
 
-const char *const sl_remedy_names[] = {"schedule", "delegate", "balance", "topology", "restart", NULL};
+const char *const sl_strategy_keys[] = {"schedule", "delegate", "balance", "topology", "restart", NULL};
 
 static sl_status parse_strategies(const sl_node *node, void *object) {
     sl_run *run = object;
-    run->adaptation.strategies = (1u << SL_REMEDIES) - 1;
+    run->adaptation.strategies = (1u << SL_STRATEGY_KINDS) - 1;
     if (node->kind == SL_NODE_SCALAR && strcmp(node->text, "all") == 0)
         return SL_OK;
     run->adaptation.strategies = 0;
@@ -231,10 +230,10 @@ static sl_status parse_strategies(const sl_node *node, void *object) {
     for (int i = 0; i < node->children; i++) {
         const sl_node *item = node->child[i];
         int s = 0;
-        while (s < SL_REMEDIES &&
-               (item->kind != SL_NODE_SCALAR || strcmp(item->text, sl_remedy_names[s]) != 0))
+        while (s < SL_STRATEGY_KINDS &&
+               (item->kind != SL_NODE_SCALAR || strcmp(item->text, sl_strategy_keys[s]) != 0))
             s++;
-        if (s == SL_REMEDIES)
+        if (s == SL_STRATEGY_KINDS)
             return sl_node_error(item, "must be schedule, delegate, balance, topology or restart");
         run->adaptation.strategies |= 1u << s;
     }
@@ -252,159 +251,6 @@ static sl_status parse_split(const sl_node *node, void *object) {
             return sl_node_error(node, "must hold whole numbers of at least 1, got '%s'",
                                  node->child[i]->text ? node->child[i]->text : "?");
         run->batch.split[i] = (int)value;
-    }
-    return SL_OK;
-}
-
-/* ---- faults ---- */
-
-typedef struct fault_item {
-    sl_fault fault;
-    int one_way, iteration;
-    int link[2], replicas[2];
-} fault_item;
-
-static sl_status parse_pair(const sl_node *node, int least, int *pair) {
-    if (node->kind != SL_NODE_LIST || node->children != 2)
-        return sl_node_error(node, "must be a list of two numbers");
-    for (int i = 0; i < 2; i++) {
-        int64_t value;
-        if (sl_node_int(node->child[i], least, INT32_MAX, &value) != SL_OK)
-            return sl_node_error(node, "must hold whole numbers of at least %d, got '%s'", least,
-                                 node->child[i]->text ? node->child[i]->text : "?");
-        pair[i] = (int)value;
-    }
-    return SL_OK;
-}
-
-static sl_status parse_iterations(const sl_node *node, void *object) {
-    fault_item *item = object;
-    int pair[2] = {0, 0};
-    SL_TRY(parse_pair(node, 0, pair));
-    if (pair[1] <= pair[0])
-        return sl_node_error(node, "must be [first, end) with first < end");
-    item->fault.first = pair[0];
-    item->fault.end = pair[1];
-    return SL_OK;
-}
-
-static sl_status parse_link(const sl_node *node, void *object) {
-    return parse_pair(node, 0, ((fault_item *)object)->link);
-}
-
-static sl_status parse_replicas(const sl_node *node, void *object) {
-    fault_item *item = object;
-    SL_TRY(parse_pair(node, 0, item->replicas));
-    return item->replicas[0] != item->replicas[1] ? SL_OK : sl_node_error(node, "must be two replicas");
-}
-
-static sl_status parse_fault_host(const sl_node *node, void *object) {
-    const char *name;
-    SL_TRY(sl_node_text(node, &name));
-    return *name ? sl_copy_text(&((fault_item *)object)->fault.host, name)
-                 : sl_node_error(node, "must be the name of a host");
-}
-
-/* A key is a line. */
-/* clang-format off */
-static const sl_key fault_keys[] = {
-    {.name = "iterations", .type = SL_KEY_CUSTOM, .parse = parse_iterations, .help = "[first, end)"},
-    {.name = "iteration", .type = SL_KEY_INT, .standard = "-1", .offset = offsetof(fault_item, iteration), .minimum = -1, .maximum = 1e9, .help = "with kill: when"},
-    {.name = "link", .type = SL_KEY_CUSTOM, .parse = parse_link, .help = "[rank, rank] of the pipeline, both directions unless one_way"},
-    {.name = "replicas", .type = SL_KEY_CUSTOM, .parse = parse_replicas, .help = "[replica, replica] with rank: a link, that between this pipeline rank of the two, which carries their sums of gradients; both directions unless one_way"},
-    {.name = "one_way", .type = SL_KEY_BOOL, .standard = "false", .offset = offsetof(fault_item, one_way), .help = "only from the first to the second"},
-    {.name = "latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(latency_ms), .minimum = 0, .maximum = 60000, .help = "added to the link, ms"},
-    {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = FAULT(bandwidth_gbps), .minimum = 0, .maximum = 1e6, .help = "replaces the link's, 1e9 bit/s"},
-    {.name = "per_queue", .type = SL_KEY_BOOL, .standard = "false", .offset = FAULT(per_queue), .help = "that bandwidth is of each delegate's queue, as where every flow is limited, not of the link"},
-    {.name = "rank", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(rank), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "a slow pipeline rank; with replicas: the rank whose link it is"},
-    {.name = "host", .type = SL_KEY_CUSTOM, .parse = parse_fault_host, .help = "a slow host: all ranks on it, by its own name or by that in the list of hosts; with a link: it is slow only while one of its ends is on this host"},
-    {.name = "slowdown", .type = SL_KEY_REAL, .standard = "1", .offset = FAULT(slowdown), .minimum = 1, .maximum = 1000, .help = "its ops take this many times their pace"},
-    {.name = "kill", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(kill), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "this pipeline rank dies (SIGKILL), once: not again when the run continues"},
-    {.name = "replica", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(replica), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "only in this replica; absent: in every replica, with kill in replica 0"},
-    {.name = "tensor", .type = SL_KEY_INT, .standard = "-1", .offset = FAULT(tensor), .minimum = -1, .maximum = SL_MAX_RANKS, .help = "only at this tensor rank; absent: at every one, with kill at 0"},
-    {0}};
-/* clang-format on */
-
-/* Whether the link's keys are there that there should be. */
-static sl_status check_link(const sl_node *node, const fault_item *item) {
-    const sl_fault *fault = &item->fault;
-    if (fault->latency_ms <= 0 && fault->bandwidth_gbps <= 0)
-        return sl_node_error(node, "needs latency_ms or bandwidth_gbps with link or replicas");
-    if (item->replicas[0] < 0)
-        return SL_OK;
-    if (fault->rank < 0)
-        return sl_node_error(node, "needs rank with replicas: whose link it is");
-    if (fault->slowdown > 1)
-        return sl_node_error(node, "has a slowdown, but with replicas it is a link that is slow");
-    if (fault->replica >= 0)
-        return sl_node_error(node, "has both replica and replicas");
-    return SL_OK;
-}
-
-static sl_status check_fault(const sl_node *node, const fault_item *item) {
-    const sl_fault *fault = &item->fault;
-    int between = item->replicas[0] >= 0, link = item->link[0] >= 0 || between,
-        slow = (fault->rank >= 0 && !between) || (fault->host && !link), dies = fault->kill >= 0;
-    if ((item->link[0] >= 0) + between + slow + dies != 1 || (fault->host && fault->rank >= 0 && !link))
-        return sl_node_error(node, "must name one of link, rank, host and kill, or rank and replicas");
-    if (dies && item->iteration < 0)
-        return sl_node_error(node, "needs 'iteration' with kill");
-    if (!dies && (fault->end == 0 || item->iteration >= 0))
-        return sl_node_error(node, "needs 'iterations: [first, end]'");
-    if (link)
-        SL_TRY(check_link(node, item));
-    if (slow && fault->slowdown <= 1)
-        return sl_node_error(node, "needs a slowdown above 1 with %s", fault->host ? "host" : "rank");
-    return SL_OK;
-}
-
-static sl_status add_link(sl_run *run, const fault_item *item, int backward) {
-    sl_fault *fault = &run->fault[run->faults++];
-    *fault = item->fault;
-    fault->host = NULL;
-    fault->from = item->link[backward];
-    fault->to = item->link[1 - backward];
-    fault->from_replica = item->replicas[backward];
-    fault->to_replica = item->replicas[1 - backward];
-    return item->fault.host ? sl_copy_text(&fault->host, item->fault.host) : SL_OK;
-}
-
-/* In both directions, if it is a link. */
-static sl_status add_fault(sl_run *run, fault_item *item) {
-    if (item->fault.kill >= 0) {
-        item->fault.first = item->iteration;
-        item->fault.end = item->iteration + 1;
-        item->fault.replica = item->fault.replica < 0 ? 0 : item->fault.replica;
-        item->fault.tensor = item->fault.tensor < 0 ? 0 : item->fault.tensor;
-    }
-    if (item->replicas[0] >= 0) {
-        item->link[0] = item->link[1] = item->fault.rank;
-        item->fault.rank = -1;
-    }
-    SL_TRY(add_link(run, item, 0));
-    return item->link[0] >= 0 && !item->one_way ? add_link(run, item, 1) : SL_OK;
-}
-
-static sl_status parse_fault(const sl_node *node, sl_run *run) {
-    fault_item item = {.link = {-1, -1}, .replicas = {-1, -1}};
-    sl_status status = sl_config_read(node, "faults", fault_keys, &item);
-    if (status == SL_OK)
-        status = check_fault(node, &item);
-    if (status == SL_OK)
-        status = add_fault(run, &item);
-    sl_free(item.fault.host);
-    return status;
-}
-
-static sl_status parse_faults(const sl_node *node, void *object) {
-    sl_run *run = object;
-    if (node->kind != SL_NODE_LIST)
-        return sl_node_error(node, "must be a list");
-    SL_TRY(sl_alloc(&run->fault, 2 * (size_t)node->children, sizeof *run->fault));
-    for (int i = 0; i < node->children; i++) {
-        if (node->child[i]->kind != SL_NODE_MAP)
-            return sl_node_error(node->child[i], "a fault must be a map of keys");
-        SL_TRY(parse_fault(node->child[i], run));
     }
     return SL_OK;
 }
@@ -463,6 +309,7 @@ static sl_status check_model(const sl_document *document, sl_run *run) {
 static sl_status check_run(const sl_document *document, sl_run *run) {
     SL_TRY(check_model(document, run));
     SL_TRY(sl_run_check_shape(document, run));
+    SL_TRY(sl_run_check_faults(document, run));
     SL_TRY(sl_run_read_cut(document, run));
     SL_TRY(sl_run_read_recompute(document, run));
     SL_TRY(sl_run_read_arrangements(document, run));
@@ -476,7 +323,7 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
 
 sl_status sl_run_read(const sl_document *document, sl_run *run) {
     *run = (sl_run){0};
-    run->adaptation.strategies = 1u << SL_REMEDY_SCHEDULE | 1u << SL_REMEDY_DELEGATE;
+    run->adaptation.strategies = 1u << SL_STRATEGY_SCHEDULE | 1u << SL_STRATEGY_DELEGATE;
     SL_TRY(sl_file_kind_check(document->root, SL_FILE_RUN));
     SL_TRY(sl_config_read(document->root, document->file, run_keys, run));
     return check_run(document, run);
@@ -498,9 +345,7 @@ void sl_run_free(sl_run *run) {
     sl_free(run->device.recompute);
     sl_free(run->batch.split);
     sl_free(run->schedule);
-    for (int i = 0; i < run->faults; i++)
-        sl_free(run->fault[i].host);
-    sl_free(run->fault);
+    sl_run_free_faults(run);
     sl_run_free_arrangements(run);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         sl_free(run->device.pace_ms[kind]);
@@ -511,5 +356,5 @@ void sl_run_free(sl_run *run) {
 void sl_run_document(FILE *out) {
     sl_config_document(run_keys, "", out);
     sl_run_document_arrangements(out);
-    sl_config_document(fault_keys, "faults[].", out);
+    sl_run_document_faults(out);
 }

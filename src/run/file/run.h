@@ -3,20 +3,26 @@
 #ifndef SL_RUN_FILE_RUN_H
 #define SL_RUN_FILE_RUN_H
 
+#include "adapt/orchestrator/orchestrator.h"
 #include "base/config.h"
 #include "plan/pipeline/problem.h"
 
-/* Reproducible trouble for iterations [first, end), of the processes that sit there when the run begins. */
+/* Reproducible trouble for iterations [first, end), of the processes that sit there when the run begins: a
+ * link, a network card, a slow device or host, a death. */
 typedef struct sl_fault {
+    int item; /* of the file's list */
     int first, end;
+    int every, lasts;             /* only in the first `lasts` of every so many of them; 0: in all */
     int from, to;                 /* directed link; from -1: none */
     int from_replica, to_replica; /* of that rank (from and to are one) in these replicas: the way of their
                                      sums; -1: a link of a pipeline */
+    int nic;                      /* what `rank`, or else `host`, sends and receives is slow, not its ops */
     double latency_ms;            /* added; 0: none */
-    double bandwidth_gbps;        /* replaces; 0: none */
+    double bandwidth_gbps;        /* replaces, of a card what all messages share; 0: none */
     int per_queue;                /* that bandwidth is each queue's of the link */
     int rank;                     /* -1: none */
-    char *host; /* slow: all ranks on the host of this name; of a link: while an end is on it; NULL: none */
+    char *host; /* all ranks on the host of this name, or its card; of a link: while an end is on it; NULL:
+                   none */
     double slowdown;     /* of that rank's or host's ops; 1: none */
     int kill;            /* rank that dies at `first`; -1: none */
     int replica, tensor; /* only there; -1: everywhere. Ranks above are pipeline ranks */
@@ -35,17 +41,8 @@ typedef struct sl_run_arrangement {
 /* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
 typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;
 
-/* What a run may do about trouble (run/remedy/remedy.h); bits of adaptation.strategies. */
-typedef enum sl_remedy_strategy {
-    SL_REMEDY_SCHEDULE,
-    SL_REMEDY_DELEGATE,
-    SL_REMEDY_BALANCE, /* changes which replica adds a microbatch, and so the last bits of sums */
-    SL_REMEDY_TOPOLOGY,
-    SL_REMEDY_RESTART,
-    SL_REMEDIES
-} sl_remedy_strategy;
-
-extern const char *const sl_remedy_names[SL_REMEDIES + 1];
+/* The words of adaptation.strategies, by sl_strategy_kind (adapt/orchestrator/orchestrator.h). */
+extern const char *const sl_strategy_keys[SL_STRATEGY_KINDS + 1];
 
 typedef struct sl_run {
     struct {
@@ -90,7 +87,7 @@ typedef struct sl_run {
     struct {
         int hold, dwell;
         double gain, profile_every_s;
-        unsigned strategies;                     /* 1 << sl_remedy_strategy */
+        unsigned strategies;                     /* 1 << sl_strategy_kind */
         double balance_s, topology_s, restart_s; /* what they cost, until they have been applied */
     } adaptation;
     struct {
@@ -145,6 +142,9 @@ int sl_run_first_microbatch(const sl_run *run, int replica);
 sl_problem sl_run_replica_shape(const sl_run *run, int replica);
 /** That of replica 0. */
 sl_problem sl_run_shape(const sl_run *run);
+
+/** Whether a fault is in force in `iteration`. */
+int sl_fault_is_active(const sl_fault *fault, int iteration);
 
 /** Whether ranks `from` and `to` exchange messages in some schedule of this run. */
 int sl_run_has_link(const sl_run *run, int from, int to);

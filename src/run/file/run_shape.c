@@ -170,49 +170,13 @@ static sl_status check_schedule(const sl_document *document, const sl_run *run, 
     return sl_run_refuse(document, "schedule", NULL, why);
 }
 
-/* The places that a fault is narrowed down to, or lies between. */
-static sl_status check_fault_place(const sl_document *document, const sl_run *run, const sl_fault *f) {
-    char why[192];
-    int replica = f->from_replica > f->to_replica ? f->from_replica : f->to_replica;
-    replica = f->replica > replica ? f->replica : replica;
-    snprintf(why, sizeof why, "names replica %d, but the run has replicas 0 to %d", replica,
-             run->parallel.data - 1);
-    if (replica >= run->parallel.data)
-        return sl_run_refuse(document, "faults", NULL, why);
-    snprintf(why, sizeof why, "names tensor rank %d, but the run has tensor ranks 0 to %d", f->tensor,
-             run->parallel.tensor - 1);
-    return f->tensor >= run->parallel.tensor ? sl_run_refuse(document, "faults", NULL, why) : SL_OK;
-}
-
-static sl_status check_faults(const sl_document *document, const sl_run *run) {
-    char why[192];
-    int ranks = run->parallel.pipeline;
-    for (int i = 0; i < run->faults; i++) {
-        const sl_fault *f = &run->fault[i];
-        int worst = f->from > f->to ? f->from : f->to;
-        worst = f->rank > worst ? f->rank : worst;
-        worst = f->kill > worst ? f->kill : worst;
-        SL_TRY(check_fault_place(document, run, f));
-        snprintf(why, sizeof why, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
-        if (worst >= ranks)
-            return sl_run_refuse(document, "faults", NULL, why);
-        snprintf(why, sizeof why,
-                 "names a link of ranks that are not neighbours: with placement %s nothing is sent between "
-                 "ranks %d and %d",
-                 sl_placement_name((sl_placement)run->parallel.placement), f->from, f->to);
-        if (f->from >= 0 && f->from_replica < 0 && !sl_run_has_link(run, f->from, f->to))
-            return sl_run_refuse(document, "faults", NULL, why);
-    }
-    return SL_OK;
-}
-
 sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
     SL_TRY(check_placement(document, run));
     SL_TRY(check_stages(document, run));
     SL_TRY(choose_split(document, run));
     for (int replica = 0; replica < run->parallel.data; replica++)
         SL_TRY(check_schedule(document, run, replica));
-    return check_faults(document, run);
+    return SL_OK;
 }
 
 /* ---- lists of a value for each stage ---- */

@@ -1,12 +1,12 @@
 /* The part of reading a run file that knows placements: which rank holds which stage, and whether the
- * schedule, the model, the faults and the pace fit that. */
+ * schedule, the model and the pace fit that. */
 #ifndef SL_RUN_FILE_RUN_SHAPE_H
 #define SL_RUN_FILE_RUN_SHAPE_H
 
 #include "run/file/run.h"
 
 /** Fills in placement and stages where the file leaves them open. SL_EINVAL: the shape is impossible, the
- * schedule is not defined for it, the model has fewer layers, or a fault names what is not there. */
+ * schedule is not defined for it, or the model has fewer layers. */
 sl_status sl_run_check_shape(const sl_document *document, sl_run *run);
 
 /** parallel.cut and device.recompute, once the number of stages is known. */

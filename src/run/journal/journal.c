@@ -175,7 +175,7 @@ static void add_links(const sl_problem *measured, int replica, json_t *links) {
 static json_t *links_of(const sl_iteration *it) {
     json_t *links = json_array();
     for (int replica = 0; replica < it->replicas; replica++)
-        add_links(&it->measured[replica], it->replicas > 1 ? replica : -1, links);
+        add_links(&it->measured[replica]->problem, it->replicas > 1 ? replica : -1, links);
     return links;
 }
 
@@ -235,7 +235,7 @@ sl_status sl_journal_profile(sl_journal *j, const sl_ping_link *ping, double mes
 static sl_status add_replica(sl_journal *j, const sl_iteration *it, int replica, uint64_t conditions) {
     sl_problem measured;
     const sl_time makespan = sl_timeline_makespan(&it->timeline[replica]);
-    SL_TRY(sl_problem_copy(&it->measured[replica], &measured));
+    SL_TRY(sl_problem_copy(&it->measured[replica]->problem, &measured));
     if (!j->paced)
         sl_profile_average(&it->timeline[replica], &measured);
     if (it->delegates > 0) /* they never hold a rank */

@@ -37,7 +37,7 @@ typedef struct sl_iteration {
     int late;      /* an arrival was over 1 ms late: left out of medians of prediction */
     sl_time begin; /* since the run's start */
     int replicas;
-    const sl_problem *measured;  /* [replicas] */
+    sl_measured *const *measured; /* [replicas] */
     const sl_timeline *timeline; /* [replicas] */
 } sl_iteration;
 

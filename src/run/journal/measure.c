@@ -219,8 +219,8 @@ sl_status sl_measure_merge(sl_record *base, int count, const sl_record *other, i
     return status;
 }
 
-void sl_measure_reductions(const sl_timeline *timeline, int replicas, sl_problem *measured) {
-    for (int stage = 0; stage < measured[0].stages; stage++) {
+void sl_measure_reductions(const sl_timeline *timeline, int replicas, sl_measured *const *measured) {
+    for (int stage = 0; stage < measured[0]->problem.stages; stage++) {
         sl_time start = 0, end = 0;
         for (int r = 0; r < replicas; r++)
             for (int i = 0; i < timeline[r].collectives; i++) {
@@ -230,8 +230,10 @@ void sl_measure_reductions(const sl_timeline *timeline, int replicas, sl_problem
                 start = one->start > start ? one->start : start;
                 end = one->end > end ? one->end : end;
             }
-        for (int r = 0; r < replicas; r++)
-            measured[r].reduce[stage] = end > start ? end - start : 0;
+        for (int r = 0; r < replicas; r++) {
+            measured[r]->problem.reduce[stage] = end > start ? end - start : 0;
+            measured[r]->summed[stage] = end > start;
+        }
     }
 }
 

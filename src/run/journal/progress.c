@@ -12,7 +12,6 @@ struct sl_progress {
     FILE *out;
     sl_terminal terminal;
     sl_clock *clock;
-    sl_health *health;
     double tokens;
     int iterations;
     sl_time last; /* when the last iteration ended; 0: none has */
@@ -86,8 +85,8 @@ int sl_progress_line(const sl_progress_view *view, int width, int colour, char *
 
 /* ---- a run ---- */
 
-sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clock, const sl_problem *planned,
-                           int paced, int iterations, double tokens, sl_progress **progress) {
+sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clock, int iterations, double tokens,
+                           sl_progress **progress) {
     sl_progress *p;
     SL_TRY(sl_alloc(&p, 1, sizeof *p));
     *progress = p;
@@ -97,7 +96,7 @@ sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clo
     p->tokens = tokens;
     if (terminal)
         p->terminal = *terminal;
-    return sl_health_open(planned, paced, &p->health);
+    return SL_OK;
 }
 
 static void undraw(sl_progress *p) {
@@ -124,10 +123,6 @@ void sl_progress_say(sl_progress *p, const char *format, ...) {
     fflush(p->out);
 }
 
-void sl_progress_observe(sl_progress *p, int iteration, const sl_problem *measured) {
-    sl_health_observe(p->health, iteration, measured);
-}
-
 static sl_time usual_period(const sl_progress *p) {
     sl_time sorted[PERIODS];
     int count = p->periods < PERIODS ? p->periods : PERIODS;
@@ -147,6 +142,11 @@ static void plain(sl_progress *p, const sl_progress_view *v, int changed) {
     fputc('\n', p->out);
 }
 
+static int words(const sl_progress_view *v, int width, char *text, size_t size) {
+    text[0] = 0;
+    return v->job ? sl_health_words(v->job, v->incidents, v->incident_count, width, text, size) : 0;
+}
+
 void sl_progress_iteration(sl_progress *p, const sl_progress_view *given, int changed) {
     sl_progress_view v = *given;
     char health[256];
@@ -160,13 +160,13 @@ void sl_progress_iteration(sl_progress *p, const sl_progress_view *given, int ch
     v.left = period > 0 ? period * (p->iterations - v.iteration - 1) : -1;
     v.health = health;
     if (p->terminal.columns == 0) {
-        v.troubled = sl_health_words(p->health, 120, health, sizeof health);
+        v.troubled = words(&v, 120, health, sizeof health);
         plain(p, &v, changed);
     } else {
         /* the last column stays free: some terminals wrap when it is written */
         int columns = sl_terminal_columns(&p->terminal), width = columns < WIDEST ? columns - 1 : WIDEST;
         int room = width < 2 * USED ? width / 2 : width - USED;
-        v.troubled = sl_health_words(p->health, room, health, sizeof health);
+        v.troubled = words(&v, room, health, sizeof health);
         sl_progress_line(&v, width, p->terminal.colour, p->line, sizeof p->line);
         draw(p);
     }
@@ -186,6 +186,5 @@ void sl_progress_close(sl_progress *p) {
     if (!p)
         return;
     sl_progress_end(p);
-    sl_health_close(p->health);
     sl_free(p);
 }

@@ -25,6 +25,9 @@ typedef struct sl_progress_view {
     const char *schedule;
     const char *health; /* NULL: none */
     int troubled;       /* what `health` says is bad */
+    const sl_job *job;  /* NULL: nothing is known of links and ranks */
+    const sl_incident_view *incidents; /* that last, the costliest first */
+    int incident_count;
     sl_time left;       /* -1: not known yet */
 } sl_progress_view;
 
@@ -34,14 +37,12 @@ int sl_progress_line(const sl_progress_view *view, int width, int colour, char *
 
 typedef struct sl_progress sl_progress;
 
-/** `planned` and `paced` as sl_health_open; `tokens` of one iteration. `terminal` NULL or with columns 0:
+/** `tokens` of one iteration. `terminal` NULL or with columns 0:
  * plain lines. */
-sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clock, const sl_problem *planned,
-                           int paced, int iterations, double tokens, sl_progress **progress);
+sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clock, int iterations, double tokens,
+                           sl_progress **progress);
 
-/** Measurements of an iteration; several times where there are several replicas. */
-void sl_progress_observe(sl_progress *progress, int iteration, const sl_problem *measured);
-/** An iteration has ended. `view` has iteration, loss, time, predicted and schedule; the rest is filled in
+/** An iteration has ended. `view` has iteration, loss, time, predicted, schedule, and job with incidents; the rest is filled in
  * here. `changed`: its phase is another than before. */
 void sl_progress_iteration(sl_progress *progress, const sl_progress_view *view, int changed);
 

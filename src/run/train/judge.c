@@ -5,8 +5,7 @@
 #include "plan/timing/profile.h"
 #include "run/arrange/telling.h"
 #include "run/journal/profile.h"
-#include "run/remedy/remedy.h"
-#include "run/train/noticed.h"
+#include "run/train/body.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,25 +66,23 @@ static sl_status make_clocks(const sl_trainer *t, int replica, sl_offset **clock
 
 static sl_status measure_replica(sl_trainer *t, int replica, int iteration, sl_time begin) {
     sl_replica *r = &t->replica[replica];
-    sl_problem *measured = &t->pending_problem[replica];
+    sl_measured **measured = &t->measured[replica];
     sl_timeline *timeline = &t->pending_timeline[replica];
     sl_offset *clock;
     int count;
     sl_timeline_free(timeline);
-    sl_problem_free(measured);
+    sl_measured_drop(*measured);
+    *measured = NULL;
     SL_TRY(collect_records(t, replica, &count));
-    SL_TRY(sl_noticed_add(t, replica, t->gathered.replica, count));
     SL_TRY(make_clocks(t, replica, &clock));
     sl_status status =
         sl_measure_timeline(&r->problem, t->gathered.replica, count, iteration, begin, clock, timeline);
     if (status == SL_OK)
-        status = sl_problem_copy(&r->problem, measured);
+        status = sl_measured_make(&r->problem, timeline, NULL, NULL, measured);
     if (status == SL_OK)
-        status = sl_profile(timeline, measured);
+        sl_profile_divide(timeline, &r->problem, t->run->device.pace_ms[SL_F] != NULL, &(*measured)->problem);
     if (status == SL_OK)
-        sl_profile_divide(timeline, &r->problem, t->run->device.pace_ms[SL_F] != NULL, measured);
-    if (status == SL_OK)
-        sl_measure_level_directions(clock, measured);
+        sl_measure_level_directions(clock, &(*measured)->problem);
     sl_free(clock);
     return status;
 }
@@ -98,7 +95,7 @@ static sl_status measure(sl_trainer *t, int iteration, sl_time begin, sl_time *w
     for (int replica = 0; replica < t->run->parallel.data; replica++)
         SL_TRY(measure_replica(t, replica, iteration, begin));
     if (t->run->parallel.data > 1)
-        sl_measure_reductions(t->pending_timeline, t->run->parallel.data, t->pending_problem);
+        sl_measure_reductions(t->pending_timeline, t->run->parallel.data, t->measured);
     return SL_OK;
 }
 
@@ -131,57 +128,6 @@ static totals read_reports(sl_trainer *t) {
     return all;
 }
 
-/* ---- deciding ---- */
-
-int sl_judge_delegates(const sl_trainer *t) {
-    int most = 0;
-    for (int r = 0; r < t->run->parallel.data; r++)
-        most = t->replica[r].delegates > most ? t->replica[r].delegates : most;
-    return most == t->delegates ? 0 : most > 0 ? most : -1;
-}
-
-/* A replica that asked for another path than the one that all will take is told. */
-static sl_status agree_on_path(sl_trainer *t) {
-    int most = 0;
-    for (int r = 0; r < t->run->parallel.data; r++) {
-        sl_replica *one = &t->replica[r];
-        if (one->decision.delegates != 0)
-            one->delegates = one->decision.delegates > 0 ? one->decision.delegates : 0;
-        most = one->delegates > most ? one->delegates : most;
-    }
-    for (int r = 0; r < t->run->parallel.data && t->run->parallel.data > 1; r++)
-        SL_TRY(sl_adaptation_follow(t->replica[r].adaptation, most));
-    return SL_OK;
-}
-
-static int is_path_event(const sl_event *event) {
-    return event->kind == SL_EVENT_DELEGATE || event->kind == SL_EVENT_DIRECT;
-}
-
-/* A change of path that the others prevent, or have made already, did not happen. */
-static sl_status write_events(sl_trainer *t) {
-    int changes = sl_judge_delegates(t) != 0;
-    for (int r = 0; r < t->run->parallel.data; r++)
-        for (int i = 0; i < t->replica[r].decision.events; i++) {
-            sl_event *event = &t->replica[r].decision.event[i];
-            if (!changes && is_path_event(event))
-                continue;
-            SL_TRY(sl_telling_event(t, event, r));
-            sl_remedy_note(t, event);
-        }
-    return SL_OK;
-}
-
-static sl_status decide(sl_trainer *t, int iteration) {
-    for (int r = 0; r < t->run->parallel.data; r++) {
-        sl_replica *one = &t->replica[r];
-        one->decision = (sl_decision){0};
-        one->expected = sl_adaptation_forecast(one->adaptation);
-        SL_TRY(sl_adaptation_observe(one->adaptation, iteration, &t->pending_problem[r], &one->decision));
-    }
-    return agree_on_path(t);
-}
-
 /* ---- what is told ---- */
 
 /* The memory of what ran, by what was measured: moves to host memory depend on times. */
@@ -190,17 +136,13 @@ static sl_status foretell_memory(sl_trainer *t) {
     for (int r = 0; r < t->run->parallel.data; r++) {
         t->replica[r].ran = 1;
         SL_TRY(
-            sl_profile_predict(&t->pending_problem[r], t->replica[r].program, &makespan, t->replica[r].peak));
+            sl_profile_predict(&t->measured[r]->problem, t->replica[r].program, &makespan, t->replica[r].peak));
     }
     return SL_OK;
 }
 
-static sl_phase phase_of(sl_trainer *t) {
-    int troubled = 0, adapted = 0;
-    for (int r = 0; r < t->run->parallel.data; r++) {
-        troubled |= t->replica[r].decision.troubled;
-        adapted |= t->replica[r].decision.adapted;
-    }
+static sl_phase phase_of(sl_trainer *t, int adapted) {
+    int troubled = sl_orchestrator_troubled(t->orchestrator);
     t->troubled_before |= troubled;
     if (adapted)
         return troubled ? SL_PHASE_ADAPTED : SL_PHASE_BETWEEN;
@@ -209,16 +151,33 @@ static sl_phase phase_of(sl_trainer *t) {
     return troubled ? SL_PHASE_SLOW : t->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
 }
 
+static int is_adapted(const sl_trainer *t) {
+    int adapted = 0;
+    for (int r = 0; r < t->run->parallel.data; r++)
+        adapted |= sl_orchestrator_adapted(t->orchestrator, r);
+    return adapted;
+}
+
 static void print_iteration(const sl_trainer *t, const sl_iteration *it) {
-    for (int r = 0; r < it->replicas; r++)
-        sl_progress_observe(t->progress, it->iteration, &it->measured[r]);
+    int incidents;
+    const sl_incident_view *incident = sl_orchestrator_incidents(t->orchestrator, &incidents);
+    const sl_job job = {.replicas = t->run->parallel.data, .ranks = t->ranks, .tensor = t->run->parallel.tensor};
     sl_progress_iteration(t->progress,
                           &(sl_progress_view){.iteration = it->iteration,
                                               .loss = it->loss,
                                               .time = it->time,
                                               .predicted = it->predicted,
-                                              .schedule = it->schedule},
+                                              .schedule = it->schedule,
+                                              .job = &job,
+                                              .incidents = incident,
+                                              .incident_count = incidents},
                           it->phase != t->pending.phase);
+}
+
+static sl_status foretell(sl_trainer *t) {
+    for (int r = 0; r < t->run->parallel.data; r++)
+        SL_TRY(sl_orchestrator_forecast(t->orchestrator, r, &t->replica[r].expected));
+    return SL_OK;
 }
 
 /* The slowest replica's ops make the iteration; `around` comes before the first and behind the last. */
@@ -252,7 +211,9 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
     SL_TRY(measure(t, iteration, begin, &worst));
     totals all = read_reports(t);
     SL_TRY(foretell_memory(t));
-    SL_TRY(decide(t, iteration));
+    SL_TRY(foretell(t));
+    int adapted = is_adapted(t); /* in this iteration; its measurements may lead to something else */
+    SL_TRY(sl_body_observe(t, iteration, all.end - begin));
     sl_iteration it = {.iteration = iteration,
                        .loss = all.loss,
                        .validation = NAN,
@@ -260,11 +221,11 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
                        .predicted = predict(t, iteration),
                        .schedule = t->schedule,
                        .delegates = t->delegates,
-                       .phase = phase_of(t),
+                       .phase = phase_of(t, adapted),
                        .late = worst > LATE,
                        .begin = begin - t->started,
                        .replicas = t->run->parallel.data,
-                       .measured = t->pending_problem,
+                       .measured = t->measured,
                        .timeline = t->pending_timeline};
     note_around(t, iteration, it.time);
     print_iteration(t, &it);
@@ -272,6 +233,5 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
     memcpy(t->pending_schedule, t->schedule, sizeof t->schedule);
     t->pending.schedule = t->pending_schedule;
     t->last_begin = begin;
-    SL_TRY(write_events(t));
-    return sl_noticed_end(t, iteration, it.time);
+    return SL_OK;
 }

@@ -1,9 +1,10 @@
 #include "run/train/setup.h"
 #include "base/memory.h"
+#include "run/arrange/faults.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
 #include "run/arrange/seated.h"
-#include "run/remedy/remedy.h"
+#include "run/train/body.h"
 
 #include <string.h>
 
@@ -39,12 +40,11 @@ static sl_status open_leader(sl_trainer *t) {
     if (t->place->run_file)
         sl_journal_keep(t->journal, t->place->run_file);
     SL_TRY(sl_resume_report(&t->resume, t->journal));
-    SL_TRY(sl_alloc(&t->pending_problem, replicas, sizeof *t->pending_problem));
+    SL_TRY(sl_alloc(&t->measured, replicas, sizeof(sl_measured *)));
     SL_TRY(sl_alloc(&t->pending_timeline, replicas, sizeof *t->pending_timeline));
     sl_terminal terminal;
     sl_terminal_find(&terminal);
-    SL_TRY(sl_progress_open(stdout, &terminal, t->clock, &t->problem, t->run->device.pace_ms[SL_F] != NULL,
-                            t->run->iterations, tokens, &t->progress));
+    SL_TRY(sl_progress_open(stdout, &terminal, t->clock, t->run->iterations, tokens, &t->progress));
     SL_TRY(sl_alloc(&t->ping, (size_t)t->ranks * (size_t)t->ranks, sizeof *t->ping));
     return SL_OK;
 }
@@ -86,9 +86,7 @@ static sl_status open_all(sl_trainer *t, sl_binding_sizes *sizes) {
     int delegates = t->run->network.queues > 0 ? t->run->network.queues : 1;
     if (t->run->transport == SL_RUN_DELEGATED)
         SL_TRY(sl_path_change(t, delegates));
-    for (int r = 0; t->replica && r < t->run->parallel.data; r++)
-        t->replica[r].delegates = t->delegates;
-    return sl_trainer_leads(t) ? sl_remedy_open(t) : SL_OK;
+    return sl_trainer_leads(t) ? sl_body_open(t) : SL_OK;
 }
 
 sl_status sl_trainer_open(sl_trainer *t) {
@@ -97,6 +95,7 @@ sl_status sl_trainer_open(sl_trainer *t) {
     t->ranks = t->run->parallel.pipeline;
     SL_TRY(sl_alloc(&t->clocks, (size_t)t->world, sizeof *t->clocks));
     SL_TRY(sl_alloc(&t->remote, (size_t)t->world, sizeof *t->remote));
+    SL_TRY(sl_faults_open(t));
     SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
     sl_status status = open_all(t, sizes);
     sl_free(sizes);
@@ -104,18 +103,18 @@ sl_status sl_trainer_open(sl_trainer *t) {
 }
 
 static void close_leader(sl_trainer *t) {
-    for (int r = 0; t->pending_problem && r < t->run->parallel.data; r++)
-        sl_problem_free(&t->pending_problem[r]);
+    for (int r = 0; t->measured && r < t->run->parallel.data; r++)
+        sl_measured_drop(t->measured[r]);
     for (int r = 0; t->pending_timeline && r < t->run->parallel.data; r++)
         sl_timeline_free(&t->pending_timeline[r]);
-    sl_remedy_close(t->remedy);
+    sl_orchestrator_close(t->orchestrator);
     sl_journal_close(t->journal);
     sl_progress_close(t->progress);
     sl_free(t->ping);
     sl_network_free(&t->network);
     sl_arrivals_free(&t->arrivals);
     sl_planning_free(t, t->replica);
-    sl_free(t->pending_problem);
+    sl_free(t->measured);
     sl_free(t->pending_timeline);
 }
 
@@ -123,6 +122,7 @@ void sl_trainer_close(sl_trainer *t) {
     sl_saving_close(t->saving);
     sl_resume_close(&t->resume);
     sl_seated_close(t);
+    sl_faults_close(t);
     sl_binding_close(t->binding);
     close_leader(t);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)

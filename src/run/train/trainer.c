@@ -10,7 +10,7 @@
 #include "run/arrange/rearrange.h"
 #include "run/arrange/telling.h"
 #include "run/binding/gradients.h"
-#include "run/remedy/remedy.h"
+#include "run/train/body.h"
 #include "run/train/judge.h"
 #include "run/train/setup.h"
 
@@ -109,75 +109,6 @@ static sl_time median_time(const sl_time *values, int count) {
     return sl_median(sorted, count);
 }
 
-/* ---- swapping, on every rank ---- */
-
-/* Delegates come and go before the schedule changes, so that the swap's cost is the swap's. */
-static sl_status exchange_path(sl_trainer *t) {
-    int delegates = sl_trainer_leads(t) ? sl_judge_delegates(t) : 0;
-    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &delegates, sizeof delegates));
-    return sl_path_change(t, delegates);
-}
-
-/* The new order of one replica, known to the rank that leads; the others see it pass. */
-static sl_status swap_replica(sl_trainer *t, int replica) {
-    sl_problem shape = sl_run_replica_shape(t->run, replica);
-    sl_order order = {0};
-    sl_status status = SL_OK;
-    if (sl_trainer_leads(t))
-        status = sl_order_copy(&t->replica[replica].decision.plan->order, &order);
-    if (status == SL_OK)
-        status = sl_exchange_order(t->groups.world, t->leader, &shape, &order);
-    if (status == SL_OK && replica == t->groups.seat.replica)
-        status = sl_trainer_run_order(t, &order);
-    sl_order_free(&order);
-    return status;
-}
-
-static void note_swaps(sl_trainer *t, const int *swaps, sl_time cost) {
-    for (int r = 0; r < t->run->parallel.data; r++) {
-        sl_replica *one = &t->replica[r];
-        if (!swaps[r])
-            continue;
-        sl_adaptation_swap_took(one->adaptation, cost);
-        t->swap_cost[t->swaps++ % 64] = cost;
-        for (int rank = 0; rank < t->ranks; rank++)
-            if (one->peak[rank] > one->peak_before[rank])
-                one->peak_before[rank] = one->peak[rank];
-        one->program = &one->decision.plan->program;
-        one->ran = 0;
-        snprintf(one->schedule, sizeof one->schedule, "%s%s", one->decision.plan->schedule,
-                 one->decision.verdict == SL_VERDICT_SWAP ? " (adapted)" : "");
-    }
-    sl_telling_name_schedule(t);
-}
-
-static sl_status swap_all(sl_trainer *t, int *swaps) {
-    int replicas = t->run->parallel.data, any = 0;
-    for (int r = 0; r < replicas && sl_trainer_leads(t); r++)
-        swaps[r] = t->replica[r].decision.verdict != SL_VERDICT_KEEP;
-    SL_TRY(sl_group_broadcast(t->groups.world, t->leader, swaps, (size_t)replicas * sizeof *swaps));
-    for (int r = 0; r < replicas; r++)
-        any |= swaps[r];
-    if (!any)
-        return SL_OK;
-    sl_time before = sl_clock_now(t->clock);
-    for (int r = 0; r < replicas; r++)
-        if (swaps[r])
-            SL_TRY(swap_replica(t, r));
-    SL_TRY(sl_group_barrier(t->groups.world));
-    if (sl_trainer_leads(t))
-        note_swaps(t, swaps, sl_clock_now(t->clock) - before);
-    return SL_OK;
-}
-
-static sl_status exchange_swaps(sl_trainer *t) {
-    int *swaps;
-    SL_TRY(sl_alloc(&swaps, (size_t)t->run->parallel.data, sizeof *swaps));
-    sl_status status = swap_all(t, swaps);
-    sl_free(swaps);
-    return status;
-}
-
 static sl_status one_iteration(sl_trainer *t, int iteration) {
     sl_time begin;
     int suspect = t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_DELEGATED ||
@@ -195,14 +126,12 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     if (sl_trainer_leads(t))
         SL_TRY(sl_judge(t, iteration, begin));
     SL_TRY(sl_path_news(t, iteration));
-    SL_TRY(exchange_path(t));
-    SL_TRY(exchange_swaps(t));
     int every = t->run->validate_every;
     if (every > 0 && (iteration + 1) % every == 0 && iteration + 1 < t->run->iterations)
         SL_TRY(sl_binding_validate(t->binding, &t->pending.validation));
-    SL_TRY(sl_remedy_step(t, iteration));
+    SL_TRY(sl_body_act(t, iteration));
     if (t->profiles && !t->departed && iteration + 1 < t->run->iterations)
-        SL_TRY(sl_network_profile(t, iteration + 1));
+        SL_TRY(sl_body_look(t, iteration + 1));
     return t->departed ? SL_OK : sl_saving_step(t->saving, iteration + 1, t->journal, t->started);
 }
 
@@ -388,8 +317,10 @@ static sl_status arrange(sl_trainer *t, int iteration) {
             a->split)
             next.split = a->split;
     }
-    return next.home || next.split ? sl_rearrange(t, iteration, sl_trainer_leads(t) ? &next : NULL, &took)
-                                   : SL_OK;
+    if (!next.home && !next.split)
+        return SL_OK;
+    SL_TRY(sl_rearrange(t, iteration, sl_trainer_leads(t) ? &next : NULL, &took));
+    return took.whole > 0 ? sl_body_moved(t) : SL_OK;
 }
 
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
@@ -415,7 +346,7 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
         status = write_start(&t);
     int iteration = t.resume.first;
     if (status == SL_OK && run->adaptation.profile_every_s > 0 && iteration < run->iterations)
-        status = sl_network_profile(&t, iteration);
+        status = sl_body_look(&t, iteration);
     for (; iteration < run->iterations && status == SL_OK && !t.leaves && !t.departed; iteration++) {
         status = sl_departure_step(&t, iteration);
         if (t.departed)

@@ -32,13 +32,17 @@ static sl_time take_wire(_Atomic int64_t *wire, sl_time ready, sl_time transfer)
 
 void sl_calendar_enter(sl_calendar *calendar, sl_time ready, uint64_t bytes, sl_link_emulation emulation,
                        sl_sent *times) {
-    sl_time transfer = sl_calendar_transfer(bytes, emulation.bytes_per_second);
-    if (calendar->wire)
-        times->start = take_wire(calendar->wire, ready, transfer);
-    else
-        times->start = later(ready, calendar->free_at);
-    times->end = add(times->start, transfer);
+    sl_time longest = sl_calendar_transfer(bytes, emulation.bytes_per_second);
+    sl_time start =
+        calendar->wire ? take_wire(calendar->wire, ready, longest) : later(ready, calendar->free_at);
+    times->end = calendar->free_at = add(start, longest);
+    for (int i = 0; i < emulation.wires; i++) {
+        sl_time transfer = sl_calendar_transfer(bytes, emulation.wire[i].bytes_per_second);
+        start = take_wire(emulation.wire[i].free_at, start, transfer);
+        times->end = later(times->end, add(start, transfer));
+        longest = later(longest, transfer);
+    }
+    times->start = times->end - longest;
     times->due = later(add(times->end, emulation.latency), calendar->last_due);
-    calendar->free_at = times->end;
     calendar->last_due = times->due;
 }

@@ -9,7 +9,12 @@
  *
  * Several links may occupy one wire (`wire`): a word in memory that their ranks share, the time from which on
  * the wire is free. Ranks take it in the order in which they ask, so a message on a shared wire must be
- * handed over when it is ready, not ahead of that. */
+ * handed over when it is ready, not ahead of that.
+ *
+ * An emulation may name more shared wires behind the link's own: the network cards at its ends. A message
+ * occupies each of them for bytes / its bandwidth, on each from when it has started on the one before and
+ * that wire is free (cut-through), and has left the link when it has left all of them. So a wire never
+ * carries more than its bandwidth, and a message alone takes as long as on the slowest of them. */
 #ifndef SL_RUN_TRANSPORT_CALENDAR_H
 #define SL_RUN_TRANSPORT_CALENDAR_H
 
@@ -26,7 +31,8 @@ typedef struct sl_calendar {
 /** Time that `bytes` occupy a link: nearest ns; 0 when the bandwidth is not a positive number. */
 sl_time sl_calendar_transfer(uint64_t bytes, double bytes_per_second);
 
-/** Enters a message: start, end and due into *times (arrive is not touched). */
+/** Enters a message: start, end and due into *times (arrive is not touched). With several wires `start` is
+ * `end` less the longest of its transfers, so that end - start is what the message takes without others. */
 void sl_calendar_enter(sl_calendar *calendar, sl_time ready, uint64_t bytes, sl_link_emulation emulation,
                        sl_sent *times);
 

@@ -24,7 +24,7 @@ void sl_transport_emulate(sl_transport *t, int rank, sl_link_emulation emulation
 }
 
 int sl_transport_shares_wire(const sl_transport *t, int rank) {
-    return rank >= 0 && rank < t->ranks && t->peer[rank].calendar.wire != NULL;
+    return rank >= 0 && rank < t->ranks && (t->peer[rank].calendar.wire || t->peer[rank].emulation.wires > 0);
 }
 
 sl_status sl_transport_receive(sl_transport *t, int rank, uint32_t iteration, uint32_t index, void *buffer,

@@ -75,7 +75,7 @@ static sl_status open_wires(sl_transport *t, const sl_transport_config *c) {
     if (c->hub)
         t->wires.free_at = c->hub->wires.free_at;
     else
-        SL_TRY(sl_wires_open(c->directory, t->ranks, &t->wires));
+        SL_TRY(sl_wires_open(c->directory, "wires", sl_wires_count(t->ranks), &t->wires));
     for (int r = 0; r < t->ranks; r++) {
         int number = c->wire[t->rank * t->ranks + r];
         if (number < 0 || (size_t)number >= sl_wires_count(t->ranks))

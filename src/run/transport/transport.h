@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "run/transport/starter.h"
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -85,12 +86,22 @@ typedef struct sl_transport_config {
     int deaths_most; /* of delegates within 10 s, more are an error; 0: 20 */
 } sl_transport_config;
 
+/* A wire that links of several ranks occupy together, such as one direction of a network card. */
+typedef struct sl_link_wire {
+    _Atomic int64_t *free_at; /* shared: from when on it is free (wires.h); lives as long as it is emulated */
+    double bytes_per_second;  /* > 0 */
+} sl_link_wire;
+
+#define SL_LINK_WIRES 4 /* cards of a process and of its host, at both ends */
+
 /** What a directed link does to messages on top of the real path. */
 typedef struct sl_link_emulation {
     sl_time latency;
     double bytes_per_second; /* 0: no limit */
     int per_queue; /* the limit holds for each queue of the delegated path by itself, as one for each flow
                       does */
+    int wires;     /* that a message passes after the link's own, in this order */
+    sl_link_wire wire[SL_LINK_WIRES];
 } sl_link_emulation;
 
 typedef struct sl_sent {
@@ -109,9 +120,9 @@ void sl_transport_hub_close(sl_transport_hub *hub);
  * exchanged by the caller. *socket is passed to sl_transport_open. SL_EINVAL, SL_ESYS. */
 sl_status sl_transport_listen(const char *interface_address, sl_transport_address *address, int *socket);
 
-/** The same for several rails: rails[count], each an interface or an address of its own, "ucx:" in front if it
- * is to go over UCX (count 0: one rail,
- * as with NULL above). sockets[SL_TRANSPORT_RAILS] are for sl_transport_config.rail_sockets. */
+/** The same for several rails: rails[count], each an interface or an address of its own, "ucx:" in front if
+ * it is to go over UCX (count 0: one rail, as with NULL above). sockets[SL_TRANSPORT_RAILS] are for
+ * sl_transport_config.rail_sockets. */
 sl_status sl_transport_listen_rails(const char *const *rails, int count, sl_transport_address *address,
                                     int *sockets);
 
@@ -129,7 +140,7 @@ void sl_transport_close(sl_transport *transport);
 /** Emulation of the directed link from this rank to `peer`, for messages handed over from now on. */
 void sl_transport_emulate(sl_transport *transport, int peer, sl_link_emulation emulation);
 
-/** 1: the emulated link to `peer` shares its wire with links of other ranks; its messages must be handed over
+/** 1: the emulated link to `peer` shares a wire with links of other ranks; its messages must be handed over
  * when they are ready, not ahead of that. */
 int sl_transport_shares_wire(const sl_transport *transport, int peer);
 

@@ -11,10 +11,10 @@ size_t sl_wires_count(int ranks) {
     return 2 * (size_t)ranks * (size_t)ranks;
 }
 
-sl_status sl_wires_open(const char *directory, int ranks, sl_wires *wires) {
+sl_status sl_wires_open(const char *directory, const char *name, size_t count, sl_wires *wires) {
     char path[4096];
-    size_t bytes = sl_wires_count(ranks) * sizeof *wires->free_at;
-    if (snprintf(path, sizeof path, "%s/wires", directory) >= (int)sizeof path)
+    size_t bytes = count * sizeof *wires->free_at;
+    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
         return sl_error(SL_EINVAL, "the directory's name is too long");
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)

@@ -1,6 +1,6 @@
 /* Wires that emulated links of several ranks share: one word each, the time from which on it is free
- * (calendar.h), in a file of the run's directory that all ranks of a host map, or in the hub. Ranks of
- * different hosts cannot share one: each host then has a wire of its own. */
+ * (calendar.h), in a file of a directory that all ranks of a host map, or in the hub. Ranks of different
+ * hosts cannot share one: each host then has a wire of its own. */
 #ifndef SL_RUN_TRANSPORT_WIRES_H
 #define SL_RUN_TRANSPORT_WIRES_H
 
@@ -13,11 +13,12 @@ typedef struct sl_wires {
     size_t bytes;             /* mapped; 0: not by this structure */
 } sl_wires;
 
-/** Number of words for `ranks` ranks: twice the number of links. */
+/** Number of words for the links of `ranks` ranks: twice as many. */
 size_t sl_wires_count(int ranks);
 
-/** Maps DIRECTORY/wires, made here by whoever comes first. SL_ESYS. Close with sl_wires_close. */
-sl_status sl_wires_open(const char *directory, int ranks, sl_wires *wires);
+/** Maps DIRECTORY/NAME with `count` words, made here by whoever comes first; all ask for as many. SL_ESYS.
+ * Close with sl_wires_close. */
+sl_status sl_wires_open(const char *directory, const char *name, size_t count, sl_wires *wires);
 void sl_wires_close(sl_wires *wires);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "run/arrange/faults.h"
 
+#include <string.h>
+
 static sl_fault slow_link(int from, int to) {
     return (sl_fault){.first = 10,
                       .end = 20,
@@ -84,11 +86,149 @@ static void latencies_add_up_and_a_fault_ends(void **state) {
     }
 }
 
+/* ---- network cards ---- */
+
+enum { PIPELINE = 3, DATA = 2, TENSOR = 2, WORLD = PIPELINE * DATA * TENSOR, WORDS = 2 * (WORLD + 8) };
+
+/* A run of 3 ranks, 2 replicas and 2 tensor ranks; pipeline rank r is on host r: a, b, c. */
+typedef struct cluster {
+    sl_run run;
+    sl_trainer trainer;
+    sl_whereabouts whereabouts[WORLD];
+    _Atomic int64_t word[WORDS];
+} cluster;
+
+static void open_cluster(cluster *c, sl_fault *faults, int count) {
+    memset(c, 0, sizeof *c);
+    c->run.parallel.pipeline = PIPELINE;
+    c->run.parallel.data = DATA;
+    c->run.parallel.tensor = TENSOR;
+    c->run.fault = faults;
+    c->run.faults = count;
+    for (int w = 0; w < WORLD; w++) {
+        c->whereabouts[w].entry = -1;
+        c->whereabouts[w].host[0] = (char)('a' + sl_run_seat(&c->run, w).pipeline);
+    }
+    c->trainer.run = &c->run;
+    c->trainer.whereabouts = c->whereabouts;
+    c->trainer.cards.free_at = c->word;
+}
+
+static sl_fault slow_card(int rank, double latency_ms, double gbps) {
+    sl_fault f = slow_link(-1, -1);
+    f.nic = 1;
+    f.rank = rank;
+    f.latency_ms = latency_ms;
+    f.bandwidth_gbps = gbps;
+    return f;
+}
+
+static sl_link_emulation emulated(const cluster *c, sl_seat from, sl_seat to) {
+    return sl_faults_between(&c->run, &c->trainer, 10, from, to);
+}
+
+/* All pairs of processes that talk: neighbours of a pipeline, replicas of a rank. */
+static int talk(sl_seat a, sl_seat b) {
+    int rank = a.pipeline - b.pipeline;
+    return a.tensor == b.tensor &&
+           ((a.replica == b.replica && (rank == 1 || rank == -1)) || (rank == 0 && a.replica != b.replica));
+}
+
+static void a_slow_card_slows_all_links_of_its_process_both_ways_and_no_other(void **state) {
+    (void)state;
+    cluster c;
+    sl_fault fault = slow_card(1, 5, 8);
+    fault.replica = 1;
+    fault.tensor = 0;
+    open_cluster(&c, &fault, 1);
+    const sl_seat its = {1, 1, 0};
+    const _Atomic int64_t *sends = NULL, *receives = NULL;
+    int slow = 0;
+    for (int x = 0; x < WORLD; x++)
+        for (int y = 0; y < WORLD; y++) {
+            sl_seat a = sl_run_seat(&c.run, x), b = sl_run_seat(&c.run, y);
+            int out = memcmp(&a, &its, sizeof a) == 0, in = memcmp(&b, &its, sizeof b) == 0;
+            if (!talk(a, b))
+                continue;
+            sl_link_emulation link = emulated(&c, a, b);
+            assert_int_equal(link.latency, out || in ? 5 * SL_MS : 0);
+            assert_int_equal(link.wires, out || in);
+            assert_true(link.bytes_per_second == 0); /* of the card, not of each link */
+            if (!link.wires)
+                continue;
+            assert_true(link.wire[0].bytes_per_second == 1e9);
+            const _Atomic int64_t **wire = out ? &sends : &receives;
+            assert_true(!*wire || *wire == link.wire[0].free_at);
+            *wire = link.wire[0].free_at;
+            slow++;
+        }
+    assert_int_equal(slow, 2 * 3); /* two neighbours and the other replica */
+    assert_true(sends != receives);
+}
+
+static void a_card_at_either_end_counts_and_each_process_has_its_own(void **state) {
+    (void)state;
+    cluster c;
+    sl_fault faults[2] = {slow_card(1, 5, 8), slow_card(1, 2, 4)};
+    open_cluster(&c, faults, 2);
+    sl_link_emulation link = emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){1, 1, 0});
+    assert_int_equal(link.latency, 14 * SL_MS); /* twice 5 + 2 */
+    assert_int_equal(link.wires, 2);
+    assert_true(link.wire[0].bytes_per_second == 0.5e9 && link.wire[1].bytes_per_second == 0.5e9);
+    assert_true(link.wire[0].free_at != link.wire[1].free_at);
+    sl_link_emulation other = emulated(&c, (sl_seat){1, 0, 1}, (sl_seat){2, 0, 1});
+    assert_int_equal(other.wires, 1);
+    assert_true(other.wire[0].free_at != link.wire[0].free_at &&
+                other.wire[0].free_at != link.wire[1].free_at);
+}
+
+static void a_slow_card_of_a_host_is_shared_by_all_on_it_and_not_passed_within_it(void **state) {
+    (void)state;
+    cluster c;
+    char host[] = "b";
+    sl_fault faults[2] = {slow_card(-1, 5, 8), slow_card(-1, 0, 16)};
+    faults[0].host = faults[1].host = host;
+    faults[1].first = 11; /* not yet */
+    open_cluster(&c, faults, 2);
+    assert_int_equal(emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){1, 1, 0}).latency, 0);
+    assert_int_equal(emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){1, 1, 0}).wires, 0);
+    sl_link_emulation one = emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){2, 0, 0}),
+                      two = emulated(&c, (sl_seat){1, 1, 1}, (sl_seat){0, 1, 1}),
+                      back = emulated(&c, (sl_seat){0, 1, 1}, (sl_seat){1, 1, 1});
+    assert_true(one.latency == 5 * SL_MS && two.latency == 5 * SL_MS && back.latency == 5 * SL_MS);
+    assert_true(one.wires == 1 && one.wire[0].free_at == two.wire[0].free_at);
+    assert_true(back.wires == 1 && back.wire[0].free_at != two.wire[0].free_at);
+    faults[1].first = 10; /* the same card: the last bandwidth counts */
+    one = emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){2, 0, 0});
+    assert_true(one.wires == 1 && one.wire[0].bytes_per_second == 2e9);
+    assert_true(one.wire[0].free_at == two.wire[0].free_at && one.latency == 5 * SL_MS);
+}
+
+static void spells_come_again_while_the_window_lasts(void **state) {
+    (void)state;
+    sl_fault f = slow_link(0, 1);
+    f.end = 24;
+    f.every = 5;
+    f.lasts = 2;
+    static const int slow[] = {10, 11, 15, 16, 20, 21};
+    for (int iteration = 0; iteration < 40; iteration++) {
+        int expected = 0;
+        for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++)
+            expected |= slow[i] == iteration;
+        assert_int_equal(between(&f, 1, iteration, (sl_seat){0, 0, 0}, (sl_seat){1, 0, 0}).latency,
+                         expected ? 5 * SL_MS : 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_link_of_a_pipeline_is_between_neighbours_of_each_replica_and_tensor_rank),
         cmocka_unit_test(a_link_between_replicas_is_between_the_same_rank_of_two),
         cmocka_unit_test(latencies_add_up_and_a_fault_ends),
+        cmocka_unit_test(a_slow_card_slows_all_links_of_its_process_both_ways_and_no_other),
+        cmocka_unit_test(a_card_at_either_end_counts_and_each_process_has_its_own),
+        cmocka_unit_test(a_slow_card_of_a_host_is_shared_by_all_on_it_and_not_passed_within_it),
+        cmocka_unit_test(spells_come_again_while_the_window_lasts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,42 @@ static void links_on_one_wire_occupy_each_other_but_keep_their_own_order_of_arri
     enter(&b, 115, 10, 0, 0, 120, 120, 120);
 }
 
+/* Two ranks send over one card (1 byte a ns), one of them to a rank behind a card of a quarter of that. */
+static void messages_pass_the_cards_at_both_ends_and_share_them(void **state) {
+    (void)state;
+    _Atomic int64_t sends = 0, receives = 0;
+    sl_calendar near = {0}, far = {0};
+    const sl_link_emulation one = {.latency = 5, .wires = 1, .wire = {{&sends, 1e9}}},
+                            both = {.latency = 9, .wires = 2, .wire = {{&sends, 1e9}, {&receives, 0.25e9}}};
+    sl_sent times;
+    sl_calendar_enter(&far, 0, 100, both, &times); /* the slower card decides, and both begin at once */
+    assert_true(times.start == 0 && times.end == 400 && times.due == 409);
+    sl_calendar_enter(&near, 0, 100, one, &times); /* the sending card is free after 100 */
+    assert_true(times.start == 100 && times.end == 200 && times.due == 205);
+    sl_calendar_enter(&far, 0, 20, both, &times); /* 200 to 220 here, there 400 to 480 */
+    assert_true(times.start == 400 && times.end == 480 && times.due == 489);
+    sl_calendar_enter(&near, 0, 10, one, &times);
+    assert_true(times.start == 220 && times.end == 230 && times.due == 235);
+    sl_calendar_enter(&near, 600, 10, one, &times); /* free again */
+    assert_true(times.start == 600 && times.end == 610 && times.due == 615);
+}
+
+/* A link of 1 byte in 4 ns before a card of 1 byte a ns, which others use meanwhile. */
+static void a_slow_link_before_a_card_leaves_it_to_others(void **state) {
+    (void)state;
+    _Atomic int64_t card = 0;
+    sl_calendar slow = {0}, other = {0};
+    const sl_link_emulation first = {.bytes_per_second = 0.25e9, .wires = 1, .wire = {{&card, 1e9}}},
+                            second = {.wires = 1, .wire = {{&card, 1e9}}};
+    sl_sent times;
+    sl_calendar_enter(&slow, 0, 100, first, &times);
+    assert_true(times.start == 0 && times.end == 400 && times.due == 400);
+    sl_calendar_enter(&slow, 0, 100, first, &times);
+    assert_true(times.start == 400 && times.end == 800);
+    sl_calendar_enter(&other, 0, 50, second, &times); /* comes behind the two that asked before it */
+    assert_true(times.start == 500 && times.end == 550);
+}
+
 enum { THREADS = 4, TAKEN = 20000 };
 typedef struct taker {
     _Atomic int64_t *wire;
@@ -106,6 +142,8 @@ int main(void) {
         cmocka_unit_test(a_message_waits_for_the_link_and_arrives_the_latency_later),
         cmocka_unit_test(nobody_overtakes_when_the_latency_shrinks),
         cmocka_unit_test(links_on_one_wire_occupy_each_other_but_keep_their_own_order_of_arrival),
+        cmocka_unit_test(messages_pass_the_cards_at_both_ends_and_share_them),
+        cmocka_unit_test(a_slow_link_before_a_card_leaves_it_to_others),
         cmocka_unit_test(a_wire_is_never_given_twice_for_the_same_time),
         cmocka_unit_test(a_transfer_is_the_nearest_nanosecond_and_absurd_bandwidths_do_no_harm),
     };

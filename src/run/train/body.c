@@ -1,0 +1,290 @@
+#include "run/train/body.h"
+#include "base/memory.h"
+#include "run/arrange/departure.h"
+#include "run/arrange/exchange.h"
+#include "run/arrange/path.h"
+#include "run/arrange/rearrange.h"
+#include "run/arrange/telling.h"
+#include "run/binding/binding.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AT_ONCE (5 * SL_MS) /* of another schedule or delegates, until one was measured */
+#define FIRST_RATE 1e9      /* bytes/s of an exchange of places */
+#define EFFORT 0.3          /* s of a search for places */
+#define SEARCH 700000       /* ops replayed by the search for a plan: about 5 ms */
+
+/* ---- opening ---- */
+
+static unsigned can(const sl_trainer *t) {
+    const sl_run *run = t->run;
+    unsigned bits = run->adaptation.strategies;
+    int grows = run->transport == SL_RUN_AUTO || (run->transport == SL_RUN_DELEGATED && run->network.queues == 0);
+    if (!grows)
+        bits &= ~(1u << SL_STRATEGY_DELEGATE);
+    if (t->departure->never[0])
+        bits &= ~(1u << SL_STRATEGY_RESTART);
+    return bits;
+}
+
+/* A rearrangement does what the run did to begin with: groups, plans, stages and connections are opened. */
+static sl_time thought(const sl_trainer *t, double seconds) {
+    return seconds > 0 ? sl_from_ms(1e3 * seconds) : t->opened;
+}
+
+/* The largest stage's weights and moments go over the network once, both directions at the same time. */
+static sl_time exchange_cost(const sl_trainer *t) {
+    size_t most = 0;
+    for (int stage = 0; stage < t->problem.stages; stage++) {
+        size_t elements = sl_binding_elements(t->run, stage);
+        most = elements > most ? elements : most;
+    }
+    double bytes = 3.0 * sizeof(float) * (double)most * (t->problem.stages / t->ranks);
+    return thought(t, t->run->adaptation.topology_s) + sl_from_ms(1e3 * bytes / FIRST_RATE);
+}
+
+static sl_status open_job(sl_trainer *t, const sl_problem **problem, const sl_plan **first, const char **host,
+                          double *sum) {
+    const sl_run *run = t->run;
+    sl_orchestrator_config c = sl_orchestrator_defaults();
+    int by_file = strcmp(t->replica[0].plan.schedule, "file") == 0;
+    for (int r = 0; r < run->parallel.data; r++) {
+        problem[r] = &t->replica[r].problem;
+        first[r] = &t->replica[r].plan;
+    }
+    for (int w = 0; w < t->world; w++)
+        host[w] = sl_departure_host(t, w);
+    for (int stage = 0; stage < t->problem.stages; stage++)
+        sum[stage] = sizeof(float) * (double)sl_binding_elements(run, stage);
+    c.job = (sl_job){.replicas = run->parallel.data,
+                     .ranks = t->ranks,
+                     .tensor = run->parallel.tensor,
+                     .message = t->message_bytes,
+                     .sum = sum,
+                     .schedule = by_file ? "auto" : run->schedule,
+                     .effort = EFFORT,
+                     .seed = 1};
+    c.split = run->batch.split;
+    c.problem = problem;
+    c.first = first;
+    c.host = host;
+    c.can = can(t);
+    const sl_time cost[SL_STRATEGY_KINDS] = {AT_ONCE, AT_ONCE, thought(t, run->adaptation.balance_s), exchange_cost(t),
+                                             sl_from_ms(1e3 * run->adaptation.restart_s)};
+    memcpy(c.cost, cost, sizeof cost);
+    memcpy(c.undo, cost, sizeof cost);
+    c.undo[SL_STRATEGY_RESTART] = 0;
+    c.looks = run->parallel.data > 1 && (c.can >> SL_STRATEGY_BALANCE) != 0 && run->adapt;
+    c.hold = run->adaptation.hold;
+    c.dwell = run->adaptation.dwell;
+    c.gain = run->adaptation.gain;
+    c.work = SEARCH;
+    c.queues = run->network.queues;
+    c.delegates = t->delegates;
+    c.paced = run->device.pace_ms[SL_F] != NULL;
+    c.frozen = !run->adapt;
+    return sl_orchestrator_open(&c, &t->orchestrator);
+}
+
+sl_status sl_body_open(sl_trainer *t) {
+    size_t replicas = (size_t)t->run->parallel.data, world = (size_t)t->world;
+    const void **pointers;
+    double *sum = NULL;
+    SL_TRY(sl_alloc(&pointers, 2 * replicas + world, sizeof(void *)));
+    sl_status status = sl_alloc(&sum, (size_t)t->problem.stages, sizeof *sum);
+    if (status == SL_OK)
+        status = open_job(t, (const sl_problem **)(void *)pointers, (const sl_plan **)(void *)(pointers + replicas),
+                          (const char **)(void *)(pointers + 2 * replicas), sum);
+    sl_free(sum);
+    sl_free(pointers);
+    return status;
+}
+
+/* ---- what it says ---- */
+
+static sl_status write_all(sl_trainer *t) {
+    sl_event event;
+    while (sl_orchestrator_event(t->orchestrator, &event))
+        SL_TRY(sl_telling_event(t, &event, event.has_replica ? event.replica : -1));
+    const char *decisions = sl_orchestrator_decisions(t->orchestrator);
+    if (decisions)
+        sl_journal_decision(t->journal, decisions);
+    return SL_OK;
+}
+
+static sl_time now(const sl_trainer *t) {
+    return sl_clock_now(t->clock) - t->started;
+}
+
+/* Bound of the difference of any two ranks' clocks. */
+static sl_time clock_error(const sl_trainer *t) {
+    sl_time worst = 0, second = 0;
+    for (int w = 0; w < t->world; w++) {
+        sl_time error = t->clocks[w].error;
+        second = error > worst ? worst : error > second ? error : second;
+        worst = error > worst ? error : worst;
+    }
+    return worst + second;
+}
+
+/* Which hosts could be left, and at what cost, changes while the run goes on. */
+static sl_status tell_restart(sl_trainer *t) {
+    if (!(can(t) & 1u << SL_STRATEGY_RESTART))
+        return SL_OK;
+    SL_TRY(sl_orchestrator_estimate(t->orchestrator, SL_STRATEGY_RESTART, sl_leave_cost(t)));
+    for (int w = 0; w < t->world; w++) {
+        const char *host = sl_departure_host(t, w);
+        if (w == 0 || strcmp(host, sl_departure_host(t, w - 1)) != 0)
+            SL_TRY(sl_orchestrator_may_leave(t->orchestrator, host, sl_can_leave(t, host)));
+    }
+    return SL_OK;
+}
+
+sl_status sl_body_observe(sl_trainer *t, int iteration, sl_time time) {
+    SL_TRY(tell_restart(t));
+    SL_TRY(sl_orchestrator_observe(t->orchestrator, &(sl_orchestrator_iteration){.iteration = iteration,
+                                                                                 .now = now(t),
+                                                                                 .time = time,
+                                                                                 .clock_error = clock_error(t),
+                                                                                 .replica = t->measured}));
+    return write_all(t);
+}
+
+/* ---- what all ranks do ---- */
+
+/* From the rank that leads to all. */
+typedef struct order {
+    int32_t what; /* sl_do */
+    int32_t replica, delegates, strategy;
+} order;
+
+static sl_status run_plan(sl_trainer *t, int replica, const sl_plan *plan) {
+    sl_problem shape = sl_run_replica_shape(t->run, replica);
+    sl_order next = {0};
+    sl_status status = plan ? sl_order_copy(&plan->order, &next) : SL_OK;
+    if (status == SL_OK)
+        status = sl_exchange_order(t->groups.world, t->leader, &shape, &next);
+    if (status == SL_OK && replica == t->groups.seat.replica)
+        status = sl_trainer_run_order(t, &next);
+    sl_order_free(&next);
+    return status == SL_OK ? sl_group_barrier(t->groups.world) : status;
+}
+
+static void note_swap(sl_trainer *t, const sl_orchestrator_action *a, sl_time took) {
+    sl_replica *one = &t->replica[a->replica];
+    t->swap_cost[t->swaps++ % 64] = took;
+    for (int rank = 0; rank < t->ranks; rank++)
+        if (one->peak[rank] > one->peak_before[rank])
+            one->peak_before[rank] = one->peak[rank];
+    one->ran = 0;
+    snprintf(one->schedule, sizeof one->schedule, "%s%s", a->plan->schedule, a->undo ? "" : " (adapted)");
+}
+
+static sl_status measure_links(sl_trainer *t) {
+    sl_network_measure *measure;
+    SL_TRY(sl_alloc(&measure, (size_t)t->network.links, sizeof *measure));
+    for (int i = 0; i < t->network.links; i++)
+        measure[i] = (sl_network_measure){.from = t->network.link[i].from,
+                                          .to = t->network.link[i].to,
+                                          .latency = (double)t->network.link[i].latency,
+                                          .pace = t->network.link[i].per_byte};
+    sl_status status = sl_orchestrator_network(t->orchestrator, now(t), measure, t->network.links);
+    sl_free(measure);
+    return status;
+}
+
+sl_status sl_body_look(sl_trainer *t, int iteration) {
+    SL_TRY(sl_network_profile(t, iteration));
+    return sl_trainer_leads(t) ? measure_links(t) : SL_OK;
+}
+
+static sl_status rearrange(sl_trainer *t, int iteration, const sl_orchestrator_action *a) {
+    sl_rearranged took;
+    if (!sl_trainer_leads(t))
+        return sl_rearrange(t, iteration + 1, NULL, &took);
+    return sl_rearrange(t, iteration + 1,
+                        &(sl_arrangement){.home = a->layout.process,
+                                          .split = a->layout.split,
+                                          .plan = a->plans,
+                                          .why = "decisions.txt"},
+                        &took);
+}
+
+/* Does it on every rank; *done and *took are known to the rank that leads. */
+static sl_status carry_out(sl_trainer *t, int iteration, const order *o, const sl_orchestrator_action *a, int *done) {
+    int leads = sl_trainer_leads(t);
+    *done = 1;
+    switch ((sl_do)o->what) {
+    case SL_DO_PLAN:
+        return run_plan(t, o->replica, leads ? a->plan : NULL);
+    case SL_DO_PATH:
+        return sl_path_change(t, o->delegates ? o->delegates : -1);
+    case SL_DO_LAYOUT:
+        return rearrange(t, iteration, a);
+    case SL_DO_NETWORK:
+        return sl_body_look(t, iteration + 1);
+    case SL_DO_LEAVE:
+        SL_TRY(sl_leave_hosts(t, iteration + 1, &(const char *){leads ? a->host : ""}, 1, "it is slow (decisions.txt)"));
+        *done = t->departed;
+        return SL_OK;
+    case SL_DO_NOTHING:
+        break;
+    }
+    return SL_OK;
+}
+
+/* The replica's program is the orchestrator's, which has it from now on. */
+static void name_programs(sl_trainer *t) {
+    for (int r = 0; r < t->run->parallel.data; r++)
+        t->replica[r].program = &sl_orchestrator_plan(t->orchestrator, r)->program;
+    sl_telling_name_schedule(t);
+}
+
+static sl_status answer(sl_trainer *t, const sl_orchestrator_action *a, int done, sl_time took) {
+    if (a->what == SL_DO_PLAN)
+        note_swap(t, a, took);
+    if (a->what == SL_DO_PATH)
+        took = t->path_cost;
+    if (a->what == SL_DO_LEAVE)
+        took = done ? sl_leave_cost(t) : 0;
+    SL_TRY(sl_orchestrator_carried_out(t->orchestrator, a->id, now(t), done ? SL_OUTCOME_DONE : SL_OUTCOME_FAILED, took));
+    name_programs(t);
+    return write_all(t);
+}
+
+sl_status sl_body_act(sl_trainer *t, int iteration) {
+    for (;;) {
+        sl_orchestrator_action a = {0};
+        order o = {0};
+        int done;
+        if (sl_trainer_leads(t) && sl_orchestrator_next(t->orchestrator, &a))
+            o = (order){(int32_t)a.what, a.replica, a.layout.delegates, (int32_t)a.strategy};
+        if (sl_trainer_leads(t))
+            SL_TRY(write_all(t));
+        SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &o, sizeof o));
+        if (o.what == SL_DO_NOTHING)
+            return SL_OK;
+        sl_time before = sl_clock_now(t->clock);
+        SL_TRY(carry_out(t, iteration, &o, &a, &done));
+        if (sl_trainer_leads(t))
+            SL_TRY(answer(t, &a, done, sl_clock_now(t->clock) - before));
+        if (t->departed)
+            return SL_OK;
+    }
+}
+
+sl_status sl_body_moved(sl_trainer *t) {
+    const sl_plan **plan;
+    sl_job_layout layout = {.process = t->home, .split = t->run->batch.split, .delegates = t->delegates};
+    if (!sl_trainer_leads(t))
+        return SL_OK;
+    SL_TRY(sl_alloc(&plan, (size_t)t->run->parallel.data, sizeof(sl_plan *)));
+    for (int r = 0; r < t->run->parallel.data; r++)
+        plan[r] = &t->replica[r].plan;
+    sl_status status = sl_orchestrator_moved(t->orchestrator, &layout, plan);
+    sl_free(plan);
+    if (status == SL_OK)
+        name_programs(t);
+    return status;
+}
