@@ -275,6 +275,22 @@ static int is_beside_another(play *p, const sl_orchestrator_action *a) {
     return is_beside;
 }
 
+static void write_decisions(play *p) {
+    const char *text = sl_orchestrator_decisions(p->o);
+    if (p->log && text)
+        fputs(text, p->log);
+}
+
+/* What is slow now is left behind, and the job begins again as it did at first. */
+static sl_status restart(play *p) {
+    write_decisions(p);
+    sl_orchestrator_close(p->o);
+    p->o = NULL;
+    p->lives = 0;
+    SL_TRY(open_orchestrator(p));
+    return read_layout(p);
+}
+
 static sl_status act(play *p, const sl_orchestrator_action *a) {
     sl_time cost = price(p, a);
     int is_beside = is_beside_another(p, a), id = a->id;
@@ -287,10 +303,10 @@ static sl_status act(play *p, const sl_orchestrator_action *a) {
         SL_TRY(pause_for(p, cost));
     if (what == SL_DO_NETWORK)
         SL_TRY(look(p));
-    if (what == SL_DO_LEAVE) /* what is slow now is left behind */
-        p->lives = 0;
     SL_TRY(sl_orchestrator_carried_out(p->o, id, p->now, SL_OUTCOME_DONE, cost));
     p->changed |= what != SL_DO_NETWORK;
+    if (what == SL_DO_LEAVE)
+        return restart(p);
     return what == SL_DO_PLAN || what == SL_DO_NETWORK ? SL_OK : read_layout(p);
 }
 
@@ -301,9 +317,7 @@ static sl_status follow(play *p) {
         while (sl_orchestrator_event(p->o, &event))
             ; /* the decisions have them */
         if (!sl_orchestrator_next(p->o, &action)) {
-            const char *text = sl_orchestrator_decisions(p->o);
-            if (p->log && text)
-                fputs(text, p->log);
+            write_decisions(p);
             return SL_OK;
         }
         SL_TRY(act(p, &action));
