@@ -95,7 +95,7 @@ static sl_status parse_http(const char *text, char *host, size_t size, sl_watch_
 }
 
 /* NAME=SECONDS or NAME=off, with commas between. */
-static sl_status take_costs(const sl_options *o, sl_foreign_config *foreign) {
+static sl_status take_costs(const sl_options *o, sl_advice_offer *offer) {
     const char *text = o->value;
     sl_options one = *o;
     while (*text) {
@@ -103,19 +103,19 @@ static sl_status take_costs(const sl_options *o, sl_foreign_config *foreign) {
         size_t length = strcspn(text, ",");
         snprintf(item, sizeof item, "%.*s", (int)(length < sizeof item ? length : sizeof item - 1), text);
         char *value = strchr(item, '=');
-        int strategy = 0;
+        int strategy = SL_STRATEGY_KINDS - 1;
         if (value)
             *value++ = 0;
-        while (strategy < SL_FOREIGN_STRATEGIES && strcmp(item, sl_foreign_name(strategy)) != 0)
-            strategy++;
-        if (!value || strategy == SL_FOREIGN_STRATEGIES)
+        while (strategy >= 0 && (!sl_advice_name(strategy) || strcmp(item, sl_advice_name(strategy)) != 0))
+            strategy--;
+        if (!value || strategy < 0)
             return sl_error(SL_EINVAL, "watch: --cost takes balance=S, topology=S or restart=S, got '%.*s'",
                             (int)(length < 60 ? length : 60), text);
         one.value = value;
         if (strcmp(value, "off") == 0)
-            foreign->cost_s[strategy] = -1;
+            offer->cost_s[strategy] = -1;
         else
-            SL_TRY(sl_option_real(&one, "seconds", 0, MOST_SECONDS, &foreign->cost_s[strategy]));
+            SL_TRY(sl_option_real(&one, "seconds", 0, MOST_SECONDS, &offer->cost_s[strategy]));
         text += length + (text[length] == ',');
     }
     return SL_OK;
@@ -176,11 +176,11 @@ static sl_status take(const sl_options *o, void *argument) {
     case 'l':
         return sl_option_real(o, "seconds", 0.001, MOST_SECONDS, &request->on_event_limit);
     case 'c':
-        return take_costs(o, &request->foreign);
+        return take_costs(o, &request->offer);
     case 'm':
-        return sl_option_int(o, 1, MOST_COUNT, &request->foreign.microbatches);
+        return sl_option_int(o, 1, MOST_COUNT, &request->offer.microbatches);
     default: /* 's' */
-        return sl_option_int(o, 0, MOST_COUNT, &request->foreign.spares);
+        return sl_option_int(o, 0, MOST_COUNT, &request->offer.spares);
     }
 }
 
@@ -226,7 +226,7 @@ int sl_command_watch(int argc, char **argv) {
     asked a = {
         .host = "127.0.0.1",
         .request = {
-            .port = PORT, .hold = 1, .validate = 1, .on_event_limit = 60, .foreign = sl_foreign_defaults()}};
+            .port = PORT, .hold = 1, .validate = 1, .on_event_limit = 60, .offer = sl_advice_offer_defaults()}};
     a.request.host = a.host;
     int help = 0, code = 0;
     sl_status status = parse(argc, argv, &a, &help);

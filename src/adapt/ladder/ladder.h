@@ -136,6 +136,10 @@ typedef struct sl_ladder_entry {
     char seen[96];
 } sl_ladder_entry;
 
+/** What was last considered of a strategy for an incident, as an entry of the log, with what has become of it since, and
+ * whether it is in effect for it. 0: nothing is remembered of this incident. */
+int sl_ladder_considered(const sl_ladder *ladder, int id, int strategy, sl_ladder_entry *entry, int *in_effect);
+
 /** All entries since the opening or the last sl_ladder_clear_log, in time. The ladder's, until its next call.
  */
 const sl_ladder_entry *sl_ladder_log(const sl_ladder *ladder, size_t *count);

@@ -24,6 +24,29 @@ const sl_ladder_entry *sl_ladder_log(const sl_ladder *l, size_t *count) {
     return l->log;
 }
 
+int sl_ladder_considered(const sl_ladder *l, int id, int strategy, sl_ladder_entry *entry, int *in_effect) {
+    const sl_ladder_case *c = NULL;
+    for (size_t i = 0; i < l->case_count && !c; i++)
+        c = l->cases[i].incident.id == id ? &l->cases[i] : NULL;
+    if (!c)
+        return 0;
+    const sl_ladder_pair *pair = &c->pair[strategy];
+    *in_effect = pair->in_effect;
+    *entry = (sl_ladder_entry){.time = l->now,
+                               .kind = SL_LADDER_CONSIDERED,
+                               .reason = pair->reason,
+                               .id = id,
+                               .count = 1,
+                               .strategy = strategy,
+                               .loss = c->incident.loss,
+                               .expected = pair->expected,
+                               .lost = (sl_time)llround(c->lost),
+                               .cost = (sl_time)sl_ladder_price(l, strategy),
+                               .trigger = isfinite(pair->trigger) ? (sl_time)pair->trigger : -1};
+    memcpy(entry->seen, c->incident.seen, sizeof entry->seen);
+    return 1;
+}
+
 void sl_ladder_clear_log(sl_ladder *l) {
     l->log_count = 0;
 }

@@ -18,7 +18,7 @@ typedef struct pair {
 } pair;
 
 typedef struct comparing {
-    sl_series *s;
+    sl_history *s;
     const int *rows;
     int count, lately;
     sl_comparison *out;
@@ -68,12 +68,12 @@ static pair finish(const comparing *c, const sl_norm *n, double *values, double 
 }
 
 static pair compare_op(const comparing *c, int replica, int at) {
-    const sl_baseline *b = sl_series_baseline(c->s, replica);
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
     sl_norm n = norm_of(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
     double values[SL_ROWS], raw[SL_ROWS], last = 0;
     int found = 0;
     for (int i = 0; i < c->count; i++) {
-        const sl_measured *m = sl_series_row(c->s, c->rows[i])->replica[replica];
+        const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
         if (!m || !m->op[at].count)
             continue;
         raw[found] = m->op[at].time;
@@ -84,12 +84,12 @@ static pair compare_op(const comparing *c, int replica, int at) {
 }
 
 static pair compare_link(const comparing *c, int replica, int at) {
-    const sl_baseline *b = sl_series_baseline(c->s, replica);
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
     sl_norm n = norm_of(b->link ? &b->link[at] : NULL, b, b->same ? &b->same->link[at] : NULL);
     double values[SL_ROWS], raw[SL_ROWS], last = 0;
     int found = 0;
     for (int i = 0; i < c->count; i++) {
-        const sl_measured *m = sl_series_row(c->s, c->rows[i])->replica[replica];
+        const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
         if (!m || !m->link[at].count)
             continue;
         raw[found] = m->link[at].time;
@@ -100,14 +100,14 @@ static pair compare_link(const comparing *c, int replica, int at) {
 }
 
 static pair compare_sum(const comparing *c, int replica, int stage) {
-    const sl_baseline *b = sl_series_baseline(c->s, replica);
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
     sl_level same = {.count = b->same ? b->same->summed[stage] : 0,
                      .time = b->same ? (double)b->same->problem.reduce[stage] : 0};
     sl_norm n = norm_of(b->sum ? &b->sum[stage] : NULL, b, &same);
     double values[SL_ROWS];
     int found = 0;
     for (int i = 0; i < c->count; i++) {
-        const sl_measured *m = sl_series_row(c->s, c->rows[i])->replica[replica];
+        const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
         if (m && m->summed[stage])
             values[found++] = (double)m->problem.reduce[stage];
     }
@@ -155,11 +155,11 @@ static device measure_device(const comparing *c, const sl_problem *p, int replic
 
 /* What was given of a replica in the rows at hand; NULL: always what is healthy, or nothing. */
 static const sl_problem *what_differs(const comparing *c, int replica) {
-    const sl_baseline *b = sl_series_baseline(c->s, replica);
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
     const sl_problem *shape = NULL;
     int differs = 0;
     for (int i = 0; i < c->count; i++) {
-        const sl_measured *m = sl_series_row(c->s, c->rows[i])->replica[replica];
+        const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
         if (!m)
             continue;
         differs |= m != b->same;
@@ -170,8 +170,8 @@ static const sl_problem *what_differs(const comparing *c, int replica) {
 
 /* Replicas of a simulation that are alike are looked at once. */
 static int is_as_before(const comparing *c, int replica) {
-    return replica > 0 && sl_series_baseline(c->s, replica) == sl_series_baseline(c->s, replica - 1) &&
-           sl_series_alike(c->s, c->rows, c->count, replica, replica - 1);
+    return replica > 0 && sl_history_baseline(c->s, replica) == sl_history_baseline(c->s, replica - 1) &&
+           sl_history_alike(c->s, c->rows, c->count, replica, replica - 1);
 }
 
 static int is_slow(const device *d, double common) {
@@ -220,7 +220,7 @@ static sl_status find_devices(comparing *c, int ranks, device *devices) {
     int kinds = 0, replicas = c->s->replicas;
     for (int r = 0; r < replicas; r++) {
         const sl_problem *p = what_differs(c, r);
-        if (!p && sl_series_baseline(c->s, r)->same) {
+        if (!p && sl_history_baseline(c->s, r)->same) {
             out->devices += ranks;
             least = 1;
         }
@@ -262,7 +262,7 @@ static sl_status find_links(comparing *c) {
     int known = 0, slow = 0;
     for (int r = 0; r < c->s->replicas; r++) {
         const sl_problem *p = what_differs(c, r);
-        const sl_measured *same = sl_series_baseline(c->s, r)->same;
+        const sl_measured *same = sl_history_baseline(c->s, r)->same;
         if (!p && same)
             out->links += 2 * (same->problem.ranks - 1);
         if (p && !slow && is_as_before(c, r)) {
@@ -327,14 +327,14 @@ static double load_of(const comparing *c) {
     double values[SL_ROWS];
     int found = 0;
     for (int i = 0; i < c->count; i++) {
-        const sl_row *row = sl_series_row(c->s, c->rows[i]);
+        const sl_row *row = sl_history_row(c->s, c->rows[i]);
         if (row->work > 0 && n->work > 0)
             values[found++] = row->work / n->work;
     }
     return found ? sl_median_of_numbers(values, found) : 0;
 }
 
-sl_status sl_compare(sl_series *s, const int *rows, int count, int lately, sl_comparison *out) {
+sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_comparison *out) {
     comparing c = {.s = s, .rows = rows, .count = count, .lately = lately, .out = out};
     const sl_problem *shape = NULL;
     device *devices;
@@ -342,11 +342,11 @@ sl_status sl_compare(sl_series *s, const int *rows, int count, int lately, sl_co
     size_t room = out->room;
     *out = (sl_comparison){.slow = slow, .room = room, .common = 1};
     for (int r = 0; r < s->replicas && !shape; r++)
-        shape = sl_series_healthy(s, r);
+        shape = sl_history_healthy(s, r);
     if (!shape || !count)
         return SL_OK;
     for (int i = 0; i < count; i++)
-        c.clock_error = fmax(c.clock_error, (double)sl_series_row(s, rows[i])->clock_error);
+        c.clock_error = fmax(c.clock_error, (double)sl_history_row(s, rows[i])->clock_error);
     out->load = load_of(&c);
     SL_TRY(sl_alloc(&devices, (size_t)s->replicas * (size_t)shape->ranks, sizeof *devices));
     sl_status status = find_devices(&c, shape->ranks, devices);

@@ -12,7 +12,7 @@
 #ifndef SL_ADAPT_COMPARE_H
 #define SL_ADAPT_COMPARE_H
 
-#include "adapt/orchestrator/series.h"
+#include "adapt/orchestrator/history.h"
 
 #define SL_SLOW_LEAST 1.1
 #define SL_ITERATION_LEAST 0.10 /* iterations are slow from so much on */
@@ -40,7 +40,7 @@ typedef struct sl_comparison {
 
 /** Rows `rows[count]`. `lately`: what is half as long again or shorter in two of the last three rows is believed before the
  * median is. Fills *comparison, whose array is used again. SL_ENOMEM. */
-sl_status sl_compare(sl_series *series, const int *rows, int count, int lately, sl_comparison *comparison);
+sl_status sl_compare(sl_history *series, const int *rows, int count, int lately, sl_comparison *comparison);
 void sl_comparison_free(sl_comparison *comparison);
 
 const sl_slow *sl_comparison_device(const sl_comparison *comparison, int replica, int rank);

@@ -155,7 +155,9 @@ void sl_events_keep(sl_orchestrator *o, const sl_case *c) {
     sl_text_format(e->seen, sizeof e->seen, "%s", c->view.seen);
     int left = o->config.dwell - (o->iteration - side->last_swap);
     sl_text_format(e->decided, sizeof e->decided, o->config.frozen ? "keep the schedule: adapt is off" : "keep the schedule");
-    if (left > 0)
+    if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE))
+        sl_text_format(e->why, sizeof e->why, "the job cannot run another one");
+    else if (left > 0)
         sl_text_format(e->why, sizeof e->why, "the last swap is %d iterations ago; at least %d must lie between two",
                        o->iteration - side->last_swap, o->config.dwell);
     else

@@ -85,10 +85,10 @@ static sl_status see_device(sl_orchestrator *o, const sl_slow *s) {
 /* What a direction of a link takes more: its latency and its transfer as the window's medians tell them apart. */
 static sl_status see_direction(sl_orchestrator *o, int replica, int from, int to, double grown, double *latency,
                                double *pace) {
-    const sl_problem *healthy = sl_series_healthy(&o->series, replica);
+    const sl_problem *healthy = sl_healthy_of(o, replica);
     sl_problem usual;
     int window = o->series.rows - o->series.since < 3 ? o->series.rows - o->series.since : 3;
-    SL_TRY(sl_series_typical(&o->series, replica, window, &usual));
+    SL_TRY(sl_history_typical(&o->series, replica, window, &usual));
     const sl_link *now = &usual.link[from * usual.ranks + to], *was = &healthy->link[from * usual.ranks + to];
     double later = fmax(0, (double)(now->latency - was->latency)), busy = fmax(0, (double)(now->transfer - was->transfer));
     sl_problem_free(&usual);
@@ -188,7 +188,7 @@ static void split_growth(const sl_orchestrator *o, int stage, int a, int b, doub
 
 static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
     sl_case *c;
-    int a = -1, b = -1, rank = sl_problem_rank(sl_series_healthy(&o->series, 0), s->stage);
+    int a = -1, b = -1, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
     int known = slowest_pair(o, rank, &a, &b);
     int low = a < b ? a : b, high = a < b ? b : a;
     /* several stages of a rank go over the same connection */
@@ -250,7 +250,7 @@ static int is_card(const sl_orchestrator *o, int process, double *least, double 
         *least = fmin(*least, delay);
         *most = fmax(*most, delay);
     }
-    const sl_problem *p = sl_series_healthy(&o->series, sl_job_replica(job, position));
+    const sl_problem *p = sl_healthy_of(o, sl_job_replica(job, position));
     return links > 1 && links == pairs_of(p, sl_job_rank(job, position)) && *least > (1 - ALIKE) * *most;
 }
 
@@ -364,7 +364,7 @@ static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
 /* A connection that nobody uses any more is over, but it is remembered for a while, so that the next layout does not use it
  * again. */
 static sl_status remember_unused(sl_orchestrator *o) {
-    const sl_problem *p = sl_series_healthy(&o->series, 0);
+    const sl_problem *p = sl_healthy_of(o, 0);
     for (int i = 0; i < o->case_count; i++) {
         const sl_slow_part *part = &o->cases[i].view.part;
         if (o->cases[i].seen && part->kind == SL_PART_LINK && part->a >= 0)
@@ -429,7 +429,7 @@ static void spoil(const sl_orchestrator *o, const sl_case *c, sl_problem *p) {
 
 static sl_status excess_of(sl_orchestrator *o, sl_case *c) {
     int replica = c->replica < 0 ? 0 : c->replica;
-    const sl_problem *healthy = sl_series_healthy(&o->series, replica);
+    const sl_problem *healthy = sl_healthy_of(o, replica);
     sl_problem spoilt;
     sl_time without, with = 0;
     SL_TRY(sl_problem_copy(healthy, &spoilt));
@@ -445,14 +445,14 @@ static sl_status excess_of(sl_orchestrator *o, sl_case *c) {
 }
 
 double sl_incidents_believed(sl_orchestrator *o) {
-    return o->believed > 0 ? o->believed : sl_series_time(&o->series);
+    return o->believed > 0 ? o->believed : sl_history_time(&o->series);
 }
 
 /* What nothing slow explains is not blamed on what is a little slow. */
 static sl_status believe(sl_orchestrator *o) {
     sl_time running;
     SL_TRY(sl_plans_running(o, &running));
-    double now = sl_series_time(&o->series);
+    double now = sl_history_time(&o->series);
     o->believed = o->healthy_time * (double)running / o->healthy_model;
     if (now > 0)
         o->believed = fmin(now, o->believed);
@@ -485,7 +485,7 @@ static sl_status divide_loss(sl_orchestrator *o) {
 /* What an iteration takes when nothing is slow: as soon as what is healthy is known, in the layout and with the plans of
  * the beginning. */
 static sl_status learn_healthy(sl_orchestrator *o) {
-    double now = sl_series_time(&o->series);
+    double now = sl_history_time(&o->series);
     sl_time running;
     if (o->healthy_time > 0 || !o->series.learnt || now <= 0)
         return SL_OK;
@@ -494,13 +494,6 @@ static sl_status learn_healthy(sl_orchestrator *o) {
         return SL_OK;
     o->healthy_model = (double)running;
     o->healthy_time = now;
-    for (int r = 0; r < o->config.job.replicas; r++) {
-        const sl_problem *healthy = sl_series_healthy(&o->series, r);
-        if (!healthy) { /* never measured so far */
-            o->healthy_time = 0;
-            return SL_OK;
-        }
-    }
     return SL_OK;
 }
 
@@ -508,7 +501,7 @@ static sl_status learn_healthy(sl_orchestrator *o) {
 static sl_status renew_model(sl_orchestrator *o) {
     int differs = !o->model;
     for (int r = 0; r < o->config.job.replicas; r++) {
-        const sl_problem *healthy = sl_series_healthy(&o->series, r);
+        const sl_problem *healthy = sl_healthy_of(o, r);
         differs |= healthy != o->healthy[r];
         o->healthy[r] = healthy;
     }
@@ -519,7 +512,7 @@ static sl_status renew_model(sl_orchestrator *o) {
 
 static sl_status compare_lately(sl_orchestrator *o) {
     int rows[SL_ROWS];
-    int count = sl_series_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     for (int i = 0; i < o->case_count; i++)
         o->cases[i].seen = o->cases[i].reported;
     SL_TRY(sl_compare(&o->series, rows, count, 1, &o->lately));
@@ -581,7 +574,7 @@ static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
 /* A loss that varies a little is no news; what an application brought is told once, whatever it is. */
 static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
     double off = fabs(c->view.loss - c->told);
-    if (sl_series_time(&o->series) <= 0) /* not wholly measured after the change */
+    if (sl_history_time(&o->series) <= 0) /* not wholly measured after the change */
         return SL_OK;
     if (!o->fresh && (off < SL_LOSS_LEAST || off < NEWS * fmax(c->told, c->view.loss)))
         return SL_OK;
@@ -618,7 +611,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
     }
     for (int i = 0; i < o->case_count; i++)
         SL_TRY(reconsider(o, &o->cases[i]));
-    o->fresh &= sl_series_time(&o->series) <= 0;
+    o->fresh &= sl_history_time(&o->series) <= 0;
     return SL_OK;
 }
 
@@ -637,7 +630,7 @@ sl_status sl_incidents_keep(sl_orchestrator *o) {
 /* ---- the network ---- */
 
 int sl_incidents_wants_network(sl_orchestrator *o) {
-    int wants = 0, stages = sl_series_healthy(&o->series, 0)->stages;
+    int wants = 0, stages = sl_healthy_of(o, 0)->stages;
     for (int stage = 0; stage < stages && o->config.job.replicas > 1 && o->config.looks; stage++) {
         double grown = 0;
         for (size_t i = 0; i < o->lately.count; i++)
@@ -661,6 +654,10 @@ sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *
     int most = sl_job_processes(job), two = r->part.kind == SL_PART_LINK;
     if (r->id < 0 || r->part.a < 0 || r->part.a >= most || (two && (r->part.b < 0 || r->part.b >= most)))
         return sl_error(SL_EINVAL, "a report on processes %d and %d of %d", r->part.a, r->part.b, most);
+    int number;
+    SL_TRY(sl_incidents_number(o, (sl_component_key){SL_KEY_REPORT, r->id, 0}, &number));
+    if (r->over && !case_of(o, number))
+        return sl_error(SL_EINVAL, "report %d is not open", r->id);
     SL_TRY(see(o, (sl_component_key){SL_KEY_REPORT, r->id, 0}, &c));
     if (!c)
         return SL_OK;

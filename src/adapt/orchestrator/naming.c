@@ -27,7 +27,7 @@ void sl_naming_close(sl_naming *n) {
     *n = (sl_naming){0};
 }
 
-void sl_naming_changed(sl_naming *n, const sl_series *s) {
+void sl_naming_changed(sl_naming *n, const sl_history *s) {
     n->changed = s->rows;
 }
 
@@ -265,12 +265,12 @@ static int say_load(saying *s) {
 
 /* ---- rows ---- */
 
-static double time_of(const sl_series *s, int row) {
+static double time_of(const sl_history *s, int row) {
     const sl_row *r = &s->row[row % SL_ROWS];
     return sl_norm_time(&s->iteration, (double)r->time, r->work);
 }
 
-static double median_ms(const sl_series *s, const int *rows, int count, int adjusted) {
+static double median_ms(const sl_history *s, const int *rows, int count, int adjusted) {
     double time[SL_ROWS];
     int found = 0;
     for (int i = 0; i < count; i++) {
@@ -282,8 +282,8 @@ static double median_ms(const sl_series *s, const int *rows, int count, int adju
 }
 
 /* Rows `first` to the last but `quiet` ones against what is healthy. */
-static sl_status look(sl_naming *n, sl_series *s, int first, int quiet, sl_naming_result *out, double *lost) {
-    int rows[SL_ROWS], count = sl_series_collect(s, first, s->rows - quiet, SL_ROWS, 0, rows);
+static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_naming_result *out, double *lost) {
+    int rows[SL_ROWS], count = sl_history_collect(s, first, s->rows - quiet, SL_ROWS, 0, rows);
     *out = (sl_naming_result){.kind = SL_NAMING_NOTHING, .before = s->iteration.time / SL_MS};
     *lost = 0;
     if (!count || !s->learnt)
@@ -291,7 +291,7 @@ static sl_status look(sl_naming *n, sl_series *s, int first, int quiet, sl_namin
     out->after = median_ms(s, rows, count, 0);
     *lost = (median_ms(s, rows, count, 1) - out->before) * SL_MS;
     SL_TRY(sl_compare(s, rows, count, 0, &n->comparison));
-    saying words = {.c = &n->comparison, .last = sl_series_row(s, rows[count - 1]), .replicas = s->replicas, .out = out};
+    saying words = {.c = &n->comparison, .last = sl_history_row(s, rows[count - 1]), .replicas = s->replicas, .out = out};
     if (say_shared(&words))
         return SL_OK;
     say_devices(&words);
@@ -304,14 +304,14 @@ static sl_status look(sl_naming *n, sl_series *s, int first, int quiet, sl_namin
 }
 
 /* Nothing is named, but iterations are longer than they vary. */
-static int is_certain(const sl_series *s, int first, double lost) {
+static int is_certain(const sl_history *s, int first, double lost) {
     double rows = (double)(s->rows - first), before = s->iteration.rows;
     double variance = 1.57 * s->iteration.spread * s->iteration.spread * (1 / rows + 1 / before);
     return rows > 0 && before > 0 && lost > SL_ITERATION_LEAST * s->iteration.time &&
            lost * lost > ERRORS * ERRORS * variance;
 }
 
-static void say_nothing(sl_naming *n, const sl_series *s, int replicas, sl_naming_result *out) {
+static void say_nothing(sl_naming *n, const sl_history *s, int replicas, sl_naming_result *out) {
     saying words = {.c = &n->comparison, .replicas = replicas, .out = out};
     char why[192];
     if (!s->learnt || s->iteration.rows < SL_ROWS_HEALTHY_LEAST)
@@ -324,17 +324,17 @@ static void say_nothing(sl_naming *n, const sl_series *s, int replicas, sl_namin
     say_unknown(&words, -1, why);
 }
 
-static void mark_slow(sl_series *s, int first, int slow) {
+static void mark_slow(sl_history *s, int first, int slow) {
     for (int i = first; i < s->rows; i++)
-        if (i >= sl_series_oldest(s))
-            sl_series_row(s, i)->slow = slow;
+        if (i >= sl_history_oldest(s))
+            sl_history_row(s, i)->slow = slow;
 }
 
 /* ---- onset, verdict, end ---- */
 
 /* The first of the latest rows, without a gap, that took a tenth longer than healthy ones; `rows`: the latest did not. */
-static int rising_since(const sl_series *s) {
-    int first = s->rows, least = sl_series_oldest(s) > COLD ? sl_series_oldest(s) : COLD;
+static int rising_since(const sl_history *s) {
+    int first = s->rows, least = sl_history_oldest(s) > COLD ? sl_history_oldest(s) : COLD;
     double level = s->iteration.time;
     while (level > 0 && first > least && time_of(s, first - 1) > (1 + SL_ITERATION_LEAST) * level)
         first--;
@@ -346,10 +346,10 @@ static int is_load(const sl_naming_result *r) {
     return c == SL_COMPONENT_LOAD || c == SL_COMPONENT_STAGES;
 }
 
-static sl_status begin(sl_naming *n, sl_series *s, int first, sl_naming_result *out) {
+static sl_status begin(sl_naming *n, sl_history *s, int first, sl_naming_result *out) {
     double lost;
     mark_slow(s, first, 1);
-    SL_TRY(sl_series_learn(s));
+    SL_TRY(sl_history_learn(s));
     SL_TRY(look(n, s, first, 0, out, &lost));
     int after_change = n->changed >= 0 && s->rows - 1 - n->changed < AFTER;
     int level = lost < SL_ITERATION_LEAST * s->iteration.time; /* it only was faster */
@@ -361,7 +361,7 @@ static sl_status begin(sl_naming *n, sl_series *s, int first, sl_naming_result *
     if (out->count == 0)
         say_nothing(n, s, s->replicas, out);
     out->kind = SL_NAMING_SUSPECT;
-    out->first = sl_series_row(s, first)->iteration;
+    out->first = sl_history_row(s, first)->iteration;
     n->since = first;
     n->state = SUSPECTED;
     if (is_load(out)) /* it is said once, with enough evidence */
@@ -370,7 +370,7 @@ static sl_status begin(sl_naming *n, sl_series *s, int first, sl_naming_result *
 }
 
 /* Whether anything that can be compared is still slow: components, and when none was known, the time. */
-static sl_status is_over(sl_naming *n, sl_series *s, int *over) {
+static sl_status is_over(sl_naming *n, sl_history *s, int *over) {
     sl_naming_result latest;
     double lost;
     int first = s->rows - LATEST;
@@ -384,18 +384,18 @@ static sl_status is_over(sl_naming *n, sl_series *s, int *over) {
 }
 
 /* All slow rows of this onset, but for those at its end in which nothing was slow any more. */
-static sl_status tell_verdict(sl_naming *n, sl_series *s, int quiet, sl_naming_result *out) {
+static sl_status tell_verdict(sl_naming *n, sl_history *s, int quiet, sl_naming_result *out) {
     double lost;
     SL_TRY(look(n, s, n->since, quiet, out, &lost));
     if (out->count == 0)
         say_nothing(n, s, s->replicas, out);
     out->kind = SL_NAMING_VERDICT;
-    out->first = n->since >= sl_series_oldest(s) ? sl_series_row(s, n->since)->iteration : 0;
+    out->first = n->since >= sl_history_oldest(s) ? sl_history_row(s, n->since)->iteration : 0;
     n->state = TOLD;
     return SL_OK;
 }
 
-static sl_status follow(sl_naming *n, sl_series *s, sl_naming_result *out) {
+static sl_status follow(sl_naming *n, sl_history *s, sl_naming_result *out) {
     int over;
     mark_slow(s, s->rows - 1, 1);
     SL_TRY(is_over(n, s, &over));
@@ -403,16 +403,16 @@ static sl_status follow(sl_naming *n, sl_series *s, sl_naming_result *out) {
         SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since ? LATEST : 0, out));
     int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out);
     if (load) /* that is how it is now */
-        sl_series_forget(s, VERDICT);
+        sl_history_forget(s, VERDICT);
     if (over && !load)
         mark_slow(s, s->rows - LATEST, 0);
     if (over || load)
         n->state = FINE;
-    return load ? sl_series_learn(s) : SL_OK;
+    return load ? sl_history_learn(s) : SL_OK;
 }
 
 /* An onset while another is known is news when something else is slow now. */
-static sl_status again(sl_naming *n, sl_series *s, int first, sl_naming_result *out) {
+static sl_status again(sl_naming *n, sl_history *s, int first, sl_naming_result *out) {
     double lost;
     if (first < n->since + LATEST || n->state != TOLD)
         return SL_OK;
@@ -422,17 +422,17 @@ static sl_status again(sl_naming *n, sl_series *s, int first, sl_naming_result *
         return SL_OK;
     *out = now;
     out->kind = SL_NAMING_SUSPECT;
-    out->first = sl_series_row(s, first)->iteration;
+    out->first = sl_history_row(s, first)->iteration;
     n->since = first;
     n->state = SUSPECTED;
     return SL_OK;
 }
 
-sl_status sl_naming_step(sl_naming *n, sl_series *s, int trouble, int costly, sl_naming_result *out) {
+sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, sl_naming_result *out) {
     sl_change change = {0};
     int onset = 0, first = s->rows, rising = s->rows;
     *out = (sl_naming_result){0};
-    if (sl_series_row(s, s->rows - 1)->time > 0)
+    if (sl_history_row(s, s->rows - 1)->time > 0)
         onset = sl_detector_add(n->detector, time_of(s, s->rows - 1) / SL_MS, &change) &&
                 change.kind == SL_CHANGE_ONSET;
     if (onset)
@@ -447,7 +447,7 @@ sl_status sl_naming_step(sl_naming *n, sl_series *s, int trouble, int costly, sl
         onset = 1;
         first = s->rows - costly;
     }
-    first = first > sl_series_oldest(s) ? first : sl_series_oldest(s);
+    first = first > sl_history_oldest(s) ? first : sl_history_oldest(s);
     if (onset && n->state == FINE)
         return begin(n, s, first, out);
     if (n->state != FINE)

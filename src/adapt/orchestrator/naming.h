@@ -45,10 +45,10 @@ typedef struct sl_naming {
 sl_status sl_naming_open(sl_naming *naming);
 void sl_naming_close(sl_naming *naming);
 /** From the next row on another order, path or layout runs. */
-void sl_naming_changed(sl_naming *naming, const sl_series *series);
+void sl_naming_changed(sl_naming *naming, const sl_history *series);
 /** The last row of the series has come. `trouble`: components are known to be slow; `costly`: for `costly` rows they have
  * cost a tenth of an iteration. SL_ENOMEM. */
-sl_status sl_naming_step(sl_naming *naming, sl_series *series, int trouble, int costly, sl_naming_result *result);
+sl_status sl_naming_step(sl_naming *naming, sl_history *series, int trouble, int costly, sl_naming_result *result);
 /** Iterations are slow. */
 static inline int sl_naming_is_slow(const sl_naming *naming) {
     return naming->state != 0;

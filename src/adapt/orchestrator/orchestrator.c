@@ -31,6 +31,8 @@ static sl_status check(const sl_orchestrator_config *c) {
     for (int s = 0; s < SL_STRATEGY_KINDS; s++)
         if (c->cost[s] < 0 || c->undo[s] < 0)
             return sl_error(SL_EINVAL, "%s cannot cost less than nothing", sl_strategy_words[s]);
+    if (!c->problem && c->unknown)
+        return SL_OK;
     if (!c->problem || !c->first)
         return sl_error(SL_EINVAL, "problems and first plans of the replicas are needed");
     for (int r = 0; r < job->replicas; r++)
@@ -99,7 +101,7 @@ static sl_status open_all(sl_orchestrator *o, const sl_orchestrator_config *c) {
     SL_TRY(copy_problems(o, c));
     SL_TRY(copy_hosts(o, c));
     SL_TRY(make_layouts(o, c));
-    SL_TRY(sl_series_open(c->job.replicas, c->hold, &o->series));
+    SL_TRY(sl_history_open(c->job.replicas, c->hold, &o->series));
     SL_TRY(sl_naming_open(&o->naming));
     return sl_plans_open(o, c);
 }
@@ -112,7 +114,7 @@ sl_status sl_orchestrator_open(const sl_orchestrator_config *config, sl_orchestr
     o->config = *config;
     o->strategy = -1;
     o->iteration = -1;
-    sl_status status = open_all(o, config);
+    sl_status status = config->problem ? open_all(o, config) : sl_unknown_open(config, &o->unknown);
     if (status == SL_OK)
         *orchestrator = o;
     else
@@ -123,11 +125,12 @@ sl_status sl_orchestrator_open(const sl_orchestrator_config *config, sl_orchestr
 void sl_orchestrator_close(sl_orchestrator *o) {
     if (!o)
         return;
+    sl_unknown_close(o->unknown);
     sl_plans_close(o);
     sl_model_close(o->model);
     sl_ladder_close(o->ladder);
     sl_naming_close(&o->naming);
-    sl_series_close(&o->series);
+    sl_history_close(&o->series);
     sl_comparison_free(&o->lately);
     sl_job_layout *const all[] = {&o->layout, &o->next, &o->tried, &o->divided, &o->placed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -179,16 +182,16 @@ static int most_costly(const sl_orchestrator *o) {
 
 /* Rows in which something is slow are no measure of health; what is healthy follows the others. */
 static sl_status learn(sl_orchestrator *o) {
-    sl_row *row = sl_series_row(&o->series, o->series.rows - 1);
+    sl_row *row = sl_history_row(&o->series, o->series.rows - 1);
     int slow = any_seen(o) || sl_naming_is_slow(&o->naming);
     if (slow) {
         row->slow = 1;
         return SL_OK;
     }
-    int rows[2], count = sl_series_collect(&o->series, 0, o->series.rows, 2, 0, rows), same = count == 2 && o->series.learnt;
+    int rows[2], count = sl_history_collect(&o->series, 0, o->series.rows, 2, 0, rows), same = count == 2 && o->series.learnt;
     for (int r = 0; r < o->config.job.replicas && same; r++)
-        same = sl_series_row(&o->series, rows[0])->replica[r] == row->replica[r] && row->replica[r];
-    return same ? SL_OK : sl_series_learn(&o->series);
+        same = sl_history_row(&o->series, rows[0])->replica[r] == row->replica[r] && row->replica[r];
+    return same ? SL_OK : sl_history_learn(&o->series);
 }
 
 static sl_status give(sl_orchestrator *o, const sl_action *said) {
@@ -222,8 +225,13 @@ static sl_status decide(sl_orchestrator *o) {
 
 /* While an action is under way, what is measured is neither before nor after it. */
 static sl_status think(sl_orchestrator *o) {
-    int ready;
+    int ready, last = o->series.rows - 1;
     SL_TRY(sl_incidents_see(o, &ready));
+    o->sudden = 0;
+    if (ready && !any_seen(o)) { /* a link tells at once, by the median over its messages; ops vary */
+        SL_TRY(sl_compare(&o->series, &last, 1, 0, &o->lately));
+        o->sudden = o->lately.slow_links > 0;
+    }
     if (!ready)
         return SL_OK;
     if (!o->ladder)
@@ -256,6 +264,8 @@ static sl_status result_of(sl_orchestrator *o, sl_status status) {
 }
 
 sl_status sl_orchestrator_observe(sl_orchestrator *o, const sl_orchestrator_iteration *it) {
+    if (o->unknown)
+        return sl_unknown_observe(o->unknown, it);
     SL_TRY(check_iteration(o, it));
     int again = o->observed && it->iteration == o->iteration;
     o->iteration = it->iteration;
@@ -263,8 +273,8 @@ sl_status sl_orchestrator_observe(sl_orchestrator *o, const sl_orchestrator_iter
     if (again)
         return SL_OK;
     o->observed = 1;
-    SL_TRY(sl_series_add(&o->series, it));
-    sl_status status = o->series.learnt ? SL_OK : sl_series_learn(&o->series);
+    SL_TRY(sl_history_add(&o->series, it));
+    sl_status status = o->series.learnt ? SL_OK : sl_history_learn(&o->series);
     if (status == SL_OK)
         status = think(o);
     if (status == SL_OK)
@@ -279,7 +289,7 @@ sl_status sl_orchestrator_observe(sl_orchestrator *o, const sl_orchestrator_iter
 enum { SETTLED = 16 }; /* rows that are alike after which nothing but time changes */
 
 static int is_settled(const sl_orchestrator *o) {
-    const sl_series *s = &o->series;
+    const sl_history *s = &o->series;
     if (s->rows - s->quiet < SETTLED || s->rows - s->since < SETTLED || s->rows < SETTLED)
         return 0;
     for (int i = s->rows - SETTLED; i < s->rows; i++)
@@ -313,8 +323,9 @@ int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each) {
 }
 
 sl_status sl_orchestrator_skip(sl_orchestrator *o, int iterations, sl_time now) {
-    if (iterations < 0 || now < o->now)
-        return sl_error(SL_EINVAL, "%d iterations are skipped until %.3f ms", iterations, sl_to_ms(now));
+    int most = sl_orchestrator_idle(o, iterations > 0 ? (now - o->now) / iterations : 0);
+    if (iterations < 0 || now < o->now || iterations > most)
+        return sl_error(SL_EINVAL, "%d iterations are skipped until %.3f ms; %d may be", iterations, sl_to_ms(now), most);
     o->iteration += iterations;
     o->now = now;
     return SL_OK;
@@ -323,6 +334,8 @@ sl_status sl_orchestrator_skip(sl_orchestrator *o, int iterations, sl_time now) 
 /* ---- from outside ---- */
 
 sl_status sl_orchestrator_report_slow(sl_orchestrator *o, sl_time now, const sl_orchestrator_report *report) {
+    if (o->unknown)
+        return sl_unknown_report(o->unknown, report);
     if (now < o->now)
         return sl_error(SL_EINVAL, "the time of a report goes back by %.3f ms", sl_to_ms(o->now - now));
     o->now = now;
@@ -355,9 +368,14 @@ sl_status sl_orchestrator_estimate(sl_orchestrator *o, sl_strategy_kind strategy
 }
 
 sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int may) {
+    int known = 0;
+    for (int p = 0; p < o->processes && !known; p++)
+        known = strcmp(o->host[p], host) == 0;
+    if (!known)
+        return sl_error(SL_EINVAL, "no process is on host '%s'", host);
     for (size_t i = 0; i < o->kept_hosts; i++)
         if (strcmp(o->kept_host[i], host) == 0) {
-            if (!may) /* known */
+            if (!may)
                 return SL_OK;
             sl_free(o->kept_host[i]);
             o->kept_host[i] = o->kept_host[--o->kept_hosts];
@@ -374,7 +392,7 @@ sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int ma
 sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *plan) {
     sl_shared_plan *shared;
     sl_problem own;
-    if (replica < 0 || replica >= o->config.job.replicas)
+    if (o->unknown || replica < 0 || replica >= o->config.job.replicas)
         return sl_error(SL_EINVAL, "a plan for replica %d of %d", replica, o->config.job.replicas);
     own = *o->problem[replica];
     own.microbatches = o->layout.split[replica];
@@ -415,6 +433,8 @@ static void give_plan(sl_orchestrator *o, int replica) {
 }
 
 int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action) {
+    if (o->unknown)
+        return sl_unknown_next(o->unknown, action);
     if (o->given)
         return 0;
     int plans = o->strategy < 0 || o->action.what == SL_DO_PLAN, due = plans ? sl_plans_due(o) : -1;
@@ -472,7 +492,7 @@ static void layout_runs(sl_orchestrator *o) {
     }
     for (int stage = 0; stage < o->problem[0]->stages; stage++)
         o->looked[stage] = 0;
-    sl_series_moved(&o->series);
+    sl_history_moved(&o->series);
     measure_again(o);
 }
 
@@ -554,6 +574,8 @@ static sl_status carried_out(sl_orchestrator *o, sl_outcome outcome, sl_time too
 }
 
 sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, sl_outcome outcome, sl_time took) {
+    if (o->unknown)
+        return sl_unknown_carried_out(o->unknown, id, now, outcome, took);
     if (!o->given || id != o->action.id)
         return SL_OK;
     if (now < o->now || took < 0)
@@ -567,11 +589,11 @@ sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, s
 /* ---- questions ---- */
 
 const sl_plan *sl_orchestrator_plan(const sl_orchestrator *o, int replica) {
-    return &o->side[replica].running->plan;
+    return o->unknown ? NULL : &o->side[replica].running->plan;
 }
 
 int sl_orchestrator_adapted(const sl_orchestrator *o, int replica) {
-    return o->side[replica].running != o->side[replica].first;
+    return !o->unknown && o->side[replica].running != o->side[replica].first;
 }
 
 const sl_job_layout *sl_orchestrator_layout(const sl_orchestrator *o) {
@@ -579,12 +601,14 @@ const sl_job_layout *sl_orchestrator_layout(const sl_orchestrator *o) {
 }
 
 sl_status sl_orchestrator_forecast(sl_orchestrator *o, int replica, sl_time *time) {
+    if (o->unknown)
+        return sl_error(SL_ENONE, "the program's pipeline is not known");
     sl_problem usual;
-    int count = sl_series_measured(&o->series, replica, o->config.hold < 3 ? o->config.hold : 3);
+    int count = sl_history_measured(&o->series, replica, o->config.hold < 3 ? o->config.hold : 3);
     *time = o->side[replica].running->plan.makespan;
     if (!count)
         return SL_OK;
-    SL_TRY(sl_series_typical(&o->series, replica, count, &usual));
+    SL_TRY(sl_history_typical(&o->series, replica, count, &usual));
     sl_status status = SL_OK;
     if (usual.microbatches == o->layout.split[replica])
         status = sl_plans_time(o, o->side[replica].running, &usual, time);
@@ -595,17 +619,43 @@ sl_status sl_orchestrator_forecast(sl_orchestrator *o, int replica, sl_time *tim
 sl_status sl_orchestrator_question(sl_orchestrator *o, int replica, sl_problem *problem) {
     if (!any_seen(o))
         return sl_error(SL_ENONE, "nothing is slow");
-    SL_TRY(sl_series_typical(&o->series, replica, o->config.hold, problem));
+    SL_TRY(sl_history_typical(&o->series, replica, o->config.hold, problem));
     problem->microbatches = o->layout.split[replica];
     return SL_OK;
 }
 
 const sl_incident_view *sl_orchestrator_incidents(const sl_orchestrator *o, int *count) {
+    if (o->unknown)
+        return sl_unknown_incidents(o->unknown, count);
     *count = o->case_count;
     return o->view;
 }
 
+int sl_orchestrator_considered(const sl_orchestrator *o, int incident, sl_strategy_kind strategy, sl_strategy_view *view) {
+    sl_ladder_entry e;
+    if (o->unknown)
+        return sl_unknown_considered(o->unknown, incident, strategy, view);
+    *view = (sl_strategy_view){.reason = SL_REASON_NONE};
+    if (!o->ladder || o->rung[strategy] < 0 ||
+        !sl_ladder_considered(o->ladder, incident, o->rung[strategy], &e, &view->in_effect))
+        return 0;
+    view->reason = e.reason;
+    view->expected = e.expected;
+    view->cost = e.cost;
+    view->trigger = e.trigger;
+    return 1;
+}
+
+const sl_unknown_view *sl_orchestrator_unknown(const sl_orchestrator *o) {
+    return o->unknown ? sl_unknown_seen(o->unknown) : NULL;
+}
+
 int sl_orchestrator_troubled(const sl_orchestrator *o) {
+    int count;
+    if (o->unknown)
+        return sl_unknown_seen(o->unknown)->job->slow || (sl_unknown_incidents(o->unknown, &count), count > 0);
+    if (o->sudden)
+        return 1;
     for (int i = 0; i < o->case_count; i++)
         if (o->cases[i].seen && o->cases[i].told >= 0)
             return 1;
@@ -613,6 +663,8 @@ int sl_orchestrator_troubled(const sl_orchestrator *o) {
 }
 
 const char *sl_orchestrator_decisions(sl_orchestrator *o) {
+    if (o->unknown)
+        return sl_unknown_decisions(o->unknown);
     if (!o->decisions.used)
         return NULL;
     o->decisions.used = 0;

@@ -14,8 +14,8 @@
  * same inputs in the same order give the same events and actions, byte for byte.
  *
  * Inside (each with one file):
- *   series     measured problems of the last iterations, and what is healthy: the one store, the one baseline
- *   compare    series against healthy: which components are slow, by one set of thresholds
+ *   history    measured problems of the last iterations, and what is healthy: the one store, the one baseline
+ *   compare    history against healthy: which components are slow, by one set of thresholds
  *   naming     onsets and verdicts: which components are named, and when nobody can tell
  *   incidents  slow components of all replicas as incidents of processes, and the loss divided among them
  *   plans      each replica's running and first plan, and what a new one would take

@@ -5,6 +5,7 @@
 #include "adapt/ladder/ladder.h"
 #include "adapt/orchestrator/naming.h"
 #include "adapt/orchestrator/orchestrator.h"
+#include "adapt/orchestrator/unknown_program.h"
 
 enum {
     SL_CASES_MOST = 64,  /* slow components at a time; of more the least costly are left out */
@@ -62,6 +63,7 @@ typedef struct sl_told_text {
 } sl_told_text;
 
 struct sl_orchestrator {
+    sl_unknown *unknown; /* a program without a pipeline that is known; then nothing below is used. NULL: there is one */
     sl_orchestrator_config config; /* arrays and texts are not kept but below */
     char schedule[64];
     char **host;          /* [processes] */
@@ -71,7 +73,7 @@ struct sl_orchestrator {
     sl_problem *planned;  /* [kinds] copies of config.problem; */
     const sl_problem **problem; /* [replicas] into planned */
     int kinds;
-    sl_series series;
+    sl_history series;
     sl_naming naming;
     sl_comparison lately;
     sl_model *model;      /* NULL: what is healthy is not known yet */
@@ -110,6 +112,7 @@ struct sl_orchestrator {
     int next_id;
     int next_replica;     /* plans are given out one replica after the other */
     int iteration, observed;
+    int sudden;           /* nothing is an incident yet, but a link was slow in the last iteration */
     sl_time now;
     sl_event *events;
     size_t event_first, event_count, event_room;
@@ -117,6 +120,12 @@ struct sl_orchestrator {
     char said[640]; /* what was last written of the strategies */
     sl_status failed;     /* of a question that the ladder asked */
 };
+
+/** What a replica is like when nothing is slow: as measured, or where it never was, as planned. */
+static inline const sl_problem *sl_healthy_of(const sl_orchestrator *o, int replica) {
+    const sl_problem *healthy = sl_history_healthy(&o->series, replica);
+    return healthy ? healthy : o->problem[replica];
+}
 
 /* ---- incidents.c */
 /** Compares the last rows and updates the cases, their losses, and what the model sees. *ready: what is healthy is known

@@ -111,12 +111,12 @@ static sl_time newer(sl_time usual, sl_time recent) {
  * measurements is as there. */
 static sl_status lately(sl_orchestrator *o, int replica, sl_problem *usual) {
     sl_problem recent;
-    int count = sl_series_measured(&o->series, replica, o->config.hold);
-    SL_TRY(sl_series_typical(&o->series, replica, count, usual));
+    int count = sl_history_measured(&o->series, replica, o->config.hold);
+    SL_TRY(sl_history_typical(&o->series, replica, count, usual));
     usual->communication = regime(o);
     if (count <= 3)
         return SL_OK;
-    sl_status status = sl_series_typical(&o->series, replica, 3, &recent);
+    sl_status status = sl_history_typical(&o->series, replica, 3, &recent);
     if (status != SL_OK) {
         sl_problem_free(usual);
         return status;
@@ -139,7 +139,7 @@ static int as_before(const sl_orchestrator *o, int replica) {
     if (replica == 0)
         return 0;
     const sl_side *a = &o->side[replica], *b = &o->side[replica - 1];
-    int rows[SL_ROWS], count = sl_series_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     for (int i = 0; i < count; i++) {
         sl_measured *const *m = o->series.row[rows[i] % SL_ROWS].replica;
         if (m[replica] != m[replica - 1] || !m[replica])
@@ -153,7 +153,7 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_problem usual;
         sl_time takes = 0;
-        if (as_before(o, r) || !sl_series_measured(&o->series, r, 1))
+        if (as_before(o, r) || !sl_history_measured(&o->series, r, 1))
             continue;
         SL_TRY(lately(o, r, &usual));
         sl_status status = sl_plans_time(o, o->side[r].running, &usual, &takes);
@@ -166,11 +166,11 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
 
 /* How much the running order's time varied over the window: a gain below that may be noise. */
 static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
-    int rows[SL_ROWS], count = sl_series_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
     const sl_measured *last = NULL;
     sl_time least = SL_TIME_NEVER, most = 0, takes = 0;
     for (int i = 0; i < count; i++) {
-        const sl_measured *m = sl_series_row(&o->series, rows[i])->replica[replica];
+        const sl_measured *m = sl_history_row(&o->series, rows[i])->replica[replica];
         if (!m || m->problem.microbatches != o->layout.split[replica])
             continue;
         if (m != last)
@@ -187,13 +187,13 @@ static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
  * spike finds slack. */
 static sl_status cautious(sl_orchestrator *o, int replica, const sl_problem *typical, sl_problem *problem) {
     sl_time latency[SL_ROWS], transfer[SL_ROWS];
-    int rows[SL_ROWS], count = sl_series_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     SL_TRY(sl_problem_copy(typical, problem));
     for (int at = 0; at < problem->ranks * problem->ranks; at++) {
         sl_link *l = &problem->link[at];
         int found = 0;
         for (int i = 0; i < count; i++) {
-            const sl_measured *m = sl_series_row(&o->series, rows[i])->replica[replica];
+            const sl_measured *m = sl_history_row(&o->series, rows[i])->replica[replica];
             if (!m)
                 continue;
             latency[found] = m->problem.link[at].latency;
@@ -297,7 +297,7 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
         sl_time now = 0, then = 0;
-        if (!sl_series_measured(&o->series, r, 1))
+        if (!sl_history_measured(&o->series, r, 1))
             continue;
         if (as_before(o, r)) {
             replace(&side->candidate, o->side[r - 1].candidate);
@@ -331,7 +331,7 @@ sl_status sl_plans_return(sl_orchestrator *o) {
         sl_problem usual;
         sl_time running = 0, first = 0;
         sl_plans_drop(&side->wanted);
-        if (side->running == side->first || !sl_series_measured(&o->series, r, 1))
+        if (side->running == side->first || !sl_history_measured(&o->series, r, 1))
             continue;
         SL_TRY(lately(o, r, &usual));
         sl_status status = sl_plans_time(o, side->running, &usual, &running);
@@ -445,7 +445,7 @@ sl_status sl_plans_refit(sl_orchestrator *o) {
             continue;
         }
         if (side->running != side->first || side->wanted || dwells(o, side) ||
-            sl_series_measured(&o->series, r, o->config.hold) < o->config.hold)
+            sl_history_measured(&o->series, r, o->config.hold) < o->config.hold)
             continue;
         SL_TRY(lately(o, r, &usual));
         int other = other_times(o->problem[r], &usual);
@@ -472,7 +472,7 @@ int sl_plans_exceed(sl_orchestrator *o) {
         const sl_case *c = &o->cases[i];
         if (!c->seen || (c->cause != SL_CAUSE_LINK && c->view.part.kind != SL_PART_CARD) || c->replica < 0)
             continue;
-        const sl_problem *healthy = sl_series_healthy(&o->series, c->replica);
+        const sl_problem *healthy = sl_healthy_of(o, c->replica);
         int from = c->from >= 0 ? c->from : c->rank, to = c->to >= 0 ? c->to : c->rank + 1 < healthy->ranks ? c->rank + 1 : c->rank - 1;
         int adjacent = from - to == 1 || to - from == 1, first = from < to ? from : to;
         if (healthy->placement != SL_LINEAR || !adjacent ||
@@ -487,7 +487,7 @@ sl_status sl_plans_delegates(sl_orchestrator *o, int *count) {
     for (int r = 0; r < o->config.job.replicas && o->config.queues <= 0; r++) {
         sl_problem usual;
         int from, to;
-        if (as_before(o, r) || !sl_series_measured(&o->series, r, 1))
+        if (as_before(o, r) || !sl_history_measured(&o->series, r, 1))
             continue;
         SL_TRY(lately(o, r, &usual));
         int needed = sl_queues_needed(&usual, &from, &to);

@@ -1,84 +1,47 @@
-#include "notice/watch/advice.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "notice/watch/advice_inside.h"
 #include "notice/watch/words.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define SETTLE_ITERATIONS 20
-#define SETTLE_TIME (3 * SL_SECOND)
-#define TOLD 0.02 /* a loss that has moved by less is not told to the ladder again */
+#define AT_ONCE (100 * SL_MS) /* what costs no more is not waited for */
 
-int sl_advice_strategy(const sl_advice *a, int index) {
-    return index >= 0 && index < a->strategies ? a->strategy_of[index] : -1;
-}
-
-const sl_foreign *sl_advice_foreign(const sl_advice *a) {
-    return &a->foreign;
-}
-
-/* ---- the model, as the ladder asks it ---- */
-
-static double remaining(void *user, const sl_incident *incident) {
-    const sl_advice_bound *b = user;
-    const sl_advice_incident *i = &b->advice->incident[incident->id];
-    double loss = i->slot >= 0 ? sl_foreign_loss(&b->advice->foreign, i->slot) : 0;
-    if (loss <= 0)
-        return incident->loss;
-    /* what the ladder believes of the incident may be newer than the model's last view */
-    return incident->loss / loss * sl_foreign_remaining(&b->advice->foreign, b->strategy, i->slot);
-}
-
-static double keeping(void *user, const sl_incident *incident) {
-    const sl_advice_bound *b = user;
-    (void)incident;
-    return sl_foreign_keeping(&b->advice->foreign, b->strategy);
+sl_advice_offer sl_advice_offer_defaults(void) {
+    return (sl_advice_offer){.cost_s = {-1, -1, 5, 60, 1800}, .microbatches = 8};
 }
 
 /* ---- opening ---- */
 
-static sl_status open_ladder(sl_advice *a) {
-    static const unsigned causes[SL_FOREIGN_STRATEGIES] = {[SL_FOREIGN_BALANCE] =
-                                                               SL_CAUSE_DEVICE | SL_CAUSE_HOST,
-                                                           [SL_FOREIGN_TOPOLOGY] = SL_CAUSES_ANY,
-                                                           [SL_FOREIGN_RESTART] = SL_CAUSES_ANY};
-    sl_strategy strategy[SL_FOREIGN_STRATEGIES];
-    sl_ladder_config config = sl_ladder_defaults();
-    config.profile_every = 0; /* the controller profiles when it needs to */
-    for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++) {
-        double cost = a->config.foreign.cost_s[s];
-        a->bound[s] = (sl_advice_bound){.advice = a, .strategy = s};
-        if (!(cost >= 0))
+static sl_status open_orchestrator(sl_advice *a) {
+    const sl_advice_offer *offer = &a->config.offer;
+    sl_unknown_job job = {.microbatches = offer->microbatches, .spares = offer->spares, .lightest = -1};
+    sl_orchestrator_config config = sl_orchestrator_defaults();
+    config.unknown = &job;
+    config.at_once = AT_ONCE;
+    for (int s = 0; s < SL_STRATEGY_KINDS; s++) {
+        double cost = offer->cost_s[s];
+        if (!(cost < 9e8))
+            return sl_error(SL_EINVAL, "%s costs %g s; at most 9e8", sl_advice_name(s), cost);
+        if (cost < 0 || !sl_advice_name(s))
             continue;
-        a->strategy_of[a->strategies] = s;
-        strategy[a->strategies++] = (sl_strategy){.name = sl_foreign_words(s),
-                                                  .causes = causes[s],
-                                                  .cost = (sl_time)llround(cost * 1e9),
-                                                  .undo_cost = (sl_time)llround(cost * 1e9),
-                                                  .replaces = s == SL_FOREIGN_RESTART,
-                                                  .remaining = remaining,
-                                                  .keeping = keeping,
-                                                  .user = &a->bound[s]};
+        config.can |= 1u << s;
+        config.cost[s] = config.undo[s] = (sl_time)llround(cost * 1e9);
     }
-    return sl_ladder_open(&config, strategy, a->strategies, &a->ladder);
+    return sl_orchestrator_open(&config, &a->orchestrator);
 }
 
 sl_status sl_advice_open(const sl_advice_config *config, sl_advice **advice) {
     sl_advice *a;
-    for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++)
-        if (!(config->foreign.cost_s[s] < 9e8))
-            return sl_error(SL_EINVAL, "%s costs %g s; at most 9e8", sl_foreign_name(s),
-                            config->foreign.cost_s[s]);
-    if (config->foreign.microbatches < 1)
-        return sl_error(SL_EINVAL, "a rank has %d microbatches", config->foreign.microbatches);
+    if (config->offer.microbatches < 1)
+        return sl_error(SL_EINVAL, "a rank has %d microbatches", config->offer.microbatches);
     SL_TRY(sl_alloc(&a, 1, sizeof *a));
     a->config = *config;
-    a->foreign.config = config->foreign;
-    a->iteration = -1;
-    sl_status status = open_ladder(a);
+    a->log = open_memstream(&a->text, &a->size);
+    sl_status status =
+        a->log ? open_orchestrator(a) : sl_error(SL_ENOMEM, "out of memory for the decision log");
     if (status == SL_OK)
         *advice = a;
     else
@@ -89,285 +52,221 @@ sl_status sl_advice_open(const sl_advice_config *config, sl_advice **advice) {
 void sl_advice_close(sl_advice *a) {
     if (!a)
         return;
-    sl_ladder_close(a->ladder);
+    sl_orchestrator_close(a->orchestrator);
+    if (a->log)
+        fclose(a->log);
+    free(a->text);
     sl_free(a);
 }
 
-/* ---- what is told ---- */
-
-static void tell(const sl_advice *a, sl_event *event, sl_time told) {
-    event->time = told;
-    event->iteration = (int)(a->iteration > 0 ? a->iteration : 0);
-    if (a->config.tell)
-        a->config.tell(a->config.context, event);
+int sl_advice_lasts(const sl_advice *a, int id, sl_incident_view *view) {
+    int count;
+    const sl_incident_view *list = sl_orchestrator_incidents(a->orchestrator, &count);
+    for (int i = 0; i < count; i++)
+        if (list[i].id == id) {
+            *view = list[i];
+            return 1;
+        }
+    return 0;
 }
 
-/* Entries that the ladder has written since: what it says of each strategy is kept for the views. */
-static unsigned read_log(sl_advice *a) {
-    size_t count;
-    unsigned considered = 0;
-    const sl_ladder_entry *log = sl_ladder_log(a->ladder, &count);
-    for (; a->read < count; a->read++) {
-        const sl_ladder_entry *e = &log[a->read];
-        int s = sl_advice_strategy(a, e->strategy);
-        if (e->kind != SL_LADDER_CONSIDERED || s < 0 || e->id < 0 || e->id >= SL_ADVICE_INCIDENTS)
-            continue;
-        sl_advice_incident *c = &a->incident[e->id];
-        c->rung[s] = (sl_advice_rung){
-            .reason = e->reason, .expected = e->expected, .cost = e->cost, .trigger = e->trigger};
-        if (c->slot >= 0)
-            sl_foreign_why(&a->foreign, s, c->slot, c->rung[s].why, sizeof c->rung[s].why);
-        considered |= 1u << e->id;
-    }
-    return considered;
-}
+/* ---- reports ---- */
 
-/* ---- incidents ---- */
-
-static int id_of(const sl_advice *a, const sl_suspect *slow) {
-    for (int i = 0; i < SL_ADVICE_INCIDENTS; i++)
-        if (a->incident[i].used && sl_words_same(&a->incident[i].slow, slow))
+/* A component keeps its id for good; where there are too many, those that are well give theirs away. */
+static int id_for(sl_advice *a, const sl_suspect *slow) {
+    sl_incident_view view;
+    int free_id = -1, well = -1;
+    for (int i = SL_ADVICE_COMPONENTS - 1; i >= 0; i--)
+        if (!a->component[i].used)
+            free_id = i;
+        else if (sl_words_same(&a->component[i].slow, slow))
             return i;
-    return -1;
-}
-
-/* A component keeps its id for good; where there are too many, those that are over give theirs away. */
-static int place_for(sl_advice *a, const sl_suspect *slow) {
-    int id = id_of(a, slow), free = -1, over = -1;
+        else if (!a->component[i].named && !sl_advice_lasts(a, i, &view))
+            well = i;
+    int id = free_id >= 0 ? free_id : well;
     if (id >= 0)
-        return id;
-    for (int i = SL_ADVICE_INCIDENTS - 1; i >= 0; i--)
-        if (!a->incident[i].used)
-            free = i;
-        else if (!a->incident[i].active)
-            over = i;
-    id = free >= 0 ? free : over;
-    if (id >= 0)
-        a->incident[id] = (sl_advice_incident){.slow = *slow, .used = 1, .slot = -1, .strategy = -1};
+        a->component[id] = (sl_advice_component){.used = 1};
     return id;
 }
 
-static int has_settled(const sl_advice *a, sl_time now) {
-    return a->iteration >= a->applied_at + SETTLE_ITERATIONS && now >= a->applied_time + SETTLE_TIME;
+/* Neither work that has grown nor what nobody can tell is a part that anything can be done about. */
+static int is_part(const sl_suspect *s) {
+    return s->component == SL_COMPONENT_DEVICE || s->component == SL_COMPONENT_HOST ||
+           s->component == SL_COMPONENT_LINK || s->component == SL_COMPONENT_GROUP;
 }
 
-static sl_status begin(sl_advice *a, sl_time now, int id, double loss) {
-    sl_advice_incident *i = &a->incident[id];
-    sl_incident told = {.id = id, .cause = (sl_cause)sl_foreign_cause(&i->slow), .loss = loss};
+/* How many times as slow; times grow, rates fall. 1: not known. */
+static double times_of(const sl_suspect *s) {
+    double ratio = s->expected > 0 && s->measured > 0 ? s->measured / s->expected : 1;
+    return ratio < 1 ? 1 / ratio : ratio;
+}
+
+static sl_orchestrator_report report_of(const sl_suspect *s, int id) {
+    sl_orchestrator_report report = {.id = id, .loss = -1, .host = s->component == SL_COMPONENT_HOST};
     char name[64], text[512];
-    sl_suspect_name(&i->slow, name, sizeof name);
-    sl_suspect_text(&i->slow, text, sizeof text);
-    sl_text_fit(told.seen, sizeof told.seen, strlen(text) < sizeof told.seen ? text : name);
-    i->active = 1;
-    i->pending = 0;
-    i->strategy = -1;
-    i->since = now;
-    i->loss = loss;
-    return sl_ladder_begins(a->ladder, now, &told);
+    report.part = (sl_slow_part){.kind = SL_PART_DEVICE, .a = s->rank, .b = -1, .slowdown = times_of(s)};
+    if (s->component == SL_COMPONENT_LINK || s->component == SL_COMPONENT_GROUP) {
+        report.part.kind = SL_PART_LINK;
+        report.part.a = s->from;
+        report.part.b = s->to;
+    }
+    sl_suspect_name(s, name, sizeof name);
+    sl_suspect_text(s, text, sizeof text);
+    sl_text_fit(report.seen, sizeof report.seen, strlen(text) < sizeof report.seen ? text : name);
+    return report;
 }
 
-static sl_status change(sl_advice *a, sl_time now, int id, double loss) {
-    sl_advice_incident *i = &a->incident[id];
-    if (!i->pending && fabs(loss - i->loss) <= TOLD * fmax(loss, i->loss))
-        return SL_OK;
-    i->pending = 0;
-    i->loss = loss;
-    return sl_ladder_changes(a->ladder, now, id, loss);
-}
-
-static sl_status relieve(sl_advice *a, sl_time now, int id) {
-    a->incident[id].active = 0;
-    a->incident[id].pending = 0;
-    return sl_ladder_relieved(a->ladder, now, id);
-}
-
-/* The verdicts of a slow phase. What was applied a moment ago is not judged yet, unless times have changed.
- */
-static sl_status follow(sl_advice *a, sl_time now, int changed) {
-    int named[SL_ADVICE_INCIDENTS] = {0};
-    int judge = changed || has_settled(a, now);
-    for (int i = 0; i < SL_ADVICE_INCIDENTS; i++)
-        a->incident[i].slot = -1;
-    for (int k = 0; k < a->foreign.count; k++) {
-        int id = place_for(a, &a->foreign.slow[k]);
+/* The verdicts of a slow phase. */
+static sl_status report_verdicts(sl_advice *a, sl_time now, const sl_status_view *view) {
+    int named[SL_ADVICE_COMPONENTS] = {0};
+    for (int k = 0; k < view->verdicts && k < SL_STATUS_SUSPECTS; k++) {
+        const sl_suspect *slow = &view->verdict[k];
+        int id = is_part(slow) ? id_for(a, slow) : -1;
         if (id < 0 || named[id])
             continue;
-        named[id] = 1;
-        a->incident[id].slow = a->foreign.slow[k];
-        a->incident[id].slot = k;
-        if (!a->incident[id].active)
-            SL_TRY(begin(a, now, id, sl_foreign_loss(&a->foreign, k)));
-        else if (!a->incident[id].pending || judge)
-            SL_TRY(change(a, now, id, sl_foreign_loss(&a->foreign, k)));
+        sl_orchestrator_report report = report_of(slow, id);
+        named[id] = a->component[id].named = 1;
+        a->component[id].slow = *slow;
+        SL_TRY(sl_orchestrator_report_slow(a->orchestrator, now, &report));
     }
-    for (int i = 0; i < SL_ADVICE_INCIDENTS; i++)
-        if (a->incident[i].active && !named[i] && a->incident[i].strategy < 0)
-            SL_TRY(relieve(a, now, i));
+    for (int id = 0; id < SL_ADVICE_COMPONENTS; id++)
+        if (a->component[id].named && !named[id]) {
+            sl_orchestrator_report report = {.id = id, .over = 1, .loss = -1};
+            a->component[id].named = 0;
+            SL_TRY(sl_orchestrator_report_slow(a->orchestrator, now, &report));
+        }
     return SL_OK;
 }
 
-/* Iterations are healthy again. */
-static sl_status healthy(sl_advice *a, sl_time now) {
-    for (int i = 0; i < SL_ADVICE_INCIDENTS; i++) {
-        sl_advice_incident *c = &a->incident[i];
-        c->planned = c->called = 0; /* what comes again is told again */
-        if (!c->active)
-            continue;
-        int treated = c->strategy == SL_FOREIGN_BALANCE && (c->pending || c->loss <= 0);
-        SL_TRY(treated ? change(a, now, i, 0) : relieve(a, now, i));
-    }
-    return SL_OK;
+/* What comes again after healthy iterations is told again. */
+static void forget_what_was_told(sl_advice *a) {
+    for (int id = 0; id < SL_ADVICE_COMPONENTS; id++)
+        a->component[id].planned = a->component[id].called = a->component[id].named = 0;
 }
 
-/* An action under way may bring iterations back before it says that it has ended. */
-static int is_acted_on(const sl_advice *a) {
-    return a->number != 0 && !a->undo;
-}
-
-sl_status sl_advice_view(sl_advice *a, sl_time now, sl_time told, const sl_status_view *view) {
-    int changed = view->onsets != a->onsets || view->reliefs != a->reliefs;
-    if (view->phase == SL_PHASE_ENDED)
-        return SL_OK;
-    a->iteration = view->iteration;
-    if (is_acted_on(a)) /* what is seen now is neither before nor after it */
-        return SL_OK;
-    if (view->slow && view->verdicts > 0) {
-        sl_foreign_take(&a->foreign, view);
-        SL_TRY(follow(a, now, changed));
-        a->onsets = view->onsets;
-        a->reliefs = view->reliefs;
-    } else if (!view->slow) {
-        if (a->slow)
-            SL_TRY(healthy(a, now));
-        a->onsets = view->onsets;
-        a->reliefs = view->reliefs;
-    }
-    a->slow = view->slow;
-    return sl_advice_step(a, now, told);
+static sl_unknown_job program_of(const sl_advice *a, const sl_status_view *view) {
+    return (sl_unknown_job){.ranks = view->ranks,
+                            .nodes = view->nodes,
+                            .replicas =
+                                view->alike > 0 && view->alike < view->ranks ? view->alike : view->ranks,
+                            .microbatches = a->config.offer.microbatches,
+                            .spares = a->config.offer.spares,
+                            .lightest = view->lightest,
+                            .healthy = view->healthy_ms * 1e6,
+                            .level = view->level_ms * 1e6,
+                            .slow = view->slow,
+                            .changes = view->onsets + view->reliefs};
 }
 
 /* ---- actions ---- */
 
-/* Sums over the incidents of an action, as the ladder wrote them down a moment ago. */
-static const sl_ladder_entry *entry_of(const sl_advice *a, sl_action_kind kind) {
-    size_t count;
-    const sl_ladder_entry *log = sl_ladder_log(a->ladder, &count);
-    sl_ladder_entry_kind wanted = kind == SL_ACTION_APPLY ? SL_LADDER_APPLY : SL_LADDER_UNDO;
-    while (count > 0)
-        if (log[--count].kind == wanted)
-            return &log[count];
-    return NULL;
+static void tell(const sl_advice *a, sl_event *event, sl_time told) {
+    event->time = told;
+    event->iteration = a->iteration;
+    if (a->config.tell)
+        a->config.tell(a->config.context, event);
 }
 
-static void remember(sl_advice *a, const sl_action *action) {
-    a->number = ++a->numbers;
-    a->undo = action->kind == SL_ACTION_UNDO;
-    a->strategy = sl_advice_strategy(a, action->strategy);
-    a->count = action->count < SL_ADVICE_INCIDENTS ? action->count : SL_ADVICE_INCIDENTS;
-    memcpy(a->ids, action->incidents, (size_t)a->count * sizeof *a->ids);
-}
-
-/* Nobody carries it out: it stays what it is, an advice. */
-static sl_status pass_over(sl_advice *a, sl_time now) {
-    a->number = 0;
-    return sl_ladder_ended(a->ladder, now, 0, 0);
-}
-
-/* Whether any of its incidents has not been told of it. */
-static int is_news(sl_advice *a) {
-    int news = 0;
-    for (int i = 0; i < a->count; i++) {
-        sl_advice_incident *c = &a->incident[a->ids[i]];
-        news |= c->called != a->strategy + 1;
-        c->called = a->strategy + 1;
+/* Nobody carries it out: whether one of its incidents has not been told of it. */
+static int is_news(sl_advice *a, const sl_orchestrator_action *action) {
+    int news = 0, called = (int)action->strategy + 1;
+    for (int i = 0; i < action->count; i++) {
+        sl_advice_component *c = &a->component[action->incidents[i]];
+        news |= c->called != called;
+        c->called = called;
     }
     return news;
 }
 
-static sl_status act(sl_advice *a, sl_time now, sl_time told, const sl_action *action) {
+static sl_status act(sl_advice *a, sl_time now, sl_time told, const sl_orchestrator_action *action) {
     sl_event event;
-    const sl_ladder_entry *entry = entry_of(a, action->kind);
-    remember(a, action);
-    sl_advice_action asked = {.number = a->number,
-                              .undo = a->undo,
-                              .strategy = a->strategy,
-                              .incidents = a->ids,
-                              .count = a->count,
-                              .loss = entry && !a->undo ? entry->loss : 0,
-                              .expected = entry && !a->undo ? entry->expected : 0,
-                              .cost = entry ? entry->cost : 0,
-                              .lost = entry ? entry->lost : 0,
-                              .event = &event};
     int carried = a->config.carried && a->config.act;
-    sl_advice_action_event(a, &asked, &event);
-    if (carried || is_news(a))
+    sl_advice_action_event(a, action, &event);
+    if (carried || is_news(a, action))
         tell(a, &event, told);
     if (!carried)
-        return pass_over(a, now);
-    a->config.act(a->config.context, &asked);
+        return sl_orchestrator_carried_out(a->orchestrator, action->id, now, SL_OUTCOME_ADVISED, 0);
+    a->acting = 1;
+    a->action = *action;
+    a->config.act(a->config.context, action, &event);
     return SL_OK;
 }
 
 /* Once, and again when another strategy is to come next; other numbers alone are no news. */
-static void tell_plan(sl_advice *a, sl_time told, int id) {
-    sl_advice_incident *c = &a->incident[id];
-    sl_event event;
-    int plan = sl_advice_next(c) + 2;
-    if (!c->active || c->pending || c->loss <= 0 || plan == c->planned)
-        return;
-    c->planned = plan;
-    c->called = 0;
-    sl_advice_plan_event(a, id, &event);
-    tell(a, &event, told);
+static void tell_plans(sl_advice *a, sl_time told) {
+    for (int id = 0; id < SL_ADVICE_COMPONENTS; id++) {
+        sl_advice_component *c = &a->component[id];
+        sl_incident_view incident;
+        sl_event event;
+        if (!c->used || !sl_advice_lasts(a, id, &incident) || incident.awaited || incident.loss <= 0)
+            continue;
+        int plan = sl_advice_next(a, id) + 2;
+        if (plan == c->planned)
+            continue;
+        c->planned = plan;
+        c->called = 0;
+        sl_advice_plan_event(a, &incident, &event);
+        tell(a, &event, told);
+    }
 }
 
-sl_status sl_advice_step(sl_advice *a, sl_time now, sl_time told) {
-    for (int turn = 0; turn < 2 * SL_FOREIGN_STRATEGIES; turn++) {
-        sl_action action;
-        unsigned considered = read_log(a);
-        for (int i = 0; i < SL_ADVICE_INCIDENTS; i++)
-            if (considered >> i & 1)
-                tell_plan(a, told, i);
-        SL_TRY(sl_ladder_next(a->ladder, now, &action));
-        if (action.kind != SL_ACTION_APPLY && action.kind != SL_ACTION_UNDO)
-            return SL_OK;
-        SL_TRY(act(a, now, told, &action));
+/* What the orchestrator answers. Its events are left to the controller, which has told of onsets and verdicts
+ * already. */
+static sl_status follow(sl_advice *a, sl_time now, sl_time told) {
+    sl_orchestrator_action action;
+    sl_event event;
+    const char *decisions;
+    int any = 1;
+    for (int turn = 0; any && turn < 2 * SL_STRATEGY_KINDS; turn++) {
+        while (sl_orchestrator_event(a->orchestrator, &event))
+            continue;
+        tell_plans(a, told);
+        any = !a->acting && sl_orchestrator_next(a->orchestrator, &action);
+        if (any)
+            SL_TRY(act(a, now, told, &action));
     }
+    while ((decisions = sl_orchestrator_decisions(a->orchestrator)))
+        fputs(decisions, a->log);
     return SL_OK;
 }
 
-/* Where a strategy takes effect, and what is in effect of those that it replaces no longer is. */
-static void take_effect(sl_advice *a, sl_time now) {
-    for (int i = 0; i < a->count; i++) {
-        sl_advice_incident *c = &a->incident[a->ids[i]];
-        c->strategy = a->undo ? -1 : a->strategy;
-        c->pending = !a->undo && c->active;
-        if (!a->undo)
-            c->rung[a->strategy].reason = SL_REASON_IN_EFFECT;
+sl_status sl_advice_view(sl_advice *a, sl_time now, sl_time told, const sl_status_view *view) {
+    sl_orchestrator_iteration seen = {.now = now};
+    sl_unknown_job program;
+    if (view && view->phase == SL_PHASE_ENDED)
+        return SL_OK;
+    if (view && view->iteration > a->iteration)
+        a->iteration = (int)view->iteration;
+    if (a->acting && !a->action.undo) /* what is seen now is neither before nor after it */
+        return SL_OK;
+    if (view && view->slow && view->verdicts > 0)
+        SL_TRY(report_verdicts(a, now, view));
+    if (view && !view->slow && a->slow)
+        forget_what_was_told(a);
+    if (view && (!view->slow || view->verdicts > 0)) { /* what is slow is known */
+        program = program_of(a, view);
+        seen.unknown = &program;
     }
-    a->applied_at = a->iteration;
-    a->applied_time = now;
+    a->slow = view ? view->slow : a->slow;
+    seen.iteration = a->iteration;
+    SL_TRY(sl_orchestrator_observe(a->orchestrator, &seen));
+    return follow(a, now, told);
 }
 
-sl_status sl_advice_ended(sl_advice *a, sl_time now, sl_time told, int64_t number, sl_advice_outcome outcome,
-                          sl_time took, const char *said) {
+sl_status sl_advice_ended(sl_advice *a, sl_time now, sl_time told, int id, sl_outcome outcome, sl_time took,
+                          const char *said) {
     sl_event event = {.kind = SL_EVENT_HOOK, .from = -1, .to = -1, .rank = -1};
-    int done = outcome == SL_ADVICE_DONE;
-    if (number == 0 || number != a->number)
+    if (!a->acting || id != a->action.id)
         return SL_OK;
-    a->number = 0;
-    if (outcome == SL_ADVICE_REFUSED)
-        a->foreign.refused |= 1u << a->strategy;
-    SL_TRY(sl_ladder_ended(a->ladder, now, took, done));
-    if (done)
-        take_effect(a, now);
-    sl_text_format(event.seen, sizeof event.seen, "%s%s: %s", a->undo ? "undo " : "",
-                   sl_foreign_name(a->strategy), said);
+    a->acting = 0;
+    SL_TRY(sl_orchestrator_carried_out(a->orchestrator, id, now, outcome, took));
+    sl_text_format(event.seen, sizeof event.seen, "%s%s: %s", a->action.undo ? "undo " : "",
+                   sl_advice_name(a->action.strategy), said);
     sl_text_format(event.decided, sizeof event.decided, "%s",
-                   !done && outcome == SL_ADVICE_REFUSED ? "not asked for again"
-                   : !done                               ? "not carried out"
-                   : a->undo                             ? "undone"
-                                                         : "carried out");
+                   outcome == SL_OUTCOME_REFUSED ? "not asked for again"
+                   : outcome != SL_OUTCOME_DONE  ? "not carried out"
+                   : a->action.undo              ? "undone"
+                                                 : "carried out");
     tell(a, &event, told);
-    return sl_advice_step(a, now, told);
+    return follow(a, now, told);
 }

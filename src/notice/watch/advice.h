@@ -1,45 +1,41 @@
-/* What would be done about the job's slow devices and links, and what is: the ladder (adapt/ladder/ladder.h)
- * over the verdicts of a watched job, with the model of foreign.h. Views go in; events, actions and a
- * decision log come out. No clock, no process: a test plays it on times of its own.
+/* What would be done about the job's slow devices and links, and what is: the verdicts of a watched job as
+ * the orchestrator (adapt/orchestrator/orchestrator.h) is told of them, and its answers in words. It decides;
+ * here each verdict gets the id of its component, and events, the live line, /status.json and the decision
+ * log their sentences. No clock, no process: a test plays it on times of its own.
  *
- * A verdict's component is an incident from the view that names it until its relief, or until a later verdict
- * of the same slow phase no longer names it. Its loss follows the level of iteration times. When the ladder
- * says apply or undo, `act` is called: whoever carries it out says how it ended (sl_advice_ended). Where
- * nobody does, it stays an advice. An advice is told once, and again when another strategy is recommended or
- * the trouble comes again after healthy iterations; its numbers alone may change without a word.
- *
- * What an application brought is the level SETTLE iterations and seconds later, or the first change that is
- * seen before. Iterations that become healthy in that time are the work of a balance, not the end of the
- * incident: it goes on with nothing lost, for whether the device itself has recovered cannot be seen from
- * outside. */
+ * An action is handed to `act`: whoever carries it out says how it ended (sl_advice_ended). Where nobody
+ * does, it stays an advice. An advice is told once, and again when another strategy is recommended or the
+ * trouble comes again after healthy iterations; its numbers alone may change without a word. */
 #ifndef SL_NOTICE_WATCH_ADVICE_H
 #define SL_NOTICE_WATCH_ADVICE_H
 
+#include "adapt/orchestrator/unknown.h"
 #include "base/event.h"
-#include "notice/watch/foreign.h"
+#include "notice/control/status.h"
 
 #include <jansson.h>
-#include <stdio.h>
+
+/** "balance", "topology", "restart": for options, hooks and JSON; NULL: needs a pipeline that is known. */
+const char *sl_advice_name(int strategy);
+
+/* What whoever can change the program offers. */
+typedef struct sl_advice_offer {
+    double cost_s[SL_STRATEGY_KINDS]; /* until one has been carried out; negative: not offered */
+    int microbatches;                 /* of a rank and iteration, at least 1 */
+    int spares;                       /* hosts that could take another's place */
+} sl_advice_offer;
+
+/** 5 s, 60 s, 1800 s (Falcon, sections 5.3 and 7.5), 8 microbatches, no spare host. */
+sl_advice_offer sl_advice_offer_defaults(void);
 
 typedef struct sl_advice sl_advice;
 
-/* To be carried out now. */
-typedef struct sl_advice_action {
-    int64_t number; /* of the action, for sl_advice_ended */
-    int undo;       /* else apply */
-    int strategy;   /* sl_foreign_strategy */
-    const int *incidents;
-    int count;
-    double loss, expected; /* a second, of these incidents together; undo: 0 */
-    sl_time cost, lost;    /* expected to take; lost so far */
-    const sl_event *event; /* that tells it */
-} sl_advice_action;
-
 typedef struct sl_advice_config {
-    sl_foreign_config foreign;
+    sl_advice_offer offer;
     int carried; /* somebody carries actions out; else `act` is not called */
     void (*tell)(void *context, const sl_event *event);
-    void (*act)(void *context, const sl_advice_action *action);
+    /* To be carried out now; `event` tells it. */
+    void (*act)(void *context, const sl_orchestrator_action *action, const sl_event *event);
     void *context;
 } sl_advice_config;
 
@@ -48,17 +44,12 @@ sl_status sl_advice_open(const sl_advice_config *config, sl_advice **advice);
 void sl_advice_close(sl_advice *advice);
 
 /** What is known at `now` (ns, never goes back), with the time that its events bear (`told`: since the
- * controller's start). SL_ENOMEM. */
+ * controller's start). NULL: nothing new, time has passed. SL_ENOMEM. */
 sl_status sl_advice_view(sl_advice *advice, sl_time now, sl_time told, const sl_status_view *view);
-/** Time has passed. */
-sl_status sl_advice_step(sl_advice *advice, sl_time now, sl_time told);
 
-typedef enum sl_advice_outcome { SL_ADVICE_DONE, SL_ADVICE_FAILED, SL_ADVICE_REFUSED } sl_advice_outcome;
-
-/** Action `number` has ended after `took`; `said` is told. REFUSED: this strategy is not asked for again. One
- * that is not under way does nothing. */
-sl_status sl_advice_ended(sl_advice *advice, sl_time now, sl_time told, int64_t number,
-                          sl_advice_outcome outcome, sl_time took, const char *said);
+/** Action `id` has ended after `took`; `said` is told. One that is not under way does nothing. */
+sl_status sl_advice_ended(sl_advice *advice, sl_time now, sl_time told, int id, sl_outcome outcome,
+                          sl_time took, const char *said);
 
 /** In a few words for the live line: "balance microbatches when 5 s are lost: 44 % -> 9 %"; "" . */
 void sl_advice_line(const sl_advice *advice, char *text, size_t size);
@@ -66,11 +57,9 @@ void sl_advice_line(const sl_advice *advice, char *text, size_t size);
 json_t *sl_advice_json(const sl_advice *advice);
 /** An incident as JSON, for the hook; NULL: no memory, or there is none with this id. */
 json_t *sl_advice_incident_json(const sl_advice *advice, int id);
-/** What the model counts on. */
-const sl_foreign *sl_advice_foreign(const sl_advice *advice);
-/** Whether there is anything in the decision log. */
-int sl_advice_any(const sl_advice *advice);
-/** The decision log, with what it rests on. */
-void sl_advice_print(const sl_advice *advice, FILE *out);
+/** The microbatches that balance would give each rank, a list, for the hook; NULL: not known one by one. */
+json_t *sl_advice_split_json(const sl_advice *advice);
+/** The decision log, with what it rests on, to be freed with free(); NULL: nothing was decided. SL_ENOMEM. */
+sl_status sl_advice_text(const sl_advice *advice, char **text);
 
 #endif

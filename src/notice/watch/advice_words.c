@@ -1,112 +1,141 @@
+#include "base/memory.h"
 #include "base/text.h"
 #include "notice/watch/advice_inside.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define LEFT_OUT "adapt the schedule, delegate: left out, the program's pipeline is not known"
+#define FIRST SL_STRATEGY_BALANCE /* of the strategies that need no pipeline */
+
+const char *sl_advice_name(int strategy) {
+    static const char *const names[SL_STRATEGY_KINDS] = {[SL_STRATEGY_BALANCE] = "balance",
+                                                         [SL_STRATEGY_TOPOLOGY] = "topology",
+                                                         [SL_STRATEGY_RESTART] = "restart"};
+    return names[strategy];
+}
 
 static double seconds(sl_time t) {
     return (double)t / 1e9;
 }
 
-/* ---- events ---- */
+static sl_strategy_view considered(const sl_advice *a, int id, int strategy) {
+    sl_strategy_view view;
+    if (!sl_orchestrator_considered(a->orchestrator, id, (sl_strategy_kind)strategy, &view))
+        return (sl_strategy_view){.reason = SL_REASON_NONE};
+    return view;
+}
 
-int sl_advice_next(const sl_advice_incident *c) {
+int sl_advice_next(const sl_advice *a, int id) {
+    sl_time trigger = 0;
     int best = -1;
-    for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++) {
-        const sl_advice_rung *r = &c->rung[s];
-        if (r->reason == SL_REASON_AT_ONCE)
+    for (int s = FIRST; s < SL_STRATEGY_KINDS; s++) {
+        sl_strategy_view v = considered(a, id, s);
+        if (v.reason == SL_REASON_AT_ONCE)
             return s;
-        if (r->reason == SL_REASON_WAITS && (best < 0 || r->trigger < c->rung[best].trigger))
+        if (v.reason == SL_REASON_WAITS && (best < 0 || v.trigger < trigger)) {
             best = s;
+            trigger = v.trigger;
+        }
     }
     return best;
 }
 
-static void rung_text(const sl_advice *a, const sl_advice_incident *c, int s, char *text, size_t size) {
-    const sl_advice_rung *r = &c->rung[s];
-    char when[48] = "at once";
-    switch (r->reason) {
+/* ---- events ---- */
+
+static void when_text(const sl_strategy_view *v, char *text, size_t size) {
+    if (v->reason == SL_REASON_WAITS)
+        snprintf(text, size, "when %.4g s are lost", seconds(v->trigger));
+    else
+        snprintf(text, size, "at once");
+}
+
+static void strategy_text(const sl_advice *a, const sl_incident_view *incident, int s, char *text,
+                          size_t size) {
+    sl_strategy_view v = considered(a, incident->id, s);
+    char when[48];
+    int used = snprintf(text, size, "%s", sl_advice_name(s));
+    text += used;
+    size -= (size_t)used;
+    switch (v.reason) {
     case SL_REASON_AT_ONCE:
     case SL_REASON_WAITS:
-        if (r->reason == SL_REASON_WAITS)
-            snprintf(when, sizeof when, "when %.4g s are lost", seconds(r->trigger));
-        snprintf(text, size, "%s %s: %.1f %% lost would become %.1f %% for %.4g s", sl_foreign_name(s), when,
-                 100 * c->loss, 100 * r->expected, seconds(r->cost));
+        when_text(&v, when, sizeof when);
+        snprintf(text, size, " %s: %.1f %% lost would become %.1f %% for %.4g s", when, 100 * incident->loss,
+                 100 * v.expected, seconds(v.cost));
         break;
     case SL_REASON_NONE:
-        snprintf(text, size, "%s: not offered", sl_foreign_name(s));
+        snprintf(text, size, ": not offered");
         break;
     case SL_REASON_OTHER_CAUSE:
     case SL_REASON_CANNOT_HELP:
-        snprintf(text, size, "%s: %s", sl_foreign_name(s), r->why[0] ? r->why : "cannot help");
+        snprintf(text, size, ": %s", v.why[0] ? v.why : "cannot help");
         break;
     case SL_REASON_SKIPPED:
-        snprintf(text, size, "%s: pays less (%.1f %% for %.4g s)", sl_foreign_name(s), 100 * r->expected,
-                 seconds(r->cost));
+        snprintf(text, size, ": pays less (%.1f %% for %.4g s)", 100 * v.expected, seconds(v.cost));
         break;
     case SL_REASON_IN_EFFECT:
-        snprintf(text, size, "%s: in effect", sl_foreign_name(s));
+        snprintf(text, size, ": in effect");
         break;
     case SL_REASON_FAILED:
-        snprintf(text, size, "%s: %s", sl_foreign_name(s),
-                 a->config.carried ? "failed three times" : "advised three times");
+        snprintf(text, size, ": %s", a->config.carried ? "failed three times" : "advised three times");
         break;
     }
 }
 
-static void place(const sl_suspect *s, sl_event *event) {
-    event->from = event->to = event->rank = -1;
+/* An event about a component. */
+static sl_event event_about(const sl_suspect *s) {
+    sl_event event = {.kind = SL_EVENT_ADVICE, .from = -1, .to = -1, .rank = -1};
     if (s->component == SL_COMPONENT_LINK) {
-        event->from = s->from;
-        event->to = s->to;
+        event.from = s->from;
+        event.to = s->to;
     } else if (s->component == SL_COMPONENT_DEVICE || s->component == SL_COMPONENT_HOST) {
-        event->rank = s->rank;
+        event.rank = s->rank;
     }
+    return event;
 }
 
-void sl_advice_plan_event(const sl_advice *a, int id, sl_event *event) {
-    const sl_advice_incident *c = &a->incident[id];
-    int next = sl_advice_next(c);
+void sl_advice_plan_event(const sl_advice *a, const sl_incident_view *incident, sl_event *event) {
+    const sl_suspect *slow = &a->component[incident->id].slow;
+    const sl_unknown_job *job = sl_orchestrator_unknown(a->orchestrator)->job;
+    int next = sl_advice_next(a, incident->id);
     char name[64], text[160];
-    *event = (sl_event){.kind = SL_EVENT_ADVICE};
-    place(&c->slow, event);
-    sl_suspect_name(&c->slow, name, sizeof name);
+    *event = event_about(slow);
+    sl_suspect_name(slow, name, sizeof name);
     sl_text_format(
         event->seen, sizeof event->seen,
-        "incident %d, %s: %.1f %% of the time is lost, an iteration takes %.4g ms instead of %.4g ms", id,
-        name, 100 * c->loss, a->foreign.level_ms, a->foreign.healthy_ms);
+        "incident %d, %s: %.1f %% of the time is lost, an iteration takes %.4g ms instead of %.4g ms",
+        incident->id, name, 100 * incident->loss, job->level / 1e6, job->healthy / 1e6);
     if (next >= 0)
-        rung_text(a, c, next, event->decided, sizeof event->decided);
+        strategy_text(a, incident, next, event->decided, sizeof event->decided);
     else
         sl_text_format(event->decided, sizeof event->decided, "nothing that could be done pays");
-    for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++)
+    for (int s = FIRST; s < SL_STRATEGY_KINDS; s++)
         if (s != next) {
-            rung_text(a, c, s, text, sizeof text);
+            strategy_text(a, incident, s, text, sizeof text);
             sl_text_add(event->why, sizeof event->why, "; ", text);
         }
-    sl_text_add(event->why, sizeof event->why, "; ", SL_FOREIGN_LEFT_OUT);
+    sl_text_add(event->why, sizeof event->why, "; ", LEFT_OUT);
 }
 
-void sl_advice_action_event(const sl_advice *a, const sl_advice_action *action, sl_event *event) {
-    char name[64];
-    size_t used = 0;
-    *event = (sl_event){.kind = SL_EVENT_ADVICE, .from = -1, .to = -1, .rank = -1};
-    if (action->count > 0)
-        place(&a->incident[action->incidents[0]].slow, event);
-    for (int i = 0; i < action->count && used + 80 < sizeof event->seen; i++) {
-        sl_suspect_name(&a->incident[action->incidents[i]].slow, name, sizeof name);
-        used += (size_t)snprintf(event->seen + used, sizeof event->seen - used, "%sincident %d, %s",
-                                 i ? "; " : "", action->incidents[i], name);
+void sl_advice_action_event(const sl_advice *a, const sl_orchestrator_action *action, sl_event *event) {
+    const char *strategy = sl_advice_name(action->strategy);
+    char name[64], text[96];
+    *event = event_about(&a->component[action->incidents[0]].slow);
+    for (int i = 0; i < action->count; i++) {
+        sl_suspect_name(&a->component[action->incidents[i]].slow, name, sizeof name);
+        snprintf(text, sizeof text, "incident %d, %s", action->incidents[i], name);
+        sl_text_add(event->seen, sizeof event->seen, i ? "; " : "", text);
     }
     if (action->undo) {
-        sl_text_format(event->decided, sizeof event->decided, "undo %s", sl_foreign_name(action->strategy));
+        sl_text_format(event->decided, sizeof event->decided, "undo %s", strategy);
         sl_text_format(event->why, sizeof event->why, "nothing is slow, and keeping it has lost %.4g s",
                        seconds(action->lost));
         return;
     }
     sl_text_format(event->decided, sizeof event->decided, "apply %s now: %.1f %% lost should become %.1f %%",
-                   sl_foreign_name(action->strategy), 100 * action->loss, 100 * action->expected);
+                   strategy, 100 * action->loss, 100 * action->expected);
     sl_text_format(event->why, sizeof event->why, "%.4g s are lost and it costs %.4g s%s",
                    seconds(action->lost), seconds(action->cost),
                    a->config.carried ? "" : "; nobody carries it out (--on-event)");
@@ -115,59 +144,53 @@ void sl_advice_action_event(const sl_advice *a, const sl_advice_action *action, 
 /* ---- the live line ---- */
 
 void sl_advice_line(const sl_advice *a, char *text, size_t size) {
-    char when[48] = "at once";
     text[0] = 0;
-    if (a->number) {
-        snprintf(text, size, "%s%s is being carried out", a->undo ? "undo " : "",
-                 sl_foreign_name(a->strategy));
-        return;
-    }
-    for (int i = 0; i < SL_ADVICE_INCIDENTS; i++) {
-        const sl_advice_incident *c = &a->incident[i];
-        int next = c->active && c->loss > 0 ? sl_advice_next(c) : -1;
+    if (a->acting)
+        snprintf(text, size, "%s%s is being carried out", a->action.undo ? "undo " : "",
+                 sl_advice_name(a->action.strategy));
+    for (int id = 0; id < SL_ADVICE_COMPONENTS && !text[0]; id++) {
+        sl_incident_view incident;
+        char when[48];
+        int next = sl_advice_lasts(a, id, &incident) && incident.loss > 0 ? sl_advice_next(a, id) : -1;
         if (next < 0)
             continue;
-        if (c->rung[next].reason == SL_REASON_WAITS)
-            snprintf(when, sizeof when, "when %.4g s are lost", seconds(c->rung[next].trigger));
-        snprintf(text, size, "advice: %s %s, %.0f %% -> %.0f %%", sl_foreign_name(next), when, 100 * c->loss,
-                 100 * c->rung[next].expected);
-        return;
+        sl_strategy_view v = considered(a, id, next);
+        when_text(&v, when, sizeof when);
+        snprintf(text, size, "advice: %s %s, %.0f %% -> %.0f %%", sl_advice_name(next), when,
+                 100 * incident.loss, 100 * v.expected);
     }
 }
 
 /* ---- JSON ---- */
 
-static const char *state_of(sl_ladder_reason reason) {
-    static const char *const names[] = {[SL_REASON_NONE] = "not offered",
-                                        [SL_REASON_OTHER_CAUSE] = "cannot help",
-                                        [SL_REASON_CANNOT_HELP] = "cannot help",
-                                        [SL_REASON_SKIPPED] = "left out",
-                                        [SL_REASON_IN_EFFECT] = "in effect",
-                                        [SL_REASON_FAILED] = "failed",
-                                        [SL_REASON_WAITS] = "waits",
-                                        [SL_REASON_AT_ONCE] = "at once"};
-    return names[reason];
-}
-
-static json_t *rung_json(const sl_advice_incident *c, int s) {
-    const sl_advice_rung *r = &c->rung[s];
-    int useful = r->reason == SL_REASON_WAITS || r->reason == SL_REASON_AT_ONCE ||
-                 r->reason == SL_REASON_SKIPPED || r->reason == SL_REASON_IN_EFFECT;
-    return json_pack("{s:s, s:s, s:o, s:f, s:o, s:s}", "strategy", sl_foreign_name(s), "state",
-                     state_of(r->reason), "expected_loss",
-                     useful && isfinite(r->expected) ? json_real(r->expected) : json_null(), "cost_s",
-                     seconds(r->cost), "when_lost_s",
-                     r->reason == SL_REASON_WAITS ? json_real(seconds(r->trigger)) : json_null(), "why",
-                     useful ? "" : r->why);
+static json_t *strategy_json(const sl_advice *a, int id, int s) {
+    static const char *const states[] = {[SL_REASON_NONE] = "not offered",
+                                         [SL_REASON_OTHER_CAUSE] = "cannot help",
+                                         [SL_REASON_CANNOT_HELP] = "cannot help",
+                                         [SL_REASON_SKIPPED] = "left out",
+                                         [SL_REASON_IN_EFFECT] = "in effect",
+                                         [SL_REASON_FAILED] = "failed",
+                                         [SL_REASON_WAITS] = "waits",
+                                         [SL_REASON_AT_ONCE] = "at once"};
+    sl_strategy_view v = considered(a, id, s);
+    int useful = v.reason == SL_REASON_WAITS || v.reason == SL_REASON_AT_ONCE ||
+                 v.reason == SL_REASON_SKIPPED || v.reason == SL_REASON_IN_EFFECT;
+    return json_pack("{s:s, s:s, s:o, s:f, s:o, s:s}", "strategy", sl_advice_name(s), "state",
+                     states[v.reason], "expected_loss",
+                     useful && isfinite(v.expected) ? json_real(v.expected) : json_null(), "cost_s",
+                     seconds(v.cost), "when_lost_s",
+                     v.reason == SL_REASON_WAITS ? json_real(seconds(v.trigger)) : json_null(), "why",
+                     useful ? "" : v.why);
 }
 
 json_t *sl_advice_incident_json(const sl_advice *a, int id) {
-    if (id < 0 || id >= SL_ADVICE_INCIDENTS || !a->incident[id].used)
+    sl_incident_view incident;
+    if (id < 0 || id >= SL_ADVICE_COMPONENTS || !a->component[id].used)
         return NULL;
-    const sl_advice_incident *c = &a->incident[id];
-    json_t *object = sl_suspect_to_json(&c->slow);
+    double loss = sl_advice_lasts(a, id, &incident) ? incident.loss : 0;
+    json_t *object = sl_suspect_to_json(&a->component[id].slow);
     if (object && (json_object_set_new(object, "id", json_integer(id)) != 0 ||
-                   json_object_set_new(object, "loss", json_real(c->active ? c->loss : 0)) != 0)) {
+                   json_object_set_new(object, "loss", json_real(loss)) != 0)) {
         json_decref(object);
         return NULL;
     }
@@ -176,72 +199,68 @@ json_t *sl_advice_incident_json(const sl_advice *a, int id) {
 
 json_t *sl_advice_json(const sl_advice *a) {
     json_t *list = json_array();
-    for (int i = 0; i < SL_ADVICE_INCIDENTS; i++) {
-        const sl_advice_incident *c = &a->incident[i];
-        json_t *object = c->used && c->active ? sl_advice_incident_json(a, i) : NULL;
+    for (int id = 0; id < SL_ADVICE_COMPONENTS; id++) {
+        sl_incident_view incident;
+        json_t *object = sl_advice_lasts(a, id, &incident) ? sl_advice_incident_json(a, id) : NULL;
         if (!object)
             continue;
-        json_t *rungs = json_array();
-        for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++)
-            json_array_append_new(rungs, rung_json(c, s));
-        json_object_set_new(object, "strategies", rungs);
-        json_object_set_new(object, "in_effect",
-                            c->strategy >= 0 ? json_string(sl_foreign_name(c->strategy)) : json_null());
+        json_t *strategies = json_array();
+        const char *in_effect = NULL;
+        for (int s = FIRST; s < SL_STRATEGY_KINDS; s++) {
+            json_array_append_new(strategies, strategy_json(a, id, s));
+            in_effect = considered(a, id, s).in_effect ? sl_advice_name(s) : in_effect;
+        }
+        json_object_set_new(object, "strategies", strategies);
+        json_object_set_new(object, "in_effect", in_effect ? json_string(in_effect) : json_null());
         json_array_append_new(list, object);
     }
-    return json_pack("{s:o, s:o, s:b}", "incidents", list, "under_way",
-                     a->number ? json_string(sl_foreign_name(a->strategy)) : json_null(), "carried_out",
-                     a->config.carried);
+    return json_pack("{s:o, s:s?, s:b}", "incidents", list, "under_way",
+                     a->acting ? sl_advice_name(a->action.strategy) : NULL, "carried_out", a->config.carried);
+}
+
+json_t *sl_advice_split_json(const sl_advice *a) {
+    const sl_unknown_view *view = sl_orchestrator_unknown(a->orchestrator);
+    json_t *list = NULL;
+    int *split;
+    if (view->job->ranks < 1 || sl_alloc(&split, (size_t)view->job->ranks, sizeof *split) != SL_OK)
+        return NULL;
+    if (sl_unknown_split(view, split) == SL_OK)
+        list = json_array();
+    for (int i = 0; list && i < view->job->ranks; i++)
+        json_array_append_new(list, json_integer(split[i]));
+    sl_free(split);
+    return list;
 }
 
 /* ---- the decision log ---- */
 
-void sl_advice_entry_text(const sl_advice *a, const sl_ladder_entry *e, char *text, size_t size) {
-    int s = sl_advice_strategy(a, e->strategy);
-    const sl_advice_incident *c = e->id >= 0 && e->id < SL_ADVICE_INCIDENTS ? &a->incident[e->id] : NULL;
-    if (!a->config.carried && e->kind == SL_LADDER_FAILED && s >= 0) {
-        snprintf(text, size, "%s: nobody carries it out", sl_foreign_words(s));
-        return;
-    }
-    if (!a->config.carried && e->kind == SL_LADDER_CONSIDERED && e->reason == SL_REASON_FAILED && s >= 0) {
-        snprintf(text, size, "  %s: advised three times", sl_foreign_words(s));
-        return;
-    }
-    sl_ladder_entry_text(a->ladder, e, text, size);
-    size_t used = strlen(text);
-    int is_no = e->reason == SL_REASON_CANNOT_HELP || e->reason == SL_REASON_OTHER_CAUSE;
-    if (e->kind == SL_LADDER_CONSIDERED && is_no && s >= 0 && c && c->rung[s].why[0] && used + 1 < size)
-        snprintf(text + used, size - used, " (%s)", c->rung[s].why);
-}
-
-int sl_advice_any(const sl_advice *a) {
-    size_t count;
-    sl_ladder_log(a->ladder, &count);
-    return count > 0;
-}
-
-void sl_advice_print(const sl_advice *a, FILE *out) {
-    const sl_foreign *f = &a->foreign;
-    char text[384];
-    size_t count;
-    const sl_ladder_entry *log = sl_ladder_log(a->ladder, &count);
+sl_status sl_advice_text(const sl_advice *a, char **text) {
+    const sl_unknown_job *job = sl_orchestrator_unknown(a->orchestrator)->job;
+    size_t size = 0;
+    *text = NULL;
+    if (fflush(a->log) != 0)
+        return sl_error(SL_ENOMEM, "out of memory for the decision log");
+    if (!a->size)
+        return SL_OK;
+    FILE *out = open_memstream(text, &size);
+    if (!out)
+        return sl_error(SL_ENOMEM, "out of memory for the decision log");
     fprintf(
         out,
         "%d ranks on %d node%s; %d that make the same calls are taken for replicas of %d microbatches each; "
         "%d spare host%s\n",
-        f->ranks, f->nodes, f->nodes == 1 ? "" : "s", f->replicas, f->config.microbatches, f->config.spares,
-        f->config.spares == 1 ? "" : "s");
-    for (int s = 0; s < SL_FOREIGN_STRATEGIES; s++)
-        if (f->config.cost_s[s] >= 0)
-            fprintf(out, "%s (%s): costs %.4g s until it has been carried out\n", sl_foreign_words(s),
-                    sl_foreign_name(s), f->config.cost_s[s]);
+        job->ranks, job->nodes, job->nodes == 1 ? "" : "s", job->replicas, job->microbatches, job->spares,
+        job->spares == 1 ? "" : "s");
+    for (int s = FIRST; s < SL_STRATEGY_KINDS; s++) {
+        fprintf(out, "%s (%s): ", sl_strategy_words[s], sl_advice_name(s));
+        if (a->config.offer.cost_s[s] >= 0)
+            fprintf(out, "costs %.4g s until it has been carried out\n", a->config.offer.cost_s[s]);
         else
-            fprintf(out, "%s (%s): not offered\n", sl_foreign_words(s), sl_foreign_name(s));
-    fprintf(out, "%s\n%s\n\n", SL_FOREIGN_LEFT_OUT,
-            a->config.carried ? "actions are handed to the program of --on-event"
-                              : "actions are advice: nobody carries them out (--on-event)");
-    for (size_t i = 0; i < count; i++) {
-        sl_advice_entry_text(a, &log[i], text, sizeof text);
-        fprintf(out, "%10.3f s  %s\n", seconds(log[i].time), text);
+            fprintf(out, "not offered\n");
     }
+    fprintf(out, "%s\n%s\n\n%s", LEFT_OUT,
+            a->config.carried ? "actions are handed to the program of --on-event"
+                              : "actions are advice: nobody carries them out (--on-event)",
+            a->text);
+    return fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the decision log");
 }

@@ -56,10 +56,12 @@ static void on_end(void *context, const sl_hook_end *end) {
         say(a, text);
     }
     a->failing = end->result == SL_HOOK_FAILED;
-    sl_advice_outcome outcome = end->result == SL_HOOK_DONE     ? SL_ADVICE_DONE
-                                : end->result == SL_HOOK_PASSED ? SL_ADVICE_REFUSED
-                                                                : SL_ADVICE_FAILED;
-    check(a, sl_advice_ended(a->advice, now(a), told(a), end->tag, outcome, end->took, end->said));
+    sl_outcome outcome = end->result == SL_HOOK_DONE     ? SL_OUTCOME_DONE
+                         : end->result == SL_HOOK_PASSED ? SL_OUTCOME_REFUSED
+                                                         : SL_OUTCOME_FAILED;
+    if (end->tag)
+        check(a, sl_advice_ended(a->advice, now(a), told(a), (int)(end->tag - 1), outcome, end->took,
+                                 end->said));
 }
 
 static sl_status on_hook(void *context, int file) {
@@ -87,17 +89,17 @@ static void on_tell(void *context, const sl_event *event) {
 }
 
 /* An action that cannot even be asked for has failed; the ladder hears of it like of any other. */
-static void on_act(void *context, const sl_advice_action *action) {
+static void on_act(void *context, const sl_orchestrator_action *action, const sl_event *event) {
     sl_advising *a = context;
-    if (sl_calling_action(&a->calling, a->advice, action, &a->view) == SL_OK)
+    if (sl_calling_action(&a->calling, a->advice, action, event, &a->view) == SL_OK)
         return;
     say(a, sl_error_text());
-    check(a, sl_advice_ended(a->advice, now(a), told(a), action->number, SL_ADVICE_FAILED, 0,
+    check(a, sl_advice_ended(a->advice, now(a), told(a), action->id, SL_OUTCOME_FAILED, 0,
                              "it could not be called"));
 }
 
 static sl_status open_advice(sl_advising *a) {
-    sl_advice_config config = {.foreign = a->config.foreign,
+    sl_advice_config config = {.offer = a->config.offer,
                                .carried = a->config.program != NULL,
                                .tell = on_tell,
                                .act = on_act,
@@ -157,7 +159,7 @@ void sl_advising_view(sl_advising *a, const sl_status_view *view) {
 
 void sl_advising_tick(sl_advising *a) {
     pass_on(a);
-    check(a, sl_advice_step(a->advice, now(a), told(a)));
+    check(a, sl_advice_view(a->advice, now(a), told(a), NULL));
 }
 
 int sl_advising_pending(sl_advising *a) {
@@ -174,13 +176,5 @@ json_t *sl_advising_json(const sl_advising *a) {
 }
 
 sl_status sl_advising_text(const sl_advising *a, char **text) {
-    size_t size = 0;
-    *text = NULL;
-    if (!sl_advice_any(a->advice))
-        return SL_OK;
-    FILE *out = open_memstream(text, &size);
-    if (!out)
-        return sl_error(SL_ENOMEM, "out of memory for the decision log");
-    sl_advice_print(a->advice, out);
-    return fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the decision log");
+    return sl_advice_text(a->advice, text);
 }

@@ -10,7 +10,7 @@
 typedef struct sl_advising sl_advising;
 
 typedef struct sl_advising_config {
-    sl_foreign_config foreign;
+    sl_advice_offer offer;
     const char *program; /* of --on-event; NULL: none */
     sl_time limit;       /* of a call */
     const char *job, *directory;

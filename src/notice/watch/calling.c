@@ -86,19 +86,7 @@ sl_status sl_calling_event(const sl_calling *c, const sl_event *event, const sl_
     return post(c, 0, title, object, &v);
 }
 
-/* The microbatches of each rank, where there are such. */
-static json_t *split_json(const sl_foreign *f) {
-    int *split;
-    if (f->ranks < 1 || sl_alloc(&split, (size_t)f->ranks, sizeof *split) != SL_OK)
-        return NULL;
-    json_t *list = sl_foreign_split(f, split) == SL_OK ? json_array() : NULL;
-    for (int i = 0; list && i < f->ranks; i++)
-        json_array_append_new(list, json_integer(split[i]));
-    sl_free(split);
-    return list;
-}
-
-static json_t *incidents_json(const sl_advice *advice, const sl_advice_action *action, char *ids,
+static json_t *incidents_json(const sl_advice *advice, const sl_orchestrator_action *action, char *ids,
                               size_t size) {
     json_t *list = json_array();
     ids[0] = 0;
@@ -110,12 +98,13 @@ static json_t *incidents_json(const sl_advice *advice, const sl_advice_action *a
     return list;
 }
 
-sl_status sl_calling_action(const sl_calling *c, const sl_advice *advice, const sl_advice_action *action,
+sl_status sl_calling_action(const sl_calling *c, const sl_advice *advice,
+                            const sl_orchestrator_action *action, const sl_event *event,
                             const sl_status_view *view) {
     variables v = {0};
     char title[64], ids[256];
-    const char *what = action->undo ? "undo" : "apply", *strategy = sl_foreign_name(action->strategy);
-    json_t *object = describe(c, action->event, view, &v);
+    const char *what = action->undo ? "undo" : "apply", *strategy = sl_advice_name(action->strategy);
+    json_t *object = describe(c, event, view, &v);
     if (!object) {
         clear(&v);
         return sl_error(SL_ENOMEM, "out of memory for an event");
@@ -127,9 +116,8 @@ sl_status sl_calling_action(const sl_calling *c, const sl_advice *advice, const 
     json_object_set_new(object, "expected_loss", number(action->expected));
     json_object_set_new(object, "cost_s", json_real((double)action->cost / 1e9));
     json_object_set_new(object, "lost_s", json_real((double)action->lost / 1e9));
-    json_t *split = action->strategy == SL_FOREIGN_BALANCE && !action->undo
-                        ? split_json(sl_advice_foreign(advice))
-                        : NULL;
+    json_t *split =
+        action->strategy == SL_STRATEGY_BALANCE && !action->undo ? sl_advice_split_json(advice) : NULL;
     if (split)
         json_object_set_new(object, "split", split);
     set(&v, "SLACKLINE_ACTION=%s", what);
@@ -138,6 +126,6 @@ sl_status sl_calling_action(const sl_calling *c, const sl_advice *advice, const 
     set(&v, "SLACKLINE_LOSS=%.6g", action->loss);
     set(&v, "SLACKLINE_EXPECTED_LOSS=%.6g", action->expected);
     set(&v, "SLACKLINE_COST_S=%.6g", (double)action->cost / 1e9);
-    snprintf(title, sizeof title, "%s %s, iteration %d", what, strategy, action->event->iteration);
-    return post(c, action->number, title, object, &v);
+    snprintf(title, sizeof title, "%s %s, iteration %d", what, strategy, event->iteration);
+    return post(c, action->id + 1, title, object, &v);
 }

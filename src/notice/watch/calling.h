@@ -17,8 +17,9 @@ int sl_calling_wants(sl_event_kind kind);
 /** Calls it for an event that asks nothing of it; its run's tag is 0. SL_ENONE: too many wait. SL_ENOMEM. */
 sl_status sl_calling_event(const sl_calling *calling, const sl_event *event, const sl_status_view *view);
 
-/** Calls it to carry an action out; its run's tag is action->number. */
+/** Calls it to carry an action out; its run's tag is action->id + 1. */
 sl_status sl_calling_action(const sl_calling *calling, const sl_advice *advice,
-                            const sl_advice_action *action, const sl_status_view *view);
+                            const sl_orchestrator_action *action, const sl_event *event,
+                            const sl_status_view *view);
 
 #endif

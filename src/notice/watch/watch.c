@@ -164,7 +164,7 @@ static void on_words(void *context, const char *text) {
 
 static void open_advising(watching *w) {
     const sl_watch_request *r = w->request;
-    sl_advising_config config = {.foreign = r->foreign,
+    sl_advising_config config = {.offer = r->offer,
                                  .program = r->on_event,
                                  .limit = (sl_time)(r->on_event_limit * 1e9),
                                  .job = w->place.job,

@@ -9,7 +9,7 @@
 #define SL_NOTICE_WATCH_WATCH_H
 
 #include "base/status.h"
-#include "notice/watch/foreign.h"
+#include "notice/watch/advice.h"
 
 typedef struct sl_watch_request {
     char *const *command;  /* argv, ended by NULL */
@@ -24,7 +24,7 @@ typedef struct sl_watch_request {
     int hold, validate;    /* 0: never */
     const char *on_event;  /* a program that is called for events; NULL: none */
     double on_event_limit; /* seconds of a call */
-    sl_foreign_config foreign;
+    sl_advice_offer offer; /* of whoever can change the program */
 } sl_watch_request;
 
 /** Runs the command to its end. *exit_code is the program's, 128 + signal where one killed it, 126 or 127

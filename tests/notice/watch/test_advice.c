@@ -15,8 +15,7 @@ typedef struct world {
     double now; /* s */
     sl_event event[EVENTS];
     int events;
-    sl_advice_action action[ACTIONS];
-    int ids[ACTIONS];
+    sl_orchestrator_action action[ACTIONS]; /* without their incidents */
     int actions;
 } world;
 
@@ -30,16 +29,19 @@ static void on_tell(void *context, const sl_event *event) {
     w->event[w->events++] = *event;
 }
 
-static void on_act(void *context, const sl_advice_action *action) {
+static void on_act(void *context, const sl_orchestrator_action *action, const sl_event *event) {
     world *w = context;
     assert_true(w->actions < ACTIONS && action->count > 0);
-    w->ids[w->actions] = action->incidents[0];
+    assert_int_equal(event->kind, SL_EVENT_ADVICE);
     w->action[w->actions++] = *action;
 }
 
 static void open_world(world *w, int carried) {
-    sl_advice_config config = {
-        .foreign = sl_foreign_defaults(), .carried = carried, .tell = on_tell, .act = on_act, .context = w};
+    sl_advice_config config = {.offer = sl_advice_offer_defaults(),
+                               .carried = carried,
+                               .tell = on_tell,
+                               .act = on_act,
+                               .context = w};
     *w = (world){.view = {.phase = SL_PHASE_TRACKING,
                           .nodes = 1,
                           .ranks = 4,
@@ -96,10 +98,10 @@ static sl_suspect link_of(int from, int to) {
         .component = SL_COMPONENT_LINK, .rank = -1, .from = from, .to = to, .measured = 2, .expected = 1};
 }
 
-static void ended(world *w, sl_advice_outcome outcome, double took) {
+static void ended(world *w, sl_outcome outcome, double took) {
     w->now += took;
     assert_true(w->actions > 0);
-    assert_ok(sl_advice_ended(w->advice, at(w->now), at(w->now), w->action[w->actions - 1].number, outcome,
+    assert_ok(sl_advice_ended(w->advice, at(w->now), at(w->now), w->action[w->actions - 1].id, outcome,
                               at(took), "said so"));
 }
 
@@ -117,76 +119,10 @@ static void must_say(const char *text, const char *part) {
 }
 
 static char *log_of(const world *w) {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    sl_advice_print(w->advice, out);
-    fclose(out);
+    char *text;
+    assert_ok(sl_advice_text(w->advice, &text));
+    assert_non_null(text);
     return text;
-}
-
-static void the_model_divides_the_loss_and_balances_by_measured_speeds(void **state) {
-    (void)state;
-    world w;
-    sl_foreign f = {.config = sl_foreign_defaults()};
-    int split[4];
-    open_world(&w, 0);
-    become_slow(&w, 200, device(2, 2));
-    sl_foreign_take(&f, &w.view);
-    assert_near(sl_foreign_loss(&f, 0), 0.5, 1e-12);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 0.2, 1e-12);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 0), 0.5, 1e-12);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_RESTART, 0), 0, 1e-12);
-    assert_ok(sl_foreign_split(&f, split));
-    assert_int_equal(split[2], 4);
-    assert_int_equal(split[0] + split[1] + split[3], 28);
-    /* kept on healthy devices an iteration takes 10 microbatches where it took 8 */
-    assert_near(sl_foreign_keeping(&f, SL_FOREIGN_BALANCE), 0.2, 1e-12);
-    f.config.spares = 1;
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 0), 0, 1e-12);
-    /* rates fall where times grow: half the GFLOP/s is twice as slow */
-    w.view.verdict[0].measured = 1;
-    w.view.verdict[0].expected = 2;
-    sl_foreign_take(&f, &w.view);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 0.2, 1e-12);
-    /* half of the iteration computes: 50 ms stretched threefold, 30 of its share left at most */
-    w.view.verdict[0] = device(2, 3);
-    sl_foreign_take(&f, &w.view);
-    double left = sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0);
-    assert_near(left, 12.5 / 112.5, 1e-12); /* 3, 9, 10, 10: 10/8 of 50 ms */
-    /* one of two that do the same, beside two that do something else: 16 microbatches, 5 of them its own */
-    w.view.verdict[0] = device(2, 2);
-    w.view.alike = 2;
-    sl_foreign_take(&f, &w.view);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 37.5 / 137.5, 1e-12); /* 11 where 8 were */
-    assert_fails(sl_foreign_split(&f, split), SL_ENONE, "one by one");
-    w.view.alike = 1;
-    sl_foreign_take(&f, &w.view);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 0), 0.5, 1e-12);
-    w.view.alike = 0;
-    /* two verdicts share by how far each is off */
-    w.view.verdicts = 2;
-    w.view.verdict[0] = device(2, 2);
-    w.view.verdict[1] = link_of(0, 1);
-    sl_foreign_take(&f, &w.view);
-    assert_near(sl_foreign_loss(&f, 0), 0.25, 1e-12);
-    assert_near(sl_foreign_loss(&f, 1), 0.25, 1e-12);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_BALANCE, 1), 0.25, 1e-12);
-    /* a transfer that is 40 times as long is not 40 times as much of the iteration */
-    w.view.verdict[1].measured = 40;
-    sl_foreign_take(&f, &w.view);
-    assert_near(sl_foreign_loss(&f, 0), 0.25, 1e-12);
-    /* the slow link to two ranks that send each other a tenth: 50 ms of 200 become 5 of 155 */
-    f.config.spares = 0;
-    w.view.nodes = 4;
-    w.view.lightest = 0.1;
-    sl_foreign_take(&f, &w.view);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 1), 5.0 / 155, 1e-12);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 0), 0.25, 1e-12);
-    w.view.lightest = -1;
-    sl_foreign_take(&f, &w.view);
-    assert_near(sl_foreign_remaining(&f, SL_FOREIGN_TOPOLOGY, 1), 0.25, 1e-12);
-    close_world(&w);
 }
 
 static void an_advice_says_gain_cost_and_why_not_the_others(void **state) {
@@ -305,11 +241,11 @@ static void what_is_carried_out_is_judged_and_its_time_is_learnt(void **state) {
     become_slow(&w, 200, device(2, 2));
     run(&w, 11);
     assert_int_equal(w.actions, 1);
-    assert_int_equal(w.action[0].strategy, SL_FOREIGN_BALANCE);
+    assert_int_equal(w.action[0].strategy, SL_STRATEGY_BALANCE);
     assert_false(w.action[0].undo);
     assert_near(w.action[0].loss, 0.5, 1e-9);
     assert_near(w.action[0].expected, 0.2, 1e-9);
-    ended(&w, SL_ADVICE_DONE, 2);
+    ended(&w, SL_OUTCOME_DONE, 2);
     must_say(last_of(&w, SL_EVENT_HOOK)->decided, "carried out");
     json_t *json = sl_advice_json(w.advice);
     const json_t *incident = json_array_get(json_object_get(json, "incidents"), 0);
@@ -320,8 +256,8 @@ static void what_is_carried_out_is_judged_and_its_time_is_learnt(void **state) {
     w.view.level_ms = 160; /* not all that was foretold: 37.5 % */
     run(&w, 6);
     char *log = log_of(&w);
-    must_say(log, "balance microbatches is in effect; it took 2 s");
-    must_say(log, "with balance microbatches 37.5 % are lost; 20.0 % were foretold");
+    must_say(log, "re-balance microbatches is in effect; it took 2 s");
+    must_say(log, "with re-balance microbatches 37.5 % are lost; 20.0 % were foretold");
     free(log);
     become_healthy(&w);
     run(&w, 5);
@@ -329,7 +265,7 @@ static void what_is_carried_out_is_judged_and_its_time_is_learnt(void **state) {
     run(&w, 60); /* kept it loses 0.13 a second (60 ms of 100 are stretched), and to undo it costs 5 s */
     assert_int_equal(w.actions, 2);
     assert_true(w.action[1].undo);
-    assert_int_equal(w.action[1].strategy, SL_FOREIGN_BALANCE);
+    assert_int_equal(w.action[1].strategy, SL_STRATEGY_BALANCE);
     close_world(&w);
 }
 
@@ -340,13 +276,13 @@ static void a_balance_that_heals_is_not_undone(void **state) {
     open_world(&w, 1);
     become_slow(&w, 200, device(2, 2));
     run(&w, 11);
-    ended(&w, SL_ADVICE_DONE, 0.5);
+    ended(&w, SL_OUTCOME_DONE, 0.5);
     run(&w, 1);
     become_healthy(&w);
     run(&w, 120);
     assert_int_equal(w.actions, 1);
     char *log = log_of(&w);
-    must_say(log, "with balance microbatches 0.0 % are lost");
+    must_say(log, "with re-balance microbatches 0.0 % are lost");
     free(log);
     close_world(&w);
 }
@@ -362,7 +298,7 @@ static void a_failure_waits_for_twice_the_loss_and_ends_after_three(void **state
             run(&w, 0.1);
         assert_int_equal(w.actions, n + 1);
         begun[n] = w.now;
-        ended(&w, SL_ADVICE_FAILED, 0);
+        ended(&w, SL_OUTCOME_FAILED, 0);
         must_say(last_of(&w, SL_EVENT_HOOK)->decided, "not carried out");
     }
     assert_near(begun[1] - begun[0], 10, 0.5); /* 10 s lost in all where 5 were */
@@ -379,7 +315,7 @@ static void what_the_hook_does_not_do_is_not_asked_for_again(void **state) {
     become_slow(&w, 200, device(2, 2));
     run(&w, 11);
     assert_int_equal(w.actions, 1);
-    ended(&w, SL_ADVICE_REFUSED, 0.01);
+    ended(&w, SL_OUTCOME_REFUSED, 0.01);
     run(&w, 300);
     assert_int_equal(w.actions, 1);
     become_healthy(&w);
@@ -398,10 +334,10 @@ static void a_late_or_wrong_end_changes_nothing(void **state) {
     become_slow(&w, 200, device(2, 2));
     run(&w, 11);
     int events = w.events;
-    assert_ok(sl_advice_ended(w.advice, at(w.now), at(w.now), 0, SL_ADVICE_DONE, 0, ""));
-    assert_ok(sl_advice_ended(w.advice, at(w.now), at(w.now), 99, SL_ADVICE_DONE, 0, ""));
+    assert_ok(sl_advice_ended(w.advice, at(w.now), at(w.now), -1, SL_OUTCOME_DONE, 0, ""));
+    assert_ok(sl_advice_ended(w.advice, at(w.now), at(w.now), 99, SL_OUTCOME_DONE, 0, ""));
     assert_int_equal(w.events, events);
-    ended(&w, SL_ADVICE_DONE, 0.1);
+    ended(&w, SL_OUTCOME_DONE, 0.1);
     assert_int_equal(w.events, events + 1);
     close_world(&w);
 }
@@ -411,18 +347,18 @@ static void a_link_is_answered_by_a_spare_host(void **state) {
     (void)state;
     world w = {0};
     sl_advice_config config = {
-        .foreign = sl_foreign_defaults(), .carried = 1, .tell = on_tell, .act = on_act};
+        .offer = sl_advice_offer_defaults(), .carried = 1, .tell = on_tell, .act = on_act};
     open_world(&w, 1);
     close_world(&w);
     config.context = &w;
-    config.foreign.spares = 1;
+    config.offer.spares = 1;
     assert_ok(sl_advice_open(&config, &w.advice));
     become_slow(&w, 200, link_of(1, 2));
     run(&w, 119);
     assert_int_equal(w.actions, 0);
     run(&w, 3);
     assert_int_equal(w.actions, 1);
-    assert_int_equal(w.action[0].strategy, SL_FOREIGN_TOPOLOGY);
+    assert_int_equal(w.action[0].strategy, SL_STRATEGY_TOPOLOGY);
     assert_int_equal(last_of(&w, SL_EVENT_ADVICE)->from, 1);
     close_world(&w);
 }
@@ -435,24 +371,25 @@ static void what_cannot_be_told_is_not_advised_on(void **state) {
     run(&w, 100);
     assert_int_equal(w.events, 0);
     assert_int_equal(w.actions, 0);
-    assert_false(sl_advice_any(w.advice));
+    char *log;
+    assert_ok(sl_advice_text(w.advice, &log));
+    assert_null(log);
     close_world(&w);
 }
 
 static void wrong_costs_are_refused(void **state) {
     (void)state;
     sl_advice *advice;
-    sl_advice_config config = {.foreign = sl_foreign_defaults()};
-    config.foreign.cost_s[0] = NAN;
+    sl_advice_config config = {.offer = sl_advice_offer_defaults()};
+    config.offer.cost_s[SL_STRATEGY_BALANCE] = NAN;
     assert_fails(sl_advice_open(&config, &advice), SL_EINVAL, "balance costs");
-    config.foreign = sl_foreign_defaults();
-    config.foreign.microbatches = 0;
+    config.offer = sl_advice_offer_defaults();
+    config.offer.microbatches = 0;
     assert_fails(sl_advice_open(&config, &advice), SL_EINVAL, "microbatches");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_divides_the_loss_and_balances_by_measured_speeds),
         cmocka_unit_test(an_advice_says_gain_cost_and_why_not_the_others),
         cmocka_unit_test(the_same_advice_with_other_numbers_is_said_once),
         cmocka_unit_test(who_is_named_in_turns_is_advised_on_once),

@@ -143,8 +143,8 @@ def a_hook_is_called_for_what_happens_and_carries_actions_out(folder, program):
         job.wait_for_event("hook", "carried out")
         job.finish()
         decisions, log = job.text("decisions.txt"), job.text("hook.log")
-        for part in ("device of rank 2", "balance microbatches: when 0.5 s are lost", "no spare host", "is in effect; it took 0.",
-                     "% were foretold", "is over", "undo balance"):
+        for part in ("device of rank 2", "re-balance microbatches: when 0.5 s are lost", "no spare host", "is in effect; it took 0.",
+                     "% were foretold", "is over", "undo re-balance"):
             assert part in decisions, (part, decisions)
         assert "hello from the hook" in log and "exit 0" in log, log
         report = json.loads(job.text("report.json"))

@@ -7,8 +7,8 @@
  * in terms of the usual work before it is compared with anything.
  *
  * A replica of which always the same measurement was given (a simulation) costs a comparison of pointers. */
-#ifndef SL_ADAPT_SERIES_H
-#define SL_ADAPT_SERIES_H
+#ifndef SL_ADAPT_HISTORY_H
+#define SL_ADAPT_HISTORY_H
 
 #include "adapt/orchestrator/orchestrator.h"
 
@@ -37,7 +37,7 @@ typedef struct sl_row {
     sl_measured **replica; /* [replicas] */
 } sl_row;
 
-typedef struct sl_series {
+typedef struct sl_history {
     int replicas, hold;
     sl_row row[SL_ROWS]; /* by number modulo SL_ROWS */
     int rows;            /* all so far */
@@ -47,45 +47,45 @@ typedef struct sl_series {
     sl_baseline *healthy; /* [replicas] */
     sl_norm iteration;
     double *room;         /* [2 * SL_ROWS] scratch */
-} sl_series;
+} sl_history;
 
-sl_status sl_series_open(int replicas, int hold, sl_series *series);
-void sl_series_close(sl_series *series);
+sl_status sl_history_open(int replicas, int hold, sl_history *series);
+void sl_history_close(sl_history *series);
 /** One more row. */
-sl_status sl_series_add(sl_series *series, const sl_orchestrator_iteration *iteration);
+sl_status sl_history_add(sl_history *series, const sl_orchestrator_iteration *iteration);
 /** A row that is still remembered. */
-static inline sl_row *sl_series_row(sl_series *series, int row) {
+static inline sl_row *sl_history_row(sl_history *series, int row) {
     return &series->row[row % SL_ROWS];
 }
-static inline int sl_series_oldest(const sl_series *series) {
+static inline int sl_history_oldest(const sl_history *series) {
     return series->rows > SL_ROWS ? series->rows - SL_ROWS : 0;
 }
 /** The baseline that holds for a replica. */
-static inline const sl_baseline *sl_series_baseline(const sl_series *series, int replica) {
+static inline const sl_baseline *sl_history_baseline(const sl_history *series, int replica) {
     return &series->healthy[series->healthy[replica].as];
 }
 /** Whether two replicas were given the same measurements in these rows. */
-int sl_series_alike(const sl_series *series, const int *rows, int count, int replica, int other);
+int sl_history_alike(const sl_history *series, const int *rows, int count, int replica, int other);
 /** Numbers of rows [first, last) that are remembered, at most the last `most`, ascending; `healthy`: only such. */
-int sl_series_collect(const sl_series *series, int first, int last, int most, int healthy, int *rows);
+int sl_history_collect(const sl_history *series, int first, int last, int most, int healthy, int *rows);
 /** Learns what is healthy again from the rows that are; nothing where they are too few. */
-sl_status sl_series_learn(sl_series *series);
+sl_status sl_history_learn(sl_history *series);
 /** From the next row on everybody may sit elsewhere: healthy stays what it is. */
-void sl_series_moved(sl_series *series);
+void sl_history_moved(sl_history *series);
 /** What is healthy is forgotten, but for `keep` last rows. */
-void sl_series_forget(sl_series *series, int keep);
+void sl_history_forget(sl_history *series, int keep);
 
 /** A time in terms of usual work. */
 double sl_norm_time(const sl_norm *norm, double time, double work);
 /** Medians of the last `count` rows of this layout in which the replica was measured. SL_ENONE: there is none. Free with
  * sl_problem_free. */
-sl_status sl_series_typical(sl_series *series, int replica, int count, sl_problem *problem);
+sl_status sl_history_typical(sl_history *series, int replica, int count, sl_problem *problem);
 /** Rows of this layout in which the replica was measured, at most `most`. */
-int sl_series_measured(const sl_series *series, int replica, int most);
+int sl_history_measured(const sl_history *series, int replica, int most);
 /** The problem of a replica when nothing is slow; NULL: not learnt. */
-const sl_problem *sl_series_healthy(const sl_series *series, int replica);
+const sl_problem *sl_history_healthy(const sl_history *series, int replica);
 /** Median time of an iteration over the last rows since `quiet`, at most `hold`; what is half as long again or shorter in
  * two of the last three is believed. 0: fewer than three (or `hold`). */
-double sl_series_time(sl_series *series);
+double sl_history_time(sl_history *series);
 
 #endif

@@ -1,4 +1,4 @@
-#include "adapt/orchestrator/series.h"
+#include "adapt/orchestrator/history.h"
 #include "base/median.h"
 #include "base/memory.h"
 
@@ -9,8 +9,8 @@
 #define DRIFT 1.05     /* healthy ops are at most so many times what they took at first */
 #define TOLD_WORK 1e-4 /* least relative variance of work that says how time follows it */
 
-sl_status sl_series_open(int replicas, int hold, sl_series *s) {
-    *s = (sl_series){.replicas = replicas, .hold = hold};
+sl_status sl_history_open(int replicas, int hold, sl_history *s) {
+    *s = (sl_history){.replicas = replicas, .hold = hold};
     SL_TRY(sl_alloc(&s->room, 2 * SL_ROWS, sizeof *s->room));
     SL_TRY(sl_alloc(&s->healthy, (size_t)replicas, sizeof *s->healthy));
     for (int r = 0; r < replicas; r++)
@@ -29,7 +29,7 @@ static void clear_baseline(sl_baseline *b) {
     *b = (sl_baseline){.as = b->as};
 }
 
-void sl_series_close(sl_series *s) {
+void sl_history_close(sl_history *s) {
     for (int i = 0; i < SL_ROWS; i++) {
         for (int r = 0; s->row[i].replica && r < s->replicas; r++)
             sl_measured_drop(s->row[i].replica[r]);
@@ -39,7 +39,7 @@ void sl_series_close(sl_series *s) {
         clear_baseline(&s->healthy[r]);
     sl_free(s->healthy);
     sl_free(s->room);
-    *s = (sl_series){0};
+    *s = (sl_history){0};
 }
 
 /* What a replica's ops had to do, all together; 0: not known of each. */
@@ -62,8 +62,8 @@ static double most_work(const sl_orchestrator_iteration *it, int replicas) {
     return most;
 }
 
-sl_status sl_series_add(sl_series *s, const sl_orchestrator_iteration *it) {
-    sl_row *row = sl_series_row(s, s->rows);
+sl_status sl_history_add(sl_history *s, const sl_orchestrator_iteration *it) {
+    sl_row *row = sl_history_row(s, s->rows);
     row->iteration = it->iteration;
     row->slow = 0;
     row->time = it->time;
@@ -78,8 +78,8 @@ sl_status sl_series_add(sl_series *s, const sl_orchestrator_iteration *it) {
     return SL_OK;
 }
 
-int sl_series_collect(const sl_series *s, int first, int last, int most, int healthy, int *rows) {
-    int n = 0, oldest = sl_series_oldest(s);
+int sl_history_collect(const sl_history *s, int first, int last, int most, int healthy, int *rows) {
+    int n = 0, oldest = sl_history_oldest(s);
     first = first > oldest ? first : oldest;
     for (int i = last - 1; i >= first && n < most; i--)
         if (!healthy || !s->row[i % SL_ROWS].slow)
@@ -92,13 +92,13 @@ int sl_series_collect(const sl_series *s, int first, int last, int most, int hea
     return n;
 }
 
-void sl_series_moved(sl_series *s) {
+void sl_history_moved(sl_history *s) {
     s->since = s->quiet = s->rows;
 }
 
-void sl_series_forget(sl_series *s, int keep) {
+void sl_history_forget(sl_history *s, int keep) {
     s->learnt = 0;
-    for (int i = sl_series_oldest(s); i < s->rows; i++)
+    for (int i = sl_history_oldest(s); i < s->rows; i++)
         s->row[i % SL_ROWS].slow = i < s->rows - keep;
     for (int r = 0; r < s->replicas; r++) {
         clear_baseline(&s->healthy[r]);
@@ -190,13 +190,13 @@ static const sl_level *time_at(const sl_row *row, int replica, int at, sl_level 
     return row->time > 0 ? room : NULL;
 }
 
-static void learn_norm(sl_series *s, const int *rows, int count, int replica, int at, level_of level, sl_norm *n) {
+static void learn_norm(sl_history *s, const int *rows, int count, int replica, int at, level_of level, sl_norm *n) {
     line l = {0};
     int found = 0, worked = 0;
     sl_level room;
     double first = n->first, *value = s->room, *work = s->room + SL_ROWS;
     for (int i = 0; i < count; i++) {
-        const sl_level *v = level(sl_series_row(s, rows[i]), replica, at, &room);
+        const sl_level *v = level(sl_history_row(s, rows[i]), replica, at, &room);
         if (!v)
             continue;
         value[found] = v->time;
@@ -220,7 +220,7 @@ static void learn_norm(sl_series *s, const int *rows, int count, int replica, in
 }
 
 /* Whether all rows have the same measurement of a replica. */
-static sl_measured *the_same(const sl_series *s, const int *rows, int count, int replica) {
+static sl_measured *the_same(const sl_history *s, const int *rows, int count, int replica) {
     sl_measured *same = count ? s->row[rows[0] % SL_ROWS].replica[replica] : NULL;
     for (int i = 1; i < count && same; i++)
         if (s->row[rows[i] % SL_ROWS].replica[replica] != same)
@@ -244,13 +244,13 @@ static sl_time median_time(double *values, int count) {
 }
 
 /* Every time of the problem as the median over the rows in which the replica was measured. */
-static void median_problem(sl_series *s, const int *rows, int count, int replica, sl_problem *p) {
+static void median_problem(sl_history *s, const int *rows, int count, int replica, sl_problem *p) {
     double *value = s->room;
 #define MEDIAN_OF(field)                                                                                     \
     do {                                                                                                     \
         int found = 0;                                                                                       \
         for (int i = 0; i < count; i++) {                                                                    \
-            const sl_measured *m = sl_series_row(s, rows[i])->replica[replica];                              \
+            const sl_measured *m = sl_history_row(s, rows[i])->replica[replica];                              \
             if (m)                                                                                           \
                 value[found++] = (double)m->problem.field;                                                   \
         }                                                                                                    \
@@ -285,7 +285,7 @@ static void limit_drift(sl_baseline *b, int replica_rows) {
         }
 }
 
-int sl_series_alike(const sl_series *s, const int *rows, int count, int replica, int other) {
+int sl_history_alike(const sl_history *s, const int *rows, int count, int replica, int other) {
     for (int i = 0; i < count; i++) {
         sl_measured *const *row = s->row[rows[i] % SL_ROWS].replica;
         if (row[replica] != row[other] || !row[replica])
@@ -294,9 +294,9 @@ int sl_series_alike(const sl_series *s, const int *rows, int count, int replica,
     return count > 0;
 }
 
-static sl_status learn_replica(sl_series *s, const int *rows, int count, int replica) {
+static sl_status learn_replica(sl_history *s, const int *rows, int count, int replica) {
     sl_baseline *b = &s->healthy[replica];
-    if (replica > 0 && sl_series_alike(s, rows, count, replica, replica - 1)) {
+    if (replica > 0 && sl_history_alike(s, rows, count, replica, replica - 1)) {
         clear_baseline(b);
         b->as = s->healthy[replica - 1].as;
         return SL_OK;
@@ -310,7 +310,7 @@ static sl_status learn_replica(sl_series *s, const int *rows, int count, int rep
         return SL_OK;
     }
     for (int i = 0; i < count && !shape; i++)
-        shape = sl_series_row(s, rows[i])->replica[replica];
+        shape = sl_history_row(s, rows[i])->replica[replica];
     if (!shape)
         return SL_OK;
     SL_TRY(make_room(shape, b));
@@ -326,8 +326,8 @@ static sl_status learn_replica(sl_series *s, const int *rows, int count, int rep
     return SL_OK;
 }
 
-sl_status sl_series_learn(sl_series *s) {
-    int rows[SL_ROWS], count = sl_series_collect(s, 0, s->rows, SL_HEALTHY_ROWS, 1, rows);
+sl_status sl_history_learn(sl_history *s) {
+    int rows[SL_ROWS], count = sl_history_collect(s, 0, s->rows, SL_HEALTHY_ROWS, 1, rows);
     if (count < s->hold || count == 0)
         return SL_OK;
     int cold = rows[0] == 0 && count > s->hold; /* the first iteration of all is no measure */
@@ -340,13 +340,13 @@ sl_status sl_series_learn(sl_series *s) {
 
 /* ---- questions ---- */
 
-const sl_problem *sl_series_healthy(const sl_series *s, int replica) {
-    const sl_baseline *b = sl_series_baseline(s, replica);
+const sl_problem *sl_history_healthy(const sl_history *s, int replica) {
+    const sl_baseline *b = sl_history_baseline(s, replica);
     return !s->learnt ? NULL : b->same ? &b->same->problem : b->op ? &b->problem : NULL;
 }
 
-static int collect_measured(const sl_series *s, int replica, int most, int *rows) {
-    int n = 0, first = sl_series_oldest(s);
+static int collect_measured(const sl_history *s, int replica, int most, int *rows) {
+    int n = 0, first = sl_history_oldest(s);
     first = first > s->since ? first : s->since;
     for (int i = s->rows - 1; i >= first && n < most; i--)
         if (s->row[i % SL_ROWS].replica[replica])
@@ -354,33 +354,33 @@ static int collect_measured(const sl_series *s, int replica, int most, int *rows
     return n;
 }
 
-int sl_series_measured(const sl_series *s, int replica, int most) {
+int sl_history_measured(const sl_history *s, int replica, int most) {
     int rows[SL_ROWS];
     return collect_measured(s, replica, most < SL_ROWS ? most : SL_ROWS, rows);
 }
 
-sl_status sl_series_typical(sl_series *s, int replica, int count, sl_problem *problem) {
+sl_status sl_history_typical(sl_history *s, int replica, int count, sl_problem *problem) {
     int rows[SL_ROWS], found = collect_measured(s, replica, count < SL_ROWS ? count : SL_ROWS, rows);
     if (!found)
         return sl_error(SL_ENONE, "replica %d has not been measured yet", replica);
-    const sl_measured *last = sl_series_row(s, rows[0])->replica[replica];
+    const sl_measured *last = sl_history_row(s, rows[0])->replica[replica];
     SL_TRY(sl_problem_copy(&last->problem, problem));
     if (!the_same(s, rows, found, replica))
         median_problem(s, rows, found, replica, problem);
     return SL_OK;
 }
 
-static double median_iteration(sl_series *s, const int *rows, int count) {
+static double median_iteration(sl_history *s, const int *rows, int count) {
     int found = 0;
     for (int i = 0; i < count; i++)
-        if (sl_series_row(s, rows[i])->time > 0)
-            s->room[found++] = (double)sl_series_row(s, rows[i])->time;
+        if (sl_history_row(s, rows[i])->time > 0)
+            s->room[found++] = (double)sl_history_row(s, rows[i])->time;
     return median_of(s->room, found);
 }
 
-double sl_series_time(sl_series *s) {
+double sl_history_time(sl_history *s) {
     int rows[SL_ROWS], least = s->hold < 3 ? s->hold : 3;
-    int count = sl_series_collect(s, s->quiet, s->rows, s->hold, 0, rows);
+    int count = sl_history_collect(s, s->quiet, s->rows, s->hold, 0, rows);
     if (count < least)
         return 0;
     double usual = median_iteration(s, rows, count);
