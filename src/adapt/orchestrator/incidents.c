@@ -693,8 +693,10 @@ static int costliest_first(const void *left, const void *right) {
 }
 
 void sl_incidents_view(sl_orchestrator *o) {
+    o->views = 0;
     for (int i = 0; i < o->case_count; i++)
-        o->view[i] = o->cases[i].view;
-    if (o->case_count > 1)
-        qsort(o->view, (size_t)o->case_count, sizeof *o->view, costliest_first);
+        if (o->cases[i].told >= 0)
+            o->view[o->views++] = o->cases[i].view;
+    if (o->views > 1)
+        qsort(o->view, (size_t)o->views, sizeof *o->view, costliest_first);
 }

@@ -399,6 +399,8 @@ static sl_status follow(sl_naming *n, sl_history *s, sl_naming_result *out) {
     int over;
     mark_slow(s, s->rows - 1, 1);
     SL_TRY(is_over(n, s, &over));
+    if (s->rows - s->since < LATEST) /* too few since everybody has changed places */
+        return SL_OK;
     if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
         SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since ? LATEST : 0, out));
     int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out);
@@ -432,6 +434,8 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, s
     sl_change change = {0};
     int onset = 0, first = s->rows, rising = s->rows;
     *out = (sl_naming_result){0};
+    if (n->state != FINE && n->since < s->since) /* everybody may sit elsewhere: only what came since can be compared */
+        n->since = s->since;
     if (sl_history_row(s, s->rows - 1)->time > 0)
         onset = sl_detector_add(n->detector, time_of(s, s->rows - 1) / SL_MS, &change) &&
                 change.kind == SL_CHANGE_ONSET;
@@ -448,6 +452,7 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, s
         first = s->rows - costly;
     }
     first = first > sl_history_oldest(s) ? first : sl_history_oldest(s);
+    first = first > s->since ? first : s->since;
     if (onset && n->state == FINE)
         return begin(n, s, first, out);
     if (n->state != FINE)

@@ -627,7 +627,7 @@ sl_status sl_orchestrator_question(sl_orchestrator *o, int replica, sl_problem *
 const sl_incident_view *sl_orchestrator_incidents(const sl_orchestrator *o, int *count) {
     if (o->unknown)
         return sl_unknown_incidents(o->unknown, count);
-    *count = o->case_count;
+    *count = o->views;
     return o->view;
 }
 

@@ -48,8 +48,9 @@ typedef struct sl_case {
 } sl_case;
 
 /* What a replica runs. */
+/* origin: of the very beginning. first: of the present layout. */
 typedef struct sl_side {
-    sl_shared_plan *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
+    sl_shared_plan *origin, *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
     int last_swap;  /* iteration; far in the past before the first */
     int better;     /* looks, one after the other, at which a plan for what is measured was better, nothing being slow */
     sl_time predicted, best; /* of the running order and the candidate, when last asked */
@@ -85,7 +86,8 @@ struct sl_orchestrator {
     size_t keys, key_room;
     sl_case *cases;       /* [case_count] the costliest first */
     int case_count;
-    sl_incident_view *view; /* [SL_CASES_MOST] */
+    sl_incident_view *view; /* [views] of those that the ladder knows */
+    int views;
     sl_slow_part *part;   /* [SL_CASES_MOST + remembered] for the model */
     struct sl_memory { sl_slow_part part; int left; } *memory; /* links that nobody uses now */
     size_t memories, memory_room;

@@ -72,12 +72,15 @@ sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config
         o->side[r].last_swap = -config->dwell;
         o->side[r].cost = config->cost[SL_STRATEGY_SCHEDULE];
     }
-    return sl_plans_set(o, config->first);
+    SL_TRY(sl_plans_set(o, config->first));
+    for (int r = 0; r < o->config.job.replicas; r++)
+        o->side[r].origin = sl_plans_keep(o->side[r].first);
+    return SL_OK;
 }
 
 void sl_plans_close(sl_orchestrator *o) {
     for (int r = 0; o->side && r < o->config.job.replicas; r++) {
-        sl_shared_plan **const all[] = {&o->side[r].first, &o->side[r].running, &o->side[r].wanted, &o->side[r].candidate,
+        sl_shared_plan **const all[] = {&o->side[r].origin, &o->side[r].first, &o->side[r].running, &o->side[r].wanted, &o->side[r].candidate,
                                         &o->side[r].offered};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             sl_plans_drop(all[i]);
@@ -217,6 +220,8 @@ static int pays(const sl_orchestrator *o, const sl_side *side, sl_time running, 
 
 /* A rank map or split that is new has no order to begin with. */
 static sl_status new_plan(const sl_orchestrator *o, const sl_side *side, const sl_problem *problem, sl_plan *plan) {
+    if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE)) /* only the job's own kind of schedule */
+        return sl_plan_make(problem, o->schedule, plan);
     const sl_order *known[3];
     int knowns = 0;
     const sl_shared_plan *const all[] = {side->first, side->running, side->offered};
@@ -384,7 +389,9 @@ sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout) {
         SL_TRY(sl_model_problem(o->model, layout, r, &problem));
         int same = r > 0 && before.ranks && are_alike(&before, &problem);
         sl_status status = SL_OK;
-        if (same) {
+        if (!o->lately.count && layout->split[r] == o->even[r]) { /* nothing is slow */
+            replace(&o->side[r].wanted, o->side[r].origin);
+        } else if (same) {
             replace(&o->side[r].wanted, o->side[r - 1].wanted);
         } else {
             sl_side none = {0};
@@ -432,34 +439,48 @@ static int other_times(const sl_problem *planned, const sl_problem *now) {
     return 0;
 }
 
+/* The job's own kind of schedule for what is measured, where that is not what it was planned for. */
+static sl_status refit(sl_orchestrator *o, int replica) {
+    sl_side *side = &o->side[replica];
+    sl_problem usual;
+    sl_plan plan = {0};
+    sl_time running = 0, spread = 0;
+    SL_TRY(lately(o, replica, &usual));
+    sl_status status = SL_OK;
+    if (other_times(o->problem[replica], &usual)) {
+        status = sl_plans_time(o, side->running, &usual, &running);
+        if (status == SL_OK)
+            status = sl_plan_make(&usual, o->schedule, &plan);
+        if (status == SL_OK)
+            status = spread_of(o, replica, &spread);
+    }
+    sl_problem_free(&usual);
+    side->predicted = running;
+    side->best = plan.makespan;
+    if (status == SL_OK && running > 0 && pays(o, side, running, plan.makespan) && running - plan.makespan > spread &&
+        ++side->better > 1) {
+        sl_plans_drop(&side->wanted);
+        status = share(&plan, &side->wanted);
+        if (status == SL_OK)
+            replace(&side->first, side->wanted);
+    }
+    sl_plan_free(&plan);
+    return status == SL_ENONE ? SL_OK : status;
+}
+
 /* Every `hold` iterations in which nothing is slow. */
 sl_status sl_plans_refit(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        sl_problem usual;
-        sl_time running, best;
-        if (as_before(o, r)) {
-            replace(&side->wanted, o->side[r - 1].wanted);
-            if (side->wanted)
-                replace(&side->first, side->wanted);
-            continue;
-        }
         if (side->running != side->first || side->wanted || dwells(o, side) ||
             sl_history_measured(&o->series, r, o->config.hold) < o->config.hold)
             continue;
-        SL_TRY(lately(o, r, &usual));
-        int other = other_times(o->problem[r], &usual);
-        sl_problem_free(&usual);
-        if (!other && !side->offered)
-            continue;
-        sl_status status = ask_replica(o, r, &running, &best);
-        if (status == SL_ENONE)
-            continue;
-        SL_TRY(status);
-        if (!side->candidate || side->candidate == side->running)
-            continue;
-        replace(&side->first, side->candidate);
-        replace(&side->wanted, side->candidate);
+        if (!as_before(o, r)) {
+            SL_TRY(refit(o, r));
+        } else if (o->side[r - 1].wanted) {
+            replace(&side->wanted, o->side[r - 1].wanted);
+            replace(&side->first, side->wanted);
+        }
     }
     return SL_OK;
 }
