@@ -11,9 +11,22 @@
 #include <string.h>
 
 #define BEAM 12
-#define LARGE 100 /* phases from which fewer combinations and places are looked at */
+#define LARGE 40 /* phases from which fewer combinations and places are looked at */
 #define BEAM_OF_LARGE 4
 #define BIT(strategy) (1u << SL_STRATEGY_##strategy)
+
+/* The sets that are tried from a place, and from the beginning. */
+static const unsigned sets[] = {0,
+                                BIT(SCHEDULE),
+                                BIT(DELEGATE),
+                                BIT(SCHEDULE) | BIT(DELEGATE),
+                                BIT(BALANCE),
+                                BIT(BALANCE) | BIT(DELEGATE),
+                                BIT(TOPOLOGY),
+                                BIT(TOPOLOGY) | BIT(DELEGATE),
+                                BIT(TOPOLOGY) | BIT(BALANCE),
+                                BIT(TOPOLOGY) | BIT(BALANCE) | BIT(DELEGATE)};
+enum { SETS = sizeof sets / sizeof *sets };
 
 /* What has been made of the job. */
 typedef struct place {
@@ -46,6 +59,8 @@ typedef struct hindsight {
     size_t nodes, node_room;
     place home;
     beam now, next;
+    place base, fresh[SETS]; /* what all sets make of it in `fresh_phase` */
+    int fresh_phase;
     int *fault, faults; /* that last in the phase at hand */
     int *active;        /* scratch: of them, those that are not cured */
     int best;           /* node that has done all iterations first; -1 */
@@ -265,33 +280,19 @@ static sl_status move(hindsight *h, int divides, place *p) {
     return SL_OK;
 }
 
-/* `p` with strategies of a bit set applied now. Plans come with other places and splits. */
+/* `p` with strategies of a bit set applied now; delegates that are there go. Plans come with other places and
+ * splits. */
 static sl_status apply(hindsight *h, unsigned strategies, place *p) {
     double time;
     sl_scene scene = scene_of(h, p);
-    if (strategies & BIT(DELEGATE) && !p->layout.delegates)
-        p->layout.delegates = 1;
+    if (strategies & BIT(DELEGATE))
+        p->layout.delegates = !p->layout.delegates;
     SL_TRY(sl_world_see(h->w, scene.fault, scene.faults));
     if (strategies & BIT(TOPOLOGY))
         SL_TRY(move(h, (strategies & BIT(BALANCE)) != 0, p));
     else if (strategies & BIT(BALANCE))
         SL_TRY(sl_model_divide(h->w->model, &p->layout, &time));
     return strategies & (BIT(SCHEDULE) | BIT(BALANCE) | BIT(TOPOLOGY)) ? adapt(h, p) : SL_OK;
-}
-
-/* `p` without one of them: what it was at first. */
-static sl_status take_back(hindsight *h, sl_strategy_kind strategy, place *p) {
-    const place *home = &h->home;
-    if (strategy == SL_STRATEGY_DELEGATE)
-        p->layout.delegates = 0;
-    else if (strategy == SL_STRATEGY_SCHEDULE)
-        for (int d = 0; d < h->c->replicas; d++)
-            SL_TRY(sl_world_first(h->w, p->layout.split[d], &p->plan[d]));
-    else if (strategy == SL_STRATEGY_BALANCE)
-        memcpy(p->layout.split, home->layout.split, (size_t)h->c->replicas * sizeof(int));
-    else
-        memcpy(p->layout.process, home->layout.process, (size_t)sl_job_processes(&h->w->job) * sizeof(int));
-    return strategy > SL_STRATEGY_DELEGATE ? adapt(h, p) : SL_OK;
 }
 
 /* As at first, but for what restarts have left behind and lasts; `restarts`: all that is slow now too. */
@@ -305,20 +306,8 @@ static sl_status begin_again(hindsight *h, const place *from, int restarts, plac
     return SL_OK;
 }
 
-/* The sets that are tried from a place, and from the beginning. */
-static const unsigned sets[] = {0,
-                                BIT(SCHEDULE),
-                                BIT(DELEGATE),
-                                BIT(SCHEDULE) | BIT(DELEGATE),
-                                BIT(BALANCE),
-                                BIT(BALANCE) | BIT(DELEGATE),
-                                BIT(TOPOLOGY),
-                                BIT(TOPOLOGY) | BIT(DELEGATE),
-                                BIT(TOPOLOGY) | BIT(BALANCE),
-                                BIT(TOPOLOGY) | BIT(BALANCE) | BIT(DELEGATE)};
-
-/* Of a long trace splits and places, which are dear to look for, are tried from the beginning only, with all that costs next
- * to nothing. */
+/* Of a long trace splits and places, which are dear to look for, are tried from the beginning only, with all
+ * that costs next to nothing. */
 static int is_tried(const hindsight *h, unsigned strategies, int from_home) {
     unsigned dear = strategies & (BIT(BALANCE) | BIT(TOPOLOGY));
     if (h->edges <= LARGE || !strategies)
@@ -326,53 +315,56 @@ static int is_tried(const hindsight *h, unsigned strategies, int from_home) {
     return from_home ? (strategies & BIT(DELEGATE)) && (dear || strategies & BIT(SCHEDULE)) : !dear;
 }
 
-/* What one base leads to. What fits no memory is left out. */
-static sl_status try_sets(hindsight *h, int from, const place *base, int from_home) {
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        place p;
-        if (!is_tried(h, sets[i], from_home))
-            continue;
-        SL_TRY(copy_place(h, base, &p));
-        sl_status status = apply(h, sets[i], &p);
-        if (status == SL_OK)
-            status = offer(h, from, &p);
-        free_place(&p);
-        if (status != SL_ENONE)
-            SL_TRY(status);
+/* `base` with one of the sets; without plans where it fits no memory. */
+static sl_status make_place(hindsight *h, const place *base, unsigned strategies, place *p) {
+    SL_TRY(copy_place(h, base, p));
+    sl_status status = apply(h, strategies, p);
+    if (status != SL_OK)
+        free_place(p);
+    return status == SL_ENONE ? SL_OK : status;
+}
+
+/* Those from the beginning are the same for all places with the same cures. */
+static sl_status find_fresh(hindsight *h, place *base) {
+    if (h->fresh_phase == (int)h->phase && is_alike(h, base, &h->base))
+        return SL_OK;
+    h->fresh_phase = (int)h->phase;
+    free_place(&h->base);
+    h->base = *base;
+    *base = (place){0};
+    for (size_t i = 0; i < SETS; i++) {
+        free_place(&h->fresh[i]);
+        if (is_tried(h, sets[i], 1))
+            SL_TRY(make_place(h, &h->base, sets[i], &h->fresh[i]));
     }
     return SL_OK;
 }
 
-static sl_status try_less(hindsight *h, int from, const place *base) {
-    for (int strategy = 0; strategy < SL_STRATEGY_RESTART; strategy++) {
-        place p;
-        SL_TRY(copy_place(h, base, &p));
-        sl_status status = take_back(h, (sl_strategy_kind)strategy, &p);
-        if (status == SL_OK && !is_alike(h, &p, base))
-            status = offer(h, from, &p);
-        free_place(&p);
-        if (status != SL_ENONE)
-            SL_TRY(status);
-    }
-    return SL_OK;
+static sl_status offer_copy(hindsight *h, int from, const place *made) {
+    place p;
+    SL_TRY(copy_place(h, made, &p));
+    return offer(h, from, &p);
 }
 
 static sl_status go_on(hindsight *h, int from) {
-    place home = {0}, base = {0};
+    place p;
     const place *here = from < 0 ? &h->home : &h->now.place[from];
-    sl_status status = begin_again(h, here, 1, &home);
+    SL_TRY(begin_again(h, here, 1, &p));
+    SL_TRY(offer(h, from, &p));
+    sl_status status = begin_again(h, here, 0, &p);
     if (status == SL_OK)
-        status = offer(h, from, &home);
-    if (status == SL_OK)
-        status = begin_again(h, here, 0, &base);
-    if (status == SL_OK)
-        status = try_sets(h, from, &base, 1);
-    if (status == SL_OK && !is_alike(h, here, &base))
-        status = try_sets(h, from, here, 0);
-    if (status == SL_OK)
-        status = try_less(h, from, here);
-    free_place(&home);
-    free_place(&base);
+        status = find_fresh(h, &p);
+    free_place(&p);
+    for (size_t i = 0; i < SETS && status == SL_OK; i++)
+        if (h->fresh[i].plan)
+            status = offer_copy(h, from, &h->fresh[i]);
+    for (size_t i = 0; i < SETS && status == SL_OK && !is_alike(h, here, &h->base); i++) {
+        if (!is_tried(h, sets[i], 0))
+            continue;
+        status = make_place(h, here, sets[i], &p);
+        if (status == SL_OK && p.plan)
+            status = offer(h, from, &p);
+    }
     return status;
 }
 
@@ -446,7 +438,7 @@ static sl_status search(hindsight *h) {
 }
 
 sl_status sl_campaign_hindsight(sl_world *w, const sl_campaign_row *others, int count, sl_campaign_row *row) {
-    hindsight h = {.w = w, .c = w->campaign, .best = -1};
+    hindsight h = {.w = w, .c = w->campaign, .fresh_phase = -1, .best = -1};
     const sl_campaign_row *least = NULL;
     snprintf(row->name, sizeof row->name, "best in hindsight");
     for (int i = 0; i < count; i++)
@@ -461,6 +453,9 @@ sl_status sl_campaign_hindsight(sl_world *w, const sl_campaign_row *others, int 
         free_place(&h.now.place[i]);
         free_place(&h.next.place[i]);
     }
+    for (size_t i = 0; i < SETS; i++)
+        free_place(&h.fresh[i]);
+    free_place(&h.base);
     free_place(&h.home);
     sl_free(h.edge);
     sl_free(h.fault);

@@ -13,7 +13,7 @@
 
 #include "adapt/campaign/campaign.h"
 #include "adapt/campaign/campaign_keys.h"
-#include "adapt/model/model.h"
+#include "adapt/model/alike.h"
 #include "adapt/orchestrator/measured.h"
 #include "plan/search/plan.h"
 
@@ -36,13 +36,6 @@ typedef struct sl_run {
     sl_measured *measured; /* NULL: not asked for, or dropped since */
 } sl_run;
 
-/* Something slow in a replica. NIC: `to` is -1; a device: both the same. */
-typedef struct sl_trait {
-    int32_t replica, from, to, gap; /* ranks; gap is 0 */
-    double slowdown;
-    sl_time latency;
-} sl_trait;
-
 typedef struct sl_world {
     const sl_campaign *campaign;
     sl_job job;                 /* bytes are such that a healthy link takes 1 ns for one */
@@ -56,19 +49,16 @@ typedef struct sl_world {
     int *seen; /* [seens] faults that it sees */
     int seens;
     size_t seen_room;
-    sl_keys situation_keys, plan_keys, run_keys, ring_keys, scene_keys;
+    sl_keys situation_keys, plan_keys, run_keys, scene_keys;
     sl_situation *situation;
     size_t situation_room;
     sl_plan *plan; /* by plan number, without timelines; 0: the first */
     size_t plan_room;
     int *first_plan; /* by microbatches: plan number + 1 */
     size_t first_room;
-    sl_run *run;           /* by run number */
-    size_t run_room, held; /* held: runs with measurements */
-    sl_trait *trait;       /* of the scene at hand, by replica */
-    size_t traits, trait_room;
-    int32_t *key; /* scratch */
-    size_t key_room;
+    sl_run *run;            /* by run number */
+    size_t run_room, held;  /* held: runs with measurements */
+    sl_likeness *like;      /* [replicas] of the scene at hand */
     int *of;                /* [replicas] case of each in the scene at hand */
     int *at;                /* [replicas] run of each, after sl_world_time */
     sl_measured **measured; /* [replicas] after sl_world_time with `measure` */
@@ -98,8 +88,8 @@ sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan
 /** One more stretch; joined with the last where it goes on. */
 sl_status sl_row_add(sl_campaign_row *row, int iteration, int count, sl_time start, sl_time each);
 /** What a stop costs this layout; `delegates`: whether the strategy can start them. */
-sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *fault, const sl_job_layout *layout,
-                              int delegates);
+sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *fault,
+                              const sl_job_layout *layout, int delegates);
 
 /* ---- campaign_hindsight.c */
 sl_status sl_campaign_hindsight(sl_world *w, const sl_campaign_row *others, int count, sl_campaign_row *row);

@@ -7,11 +7,11 @@
 #include "plan/timing/replay.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MOST_HELD 4096 /* runs with measurements; more are dropped, and made again where they are asked for  \
-                        */
+#define MOST_HELD                                                                                            \
+    4096 /* runs with measurements; more are dropped, and made again where they are asked for                \
+          */
 
 /* ---- opening ---- */
 
@@ -47,19 +47,18 @@ static sl_status make_job(sl_world *w) {
 
 static sl_status begin(sl_world *w) {
     size_t replicas = (size_t)w->campaign->replicas;
-    int number, is_new;
+    int number;
     SL_TRY(sl_problem_copy(&w->campaign->problem, &w->healthy));
     sl_layers_free(w->healthy.layers); /* stages stay as they are cut */
     w->healthy.layers = NULL;
     SL_TRY(make_job(w));
     SL_TRY(sl_alloc(&w->replica, replicas, sizeof *w->replica));
+    SL_TRY(sl_alloc(&w->like, replicas, sizeof *w->like));
     SL_TRY(sl_alloc(&w->of, replicas, sizeof *w->of));
     SL_TRY(sl_alloc(&w->at, replicas, sizeof *w->at));
     SL_TRY(sl_alloc(&w->measured, replicas, sizeof(sl_measured *)));
     for (size_t d = 0; d < replicas; d++)
         w->replica[d] = &w->healthy;
-    SL_TRY(sl_keys_number(&w->ring_keys, w->healthy.reduce, (size_t)w->healthy.stages * sizeof(sl_time),
-                          &number, &is_new));
     SL_TRY(sl_plan_make(&w->healthy, w->campaign->schedule, &w->first));
     SL_TRY(sl_world_number(w, &w->first, w->healthy.microbatches, &number));
     return sl_model_open(&w->job, w->replica, &w->model);
@@ -78,11 +77,11 @@ void sl_world_close(sl_world *w) {
     sl_model_close(w->model);
     sl_plan_free(&w->first);
     sl_problem_free(&w->healthy);
-    sl_keys *keys[] = {&w->situation_keys, &w->plan_keys, &w->run_keys, &w->ring_keys, &w->scene_keys};
+    sl_keys *keys[] = {&w->situation_keys, &w->plan_keys, &w->run_keys, &w->scene_keys};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         sl_keys_free(keys[i]);
-    void *arrays[] = {w->sum, w->replica, w->part, w->seen, w->situation, w->plan,    w->first_plan,
-                      w->run, w->trait,   w->key,  w->of,   w->at,        w->measured};
+    void *arrays[] = {w->sum,        w->replica, w->part, w->seen, w->situation, w->plan,
+                      w->first_plan, w->run,     w->like, w->of,   w->at,        w->measured};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         sl_free(arrays[i]);
 }
@@ -134,95 +133,24 @@ sl_status sl_world_see(sl_world *w, const int *fault, int faults) {
     return SL_OK;
 }
 
-static sl_status add_trait(sl_world *w, int replica, int from, int to, const sl_campaign_fault *f) {
-    SL_TRY(sl_grow(&w->trait, &w->trait_room, w->traits + 1, sizeof *w->trait));
-    w->trait[w->traits++] = (sl_trait){replica, from, to, 0, f->slowdown, f->latency};
-    return SL_OK;
-}
-
-/* *rings: sums over replicas may be slow. */
-static sl_status add_fault(sl_world *w, const sl_job_layout *layout, const sl_campaign_fault *f, int *rings) {
-    int last = f->kind == SL_FAULT_LINK ? f->a : f->b;
-    *rings |= f->kind == SL_FAULT_NIC;
-    for (int a = f->a; a <= last; a++) {
-        int position = sl_job_layout_position(&w->job, layout, a), rank = sl_job_rank(&w->job, position);
-        int replica = sl_job_replica(&w->job, position), other = f->kind == SL_FAULT_NIC ? -1 : rank;
-        if (f->kind == SL_FAULT_LINK) {
-            position = sl_job_layout_position(&w->job, layout, f->b);
-            other = sl_job_rank(&w->job, position);
-            if (sl_job_replica(&w->job, position) != replica) {
-                *rings = 1;
-                return SL_OK;
-            }
-        }
-        int up = other < 0 || rank < other;
-        SL_TRY(add_trait(w, replica, up ? rank : other, up ? other : rank, f));
-    }
-    return SL_OK;
-}
-
-static int by_replica(const void *a, const void *b) {
-    int first = ((const sl_trait *)a)->replica, second = ((const sl_trait *)b)->replica;
-    return first != second ? (first > second) - (first < second) : memcmp(a, b, sizeof(sl_trait));
-}
-
-/* What sums over replicas take now, as a number: they wait for the slowest link, so all replicas alike. */
-static sl_status number_ring(sl_world *w, const sl_scene *s, int *ring) {
-    sl_problem problem;
+static sl_status number_situation(sl_world *w, const sl_likeness *like, int *number) {
     int is_new;
-    SL_TRY(sl_world_see(w, s->fault, s->faults));
-    SL_TRY(sl_model_problem(w->model, s->layout, 0, &problem));
-    sl_status status = sl_keys_number(&w->ring_keys, problem.reduce, (size_t)problem.stages * sizeof(sl_time),
-                                      ring, &is_new);
-    sl_problem_free(&problem);
-    return status;
-}
-
-static sl_status number_case(sl_world *w, const int head[4], const sl_trait *trait, size_t count,
-                             int *number) {
-    int is_new;
-    size_t size = 4 * sizeof *head + count * sizeof *trait;
-    SL_TRY(sl_grow(&w->key, &w->key_room, size / sizeof *w->key, sizeof *w->key));
-    memcpy(w->key, head, 4 * sizeof *head);
-    for (size_t i = 0; i < count; i++) {
-        sl_trait anywhere = trait[i];
-        anywhere.replica = 0;
-        memcpy(w->key + 4 + i * (sizeof anywhere / sizeof *w->key), &anywhere, sizeof anywhere);
-    }
-    SL_TRY(sl_keys_number(&w->situation_keys, w->key, size, number, &is_new));
+    SL_TRY(sl_keys_number(&w->situation_keys, like, sizeof *like, number, &is_new));
     SL_TRY(sl_grow(&w->situation, &w->situation_room, w->situation_keys.count, sizeof *w->situation));
     if (is_new)
         w->situation[*number] = (sl_situation){.best = -1, .time = SL_TIME_NEVER, .made = -1};
     return SL_OK;
 }
 
-/* The case of each replica, into w->of. */
-static sl_status find_cases(sl_world *w, const sl_scene *s) {
-    int rings = 0, ring = 0, plain = -1, share = -1;
-    w->traits = 0;
-    for (int i = 0; i < s->faults; i++)
-        SL_TRY(add_fault(w, s->layout, &w->campaign->fault[s->fault[i]], &rings));
-    if (w->traits)
-        qsort(w->trait, w->traits, sizeof *w->trait, by_replica);
-    if (rings && w->job.sum)
-        SL_TRY(number_ring(w, s, &ring));
-    for (int d = 0; d < w->job.replicas; d++)
-        w->of[d] = -1;
-    for (size_t from = 0, to; from < w->traits; from = to) {
-        int d = w->trait[from].replica;
-        for (to = from + 1; to < w->traits && w->trait[to].replica == d; to++)
-            ;
-        SL_TRY(number_case(w, (int[]){s->layout->split[d], s->layout->delegates > 0, ring, 0},
-                           w->trait + from, to - from, &w->of[d]));
-    }
+/* The situation of each replica, into w->of. */
+static sl_status find_situations(sl_world *w, const sl_scene *s) {
+    SL_TRY(sl_world_see(w, s->fault, s->faults));
+    SL_TRY(sl_model_alike(w->model, s->layout, w->like));
     for (int d = 0; d < w->job.replicas; d++) {
-        if (w->of[d] >= 0)
-            continue;
-        if (s->layout->split[d] != share) {
-            share = s->layout->split[d];
-            SL_TRY(number_case(w, (int[]){share, s->layout->delegates > 0, ring, 0}, NULL, 0, &plain));
-        }
-        w->of[d] = plain;
+        if (d && memcmp(&w->like[d], &w->like[d - 1], sizeof *w->like) == 0)
+            w->of[d] = w->of[d - 1];
+        else
+            SL_TRY(number_situation(w, &w->like[d], &w->of[d]));
     }
     return SL_OK;
 }
@@ -248,8 +176,9 @@ sl_status sl_world_number(sl_world *w, const sl_plan *plan, int microbatches, in
 /* As the orchestrator plans without a search, or by the family alone; -1: nothing that fits. */
 static sl_status number_made(sl_world *w, const sl_problem *problem, const char *family, int *number) {
     sl_plan plan;
-    sl_status status = family ? sl_plan_make(problem, family, &plan)
-                              : sl_replan(problem, &(sl_replan_options){.schedule = w->campaign->adapt_with}, &plan);
+    sl_status status =
+        family ? sl_plan_make(problem, family, &plan)
+               : sl_replan(problem, &(sl_replan_options){.schedule = w->campaign->adapt_with}, &plan);
     *number = -1;
     if (status == SL_OK)
         status = sl_world_number(w, &plan, problem->microbatches, number);
@@ -336,7 +265,7 @@ sl_status sl_world_time(sl_world *w, const sl_scene *s, int measures, sl_time *t
         w->run[i].measured = NULL;
     }
     w->held = w->held > MOST_HELD ? 0 : w->held;
-    SL_TRY(find_cases(w, s));
+    SL_TRY(find_situations(w, s));
     *time = 0;
     for (int d = 0; d < w->job.replicas; d++) {
         if (d && w->of[d] == w->of[d - 1] && s->plan[d] == s->plan[d - 1])
@@ -354,43 +283,38 @@ sl_status sl_world_time(sl_world *w, const sl_scene *s, int measures, sl_time *t
 
 /* ---- adapted ---- */
 
-/* The best plan that is known of the replica's case. A new one is made once for what is slow in the pipeline,
- * whatever the rings take. */
-static sl_status best_plan(sl_world *w, const sl_scene *s, int replica, size_t from, size_t to, int *plan) {
-    int head[4] = {s->layout->split[replica], s->layout->delegates > 0, 0, 0}, base, first, run;
+/* A new one is made once for what is slow in a pipeline, whatever sums take. */
+static sl_status make_plan(sl_world *w, const sl_scene *s, int replica, int *plan) {
     sl_problem problem;
-    SL_TRY(number_case(w, head, w->trait + from, to - from, &base));
-    if (w->situation[base].made < 0) {
-        SL_TRY(true_problem(w, s, replica, &problem));
-        sl_status status = number_made(w, &problem, NULL, &first);
-        sl_problem_free(&problem);
-        SL_TRY(status);
-        if (first < 0)
-            SL_TRY(sl_world_first(w, head[0], &first));
-        w->situation[base].made = first;
-    }
-    SL_TRY(find_run(w, s, replica, w->situation[base].made, 0, &run));
-    *plan = w->situation[w->of[replica]].best;
+    sl_likeness like = w->like[replica];
+    int base;
+    like.sums[0] = like.sums[1] = 0;
+    SL_TRY(number_situation(w, &like, &base));
+    *plan = w->situation[base].made;
+    if (*plan >= 0)
+        return SL_OK;
+    SL_TRY(true_problem(w, s, replica, &problem));
+    sl_status status = number_made(w, &problem, NULL, plan);
+    sl_problem_free(&problem);
+    SL_TRY(status);
+    if (*plan < 0)
+        SL_TRY(sl_world_first(w, like.microbatches, plan));
+    w->situation[base].made = *plan;
     return SL_OK;
 }
 
 sl_status sl_world_adapt(sl_world *w, const sl_scene *s, int *plan) {
-    size_t from = 0, to;
     int run;
-    SL_TRY(find_cases(w, s));
-    for (int d = 0; d < w->job.replicas; d++, from = to) {
-        for (to = from; to < w->traits && w->trait[to].replica == d; to++)
-            ;
-        if (d && w->of[d] == w->of[d - 1] && s->layout->split[d] == s->layout->split[d - 1]) {
-            plan[d] = plan[d - 1];
-            continue;
+    SL_TRY(find_situations(w, s));
+    for (int d = 0; d < w->job.replicas; d++) {
+        if (!d || w->of[d] != w->of[d - 1]) {
+            SL_TRY(sl_world_first(w, s->layout->split[d], &plan[d]));
+            SL_TRY(find_run(w, s, d, plan[d], 0, &run));
+            if (s->faults) /* or a job would be planned anew that nothing has happened to */
+                SL_TRY(make_plan(w, s, d, &plan[d]));
+            SL_TRY(find_run(w, s, d, plan[d], 0, &run));
         }
-        SL_TRY(sl_world_first(w, s->layout->split[d], &plan[d]));
-        SL_TRY(find_run(w, s, d, plan[d], 0, &run));
-        if (to > from)
-            SL_TRY(best_plan(w, s, d, from, to, &plan[d]));
-        else
-            plan[d] = w->situation[w->of[d]].best;
+        plan[d] = w->situation[w->of[d]].best;
     }
     return SL_OK;
 }
