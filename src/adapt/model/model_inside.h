@@ -55,6 +55,7 @@ typedef struct sl_answer {
 } sl_answer;
 
 struct sl_model {
+    sl_placement placement;
     sl_job job;
     int processes, stages;
     const sl_problem **healthy; /* [replicas] the caller's */

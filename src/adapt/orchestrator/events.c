@@ -166,6 +166,8 @@ void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
         sl_text_format(e->decided, sizeof e->decided, "return to the first schedule");
     else
         sl_text_format(e->decided, sizeof e->decided, "swap to %s", side->wanted->plan.schedule);
+    if (side->refits)
+        sl_text_format(e->seen, sizeof e->seen, "nothing is slow, but ops or links take another time than was planned for");
     explain(e, side);
     sl_events_decision(o, "the schedule of replica %d: %s%s%s; %s", replica, e->decided, e->seen[0] ? ", for " : "",
                        e->seen, e->why);

@@ -17,18 +17,30 @@
 #define ALIKE 0.25         /* delays of one card */
 #define MOST_BLAMED 2.0    /* times what a component costs alone */
 #define NEWS 0.2           /* a loss that is off by more is told to the ladder */
+enum { ONSET = 4 }; /* rows that something slow may have taken to be seen */
 #define WORTH_A_LOOK 0.1   /* share of a healthy iteration by which a sum must have grown */
 
-sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *number) {
+static sl_known_component *find_key(const sl_orchestrator *o, sl_component_key key) {
     for (size_t i = 0; i < o->keys; i++)
-        if (memcmp(&o->key[i], &key, sizeof key) == 0) {
-            *number = (int)i;
-            return SL_OK;
-        }
-    SL_TRY(sl_grow(&o->key, &o->key_room, o->keys + 1, sizeof *o->key));
-    *number = (int)o->keys;
-    o->key[o->keys++] = key;
+        if (memcmp(&o->key[i].key, &key, sizeof key) == 0)
+            return &o->key[i];
+    return NULL;
+}
+
+/* A component that is not known yet gets this number; negative: one of its own. */
+static sl_status number(sl_orchestrator *o, sl_component_key key, int as, int *id) {
+    sl_known_component *known = find_key(o, key);
+    if (!known) {
+        SL_TRY(sl_grow(&o->key, &o->key_room, o->keys + 1, sizeof *o->key));
+        known = &o->key[o->keys++];
+        *known = (sl_known_component){key, as >= 0 ? as : o->next_number++};
+    }
+    *id = known->id;
     return SL_OK;
+}
+
+sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *id) {
+    return number(o, key, -1, id);
 }
 
 int sl_incidents_process(const sl_orchestrator *o, int rank, int replica) {
@@ -57,6 +69,7 @@ static sl_status see(sl_orchestrator *o, sl_component_key key, sl_case **found) 
     }
     int first = !c->seen;
     c->seen = 1;
+    c->merged = 0;
     if (first)
         c->back = 0;
     *found = c;
@@ -272,11 +285,15 @@ static sl_status merge_card(sl_orchestrator *o, int process, double most) {
             excess_now = c->now;
             kept = *c;
         }
-        c->seen = 0; /* it is the card's */
+        c->seen = 0;
+        c->merged = 1; /* it is the card's */
     }
+    int id; /* the costliest of its links goes on as the card */
+    SL_TRY(number(o, (sl_component_key){SL_PART_CARD, process, -1}, kept.view.id, &id));
     SL_TRY(see(o, (sl_component_key){SL_PART_CARD, process, -1}, &card));
     if (!card)
         return SL_OK;
+    card->merged = 0;
     card->cause = SL_CAUSE_HOST;
     card->replica = kept.replica;
     card->rank = sl_job_rank(job, sl_job_layout_position(job, &o->layout, process));
@@ -489,25 +506,66 @@ static sl_status learn_healthy(sl_orchestrator *o) {
     sl_time running;
     if (o->healthy_time > 0 || !o->series.learnt || now <= 0)
         return SL_OK;
-    SL_TRY(sl_plans_running(o, &running));
+    SL_TRY(o->config.paced ? sl_plans_healthy(o, &running) : sl_plans_running(o, &running));
     if (running <= 0)
         return SL_OK;
     o->healthy_model = (double)running;
-    o->healthy_time = now;
+    o->healthy_time = o->config.paced ? fmin(now, (double)running) : now;
     return SL_OK;
 }
 
 /* The model has what is healthy as it is known now. */
-static sl_status renew_model(sl_orchestrator *o) {
-    int differs = !o->model;
-    for (int r = 0; r < o->config.job.replicas; r++) {
-        const sl_problem *healthy = sl_healthy_of(o, r);
-        differs |= healthy != o->healthy[r];
-        o->healthy[r] = healthy;
+sl_status sl_incidents_renew(sl_orchestrator *o) {
+    if (o->model && o->renewed == o->series.learns)
+        return SL_OK;
+    o->renewed = o->series.learns;
+    for (int r = 0; r < o->config.job.replicas; r++)
+        o->healthy[r] = sl_healthy_of(o, r);
+    return o->model ? sl_model_renew(o->model, o->healthy) : SL_OK;
+}
+
+sl_status sl_incidents_open_model(sl_orchestrator *o) {
+    if (o->model)
+        return SL_OK;
+    SL_TRY(sl_incidents_renew(o));
+    return sl_model_open(&o->config.job, o->healthy, &o->model);
+}
+
+/* By its F, and by another rank's, without which nobody can tell load from a slow device. */
+static int is_device_measured(const sl_measured *m, int rank) {
+    int mine = 0, others = m->problem.ranks == 1;
+    for (int stage = 0; stage < m->problem.stages; stage++)
+        if (m->op[stage].count > 0)
+            *(sl_problem_rank(&m->problem, stage) == rank ? &mine : &others) = 1;
+    return mine && others;
+}
+
+/* Whether enough was measured of a component lately to say that it is well. */
+static int is_measured(const sl_orchestrator *o, const sl_case *c) {
+    int rows[SL_ROWS], found = 0, least = o->config.hold < 3 ? o->config.hold : 3;
+    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    for (int i = 0; i < count; i++) {
+        const sl_row *row = &o->series.row[rows[i] % SL_ROWS];
+        int replica = c->replica < 0 ? 0 : c->replica, any = 0;
+        const sl_measured *m = row->replica[replica];
+        for (int r = 0; c->cause == SL_CAUSE_REPLICA_LINK && r < o->config.job.replicas; r++)
+            any |= row->replica[r] && row->replica[r]->summed[c->view.stage];
+        if (m && c->cause == SL_CAUSE_DEVICE)
+            any = is_device_measured(m, c->rank);
+        for (int other = 0; m && c->cause == SL_CAUSE_LINK && other < m->problem.ranks; other++)
+            any |= (other == c->to && m->link[c->from * m->problem.ranks + other].count > 0);
+        for (int other = 0; m && c->cause == SL_CAUSE_HOST && other < m->problem.ranks; other++)
+            any |= m->link[c->rank * m->problem.ranks + other].count > 0;
+        found += any;
     }
-    if (!o->model)
-        return sl_model_open(&o->config.job, o->healthy, &o->model);
-    return differs || !o->case_count ? sl_model_renew(o->model, o->healthy) : SL_OK;
+    return found >= least;
+}
+
+/* Where its processes do not talk any more, nothing can be measured of a link. */
+static int is_unused(const sl_orchestrator *o, const sl_case *c) {
+    const sl_slow_part *p = &c->view.part;
+    return p->kind == SL_PART_LINK && p->a >= 0 &&
+           !sl_job_layout_talk(&o->config.job, &o->layout, sl_healthy_of(o, 0), p->a, p->b);
 }
 
 static sl_status compare_lately(sl_orchestrator *o) {
@@ -525,7 +583,13 @@ static sl_status compare_lately(sl_orchestrator *o) {
         else if (s->kind == SL_SLOW_SUM)
             SL_TRY(see_sum(o, s));
     }
-    return find_cards(o);
+    SL_TRY(find_cards(o));
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        if (!c->seen && c->told >= 0 && !c->merged && !is_unused(o, c) && !is_measured(o, c))
+            c->seen = 1; /* nothing says that it is well */
+    }
+    return SL_OK;
 }
 
 /* Cases that nobody knows of and that are seen no more. */
@@ -537,6 +601,30 @@ static void drop_unknown(sl_orchestrator *o) {
     o->case_count = kept;
 }
 
+/* The rows before the first sight of something slow may be slow already: they are no measure of health. */
+static sl_status leave_out_onset(sl_orchestrator *o) {
+    int oldest = sl_history_oldest(&o->series), marked = 0;
+    for (int i = o->series.rows - ONSET; i < o->series.rows; i++)
+        if (i >= oldest && !sl_history_row(&o->series, i)->slow)
+            marked = sl_history_row(&o->series, i)->slow = 1;
+    if (!marked)
+        return SL_OK;
+    SL_TRY(sl_history_learn(&o->series));
+    return sl_incidents_renew(o);
+}
+
+/* Both directions of a link, or all of a card's. */
+static void suspect_links(sl_orchestrator *o, const sl_case *c) {
+    for (int other = 0; other < o->config.job.ranks && c->replica >= 0; other++)
+        for (int way = 0; way < 2; way++) {
+            int card = c->cause == SL_CAUSE_HOST && !c->reported, link = c->cause == SL_CAUSE_LINK && other == c->to;
+            int mine = card ? c->rank : c->from;
+            if ((card || link) && mine >= 0 && other != mine && o->series.suspected_links < SL_CASES_MOST)
+                o->series.suspected_link[o->series.suspected_links++] =
+                    (struct sl_suspected_link){c->replica, way ? other : mine, way ? mine : other};
+        }
+}
+
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     int rows = o->series.rows - o->series.since, least = o->config.hold < 3 ? o->config.hold : 3;
     *ready = 0;
@@ -545,11 +633,24 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
         return SL_OK;
     SL_TRY(compare_lately(o));
     drop_unknown(o);
-    SL_TRY(renew_model(o));
+    SL_TRY(sl_incidents_open_model(o));
+    int begins = 0;
+    o->series.suspected_links = 0;
+    memset(o->series.suspected, 0,
+           (size_t)o->config.job.replicas * (size_t)o->config.job.ranks * sizeof *o->series.suspected);
     for (int i = 0; i < o->case_count; i++) {
-        o->cases[i].streak = o->cases[i].seen ? o->cases[i].streak + 1 : 0;
-        describe(o, &o->cases[i]);
+        sl_case *c = &o->cases[i];
+        c->streak = c->seen ? c->streak + 1 : 0;
+        c->level = c->streak <= o->config.hold || c->view.growth < c->level ? c->view.growth : c->level;
+        begins |= c->streak == 1;
+        if (c->view.part.kind == SL_PART_DEVICE && !c->reported && c->seen)
+            o->series.suspected[c->replica * o->config.job.ranks + c->rank] = (float)c->level;
+        if (c->seen)
+            suspect_links(o, c);
+        describe(o, c);
     }
+    if (begins)
+        SL_TRY(leave_out_onset(o));
     SL_TRY(remember_unused(o));
     SL_TRY(show_model(o));
     SL_TRY(divide_loss(o));
@@ -601,7 +702,8 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
             continue;
         }
         SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
-        sl_events_relief(o, c);
+        if (!c->merged)
+            sl_events_relief(o, c);
     }
     o->case_count = kept;
     for (int i = 0; i < o->case_count; i++) {

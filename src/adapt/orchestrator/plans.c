@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OTHER_TIMES 0.1 /* times that are off by more than this were not what the plan was made for */
+#define WORTH_A_REFIT 0.05 /* least share of an iteration that it must gain */
+#define OTHER_TIMES 0.25 /* times that are off by more than this were not what the plan was made for */
 
 sl_shared_plan *sl_plans_keep(sl_shared_plan *plan) {
     if (plan)
@@ -53,10 +54,11 @@ sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan) {
             replace(&side->first, o->side[r - 1].first);
         } else {
             sl_problem own = *o->problem[r];
-            sl_shared_plan *shared;
+            sl_shared_plan *shared = NULL;
             own.microbatches = o->layout.split[r];
-            SL_TRY(sl_plan_of_order(&own, &plan[r]->order, plan[r]->schedule, &own_plan));
-            sl_status status = share(&own_plan, &shared);
+            sl_status status = sl_plan_of_order(&own, &plan[r]->order, plan[r]->schedule, &own_plan);
+            if (status == SL_OK)
+                status = share(&own_plan, &shared);
             sl_plan_free(&own_plan);
             SL_TRY(status);
             sl_plans_drop(&side->first);
@@ -162,6 +164,18 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
         sl_status status = sl_plans_time(o, o->side[r].running, &usual, &takes);
         sl_problem_free(&usual);
         SL_TRY(status);
+        *time = takes > *time ? takes : *time;
+    }
+    return SL_OK;
+}
+
+sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time) {
+    *time = 0;
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        sl_time takes;
+        if (r > 0 && sl_healthy_of(o, r) == sl_healthy_of(o, r - 1) && o->side[r].running == o->side[r - 1].running)
+            continue;
+        SL_TRY(sl_plans_time(o, o->side[r].running, sl_healthy_of(o, r), &takes));
         *time = takes > *time ? takes : *time;
     }
     return SL_OK;
@@ -384,12 +398,15 @@ static int are_alike(const sl_problem *a, const sl_problem *b) {
 /* For what is slow where it will run; replicas that are alike get the same. */
 sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout) {
     sl_problem before = {0}, problem;
+    int slow = 0;
+    for (int i = 0; i < o->case_count; i++)
+        slow |= o->cases[i].seen && o->cases[i].told >= 0;
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_plan plan = {0};
         SL_TRY(sl_model_problem(o->model, layout, r, &problem));
         int same = r > 0 && before.ranks && are_alike(&before, &problem);
         sl_status status = SL_OK;
-        if (!o->lately.count && layout->split[r] == o->even[r]) { /* nothing is slow */
+        if (!slow && layout->split[r] == o->even[r]) {
             replace(&o->side[r].wanted, o->side[r].origin);
         } else if (same) {
             replace(&o->side[r].wanted, o->side[r - 1].wanted);
@@ -458,11 +475,12 @@ static sl_status refit(sl_orchestrator *o, int replica) {
     side->predicted = running;
     side->best = plan.makespan;
     if (status == SL_OK && running > 0 && pays(o, side, running, plan.makespan) && running - plan.makespan > spread &&
-        ++side->better > 1) {
+        (double)(running - plan.makespan) > WORTH_A_REFIT * (double)running && ++side->better > 1) {
         sl_plans_drop(&side->wanted);
         status = share(&plan, &side->wanted);
         if (status == SL_OK)
             replace(&side->first, side->wanted);
+        side->refits = status == SL_OK;
     }
     sl_plan_free(&plan);
     return status == SL_ENONE ? SL_OK : status;
@@ -480,6 +498,7 @@ sl_status sl_plans_refit(sl_orchestrator *o) {
         } else if (o->side[r - 1].wanted) {
             replace(&side->wanted, o->side[r - 1].wanted);
             replace(&side->first, side->wanted);
+            side->refits = 1;
         }
     }
     return SL_OK;
