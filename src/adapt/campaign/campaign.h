@@ -52,7 +52,7 @@ typedef struct sl_campaign {
     int families_may_fail; /* they are the default: what does not fit this pipeline is left out */
     double gradient;       /* bytes that one rank has in its ring; 0: reduce_ms of the problem is the ring */
     double ring_latency, ring_pace; /* ns, ns a byte, of a link of the ring */
-    int notice;        /* iterations that a change must last (the orchestrator's `hold`); 0 is 1 */
+    int notice; /* iterations that a change must last: the orchestrator's `hold`, at least 1, at most 32 */
     int host_devices;  /* devices of a host, tensor ranks counted one by one */
     sl_time other;     /* of every iteration, beside the pipelines and rings */
     sl_time delegated; /* more latency on the delegated path */

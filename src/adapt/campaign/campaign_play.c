@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MOST_TIME ((sl_time)4000000000000000000)
+#define MOST_HOLD 32        /* of the orchestrator */
 #define MOST_ACTIONS 1000   /* between two iterations, and one for each replica */
 #define MOST_LOOKED_AT 4096 /* positions; of larger jobs only what faults concern is looked at */
 
@@ -75,7 +76,7 @@ static void configure(const play *p, sl_orchestrator_config *config) {
     config->least_gain = c->ladder.least_gain;
     config->profile_every = c->ladder.profile_every;
     config->looks = 1;
-    config->hold = c->notice > 0 ? c->notice : 1;
+    config->hold = c->notice < 1 ? 1 : c->notice < MOST_HOLD ? c->notice : MOST_HOLD;
     config->paced = 1;
 }
 
