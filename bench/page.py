@@ -19,7 +19,7 @@ PAGES = {
                     "Each section says the command that wrote it, and whether it is measured or simulated.",
                     ["Delay on one link, live", "A slow link between replicas, live", "One slow replica, live",
                      "Several slow replicas, live", "Congestion between replicas, live", "Several congested links, live",
-                     "Compound trouble, live", "Random mixed faults, live",
+                     "Compound trouble, live", "Random mixed faults, live", "Plans of a running job",
                      "Microbatch balance", "The ladder against hindsight", "Topology", "A slow link in a ring and between stages",
                      "A topology change in the run", "Campaign: Adaptra's trace", "Campaign: Falcon's table 7",
                      "Campaign: Falcon's figures", "Campaign: random faults", "Campaign: speed"]),

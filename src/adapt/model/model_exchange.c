@@ -19,9 +19,20 @@ typedef struct search {
     int positions;
 } search;
 
+/* An iteration's time, and of layouts where that is the same what all replicas take together: of two links
+ * that are as slow as each other one is left first. */
+typedef struct score {
+    double time, sum;
+} score;
+
+static int is_less(const score *a, const score *b) {
+    return a->time < b->time || (a->time == b->time && a->sum < b->sum);
+}
+
 /* The layout at hand, with replicas of the excerpt looked at again. */
-static sl_status measure(search *s, double *time) {
+static sl_status measure(search *s, score *result) {
     sl_model *m = s->m;
+    double time;
     sl_model_sums(m);
     SL_TRY(sl_grow(&m->group, &m->group_room, s->others, sizeof *m->group));
     if (s->others)
@@ -31,43 +42,62 @@ static sl_status measure(search *s, double *time) {
         int replica = s->excerpt->replica[i];
         SL_TRY(sl_model_join(m, replica, s->divides ? 0 : s->layout->split[replica]));
     }
-    return s->divides ? sl_model_level(m, s->microbatches, time) : sl_model_slowest(m, time);
+    SL_TRY(s->divides ? sl_model_level(m, s->microbatches, &result->time)
+                      : sl_model_slowest(m, &result->time));
+    result->sum = 0;
+    for (size_t i = 0; i < m->groups && !isinf(result->time); i++) {
+        SL_TRY(sl_model_ask(m, &m->group[i], m->group[i].microbatches, &time));
+        result->sum += m->group[i].count * time;
+    }
+    return SL_OK;
 }
 
-/* The best exchange; *time is what it leads to. *found 0: none makes an iteration shorter. */
-static sl_status best_exchange(search *s, double *time, int *found) {
+/* The best exchange; *best is what it leads to. *found 0: none is better. */
+static sl_status best_exchange(search *s, score *best, int *found) {
     const sl_model *m = s->m;
-    double least = *time, then;
     int at[2] = {0, 0};
+    *found = 0;
     for (int i = 0; i < s->positions; i++)
         for (int k = 0; k < s->positions; k++) {
             int a = s->position[i], b = s->position[k];
-            if (i == k || !m->first[m->process[a]] || (k < i && m->first[m->process[b]]))
+            score then;
+            if (i == k || !m->first[m->process[a]] || (k < i && m->first[m->process[b]]) || m->allowed <= 0)
                 continue;
             sl_model_swap(s->m, s->layout, a, b);
             sl_status status = measure(s, &then);
             sl_model_swap(s->m, s->layout, a, b);
             SL_TRY(status);
-            if (then < least) {
-                least = then;
+            if (is_less(&then, best)) {
+                *best = then;
+                *found = 1;
                 at[0] = a;
                 at[1] = b;
             }
         }
-    *found = least < *time;
-    *time = least;
     if (*found)
         sl_model_swap(s->m, s->layout, at[0], at[1]);
     return SL_OK;
 }
 
+/* Exchanges that made no iteration shorter are left out at the end. */
 static sl_status climb(search *s) {
-    double time;
-    int found = 1;
-    SL_TRY(measure(s, &time));
-    while (found)
-        SL_TRY(best_exchange(s, &time, &found));
-    return SL_OK;
+    size_t size = (size_t)s->m->processes * sizeof *s->layout->process;
+    score best;
+    double least;
+    int found = 1, *kept;
+    SL_TRY(sl_alloc(&kept, (size_t)s->m->processes, sizeof *kept));
+    memcpy(kept, s->layout->process, size);
+    sl_status status = measure(s, &best);
+    for (least = best.time; status == SL_OK && found;) {
+        status = best_exchange(s, &best, &found);
+        if (status == SL_OK && best.time < least) {
+            least = best.time;
+            memcpy(kept, s->layout->process, size);
+        }
+    }
+    memcpy(s->layout->process, kept, size);
+    sl_free(kept);
+    return status;
 }
 
 static sl_status list_positions(search *s) {

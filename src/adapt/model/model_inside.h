@@ -55,6 +55,7 @@ typedef struct sl_answer {
 } sl_answer;
 
 struct sl_model {
+    sl_placement placement;
     sl_job job;
     int processes, stages;
     const sl_problem **healthy; /* [replicas] the caller's */
@@ -85,7 +86,7 @@ struct sl_model {
     const char
         *rule; /* what plans are made with: the job's schedule, or a quick one while places are looked for */
     const char *quick;
-    long long allowed; /* ops that may be planned */
+    long long allowed; /* answers that may be looked up; an op planned counts as ten */
     sl_answer *answer; /* [slots] */
     size_t slots, answers;
 };

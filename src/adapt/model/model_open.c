@@ -90,7 +90,7 @@ void sl_model_swap(sl_model *m, sl_job_layout *layout, int a, int b) {
 
 /* ---- opening ---- */
 
-static sl_status check_job(const sl_job *job, const sl_problem *first, const sl_problem *const *healthy) {
+static sl_status check_job(const sl_job *job, int stages, sl_placement placement, const sl_problem *const *healthy) {
     if (job->replicas < 1 || job->ranks < 1 || job->tensor < 1 ||
         (double)job->replicas * job->ranks * job->tensor > INT_MAX / 2)
         return sl_error(SL_EINVAL, "no job has %d replicas of %d ranks and %d tensor ranks", job->replicas,
@@ -98,8 +98,8 @@ static sl_status check_job(const sl_job *job, const sl_problem *first, const sl_
     if (!sl_family_find(job->schedule) && strcmp(job->schedule, "auto") != 0)
         return sl_error(SL_EINVAL, "'%s' is no family of schedules and not auto", job->schedule);
     for (int r = 0; r < job->replicas; r++)
-        if (healthy[r]->ranks != job->ranks || healthy[r]->stages != first->stages ||
-            healthy[r]->placement != first->placement || healthy[r]->layers)
+        if (healthy[r]->ranks != job->ranks || healthy[r]->stages != stages || healthy[r]->placement != placement ||
+            healthy[r]->layers)
             return sl_error(SL_EINVAL, "replica %d has another shape than the job, or stages to be cut", r);
     return SL_OK;
 }
@@ -125,7 +125,7 @@ static sl_status number_bases(sl_model *m) {
 }
 
 sl_status sl_model_renew(sl_model *m, const sl_problem *const *healthy) {
-    SL_TRY(check_job(&m->job, m->healthy[0], healthy));
+    SL_TRY(check_job(&m->job, m->stages, m->placement, healthy));
     memcpy(m->healthy, healthy, (size_t)m->job.replicas * sizeof(sl_problem *));
     return number_bases(m);
 }
@@ -162,6 +162,7 @@ static sl_status open_arrays(sl_model *m) {
 static sl_status begin(sl_model *m, const sl_job *job, const sl_problem *const *healthy) {
     const sl_problem *p = healthy[0];
     m->stages = p->stages;
+    m->placement = healthy[0]->placement;
     m->processes = sl_job_processes(job);
     m->allowed = LLONG_MAX;
     SL_TRY(copy_job(m, job, p->stages));
@@ -178,7 +179,7 @@ static sl_status begin(sl_model *m, const sl_job *job, const sl_problem *const *
 }
 
 sl_status sl_model_open(const sl_job *job, const sl_problem *const *healthy, sl_model **model) {
-    SL_TRY(check_job(job, healthy[0], healthy));
+    SL_TRY(check_job(job, healthy[0]->stages, healthy[0]->placement, healthy));
     SL_TRY(sl_alloc(model, 1, sizeof **model));
     sl_status status = begin(*model, job, healthy);
     if (status != SL_OK) {

@@ -8,27 +8,32 @@
 #include <limits.h>
 #include <math.h>
 
-#define MAX_HOSTS 1024        /* of a topology search */
-#define MAX_OPS_TRIED 1000000 /* planned while places are exchanged: less than a second */
+#define MAX_HOSTS 1024    /* of a topology search */
+#define MAX_ASKED 4000000 /* by the exchanges from one layout: less than half a second */
 
 typedef struct best {
+    const sl_job_layout *from;
     int divides;
     sl_job_layout *layout;
     double time;
+    int moved; /* processes that sit elsewhere */
 } best;
 
-/* Keeps the layout if it is better. Frees it. */
+/* Keeps the layout if it is better, or as good with fewer that move. Frees it. */
 static sl_status consider(sl_model *m, best *b, sl_job_layout *layout) {
     double time;
+    int moved = 0;
     sl_status status = SL_OK;
-    if (memcmp(layout->process, b->layout->process, (size_t)m->processes * sizeof *layout->process) != 0) {
+    for (int i = 0; i < m->processes; i++)
+        moved += layout->process[i] != b->from->process[i];
+    if (moved)
         status = b->divides ? sl_model_divide(m, layout, &time) : sl_model_time(m, layout, &time);
-        if (status == SL_OK && time < b->time) {
-            sl_job_layout kept = *b->layout;
-            *b->layout = *layout;
-            *layout = kept;
-            b->time = time;
-        }
+    if (moved && status == SL_OK && (time < b->time || (time == b->time && moved < b->moved))) {
+        sl_job_layout kept = *b->layout;
+        *b->layout = *layout;
+        *layout = kept;
+        b->time = time;
+        b->moved = moved;
     }
     sl_job_layout_free(layout);
     return status == SL_ENONE ? SL_OK : status;
@@ -134,7 +139,7 @@ static sl_status ask_topology(sl_model *m, const sl_excerpt *e, sl_job_layout *l
 typedef enum way { TOPOLOGY, GATHERED, FROM_PRESENT, FROM_GATHERED, FROM_HOME, WAYS } way;
 
 /* What leads nowhere else leaves the layout as it was. */
-static sl_status find(sl_model *m, way w, int divides, long long *allowed, sl_job_layout *layout) {
+static sl_status find(sl_model *m, way w, int divides, sl_job_layout *layout) {
     sl_excerpt excerpt;
     int moved = w == FROM_PRESENT;
     for (int i = 0; i < m->processes && w == FROM_HOME; i++) {
@@ -150,9 +155,8 @@ static sl_status find(sl_model *m, way w, int divides, long long *allowed, sl_jo
         moved = sl_model_gather(m, &excerpt, layout);
     if (status == SL_OK && w >= FROM_PRESENT && moved) {
         m->rule = m->quick;
-        m->allowed = *allowed;
+        m->allowed = MAX_ASKED;
         status = sl_model_exchange(m, &excerpt, divides, layout);
-        *allowed = m->allowed;
         m->allowed = LLONG_MAX;
         m->rule = m->job.schedule;
     }
@@ -160,18 +164,17 @@ static sl_status find(sl_model *m, way w, int divides, long long *allowed, sl_jo
     return status;
 }
 
-static sl_status try_all(sl_model *m, const sl_job_layout *from, best *b) {
+static sl_status try_all(sl_model *m, best *b) {
     sl_status status =
         b->divides ? sl_model_divide(m, b->layout, &b->time) : sl_model_time(m, b->layout, &b->time);
     if (status == SL_ENONE)
         b->time = INFINITY;
     else
         SL_TRY(status);
-    long long allowed = MAX_OPS_TRIED;
     for (int w = 0; w < WAYS && m->parts; w++) {
         sl_job_layout layout;
-        SL_TRY(sl_job_layout_copy(&m->job, from, &layout));
-        status = find(m, (way)w, b->divides, &allowed, &layout);
+        SL_TRY(sl_job_layout_copy(&m->job, b->from, &layout));
+        status = find(m, (way)w, b->divides, &layout);
         if (status != SL_OK) {
             sl_job_layout_free(&layout);
             return status;
@@ -183,16 +186,12 @@ static sl_status try_all(sl_model *m, const sl_job_layout *from, best *b) {
 
 sl_status sl_model_places(sl_model *m, const sl_job_layout *from, int divides, sl_job_layout *to, double *time,
                           int *moved) {
-    best b = {.divides = divides, .layout = to};
-    *moved = 0;
+    best b = {.from = from, .divides = divides, .layout = to};
     SL_TRY(sl_job_layout_copy(&m->job, from, to));
-    sl_status status = try_all(m, from, &b);
-    if (status != SL_OK) {
+    sl_status status = try_all(m, &b);
+    if (status != SL_OK)
         sl_job_layout_free(to);
-        return status;
-    }
     *time = b.time;
-    for (int i = 0; i < m->processes; i++)
-        *moved += to->process[i] != from->process[i];
-    return SL_OK;
+    *moved = b.moved;
+    return status;
 }

@@ -301,6 +301,7 @@ sl_status sl_model_ask(sl_model *m, const sl_alike *group, int microbatches, dou
     sl_fingerprint_add(&asked, m->path.word[1]);
     sl_fingerprint_add(&asked, (uint64_t)microbatches << 1 | (strcmp(m->rule, m->job.schedule) != 0));
     *time = INFINITY;
+    m->allowed--;
     if (microbatches < 1 || microbatches > SL_MAX_MICROBATCHES || ops > SL_MAX_OPS)
         return SL_OK;
     SL_TRY(widen(m));
@@ -308,7 +309,7 @@ sl_status sl_model_ask(sl_model *m, const sl_alike *group, int microbatches, dou
     if (!(answer->asked.word[0] | answer->asked.word[1])) {
         if (m->allowed <= 0)
             return SL_OK;
-        m->allowed -= m->allowed == INT64_MAX ? 0 : ops;
+        m->allowed -= 10 * ops;
         SL_TRY(plan(m, group->replica, microbatches, &answer->time));
         answer->asked = asked;
         m->answers++;

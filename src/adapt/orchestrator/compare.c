@@ -23,6 +23,7 @@ typedef struct comparing {
     int count, lately;
     sl_comparison *out;
     double clock_error;
+    double *common; /* [replicas] what all devices of each take longer */
 } comparing;
 
 void sl_comparison_free(sl_comparison *c) {
@@ -56,7 +57,8 @@ static double level_of(const comparing *c, double *values, int count) {
 }
 
 static pair finish(const comparing *c, const sl_norm *n, double *values, double *raw, int count, double last) {
-    if (!count || n->rows < (c->s->hold < SL_ROWS_HEALTHY_LEAST ? 1 : SL_ROWS_HEALTHY_LEAST))
+    int few = c->s->hold < SL_ROWS_HEALTHY_LEAST ? c->s->hold : SL_ROWS_HEALTHY_LEAST;
+    if (!count || (c->lately && count < few) || n->rows < (few < SL_ROWS_HEALTHY_LEAST ? 1 : few))
         return (pair){0};
     return (pair){.known = 1,
                   .now = level_of(c, values, count),
@@ -213,31 +215,45 @@ static sl_status find_stages(comparing *c, int ranks, const device *devices) {
     return SL_OK;
 }
 
+/* What devices have in common that are no incident already, two at least: load that nobody has told of. 1: nothing. */
+static double common_of(const comparing *c, const device *devices, int first, int end) {
+    double least = INFINITY;
+    int count = 0;
+    for (int i = first; i < end; i++)
+        if (devices[i].known && !c->s->suspected[i] && devices[i].healthy > 0) {
+            least = fmin(least, devices[i].now / devices[i].healthy);
+            count++;
+        }
+    return count > 1 ? fmax(1, least) : 1;
+}
+
 /* `devices` [replicas * ranks]. */
 static sl_status find_devices(comparing *c, int ranks, device *devices) {
     sl_comparison *out = c->out;
-    double sum = 0, least = INFINITY;
+    double sum = 0;
     int kinds = 0, replicas = c->s->replicas;
     for (int r = 0; r < replicas; r++) {
         const sl_problem *p = what_differs(c, r);
         if (!p && sl_history_baseline(c->s, r)->same) {
             out->devices += ranks;
-            least = 1;
+            for (int rank = 0; rank < ranks; rank++)
+                devices[r * ranks + rank] = (device){.known = 1, .now = 1, .raw = 1, .healthy = 1, .usual = 1};
         }
         int again = is_as_before(c, r);
         for (int rank = 0; p && rank < p->ranks; rank++) {
             device *d = &devices[r * ranks + rank];
             *d = again ? devices[(r - 1) * ranks + rank] : measure_device(c, p, r, rank, &sum, &kinds);
             out->devices += d->known;
-            if (d->known && d->healthy > 0)
-                least = fmin(least, d->now / d->healthy);
         }
     }
     out->op = kinds ? sum / kinds : 0;
-    out->common = out->devices > 1 && isfinite(least) ? fmax(1, least) : 1;
+    out->common = common_of(c, devices, 0, replicas * ranks);
     for (int i = 0; i < replicas * ranks; i++) {
         const device *d = &devices[i];
-        if (!is_slow(d, out->common))
+        double common = ranks > 1 ? common_of(c, devices, i - i % ranks, i - i % ranks + ranks) : out->common;
+        if (i % ranks == 0)
+            c->common[i / ranks] = common;
+        if (!is_slow(d, common))
             continue;
         out->slow_devices++;
         SL_TRY(add(c, (sl_slow){.kind = SL_SLOW_DEVICE,
@@ -246,7 +262,7 @@ static sl_status find_devices(comparing *c, int ranks, device *devices) {
                                 .from = -1,
                                 .to = -1,
                                 .stage = -1,
-                                .now = d->now / out->common,
+                                .now = d->now / common,
                                 .healthy = d->healthy,
                                 .excess = d->excess}));
     }
@@ -273,6 +289,7 @@ static sl_status find_links(comparing *c) {
         slow = -out->slow_links;
         for (int at = 0; p && at < p->ranks * p->ranks; at++) {
             pair l = compare_link(c, r, at);
+            l.now /= c->common[r]; /* longer microbatches, longer messages */
             double growth = l.now - l.healthy;
             out->links += l.known;
             if (!l.known || growth <= least_delay(c) || l.now <= SL_SLOW_LEAST * l.healthy || l.now <= l.usual ||
@@ -292,6 +309,8 @@ static sl_status find_links(comparing *c) {
         known += out->links;
         slow += out->slow_links;
     }
+    if (out->links > 3 && out->slow_links == out->links) /* what they share, or longer messages; no link */
+        out->count -= (size_t)out->slow_links;
     return SL_OK;
 }
 
@@ -349,7 +368,9 @@ sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_c
         c.clock_error = fmax(c.clock_error, (double)sl_history_row(s, rows[i])->clock_error);
     out->load = load_of(&c);
     SL_TRY(sl_alloc(&devices, (size_t)s->replicas * (size_t)shape->ranks, sizeof *devices));
-    sl_status status = find_devices(&c, shape->ranks, devices);
+    sl_status status = sl_alloc(&c.common, (size_t)s->replicas, sizeof *c.common);
+    if (status == SL_OK)
+        status = find_devices(&c, shape->ranks, devices);
     if (status == SL_OK)
         status = find_links(&c);
     if (status == SL_OK && s->replicas > 1)
@@ -357,6 +378,7 @@ sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_c
     if (status == SL_OK)
         status = find_stages(&c, shape->ranks, devices);
     sl_free(devices);
+    sl_free(c.common);
     return status;
 }
 

@@ -28,15 +28,41 @@ static void name_replica(const sl_orchestrator *o, sl_event *e, int replica) {
     }
 }
 
+/* By the places where its processes sat in the beginning, as a fault's device, cable or host belongs to them. */
 static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case *c) {
-    int turned = c->from > c->to;
-    name_replica(o, e, c->replica);
-    if (c->cause == SL_CAUSE_LINK && c->from >= 0) {
-        e->from = turned ? c->to : c->from;
-        e->to = turned ? c->from : c->to;
-    } else if (c->cause != SL_CAUSE_REPLICA_LINK) {
-        e->rank = c->rank;
+    const sl_job *job = &o->config.job;
+    const sl_slow_part *part = &c->view.part;
+    if (part->a < 0)
+        return;
+    int replica = sl_job_replica(job, part->a), a = sl_job_rank(job, part->a);
+    if (part->kind == SL_PART_LINK) {
+        int b = sl_job_rank(job, part->b);
+        if (sl_job_replica(job, part->b) != replica)
+            return;
+        e->from = a < b ? a : b;
+        e->to = a < b ? b : a;
+    } else {
+        e->rank = a;
     }
+    name_replica(o, e, replica);
+}
+
+/* Places of the present layout as those of the beginning; a link whose ends were in two replicas stays as it is. */
+static void go_home(const sl_orchestrator *o, int *replica, sl_suspect *s) {
+    const sl_job *job = &o->config.job;
+    int *const rank[] = {&s->rank, &s->from, &s->to};
+    int home[3] = {-1, -1, -1}, common = -1;
+    for (int i = 0; i < 3 && *replica >= 0; i++)
+        if (*rank[i] >= 0) {
+            home[i] = sl_incidents_process(o, *rank[i], *replica);
+            if (common >= 0 && sl_job_replica(job, home[i]) != common)
+                return;
+            common = sl_job_replica(job, home[i]);
+        }
+    for (int i = 0; i < 3; i++)
+        if (home[i] >= 0)
+            *rank[i] = sl_job_rank(job, home[i]);
+    *replica = common >= 0 ? common : *replica;
 }
 
 void sl_events_onset(sl_orchestrator *o, const sl_case *c) {
@@ -59,13 +85,16 @@ void sl_events_relief(sl_orchestrator *o, const sl_case *c) {
 }
 
 static void say_named(sl_orchestrator *o, const sl_naming_result *r, const sl_named *named) {
-    const sl_suspect *s = &named->suspect;
+    sl_suspect home = named->suspect;
+    int replica = named->replica;
+    const sl_suspect *s = &home;
+    go_home(o, &replica, &home);
     sl_event *e = sl_events_add(o, r->kind == SL_NAMING_SUSPECT ? SL_EVENT_SUSPECT : SL_EVENT_VERDICT);
     if (!e)
         return;
     sl_suspect name = *s;
     name.why[0] = 0;
-    name_replica(o, e, named->replica);
+    name_replica(o, e, replica);
     e->from = s->component == SL_COMPONENT_LINK ? s->from : -1;
     e->to = s->component == SL_COMPONENT_LINK ? s->to : -1;
     e->rank = s->rank;
@@ -137,6 +166,8 @@ void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
         sl_text_format(e->decided, sizeof e->decided, "return to the first schedule");
     else
         sl_text_format(e->decided, sizeof e->decided, "swap to %s", side->wanted->plan.schedule);
+    if (side->refits)
+        sl_text_format(e->seen, sizeof e->seen, "nothing is slow, but ops or links take another time than was planned for");
     explain(e, side);
     sl_events_decision(o, "the schedule of replica %d: %s%s%s; %s", replica, e->decided, e->seen[0] ? ", for " : "",
                        e->seen, e->why);

@@ -9,8 +9,9 @@
 #define DRIFT 1.05     /* healthy ops are at most so many times what they took at first */
 #define TOLD_WORK 1e-4 /* least relative variance of work that says how time follows it */
 
-sl_status sl_history_open(int replicas, int hold, sl_history *s) {
-    *s = (sl_history){.replicas = replicas, .hold = hold};
+sl_status sl_history_open(int replicas, int ranks, int hold, sl_history *s) {
+    *s = (sl_history){.replicas = replicas, .ranks = ranks, .hold = hold};
+    SL_TRY(sl_alloc(&s->suspected, (size_t)replicas * (size_t)ranks, 1));
     SL_TRY(sl_alloc(&s->room, 2 * SL_ROWS, sizeof *s->room));
     SL_TRY(sl_alloc(&s->healthy, (size_t)replicas, sizeof *s->healthy));
     for (int r = 0; r < replicas; r++)
@@ -38,6 +39,7 @@ void sl_history_close(sl_history *s) {
     for (int r = 0; s->healthy && r < s->replicas; r++)
         clear_baseline(&s->healthy[r]);
     sl_free(s->healthy);
+    sl_free(s->suspected);
     sl_free(s->room);
     *s = (sl_history){0};
 }
@@ -153,14 +155,15 @@ static double median_of(double *values, int count) {
 }
 
 /* From values[count] in terms of usual work. */
-static void settle(sl_norm *n, double *values, int count, double first) {
+static void settle(sl_norm *n, double *values, int count, const sl_norm *before) {
     n->rows = count;
     n->time = median_of(values, count);
     n->usual = values[(int)(USUAL * (count - 1))];
     for (int i = 0; i < count; i++)
         values[i] = fabs(values[i] - n->time);
     n->spread = 1.4826 * median_of(values, count);
-    n->first = first > 0 ? first : n->time;
+    n->first = before->first > 0 ? before->first : n->time;
+    n->first_work = before->first > 0 ? before->first_work : n->work;
 }
 
 /* One entry of several rows; `take` gives the level, or NULL where there was none. */
@@ -194,7 +197,8 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
     line l = {0};
     int found = 0, worked = 0;
     sl_level room;
-    double first = n->first, *value = s->room, *work = s->room + SL_ROWS;
+    const sl_norm before = *n;
+    double *value = s->room, *work = s->room + SL_ROWS;
     for (int i = 0; i < count; i++) {
         const sl_level *v = level(sl_history_row(s, rows[i]), replica, at, &room);
         if (!v)
@@ -205,7 +209,7 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
         if (v->worked)
             line_add(&l, v->worked, v->work, v->time, v->span, v->slope);
     }
-    *n = (sl_norm){.slope = -1, .first = first};
+    *n = (sl_norm){.slope = -1, .first = before.first, .first_work = before.first_work};
     if (!found)
         return;
     if (worked == found) {
@@ -216,7 +220,7 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
         n->work = usual;
         n->slope = reference.slope;
     }
-    settle(n, value, found, first);
+    settle(n, value, found, &before);
 }
 
 /* Whether all rows have the same measurement of a replica. */
@@ -228,14 +232,23 @@ static sl_measured *the_same(const sl_history *s, const int *rows, int count, in
     return same;
 }
 
+void sl_history_clear(sl_history *s, int replica, int as) {
+    clear_baseline(&s->healthy[replica]);
+    s->healthy[replica].as = as;
+}
+
+sl_status sl_baseline_make_room(const sl_problem *shape, sl_baseline *b) {
+    size_t stages = (size_t)shape->stages, ranks = (size_t)shape->ranks;
+    SL_TRY(sl_alloc(&b->op, SL_OP_KINDS * stages, sizeof *b->op));
+    SL_TRY(sl_alloc(&b->link, ranks * ranks, sizeof *b->link));
+    return sl_alloc(&b->sum, stages, sizeof *b->sum);
+}
+
 static sl_status make_room(const sl_measured *shape, sl_baseline *b) {
-    size_t stages = (size_t)shape->problem.stages, ranks = (size_t)shape->problem.ranks;
     if (b->op)
         return SL_OK;
     clear_baseline(b);
-    SL_TRY(sl_alloc(&b->op, SL_OP_KINDS * stages, sizeof *b->op));
-    SL_TRY(sl_alloc(&b->link, ranks * ranks, sizeof *b->link));
-    SL_TRY(sl_alloc(&b->sum, stages, sizeof *b->sum));
+    SL_TRY(sl_baseline_make_room(&shape->problem, b));
     return sl_problem_copy(&shape->problem, &b->problem);
 }
 
@@ -271,12 +284,20 @@ static void median_problem(sl_history *s, const int *rows, int count, int replic
 #undef MEDIAN_OF
 }
 
+/* What it took at first, in terms of the work that is usual now. */
+static double first_time(const sl_norm *n) {
+    if (!(n->work > 0) || !(n->first_work > 0))
+        return n->first;
+    double more = n->work - n->first_work;
+    return n->slope >= 0 ? n->first + n->slope * more : n->first * fmax(1, n->work / n->first_work);
+}
+
 /* What slowly becomes slow is slow. */
 static void limit_drift(sl_baseline *b, int replica_rows) {
     for (int kind = 0; kind < SL_OP_KINDS && replica_rows; kind++)
         for (int stage = 0; stage < b->problem.stages; stage++) {
             sl_norm *n = &b->op[kind * b->problem.stages + stage];
-            double most = DRIFT * n->first;
+            double most = DRIFT * first_time(n);
             if (!(n->time > most) || !(n->first > 0))
                 continue;
             b->problem.time[kind][stage] = (sl_time)((double)b->problem.time[kind][stage] * most / n->time);
@@ -303,7 +324,7 @@ static sl_status learn_replica(sl_history *s, const int *rows, int count, int re
     }
     b->as = replica;
     sl_measured *same = the_same(s, rows, count, replica), *shape = NULL;
-    if (same && (same == b->same || (!b->op && !b->same))) {
+    if (same) {
         sl_measured_keep(same);
         clear_baseline(b);
         b->same = same;
@@ -334,6 +355,19 @@ sl_status sl_history_learn(sl_history *s) {
     learn_norm(s, rows + cold, count - cold, 0, 0, time_at, &s->iteration);
     for (int r = 0; r < s->replicas; r++)
         SL_TRY(learn_replica(s, rows + cold, count - cold, r));
+    s->learnt = 1;
+    s->learns++;
+    return SL_OK;
+}
+
+sl_status sl_history_assume(sl_history *s, const sl_problem *const *healthy) {
+    for (int r = 0; r < s->replicas; r++) {
+        sl_baseline *b = &s->healthy[r];
+        clear_baseline(b);
+        b->as = r > 0 && healthy[r] == healthy[r - 1] ? s->healthy[r - 1].as : r;
+        if (b->as == r)
+            SL_TRY(sl_measured_of_problem(healthy[r], &b->same));
+    }
     s->learnt = 1;
     return SL_OK;
 }

@@ -20,7 +20,7 @@ typedef struct sl_norm {
     double time, usual;  /* ns, of usual work; what most rows stay below */
     double spread;       /* of rows around the median, robust standard deviation */
     double work, slope;  /* usual work, 0: not known; ns per unit of work, negative: not known */
-    double first;        /* time as it was learnt at first */
+    double first, first_work; /* time as it was learnt at first, and the work that it was for */
 } sl_norm;
 
 typedef struct sl_baseline {
@@ -43,13 +43,17 @@ typedef struct sl_history {
     int rows;            /* all so far */
     int since;           /* first row of the present layout */
     int quiet;           /* first row of the present plans and path: iteration times before it are not compared */
-    int learnt;
+    int learnt, learns; /* learns: how often something was learnt */
     sl_baseline *healthy; /* [replicas] */
     sl_norm iteration;
+    unsigned char *suspected; /* [replicas * ranks] the device at that place is an incident; NULL: no pipeline is known */
+    int ranks;
     double *room;         /* [2 * SL_ROWS] scratch */
 } sl_history;
 
-sl_status sl_history_open(int replicas, int hold, sl_history *series);
+sl_status sl_history_open(int replicas, int ranks, int hold, sl_history *series);
+/** What is healthy is known from the beginning: healthy[replicas], equal pointers for equal ones. SL_ENOMEM. */
+sl_status sl_history_assume(sl_history *series, const sl_problem *const *healthy);
 void sl_history_close(sl_history *series);
 /** One more row. */
 sl_status sl_history_add(sl_history *series, const sl_orchestrator_iteration *iteration);
@@ -70,6 +74,10 @@ int sl_history_alike(const sl_history *series, const int *rows, int count, int r
 int sl_history_collect(const sl_history *series, int first, int last, int most, int healthy, int *rows);
 /** Learns what is healthy again from the rows that are; nothing where they are too few. */
 sl_status sl_history_learn(sl_history *series);
+/** A replica's baseline is nothing any more, and its own or that of `as`. */
+void sl_history_clear(sl_history *series, int replica, int as);
+/** Norms for a problem's shape, nothing known. */
+sl_status sl_baseline_make_room(const sl_problem *shape, sl_baseline *baseline);
 /** From the next row on everybody may sit elsewhere: healthy stays what it is. */
 void sl_history_moved(sl_history *series);
 /** What is healthy is forgotten, but for `keep` last rows. */

@@ -17,18 +17,30 @@
 #define ALIKE 0.25         /* delays of one card */
 #define MOST_BLAMED 2.0    /* times what a component costs alone */
 #define NEWS 0.2           /* a loss that is off by more is told to the ladder */
+enum { ONSET = 4 }; /* rows that something slow may have taken to be seen */
 #define WORTH_A_LOOK 0.1   /* share of a healthy iteration by which a sum must have grown */
 
-sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *number) {
+static sl_known_component *find_key(const sl_orchestrator *o, sl_component_key key) {
     for (size_t i = 0; i < o->keys; i++)
-        if (memcmp(&o->key[i], &key, sizeof key) == 0) {
-            *number = (int)i;
-            return SL_OK;
-        }
-    SL_TRY(sl_grow(&o->key, &o->key_room, o->keys + 1, sizeof *o->key));
-    *number = (int)o->keys;
-    o->key[o->keys++] = key;
+        if (memcmp(&o->key[i].key, &key, sizeof key) == 0)
+            return &o->key[i];
+    return NULL;
+}
+
+/* A component that is not known yet gets this number; negative: one of its own. */
+static sl_status number(sl_orchestrator *o, sl_component_key key, int as, int *id) {
+    sl_known_component *known = find_key(o, key);
+    if (!known) {
+        SL_TRY(sl_grow(&o->key, &o->key_room, o->keys + 1, sizeof *o->key));
+        known = &o->key[o->keys++];
+        *known = (sl_known_component){key, as >= 0 ? as : o->next_number++};
+    }
+    *id = known->id;
     return SL_OK;
+}
+
+sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *id) {
+    return number(o, key, -1, id);
 }
 
 int sl_incidents_process(const sl_orchestrator *o, int rank, int replica) {
@@ -57,6 +69,7 @@ static sl_status see(sl_orchestrator *o, sl_component_key key, sl_case **found) 
     }
     int first = !c->seen;
     c->seen = 1;
+    c->merged = 0;
     if (first)
         c->back = 0;
     *found = c;
@@ -272,11 +285,15 @@ static sl_status merge_card(sl_orchestrator *o, int process, double most) {
             excess_now = c->now;
             kept = *c;
         }
-        c->seen = 0; /* it is the card's */
+        c->seen = 0;
+        c->merged = 1; /* it is the card's */
     }
+    int id; /* the costliest of its links goes on as the card */
+    SL_TRY(number(o, (sl_component_key){SL_PART_CARD, process, -1}, kept.view.id, &id));
     SL_TRY(see(o, (sl_component_key){SL_PART_CARD, process, -1}, &card));
     if (!card)
         return SL_OK;
+    card->merged = 0;
     card->cause = SL_CAUSE_HOST;
     card->replica = kept.replica;
     card->rank = sl_job_rank(job, sl_job_layout_position(job, &o->layout, process));
@@ -489,25 +506,29 @@ static sl_status learn_healthy(sl_orchestrator *o) {
     sl_time running;
     if (o->healthy_time > 0 || !o->series.learnt || now <= 0)
         return SL_OK;
-    SL_TRY(sl_plans_running(o, &running));
+    SL_TRY(o->config.paced ? sl_plans_healthy(o, &running) : sl_plans_running(o, &running));
     if (running <= 0)
         return SL_OK;
     o->healthy_model = (double)running;
-    o->healthy_time = now;
+    o->healthy_time = o->config.paced ? fmin(now, (double)running) : now;
     return SL_OK;
 }
 
 /* The model has what is healthy as it is known now. */
-static sl_status renew_model(sl_orchestrator *o) {
-    int differs = !o->model;
-    for (int r = 0; r < o->config.job.replicas; r++) {
-        const sl_problem *healthy = sl_healthy_of(o, r);
-        differs |= healthy != o->healthy[r];
-        o->healthy[r] = healthy;
-    }
-    if (!o->model)
-        return sl_model_open(&o->config.job, o->healthy, &o->model);
-    return differs || !o->case_count ? sl_model_renew(o->model, o->healthy) : SL_OK;
+sl_status sl_incidents_renew(sl_orchestrator *o) {
+    if (o->model && o->renewed == o->series.learns)
+        return SL_OK;
+    o->renewed = o->series.learns;
+    for (int r = 0; r < o->config.job.replicas; r++)
+        o->healthy[r] = sl_healthy_of(o, r);
+    return o->model ? sl_model_renew(o->model, o->healthy) : SL_OK;
+}
+
+sl_status sl_incidents_open_model(sl_orchestrator *o) {
+    if (o->model)
+        return SL_OK;
+    SL_TRY(sl_incidents_renew(o));
+    return sl_model_open(&o->config.job, o->healthy, &o->model);
 }
 
 static sl_status compare_lately(sl_orchestrator *o) {
@@ -537,6 +558,18 @@ static void drop_unknown(sl_orchestrator *o) {
     o->case_count = kept;
 }
 
+/* The rows before the first sight of something slow may be slow already: they are no measure of health. */
+static sl_status leave_out_onset(sl_orchestrator *o) {
+    int oldest = sl_history_oldest(&o->series), marked = 0;
+    for (int i = o->series.rows - ONSET; i < o->series.rows; i++)
+        if (i >= oldest && !sl_history_row(&o->series, i)->slow)
+            marked = sl_history_row(&o->series, i)->slow = 1;
+    if (!marked)
+        return SL_OK;
+    SL_TRY(sl_history_learn(&o->series));
+    return sl_incidents_renew(o);
+}
+
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     int rows = o->series.rows - o->series.since, least = o->config.hold < 3 ? o->config.hold : 3;
     *ready = 0;
@@ -545,11 +578,19 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
         return SL_OK;
     SL_TRY(compare_lately(o));
     drop_unknown(o);
-    SL_TRY(renew_model(o));
+    SL_TRY(sl_incidents_open_model(o));
+    int begins = 0;
+    memset(o->series.suspected, 0, (size_t)o->config.job.replicas * (size_t)o->config.job.ranks);
     for (int i = 0; i < o->case_count; i++) {
-        o->cases[i].streak = o->cases[i].seen ? o->cases[i].streak + 1 : 0;
-        describe(o, &o->cases[i]);
+        sl_case *c = &o->cases[i];
+        c->streak = c->seen ? c->streak + 1 : 0;
+        begins |= c->streak == 1;
+        if (c->view.part.kind == SL_PART_DEVICE && !c->reported && c->seen)
+            o->series.suspected[c->replica * o->config.job.ranks + c->rank] = 1;
+        describe(o, c);
     }
+    if (begins)
+        SL_TRY(leave_out_onset(o));
     SL_TRY(remember_unused(o));
     SL_TRY(show_model(o));
     SL_TRY(divide_loss(o));
@@ -601,7 +642,8 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
             continue;
         }
         SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
-        sl_events_relief(o, c);
+        if (!c->merged)
+            sl_events_relief(o, c);
     }
     o->case_count = kept;
     for (int i = 0; i < o->case_count; i++) {
@@ -693,8 +735,10 @@ static int costliest_first(const void *left, const void *right) {
 }
 
 void sl_incidents_view(sl_orchestrator *o) {
+    o->views = 0;
     for (int i = 0; i < o->case_count; i++)
-        o->view[i] = o->cases[i].view;
-    if (o->case_count > 1)
-        qsort(o->view, (size_t)o->case_count, sizeof *o->view, costliest_first);
+        if (o->cases[i].told >= 0)
+            o->view[o->views++] = o->cases[i].view;
+    if (o->views > 1)
+        qsort(o->view, (size_t)o->views, sizeof *o->view, costliest_first);
 }

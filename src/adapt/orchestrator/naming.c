@@ -14,7 +14,8 @@ enum {
 enum { FINE, SUSPECTED, TOLD };
 
 #define ALIKE 0.25 /* delays that may have one cause */
-#define ERRORS 4.0 /* standard errors by which iterations must be longer where nothing is named */
+#define ERRORS 6.0 /* standard errors by which iterations must be longer where nothing is named */
+enum { UNNAMED = 5 }; /* rows that must be so then */
 
 sl_status sl_naming_open(sl_naming *n) {
     *n = (sl_naming){.changed = -1};
@@ -307,8 +308,27 @@ static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_nami
 static int is_certain(const sl_history *s, int first, double lost) {
     double rows = (double)(s->rows - first), before = s->iteration.rows;
     double variance = 1.57 * s->iteration.spread * s->iteration.spread * (1 / rows + 1 / before);
-    return rows > 0 && before > 0 && lost > SL_ITERATION_LEAST * s->iteration.time &&
+    int usual = 0;
+    for (int i = first; i < s->rows; i++)
+        usual += time_of(s, i) <= s->iteration.usual;
+    return rows >= UNNAMED && before > 0 && usual == 0 && lost > SL_ITERATION_LEAST * s->iteration.time &&
            lost * lost > ERRORS * ERRORS * variance;
+}
+
+/* All of the last rows took longer than most healthy ones did, and it is their work that asks for it. */
+static int is_loaded(const sl_history *s) {
+    double time[SL_ROWS];
+    int rows[SL_ROWS], found = 0, last = s->rows - VERDICT, longer = 0;
+    int count = last > 0 ? sl_history_collect(s, 0, last, SL_HEALTHY_ROWS, 1, rows) : 0;
+    for (int i = 0; i < count; i++)
+        if (s->row[rows[i] % SL_ROWS].time > 0)
+            time[found++] = (double)s->row[rows[i] % SL_ROWS].time;
+    if (found < VERDICT || !s->learnt || last < s->since)
+        return 0;
+    double middle = sl_median_of_numbers(time, found), least = fmax(time[found - 1], (1 + SL_ITERATION_LEAST) * middle);
+    for (int i = last; i < s->rows; i++)
+        longer += (double)s->row[i % SL_ROWS].time > least;
+    return longer == VERDICT;
 }
 
 static void say_nothing(sl_naming *n, const sl_history *s, int replicas, sl_naming_result *out) {
@@ -316,12 +336,34 @@ static void say_nothing(sl_naming *n, const sl_history *s, int replicas, sl_nami
     char why[192];
     if (!s->learnt || s->iteration.rows < SL_ROWS_HEALTHY_LEAST)
         snprintf(why, sizeof why, "only %d healthy iterations came before: nothing to compare with", s->iteration.rows);
-    else if (say_load(&words))
+    else if (n->comparison.common > SL_SLOW_LEAST && say_load(&words))
         return;
     else
         snprintf(why, sizeof why, "no op and no message of a rank takes more than %.1f times its healthy time",
                  SL_SLOW_LEAST);
     say_unknown(&words, -1, why);
+}
+
+static int is_load(const sl_naming_result *r) {
+    sl_component c = r->count ? r->named[0].suspect.component : SL_COMPONENT_UNKNOWN;
+    return c == SL_COMPONENT_LOAD || c == SL_COMPONENT_STAGES;
+}
+
+/* Load is said once; from then on that is how it is. */
+static sl_status tell_load(sl_naming *n, sl_history *s, sl_naming_result *out) {
+    int rows[SL_ROWS], count = sl_history_collect(s, s->rows - VERDICT, s->rows, VERDICT, 0, rows);
+    sl_naming_result found = {.kind = SL_NAMING_VERDICT,
+                              .first = sl_history_row(s, s->rows - VERDICT)->iteration,
+                              .before = s->iteration.time / SL_MS,
+                              .after = median_ms(s, rows, count, 0)};
+    SL_TRY(sl_compare(s, rows, count, 0, &n->comparison));
+    saying words = {.c = &n->comparison, .replicas = s->replicas, .out = &found};
+    if (n->comparison.slow_devices || n->comparison.slow_links || !say_load(&words))
+        return SL_OK;
+    *out = found;
+    n->state = FINE;
+    sl_history_forget(s, VERDICT);
+    return sl_history_learn(s);
 }
 
 static void mark_slow(sl_history *s, int first, int slow) {
@@ -341,11 +383,6 @@ static int rising_since(const sl_history *s) {
     return first;
 }
 
-static int is_load(const sl_naming_result *r) {
-    sl_component c = r->count ? r->named[0].suspect.component : SL_COMPONENT_UNKNOWN;
-    return c == SL_COMPONENT_LOAD || c == SL_COMPONENT_STAGES;
-}
-
 static sl_status begin(sl_naming *n, sl_history *s, int first, sl_naming_result *out) {
     double lost;
     mark_slow(s, first, 1);
@@ -353,7 +390,7 @@ static sl_status begin(sl_naming *n, sl_history *s, int first, sl_naming_result 
     SL_TRY(look(n, s, first, 0, out, &lost));
     int after_change = n->changed >= 0 && s->rows - 1 - n->changed < AFTER;
     int level = lost < SL_ITERATION_LEAST * s->iteration.time; /* it only was faster */
-    if (level || (out->count == 0 && (after_change || !is_certain(s, first, lost)))) {
+    if (level || (out->count == 0 && (after_change || n->altered || !is_certain(s, first, lost)))) {
         mark_slow(s, first, 0);
         *out = (sl_naming_result){0};
         return SL_OK;
@@ -399,6 +436,8 @@ static sl_status follow(sl_naming *n, sl_history *s, sl_naming_result *out) {
     int over;
     mark_slow(s, s->rows - 1, 1);
     SL_TRY(is_over(n, s, &over));
+    if (s->rows - s->since < LATEST) /* too few since everybody has changed places */
+        return SL_OK;
     if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
         SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since ? LATEST : 0, out));
     int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out);
@@ -432,6 +471,8 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, s
     sl_change change = {0};
     int onset = 0, first = s->rows, rising = s->rows;
     *out = (sl_naming_result){0};
+    if (n->state != FINE && n->since < s->since) /* everybody may sit elsewhere: only what came since can be compared */
+        n->since = s->since;
     if (sl_history_row(s, s->rows - 1)->time > 0)
         onset = sl_detector_add(n->detector, time_of(s, s->rows - 1) / SL_MS, &change) &&
                 change.kind == SL_CHANGE_ONSET;
@@ -448,9 +489,12 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, s
         first = s->rows - costly;
     }
     first = first > sl_history_oldest(s) ? first : sl_history_oldest(s);
+    first = first > s->since ? first : s->since;
     if (onset && n->state == FINE)
         return begin(n, s, first, out);
     if (n->state != FINE)
         SL_TRY(follow(n, s, out));
+    if (n->state == FINE && out->kind == SL_NAMING_NOTHING && !trouble && is_loaded(s))
+        return tell_load(n, s, out);
     return onset && out->kind == SL_NAMING_NOTHING && n->state == TOLD ? again(n, s, first, out) : SL_OK;
 }

@@ -38,7 +38,7 @@ typedef struct sl_naming {
     int state;     /* 0: iterations are as usual; 1: an onset was told; 2: its verdict, too */
     int since;     /* row of the onset */
     int changed;   /* row of the last change of schedule, path or layout; -1 */
-    int loaded;    /* the verdict was load: the level is what it is */
+    int altered;   /* iterations take another time than at first because of what was done: their length alone says nothing */
     sl_comparison comparison;
 } sl_naming;
 

@@ -101,8 +101,10 @@ static sl_status open_all(sl_orchestrator *o, const sl_orchestrator_config *c) {
     SL_TRY(copy_problems(o, c));
     SL_TRY(copy_hosts(o, c));
     SL_TRY(make_layouts(o, c));
-    SL_TRY(sl_history_open(c->job.replicas, c->hold, &o->series));
+    SL_TRY(sl_history_open(c->job.replicas, c->job.ranks, c->hold, &o->series));
     SL_TRY(sl_naming_open(&o->naming));
+    if (c->paced)
+        SL_TRY(sl_history_assume(&o->series, o->problem));
     return sl_plans_open(o, c);
 }
 
@@ -114,6 +116,7 @@ sl_status sl_orchestrator_open(const sl_orchestrator_config *config, sl_orchestr
     o->config = *config;
     o->strategy = -1;
     o->iteration = -1;
+    o->last_path = o->last_layout = -config->hold;
     sl_status status = config->problem ? open_all(o, config) : sl_unknown_open(config, &o->unknown);
     if (status == SL_OK)
         *orchestrator = o;
@@ -132,6 +135,7 @@ void sl_orchestrator_close(sl_orchestrator *o) {
     sl_naming_close(&o->naming);
     sl_history_close(&o->series);
     sl_comparison_free(&o->lately);
+    sl_comparison_free(&o->last);
     sl_job_layout *const all[] = {&o->layout, &o->next, &o->tried, &o->divided, &o->placed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sl_job_layout_free(all[i]);
@@ -191,11 +195,29 @@ static sl_status learn(sl_orchestrator *o) {
     int rows[2], count = sl_history_collect(&o->series, 0, o->series.rows, 2, 0, rows), same = count == 2 && o->series.learnt;
     for (int r = 0; r < o->config.job.replicas && same; r++)
         same = sl_history_row(&o->series, rows[0])->replica[r] == row->replica[r] && row->replica[r];
-    return same ? SL_OK : sl_history_learn(&o->series);
+    if (same)
+        return SL_OK;
+    SL_TRY(sl_history_learn(&o->series));
+    return sl_incidents_renew(o);
+}
+
+static int changes_nothing(const sl_orchestrator *o) {
+    return o->action.what == SL_DO_LAYOUT &&
+           memcmp(o->next.process, o->layout.process, (size_t)o->processes * sizeof *o->layout.process) == 0 &&
+           memcmp(o->next.split, o->layout.split, (size_t)o->config.job.replicas * sizeof *o->layout.split) == 0;
+}
+
+static void drop_wanted(sl_orchestrator *o) {
+    for (int r = 0; r < o->config.job.replicas; r++)
+        sl_plans_drop(&o->side[r].wanted);
 }
 
 static sl_status give(sl_orchestrator *o, const sl_action *said) {
     sl_status status = sl_strategies_act(o, said);
+    if (status == SL_OK && changes_nothing(o)) {
+        drop_wanted(o);
+        o->action.what = SL_DO_PLAN; /* of which there is none */
+    }
     o->strategy = said->strategy;
     o->undoes = said->kind == SL_ACTION_UNDO;
     if (status == SL_OK && (o->action.what != SL_DO_PLAN || sl_plans_due(o) >= 0))
@@ -229,8 +251,8 @@ static sl_status think(sl_orchestrator *o) {
     SL_TRY(sl_incidents_see(o, &ready));
     o->sudden = 0;
     if (ready && !any_seen(o)) { /* a link tells at once, by the median over its messages; ops vary */
-        SL_TRY(sl_compare(&o->series, &last, 1, 0, &o->lately));
-        o->sudden = o->lately.slow_links > 0;
+        SL_TRY(sl_compare(&o->series, &last, 1, 0, &o->last));
+        o->sudden = o->last.slow_links > 0;
     }
     if (!ready)
         return SL_OK;
@@ -247,11 +269,20 @@ static sl_status think(sl_orchestrator *o) {
     return SL_OK;
 }
 
+/* What an iteration takes is not what it was at first. */
+static int is_altered(const sl_orchestrator *o) {
+    int altered = memcmp(o->layout.split, o->even, (size_t)o->config.job.replicas * sizeof *o->even) != 0;
+    for (int r = 0; r < o->config.job.replicas && !altered; r++)
+        altered = o->side[r].running != o->side[r].origin;
+    return altered;
+}
+
 static sl_status name(sl_orchestrator *o) {
     sl_naming_result result;
+    o->naming.altered = is_altered(o);
     SL_TRY(sl_naming_step(&o->naming, &o->series, any_seen(o), most_costly(o), &result));
     sl_events_naming(o, &result);
-    return SL_OK;
+    return sl_incidents_renew(o); /* what is healthy may have been learnt again */
 }
 
 static sl_status result_of(sl_orchestrator *o, sl_status status) {
@@ -421,7 +452,7 @@ int sl_orchestrator_event(sl_orchestrator *o, sl_event *event) {
 
 static void give_plan(sl_orchestrator *o, int replica) {
     sl_side *side = &o->side[replica];
-    int undo = side->wanted == side->first && side->running != side->first;
+    int undo = side->wanted == side->first && side->running != side->first && !side->refits;
     o->action.id = ++o->next_id;
     o->action.what = SL_DO_PLAN;
     o->action.strategy = SL_STRATEGY_SCHEDULE;
@@ -429,6 +460,10 @@ static void give_plan(sl_orchestrator *o, int replica) {
     o->action.replica = replica;
     o->action.plan = &side->wanted->plan;
     o->action.cost = side->cost;
+    if (side->refits) {
+        o->action.incidents = NULL;
+        o->action.count = 0;
+    }
     sl_events_swap(o, replica, undo);
 }
 
@@ -444,6 +479,9 @@ int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action) {
         give_plan(o, due);
     } else if (!o->action.id) {
         return 0;
+    } else if ((o->action.what == SL_DO_PATH && o->iteration - o->last_path < o->config.hold) ||
+               (o->action.what == SL_DO_LAYOUT && o->action.undo && o->iteration - o->last_layout < o->config.hold)) {
+        return 0; /* two changes are at least `hold` iterations apart */
     }
     o->action.layout = o->next;
     o->action.plans = o->plans;
@@ -468,6 +506,7 @@ static void plan_runs(sl_orchestrator *o, int replica, sl_time took) {
     sl_plans_drop(&side->running);
     side->running = side->wanted;
     side->wanted = NULL;
+    side->refits = 0;
     side->last_swap = o->iteration;
     side->cost = took;
     measure_again(o);
@@ -511,11 +550,6 @@ sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout,
     return sl_plans_set(o, plan);
 }
 
-static void drop_wanted(sl_orchestrator *o) {
-    for (int r = 0; r < o->config.job.replicas; r++)
-        sl_plans_drop(&o->side[r].wanted);
-}
-
 /* Another split and other places are the same mechanism: what one took, the other is thought to take until it was measured.
  */
 static void share_cost(sl_orchestrator *o, sl_strategy_kind kind, sl_time took) {
@@ -548,23 +582,26 @@ static sl_status carried_out(sl_orchestrator *o, sl_outcome outcome, sl_time too
     case SL_DO_PLAN:
         if (done)
             plan_runs(o, a.replica, took);
+        else if (outcome == SL_OUTCOME_REFUSED)
+            drop_wanted(o);
         else
             sl_plans_drop(&o->side[a.replica].wanted);
         return sl_plans_due(o) >= 0 ? SL_OK : end_of_strategy(o, took, done);
     case SL_DO_PATH:
         if (done) {
             o->layout.delegates = o->next.delegates;
+            o->last_path = o->iteration;
             measure_again(o);
         }
         break;
     case SL_DO_LAYOUT:
+        o->last_layout = o->iteration;
         if (done)
             layout_runs(o);
         else
             drop_wanted(o);
         break;
     case SL_DO_NETWORK:
-        o->series.quiet = o->series.quiet; /* a look is part of no iteration */
         SL_TRY(sl_incidents_see(o, &ready));
         return ready ? decide(o) : SL_OK;
     default:
@@ -627,7 +664,7 @@ sl_status sl_orchestrator_question(sl_orchestrator *o, int replica, sl_problem *
 const sl_incident_view *sl_orchestrator_incidents(const sl_orchestrator *o, int *count) {
     if (o->unknown)
         return sl_unknown_incidents(o->unknown, count);
-    *count = o->case_count;
+    *count = o->views;
     return o->view;
 }
 

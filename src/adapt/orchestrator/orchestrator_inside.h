@@ -28,6 +28,11 @@ typedef struct sl_component_key {
 } sl_component_key;
 enum { SL_KEY_SUM = 16, SL_KEY_REPORT };
 
+typedef struct sl_known_component {
+    sl_component_key key;
+    int id;
+} sl_known_component;
+
 /* Something slow now. */
 typedef struct sl_case {
     sl_incident_view view;
@@ -42,14 +47,17 @@ typedef struct sl_case {
     double told;     /* loss that the ladder knows; negative: it does not know the incident */
     int streak;      /* iterations in which it has been seen, one after the other */
     int waits;       /* strategies that wait for `hold` have been asked since */
+    int merged;      /* it goes on as a card's */
     int keeps;       /* it has lasted, and the reason for doing nothing is due */
     int seen;        /* in this iteration */
     int costly;      /* iterations, one after the other, in which it cost a tenth */
 } sl_case;
 
 /* What a replica runs. */
+/* origin: of the very beginning. first: of the present layout. */
 typedef struct sl_side {
-    sl_shared_plan *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
+    sl_shared_plan *origin, *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
+    int refits;     /* `wanted` is for other times than were planned for */
     int last_swap;  /* iteration; far in the past before the first */
     int better;     /* looks, one after the other, at which a plan for what is measured was better, nothing being slow */
     sl_time predicted, best; /* of the running order and the candidate, when last asked */
@@ -75,17 +83,20 @@ struct sl_orchestrator {
     int kinds;
     sl_history series;
     sl_naming naming;
-    sl_comparison lately;
+    sl_comparison lately, last;
     sl_model *model;      /* NULL: what is healthy is not known yet */
+    int renewed;          /* the model has what was learnt so often */
     const sl_problem **healthy; /* [replicas] that the model has */
     sl_job_layout layout, next, tried, divided, placed; /* as it is; that an action asks for; scratch; answers */
     int *even;            /* [replicas] the split of the beginning */
     sl_side *side;        /* [replicas] */
-    sl_component_key *key;
+    sl_known_component *key;
     size_t keys, key_room;
+    int next_number;
     sl_case *cases;       /* [case_count] the costliest first */
     int case_count;
-    sl_incident_view *view; /* [SL_CASES_MOST] */
+    sl_incident_view *view; /* [views] of those that the ladder knows */
+    int views;
     sl_slow_part *part;   /* [SL_CASES_MOST + remembered] for the model */
     struct sl_memory { sl_slow_part part; int left; } *memory; /* links that nobody uses now */
     size_t memories, memory_room;
@@ -108,6 +119,7 @@ struct sl_orchestrator {
 
     sl_orchestrator_action action; /* given out, or to be; id 0: none */
     const sl_plan **plans; /* [replicas] of a layout that is given out */
+    int last_path, last_layout; /* iterations of the last changes */
     int given, undoes, strategy;   /* of it; strategy -1: not the ladder's */
     int next_id;
     int next_replica;     /* plans are given out one replica after the other */
@@ -131,6 +143,9 @@ static inline const sl_problem *sl_healthy_of(const sl_orchestrator *o, int repl
 /** Compares the last rows and updates the cases, their losses, and what the model sees. *ready: what is healthy is known
  * and enough rows have come since the last change of layout. */
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready);
+/** The model has what is healthy as it is known now: after each time that it was learnt. */
+sl_status sl_incidents_renew(sl_orchestrator *o);
+sl_status sl_incidents_open_model(sl_orchestrator *o);
 /** Tells the ladder what has begun, changed and ended. */
 sl_status sl_incidents_tell(sl_orchestrator *o);
 /** What has lasted and nothing is done about: the reason, once. */
@@ -157,6 +172,8 @@ void sl_plans_drop(sl_shared_plan **plan);
 sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem, sl_time *time);
 /** The slowest replica's running order on what was measured lately. */
 sl_status sl_plans_running(sl_orchestrator *o, sl_time *time);
+/** The same on what is healthy. */
+sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time);
 /** What iterations would take with new plans for what is measured lately: running and best, the slowest replica's. Keeps
  * candidates where they pay. */
 sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best);

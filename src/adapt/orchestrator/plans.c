@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OTHER_TIMES 0.1 /* times that are off by more than this were not what the plan was made for */
+#define WORTH_A_REFIT 0.05 /* least share of an iteration that it must gain */
+#define OTHER_TIMES 0.25 /* times that are off by more than this were not what the plan was made for */
 
 sl_shared_plan *sl_plans_keep(sl_shared_plan *plan) {
     if (plan)
@@ -53,10 +54,11 @@ sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan) {
             replace(&side->first, o->side[r - 1].first);
         } else {
             sl_problem own = *o->problem[r];
-            sl_shared_plan *shared;
+            sl_shared_plan *shared = NULL;
             own.microbatches = o->layout.split[r];
-            SL_TRY(sl_plan_of_order(&own, &plan[r]->order, plan[r]->schedule, &own_plan));
-            sl_status status = share(&own_plan, &shared);
+            sl_status status = sl_plan_of_order(&own, &plan[r]->order, plan[r]->schedule, &own_plan);
+            if (status == SL_OK)
+                status = share(&own_plan, &shared);
             sl_plan_free(&own_plan);
             SL_TRY(status);
             sl_plans_drop(&side->first);
@@ -72,12 +74,15 @@ sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config
         o->side[r].last_swap = -config->dwell;
         o->side[r].cost = config->cost[SL_STRATEGY_SCHEDULE];
     }
-    return sl_plans_set(o, config->first);
+    SL_TRY(sl_plans_set(o, config->first));
+    for (int r = 0; r < o->config.job.replicas; r++)
+        o->side[r].origin = sl_plans_keep(o->side[r].first);
+    return SL_OK;
 }
 
 void sl_plans_close(sl_orchestrator *o) {
     for (int r = 0; o->side && r < o->config.job.replicas; r++) {
-        sl_shared_plan **const all[] = {&o->side[r].first, &o->side[r].running, &o->side[r].wanted, &o->side[r].candidate,
+        sl_shared_plan **const all[] = {&o->side[r].origin, &o->side[r].first, &o->side[r].running, &o->side[r].wanted, &o->side[r].candidate,
                                         &o->side[r].offered};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             sl_plans_drop(all[i]);
@@ -164,6 +169,18 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
     return SL_OK;
 }
 
+sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time) {
+    *time = 0;
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        sl_time takes;
+        if (r > 0 && sl_healthy_of(o, r) == sl_healthy_of(o, r - 1) && o->side[r].running == o->side[r - 1].running)
+            continue;
+        SL_TRY(sl_plans_time(o, o->side[r].running, sl_healthy_of(o, r), &takes));
+        *time = takes > *time ? takes : *time;
+    }
+    return SL_OK;
+}
+
 /* How much the running order's time varied over the window: a gain below that may be noise. */
 static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
     int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
@@ -217,6 +234,8 @@ static int pays(const sl_orchestrator *o, const sl_side *side, sl_time running, 
 
 /* A rank map or split that is new has no order to begin with. */
 static sl_status new_plan(const sl_orchestrator *o, const sl_side *side, const sl_problem *problem, sl_plan *plan) {
+    if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE)) /* only the job's own kind of schedule */
+        return sl_plan_make(problem, o->schedule, plan);
     const sl_order *known[3];
     int knowns = 0;
     const sl_shared_plan *const all[] = {side->first, side->running, side->offered};
@@ -379,12 +398,17 @@ static int are_alike(const sl_problem *a, const sl_problem *b) {
 /* For what is slow where it will run; replicas that are alike get the same. */
 sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout) {
     sl_problem before = {0}, problem;
+    int slow = 0;
+    for (int i = 0; i < o->case_count; i++)
+        slow |= o->cases[i].seen && o->cases[i].told >= 0;
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_plan plan = {0};
         SL_TRY(sl_model_problem(o->model, layout, r, &problem));
         int same = r > 0 && before.ranks && are_alike(&before, &problem);
         sl_status status = SL_OK;
-        if (same) {
+        if (!slow && layout->split[r] == o->even[r]) {
+            replace(&o->side[r].wanted, o->side[r].origin);
+        } else if (same) {
             replace(&o->side[r].wanted, o->side[r - 1].wanted);
         } else {
             sl_side none = {0};
@@ -432,34 +456,50 @@ static int other_times(const sl_problem *planned, const sl_problem *now) {
     return 0;
 }
 
+/* The job's own kind of schedule for what is measured, where that is not what it was planned for. */
+static sl_status refit(sl_orchestrator *o, int replica) {
+    sl_side *side = &o->side[replica];
+    sl_problem usual;
+    sl_plan plan = {0};
+    sl_time running = 0, spread = 0;
+    SL_TRY(lately(o, replica, &usual));
+    sl_status status = SL_OK;
+    if (other_times(o->problem[replica], &usual)) {
+        status = sl_plans_time(o, side->running, &usual, &running);
+        if (status == SL_OK)
+            status = sl_plan_make(&usual, o->schedule, &plan);
+        if (status == SL_OK)
+            status = spread_of(o, replica, &spread);
+    }
+    sl_problem_free(&usual);
+    side->predicted = running;
+    side->best = plan.makespan;
+    if (status == SL_OK && running > 0 && pays(o, side, running, plan.makespan) && running - plan.makespan > spread &&
+        (double)(running - plan.makespan) > WORTH_A_REFIT * (double)running && ++side->better > 1) {
+        sl_plans_drop(&side->wanted);
+        status = share(&plan, &side->wanted);
+        if (status == SL_OK)
+            replace(&side->first, side->wanted);
+        side->refits = status == SL_OK;
+    }
+    sl_plan_free(&plan);
+    return status == SL_ENONE ? SL_OK : status;
+}
+
 /* Every `hold` iterations in which nothing is slow. */
 sl_status sl_plans_refit(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        sl_problem usual;
-        sl_time running, best;
-        if (as_before(o, r)) {
-            replace(&side->wanted, o->side[r - 1].wanted);
-            if (side->wanted)
-                replace(&side->first, side->wanted);
-            continue;
-        }
         if (side->running != side->first || side->wanted || dwells(o, side) ||
             sl_history_measured(&o->series, r, o->config.hold) < o->config.hold)
             continue;
-        SL_TRY(lately(o, r, &usual));
-        int other = other_times(o->problem[r], &usual);
-        sl_problem_free(&usual);
-        if (!other && !side->offered)
-            continue;
-        sl_status status = ask_replica(o, r, &running, &best);
-        if (status == SL_ENONE)
-            continue;
-        SL_TRY(status);
-        if (!side->candidate || side->candidate == side->running)
-            continue;
-        replace(&side->first, side->candidate);
-        replace(&side->wanted, side->candidate);
+        if (!as_before(o, r)) {
+            SL_TRY(refit(o, r));
+        } else if (o->side[r - 1].wanted) {
+            replace(&side->wanted, o->side[r - 1].wanted);
+            replace(&side->first, side->wanted);
+            side->refits = 1;
+        }
     }
     return SL_OK;
 }

@@ -24,7 +24,14 @@ static void copy_layout(const sl_orchestrator *o, const sl_job_layout *from, sl_
 
 /* By the model, as it is now. */
 static sl_status present(sl_orchestrator *o) {
-    return o->present > 0 ? SL_OK : sl_model_time(o->model, &o->layout, &o->present);
+    sl_time running;
+    if (o->present > 0)
+        return SL_OK;
+    if (o->rung[SL_STRATEGY_SCHEDULE] >= 0)
+        return sl_model_time(o->model, &o->layout, &o->present);
+    SL_TRY(sl_plans_running(o, &running)); /* nobody plans for it as it is */
+    o->present = (double)running;
+    return SL_OK;
 }
 
 /* Running and best order on what was measured. */
@@ -181,7 +188,8 @@ static const sl_case *case_of(const sl_orchestrator *o, int id) {
 /* Another order or path is for what has lasted. */
 static int must_last(const sl_orchestrator *o, sl_strategy_kind strategy, int id) {
     const sl_case *c = case_of(o, id);
-    return strategy <= SL_STRATEGY_DELEGATE && c && c->streak < o->config.hold && !c->reported;
+    int changed = strategy == SL_STRATEGY_DELEGATE && o->iteration - o->last_path < o->config.hold;
+    return changed || (strategy <= SL_STRATEGY_DELEGATE && c && c->streak < o->config.hold && !c->reported);
 }
 
 static double remaining(sl_orchestrator *o, sl_strategy_kind strategy, const sl_incident *incident) {
@@ -312,6 +320,11 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
                                   .cost = sl_ladder_cost(o->ladder, said->strategy),
                                   .incidents = said->incidents,
                                   .count = said->count};
+    size_t count_log;
+    const sl_ladder_entry *log = sl_ladder_log(o->ladder, &count_log), *entry = &log[count_log - 1];
+    a->loss = undo ? 0 : entry->loss;
+    a->expected = undo ? 0 : entry->expected;
+    a->lost = entry->lost;
     copy_layout(o, &o->layout, &o->next);
     switch (strategy) {
     case SL_STRATEGY_SCHEDULE:

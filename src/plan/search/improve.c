@@ -17,6 +17,8 @@ typedef struct annealer {
     double **memory; /* [ranks][steps + 1] in use before each step, all earlier ones ended */
     int32_t *pairs;  /* candidates: rank and position of critical neighbours */
     int pair_count;
+    int32_t *blocks; /* rank, first and last step of every run of critical ops without a gap */
+    int block_count;
     int32_t *done; /* what a move carried: rank, from, to */
     int done_count;
     int64_t ops; /* of the program */
@@ -121,6 +123,17 @@ static void add_pair(annealer *a, int rank, int i) {
     a->pair_count++;
 }
 
+/* The block grows to the front. */
+static void add_to_block(annealer *a, int rank, int i, int begins) {
+    int32_t *block = &a->blocks[3 * a->block_count];
+    if (begins) {
+        block[0] = rank;
+        block[1] = block[2] = i;
+    } else {
+        block[1] = i;
+    }
+}
+
 static int last_span(const sl_timeline *t) {
     int last = 0;
     for (int i = 1; i < t->spans; i++)
@@ -133,19 +146,23 @@ static int last_span(const sl_timeline *t) {
  * two are a candidate) or when its message has arrived. */
 static void collect_pairs(annealer *a, const sl_timeline *t, const int32_t *first_span) {
     int at = last_span(t), rank = t->span[at].rank, i = at - first_span[rank];
-    a->pair_count = 0;
+    a->pair_count = a->block_count = 0;
+    add_to_block(a, rank, i, 1);
     for (;;) {
         const sl_span *span = &t->span[first_span[rank] + i];
         const sl_step *step = &a->program.rank[rank].step[i];
         if (i > 0 && span[-1].end == span->start) {
             add_pair(a, rank, --i);
+            add_to_block(a, rank, i, 0);
             continue;
         }
+        a->block_count++;
         if (step->receive < 0)
             return;
         const sl_message *message = &a->program.message[step->receive];
         rank = message->from;
         i = message->producer;
+        add_to_block(a, rank, i, 1);
     }
 }
 
@@ -187,6 +204,40 @@ static void move_critical(annealer *a) {
     remember(a, rank, from, carry(a, rank, from, to));
 }
 
+static void take_back(annealer *a) {
+    for (int i = a->done_count - 1; i >= 0; i--)
+        carry_back(a, a->done[3 * i], a->done[3 * i + 2], a->done[3 * i + 1]);
+}
+
+/* What can shorten the path: another op at the front or at the rear of a block. (Blocks lie latest first; the
+ * front of the path's first and the rear of its last decide nothing.) */
+static void move_block(annealer *a) {
+    int choice = draw_below(a, a->block_count), rear = draw_below(a, 2);
+    const int32_t *block = &a->blocks[3 * choice];
+    if (choice == 0 && rear && a->block_count > 1)
+        rear = 0;
+    if (choice == a->block_count - 1 && a->block_count > 1)
+        rear = 1;
+    int rank = block[0], first = block[1], last = block[2], far = last - first;
+    if (far == 0)
+        return;
+    far = draw_below(a, 3) == 0 ? 1 + draw_below(a, far < 12 ? far : 12) : 1;
+    int from, to, border = rear ? last : first;
+    if (draw_below(a, 2)) { /* another op comes to the border */
+        from = rear ? last - far : first + far;
+        to = border;
+    } else { /* the border's goes inside */
+        from = border;
+        to = rear ? last - far : first + far;
+    }
+    int came = carry(a, rank, from, to);
+    remember(a, rank, from, came);
+    if (to == border && came != to) {
+        carry_back(a, rank, came, from);
+        a->done_count = 0;
+    }
+}
+
 /* One forward more, or fewer, before the first backward: of one rank, or of it and all ranks before it, which
  * keeps the slack of the links between them. */
 static void move_warmup(annealer *a) {
@@ -213,31 +264,39 @@ static int derive_moves(annealer *a) {
     return fits;
 }
 
-/* In ops replayed: what a move costs besides its replay, and between two looks at temperature and limit. */
-enum { MOVE = 8, LOOK = 5000 };
+/* In ops replayed: what a try costs, and what lies between two looks at temperature and limit. */
+enum { TRY = 4, TRIES = 40, LOOK = 5000 };
+
+/* Draws until a move comes to something, or for long. Returns what it cost. */
+static int64_t draw_move(annealer *a) {
+    int tries = 0;
+    for (a->done_count = 0; a->done_count == 0 && tries < TRIES; tries++)
+        if (draw_below(a, 32) == 0)
+            move_warmup(a);
+        else if (draw_below(a, 16) == 0)
+            move_critical(a);
+        else
+            move_block(a);
+    return tries * TRY;
+}
 
 /* Returns what it cost. */
 static int64_t move(annealer *a, const int32_t *first_span) {
     const sl_timeline *timeline;
-    a->done_count = 0;
-    if (draw_below(a, 32) == 0)
-        move_warmup(a);
-    else
-        move_critical(a);
+    int64_t cost = draw_move(a);
     if (a->done_count == 0)
-        return MOVE;
+        return cost;
     sl_time makespan = derive_moves(a) ? sl_replayer_run(a->replayer, &timeline) : SL_TIME_NEVER;
-    if (!accepts(a, makespan)) {
-        for (int i = a->done_count - 1; i >= 0; i--)
-            carry_back(a, a->done[3 * i], a->done[3 * i + 2], a->done[3 * i + 1]);
+    if (accepts(a, makespan)) {
+        a->current = makespan;
+        collect_pairs(a, timeline, first_span);
+        if (makespan < a->found)
+            keep_best(a);
+    } else {
+        take_back(a);
         derive_moves(a);
-        return MOVE + a->ops;
     }
-    a->current = makespan;
-    collect_pairs(a, timeline, first_span);
-    if (makespan < a->found)
-        keep_best(a);
-    return MOVE + a->ops;
+    return cost + a->ops;
 }
 
 static void anneal(annealer *a, const sl_improve_options *options, const int32_t *first_span, double hottest,
@@ -294,6 +353,8 @@ static sl_status run(annealer *a, const sl_improve_options *options, int64_t *wo
     a->ops = spans;
     sl_status status = sl_alloc(&a->pairs, 2 * (size_t)spans + 2, sizeof *a->pairs);
     if (status == SL_OK)
+        status = sl_alloc(&a->blocks, 3 * (size_t)spans + 3, sizeof *a->blocks);
+    if (status == SL_OK)
         status = sl_alloc(&a->done, 3 * (size_t)a->program.ranks + 3, sizeof *a->done);
     if (status == SL_OK)
         status = make_memory(a);
@@ -324,6 +385,7 @@ sl_status sl_improve(const sl_problem *problem, const sl_improve_options *option
     sl_free(a.memory);
     sl_free(a.room);
     sl_free(a.pairs);
+    sl_free(a.blocks);
     sl_free(a.done);
     sl_program_free(&a.program);
     return status;

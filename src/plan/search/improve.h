@@ -1,8 +1,8 @@
-/* Local search: simulated annealing on the critical path of an order. Only a change on the critical path can
- * shorten the makespan, so most moves take an op of it and swap it with its neighbour on the rank, or carry
- * it several places on; some change the warm-up of one rank, or of all before it too. Every candidate is
- * timed by the one timing model (plan/timing/replay.h); none breaks a dependency or the memory limit, which
- * depends on a rank's sequence alone.
+/* Local search: simulated annealing on the critical path of an order. Only another op at the front or at the
+ * rear of a run of critical ops can shorten the path, so most moves bring one there, or take the one there
+ * inside; some swap any two critical neighbours, and some change the warm-up of one rank, or of all before it
+ * too. Every candidate is timed by the one timing model (plan/timing/replay.h); none breaks a dependency or
+ * the memory limit, which depends on a rank's sequence alone.
  *
  * A chain of moves is a function of its seed and its work; how far it comes depends on the limit. Weight
  * gradients stay in ascending microbatches on every stage. */

@@ -1,35 +1,46 @@
 #include "plan/search/portfolio.h"
 #include "base/memory.h"
 #include "plan/family/list.h"
+#include "plan/family/phases.h"
 
-/* Where the keys of a rule come from. */
-typedef enum key_source { NO_KEYS, BY_TAIL, BY_HEAD } key_source;
+/* Where the keys of a list schedule come from; PHASES: it is none, but CrossPipe's greedy with F and I in
+ * turn (plan/family/phases.h), for linear placement. */
+typedef enum key_source { NO_KEYS, BY_TAIL, BY_HEAD, PHASES } key_source;
 
 /* How many forwards a rank runs before its first backward. */
 typedef enum quota { NO_QUOTA, ONE_F_ONE_B, DEEP } quota;
 
 typedef struct rule {
-    key_source keys;
+    key_source keys; /* PHASES: all else but `patience` is 0 */
     quota quota;
     sl_list_tie tie;
-    int patience; /* in quarters of the longest op */
+    int patience; /* in quarters of the longest op; PHASES: how much a W may delay another op */
     int flight; /* most microbatches between F and W of a stage, in halves of the ranks; -1: one, 0: no cap */
 } rule;
 
 /* clang-format off */
 static const rule rules[SL_PORTFOLIO] = {
-    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 0},     {NO_KEYS, NO_QUOTA, SL_BROADEST, 0, 0},
+    {PHASES, NO_QUOTA, SL_OLDEST, 2, 0},      {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 2},     {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 4},
+    {PHASES, NO_QUOTA, SL_OLDEST, 0, 0},      {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 1, 0},     {BY_HEAD, NO_QUOTA, SL_OLDEST, 0, 0},
+    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 0},     {BY_HEAD, NO_QUOTA, SL_OLDEST, 2, 0},
+    {PHASES, NO_QUOTA, SL_OLDEST, 4, 0},      {NO_KEYS, NO_QUOTA, SL_BROADEST, 0, 0},
     {NO_KEYS, ONE_F_ONE_B, SL_OLDEST, 0, 0},  {NO_KEYS, ONE_F_ONE_B, SL_BROADEST, 0, 0},
     {NO_KEYS, DEEP, SL_OLDEST, 0, 0},         {NO_KEYS, DEEP, SL_BROADEST, 0, 0},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0},     {BY_TAIL, NO_QUOTA, SL_OLDEST, 1, 0},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0},     {BY_TAIL, ONE_F_ONE_B, SL_OLDEST, 0, 0},
-    {BY_HEAD, NO_QUOTA, SL_OLDEST, 0, 0},     {BY_HEAD, NO_QUOTA, SL_OLDEST, 2, 0},
-    {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 0, 0},  {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 4, 0},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, -1},    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, -1},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 1},     {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 1},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 2},     {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 4},
+    {BY_TAIL, ONE_F_ONE_B, SL_OLDEST, 0, 0},  {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 0, 0},
+    {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 4, 0},  {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, -1},
+    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, -1},    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 1},
+    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 1},
 };
 /* clang-format on */
+
+int sl_portfolio_suits(const sl_problem *p, int index) {
+    const rule *r = &rules[index];
+    if (r->keys == PHASES)
+        return p->placement == SL_LINEAR;
+    return r->flight == 0 || p->stages > p->ranks; /* caps help where ranks hold several stages */
+}
 
 static void append(const sl_problem *p, sl_order *order, int stage, int kind, int microbatch) {
     int rank = sl_problem_rank(p, stage);
@@ -116,9 +127,15 @@ static sl_status schedule(const sl_relaxation *r, const rule *chosen, int *warmu
     return status;
 }
 
+static sl_status phases(const sl_problem *p, const rule *chosen, sl_order *order) {
+    return sl_phases_order(p, &(sl_phase_rule){.steady = SL_ALTERNATE, .overrun = chosen->patience}, order);
+}
+
 sl_status sl_portfolio_order(const sl_relaxation *r, int index, sl_order *order) {
     const sl_problem *p = r->problem;
     int *warmup;
+    if (rules[index].keys == PHASES)
+        return p->placement == SL_LINEAR ? phases(p, &rules[index], order) : SL_ENONE;
     SL_TRY(sl_alloc(&warmup, (size_t)p->ranks + (size_t)p->stages, sizeof *warmup));
     for (int rank = 0; rank < p->ranks; rank++)
         warmup[rank] = quota_of(p, rules[index].quota, rank);

@@ -46,7 +46,7 @@ static sl_status try_join(const sl_problem *p, sl_order *order, sl_time *makespa
 static sl_status join_ranks(const sl_problem *p, const sl_limit *until, int64_t *work, sl_order *order,
                             sl_time *makespan) {
     int64_t cost = SL_MEASURE_WORK * 3LL * p->stages * p->microbatches;
-    for (int rank = 0; rank<order->ranks && * work> 0; rank++) {
+    for (int rank = 0; *work > 0 && rank < order->ranks; rank++) {
         int tried;
         SL_TRY(try_join(p, order, makespan, rank, 0, 1, &tried));
         *work -= tried > 0 ? cost : 0;

@@ -28,7 +28,7 @@ static int is_worth_it(const replan *r, const sl_family *family) {
     if (!sl_family_fits(family, r->starts.problem) || sl_starts_proven(&r->starts))
         return 0;
     return !(family->placements & SL_LABORIOUS) || r->starts.count == 0 || r->options->work == 0 ||
-           LABOR * r->ops <= r->options->work;
+           4 * LABOR * r->ops <= r->options->work;
 }
 
 /* The preferred one first: it may be proven, and goes first among equals. */
@@ -48,7 +48,8 @@ static sl_status search(replan *r) {
     const sl_limit until = {SL_TIME_NEVER, r->options->stop};
     if (sl_starts_proven(&r->starts) || (r->work <= 0 && r->starts.count > 0))
         return SL_OK;
-    SL_TRY(sl_starts_relax(&r->starts, 1));
+    int deep = r->ops * r->starts.problem->microbatches <= r->options->work / 4; /* what it costs */
+    SL_TRY(sl_starts_relax(&r->starts, deep));
     SL_TRY(sl_starts_add_portfolio(&r->starts, &until, &r->work));
     sl_chains chains = {.starts = &r->starts,
                         .threads = 1,

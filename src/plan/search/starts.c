@@ -113,8 +113,8 @@ sl_status sl_starts_add_portfolio(sl_starts *s, const sl_limit *until, int64_t *
     for (int i = 0; i < SL_PORTFOLIO && !sl_starts_proven(s); i++) {
         if (s->count > 0 && (*work < cost || sl_limit_is_over(until)))
             return SL_OK;
-        if (s->count > 0 && i >= SL_PORTFOLIO - 6 && p->stages == p->ranks)
-            return SL_OK; /* caps on what is in flight help where ranks hold several stages */
+        if (s->count > 0 && !sl_portfolio_suits(p, i))
+            continue;
         SL_TRY(add_rule(s, i));
         *work -= cost;
     }

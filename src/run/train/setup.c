@@ -4,7 +4,6 @@
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
 #include "run/arrange/seated.h"
-#include "run/train/body.h"
 
 #include <string.h>
 
@@ -86,7 +85,7 @@ static sl_status open_all(sl_trainer *t, sl_binding_sizes *sizes) {
     int delegates = t->run->network.queues > 0 ? t->run->network.queues : 1;
     if (t->run->transport == SL_RUN_DELEGATED)
         SL_TRY(sl_path_change(t, delegates));
-    return sl_trainer_leads(t) ? sl_body_open(t) : SL_OK;
+    return SL_OK;
 }
 
 sl_status sl_trainer_open(sl_trainer *t) {

@@ -339,6 +339,8 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
     if (status == SL_OK)
         status = sl_trainer_open(&t);
     t.opened = sl_clock_now(t.clock) - begin;
+    if (status == SL_OK && sl_trainer_leads(&t))
+        status = sl_body_open(&t);
     if (status == SL_OK)
         status = ping(&t, t.resume.first);
     t.started = sl_clock_now(t.clock);

@@ -4,6 +4,7 @@
 
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
+#include "plan/pipeline/place.h"
 #include "random_problem.h"
 
 #include <math.h>
@@ -127,34 +128,112 @@ static void a_slow_link_of_a_ring_becomes_unused(void **state) {
     tear_down(&s);
 }
 
-/* Two slow devices, each in a replica of its own: in one they hold up one. Two ranks, so that one can hold
- * both. */
+/* Two slow places, each in a replica of its own: in one replica they hold up one. Of two tensor ranks both
+ * are slow, so that no exchange of two processes alone is of any use. */
 static void slow_devices_are_gathered_when_microbatches_are_divided(void **state) {
-    setting s;
-    sl_job_layout to, divided;
-    double time, split_alone;
-    int moved, slow = 0;
     (void)state;
-    set_up(&s, (sl_job){.replicas = 4, .ranks = 2, .schedule = "1f1b"}, 8);
-    const sl_slow_part part[] = {device(sl_job_position(&s.job, 0, 1, 0), 2),
-                                 device(sl_job_position(&s.job, 1, 3, 0), 2)};
-    assert_ok(sl_model_see(s.model, part, 2));
-    assert_ok(sl_job_layout_copy(&s.job, &s.home, &divided));
-    assert_ok(sl_model_divide(s.model, &divided, &split_alone));
-    assert_ok(sl_model_places(s.model, &s.home, 1, &to, &time, &moved));
-    check_layout(&s, &to);
-    assert_true(time < split_alone);
-    assert_near(time_of(&s, &to), time, 0);
-    for (int r = 0; r < 4; r++) {
-        sl_problem got;
-        assert_ok(sl_model_problem(s.model, &to, r, &got));
-        slow += got.time[SL_F][0] > 10 * MS || got.time[SL_F][1] > 10 * MS;
-        sl_problem_free(&got);
+    for (int tensor = 1; tensor <= 2; tensor++) {
+        setting s;
+        sl_job_layout to, divided;
+        sl_slow_part part[4];
+        double time, split_alone;
+        int moved, parts = 0, slow = 0;
+        set_up(&s, (sl_job){.replicas = 4, .ranks = 2, .tensor = tensor, .schedule = "1f1b"}, 8);
+        for (int k = 0; k < tensor; k++) {
+            part[parts++] = device(sl_job_position(&s.job, 0, 1, k), 2);
+            part[parts++] = device(sl_job_position(&s.job, 1, 3, k), 2);
+        }
+        assert_ok(sl_model_see(s.model, part, parts));
+        assert_ok(sl_job_layout_copy(&s.job, &s.home, &divided));
+        assert_ok(sl_model_divide(s.model, &divided, &split_alone));
+        assert_ok(sl_model_places(s.model, &s.home, 1, &to, &time, &moved));
+        check_layout(&s, &to);
+        assert_true(time < split_alone);
+        assert_near(time_of(&s, &to), time, 0);
+        assert_int_equal(moved, 2 * tensor);
+        for (int r = 0; r < 4; r++) {
+            sl_problem got;
+            assert_ok(sl_model_problem(s.model, &to, r, &got));
+            slow += got.time[SL_F][0] > 10 * MS || got.time[SL_F][1] > 10 * MS;
+            sl_problem_free(&got);
+        }
+        assert_int_equal(slow, 1);
+        sl_job_layout_free(&divided);
+        sl_job_layout_free(&to);
+        tear_down(&s);
     }
-    assert_int_equal(slow, 1);
-    sl_job_layout_free(&divided);
+}
+
+/* Every order of processes from position `at` on. */
+static void try_all(setting *s, sl_job_layout *layout, int at, double *best) {
+    int *process = layout->process, processes = sl_job_processes(&s->job);
+    if (at == processes)
+        *best = fmin(*best, time_of(s, layout));
+    for (int i = at; i < processes; i++) {
+        int kept = process[at];
+        process[at] = process[i];
+        process[i] = kept;
+        try_all(s, layout, at + 1, best);
+        process[i] = process[at];
+        process[at] = kept;
+    }
+}
+
+static void in_a_small_ring_places_are_the_best_of_all(void **state) {
+    uint64_t seed = seed_of(31);
+    const double sum[] = {1000};
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        setting s;
+        sl_slow_part part[15];
+        sl_job_layout to, tried;
+        double time, best = INFINITY;
+        int moved, parts = 0;
+        set_up(&s, (sl_job){.replicas = 6, .ranks = 1, .ring = 1, .sum = sum}, 1);
+        for (int a = 0; a < 6; a++)
+            for (int b = a + 1; b < 6; b++)
+                part[parts++] = link(a, b, draw(&seed, 8) * 1e6);
+        assert_ok(sl_model_see(s.model, part, parts));
+        assert_ok(sl_job_layout_copy(&s.job, &s.home, &tried));
+        try_all(&s, &tried, 0, &best);
+        assert_ok(sl_model_places(s.model, &s.home, 0, &to, &time, &moved));
+        assert_near(time, best, 0);
+        sl_job_layout_free(&tried);
+        sl_job_layout_free(&to);
+        tear_down(&s);
+    }
+}
+
+/* Two chunks a rank, which the topology search does not know: exchanges alone. Either link alone costs as
+ * much as both. */
+static void links_that_are_as_slow_as_each_other_are_all_left(void **state) {
+    setting s;
+    sl_job_layout to;
+    double time;
+    int moved;
+    (void)state;
+    set_up(&s, (sl_job){.replicas = 4, .ranks = 2}, 4);
+    sl_problem wave;
+    assert_ok(sl_problem_place(&s.problem, SL_WAVE, &wave));
+    sl_model_close(s.model);
+    for (int r = 0; r < 4; r++)
+        s.healthy[r] = &wave;
+    assert_ok(sl_model_open(&s.job, s.healthy, &s.model));
+    double healthy = time_of(&s, &s.home);
+    const sl_slow_part part[] = {link(0, 4, 70e6), link(1, 5, 70e6),
+                                 link(2, 6, 70e6)}; /* of a replica each */
+    assert_ok(sl_model_see(s.model, part, 3));
+    double slow = time_of(&s, &s.home);
+    assert_ok(sl_model_see(s.model, part, 1));
+    assert_near(time_of(&s, &s.home), slow, 0);
+    assert_true(slow > healthy);
+    assert_ok(sl_model_see(s.model, part, 3));
+    assert_ok(sl_model_places(s.model, &s.home, 0, &to, &time, &moved));
+    assert_near(time, healthy, 0);
+    assert_in_range(moved, 3, 4);
     sl_job_layout_free(&to);
     tear_down(&s);
+    sl_problem_free(&wave);
 }
 
 static void nothing_moves_where_nothing_is_slow(void **state) {
@@ -218,7 +297,12 @@ static void places_are_never_worse_and_the_same_a_second_time(void **state) {
                         .tensor = 1 + draw(&seed, 2),
                         .ring = draw(&seed, 2),
                         .sum = draw(&seed, 2) ? sum : NULL},
-               2 + draw(&seed, 3));
+               2 + draw(&seed, 5));
+        for (int kind = 0; kind < SL_OP_KINDS; kind++)
+            s.problem.time[kind][0] += draw(&seed, 8) * MS;
+        if (s.job.ranks > 1 && draw(&seed, 2)) /* links that differ: the topology search does not know them */
+            s.problem.link[1].latency = draw(&seed, 40) * MS;
+        assert_ok(sl_model_renew(s.model, s.healthy));
         draw_parts(&seed, &s, part, parts);
         shuffle(&seed, &s, &s.home);
         assert_ok(sl_model_see(s.model, part, parts));
@@ -229,10 +313,13 @@ static void places_are_never_worse_and_the_same_a_second_time(void **state) {
         for (int i = 0; i < sl_job_processes(&s.job); i++)
             differ += to.process[i] != s.home.process[i];
         assert_int_equal(moved, differ);
+        assert_true(moved == 0 || divides || time < time_of(&s, &s.home));
         assert_true(divides ||
                     memcmp(to.split, s.home.split, (size_t)s.job.replicas * sizeof *to.split) == 0);
         assert_ok(sl_model_open(&s.job, s.healthy, &second));
         assert_ok(sl_model_see(second, part, parts));
+        assert_ok(sl_model_time(second, &to, &same));
+        assert_near(time, same, 0);
         assert_ok(sl_model_places(second, &s.home, divides, &again, &same, &moved_again));
         assert_near(time, same, 0);
         assert_memory_equal(to.process, again.process, (size_t)sl_job_processes(&s.job) * sizeof *to.process);
@@ -254,11 +341,10 @@ static double now(void) {
 
 static void a_job_of_100000_replicas_asks_for_few_plans(void **state) {
     setting s;
-    double *sum = calloc(8, sizeof *sum), time, divided, begin = now();
+    double sum[8] = {0}, time, divided, begin = now();
     (void)state;
     sl_job_layout to;
     int moved;
-    assert_non_null(sum);
     set_up(&s, (sl_job){.replicas = 100000, .ranks = 8, .ring = 1, .sum = sum, .schedule = "1f1b"}, 16);
     const sl_slow_part part[] = {
         device(sl_job_position(&s.job, 3, 77777, 0), 1.5),
@@ -291,7 +377,6 @@ static void a_job_of_100000_replicas_asks_for_few_plans(void **state) {
     }
     sl_job_layout_free(&split);
     tear_down(&s);
-    free(sum);
 }
 
 static void what_is_remembered_is_bounded(void **state) {
@@ -362,6 +447,8 @@ int main(void) {
         cmocka_unit_test(a_slow_link_between_stages_becomes_unused),
         cmocka_unit_test(a_slow_link_of_a_ring_becomes_unused),
         cmocka_unit_test(slow_devices_are_gathered_when_microbatches_are_divided),
+        cmocka_unit_test(in_a_small_ring_places_are_the_best_of_all),
+        cmocka_unit_test(links_that_are_as_slow_as_each_other_are_all_left),
         cmocka_unit_test(nothing_moves_where_nothing_is_slow),
         cmocka_unit_test(places_are_never_worse_and_the_same_a_second_time),
         cmocka_unit_test(a_job_of_100000_replicas_asks_for_few_plans),
