@@ -176,10 +176,17 @@ static int is_as_before(const comparing *c, int replica) {
            sl_history_alike(c->s, c->rows, c->count, replica, replica - 1);
 }
 
-static int is_slow(const device *d, double common) {
-    double now = d->now / common;
-    return d->known && now > SL_SLOW_LEAST * d->healthy && now > d->usual && now - d->healthy > OPS_LEAST &&
-           beyond_noise(now - d->healthy, d->variance);
+static int is_slow(const device *d, double common, int suspected) {
+    double now = d->now / common, share = suspected ? SL_STILL_SLOW : 1, growth = now - d->healthy;
+    return d->known && growth > share * (SL_SLOW_LEAST - 1) * d->healthy && growth > share * OPS_LEAST &&
+           (suspected || (now > d->usual && beyond_noise(growth, d->variance)));
+}
+
+static int is_suspected(const sl_history *s, int replica, int from, int to) {
+    for (int i = 0; i < s->suspected_links; i++)
+        if (s->suspected_link[i].replica == replica && s->suspected_link[i].from == from && s->suspected_link[i].to == to)
+            return 1;
+    return 0;
 }
 
 /* By how much known work says that its ops take longer than usual; 1: as usual, or nobody knows. */
@@ -253,7 +260,7 @@ static sl_status find_devices(comparing *c, int ranks, device *devices) {
         double common = ranks > 1 ? common_of(c, devices, i - i % ranks, i - i % ranks + ranks) : out->common;
         if (i % ranks == 0)
             c->common[i / ranks] = common;
-        if (!is_slow(d, common))
+        if (!is_slow(d, common, c->s->suspected[i]))
             continue;
         out->slow_devices++;
         SL_TRY(add(c, (sl_slow){.kind = SL_SLOW_DEVICE,
@@ -292,8 +299,12 @@ static sl_status find_links(comparing *c) {
             l.now /= c->common[r]; /* longer microbatches, longer messages */
             double growth = l.now - l.healthy;
             out->links += l.known;
-            if (!l.known || growth <= least_delay(c) || l.now <= SL_SLOW_LEAST * l.healthy || l.now <= l.usual ||
-                !beyond_noise(growth, l.variance))
+            if (!l.known || growth <= SL_STILL_SLOW * least_delay(c) ||
+                growth <= SL_STILL_SLOW * (SL_SLOW_LEAST - 1) * l.healthy)
+                continue;
+            int surely = growth > least_delay(c) && l.now > SL_SLOW_LEAST * l.healthy && l.now > l.usual &&
+                         beyond_noise(growth, l.variance);
+            if (!surely && !is_suspected(c->s, r, at / p->ranks, at % p->ranks))
                 continue;
             out->slow_links++;
             SL_TRY(add(c, (sl_slow){.kind = SL_SLOW_LINK,

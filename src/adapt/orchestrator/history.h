@@ -47,6 +47,8 @@ typedef struct sl_history {
     sl_baseline *healthy; /* [replicas] */
     sl_norm iteration;
     unsigned char *suspected; /* [replicas * ranks] the device at that place is an incident; NULL: no pipeline is known */
+    struct sl_suspected_link { int replica, from, to; } suspected_link[64];
+    int suspected_links;
     int ranks;
     double *room;         /* [2 * SL_ROWS] scratch */
 } sl_history;

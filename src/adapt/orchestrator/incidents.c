@@ -531,6 +531,34 @@ sl_status sl_incidents_open_model(sl_orchestrator *o) {
     return sl_model_open(&o->config.job, o->healthy, &o->model);
 }
 
+/* Whether enough was measured of a component lately to say that it is well. */
+static int is_measured(const sl_orchestrator *o, const sl_case *c) {
+    int rows[SL_ROWS], found = 0, least = o->config.hold < 3 ? o->config.hold : 3;
+    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    for (int i = 0; i < count; i++) {
+        const sl_row *row = &o->series.row[rows[i] % SL_ROWS];
+        int replica = c->replica < 0 ? 0 : c->replica, any = 0;
+        const sl_measured *m = row->replica[replica];
+        for (int r = 0; c->cause == SL_CAUSE_REPLICA_LINK && r < o->config.job.replicas; r++)
+            any |= row->replica[r] && row->replica[r]->summed[c->view.stage];
+        for (int stage = 0; m && c->cause == SL_CAUSE_DEVICE && stage < m->problem.stages; stage++)
+            any |= sl_problem_rank(&m->problem, stage) == c->rank && m->op[stage].count > 0; /* F of it */
+        for (int other = 0; m && c->cause == SL_CAUSE_LINK && other < m->problem.ranks; other++)
+            any |= (other == c->to && m->link[c->from * m->problem.ranks + other].count > 0);
+        for (int other = 0; m && c->cause == SL_CAUSE_HOST && other < m->problem.ranks; other++)
+            any |= m->link[c->rank * m->problem.ranks + other].count > 0;
+        found += any;
+    }
+    return found >= least;
+}
+
+/* Where its processes do not talk any more, nothing can be measured of a link. */
+static int is_unused(const sl_orchestrator *o, const sl_case *c) {
+    const sl_slow_part *p = &c->view.part;
+    return p->kind == SL_PART_LINK && p->a >= 0 &&
+           !sl_job_layout_talk(&o->config.job, &o->layout, sl_healthy_of(o, 0), p->a, p->b);
+}
+
 static sl_status compare_lately(sl_orchestrator *o) {
     int rows[SL_ROWS];
     int count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
@@ -546,7 +574,13 @@ static sl_status compare_lately(sl_orchestrator *o) {
         else if (s->kind == SL_SLOW_SUM)
             SL_TRY(see_sum(o, s));
     }
-    return find_cards(o);
+    SL_TRY(find_cards(o));
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        if (!c->seen && c->told >= 0 && !c->merged && !is_unused(o, c) && !is_measured(o, c))
+            c->seen = 1; /* nothing says that it is well */
+    }
+    return SL_OK;
 }
 
 /* Cases that nobody knows of and that are seen no more. */
@@ -570,6 +604,18 @@ static sl_status leave_out_onset(sl_orchestrator *o) {
     return sl_incidents_renew(o);
 }
 
+/* Both directions of a link, or all of a card's. */
+static void suspect_links(sl_orchestrator *o, const sl_case *c) {
+    for (int other = 0; other < o->config.job.ranks && c->replica >= 0; other++)
+        for (int way = 0; way < 2; way++) {
+            int card = c->cause == SL_CAUSE_HOST && !c->reported, link = c->cause == SL_CAUSE_LINK && other == c->to;
+            int mine = card ? c->rank : c->from;
+            if ((card || link) && mine >= 0 && other != mine && o->series.suspected_links < SL_CASES_MOST)
+                o->series.suspected_link[o->series.suspected_links++] =
+                    (struct sl_suspected_link){c->replica, way ? other : mine, way ? mine : other};
+        }
+}
+
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     int rows = o->series.rows - o->series.since, least = o->config.hold < 3 ? o->config.hold : 3;
     *ready = 0;
@@ -580,6 +626,7 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     drop_unknown(o);
     SL_TRY(sl_incidents_open_model(o));
     int begins = 0;
+    o->series.suspected_links = 0;
     memset(o->series.suspected, 0, (size_t)o->config.job.replicas * (size_t)o->config.job.ranks);
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
@@ -587,6 +634,8 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
         begins |= c->streak == 1;
         if (c->view.part.kind == SL_PART_DEVICE && !c->reported && c->seen)
             o->series.suspected[c->replica * o->config.job.ranks + c->rank] = 1;
+        if (c->seen)
+            suspect_links(o, c);
         describe(o, c);
     }
     if (begins)

@@ -450,6 +450,26 @@ int sl_orchestrator_event(sl_orchestrator *o, sl_event *event) {
     return 1;
 }
 
+/* What a plan that has waited for its time is for: what is slow in the replica. */
+static void name_incidents(sl_orchestrator *o, int replica) {
+    const sl_side *side = &o->side[replica];
+    sl_orchestrator_action *a = &o->action;
+    a->loss = a->expected = 0;
+    a->count = 0;
+    for (int i = 0; i < o->case_count && !side->refits; i++) {
+        const sl_case *c = &o->cases[i];
+        if (c->told < 0 || !c->seen || (c->replica >= 0 && c->replica != replica))
+            continue;
+        o->ids[a->count++] = c->view.id;
+        a->loss += c->view.loss;
+    }
+    a->incidents = o->ids;
+    double now = (double)side->predicted, gain = now > 0 ? 1 - (double)side->best / now : 0;
+    if (side->refits)
+        a->loss = gain;
+    a->expected = fmax(0, a->loss - gain);
+}
+
 static void give_plan(sl_orchestrator *o, int replica) {
     sl_side *side = &o->side[replica];
     int undo = side->wanted == side->first && side->running != side->first && !side->refits;
@@ -460,10 +480,8 @@ static void give_plan(sl_orchestrator *o, int replica) {
     o->action.replica = replica;
     o->action.plan = &side->wanted->plan;
     o->action.cost = side->cost;
-    if (side->refits) {
-        o->action.incidents = NULL;
-        o->action.count = 0;
-    }
+    if (!o->action.count)
+        name_incidents(o, replica);
     sl_events_swap(o, replica, undo);
 }
 

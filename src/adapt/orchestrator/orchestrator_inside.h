@@ -95,6 +95,7 @@ struct sl_orchestrator {
     int next_number;
     sl_case *cases;       /* [case_count] the costliest first */
     int case_count;
+    int ids[SL_CASES_MOST]; /* of an action */
     sl_incident_view *view; /* [views] of those that the ladder knows */
     int views;
     sl_slow_part *part;   /* [SL_CASES_MOST + remembered] for the model */
