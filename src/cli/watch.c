@@ -103,12 +103,13 @@ static sl_status take_costs(const sl_options *o, sl_advice_offer *offer) {
         size_t length = strcspn(text, ",");
         snprintf(item, sizeof item, "%.*s", (int)(length < sizeof item ? length : sizeof item - 1), text);
         char *value = strchr(item, '=');
-        int strategy = SL_STRATEGY_KINDS - 1;
+        sl_strategy_kind strategy = 0;
         if (value)
             *value++ = 0;
-        while (strategy >= 0 && (!sl_advice_name(strategy) || strcmp(item, sl_advice_name(strategy)) != 0))
-            strategy--;
-        if (!value || strategy < 0)
+        while (strategy < SL_STRATEGY_KINDS &&
+               (!sl_advice_name(strategy) || strcmp(item, sl_advice_name(strategy)) != 0))
+            strategy++;
+        if (!value || strategy == SL_STRATEGY_KINDS)
             return sl_error(SL_EINVAL, "watch: --cost takes balance=S, topology=S or restart=S, got '%.*s'",
                             (int)(length < 60 ? length : 60), text);
         one.value = value;

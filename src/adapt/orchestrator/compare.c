@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define OP_SHARE 0.1             /* of a typical op: the least delay of a link that counts */
@@ -23,7 +24,8 @@ typedef struct comparing {
     int count, lately;
     sl_comparison *out;
     double clock_error;
-    double *common; /* [replicas] what all devices of each take longer */
+    double *common; /* [replicas] what all devices of each take longer; then room for [replicas * ranks] */
+    int ranks;
 } comparing;
 
 void sl_comparison_free(sl_comparison *c) {
@@ -222,22 +224,30 @@ static sl_status find_stages(comparing *c, int ranks, const device *devices) {
     return SL_OK;
 }
 
-/* What devices have in common that are no incident already, two at least: load that nobody has told of. 1: nothing. */
-static double common_of(const comparing *c, const device *devices, int first, int end) {
-    double least = INFINITY;
+static int ascending(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* What devices have in common, beyond what is known of each: load that nobody has told of. Within a replica, which all
+ * microbatches of it pass through, what half of them show; of replicas of one rank what all show. 1: nothing. */
+static double common_of(const comparing *c, const device *devices, int first, int end, double *room) {
     int count = 0;
     for (int i = first; i < end; i++)
-        if (devices[i].known && !c->s->suspected[i] && devices[i].healthy > 0) {
-            least = fmin(least, devices[i].now / devices[i].healthy);
-            count++;
+        if (devices[i].known && devices[i].healthy > 0) {
+            double known = c->s->suspected[i] > 1 ? (double)c->s->suspected[i] : 1;
+            room[count++] = devices[i].now / devices[i].healthy / known;
         }
-    return count > 1 ? fmax(1, least) : 1;
+    if (count < 2)
+        return 1;
+    qsort(room, (size_t)count, sizeof *room, ascending);
+    return fmax(1, c->ranks > 1 ? room[(count - 1) / 2] : room[0]);
 }
 
 /* `devices` [replicas * ranks]. */
 static sl_status find_devices(comparing *c, int ranks, device *devices) {
     sl_comparison *out = c->out;
-    double sum = 0;
+    double sum = 0, *room = c->common + c->s->replicas;
     int kinds = 0, replicas = c->s->replicas;
     for (int r = 0; r < replicas; r++) {
         const sl_problem *p = what_differs(c, r);
@@ -254,13 +264,13 @@ static sl_status find_devices(comparing *c, int ranks, device *devices) {
         }
     }
     out->op = kinds ? sum / kinds : 0;
-    out->common = common_of(c, devices, 0, replicas * ranks);
+    out->common = common_of(c, devices, 0, replicas * ranks, room);
     for (int i = 0; i < replicas * ranks; i++) {
         const device *d = &devices[i];
-        double common = ranks > 1 ? common_of(c, devices, i - i % ranks, i - i % ranks + ranks) : out->common;
+        double common = ranks > 1 ? common_of(c, devices, i - i % ranks, i - i % ranks + ranks, room) : out->common;
         if (i % ranks == 0)
             c->common[i / ranks] = common;
-        if (!is_slow(d, common, c->s->suspected[i]))
+        if (!is_slow(d, common, c->s->suspected[i] > 0))
             continue;
         out->slow_devices++;
         SL_TRY(add(c, (sl_slow){.kind = SL_SLOW_DEVICE,
@@ -379,7 +389,8 @@ sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_c
         c.clock_error = fmax(c.clock_error, (double)sl_history_row(s, rows[i])->clock_error);
     out->load = load_of(&c);
     SL_TRY(sl_alloc(&devices, (size_t)s->replicas * (size_t)shape->ranks, sizeof *devices));
-    sl_status status = sl_alloc(&c.common, (size_t)s->replicas, sizeof *c.common);
+    sl_status status = sl_alloc(&c.common, (size_t)s->replicas * (1 + (size_t)shape->ranks), sizeof *c.common);
+    c.ranks = shape->ranks;
     if (status == SL_OK)
         status = find_devices(&c, shape->ranks, devices);
     if (status == SL_OK)

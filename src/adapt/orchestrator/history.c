@@ -11,7 +11,7 @@
 
 sl_status sl_history_open(int replicas, int ranks, int hold, sl_history *s) {
     *s = (sl_history){.replicas = replicas, .ranks = ranks, .hold = hold};
-    SL_TRY(sl_alloc(&s->suspected, (size_t)replicas * (size_t)ranks, 1));
+    SL_TRY(sl_alloc(&s->suspected, (size_t)replicas * (size_t)ranks, sizeof *s->suspected));
     SL_TRY(sl_alloc(&s->room, 2 * SL_ROWS, sizeof *s->room));
     SL_TRY(sl_alloc(&s->healthy, (size_t)replicas, sizeof *s->healthy));
     for (int r = 0; r < replicas; r++)

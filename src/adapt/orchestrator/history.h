@@ -46,7 +46,7 @@ typedef struct sl_history {
     int learnt, learns; /* learns: how often something was learnt */
     sl_baseline *healthy; /* [replicas] */
     sl_norm iteration;
-    unsigned char *suspected; /* [replicas * ranks] the device at that place is an incident; NULL: no pipeline is known */
+    float *suspected; /* [replicas * ranks] how many times as long ops take there, as is known; 0: it is no incident */
     struct sl_suspected_link { int replica, from, to; } suspected_link[64];
     int suspected_links;
     int ranks;

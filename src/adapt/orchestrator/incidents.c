@@ -627,13 +627,15 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     SL_TRY(sl_incidents_open_model(o));
     int begins = 0;
     o->series.suspected_links = 0;
-    memset(o->series.suspected, 0, (size_t)o->config.job.replicas * (size_t)o->config.job.ranks);
+    memset(o->series.suspected, 0,
+           (size_t)o->config.job.replicas * (size_t)o->config.job.ranks * sizeof *o->series.suspected);
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
         c->streak = c->seen ? c->streak + 1 : 0;
+        c->level = c->streak <= o->config.hold || c->view.growth < c->level ? c->view.growth : c->level;
         begins |= c->streak == 1;
         if (c->view.part.kind == SL_PART_DEVICE && !c->reported && c->seen)
-            o->series.suspected[c->replica * o->config.job.ranks + c->rank] = 1;
+            o->series.suspected[c->replica * o->config.job.ranks + c->rank] = (float)c->level;
         if (c->seen)
             suspect_links(o, c);
         describe(o, c);

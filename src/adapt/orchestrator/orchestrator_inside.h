@@ -45,6 +45,7 @@ typedef struct sl_case {
     int back;        /* a direction has been seen in this iteration */
     double excess;   /* ns of an iteration that it would cost alone */
     double told;     /* loss that the ladder knows; negative: it does not know the incident */
+    double level;    /* of a device: how many times as long, as established in its first iterations; load comes on top */
     int streak;      /* iterations in which it has been seen, one after the other */
     int waits;       /* strategies that wait for `hold` have been asked since */
     int merged;      /* it goes on as a card's */

@@ -21,7 +21,7 @@ static sl_status open_orchestrator(sl_advice *a) {
     sl_orchestrator_config config = sl_orchestrator_defaults();
     config.unknown = &job;
     config.at_once = AT_ONCE;
-    for (int s = 0; s < SL_STRATEGY_KINDS; s++) {
+    for (sl_strategy_kind s = 0; s < SL_STRATEGY_KINDS; s++) {
         double cost = offer->cost_s[s];
         if (!(cost < 9e8))
             return sl_error(SL_EINVAL, "%s costs %g s; at most 9e8", sl_advice_name(s), cost);

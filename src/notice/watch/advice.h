@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 /** "balance", "topology", "restart": for options, hooks and JSON; NULL: needs a pipeline that is known. */
-const char *sl_advice_name(int strategy);
+const char *sl_advice_name(sl_strategy_kind strategy);
 
 /* What whoever can change the program offers. */
 typedef struct sl_advice_offer {
@@ -51,7 +51,7 @@ sl_status sl_advice_view(sl_advice *advice, sl_time now, sl_time told, const sl_
 sl_status sl_advice_ended(sl_advice *advice, sl_time now, sl_time told, int id, sl_outcome outcome,
                           sl_time took, const char *said);
 
-/** In a few words for the live line: "balance microbatches when 5 s are lost: 44 % -> 9 %"; "" . */
+/** In a few words for the live line: "advice: balance when 5 s are lost, 44 % -> 9 %"; "" . */
 void sl_advice_line(const sl_advice *advice, char *text, size_t size);
 /** The object `advice` of /status.json (docs/watching.md); the caller's. NULL: no memory. */
 json_t *sl_advice_json(const sl_advice *advice);

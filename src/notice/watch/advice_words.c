@@ -9,7 +9,7 @@
 #define LEFT_OUT "adapt the schedule, delegate: left out, the program's pipeline is not known"
 #define FIRST SL_STRATEGY_BALANCE /* of the strategies that need no pipeline */
 
-const char *sl_advice_name(int strategy) {
+const char *sl_advice_name(sl_strategy_kind strategy) {
     static const char *const names[SL_STRATEGY_KINDS] = {[SL_STRATEGY_BALANCE] = "balance",
                                                          [SL_STRATEGY_TOPOLOGY] = "topology",
                                                          [SL_STRATEGY_RESTART] = "restart"};
@@ -20,9 +20,9 @@ static double seconds(sl_time t) {
     return (double)t / 1e9;
 }
 
-static sl_strategy_view considered(const sl_advice *a, int id, int strategy) {
+static sl_strategy_view considered(const sl_advice *a, int id, sl_strategy_kind strategy) {
     sl_strategy_view view;
-    if (!sl_orchestrator_considered(a->orchestrator, id, (sl_strategy_kind)strategy, &view))
+    if (!sl_orchestrator_considered(a->orchestrator, id, strategy, &view))
         return (sl_strategy_view){.reason = SL_REASON_NONE};
     return view;
 }
@@ -30,12 +30,12 @@ static sl_strategy_view considered(const sl_advice *a, int id, int strategy) {
 int sl_advice_next(const sl_advice *a, int id) {
     sl_time trigger = 0;
     int best = -1;
-    for (int s = FIRST; s < SL_STRATEGY_KINDS; s++) {
+    for (sl_strategy_kind s = FIRST; s < SL_STRATEGY_KINDS; s++) {
         sl_strategy_view v = considered(a, id, s);
         if (v.reason == SL_REASON_AT_ONCE)
-            return s;
+            return (int)s;
         if (v.reason == SL_REASON_WAITS && (best < 0 || v.trigger < trigger)) {
-            best = s;
+            best = (int)s;
             trigger = v.trigger;
         }
     }
@@ -51,8 +51,8 @@ static void when_text(const sl_strategy_view *v, char *text, size_t size) {
         snprintf(text, size, "at once");
 }
 
-static void strategy_text(const sl_advice *a, const sl_incident_view *incident, int s, char *text,
-                          size_t size) {
+static void strategy_text(const sl_advice *a, const sl_incident_view *incident, sl_strategy_kind s,
+                          char *text, size_t size) {
     sl_strategy_view v = considered(a, incident->id, s);
     char when[48];
     int used = snprintf(text, size, "%s", sl_advice_name(s));
@@ -108,11 +108,11 @@ void sl_advice_plan_event(const sl_advice *a, const sl_incident_view *incident, 
         "incident %d, %s: %.1f %% of the time is lost, an iteration takes %.4g ms instead of %.4g ms",
         incident->id, name, 100 * incident->loss, job->level / 1e6, job->healthy / 1e6);
     if (next >= 0)
-        strategy_text(a, incident, next, event->decided, sizeof event->decided);
+        strategy_text(a, incident, (sl_strategy_kind)next, event->decided, sizeof event->decided);
     else
         sl_text_format(event->decided, sizeof event->decided, "nothing that could be done pays");
-    for (int s = FIRST; s < SL_STRATEGY_KINDS; s++)
-        if (s != next) {
+    for (sl_strategy_kind s = FIRST; s < SL_STRATEGY_KINDS; s++)
+        if ((int)s != next) {
             strategy_text(a, incident, s, text, sizeof text);
             sl_text_add(event->why, sizeof event->why, "; ", text);
         }
@@ -154,16 +154,16 @@ void sl_advice_line(const sl_advice *a, char *text, size_t size) {
         int next = sl_advice_lasts(a, id, &incident) && incident.loss > 0 ? sl_advice_next(a, id) : -1;
         if (next < 0)
             continue;
-        sl_strategy_view v = considered(a, id, next);
+        sl_strategy_view v = considered(a, id, (sl_strategy_kind)next);
         when_text(&v, when, sizeof when);
-        snprintf(text, size, "advice: %s %s, %.0f %% -> %.0f %%", sl_advice_name(next), when,
-                 100 * incident.loss, 100 * v.expected);
+        snprintf(text, size, "advice: %s %s, %.0f %% -> %.0f %%", sl_advice_name((sl_strategy_kind)next),
+                 when, 100 * incident.loss, 100 * v.expected);
     }
 }
 
 /* ---- JSON ---- */
 
-static json_t *strategy_json(const sl_advice *a, int id, int s) {
+static json_t *strategy_json(const sl_advice *a, int id, sl_strategy_kind s) {
     static const char *const states[] = {[SL_REASON_NONE] = "not offered",
                                          [SL_REASON_OTHER_CAUSE] = "cannot help",
                                          [SL_REASON_CANNOT_HELP] = "cannot help",
@@ -206,7 +206,7 @@ json_t *sl_advice_json(const sl_advice *a) {
             continue;
         json_t *strategies = json_array();
         const char *in_effect = NULL;
-        for (int s = FIRST; s < SL_STRATEGY_KINDS; s++) {
+        for (sl_strategy_kind s = FIRST; s < SL_STRATEGY_KINDS; s++) {
             json_array_append_new(strategies, strategy_json(a, id, s));
             in_effect = considered(a, id, s).in_effect ? sl_advice_name(s) : in_effect;
         }
@@ -251,7 +251,7 @@ sl_status sl_advice_text(const sl_advice *a, char **text) {
         "%d spare host%s\n",
         job->ranks, job->nodes, job->nodes == 1 ? "" : "s", job->replicas, job->microbatches, job->spares,
         job->spares == 1 ? "" : "s");
-    for (int s = FIRST; s < SL_STRATEGY_KINDS; s++) {
+    for (sl_strategy_kind s = FIRST; s < SL_STRATEGY_KINDS; s++) {
         fprintf(out, "%s (%s): ", sl_strategy_words[s], sl_advice_name(s));
         if (a->config.offer.cost_s[s] >= 0)
             fprintf(out, "costs %.4g s until it has been carried out\n", a->config.offer.cost_s[s]);
