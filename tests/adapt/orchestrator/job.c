@@ -137,7 +137,7 @@ void job_problem(const job *j, const sl_job_layout *layout, int replica, int ite
         }
 }
 
-static double grown(const job *j, double length) {
+double job_growth(const job *j, double length) {
     return j->fixed + (1 - j->fixed - j->square) * length + j->square * length * length;
 }
 
@@ -150,8 +150,8 @@ sl_time job_time(const job *j, const sl_job_layout *layout, const sl_plan *const
         job_problem(j, layout, r, iteration, except, &p);
         for (int stage = 0; stage < p.stages; stage++)
             for (int kind = 0; kind < SL_OP_KINDS; kind++)
-                p.time[kind][stage] =
-                    (sl_time)((double)p.time[kind][stage] * grown(j, job_length(j, r, stage, iteration)));
+                p.time[kind][stage] = (sl_time)((double)p.time[kind][stage] *
+                                                job_growth(j, job_length(j, r, stage, iteration)));
         assert_ok(sl_replay(&p, &plan[r]->program, p.communication, p.queue, &t));
         sl_time time = sl_timeline_makespan(&t);
         longest = time > longest ? time : longest;
@@ -278,7 +278,7 @@ static void draw_durations(const job *j, job_noise *noise, const hiccup *h, cons
         int slow = (h->rank == -1 || h->rank == r) && (h->replica == -1 || h->replica == replica);
         for (int s = 0; s < plan->program.rank[r].steps; s++, i++) {
             const sl_op *op = &plan->program.rank[r].step[s].op;
-            double f = grown(j, op_length(j, length, replica, op->stage, op->microbatch, iteration));
+            double f = job_growth(j, op_length(j, length, replica, op->stage, op->microbatch, iteration));
             f *= 1 + j->jitter * unit(&noise->seed);
             f *= happens(&noise->seed, j->spikes) ? 1.5 + 2.5 * unit(&noise->seed) : 1;
             f *= slow ? h->factor : 1;

@@ -120,6 +120,8 @@ double job_slowness(const job *j, int process, int iteration, int except);
 void job_link_excess(const job *j, int from, int to, int iteration, int except, double *latency,
                      double *pace);
 int job_same_host(const job *j, int a, int b);
+/** How many times as long an op of a microbatch takes that is `length` times as long. */
+double job_growth(const job *j, double length);
 /** The factor by which all microbatches of a stage and replica are longer. */
 double job_length(const job *j, int replica, int stage, int iteration);
 
