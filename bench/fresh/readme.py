@@ -125,7 +125,7 @@ SENTENCES = [
     ("Slurm, several nodes, and PyTorch over Gloo: [docs/watching.md](docs/watching.md).",
      [page("docs/watching.md", "(?i)several nodes", "srun", "Gloo"), here("python_seen")]),
     ("While it runs, `slackline dashboard runs/demo` shows it live ([docs/dashboard.md](docs/dashboard.md)).",
-     [run(DASHBOARD.format(""), r"(?i)<!doctype html>"), quick("dashboard_lines"), here("dashboard_dashboard"), page("docs/dashboard.md", "while it goes on|live")]),
+     [run(DASHBOARD.format(""), r"(?i)<!doctype html>"), quick("base_lines"), here("dashboard_dashboard"), page("docs/dashboard.md", "while it goes on|live")]),
     ("- [Planning](docs/planning.md): published schedules, a search for shorter ones, and a lower bound that shows how far a plan is from optimal.",
      [run("for f in four-ranks loop wave bidirectional layers; do build/slackline plan examples/$f.yaml | head -1; done",
           r"^\S+: makespan 390 ms.*proven optimal\noptimal: makespan 256.5 ms.*proven optimal\noptimal: makespan 256.5 ms.*proven optimal\n\S+: makespan 254 ms.*proven optimal\n\S+: makespan 920.*gap"),

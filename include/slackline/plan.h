@@ -112,6 +112,15 @@ int slackline_plan_slack(const slackline_plan *plan, int link);
 /** Largest one-way delay that the link between ranks `link` and `link` + 1 absorbs, linear placement, ns. */
 int64_t slackline_plan_tolerance(const slackline_plan *plan, int link);
 
+/* ---- measurements ---- */
+
+/** A copy of `problem` with what was measured: the median time of every stage and kind among `spans` (kinds
+ * that did not run keep their time), the median latency and transfer of every link among `transfers`. Times
+ * may have any origin. Free with slackline_problem_free. */
+slackline_status slackline_measure(const slackline_problem *problem, const slackline_span *spans,
+                                   size_t span_count, const slackline_transfer *transfers,
+                                   size_t transfer_count, slackline_problem **measured);
+
 /* ---- asking a plan more; what was asked also appears in its JSON ---- */
 
 typedef struct slackline_jitter {

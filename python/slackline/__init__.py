@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slackline: pipeline schedules for training, planned, proven, timed, and run by PyTorch's pipelining.
+"""slackline: pipeline schedules for training, planned, proven, timed, and run by PyTorch's pipelining; jobs that adapt.
 
     plan = slackline.plan("problem.yaml")         # a Plan: its times, ops, transfers, and how far it is from the best
     schedule = plan.schedule(stage, loss_fn=loss) # ready for schedule.step(x, target=y)
+    orchestrator = slackline.Orchestrator("problem.yaml", plan)   # what is slow in a running job, and what to do about it
 
 All times are milliseconds (names end in `_ms`); ranks, stages and microbatches count from 0. Planning is done by
 libslackline, which is looked for when it is first needed: the file that SLACKLINE_LIBRARY names, else beside this package or
@@ -11,6 +12,7 @@ Importing this package needs neither the library nor PyTorch.
 """
 from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure
 from ._library import version
+from ._orchestrator import STRATEGIES, Action, Event, Incident, Layout, Measurements, Network, Orchestrator, Slow
 from ._plan import (Explanation, Jitter, Link, LinkCost, Lost, Op, OpCost, Plan, Transfer, plan, schedules, simulate)
 from ._problem import Changes, Problem, ProblemLike
 from ._pytorch import pytorch_schedule
@@ -18,7 +20,7 @@ from ._watching import Watched, watch
 
 __version__ = "0.1.0"
 __all__ = [
-    "Changes", "Explanation", "InvalidRequest", "Jitter", "LibraryNotFound", "Link", "LinkCost", "Lost", "NoAnswer", "Op",
-    "OpCost", "OutOfMemory", "Plan", "Problem", "ProblemLike", "SlacklineError", "SystemFailure", "Transfer", "Watched",
-    "__version__", "plan", "pytorch_schedule", "schedules", "simulate", "version", "watch",
+    "Action", "Changes", "Event", "Explanation", "Incident", "InvalidRequest", "Jitter", "Layout", "LibraryNotFound", "Link",
+    "LinkCost", "Lost", "Measurements", "Network", "NoAnswer", "Op", "OpCost", "Orchestrator", "OutOfMemory", "Plan", "Problem",
+    "ProblemLike", "STRATEGIES", "SlacklineError", "Slow", "SystemFailure", "Transfer", "Watched", "__version__", "plan", "pytorch_schedule", "schedules", "simulate", "version", "watch",
 ]

@@ -67,8 +67,9 @@ static sl_status write_all(int file, const char *path, const char *content, size
     return SL_OK;
 }
 
-/* A new file beside `path` under a name that nobody can foresee; *temporary is that name. The mode is given to
- * open, so that the kernel applies the umask: to read the umask is to change it for all threads. -1: errno. */
+/* A new file beside `path` under a name that nobody can foresee; *temporary is that name. The mode is given
+ * to open, so that the kernel applies the umask: to read the umask is to change it for all threads. -1:
+ * errno. */
 static int open_beside(const char *path, mode_t mode, char *temporary, size_t size) {
     for (int tries = 0; tries < 100; tries++) {
         uint64_t random;
@@ -183,4 +184,9 @@ sl_status sl_path_remove(const char *path) {
     if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT)
         return sl_error_errno(SL_ESYS, "%s: cannot be removed", path);
     return SL_OK;
+}
+
+int sl_file_differs(const struct stat *a, const struct stat *b) {
+    return a->st_ino != b->st_ino || a->st_size != b->st_size || a->st_mtim.tv_sec != b->st_mtim.tv_sec ||
+           a->st_mtim.tv_nsec != b->st_mtim.tv_nsec;
 }

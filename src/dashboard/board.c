@@ -96,25 +96,6 @@ void sl_board_forget_lines(sl_board *b) {
     b->renewed = 1;
 }
 
-/* ---- fields ---- */
-
-double sl_board_number(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    double number = json_is_number(value) ? json_number_value(value) : NAN;
-    return isfinite(number) && fabs(number) <= 1e15 ? number : NAN;
-}
-
-int64_t sl_board_count(const json_t *object, const char *key, int64_t otherwise) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_integer(value) && json_integer_value(value) >= 0 ? (int64_t)json_integer_value(value)
-                                                                    : otherwise;
-}
-
-const char *sl_board_text(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 /* ---- names, ranks, links ---- */
 
 sl_status sl_board_name(char ***list, size_t *count, size_t *room, const char *text, int *index) {
@@ -213,9 +194,27 @@ void sl_board_rank_time(sl_board *b, size_t rank, double ms) {
     r->changed |= (int)sl_board_rank_health(b, r) != r->told_health;
 }
 
-void sl_board_link_time(sl_board *b, sl_board_link *link, double ms) {
+static void take_link_time(sl_board *b, sl_board_link *link, double ms) {
     link->changed |= take_value(&link->time, ms, is_calm(b));
     link->changed |= (int)sl_board_link_health(link) != link->told_health;
+}
+
+sl_status sl_board_traffic(sl_board *b, int from, int to, size_t guess, int64_t messages, int64_t bytes,
+                           double ms, double usual) {
+    size_t at;
+    sl_status status = sl_board_find_link(b, from, to, -1, guess, &at);
+    if (status != SL_OK)
+        return status == SL_EINVAL ? SL_OK : status;
+    sl_board_link *link = &b->link[at];
+    link->changed |= link->messages != messages || link->bytes != bytes;
+    link->messages = messages;
+    link->bytes = bytes;
+    if (isfinite(ms))
+        take_link_time(b, link, ms);
+    if (isfinite(usual))
+        link->time.usual = (float)usual;
+    link->changed |= (int)sl_board_link_health(link) != link->told_health;
+    return SL_OK;
 }
 
 sl_board_health sl_board_rank_health(const sl_board *b, const sl_board_rank *r) {
@@ -304,51 +303,42 @@ static sl_status take_links(sl_board *b, const json_t *links) {
     size_t i, at;
     const size_t before = b->links;
     json_t *one;
+    sl_row_link row;
     json_array_foreach(links, i, one) {
-        int64_t from = sl_board_count(one, "from", -1), to = sl_board_count(one, "to", -1);
-        double latency = sl_board_number(one, "latency_ms"), transfer = sl_board_number(one, "transfer_ms");
-        if (from < 0 || to < 0 || from > RANKS || to > RANKS || isnan(latency + transfer))
+        if (!sl_row_link_read(one, &row) || row.from > RANKS || row.to > RANKS)
             continue;
-        int64_t replica = sl_board_count(one, "replica", -1);
-        SL_TRY(sl_board_find_link(b, (int)from, (int)to, replica > RANKS ? -1 : (int)replica, i, &at));
-        sl_board_link *link = &b->link[at];
-        link->latency = (float)latency;
-        link->transfer = (float)transfer;
-        link->changed |= take_value(&link->time, latency + transfer, is_calm(b));
-        link->changed |= (int)sl_board_link_health(link) != link->told_health;
+        SL_TRY(sl_board_find_link(b, row.from, row.to, row.replica > RANKS ? -1 : row.replica, i, &at));
+        b->link[at].latency = (float)row.latency;
+        b->link[at].transfer = (float)row.transfer;
+        take_link_time(b, &b->link[at], row.latency + row.transfer);
     }
     return b->links != before ? guess_ranks(b) : SL_OK;
 }
 
-static sl_status take_iteration(sl_board *b, const json_t *o) {
-    sl_board_row row = {.iteration = sl_board_count(o, "iteration", -1),
-                        .time = (float)sl_board_number(o, "time_ms"),
-                        .predicted = (float)sl_board_number(o, "predicted_ms"),
-                        .loss = sl_board_number(o, "loss"),
-                        .late = json_is_true(json_object_get(o, "late"))};
-    if (row.iteration < 0)
-        return SL_EINVAL;
+static sl_status take_row(sl_board *b, const sl_row_iteration *r) {
+    sl_board_row row = {.iteration = r->iteration,
+                        .time = (float)r->time,
+                        .predicted = (float)r->predicted,
+                        .loss = r->loss,
+                        .late = (unsigned char)r->late,
+                        .delegates = (unsigned char)(r->delegates < 255 ? r->delegates : 255)};
     if (row.iteration <= b->iteration) /* an attempt that went back, in the same file */
         sl_board_forget_iterations(b);
-    int schedule, phase, before = b->schedule;
-    SL_TRY(sl_board_name(&b->name, &b->names, &b->name_room, sl_board_text(o, "schedule"), &schedule));
-    SL_TRY(sl_board_name(&b->name, &b->names, &b->name_room, sl_board_text(o, "phase"), &phase));
-    int64_t delegates = sl_board_count(o, "delegates", 0);
-    row.schedule = (short)schedule;
-    row.phase = (short)phase;
-    row.delegates = delegates < 255 ? (unsigned char)delegates : 255;
+    const int before = b->schedule;
+    SL_TRY(sl_board_name(&b->name, &b->names, &b->name_room, r->schedule, &b->schedule));
+    SL_TRY(sl_board_name(&b->name, &b->names, &b->name_room, r->phase, &b->phase));
+    row.schedule = (short)b->schedule;
+    row.phase = (short)b->phase;
     b->iteration = row.iteration;
-    b->time = sl_board_number(o, "time_ms");
-    b->predicted = sl_board_number(o, "predicted_ms");
+    b->time = r->time;
+    b->predicted = r->predicted;
     b->loss = row.loss;
-    if (json_is_number(json_object_get(o, "validation_loss")))
-        b->validation = sl_board_number(o, "validation_loss");
-    b->tokens = sl_board_number(o, "tokens_per_s");
-    b->schedule = schedule;
-    b->phase = phase;
+    if (isfinite(r->validation))
+        b->validation = r->validation;
+    b->tokens = r->tokens;
     b->delegates = row.delegates;
     b->late = row.late;
-    if (schedule != before || b->schedule_since < 0)
+    if (b->schedule != before || b->schedule_since < 0)
         b->schedule_since = b->iteration;
     SL_TRY(sl_board_add_row(b, &row));
     take_level(b);
@@ -357,23 +347,15 @@ static sl_status take_iteration(sl_board *b, const json_t *o) {
 
 static sl_status apply_blames(sl_board *b);
 
-sl_status sl_board_metrics(sl_board *b, const char *line, size_t length) {
-    json_t *o = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL), *one;
+sl_status sl_board_iteration(sl_board *b, const sl_row_iteration *row) {
     size_t i;
-    sl_status status = json_is_object(o) ? take_iteration(b, o) : SL_EINVAL;
-    const json_t *works = json_object_get(o, "work_ms");
+    json_t *one;
+    SL_TRY(take_row(b, row));
     const size_t ranks = b->ranks, links = b->links;
-    if (status == SL_OK)
-        status = sl_board_need_ranks(b, json_array_size(works));
-    if (status == SL_OK)
-        json_array_foreach(works, i, one)
-            sl_board_rank_time(b, i, json_is_number(one) ? json_number_value(one) : NAN);
-    if (status == SL_OK)
-        status = take_links(b, json_object_get(o, "links"));
-    if (status == SL_OK && b->blames > 0 && (b->ranks != ranks || b->links != links))
-        status = apply_blames(b);
-    json_decref(o);
-    return status;
+    SL_TRY(sl_board_need_ranks(b, json_array_size(row->works)));
+    json_array_foreach(row->works, i, one) sl_board_rank_time(b, i, sl_json_value(one, SL_ROW_TIME_MOST));
+    SL_TRY(take_links(b, row->links));
+    return b->blames > 0 && (b->ranks != ranks || b->links != links) ? apply_blames(b) : SL_OK;
 }
 
 /* ---- who is named ---- */
@@ -442,26 +424,20 @@ sl_status sl_board_set_blames(sl_board *b, const sl_board_blame *blame, size_t c
 /* ---- events ---- */
 
 /* A suspect or verdict of a run. The verdict of an incident takes the place of its suspects. */
-static sl_status take_blame(sl_board *b, const json_t *o, int verdict) {
-    const json_t *link = json_object_get(o, "link");
+static sl_status take_blame(sl_board *b, const sl_row_event *row, int verdict) {
     sl_board_blame who = {.verdict = verdict,
-                          .rank = (int)sl_board_count(o, "rank", -1),
-                          .from = -1,
-                          .to = -1,
+                          .rank = row->rank,
+                          .from = row->from,
+                          .to = row->to,
                           .both = 1,
-                          .replica = (int)sl_board_count(o, "replica", -1),
-                          .iteration = sl_board_count(o, "iteration", -1)};
-    const char *decided = sl_board_text(o, "decided"), *seen = sl_board_text(o, "seen");
-    if (json_array_size(link) == 2 && json_is_integer(json_array_get(link, 0)) &&
-        json_is_integer(json_array_get(link, 1))) {
-        who.from = (int)json_integer_value(json_array_get(link, 0));
-        who.to = (int)json_integer_value(json_array_get(link, 1));
-    }
+                          .replica = row->replica,
+                          .iteration = row->iteration};
     snprintf(who.component, sizeof who.component, "%s",
              who.from >= 0   ? "link"
              : who.rank >= 0 ? "device"
                              : "unknown");
-    snprintf(who.text, sizeof who.text, "%s%s%s", decided, *decided && *seen ? ": " : "", seen);
+    snprintf(who.text, sizeof who.text, "%s%s%s", row->decided, *row->decided && *row->seen ? ": " : "",
+             row->seen);
     size_t kept = 0;
     for (size_t i = 0; i < b->blames; i++) {
         const sl_board_blame *old = &b->blame[i];
@@ -477,8 +453,9 @@ static sl_status take_blame(sl_board *b, const json_t *o, int verdict) {
 }
 
 /* What an event changes in what is known. A job's suspects come with its status, a run's by its events. */
-static sl_status act_on(sl_board *b, const json_t *o, const char *kind) {
+static sl_status act_on(sl_board *b, const sl_row_event *row) {
     static const char *const fresh[] = {"start", "resumed", "restart", "relief", "end", NULL};
+    const char *kind = row->kind;
     int clears = 0;
     for (int i = 0; fresh[i]; i++)
         clears |= strcmp(kind, fresh[i]) == 0;
@@ -487,11 +464,11 @@ static sl_status act_on(sl_board *b, const json_t *o, const char *kind) {
     b->swaps += strcmp(kind, "swap") == 0 || strcmp(kind, "return") == 0;
     b->restarts += strcmp(kind, "restart") == 0;
     if (strcmp(kind, "onset") == 0)
-        b->onset = sl_board_count(o, "iteration", -1);
+        b->onset = row->iteration;
     if (b->is_cluster)
         return SL_OK;
     if (strcmp(kind, "suspect") == 0 || strcmp(kind, "verdict") == 0)
-        return take_blame(b, o, kind[0] == 'v');
+        return take_blame(b, row, kind[0] == 'v');
     return clears && b->blames > 0 ? sl_board_set_blames(b, NULL, 0) : SL_OK;
 }
 
@@ -507,32 +484,20 @@ static sl_status append_text(char ***list, size_t *count, size_t *room, size_t *
     return SL_OK;
 }
 
-sl_status sl_board_event(sl_board *b, const char *line, size_t length, char kind[32]) {
-    json_t *o = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
-    char *text = NULL;
-    kind[0] = 0;
-    sl_status status = *sl_board_text(o, "kind") ? SL_OK : SL_EINVAL;
-    if (status == SL_OK) {
-        snprintf(kind, 32, "%s", sl_board_text(o, "kind"));
-        json_object_set_new(o, "number", json_integer((json_int_t)++b->event_number));
-        text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        status = text ? append_text(&b->event, &b->events, &b->event_room, &b->event_told, EVENTS, text)
-                      : sl_error(SL_ENOMEM, "out of memory for an event");
-        free(text);
-        b->version++;
-    }
-    if (status == SL_OK)
-        status = act_on(b, o, kind);
-    json_decref(o);
-    return status;
+sl_status sl_board_event(sl_board *b, const sl_row_event *row) {
+    json_object_set_new(row->object, "number", json_integer((json_int_t)++b->event_number));
+    char *text = json_dumps(row->object, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (!text)
+        return sl_error(SL_ENOMEM, "out of memory for an event");
+    sl_status status = append_text(&b->event, &b->events, &b->event_room, &b->event_told, EVENTS, text);
+    free(text);
+    b->version++;
+    return status == SL_OK ? act_on(b, row) : status;
 }
 
 sl_status sl_board_line(sl_board *b, const char *line, size_t length) {
     char text[1024];
-    while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
-        length--;
-    if (length == 0)
-        return SL_OK;
+    length -= length > 0 && line[length - 1] == '\r';
     snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text - 1), line);
     b->version++;
     return append_text(&b->line, &b->lines, &b->line_room, &b->line_told, LINES, text);

@@ -7,10 +7,7 @@
 #ifndef SL_DASHBOARD_BOARD_H
 #define SL_DASHBOARD_BOARD_H
 
-#include "base/status.h"
-#include <jansson.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "folder/row.h"
 
 typedef enum sl_board_state {
     SL_BOARD_WAITING,  /* nothing is there yet */
@@ -142,10 +139,10 @@ void sl_board_forget_iterations(sl_board *board);
 void sl_board_forget_events(sl_board *board);
 void sl_board_forget_lines(sl_board *board);
 
-/** A line of metrics.jsonl. SL_EINVAL: it is none. SL_ENOMEM. */
-sl_status sl_board_metrics(sl_board *board, const char *line, size_t length);
-/** A line of events.jsonl; the object is kept as it is. *kind: its kind in kind[32]. SL_EINVAL, SL_ENOMEM. */
-sl_status sl_board_event(sl_board *board, const char *line, size_t length, char kind[32]);
+/** An iteration of a run. SL_ENOMEM. */
+sl_status sl_board_iteration(sl_board *board, const sl_row_iteration *row);
+/** An event; its object is kept as it is, with a `number`. SL_ENOMEM. */
+sl_status sl_board_event(sl_board *board, const sl_row_event *row);
 /** A line of decisions.txt. SL_ENOMEM. */
 sl_status sl_board_line(sl_board *board, const char *line, size_t length);
 
@@ -157,8 +154,10 @@ sl_status sl_board_find_link(sl_board *board, int from, int to, int replica, siz
 sl_status sl_board_name(char ***list, size_t *count, size_t *room, const char *text, int *index);
 
 void sl_board_rank_time(sl_board *board, size_t rank, double ms);
-/** What a message of a job's link takes, once its profile is over. */
-void sl_board_link_time(sl_board *board, sl_board_link *link, double ms);
+/** What went over a link of a job in its last profile, and what a message took; NaN: not known, of `usual`:
+ * to be learnt. Links beyond the bound are left out; `guess` is tried first. SL_ENOMEM. */
+sl_status sl_board_traffic(sl_board *board, int from, int to, size_t guess, int64_t messages, int64_t bytes,
+                           double ms, double usual);
 /** An iteration is over: added to what is drawn. SL_ENOMEM. */
 sl_status sl_board_add_row(sl_board *board, const sl_board_row *row);
 
@@ -169,10 +168,5 @@ sl_status sl_board_set_blames(sl_board *board, const sl_board_blame *blame, size
  * messages take 1 ms and a fifth more. */
 sl_board_health sl_board_rank_health(const sl_board *board, const sl_board_rank *rank);
 sl_board_health sl_board_link_health(const sl_board_link *link);
-
-/* ---- of JSON objects ---- */
-double sl_board_number(const json_t *object, const char *key);
-int64_t sl_board_count(const json_t *object, const char *key, int64_t otherwise);
-const char *sl_board_text(const json_t *object, const char *key);
 
 #endif

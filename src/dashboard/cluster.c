@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "dashboard/watched.h"
+#include "notice/control/standing.h"
 #include "notice/message/messages.h"
-#include "notice/control/traffic.h"
 #include "notice/store/address.h"
 #include "notice/watch/told.h"
 
@@ -17,26 +17,20 @@
 #define LOOK_EVERY (SL_SECOND)         /* for jobs */
 enum { MOST = 512, RANK_LIMIT = SL_MOST_RANKS };
 
-/* A node, and when it was heard last. */
-typedef struct heard_node {
-    int host; /* index into the board's */
-    sl_time heard;
-} heard_node;
-
 struct sl_cluster {
     char *url, *wanted; /* wanted: the job's name; NULL: any */
     char shown[400];    /* the server */
     char job[256];      /* that is followed; "": none yet */
     sl_store *store;
     sl_store_position at_nodes, at_iterations, at_events, at_profiles;
-    heard_node *node;
-    size_t nodes, node_room;
+    sl_nodes nodes;
+    sl_standing standing;  /* where the ranks are */
     sl_time look;          /* for jobs again */
     int reference;         /* the rank whose iterations are drawn; -1 */
     int64_t number, added; /* its last block; what is added to numbers that began anew */
-    sl_traffic traffic;
-    int ended, beats; /* the job was reported on; heartbeats since the last look */
-    int others;       /* further jobs on the server */
+    int ended, beats;      /* the job was reported on; heartbeats since the last look */
+    int moved;             /* nodes or their processes have changed */
+    int others;            /* further jobs on the server */
     sl_board *board;
     pthread_mutex_t *lock;
 };
@@ -72,8 +66,8 @@ void sl_cluster_close(sl_cluster *c) {
     if (!c)
         return;
     sl_store_close(c->store);
-    sl_traffic_close(&c->traffic);
-    sl_free(c->node);
+    sl_standing_close(&c->standing);
+    sl_nodes_close(&c->nodes);
     sl_free(c->url);
     sl_free(c->wanted);
     sl_free(c);
@@ -95,10 +89,10 @@ static sl_status forget(sl_cluster *c) {
     b->source = NULL;
     sl_status status = sl_copy_text(&b->source, source);
     pthread_mutex_unlock(c->lock);
-    c->nodes = 0;
     c->reference = -1;
     c->number = c->added = 0;
-    sl_traffic_close(&c->traffic);
+    sl_standing_close(&c->standing);
+    sl_nodes_close(&c->nodes);
     c->ended = 0;
     return status;
 }
@@ -137,83 +131,43 @@ static sl_status choose(sl_cluster *c, sl_time now) {
 
 /* ---- heartbeats ---- */
 
-static sl_status hear_ranks(sl_cluster *c, const json_t *ranks, int host) {
-    sl_board *b = c->board;
-    size_t i;
-    json_t *one;
-    for (size_t r = 0; r < b->ranks; r++) /* those of the node that it no longer names have ended */
-        if (b->rank[r].host == host && !b->rank[r].gone)
-            b->rank[r].gone = 2;
-    json_array_foreach(ranks, i, one) {
-        int64_t rank = sl_json_int(one, "rank", -1), size = sl_json_int(one, "size", 0);
-        if (rank < 0 || rank >= RANK_LIMIT)
-            continue;
-        SL_TRY(sl_board_need_ranks(b, (size_t)((size > rank && size < RANK_LIMIT) ? size : rank + 1)));
-        sl_board_rank *r = &b->rank[rank];
-        r->changed |= r->gone == 1 || r->host != host || r->pid != (int)sl_json_int(one, "pid", 0);
-        r->gone = 0;
-        r->host = host;
-        r->pid = (int)sl_json_int(one, "pid", 0);
-    }
-    for (size_t r = 0; r < b->ranks; r++)
-        if (b->rank[r].gone == 2) {
-            b->rank[r].gone = 1;
-            b->rank[r].changed = 1;
-        }
-    return SL_OK;
-}
-
-static sl_status hear(sl_cluster *c, const json_t *beat, sl_time now) {
-    const char *name = sl_json_text(beat, "node", "");
-    sl_board *b = c->board;
-    size_t known = b->hosts;
-    int host;
-    SL_TRY(sl_board_name(&b->host, &b->hosts, &b->host_room, name, &host));
-    if (host < 0)
-        return SL_OK;
-    if (b->hosts != known)
-        b->renewed = 1;
-    size_t at = 0;
-    while (at < c->nodes && c->node[at].host != host)
-        at++;
-    if (at == c->nodes) {
-        SL_TRY(sl_grow(&c->node, &c->node_room, c->nodes + 1, sizeof *c->node));
-        c->node[c->nodes++].host = host;
-    }
-    c->node[at].heard = now;
-    c->beats++;
-    return hear_ranks(c, json_object_get(beat, "ranks"), host);
-}
-
-static sl_status read_nodes(sl_cluster *c, sl_time now, int *more) {
-    const sl_store_entry *entry;
-    size_t count;
-    SL_TRY(sl_store_read(c->store, SL_LOG_NODES, &c->at_nodes, MOST, 0, &entry, &count));
-    *more |= count == MOST;
-    sl_status status = SL_OK;
-    pthread_mutex_lock(c->lock);
-    for (size_t i = 0; i < count && status == SL_OK; i++) {
-        json_t *beat = json_loadb(entry[i].bytes, entry[i].size, 0, NULL);
-        c->board->damaged += !json_is_object(beat);
-        status = hear(c, beat, now);
-        json_decref(beat);
-    }
-    pthread_mutex_unlock(c->lock);
+static sl_status take_beat(sl_cluster *c, const sl_store_entry *entry) {
+    sl_node *node;
+    int news;
+    json_t *beat = json_loadb(entry->bytes, entry->size, 0, NULL);
+    sl_status status = sl_nodes_hear(&c->nodes, beat, sl_clock_now(sl_clock_real()), &node, &news);
+    c->board->damaged += !node;
+    c->beats += node != NULL;
+    c->moved |= news != 0;
+    json_decref(beat);
     return status;
 }
 
-/* Nodes that have been silent for too long. How many are left. */
-static int lose_nodes(sl_cluster *c, sl_time now) {
+/* Where the ranks are, after news of the nodes. Those of a job that has ended are not gone. */
+static sl_status show_ranks(sl_cluster *c, sl_time now) {
     sl_board *b = c->board;
-    int alive = 0;
-    for (size_t i = 0; i < c->nodes; i++) {
-        int lost = now - c->node[i].heard > SL_NODE_LASTS;
-        alive += !lost;
-        for (size_t r = 0; r < b->ranks && lost; r++)
-            if (b->rank[r].host == c->node[i].host && !b->rank[r].gone)
-                b->rank[r].gone = b->rank[r].changed = 1;
+    const size_t known = b->hosts;
+    while (sl_nodes_expired(&c->nodes, now))
+        c->moved = 1;
+    if (!c->moved)
+        return SL_OK;
+    SL_TRY(sl_standing_places(&c->standing, &c->nodes));
+    SL_TRY(sl_board_need_ranks(b, c->standing.ranks));
+    for (size_t i = 0; i < c->standing.ranks && i < b->ranks; i++) {
+        const sl_standing_rank *s = &c->standing.rank[i];
+        sl_board_rank *r = &b->rank[i];
+        int host = r->host;
+        const int gone = s->gone && !c->ended;
+        if (s->node >= 0)
+            SL_TRY(sl_board_name(&b->host, &b->hosts, &b->host_room, c->nodes.node[s->node].name, &host));
+        r->changed |= r->gone != gone || r->host != host || r->pid != s->pid;
+        r->gone = gone;
+        r->host = host;
+        r->pid = s->pid;
     }
-    return alive;
+    b->renewed |= b->hosts != known;
+    c->moved = 0;
+    return SL_OK;
 }
 
 /* ---- iterations ---- */
@@ -249,87 +203,64 @@ static sl_status take_block(sl_cluster *c, const sl_message_block *block) {
     return sl_board_add_row(b, &row);
 }
 
-static sl_status read_iterations(sl_cluster *c, int *more) {
-    const sl_store_entry *entry;
-    size_t count;
-    SL_TRY(sl_store_read(c->store, SL_LOG_ITERATIONS, &c->at_iterations, MOST, 0, &entry, &count));
-    *more |= count == MOST;
-    sl_status status = SL_OK;
-    pthread_mutex_lock(c->lock);
-    for (size_t i = 0; i < count; i++) {
-        const void *body;
-        const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_ITERATIONS, &body);
-        c->board->damaged += !head;
-        for (uint32_t j = 0; head && j < head->count && status == SL_OK; j++) {
-            sl_message_block block = ((const sl_message_block *)body)[j];
-            status = take_block(c, &block);
-        }
+static sl_status take_blocks(sl_cluster *c, const sl_store_entry *entry) {
+    const void *body;
+    const sl_message_head *head = sl_message_read(entry, SL_MESSAGE_ITERATIONS, &body);
+    c->board->damaged += !head;
+    for (uint32_t i = 0; head && i < head->count; i++) {
+        sl_message_block block = ((const sl_message_block *)body)[i];
+        SL_TRY(take_block(c, &block));
     }
-    pthread_mutex_unlock(c->lock);
-    return status;
+    return SL_OK;
 }
 
 /* ---- links: who sends to whom, as the last profile shows ---- */
 
-static sl_status take_link(sl_board *b, const sl_traffic_link *told, size_t guess) {
-    size_t at;
-    sl_status status = sl_board_find_link(b, told->from, told->to, -1, guess, &at);
-    if (status != SL_OK)
-        return status == SL_EINVAL ? SL_OK : status;
-    sl_board_link *link = &b->link[at];
-    link->changed |= link->messages != told->messages || link->bytes != told->bytes;
-    link->messages = told->messages;
-    link->bytes = told->bytes;
-    if (told->timed > 0)
-        sl_board_link_time(b, link, told->busy_ms / (double)told->timed);
-    return SL_OK;
-}
-
 /* What is told of a rank's links once its part of a profile is whole. */
 static sl_status take_profile(sl_cluster *c, const sl_message_head *head, const sl_call *calls) {
-    const sl_traffic *t = &c->traffic;
+    sl_traffic *t = &c->standing.traffic;
     const uint64_t seen = t->number;
-    SL_TRY(sl_traffic_take(&c->traffic, head, calls, !c->board->slow));
-    for (size_t i = 0; i < t->links && t->number > seen; i++)
-        if (t->link[i].number > seen)
-            SL_TRY(take_link(c->board, &t->link[i], i));
+    SL_TRY(sl_traffic_take(t, head, calls, !c->board->slow));
+    for (size_t i = 0; i < t->links && t->number > seen; i++) {
+        const sl_traffic_link *l = &t->link[i];
+        const double ms = l->timed > 0 ? l->busy_ms / (double)l->timed : NAN;
+        if (l->number > seen)
+            SL_TRY(sl_board_traffic(c->board, l->from, l->to, i, l->messages, l->bytes, ms, NAN));
+    }
     return SL_OK;
 }
 
-static sl_status read_profiles(sl_cluster *c, int *more) {
-    const sl_store_entry *entry;
-    size_t count;
-    SL_TRY(sl_store_read(c->store, SL_LOG_PROFILES, &c->at_profiles, 32, 0, &entry, &count));
-    *more |= count == 32;
-    sl_status status = SL_OK;
-    pthread_mutex_lock(c->lock);
-    for (size_t i = 0; i < count && status == SL_OK; i++) {
-        const void *body;
-        const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_CALLS, &body);
-        c->board->damaged += !head;
-        if (head)
-            status = take_profile(c, head, body);
-    }
-    pthread_mutex_unlock(c->lock);
-    return status;
+static sl_status take_calls(sl_cluster *c, const sl_store_entry *entry) {
+    const void *body;
+    const sl_message_head *head = sl_message_read(entry, SL_MESSAGE_CALLS, &body);
+    c->board->damaged += !head;
+    return head ? take_profile(c, head, body) : SL_OK;
 }
 
 /* ---- what the watch in charge tells ---- */
 
-static sl_status read_events(sl_cluster *c, int *more) {
+static sl_status take_event(sl_cluster *c, const sl_store_entry *entry) {
+    sl_row_event row;
+    sl_status status = sl_row_event_read(entry->bytes, entry->size, &row);
+    c->board->damaged += status == SL_EINVAL;
+    status = status == SL_OK ? sl_board_event(c->board, &row) : SL_OK;
+    json_decref(row.object);
+    return status;
+}
+
+/* What has come to a log since the last time, `most` entries of it; *more: there is more at once. */
+static sl_status read_log(sl_cluster *c, const char *log, sl_store_position *at, size_t most,
+                          sl_status (*take)(sl_cluster *c, const sl_store_entry *entry), int *more) {
     const sl_store_entry *entry;
     size_t count;
-    char kind[32];
-    SL_TRY(sl_store_read(c->store, SL_TOLD_EVENTS, &c->at_events, MOST, 0, &entry, &count));
-    *more |= count == MOST;
+    SL_TRY(sl_store_read(c->store, log, at, most, 0, &entry, &count));
+    *more |= count == most;
     sl_status status = SL_OK;
     pthread_mutex_lock(c->lock);
-    for (size_t i = 0; i < count && status != SL_ENOMEM; i++) {
-        status = sl_board_event(c->board, entry[i].bytes, entry[i].size, kind);
-        c->board->damaged += status == SL_EINVAL;
-    }
+    for (size_t i = 0; i < count && status == SL_OK; i++)
+        status = take(c, &entry[i]);
     pthread_mutex_unlock(c->lock);
-    return status == SL_ENOMEM ? status : SL_OK;
+    return status;
 }
 
 /* *is_there: something is, which may be no JSON. */
@@ -360,7 +291,7 @@ static sl_status read_told(sl_cluster *c, int *exit_code, int *is_over) {
     SL_TRY(done);
     SL_TRY(read_object(c, SL_TOLD_END, &end, &is_there));
     *is_over = end != NULL;
-    *exit_code = (int)sl_board_count(end, "exit_code", -1);
+    *exit_code = sl_json_count(end, "exit_code", -1);
     json_decref(end);
     return SL_OK;
 }
@@ -402,17 +333,18 @@ static sl_status read_all(sl_cluster *c, int *more) {
     sl_time now = sl_clock_now(sl_clock_real());
     c->beats = 0;
     SL_TRY(read_told(c, &exit_code, &is_over)); /* the end is written behind everything else */
-    SL_TRY(read_nodes(c, now, more));
+    SL_TRY(read_log(c, SL_LOG_NODES, &c->at_nodes, MOST, take_beat, more));
     if (c->ended && c->beats > 0 && !is_over) /* the same name again */
         SL_TRY(forget(c));
-    SL_TRY(read_iterations(c, more));
-    SL_TRY(read_events(c, more));
-    SL_TRY(read_profiles(c, more));
+    SL_TRY(read_log(c, SL_LOG_ITERATIONS, &c->at_iterations, MOST, take_blocks, more));
+    SL_TRY(read_log(c, SL_TOLD_EVENTS, &c->at_events, MOST, take_event, more));
+    SL_TRY(read_log(c, SL_LOG_PROFILES, &c->at_profiles, 32, take_calls, more));
     pthread_mutex_lock(c->lock);
     c->board->connected = 1;
-    set_state(c, is_over, exit_code, lose_nodes(c, now));
+    sl_status status = show_ranks(c, now);
+    set_state(c, is_over, exit_code, sl_nodes_alive(&c->nodes));
     pthread_mutex_unlock(c->lock);
-    return SL_OK;
+    return status;
 }
 
 static void say_silent(sl_cluster *c) {

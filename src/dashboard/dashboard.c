@@ -3,7 +3,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "dashboard/cluster.h"
-#include "dashboard/folder.h"
+#include "dashboard/follower.h"
 #include "dashboard/metrics.h"
 #include "dashboard/newest.h"
 #include "dashboard/telling.h"
@@ -39,14 +39,14 @@ typedef struct dashboard {
     pthread_t thread;
     int following;
     _Atomic uint32_t stop;
-    sl_folder *folder; /* the thread's; one of the two */
+    sl_follower *folder; /* the thread's; one of the two */
     sl_cluster *cluster;
 } dashboard;
 
 /* ---- the thread that follows ---- */
 
 static sl_status step(dashboard *d, int *more) {
-    return d->folder ? sl_folder_step(d->folder, &d->board, &d->lock, more)
+    return d->folder ? sl_follower_step(d->folder, more)
                      : sl_cluster_step(d->cluster, &d->board, &d->lock, more);
 }
 
@@ -146,9 +146,9 @@ static sl_status open_source(dashboard *d) {
     const sl_dashboard_request *r = d->request;
     char shown[400];
     if (r->folder) {
-        SL_TRY(sl_folder_open(r->folder, &d->folder));
+        SL_TRY(sl_board_open(r->folder, 0, &d->board));
         SL_TRY(sl_newest_open(r->folder, &d->newest));
-        return sl_board_open(r->folder, 0, &d->board);
+        return sl_follower_open(r->folder, &d->board, &d->lock, &d->folder);
     }
     SL_TRY(sl_cluster_open(r->redis, r->job, &d->cluster));
     SL_TRY(sl_cluster_name(r->redis, shown, sizeof shown));
@@ -228,7 +228,7 @@ sl_status sl_dashboard_run(const sl_dashboard_request *request, FILE *out) {
     sl_server_close(d->server);
     sl_stream_close(d->stream);
     sl_newest_close(&d->newest);
-    sl_folder_close(d->folder);
+    sl_follower_close(d->folder);
     sl_cluster_close(d->cluster);
     sl_board_close(&d->board);
     sl_loop_close(d->loop);

@@ -33,24 +33,13 @@ const sl_metric *sl_board_metrics_own(int *count) {
     return own;
 }
 
-static void put_value(FILE *out, const sl_metric *m, double value) {
-    sl_metrics_begin(out, m);
-    if (isfinite(value))
-        fprintf(out, "%s %.9g\n", m->name, value);
-}
-
-static void put_count(FILE *out, const sl_metric *m, int64_t value) {
-    sl_metrics_begin(out, m);
-    fprintf(out, "%s %" PRId64 "\n", m->name, value);
-}
-
 /* One of a watch's: a time in ms as seconds, or a count. */
 static void put_ms(FILE *out, const char *name, double ms) {
-    put_value(out, sl_metrics_find(name), ms / 1e3);
+    sl_metrics_value(out, sl_metrics_find(name), ms / 1e3);
 }
 
 static void put_shared(FILE *out, const char *name, int64_t value) {
-    put_count(out, sl_metrics_find(name), value);
+    sl_metrics_count(out, sl_metrics_find(name), value);
 }
 
 static void put_named(FILE *out, const sl_metric *m, const char *label, const char *value) {
@@ -163,15 +152,15 @@ static void put_job(FILE *out, const sl_board *b) {
 }
 
 static void put_run(FILE *out, const sl_board *b) {
-    put_value(out, &own[PREDICTED], b->predicted / 1e3);
-    put_value(out, &own[LOSS], b->loss);
-    put_value(out, &own[VALIDATION], b->validation);
-    put_value(out, &own[TOKENS], b->tokens);
+    sl_metrics_value(out, &own[PREDICTED], b->predicted / 1e3);
+    sl_metrics_value(out, &own[LOSS], b->loss);
+    sl_metrics_value(out, &own[VALIDATION], b->validation);
+    sl_metrics_value(out, &own[TOKENS], b->tokens);
     put_named(out, &own[SCHEDULE], "schedule", name_of(b, b->schedule));
     put_named(out, &own[RUN_PHASE], "phase", name_of(b, b->phase));
-    put_count(out, &own[DELEGATES], b->delegates);
-    put_count(out, &own[SWAPS], b->swaps);
-    put_count(out, &own[RESTARTS], b->restarts);
+    sl_metrics_count(out, &own[DELEGATES], b->delegates);
+    sl_metrics_count(out, &own[SWAPS], b->swaps);
+    sl_metrics_count(out, &own[RESTARTS], b->restarts);
     put_links(out, b, LATENCY);
     put_links(out, b, TRANSFER);
 }
@@ -190,7 +179,7 @@ void sl_board_metrics_write(FILE *out, const sl_board *b) {
     put_blames(out, b, "slackline_verdict", 1);
     put_healths(out, b);
     put_ranks(out, b);
-    put_count(out, &own[DAMAGED], b->damaged);
+    sl_metrics_count(out, &own[DAMAGED], b->damaged);
     if (b->is_cluster)
         put_job(out, b);
     else

@@ -1,5 +1,6 @@
 #include "dashboard/newest.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "plan/draw/escape.h"
 #include "report/gantt.h"
@@ -129,9 +130,7 @@ static void renew(sl_newest *n) {
     int in = open(n->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (in < 0 || fstat(in, &file) != 0 || !S_ISREG(file.st_mode))
         file = (struct stat){0};
-    int same = n->svg && file.st_ino == n->file.st_ino && file.st_size == n->file.st_size &&
-               file.st_mtim.tv_sec == n->file.st_mtim.tv_sec &&
-               file.st_mtim.tv_nsec == n->file.st_mtim.tv_nsec;
+    int same = n->svg && !sl_file_differs(&n->file, &file);
     FILE *out = same ? NULL : open_memstream(&svg, &size);
     if (out) {
         sl_status status = SL_OK;

@@ -41,25 +41,25 @@ static int same_blames(const sl_board *b, const sl_board_blame *blame, size_t co
 sl_status sl_watched_status(sl_board *b, const json_t *o) {
     sl_board_blame blame[2 * SL_STATUS_SUSPECTS];
     memset(blame, 0, sizeof blame); /* compared as bytes */
-    b->iteration = sl_board_count(o, "iterations", 0) - 1;
-    b->time = sl_board_number(o, "iteration_ms");
-    b->level = sl_board_number(o, "level_ms");
-    b->healthy = sl_board_number(o, "healthy_ms");
+    b->iteration = sl_json_count(o, "iterations", 0) - 1;
+    b->time = sl_json_number(o, "iteration_ms", SL_ROW_TIME_MOST);
+    b->level = sl_json_number(o, "level_ms", SL_ROW_TIME_MOST);
+    b->healthy = sl_json_number(o, "healthy_ms", SL_ROW_TIME_MOST);
     if (isnan(b->healthy))
         b->healthy = b->level;
     b->slow = json_is_true(json_object_get(o, "slow"));
-    b->onset = sl_board_count(o, "onset_iteration", -1);
-    b->onsets = sl_board_count(o, "onsets", 0);
-    b->reliefs = sl_board_count(o, "reliefs", 0);
-    b->nodes = (int)sl_board_count(o, "nodes", 0);
-    b->period = (int)sl_board_count(o, "period_calls", 0);
-    b->calls = sl_board_count(o, "calls", 0);
-    b->lost = sl_board_count(o, "records_lost", 0);
-    b->holds = (int)sl_board_count(o, "holds", 0);
-    b->closed = (int)sl_board_count(o, "holds_closed", 0);
-    b->held = sl_board_number(o, "held_ms");
-    snprintf(b->program, sizeof b->program, "%s", sl_board_text(o, "program"));
-    SL_TRY(sl_board_name(&b->name, &b->names, &b->name_room, sl_board_text(o, "state"), &b->phase));
+    b->onset = sl_json_count(o, "onset_iteration", -1);
+    b->onsets = sl_json_count(o, "onsets", 0);
+    b->reliefs = sl_json_count(o, "reliefs", 0);
+    b->nodes = sl_json_count(o, "nodes", 0);
+    b->period = sl_json_count(o, "period_calls", 0);
+    b->calls = sl_json_within(o, "calls", 0, INT64_MAX) ? sl_json_int(o, "calls", 0) : 0;
+    b->lost = sl_json_within(o, "records_lost", 0, INT64_MAX) ? sl_json_int(o, "records_lost", 0) : 0;
+    b->holds = sl_json_count(o, "holds", 0);
+    b->closed = sl_json_count(o, "holds_closed", 0);
+    b->held = sl_json_number(o, "held_ms", SL_ROW_TIME_MOST);
+    snprintf(b->program, sizeof b->program, "%s", sl_json_text(o, "program", ""));
+    SL_TRY(sl_board_name(&b->name, &b->names, &b->name_room, sl_json_text(o, "state", ""), &b->phase));
     b->version++;
     size_t count = take_blames(json_object_get(o, "verdicts"), 1, b->onset, blame, SL_STATUS_SUSPECTS);
     count += take_blames(json_object_get(o, "suspects"), 0, b->onset, blame + count, SL_STATUS_SUSPECTS);
@@ -76,9 +76,7 @@ void sl_watched_ended(sl_board *b) {
 /* ---- watch.json ---- */
 
 static double number_at(const json_t *list, size_t index) {
-    const json_t *value = json_array_get(list, index);
-    double number = json_is_number(value) ? json_number_value(value) : NAN;
-    return isfinite(number) && fabs(number) <= 1e15 ? number : NAN;
+    return sl_json_value(json_array_get(list, index), SL_ROW_TIME_MOST);
 }
 
 /* A count; -1: none. */
@@ -129,68 +127,40 @@ static sl_status take_ranks(sl_board *b, const json_t *hosts, const json_t *rank
 }
 
 static sl_status take_links(sl_board *b, const json_t *links) {
-    size_t i, at;
+    size_t i;
     const json_t *one;
     json_array_foreach((json_t *)(uintptr_t)links, i, one) {
-        int64_t from = count_at(one, 0), to = count_at(one, 1);
+        const int64_t from = count_at(one, 0), to = count_at(one, 1);
         if (from < 0 || to < 0 || from >= MOST_RANKS || to >= MOST_RANKS)
             continue;
-        sl_status status = sl_board_find_link(b, (int)from, (int)to, -1, i, &at);
-        if (status == SL_EINVAL) /* too many */
-            return SL_OK;
-        SL_TRY(status);
-        sl_board_link *l = &b->link[at];
-        l->changed |= l->messages != count_at(one, 2) || l->bytes != count_at(one, 3);
-        l->messages = count_at(one, 2);
-        l->bytes = count_at(one, 3);
-        double ms = number_at(one, 4), usual = number_at(one, 5);
-        if (isfinite(ms))
-            sl_board_link_time(b, l, ms);
-        if (isfinite(usual))
-            l->time.usual = (float)usual;
-        l->changed |= (int)sl_board_link_health(l) != l->told_health;
+        SL_TRY(sl_board_traffic(b, (int)from, (int)to, i, count_at(one, 2), count_at(one, 3),
+                                number_at(one, 4), number_at(one, 5)));
     }
     return SL_OK;
 }
 
-/* Those behind the last that is known: what is older may have been thinned out meanwhile. */
-static sl_status take_iterations(sl_board *b, const json_t *points) {
-    size_t i, count = json_array_size(points);
-    int64_t newest = count ? count_at(json_array_get(points, count - 1), 0) : -1;
-    const json_t *one;
-    if (b->rows > 0 && newest >= 0 && newest < b->row[b->rows - 1].iteration) /* another watch */
-        sl_board_forget_iterations(b);
-    json_array_foreach((json_t *)(uintptr_t)points, i, one) {
-        sl_board_row row = {.iteration = count_at(one, 0),
-                            .time = count_at(one, 2) == 1 ? NAN : (float)number_at(one, 1), /* it was held */
-                            .predicted = NAN,
-                            .loss = NAN,
-                            .schedule = -1,
-                            .phase = -1};
-        if (row.iteration >= 0 && (b->rows == 0 || row.iteration > b->row[b->rows - 1].iteration))
-            SL_TRY(sl_board_add_row(b, &row));
-    }
-    return SL_OK;
-}
-
-sl_status sl_watched_take(sl_board *b, const char *text, size_t size) {
-    json_t *o = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+sl_status sl_watched_take(sl_board *b, const json_t *o) {
     const json_t *status = json_object_get(o, "status");
-    if (!json_is_object(status)) {
-        json_decref(o);
-        return SL_EINVAL;
-    }
-    sl_status done = take_iterations(b, json_object_get(o, "iterations")); /* may forget the rest */
-    if (done == SL_OK)
-        done = sl_watched_status(b, status);
+    if (!json_is_object(status))
+        return sl_error(SL_EINVAL, "watch.json has no status");
+    SL_TRY(sl_watched_status(b, status));
     b->connected = !json_is_false(json_object_get(status, "store_connected"));
-    snprintf(b->program, sizeof b->program, "%s", sl_board_text(o, "program"));
-    if (done == SL_OK)
-        done = take_ranks(b, json_object_get(o, "hosts"), json_object_get(o, "ranks"));
-    if (done == SL_OK)
-        done = take_links(b, json_object_get(o, "links"));
-    if (done == SL_OK && b->blames > 0) /* marks those that have come */
-        done = sl_board_set_blames(b, b->blame, b->blames);
-    json_decref(o);
-    return done;
+    snprintf(b->program, sizeof b->program, "%s", sl_json_text(o, "program", ""));
+    SL_TRY(take_ranks(b, json_object_get(o, "hosts"), json_object_get(o, "ranks")));
+    SL_TRY(take_links(b, json_object_get(o, "links")));
+    return b->blames > 0 ? sl_board_set_blames(b, b->blame, b->blames)
+                         : SL_OK; /* marks those that have come */
+}
+
+void sl_watched_outcome(sl_board *b, const json_t *o) {
+    const json_t *program = json_object_get(o, "program"), *word;
+    size_t i, used = 0;
+    b->nodes = sl_json_count(o, "nodes", 0);
+    b->program[0] = 0;
+    json_array_foreach((json_t *)(uintptr_t)program, i, word) {
+        if (used + 2 < sizeof b->program)
+            used += (size_t)snprintf(b->program + used, sizeof b->program - used, "%s%s", i ? " " : "",
+                                     json_string_value(word) ? json_string_value(word) : "");
+    }
+    b->version++;
 }

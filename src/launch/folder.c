@@ -1,11 +1,11 @@
 #include "launch/folder.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -88,9 +88,8 @@ static size_t read_tail(int file, char text[TAIL + 1], off_t *first) {
 }
 
 static int iteration_of(const char *line, size_t size) {
-    json_t *object = json_loadb(line, size, 0, NULL);
-    json_t *iteration = object ? json_object_get(object, "iteration") : NULL;
-    int value = json_is_integer(iteration) ? (int)json_integer_value(iteration) : -1;
+    json_t *object = sl_json_object(line, size);
+    const int value = sl_json_count(object, "iteration", -1);
     json_decref(object);
     return value;
 }
@@ -117,12 +116,6 @@ sl_launch_reached sl_launch_folder_reached(const sl_launch_folder *folder) {
     }
     free(text);
     return reached;
-}
-
-int sl_launch_reached_differ(const sl_launch_reached *a, const sl_launch_reached *b) {
-    return a->file.st_ino != b->file.st_ino || a->file.st_size != b->file.st_size ||
-           a->file.st_mtim.tv_sec != b->file.st_mtim.tv_sec ||
-           a->file.st_mtim.tv_nsec != b->file.st_mtim.tv_nsec;
 }
 
 sl_status sl_launch_folder_event(const sl_launch_folder *folder, const sl_event *event) {

@@ -42,9 +42,6 @@ typedef struct sl_launch_reached {
 /** Reads the last whole line. Never fails: what cannot be read is not there. */
 sl_launch_reached sl_launch_folder_reached(const sl_launch_folder *folder);
 
-/** Whether metrics.jsonl was written between the two. */
-int sl_launch_reached_differ(const sl_launch_reached *a, const sl_launch_reached *b);
-
 /** Adds an event to events.jsonl, behind its last whole line. Only while no rank writes there. */
 sl_status sl_launch_folder_event(const sl_launch_folder *folder, const sl_event *event);
 

@@ -1,5 +1,6 @@
 #include "launch/launch.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/find.h"
 #include "base/memory.h"
 #include "base/terminal.h"
@@ -41,7 +42,7 @@ typedef struct run {
 
 static void take_stock(run *r) {
     sl_launch_reached now = sl_launch_folder_reached(&r->folder);
-    r->written |= sl_launch_reached_differ(&now, &r->before);
+    r->written |= sl_file_differs(&now.file, &r->before.file);
     if (r->written || r->config->resumed)
         r->reached = now.iteration;
     r->fruitless = r->reached > r->best ? 0 : r->fruitless + 1;

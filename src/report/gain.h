@@ -5,7 +5,7 @@
 #define SL_REPORT_GAIN_H
 
 #include "plan/draw/style.h"
-#include "report/folder.h"
+#include "report/read_back.h"
 
 #define SL_GAIN_MOST 9 /* iterations that a median is of, at most */
 
@@ -15,9 +15,9 @@ typedef struct sl_gain {
     int first;    /* the first iteration with it */
     int until;    /* the first one with something else again: a change, a fault, trouble or relief */
     int before_count, after_count, whole; /* iterations: of the medians; behind it until `until` */
-    int is_mixed; /* at that iteration a fault came or went, or trouble or relief was seen */
-    double before, after;                 /* ms, medians; NaN: no such iteration */
-    double gained;                        /* ms in all `whole` iterations, against `before`; negative: lost */
+    int is_mixed;         /* at that iteration a fault came or went, or trouble or relief was seen */
+    double before, after; /* ms, medians; NaN: no such iteration */
+    double gained;        /* ms in all `whole` iterations, against `before`; negative: lost */
 } sl_gain;
 
 /** Whether an event is a change that a run makes to adapt: a swap, a return, other seats or shares,

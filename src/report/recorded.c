@@ -1,7 +1,6 @@
 #include "report/recorded.h"
 #include "base/memory.h"
 
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@ typedef struct reader {
 
 /* "rank R" or "replica D, rank R". */
 static void take_name(reader *rd, const json_t *event) {
-    const char *name = json_string_value(json_object_get(json_object_get(event, "args"), "name"));
+    const char *name = sl_json_text(json_object_get(event, "args"), "name", NULL);
     int replica = 0, rank = -1;
     if (!name || (sscanf(name, "replica %5d, rank %5d", &replica, &rank) != 2 &&
                   (replica = 0, sscanf(name, "rank %5d", &rank) != 1)))
@@ -32,13 +31,9 @@ static void take_name(reader *rd, const json_t *event) {
     rd->r->replicas = replica >= rd->r->replicas ? replica + 1 : rd->r->replicas;
 }
 
-static int within(const json_t *object, const char *key, long long least, long long most, int32_t *value) {
-    const json_t *number = json_object_get(object, key);
-    json_int_t n = json_is_integer(number) ? json_integer_value(number) : least - 1;
-    if (n < least || n > most)
-        return 0;
-    *value = (int32_t)n;
-    return 1;
+static int within(const json_t *object, const char *key, int64_t least, int64_t most, int32_t *value) {
+    *value = (int32_t)sl_json_int(object, key, 0);
+    return sl_json_within(object, key, least, most);
 }
 
 static int kind_of(const char *category, const char *name) {
@@ -54,9 +49,8 @@ static int kind_of(const char *category, const char *name) {
 
 /* Chrome's microseconds; 0: no time. */
 static int time_of(const json_t *event, const char *key, double least, double most, sl_time *time) {
-    const json_t *value = json_object_get(event, key);
-    double us = json_is_number(value) ? json_number_value(value) : NAN;
-    if (!isfinite(us) || us < least || us > most)
+    const double us = sl_json_number(event, key, most);
+    if (isnan(us) || us < least)
         return 0;
     *time = (sl_time)llround(us * 1e3);
     return 1;
@@ -64,8 +58,7 @@ static int time_of(const json_t *event, const char *key, double least, double mo
 
 static sl_status take_slice(reader *rd, const json_t *event) {
     const json_t *about = json_object_get(event, "args");
-    const char *name = json_string_value(json_object_get(event, "name")),
-               *category = json_string_value(json_object_get(event, "cat"));
+    const char *name = sl_json_text(event, "name", NULL), *category = sl_json_text(event, "cat", NULL);
     sl_recorded_event e = {0};
     sl_time length;
     if (!name || !category || !within(about, "iteration", 0, INT_MAX - 1, &e.iteration) ||
@@ -87,8 +80,7 @@ static sl_status take_slice(reader *rd, const json_t *event) {
 }
 
 static sl_status take_trace_event(reader *rd, const json_t *event) {
-    const char *phase = json_string_value(json_object_get(event, "ph"));
-    const char *name = json_string_value(json_object_get(event, "name"));
+    const char *phase = sl_json_text(event, "ph", NULL), *name = sl_json_text(event, "name", NULL);
     if (!phase || !name)
         return SL_EINVAL;
     if (phase[0] == 'M' && strcmp(name, "process_name") == 0)
@@ -110,7 +102,7 @@ static sl_status take_list(reader *rd, const json_t *events) {
     return worst;
 }
 
-static sl_status take_line(void *context, char *line, size_t length) {
+static sl_status take_line(void *context, const char *line, size_t length) {
     reader *rd = context;
     while (length > 0 && strchr(" \t\r\n,", line[length - 1]) && line[length - 1])
         length--;
@@ -175,9 +167,19 @@ static sl_status divide(sl_recorded *r) {
 
 sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *r) {
     reader rd = {.r = r};
-    int found;
+    char path[4200], text[1024];
+    sl_lines lines;
     *r = (sl_recorded){0};
-    SL_TRY(sl_told_lines(told, name, take_line, &rd, &found));
+    snprintf(path, sizeof path, "%s/%s", told->path, name);
+    SL_TRY(sl_lines_open(path, &lines));
+    sl_status status = sl_lines_step(&lines, SIZE_MAX, take_line, NULL, &rd);
+    if (status == SL_OK)
+        status = sl_lines_end(&lines, take_line, &rd);
+    sl_lines_trouble(&lines, text, sizeof text);
+    sl_lines_close(&lines);
+    SL_TRY(status);
+    if (text[0])
+        SL_TRY(sl_told_note(told, "%s", text));
     place(r, rd.named);
     return divide(r);
 }

@@ -4,7 +4,7 @@
 #define SL_REPORT_RECORDED_H
 
 #include "plan/timing/timeline.h"
-#include "report/folder.h"
+#include "report/read_back.h"
 
 /* One op, message or collective. Times in ns since the run's start. */
 typedef struct sl_recorded_event {

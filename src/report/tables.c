@@ -25,13 +25,15 @@ static void put_last(const sl_told *t, FILE *out) {
 
 static const char *state_words(const sl_told *t, char *text, size_t size) {
     static const char *const words[] = {
-        [SL_TOLD_OPEN] = "no end recorded: it was killed, or goes on elsewhere",
-        [SL_TOLD_LIVING] = "goes on",
-        [SL_TOLD_WARNED] = "ended by a warning, with a checkpoint",
-        [SL_TOLD_FAILED] = "failed",
-        [SL_TOLD_ENDED] = "ended",
+        [SL_FOLDER_OPEN] = "no end recorded: it was killed, or goes on elsewhere",
+        [SL_FOLDER_RESTARTING] = "no end recorded: it was killed, or goes on elsewhere",
+        [SL_FOLDER_WARNED] = "ended by a warning, with a checkpoint",
+        [SL_FOLDER_FAILED] = "failed",
+        [SL_FOLDER_ENDED] = "ended",
     };
-    if (t->state != SL_TOLD_FAILED || !*t->why)
+    if (t->living && t->state <= SL_FOLDER_RESTARTING)
+        return "goes on";
+    if (t->state != SL_FOLDER_FAILED || !*t->why)
         return words[t->state];
     snprintf(text, size, "failed: %s", t->why);
     return text;
@@ -259,21 +261,12 @@ void sl_table_events(const sl_told *t, FILE *out) {
 
 #define MOST_LINES 3000
 
-void sl_table_decisions(const sl_told *t, FILE *out) {
-    if (!t->decisions || !*t->decisions) {
-        fputs("<p>The ladder of strategies has decided nothing that is written here (decisions.txt).</p>\n",
-              out);
-        return;
-    }
+/* Control characters, the end of a line among them, are not written escaped. */
+static void put_lines(FILE *out, char *text) {
     fputs("<div class=\"box\"><pre>", out);
-    char *text = t->decisions, *end = text;
-    int lines = 0;
-    while (*end && lines < MOST_LINES)
-        lines += *end++ == '\n';
-    for (char *line = text;
-         line < end;) { /* control characters, the end of a line among them, are not written escaped */
-        size_t length = strcspn(line, "\n");
-        char kept = line[length];
+    for (char *line = text; *line;) {
+        const size_t length = strcspn(line, "\n");
+        const char kept = line[length];
         line[length] = 0;
         sl_put_escaped(out, line);
         fputc('\n', out);
@@ -281,7 +274,21 @@ void sl_table_decisions(const sl_told *t, FILE *out) {
         line += length + (kept == '\n');
     }
     fputs("</pre></div>\n", out);
-    if (*end)
+}
+
+void sl_table_decisions(const sl_told *t, FILE *out) {
+    if (!t->decisions || !*t->decisions) {
+        fputs("<p>The ladder of strategies has decided nothing that is written here (decisions.txt).</p>\n",
+              out);
+        return;
+    }
+    size_t kept = 0;
+    for (int lines = 0; t->decisions[kept] && lines < MOST_LINES; kept++)
+        lines += t->decisions[kept] == '\n';
+    const int has_more = t->decisions[kept] != 0;
+    t->decisions[kept] = 0;
+    put_lines(out, t->decisions);
+    if (has_more)
         fprintf(out, "<p class=\"soft\">The first %d lines; decisions.txt has all.</p>\n", MOST_LINES);
 }
 
@@ -340,17 +347,9 @@ static void put_values(FILE *out, const char *prefix, const json_t *object, int 
 static void put_file(FILE *out, const char *name, const char *what, char *text) {
     if (!text)
         return;
-    fprintf(out, "<details><summary>%s: %s</summary><div class=\"box\"><pre>", name, what);
-    for (char *line = text; *line;) {
-        size_t length = strcspn(line, "\n");
-        char kept = line[length];
-        line[length] = 0;
-        sl_put_escaped(out, line);
-        fputc('\n', out);
-        line[length] = kept;
-        line += length + (kept == '\n');
-    }
-    fputs("</pre></div></details>\n", out);
+    fprintf(out, "<details><summary>%s: %s</summary>", name, what);
+    put_lines(out, text);
+    fputs("</details>\n", out);
 }
 
 static void put_schedules(const sl_told *t, FILE *out) {

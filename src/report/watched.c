@@ -14,18 +14,15 @@
 /* ---- fields ---- */
 
 static double number_of(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    return sl_json_number(object, key, SL_ROW_MOST);
 }
 
 static double number_at(const json_t *array, size_t index) {
-    const json_t *value = json_array_get(array, index);
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    return sl_json_value(json_array_get(array, index), SL_ROW_MOST);
 }
 
 static const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
+    return sl_json_text(object, key, "");
 }
 
 /* The newest that is known of the job. */
@@ -60,8 +57,7 @@ static void put_state(const sl_told *t, FILE *out) {
         snprintf(text, sizeof text, "ended, its exit code is not known");
     else
         snprintf(text, sizeof text, "%s",
-                 t->state == SL_TOLD_LIVING ? "goes on"
-                                            : "no end recorded: the watch was killed, or goes on elsewhere");
+                 t->living ? "goes on" : "no end recorded: the watch was killed, or goes on elsewhere");
     sl_cell_figure(out, "state", text);
 }
 

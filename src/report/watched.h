@@ -4,7 +4,7 @@
 #ifndef SL_REPORT_WATCHED_H
 #define SL_REPORT_WATCHED_H
 
-#include "report/folder.h"
+#include "report/read_back.h"
 
 #include <stdio.h>
 

@@ -13,12 +13,17 @@ static void iterate(sl_board *b, int iteration, double time, double latency, dou
                  "{\"iteration\":%d,\"time_ms\":%g,\"schedule\":\"1f1b\",\"phase\":\"healthy\",\"links\":["
                  "{\"from\":0,\"to\":1,\"latency_ms\":%g,\"transfer_ms\":1}],\"work_ms\":[100,%g]}",
                  iteration, time, latency, work);
-    assert_ok(sl_board_metrics(b, line, (size_t)size));
+    sl_row_iteration row;
+    assert_ok(sl_row_iteration_read(line, (size_t)size, &row));
+    assert_ok(sl_board_iteration(b, &row));
+    json_decref(row.object);
 }
 
 static void tell(sl_board *b, const char *line) {
-    char kind[32];
-    assert_ok(sl_board_event(b, line, strlen(line), kind));
+    sl_row_event row;
+    assert_ok(sl_row_event_read(line, strlen(line), &row));
+    assert_ok(sl_board_event(b, &row));
+    json_decref(row.object);
 }
 
 static const char suspect[] =

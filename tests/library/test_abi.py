@@ -143,7 +143,7 @@ for name, path in files.items():
 
 # ---- does it find what it is for? The library again, each time with one thing broken.
 library = "libslackline.so"
-parts = [os.path.join(build, f"libsl_{part}.a") for part in ("adapt", "plan", "record", "base")]
+parts = [os.path.join(build, f"libsl_{part}.a") for part in ("adapt", "detect", "plan", "record", "base")]
 
 
 def broken(folder, *changes, symbols=None, more=""):
@@ -178,11 +178,11 @@ CASES = [
     ("a function added", "added", "slackline_new_one", dict(more="int slackline_new_one(void);\nint slackline_new_one(void) { return 1; }\n")),
     ("members of a struct swapped", "changed", "slackline_replica", dict(changes=[(r"(    double time;[^\n]*\n)(    double fill;[^\n]*\n)", r"\2\1")])),
     ("a member appended to a struct", "changed", "slackline_replica", dict(changes=[(r"(    int limit;   /\* most micro[^\n]*\n)", r"\1    double more;\n")])),
-    ("a member of a struct within a struct made larger", "changed", "slackline_event", dict(changes=[(r"    int rank;( +/\* the slow rank)", r"    int64_t rank;\1")])),
+    ("a member of a struct within a struct made larger", "changed", "slackline_incident", dict(changes=[(r"    int a, b; ( +/\* processes; b -1)", r"    int64_t a, b;\1")])),
     ("an enumerator inserted", "changed", "slackline_status", dict(changes=[(r"(    SLACKLINE_NO_ANSWER,)", r"    SLACKLINE_NEW,\n\1")])),
     ("an enumerator removed", "changed", "slackline_kind", dict(changes=[(r"\n    SLACKLINE_FETCH\n", "\n")])),
-    ("a parameter of another type", "changed", "slackline_ladder_cost", dict(changes=[(r"(slackline_ladder_cost\(const slackline_ladder \*ladder, )int ", r"\1int64_t ")])),
-    ("a constant changed", "constants", "SLACKLINE_CAUSE_HOST", ("CAUSE_HOST 8u", "CAUSE_HOST 16u")),
+    ("a parameter of another type", "changed", "slackline_orchestrator_idle", dict(changes=[(r"(slackline_orchestrator_idle\(const slackline_orchestrator \*orchestrator, )int64_t ", r"\1int32_t ")])),
+    ("a constant changed", "constants", "SLACKLINE_STRATEGIES", ("STRATEGIES 5", "STRATEGIES 6")),
 ]
 for what, kind, names, how in CASES:
     with tempfile.TemporaryDirectory() as folder:

@@ -377,19 +377,11 @@ static slackline_status look_at_it(session *s) {
     return status;
 }
 
-static slackline_status adapt_it(session *s) {
-    slackline_adaptation *adaptation = NULL;
+static slackline_status measure_it(session *s) {
     slackline_problem *measured = NULL;
-    slackline_plan *plan = NULL;
-    slackline_decision decision;
     slackline_span span = {.rank = 0, .op = {.kind = SLACKLINE_F}, .start_ns = 0, .end_ns = 10 * ms};
-    slackline_status status = slackline_adaptation_make(s->plan, NULL, &adaptation);
-    STEP(slackline_measure(s->problem, &span, 1, NULL, 0, &measured));
-    STEP(slackline_adaptation_observe(adaptation, 0, measured, &decision));
-    STEP(slackline_adaptation_plan(adaptation, &plan));
-    slackline_plan_free(plan);
+    slackline_status status = slackline_measure(s->problem, &span, 1, NULL, 0, &measured);
     slackline_problem_free(measured);
-    slackline_adaptation_free(adaptation);
     return status;
 }
 
@@ -397,7 +389,7 @@ static slackline_status whole_session(void) {
     session s = {0};
     slackline_status status = plan_it(&s);
     STEP(look_at_it(&s));
-    STEP(adapt_it(&s));
+    STEP(measure_it(&s));
     if (status == SLACKLINE_OK) {
         slackline_summary summary;
         slackline_plan_summary(s.again, &summary);

@@ -9,6 +9,7 @@
 #define OP_SHARE 0.1             /* of a typical op: the least delay of a link that counts */
 #define LEAST (0.2 * SL_MS)      /* what threads that wake late add to a message */
 #define OPS_LEAST (0.3 * SL_MS)  /* and to the ops of a microbatch */
+#define OPS_SHARE 0.0           /* of ratios: no more than half as long again is asked */
 #define ERRORS 4.0               /* standard errors of the difference that a growth must exceed */
 
 /* Of one entry: over the rows at hand, and when healthy. */
@@ -21,11 +22,13 @@ typedef struct pair {
 typedef struct comparing {
     sl_history *s;
     const int *rows;
-    int count, lately;
+    int count, lately, ranks;
     sl_comparison *out;
     double clock_error;
-    double *common; /* [replicas] what all devices of each take longer; then room for [replicas * ranks] */
-    int ranks;
+    int *kind;      /* [replicas] which of the replicas that differ from what is healthy it is like; -1: it does not differ */
+    int *first;     /* [kinds] the first replica of each */
+    int kinds;
+    double *common; /* [kinds * count] what all devices of a replica take longer in each row; 0: nobody can tell */
 } comparing;
 
 void sl_comparison_free(sl_comparison *c) {
@@ -45,7 +48,7 @@ static sl_norm norm_of(const sl_norm *norm, const sl_baseline *b, const sl_level
 
 /* The level over `values`, in the order of rows: the median, or what lately it has become; of few rows the least, for one
  * may be a spike. */
-static double level_of(const comparing *c, double *values, int count) {
+static double level_of(const comparing *c, double *values, int count, double noise) {
     double recent[3], sorted[SL_ROWS];
     memcpy(sorted, values, (size_t)count * sizeof *values);
     double usual = sl_median_of_numbers(sorted, count);
@@ -55,36 +58,35 @@ static double level_of(const comparing *c, double *values, int count) {
         return usual;
     memcpy(recent, values + count - 3, sizeof recent);
     double now = sl_median_of_numbers(recent, 3), low = fmin(usual, now), high = fmax(usual, now);
-    return high - low > OPS_LEAST && high - low > low / 2 ? now : usual;
+    return high - low > noise && high - low > low / 2 ? now : usual;
+}
+
+/* Rows that make what is healthy. */
+static int rows_needed(const comparing *c) {
+    return c->s->hold < SL_ROWS_HEALTHY_LEAST ? 1 : SL_ROWS_HEALTHY_LEAST;
+}
+
+/* Rows that say what it is lately. */
+static int rows_wanted(const comparing *c) {
+    int few = c->s->hold < SL_ROWS_HEALTHY_LEAST ? c->s->hold : SL_ROWS_HEALTHY_LEAST;
+    return c->lately ? few : 1;
+}
+
+/* Of the difference of the medians of so many rows and of healthy ones. */
+static double variance_of(const sl_norm *n, int count) {
+    return 1.57 * n->spread * n->spread * (1.0 / count + 1.0 / n->rows);
 }
 
 static pair finish(const comparing *c, const sl_norm *n, double *values, double *raw, int count, double last) {
-    int few = c->s->hold < SL_ROWS_HEALTHY_LEAST ? c->s->hold : SL_ROWS_HEALTHY_LEAST;
-    if (!count || (c->lately && count < few) || n->rows < (few < SL_ROWS_HEALTHY_LEAST ? 1 : few))
+    if (count < rows_wanted(c) || n->rows < rows_needed(c))
         return (pair){0};
     return (pair){.known = 1,
-                  .now = level_of(c, values, count),
-                  .raw = level_of(c, raw, count),
+                  .now = level_of(c, values, count, OPS_LEAST),
+                  .raw = level_of(c, raw, count, OPS_LEAST),
                   .healthy = n->time,
                   .usual = n->usual,
-                  .variance = 1.57 * n->spread * n->spread * (1.0 / count + 1.0 / n->rows),
+                  .variance = variance_of(n, count),
                   .count = last};
-}
-
-static pair compare_op(const comparing *c, int replica, int at) {
-    const sl_baseline *b = sl_history_baseline(c->s, replica);
-    sl_norm n = norm_of(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
-    double values[SL_ROWS], raw[SL_ROWS], last = 0;
-    int found = 0;
-    for (int i = 0; i < c->count; i++) {
-        const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
-        if (!m || !m->op[at].count)
-            continue;
-        raw[found] = m->op[at].time;
-        values[found++] = sl_norm_time(&n, m->op[at].time, m->op[at].work);
-        last = m->op[at].count;
-    }
-    return finish(c, &n, values, raw, found, last);
 }
 
 static pair compare_link(const comparing *c, int replica, int at) {
@@ -96,8 +98,9 @@ static pair compare_link(const comparing *c, int replica, int at) {
         const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
         if (!m || !m->link[at].count)
             continue;
+        double common = c->common[c->kind[replica] * c->count + i]; /* longer microbatches, longer messages */
         raw[found] = m->link[at].time;
-        values[found++] = sl_norm_time(&n, m->link[at].time, m->link[at].work);
+        values[found++] = sl_norm_time(&n, m->link[at].time, m->link[at].work) / (common > 1 ? common : 1);
         last = m->link[at].count;
     }
     return finish(c, &n, values, raw, found, last);
@@ -131,30 +134,55 @@ static sl_status add(const comparing *c, sl_slow slow) {
     return SL_OK;
 }
 
-/* A device: one op of each kind that ran in both, together. */
+/* A device: its ops of each row against what they take when healthy. */
 typedef struct device {
     int known;
-    double now, raw, healthy, usual, variance, excess;
+    double now, raw, usual, variance; /* times what is healthy */
+    double healthy, excess;           /* ns */
 } device;
 
-static device measure_device(const comparing *c, const sl_problem *p, int replica, int rank, double *sum, int *kinds) {
-    device d = {0};
-    for (int stage = 0; stage < p->stages; stage++)
-        for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(p, stage) == rank; kind++) {
-            pair op = compare_op(c, replica, kind * p->stages + stage);
-            if (!op.known)
+/* All its ops of a row in terms of healthy ones, and as they were; 0: none was measured. */
+static double row_of(const comparing *c, int replica, int rank, int row, double *raw) {
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
+    const sl_measured *m = sl_history_row(c->s, row)->replica[replica];
+    double now = 0, healthy = 0, as_it_was = 0;
+    for (int stage = 0; m && stage < m->problem.stages; stage++)
+        for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(&m->problem, stage) == rank; kind++) {
+            int at = kind * m->problem.stages + stage;
+            sl_norm n = norm_of(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
+            if (!m->op[at].count || n.rows < rows_needed(c) || !(n.time > 0))
                 continue;
-            d.known = 1;
-            d.now += op.now;
-            d.raw += op.raw;
-            d.healthy += op.healthy;
-            d.usual += op.usual;
-            d.variance += op.variance;
-            d.excess += op.count * (op.now - op.healthy);
-            *sum += op.healthy;
+            now += sl_norm_time(&n, m->op[at].time, m->op[at].work);
+            as_it_was += m->op[at].time;
+            healthy += n.time;
+        }
+    *raw = healthy > 0 ? as_it_was / healthy : 0;
+    return healthy > 0 ? now / healthy : 0;
+}
+
+/* What is usual of its ops, and how many there are in an iteration. */
+static void describe_device(const comparing *c, int replica, int rank, int values, double *sum, int *kinds, device *d) {
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
+    const sl_measured *m = NULL;
+    double usual = 0, variance = 0, ops = 0;
+    for (int i = c->count - 1; i >= 0 && !m; i--)
+        m = sl_history_row(c->s, c->rows[i])->replica[replica];
+    for (int stage = 0; m && stage < m->problem.stages; stage++)
+        for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(&m->problem, stage) == rank; kind++) {
+            int at = kind * m->problem.stages + stage;
+            sl_norm n = norm_of(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
+            if (!m->op[at].count || n.rows < rows_needed(c))
+                continue;
+            d->healthy += n.time;
+            usual += n.usual;
+            variance += variance_of(&n, values);
+            ops += m->op[at].count * n.time;
+            *sum += n.time;
             ++*kinds;
         }
-    return d;
+    d->usual = d->healthy > 0 ? usual / d->healthy : 1;
+    d->variance = d->healthy > 0 ? variance / d->healthy / d->healthy : 0;
+    d->excess = ops * (d->now - 1);
 }
 
 /* What was given of a replica in the rows at hand; NULL: always what is healthy, or nothing. */
@@ -178,10 +206,10 @@ static int is_as_before(const comparing *c, int replica) {
            sl_history_alike(c->s, c->rows, c->count, replica, replica - 1);
 }
 
-static int is_slow(const device *d, double common, int suspected) {
-    double now = d->now / common, share = suspected ? SL_STILL_SLOW : 1, growth = now - d->healthy;
-    return d->known && growth > share * (SL_SLOW_LEAST - 1) * d->healthy && growth > share * OPS_LEAST &&
-           (suspected || (now > d->usual && beyond_noise(growth, d->variance)));
+static int is_slow(const device *d, int suspected) {
+    double share = suspected ? SL_STILL_SLOW : 1, growth = d->now - 1;
+    return d->known && growth > share * (SL_SLOW_LEAST - 1) && growth * d->healthy > share * OPS_LEAST &&
+           (suspected || (d->now > d->usual && beyond_noise(growth, d->variance)));
 }
 
 static int is_suspected(const sl_history *s, int replica, int from, int to) {
@@ -197,9 +225,9 @@ static double load_of_device(const device *d) {
 }
 
 /* Which stages have got more work than the others; all together that is load. */
-static sl_status find_stages(comparing *c, int ranks, const device *devices) {
+static sl_status find_stages(comparing *c, const device *devices) {
     double least = INFINITY, most = 0;
-    for (int i = 0; i < c->s->replicas * ranks; i++)
+    for (int i = 0; i < c->kinds * c->ranks; i++)
         if (devices[i].known) {
             least = fmin(least, load_of_device(&devices[i]));
             most = fmax(most, load_of_device(&devices[i]));
@@ -207,17 +235,17 @@ static sl_status find_stages(comparing *c, int ranks, const device *devices) {
     if (!isfinite(least) || (least == 1 && most == 1))
         return SL_OK;
     c->out->load = least;
-    for (int i = 0; i < c->s->replicas * ranks; i++) {
+    for (int i = 0; i < c->kinds * c->ranks; i++) {
         const device *d = &devices[i];
-        double grown = d->raw / fmax(1, least) - d->healthy;
+        double grown = (load_of_device(d) / fmax(1, least) - 1) * d->healthy;
         if (d->known && load_of_device(d) > SL_SLOW_LEAST * fmax(1, least) && grown > OPS_LEAST)
             SL_TRY(add(c, (sl_slow){.kind = SL_SLOW_STAGE,
-                                    .replica = i / ranks,
-                                    .rank = i % ranks,
+                                    .replica = c->first[i / c->ranks],
+                                    .rank = i % c->ranks,
                                     .from = -1,
                                     .to = -1,
                                     .stage = -1,
-                                    .now = d->raw,
+                                    .now = d->healthy + grown,
                                     .healthy = d->healthy,
                                     .excess = grown}));
     }
@@ -229,48 +257,93 @@ static int ascending(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-/* What devices have in common, beyond what is known of each: load that nobody has told of. Within a replica, which all
- * microbatches of it pass through, what half of them show; of replicas of one rank what all show. 1: nothing. */
-static double common_of(const comparing *c, const device *devices, int first, int end, double *room) {
+/* What devices have in common in a row, beyond what is known of each: load that nobody has told of. Within a replica, which
+ * all microbatches of it pass through, what half of them show; of replicas of one rank what all show. 1: nothing; 0: too few
+ * were measured. Values of one row, by device: 0 where it was not. */
+static double common_of(const comparing *c, const double *value, int devices, int first, double *room) {
     int count = 0;
-    for (int i = first; i < end; i++)
-        if (devices[i].known && devices[i].healthy > 0) {
-            double known = c->s->suspected[i] > 1 ? (double)c->s->suspected[i] : 1;
-            room[count++] = devices[i].now / devices[i].healthy / known;
+    for (int i = 0; i < devices; i++)
+        if (value[i] > 0) {
+            double known = c->s->suspected[first + i] > 1 ? (double)c->s->suspected[first + i] : 1;
+            room[count++] = value[i] / known;
         }
     if (count < 2)
-        return 1;
+        return devices < 2 ? 1 : 0;
     qsort(room, (size_t)count, sizeof *room, ascending);
     return fmax(1, c->ranks > 1 ? room[(count - 1) / 2] : room[0]);
 }
 
-/* `devices` [replicas * ranks]. */
-static sl_status find_devices(comparing *c, int ranks, device *devices) {
-    sl_comparison *out = c->out;
-    double sum = 0, *room = c->common + c->s->replicas;
-    int kinds = 0, replicas = c->s->replicas;
-    for (int r = 0; r < replicas; r++) {
-        const sl_problem *p = what_differs(c, r);
-        if (!p && sl_history_baseline(c->s, r)->same) {
-            out->devices += ranks;
-            for (int rank = 0; rank < ranks; rank++)
-                devices[r * ranks + rank] = (device){.known = 1, .now = 1, .raw = 1, .healthy = 1, .usual = 1};
-        }
-        int again = is_as_before(c, r);
-        for (int rank = 0; p && rank < p->ranks; rank++) {
-            device *d = &devices[r * ranks + rank];
-            *d = again ? devices[(r - 1) * ranks + rank] : measure_device(c, p, r, rank, &sum, &kinds);
-            out->devices += d->known;
+/* Replicas of a simulation that are alike are looked at once. */
+static void find_kinds(comparing *c) {
+    for (int r = 0; r < c->s->replicas; r++) {
+        c->kind[r] = -1;
+        if (what_differs(c, r) && is_as_before(c, r)) {
+            c->kind[r] = c->kind[r - 1];
+        } else if (what_differs(c, r)) {
+            c->first[c->kinds] = r;
+            c->kind[r] = c->kinds++;
         }
     }
-    out->op = kinds ? sum / kinds : 0;
-    out->common = common_of(c, devices, 0, replicas * ranks, room);
-    for (int i = 0; i < replicas * ranks; i++) {
-        const device *d = &devices[i];
-        double common = ranks > 1 ? common_of(c, devices, i - i % ranks, i - i % ranks + ranks, room) : out->common;
-        if (i % ranks == 0)
-            c->common[i / ranks] = common;
-        if (!is_slow(d, common, c->s->suspected[i] > 0))
+}
+
+/* Replicas of one rank, by row. */
+static void find_common_of_all(const comparing *c, const double *value, double *room) {
+    double *all = room + c->s->replicas;
+    for (int i = 0; i < c->count; i++) {
+        for (int r = 0; r < c->s->replicas; r++)
+            all[r] = c->kind[r] >= 0                             ? value[c->kind[r] * c->count + i]
+                     : sl_history_baseline(c->s, r)->same != NULL ? 1
+                                                                 : 0;
+        double common = common_of(c, all, c->s->replicas, 0, room);
+        for (int k = 0; k < c->kinds; k++)
+            c->common[k * c->count + i] = common;
+    }
+}
+
+static device measure_device(const comparing *c, const double *value, const double *raw, int kind, int rank, double *sum,
+                             int *kinds) {
+    double values[SL_ROWS], raws[SL_ROWS];
+    int found = 0;
+    device d = {0};
+    for (int i = 0; i < c->count; i++) {
+        int at = (kind * c->count + i) * c->ranks + rank;
+        double common = c->common[kind * c->count + i];
+        if (!(value[at] > 0) || !(common > 0))
+            continue;
+        values[found] = value[at] / common;
+        raws[found++] = raw[at];
+    }
+    if (found < rows_wanted(c))
+        return d;
+    d.known = 1;
+    d.now = level_of(c, values, found, OPS_SHARE);
+    d.raw = level_of(c, raws, found, OPS_SHARE);
+    describe_device(c, c->first[kind], rank, found, sum, kinds, &d);
+    return d;
+}
+
+/* devices [kinds * ranks]; value, raw [kinds * count * ranks]; room [2 * replicas + ranks]. */
+static sl_status find_devices(comparing *c, device *devices, double *value, double *raw, double *room) {
+    sl_comparison *out = c->out;
+    double sum = 0;
+    int ops = 0, ranks = c->ranks;
+    for (int i = 0; i < c->kinds * c->count * ranks; i++)
+        value[i] = row_of(c, c->first[i / ranks / c->count], i % ranks, c->rows[i / ranks % c->count], &raw[i]);
+    for (int i = 0; i < c->kinds * c->count && ranks > 1; i++)
+        c->common[i] = common_of(c, value + i * ranks, ranks, c->first[i / c->count] * ranks, room);
+    if (ranks == 1)
+        find_common_of_all(c, value, room);
+    for (int i = 0; i < c->kinds * ranks; i++)
+        devices[i] = measure_device(c, value, raw, i / ranks, i % ranks, &sum, &ops);
+    for (int i = 0; i < c->s->replicas * ranks; i++) {
+        int kind = c->kind[i / ranks];
+        if (kind < 0) {
+            out->devices += sl_history_baseline(c->s, i / ranks)->same != NULL;
+            continue;
+        }
+        const device *d = &devices[kind * ranks + i % ranks];
+        out->devices += d->known;
+        if (!is_slow(d, c->s->suspected[i] > 0))
             continue;
         out->slow_devices++;
         SL_TRY(add(c, (sl_slow){.kind = SL_SLOW_DEVICE,
@@ -279,11 +352,30 @@ static sl_status find_devices(comparing *c, int ranks, device *devices) {
                                 .from = -1,
                                 .to = -1,
                                 .stage = -1,
-                                .now = d->now / common,
+                                .now = d->now * d->healthy,
                                 .healthy = d->healthy,
                                 .excess = d->excess}));
     }
+    out->op = ops ? sum / ops : 0;
     return SL_OK;
+}
+
+/* What all devices of the job have in common, the median over the rows. */
+static double common_of_job(const comparing *c) {
+    double values[SL_ROWS];
+    int found = 0;
+    for (int r = 0; r < c->s->replicas; r++)
+        if (c->kind[r] < 0 && sl_history_baseline(c->s, r)->same)
+            return 1;
+    for (int i = 0; i < c->count; i++) {
+        double least = INFINITY;
+        for (int k = 0; k < c->kinds; k++)
+            if (c->common[k * c->count + i] > 0)
+                least = fmin(least, c->common[k * c->count + i]);
+        if (isfinite(least))
+            values[found++] = least;
+    }
+    return found ? sl_median_of_numbers(values, found) : 1;
 }
 
 static double least_delay(const comparing *c) {
@@ -306,7 +398,6 @@ static sl_status find_links(comparing *c) {
         slow = -out->slow_links;
         for (int at = 0; p && at < p->ranks * p->ranks; at++) {
             pair l = compare_link(c, r, at);
-            l.now /= c->common[r]; /* longer microbatches, longer messages */
             double growth = l.now - l.healthy;
             out->links += l.known;
             if (!l.known || growth <= SL_STILL_SLOW * least_delay(c) ||
@@ -374,12 +465,35 @@ static double load_of(const comparing *c) {
     return found ? sl_median_of_numbers(values, found) : 0;
 }
 
+static sl_status compare_kinds(comparing *c, int stages) {
+    size_t kinds = (size_t)c->kinds, ranks = (size_t)c->ranks, count = (size_t)c->count, cells = kinds * count * ranks;
+    device *devices;
+    double *numbers = NULL;
+    SL_TRY(sl_alloc(&devices, kinds * ranks, sizeof *devices));
+    sl_status status =
+        sl_alloc(&numbers, 2 * cells + kinds * count + 2 * (size_t)c->s->replicas + ranks, sizeof *numbers);
+    if (status == SL_OK) {
+        c->common = numbers + 2 * cells;
+        status = find_devices(c, devices, numbers, numbers + cells, c->common + kinds * count);
+    }
+    if (status == SL_OK) {
+        c->out->common = common_of_job(c);
+        status = find_links(c);
+    }
+    if (status == SL_OK && c->s->replicas > 1)
+        status = find_sums(c, stages);
+    if (status == SL_OK)
+        status = find_stages(c, devices);
+    sl_free(numbers);
+    sl_free(devices);
+    return status;
+}
+
 sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_comparison *out) {
     comparing c = {.s = s, .rows = rows, .count = count, .lately = lately, .out = out};
     const sl_problem *shape = NULL;
-    device *devices;
     sl_slow *slow = out->slow;
-    size_t room = out->room;
+    size_t room = out->room, replicas = (size_t)s->replicas;
     *out = (sl_comparison){.slow = slow, .room = room, .common = 1};
     for (int r = 0; r < s->replicas && !shape; r++)
         shape = sl_history_healthy(s, r);
@@ -388,19 +502,12 @@ sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_c
     for (int i = 0; i < count; i++)
         c.clock_error = fmax(c.clock_error, (double)sl_history_row(s, rows[i])->clock_error);
     out->load = load_of(&c);
-    SL_TRY(sl_alloc(&devices, (size_t)s->replicas * (size_t)shape->ranks, sizeof *devices));
-    sl_status status = sl_alloc(&c.common, (size_t)s->replicas * (1 + (size_t)shape->ranks), sizeof *c.common);
     c.ranks = shape->ranks;
-    if (status == SL_OK)
-        status = find_devices(&c, shape->ranks, devices);
-    if (status == SL_OK)
-        status = find_links(&c);
-    if (status == SL_OK && s->replicas > 1)
-        status = find_sums(&c, shape->stages);
-    if (status == SL_OK)
-        status = find_stages(&c, shape->ranks, devices);
-    sl_free(devices);
-    sl_free(c.common);
+    SL_TRY(sl_alloc(&c.kind, 2 * replicas, sizeof *c.kind));
+    c.first = c.kind + replicas;
+    find_kinds(&c);
+    sl_status status = compare_kinds(&c, shape->stages);
+    sl_free(c.kind);
     return status;
 }
 

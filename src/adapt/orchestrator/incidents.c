@@ -531,6 +531,15 @@ sl_status sl_incidents_open_model(sl_orchestrator *o) {
     return sl_model_open(&o->config.job, o->healthy, &o->model);
 }
 
+/* By its F, and by another rank's, without which nobody can tell load from a slow device. */
+static int is_device_measured(const sl_measured *m, int rank) {
+    int mine = 0, others = m->problem.ranks == 1;
+    for (int stage = 0; stage < m->problem.stages; stage++)
+        if (m->op[stage].count > 0)
+            *(sl_problem_rank(&m->problem, stage) == rank ? &mine : &others) = 1;
+    return mine && others;
+}
+
 /* Whether enough was measured of a component lately to say that it is well. */
 static int is_measured(const sl_orchestrator *o, const sl_case *c) {
     int rows[SL_ROWS], found = 0, least = o->config.hold < 3 ? o->config.hold : 3;
@@ -541,8 +550,8 @@ static int is_measured(const sl_orchestrator *o, const sl_case *c) {
         const sl_measured *m = row->replica[replica];
         for (int r = 0; c->cause == SL_CAUSE_REPLICA_LINK && r < o->config.job.replicas; r++)
             any |= row->replica[r] && row->replica[r]->summed[c->view.stage];
-        for (int stage = 0; m && c->cause == SL_CAUSE_DEVICE && stage < m->problem.stages; stage++)
-            any |= sl_problem_rank(&m->problem, stage) == c->rank && m->op[stage].count > 0; /* F of it */
+        if (m && c->cause == SL_CAUSE_DEVICE)
+            any = is_device_measured(m, c->rank);
         for (int other = 0; m && c->cause == SL_CAUSE_LINK && other < m->problem.ranks; other++)
             any |= (other == c->to && m->link[c->from * m->problem.ranks + other].count > 0);
         for (int other = 0; m && c->cause == SL_CAUSE_HOST && other < m->problem.ranks; other++)

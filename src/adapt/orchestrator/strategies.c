@@ -259,7 +259,11 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
     sl_strategy strategy[SL_STRATEGY_KINDS];
     double (*const with[])(void *, const sl_incident *) = {with_schedule, with_delegates, with_balance, with_topology,
                                                            with_restart};
-    for (int s = 0; s < SL_STRATEGY_KINDS; s++) {
+    /* of those that cost the same the first comes first: a schedule is planned for the path that messages take */
+    static const int order[SL_STRATEGY_KINDS] = {SL_STRATEGY_DELEGATE, SL_STRATEGY_SCHEDULE, SL_STRATEGY_BALANCE,
+                                                 SL_STRATEGY_TOPOLOGY, SL_STRATEGY_RESTART};
+    for (int i = 0; i < SL_STRATEGY_KINDS; i++) {
+        int s = order[i];
         o->rung[s] = -1;
         if (!possible(o, (sl_strategy_kind)s))
             continue;

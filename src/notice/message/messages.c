@@ -181,11 +181,6 @@ sl_status sl_json_append(sl_store *store, const char *log, json_t *object, size_
     return status;
 }
 
-int sl_json_within(const json_t *object, const char *key, int64_t least, int64_t most) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_integer(value) && is_from((int64_t)json_integer_value(value), least, most);
-}
-
 static int is_rank(const json_t *row) {
     return sl_json_within(row, "rank", 0, SL_MOST_RANKS - 1) && sl_json_within(row, "pid", 1, INT32_MAX) &&
            sl_json_within(row, "size", 1, SL_MOST_RANKS) && sl_json_within(row, "period", 0, INT32_MAX);
@@ -205,14 +200,4 @@ int sl_beat_is(const json_t *beat) {
             return 0;
     }
     return 1;
-}
-
-int64_t sl_json_int(const json_t *object, const char *key, int64_t otherwise) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_integer(value) ? (int64_t)json_integer_value(value) : otherwise;
-}
-
-const char *sl_json_text(const json_t *object, const char *key, const char *otherwise) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : otherwise;
 }

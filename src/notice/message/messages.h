@@ -14,12 +14,12 @@
 #ifndef SL_NOTICE_MESSAGE_MESSAGES_H
 #define SL_NOTICE_MESSAGE_MESSAGES_H
 
+#include "base/json.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "notice/message/gate_view.h"
 #include "notice/record/call.h"
 #include "notice/store/store.h"
-#include <jansson.h>
 
 #define SL_NODE_BEAT SL_SECOND        /* between two heartbeats */
 #define SL_NODE_LASTS (5 * SL_SECOND) /* an agent that is silent for so long is lost */
@@ -91,12 +91,5 @@ sl_status sl_json_append(sl_store *store, const char *log, json_t *object, size_
 /** Whether a heartbeat is one, within the limits: node and clock, and for each rank its number, process,
  * world and period. */
 int sl_beat_is(const json_t *beat);
-
-/** Whether the object has an integer from `least` to `most` there. */
-int sl_json_within(const json_t *object, const char *key, int64_t least, int64_t most);
-
-/** An integer, a text of an object; `otherwise` when there is none. */
-int64_t sl_json_int(const json_t *object, const char *key, int64_t otherwise);
-const char *sl_json_text(const json_t *object, const char *key, const char *otherwise);
 
 #endif

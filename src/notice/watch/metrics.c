@@ -53,15 +53,23 @@ static void begin(FILE *out, int number) {
     sl_metrics_begin(out, &metrics[number]);
 }
 
+void sl_metrics_count(FILE *out, const sl_metric *m, int64_t value) {
+    sl_metrics_begin(out, m);
+    fprintf(out, "%s %" PRId64 "\n", m->name, value);
+}
+
+void sl_metrics_value(FILE *out, const sl_metric *m, double value) {
+    sl_metrics_begin(out, m);
+    if (isfinite(value))
+        fprintf(out, "%s %.9g\n", m->name, value);
+}
+
 static void put_count(FILE *out, int number, int64_t value) {
-    begin(out, number);
-    fprintf(out, "%s %" PRId64 "\n", metrics[number].name, value);
+    sl_metrics_count(out, &metrics[number], value);
 }
 
 static void put_ms(FILE *out, int number, double ms, int is_known) {
-    begin(out, number);
-    if (is_known && isfinite(ms))
-        fprintf(out, "%s %.9g\n", metrics[number].name, ms / 1e3);
+    sl_metrics_value(out, &metrics[number], is_known ? ms / 1e3 : NAN);
 }
 
 /* In a label a quote, a backslash and a newline are written with a backslash. */

@@ -19,6 +19,9 @@ const sl_metric *sl_metrics_find(const char *name);
 
 /** HELP and TYPE of a metric, before its samples. */
 void sl_metrics_begin(FILE *out, const sl_metric *metric);
+/** A metric of one sample; a value that is not finite has none. */
+void sl_metrics_count(FILE *out, const sl_metric *metric, int64_t value);
+void sl_metrics_value(FILE *out, const sl_metric *metric, double value);
 /** A text inside of a label's quotes. */
 void sl_metrics_label(FILE *out, const char *text);
 

@@ -2,9 +2,8 @@
 #include "base/memory.h"
 #include "plan/draw/escape.h"
 #include "plan/draw/fill.h"
-#include "plan/draw/highlight.h"
+#include "plan/draw/page_data.h"
 
-#include <limits.h>
 #include <math.h>
 
 typedef struct page {
@@ -12,127 +11,9 @@ typedef struct page {
     const sl_plan *plan;
     const sl_timeline *t;
     const char *title;
-    sl_highlight highlight;
-    int32_t *first; /* [ranks] first span */
+    sl_page_data data;
     FILE *out;
 } page;
-
-/* ---- numbers for the script: a table is an object of columns; times in ns; null: none ---- */
-
-typedef struct column {
-    const char *name;
-    long long (*value)(const page *page, int row);
-} column;
-
-#define NONE LLONG_MIN /* printed as null */
-
-static long long cause(const page *g, int32_t entry) {
-    int32_t found = sl_critical_cause(g->p, &g->plan->program, g->t, entry);
-    return found == SL_NO_CAUSE ? NONE : found;
-}
-
-static const sl_step *step(const page *g, int i) {
-    int rank = g->t->span[i].rank;
-    return &g->plan->program.rank[rank].step[i - g->first[rank]];
-}
-
-/* clang-format off */
-static long long op_rank(const page *g, int i) { return g->t->span[i].rank; }
-static long long op_kind(const page *g, int i) { return g->t->span[i].op.kind; }
-static long long op_stage(const page *g, int i) { return g->t->span[i].op.stage; }
-static long long op_microbatch(const page *g, int i) { return g->t->span[i].op.microbatch; }
-static long long op_part(const page *g, int i) { return g->t->span[i].op.part; }
-static long long op_paired(const page *g, int i) { return g->t->span[i].op.paired != 0; }
-static long long op_start(const page *g, int i) { return g->t->span[i].start; }
-static long long op_end(const page *g, int i) { return g->t->span[i].end; }
-static long long op_cause(const page *g, int i) { return cause(g, i); }
-static long long op_receive(const page *g, int i) { return step(g, i)->receive < 0 ? NONE : step(g, i)->receive; }
-static long long op_send(const page *g, int i) { return step(g, i)->send < 0 ? NONE : step(g, i)->send; }
-
-static long long transfer_from(const page *g, int i) { return g->t->transfer[i].from; }
-static long long transfer_to(const page *g, int i) { return g->t->transfer[i].to; }
-static long long transfer_op(const page *g, int i) {
-    const sl_message *message = &g->plan->program.message[i];
-    return g->first[message->from] + message->producer;
-}
-static long long transfer_start(const page *g, int i) { return g->t->transfer[i].start; }
-static long long transfer_end(const page *g, int i) { return g->t->transfer[i].end; }
-static long long transfer_arrive(const page *g, int i) { return g->t->transfer[i].arrive; }
-
-static long long collective_rank(const page *g, int i) { return g->t->collective[i].rank; }
-static long long collective_kind(const page *g, int i) { return g->t->collective[i].op.kind; }
-static long long collective_stage(const page *g, int i) { return g->t->collective[i].op.stage; }
-static long long collective_microbatch(const page *g, int i) { return g->t->collective[i].op.microbatch; }
-static long long collective_start(const page *g, int i) { return g->t->collective[i].start; }
-static long long collective_end(const page *g, int i) { return g->t->collective[i].end; }
-
-static const column op_columns[] = {
-    {"rank", op_rank}, {"kind", op_kind}, {"stage", op_stage}, {"microbatch", op_microbatch}, {"start", op_start},
-    {"end", op_end}, {"cause", op_cause}, {"receive", op_receive}, {"send", op_send}, {NULL, NULL},
-};
-static const column part_column[] = {{"part", op_part}, {NULL, NULL}}; /* rare, so left out of most pages */
-static const column pair_column[] = {{"paired", op_paired}, {NULL, NULL}};
-static const column transfer_columns[] = {
-    {"from", transfer_from}, {"to", transfer_to}, {"op", transfer_op}, {"start", transfer_start},
-    {"end", transfer_end}, {"arrive", transfer_arrive}, {NULL, NULL},
-};
-static const column collective_columns[] = {
-    {"rank", collective_rank}, {"kind", collective_kind}, {"stage", collective_stage}, {"microbatch", collective_microbatch},
-    {"start", collective_start}, {"end", collective_end}, {NULL, NULL},
-};
-/* clang-format on */
-
-static void put_columns(const page *g, const column *c, int rows, const char *before) {
-    for (; c->name; c++, before = ",\n ") {
-        fprintf(g->out, "%s\"%s\": [", before, c->name);
-        for (int i = 0; i < rows; i++) {
-            long long value = c->value(g, i);
-            if (value == NONE)
-                fprintf(g->out, "%snull", i ? "," : "");
-            else
-                fprintf(g->out, "%s%lld", i ? "," : "", value);
-        }
-        fputc(']', g->out);
-    }
-}
-
-static sl_time begin_of(const sl_timeline *t) {
-    sl_time begin = t->spans ? SL_TIME_NEVER : 0;
-    for (int i = 0; i < t->spans; i++)
-        begin = t->span[i].start < begin ? t->span[i].start : begin;
-    return begin;
-}
-
-static void put_data(const page *g) {
-    int pairs = 0;
-    for (int i = 0; i < g->t->spans; i++)
-        pairs |= g->t->span[i].op.paired;
-    fprintf(g->out, "{\"format\": \"slackline-page-1\", \"title\": ");
-    sl_put_json(g->out, g->title);
-    fprintf(g->out, ", \"schedule\": ");
-    sl_put_json(g->out, g->plan->schedule);
-    fprintf(g->out,
-            ",\n\"placement\": \"%s\", \"ranks\": %d, \"stages\": %d, \"microbatches\": %d, \"parts\": %d,\n"
-            "\"begin_ns\": %lld, \"makespan_ns\": %lld,\n\"kinds\": [",
-            sl_placement_name(g->p->placement), g->p->ranks, g->p->stages, g->p->microbatches, g->p->parts,
-            (long long)begin_of(g->t), (long long)g->plan->makespan);
-    for (int kind = 0; kind < SL_SPAN_KINDS; kind++)
-        fprintf(g->out, "%s\"%s\"", kind ? ", " : "", sl_op_name(kind));
-    fprintf(g->out, "],\n\"ops\": {");
-    put_columns(g, op_columns, g->t->spans, "");
-    if (g->p->parts > 1)
-        put_columns(g, part_column, g->t->spans, ",\n ");
-    if (pairs)
-        put_columns(g, pair_column, g->t->spans, ",\n ");
-    fprintf(g->out, "},\n\"transfers\": {");
-    put_columns(g, transfer_columns, g->t->transfers, "");
-    fprintf(g->out, "},\n\"collectives\": {");
-    put_columns(g, collective_columns, g->t->collectives, "");
-    fprintf(g->out, "},\n\"path\": [");
-    for (int k = 0; k < g->highlight.length; k++)
-        fprintf(g->out, "%s%d", k ? "," : "", g->highlight.path[k]);
-    fprintf(g->out, "]}");
-}
 
 /* ---- what is read without the script ---- */
 
@@ -217,27 +98,40 @@ static sl_status ranks_mark(const void *page_, FILE *out) {
 }
 
 static sl_status data_mark(const void *page_, FILE *out) {
-    (void)out;
-    put_data(page_);
-    return SL_OK;
+    return sl_page_data_write(&((const page *)page_)->data, out);
 }
 
 static const sl_page_mark marks[] = {
     {"@TITLE@", title_mark}, {"@FIGURES@", figures_mark}, {"@RANKS@", ranks_mark}, {"@DATA@", data_mark}};
 
 sl_status sl_draw_html(const sl_problem *problem, const sl_plan *plan, const char *title, FILE *out) {
-    page g = {.p = problem, .plan = plan, .t = &plan->timeline, .title = title, .out = out};
-    sl_status status = sl_highlight_make(problem, &plan->program, &plan->timeline, &g.highlight);
+    const sl_timeline *t = &plan->timeline;
+    sl_highlight path = {0};
+    int32_t *cause = NULL;
+    sl_status status = sl_highlight_make(problem, &plan->program, t, &path);
     if (status == SL_OK)
-        status = sl_alloc(&g.first, (size_t)problem->ranks, sizeof *g.first);
+        status = sl_alloc(&cause, (size_t)t->spans, sizeof *cause);
+    for (int i = 0; i < t->spans && status == SL_OK; i++)
+        cause[i] = sl_critical_cause(problem, &plan->program, t, i);
     if (status == SL_OK) {
-        for (int rank = 1; rank < problem->ranks; rank++)
-            g.first[rank] = g.first[rank - 1] + plan->program.rank[rank - 1].steps;
+        const page g = {
+            .p = problem,
+            .plan = plan,
+            .t = t,
+            .title = title,
+            .data = {.title = title,
+                     .schedule = plan->schedule,
+                     .stages = problem->stages,
+                     .parts = problem->parts,
+                     .makespan = plan->makespan,
+                     .charts = 1,
+                     .chart = {{.timeline = t, .program = &plan->program, .cause = cause, .path = &path}}},
+            .out = out};
         status = sl_page_fill(sl_gantt_html, marks, sizeof marks / sizeof marks[0], &g, out);
         if (status == SL_OK && ferror(out))
             status = sl_error_errno(SL_ESYS, "the page cannot be written");
     }
-    sl_highlight_free(&g.highlight);
-    sl_free(g.first);
+    sl_highlight_free(&path);
+    sl_free(cause);
     return status;
 }

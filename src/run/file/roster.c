@@ -1,10 +1,10 @@
 #include "run/file/roster.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <jansson.h>
 #include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -152,13 +152,6 @@ static void read_text(const json_t *object, const char *key, char *text, size_t 
     snprintf(text, size, "%.*s", (int)size - 1, value ? value : "");
 }
 
-static int read_int(const json_t *object, const char *key, int missing) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_integer(value) && json_integer_value(value) >= 0 && json_integer_value(value) <= INT_MAX
-               ? (int)json_integer_value(value)
-               : missing;
-}
-
 static json_t *host_object(const sl_roster_host *host) {
     json_t *object = json_pack("{s:s, s:i}", "name", host->name, "slots", host->slots);
     int failed = !object;
@@ -228,7 +221,7 @@ void sl_roster_remove(const char *folder) {
 }
 
 static sl_status read_host(const json_t *object, const char *path, sl_roster *roster) {
-    sl_roster_host host = {.slots = read_int(object, "slots", 0)};
+    sl_roster_host host = {.slots = sl_json_count(object, "slots", 0)};
     read_text(object, "name", host.name, sizeof host.name);
     read_text(object, "failed", host.why, sizeof host.why);
     read_text(object, "left", host.slow, sizeof host.slow);
@@ -251,12 +244,12 @@ static sl_status read_object(const json_t *object, const char *path, sl_roster *
         SL_TRY(read_host(json_array_get(hosts, i), path, roster));
     read_text(object, "supervisor", roster->local, sizeof roster->local);
     roster->started = read_ms(object, "started_unix_ms");
-    roster->move = (sl_roster_move){.iteration = read_int(move, "iteration", -1),
+    roster->move = (sl_roster_move){.iteration = sl_json_count(move, "iteration", -1),
                                     .began = read_ms(move, "began_unix_ms"),
                                     .ordered = read_ms(move, "ordered_unix_ms"),
                                     .ended = read_ms(move, "ended_unix_ms")};
     read_text(move, "why", roster->move.why, sizeof roster->move.why);
-    roster->last = (sl_roster_cost){.iteration = read_int(last, "iteration", -1),
+    roster->last = (sl_roster_cost){.iteration = sl_json_count(last, "iteration", -1),
                                     .save = read_ms(last, "save_ms"),
                                     .end = read_ms(last, "end_ms"),
                                     .start = read_ms(last, "start_ms"),

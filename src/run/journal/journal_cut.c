@@ -1,15 +1,15 @@
 #include "run/journal/journal_cut.h"
+#include "base/json.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static int is_before(const char *line, size_t length, int first) {
-    json_t *root = json_loadb(line, length, 0, NULL), *iteration = json_object_get(root, "iteration");
-    int before = json_is_integer(iteration) && json_integer_value(iteration) < first;
+    json_t *root = sl_json_object(line, length);
+    const int before = sl_json_int(root, "iteration", first) < first;
     json_decref(root);
     return before;
 }

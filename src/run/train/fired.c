@@ -1,47 +1,38 @@
 #include "run/train/fired.h"
+#include "base/json.h"
+#include "base/lines.h"
 #include "base/memory.h"
 
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-static int integer(const json_t *event, const char *key) {
-    const json_t *value = json_object_get(event, key);
-    return json_is_integer(value) ? (int)json_integer_value(value) : -1;
-}
+typedef struct deaths {
+    const sl_run *run;
+    char *fired; /* [faults] */
+} deaths;
 
-static int says(const json_t *event, const char *key, const char *text) {
-    const char *value = json_string_value(json_object_get(event, key));
-    return value && strcmp(value, text) == 0;
-}
-
-static void mark(const sl_run *run, const json_t *event, char *fired) {
-    if (!says(event, "kind", "fault") || !says(event, "decided", "injected"))
-        return;
-    for (int i = 0; i < run->faults; i++)
-        if (run->fault[i].kill >= 0 && run->fault[i].kill == integer(event, "rank") &&
-            run->fault[i].first == integer(event, "iteration"))
-            fired[i] = 1;
+static sl_status mark(void *context, const char *line, size_t length) {
+    const deaths *d = context;
+    json_t *event = sl_json_object(line, length);
+    const int is_death = strcmp(sl_json_text(event, "kind", ""), "fault") == 0 &&
+                         strcmp(sl_json_text(event, "decided", ""), "injected") == 0;
+    const int rank = sl_json_count(event, "rank", -1), iteration = sl_json_count(event, "iteration", -1);
+    for (int i = 0; i < d->run->faults && is_death; i++) {
+        const sl_fault *fault = &d->run->fault[i];
+        d->fired[i] |= fault->kill >= 0 && fault->kill == rank && fault->first == iteration;
+    }
+    json_decref(event);
+    return SL_OK;
 }
 
 static void read_events(const sl_run *run, const char *folder, char *fired) {
-    char path[4096], *line = NULL;
-    size_t capacity = 0;
+    char path[4096];
+    sl_lines lines;
+    deaths d = {run, fired};
     snprintf(path, sizeof path, "%s/events.jsonl", folder);
-    struct stat found; /* a pipe would be waited for */
-    FILE *file = stat(path, &found) == 0 && S_ISREG(found.st_mode) ? fopen(path, "re") : NULL;
-    if (!file)
-        return;
-    for (ssize_t size; (size = getline(&line, &capacity, file)) > 0;) {
-        json_t *event = json_loadb(line, (size_t)size, 0, NULL);
-        if (event)
-            mark(run, event, fired);
-        json_decref(event);
-    }
-    free(line);
-    fclose(file);
+    if (sl_lines_open(path, &lines) == SL_OK)
+        (void)sl_lines_step(&lines, SIZE_MAX, mark, NULL, &d);
+    sl_lines_close(&lines);
 }
 
 sl_status sl_fired_forget(sl_run *run, const char *folder, sl_group *group) {

@@ -136,13 +136,22 @@ static void a_reduction_begins_when_the_last_replica_comes(void **unused) {
                        {.op = {.kind = SL_REDUCE, .stage = 0, .microbatch = -1}, .start = 50, .end = 63}};
     sl_timeline timeline[2] = {{.collective = &span[0], .collectives = 1},
                                {.collective = &span[1], .collectives = 1}};
-    sl_problem measured[2];
-    for (int r = 0; r < 2; r++)
-        assert_ok(sl_problem_make(1, 1, 4 + r, &measured[r]));
+    sl_measured *measured[2];
+    for (int r = 0; r < 2; r++) {
+        sl_problem shape;
+        assert_ok(sl_problem_make(1, 1, 4 + r, &shape));
+        assert_ok(sl_measured_of_problem(&shape, &measured[r]));
+        sl_problem_free(&shape);
+    }
     sl_measure_reductions(timeline, 2, measured);
-    assert_true(measured[0].reduce[0] == 13 && measured[1].reduce[0] == 13);
     for (int r = 0; r < 2; r++)
-        sl_problem_free(&measured[r]);
+        assert_true(measured[r]->problem.reduce[0] == 13 && measured[r]->summed[0]);
+    timeline[0].collectives = timeline[1].collectives = 0; /* nothing was summed: nothing was measured */
+    sl_measure_reductions(timeline, 2, measured);
+    for (int r = 0; r < 2; r++) {
+        assert_false(measured[r]->summed[0]);
+        sl_measured_drop(measured[r]);
+    }
 }
 
 /* By hand: two ranks, one microbatch; rank 1's update of 40 ns is over before its F, rank 0's of 30 before

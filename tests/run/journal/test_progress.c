@@ -71,106 +71,72 @@ static void what_is_not_known_is_left_out(void **state) {
 
 /* ---- health ---- */
 
-static void make(int ranks, sl_problem *p) {
-    assert_ok(sl_problem_make(ranks, ranks, 4, p));
-    for (int stage = 0; stage < ranks; stage++) {
-        p->time[SL_F][stage] = p->time[SL_I][stage] = p->time[SL_W][stage] = 10 * SL_MS;
-        p->time[SL_B][stage] = 20 * SL_MS;
-    }
+static sl_incident_view slow_link(int a, int b, double ms) {
+    return (sl_incident_view){
+        .part = {.kind = SL_PART_LINK, .a = a, .b = b}, .stage = -1, .growth = ms * SL_MS, .loss = ms / 1000};
 }
 
-static void words_are(sl_health *h, const sl_problem *measured, int width, int bad, const char *expected) {
+static sl_incident_view slow_device(int process, double times) {
+    return (sl_incident_view){
+        .part = {.kind = SL_PART_DEVICE, .a = process, .b = -1}, .stage = -1, .growth = times, .loss = 0.1};
+}
+
+static void words_are(const sl_job *job, const sl_incident_view *incidents, int count, int width,
+                      const char *expected) {
     char text[256];
-    sl_health_observe(h, 3, measured);
-    assert_int_equal(sl_health_words(h, width, text, sizeof text), bad);
+    assert_int_equal(sl_health_words(job, incidents, count, width, text, sizeof text), count > 0);
     assert_string_equal(text, expected);
 }
 
 static void a_slow_link_and_a_slow_rank_are_named(void **state) {
     (void)state;
-    sl_problem p, m;
-    sl_health *h;
-    make(4, &p);
-    make(4, &m);
-    assert_ok(sl_health_open(&p, 1, &h));
-    words_are(h, &m, 100, 0, "links ok; ranks ok");
-    m.link[1 * 4 + 2].latency = 58 * SL_MS;
-    m.link[2 * 4 + 3].latency = SL_MS / 2; /* noise */
-    words_are(h, &m, 100, 1, "links 0-1 ok, 1-2 +58 ms, 2-3 ok; ranks ok");
-    words_are(h, &m, 40, 1, "links 1-2 +58 ms; ranks ok");
-    m.link[3 * 4 + 2].transfer = 4 * SL_MS; /* the other direction counts, too */
-    words_are(h, &m, 100, 1, "links 0-1 ok, 1-2 +58 ms, 2-3 +4.0 ms; ranks ok");
-    words_are(h, &m, 40, 1, "links 1-2 +58 ms, 1 more slow; ranks ok");
-    m.time[SL_F][2] = 15 * SL_MS;
-    m.time[SL_B][2] = 30 * SL_MS;
-    words_are(h, &m, 40, 1, "links 1-2 +58 ms, 1 more slow"); /* as much as there is room for */
-    words_are(h, &m, 45, 1, "links 1-2 +58 ms, 1 more slow; rank 2 x1.5");
-    m.link[1 * 4 + 2].latency = m.link[2 * 4 + 3].latency = m.link[3 * 4 + 2].transfer = 0;
-    m.time[SL_F][0] = 12 * SL_MS;
-    m.time[SL_B][0] = 24 * SL_MS;
-    words_are(h, &m, 100, 1, "links ok; rank 2 x1.5, 1 more slow");
-    sl_health_close(h);
-    sl_problem_free(&m);
-    sl_problem_free(&p);
+    const sl_job job = {.replicas = 1, .ranks = 4, .tensor = 1};
+    sl_incident_view slow[4] = {slow_link(1, 2, 58), slow_link(2, 3, 4), slow_device(2, 1.5),
+                                slow_device(0, 1.2)};
+    words_are(&job, NULL, 0, 100, "links ok; ranks ok");
+    words_are(&job, slow, 1, 100, "links 1-2 +58 ms; ranks ok");
+    words_are(&job, slow, 2, 100, "links 1-2 +58 ms, 2-3 +4.0 ms; ranks ok");
+    words_are(&job, slow, 2, 40, "links 1-2 +58 ms, 1 more slow; ranks ok");
+    words_are(&job, slow, 3, 40, "links 1-2 +58 ms, 1 more slow"); /* as much as there is room for */
+    words_are(&job, slow, 3, 45, "links 1-2 +58 ms, 1 more slow; rank 2 x1.5");
+    words_are(&job, slow + 2, 2, 100, "links ok; rank 2 x1.5, 1 more slow");
+    const sl_incident_view turned = slow_link(2, 1, 58);
+    words_are(&job, &turned, 1, 100, "links 1-2 +58 ms; ranks ok");
 }
 
-static void of_many_the_worst_come_first_and_of_replicas_the_worst_counts(void **state) {
+static void of_many_the_costliest_come_first(void **state) {
     (void)state;
-    enum { MANY = 64 };
-    sl_problem p, m, other;
-    sl_health *h;
-    make(MANY, &p);
-    make(MANY, &m);
-    make(MANY, &other);
-    assert_ok(sl_health_open(&p, 1, &h));
-    m.link[17 * MANY + 18].latency = 58 * SL_MS;
-    words_are(h, &m, 100, 1, "links 17-18 +58 ms, 62 ok; ranks ok");
-    m.link[3 * MANY + 4].latency = 60 * SL_MS;
-    words_are(h, &m, 100, 1, "links 3-4 +60 ms, 17-18 +58 ms, 61 ok; ranks ok");
-    for (int i = 30; i < 36; i++)
-        m.link[i * MANY + i + 1].latency = 20 * SL_MS;
-    words_are(h, &m, 100, 1,
-              "links 3-4 +60 ms, 17-18 +58 ms, 30-31 +20 ms, 31-32 +20 ms, 4 more slow, 55 ok; ranks ok");
-    other.link[40 * MANY + 41].latency = 99 * SL_MS;
-    sl_health_observe(h, 3, &other);
-    words_are(h, &m, 50, 1,
-              "links 40-41 +99 ms, 3-4 +60 ms, 17-18 +58 ms");           /* as much as there is room for */
-    words_are(h, &other, 100, 1, "links 40-41 +99 ms, 62 ok; ranks ok"); /* forgotten */
-    sl_health_close(h);
-    sl_problem_free(&other);
-    sl_problem_free(&m);
-    sl_problem_free(&p);
-}
-
-/* Without a pace a rank is compared with what it took itself. */
-static void a_rank_without_a_pace_is_compared_with_its_first_iterations(void **state) {
-    (void)state;
-    sl_problem p, m;
-    sl_health *h;
-    char text[128];
-    make(2, &p);
-    make(2, &m);
-    m.time[SL_F][0] = 500 * SL_MS; /* cold */
-    assert_ok(sl_health_open(&p, 0, &h));
-    sl_health_observe(h, 0, &m);
-    assert_int_equal(sl_health_words(h, 100, text, sizeof text), 0);
-    m.time[SL_F][0] = 40 * SL_MS; /* has more to do than rank 1 */
-    for (int i = 1; i < 8; i++) {
-        sl_health_observe(h, i, &m);
-        assert_int_equal(sl_health_words(h, 100, text, sizeof text), 0);
-        assert_string_equal(text, "links ok; ranks ok");
+    const sl_job job = {.replicas = 1, .ranks = 64, .tensor = 1};
+    sl_incident_view slow[8] = {slow_link(3, 4, 60), slow_link(17, 18, 58)};
+    for (int i = 2; i < 8; i++)
+        slow[i] = slow_link(28 + i, 29 + i, 20);
+    words_are(&job, slow, 8, 100,
+              "links 3-4 +60 ms, 17-18 +58 ms, 30-31 +20 ms, 31-32 +20 ms, 4 more slow; ranks ok");
+    words_are(&job, slow, 8, 32, "links 3-4 +60 ms, 7 more slow"); /* as much as there is room for */
+    for (int width = 0; width <= 120; width++) {
+        char text[256];
+        sl_health_words(&job, slow, 8, width, text, sizeof text);
+        assert_true((int)strlen(text) <= width);
     }
-    m.time[SL_F][1] = 30 * SL_MS; /* 30 before, 50 now */
-    words_are(h, &m, 100, 1, "links ok; rank 1 x1.7");
-    sl_health_close(h);
-    sl_problem_free(&m);
-    make(1, &m);
-    sl_health *alone;
-    assert_ok(sl_health_open(&m, 1, &alone));
-    words_are(alone, &m, 100, 0, "ranks ok");
-    sl_health_close(alone);
-    sl_problem_free(&m);
-    sl_problem_free(&p);
+}
+
+/* Processes are numbered by rank, then by replica, then by tensor rank (adapt/model/model.h). */
+static void what_belongs_to_a_process_is_named_by_its_rank_in_the_pipeline(void **state) {
+    (void)state;
+    const sl_job job = {.replicas = 2, .ranks = 4, .tensor = 2};
+    sl_incident_view device = slow_device(4 * 3 + 2 * 1 + 1, 2), link = slow_link(4 * 1 + 2, 4 * 2 + 2, 20),
+                     card = {.part = {.kind = SL_PART_CARD, .a = 4 * 2, .b = -1},
+                             .stage = -1,
+                             .growth = 30 * SL_MS},
+                     sum = {.part = {.kind = SL_PART_LINK, .a = 4 * 1, .b = 4 * 1 + 2},
+                            .stage = 1,
+                            .growth = 7 * SL_MS};
+    words_are(&job, &device, 1, 100, "links ok; rank 3 x2");
+    words_are(&job, &link, 1, 100, "links 1-2 +20 ms; ranks ok");
+    words_are(&job, &card, 1, 100, "links all of rank 2 +30 ms; ranks ok");
+    words_are(&job, &sum, 1, 100, "links sum of stage 1 +7.0 ms; ranks ok");
+    const sl_job alone = {.replicas = 1, .ranks = 1, .tensor = 1};
+    words_are(&alone, NULL, 0, 100, "ranks ok");
 }
 
 /* ---- a run ---- */
@@ -180,8 +146,8 @@ typedef struct recorder {
     size_t size;
     FILE *out;
     sl_clock *clock;
-    sl_problem problem;
     sl_progress *progress;
+    int slow; /* incidents that last */
 } recorder;
 
 static void begin(recorder *r, const sl_terminal *terminal) {
@@ -190,19 +156,22 @@ static void begin(recorder *r, const sl_terminal *terminal) {
     assert_non_null(r->out);
     assert_ok(sl_clock_open_virtual(1, &r->clock));
     sl_clock_sleep_until(r->clock, SL_SECOND);
-    make(2, &r->problem);
-    assert_ok(sl_progress_open(r->out, terminal, r->clock, &r->problem, 1, 12, 1000, &r->progress));
+    assert_ok(sl_progress_open(r->out, terminal, r->clock, 12, 1000, &r->progress));
 }
 
 static void iterate(recorder *r, int iteration, int changed) {
+    const sl_job job = {.replicas = 1, .ranks = 2, .tensor = 1};
+    const sl_incident_view incident = slow_link(0, 1, 58);
     sl_clock_sleep_until(r->clock, sl_clock_now(r->clock) + 500 * SL_MS);
-    sl_progress_observe(r->progress, iteration, &r->problem);
     sl_progress_iteration(r->progress,
                           &(sl_progress_view){.iteration = iteration,
                                               .loss = 2.5,
                                               .time = 400 * SL_MS,
                                               .predicted = iteration ? 390 * SL_MS : -1,
-                                              .schedule = "1f1b"},
+                                              .schedule = "1f1b",
+                                              .job = &job,
+                                              .incidents = &incident,
+                                              .incident_count = r->slow},
                           changed);
 }
 
@@ -213,7 +182,6 @@ static void end(recorder *r, const char *expected) {
     free(r->text);
     sl_clock_leave(r->clock);
     sl_clock_close(r->clock);
-    sl_problem_free(&r->problem);
 }
 
 /* 1,000 tokens in 500 ms; what is said stands above the line, which is drawn again. */
@@ -245,7 +213,7 @@ static void elsewhere_there_are_plain_lines(void **state) {
     recorder r;
     begin(&r, NULL);
     for (int i = 0; i < 12; i++) {
-        r.problem.link[1].latency = i == 4 ? 58 * SL_MS : 0;
+        r.slow = i == 4;
         iterate(&r, i, i == 0 || i == 4);
         if (i == 4)
             sl_progress_say(r.progress, "onset");
@@ -263,8 +231,8 @@ int main(void) {
         cmocka_unit_test(no_line_is_wider_than_the_terminal),
         cmocka_unit_test(what_is_not_known_is_left_out),
         cmocka_unit_test(a_slow_link_and_a_slow_rank_are_named),
-        cmocka_unit_test(of_many_the_worst_come_first_and_of_replicas_the_worst_counts),
-        cmocka_unit_test(a_rank_without_a_pace_is_compared_with_its_first_iterations),
+        cmocka_unit_test(of_many_the_costliest_come_first),
+        cmocka_unit_test(what_belongs_to_a_process_is_named_by_its_rank_in_the_pipeline),
         cmocka_unit_test(on_a_terminal_one_line_is_drawn_in_its_place),
         cmocka_unit_test(elsewhere_there_are_plain_lines),
     };

@@ -1,18 +1,16 @@
-/* What a folder says, read back: a run's metrics, events, decisions, profile, summary; or what `slackline
- * watch` wrote of a program. Whatever is missing, cut off or damaged is left out and said in `notes`; only a
- * folder of which nothing can be read is an error. */
-#ifndef SL_REPORT_FOLDER_H
-#define SL_REPORT_FOLDER_H
+/* All that a folder says, read once to its end (folder/follow.h) and kept: a run's metrics, events,
+ * decisions, profile, summary; or what `slackline watch` wrote of a program. Whatever is missing, cut off or
+ * damaged is left out and said in `notes`; only a folder of which nothing can be read is an error. */
+#ifndef SL_REPORT_READ_BACK_H
+#define SL_REPORT_READ_BACK_H
 
-#include "base/status.h"
+#include "folder/follow.h"
 #include "plan/pipeline/problem.h"
-
-#include <jansson.h>
 
 /* A line of metrics.jsonl; NaN: not known. Times in ms. */
 typedef struct sl_told_iteration {
     int iteration, delegates, late;
-    int lossless; /* its loss was written, and is no finite number */
+    int lossless;        /* its loss was written, and is no finite number */
     int schedule, phase; /* index into `name`; -1: not said */
     double loss, validation, time, predicted;
 } sl_told_iteration;
@@ -34,15 +32,6 @@ typedef struct sl_told_event {
     char *kind, *where, *seen, *decided, *why;
 } sl_told_event;
 
-/* By the last of its events that says so, and by the lock that a living run holds. */
-typedef enum sl_told_state {
-    SL_TOLD_OPEN, /* no end is written, and no run of this machine holds the folder */
-    SL_TOLD_LIVING,
-    SL_TOLD_WARNED, /* a scheduler's warning: saved and ended */
-    SL_TOLD_FAILED,
-    SL_TOLD_ENDED
-} sl_told_state;
-
 typedef struct sl_told {
     char *path, *title; /* of the folder: as it was given, and a name that says something elsewhere too */
     sl_told_iteration *iteration;
@@ -59,11 +48,13 @@ typedef struct sl_told {
     int is_watch;            /* of a program under watch, not of a run: */
     json_t *watch, *outcome; /* objects of watch.json and report.json; NULL: absent, damaged, or (report.json)
                                 of a watch before */
-    sl_told_state state;
+    sl_folder_state state;
+    int living;
     char *why;   /* it failed; "" where not known */
     char **note; /* what is missing or damaged, a sentence each */
     size_t notes;
-    size_t room[6]; /* of the arrays */
+    size_t iteration_room, link_room, sample_room, event_room, name_room, note_room, decisions_room,
+        decisions_size;
 } sl_told;
 
 /** SL_EINVAL: no folder, or nothing of a run or a watch in it that can be read. Free with sl_told_free, also
@@ -80,10 +71,5 @@ long sl_told_find(const sl_told *told, int iteration);
 
 /** The first sample of a row or behind it. */
 size_t sl_told_samples_from(const sl_told *told, size_t row);
-
-/** Reads the lines of a file one by one; `take` returns SL_EINVAL for one that is damaged, which is counted
- * and said in one note with the first one's number. *found: whether the file is there and had a good line. */
-typedef sl_status (*sl_told_taker)(void *context, char *line, size_t length);
-sl_status sl_told_lines(sl_told *told, const char *name, sl_told_taker take, void *context, int *found);
 
 #endif

@@ -1,8 +1,8 @@
 /* A file of lines that somebody else writes is followed whatever happens to it: each whole line comes once,
  * and what no longer counts is said. */
+#include "base/lines.h"
 #include "base/memory.h"
 #include "check.h"
-#include "dashboard/lines.h"
 
 #include <unistd.h>
 

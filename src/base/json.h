@@ -1,0 +1,28 @@
+/* Fields of JSON objects that other programs wrote: what is absent or of another kind is a value, no error.
+ * An object that is NULL has no fields. */
+#ifndef SL_BASE_JSON_H
+#define SL_BASE_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** The object in text[size] (free with json_decref); NULL: it is none. */
+json_t *sl_json_object(const char *text, size_t size);
+
+/** A finite number whose size is at most `most`, else NaN. */
+double sl_json_number(const json_t *object, const char *key, double most);
+/** The same of a value by itself. */
+double sl_json_value(const json_t *value, double most);
+
+/** An integer; `otherwise` when there is none. */
+int64_t sl_json_int(const json_t *object, const char *key, int64_t otherwise);
+/** Whether there is an integer from `least` to `most`. */
+int sl_json_within(const json_t *object, const char *key, int64_t least, int64_t most);
+/** An integer from 0 to INT_MAX - 1; `otherwise` when there is none. */
+int sl_json_count(const json_t *object, const char *key, int otherwise);
+
+/** `otherwise` when there is none. */
+const char *sl_json_text(const json_t *object, const char *key, const char *otherwise);
+
+#endif

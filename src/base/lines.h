@@ -1,0 +1,50 @@
+/* A file of lines that another program writes, followed: each whole line once, as it comes. It may be absent,
+ * appear later, be cut off, replaced or started over: `anew` says that the lines delivered before no longer
+ * count. A file that was started over and has already grown past our position is recognized by its first
+ * bytes and by those before our position. */
+#ifndef SL_BASE_LINES_H
+#define SL_BASE_LINES_H
+
+#include "base/status.h"
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { SL_LINES_KNOWN = 160, SL_LINES_LONGEST = 64 << 20 };
+
+typedef struct sl_lines {
+    char *path;
+    int file; /* -1: not open */
+    dev_t device;
+    ino_t inode;
+    off_t at, size;                                  /* read so far; of the file */
+    char head[SL_LINES_KNOWN], last[SL_LINES_KNOWN]; /* its first bytes; those before `at` */
+    size_t known;                                    /* of both */
+    char *text;                                      /* the begin of a line whose end has not come */
+    size_t used, room;
+    int passing;                          /* a line that is too long is skipped */
+    int64_t number, good, damaged, first; /* lines; `first`: number of the first damaged one */
+    int is_cut;                           /* sl_lines_end: the last line has no end, and is damaged */
+    int there;
+    int refused; /* there, but cannot be read: errno, or -1 for what is no regular file */
+} sl_lines;
+
+/** `path` is copied. SL_ENOMEM. */
+sl_status sl_lines_open(const char *path, sl_lines *lines);
+void sl_lines_close(sl_lines *lines);
+
+/** A line without its end; SL_EINVAL: it is damaged, which is counted. */
+typedef sl_status (*sl_lines_taker)(void *context, const char *line, size_t length);
+/** No line that was delivered counts any longer. */
+typedef void (*sl_lines_anew)(void *context);
+
+/** Reads at most `most` bytes of what has come. The first step needs no `anew`. SL_ENOMEM, and what the taker
+ * fails with: then the next step begins with that line. */
+sl_status sl_lines_step(sl_lines *lines, size_t most, sl_lines_taker take, sl_lines_anew anew, void *context);
+
+/** For a reader that does not come back: takes what follows the last whole line as a line, too. */
+sl_status sl_lines_end(sl_lines *lines, sl_lines_taker take, void *context);
+
+/** After sl_lines_end: what is missing or damaged as a sentence, without a path; "": nothing. */
+void sl_lines_trouble(const sl_lines *lines, char *text, size_t size);
+
+#endif

@@ -1,0 +1,101 @@
+/* The one reader of a run's folder, or of a watch's: metrics.jsonl, events.jsonl and decisions.txt as they
+ * grow (base/lines.h), run.yaml, profile.yaml, summary.json, watch.json and report.json as they are renewed,
+ * and whether a run is at work there. A follower is handed parsed rows. Reading once to the end (the report)
+ * and reading on (the dashboard) are the same code and give the same rows, whatever happens to the files
+ * meanwhile: what is absent, damaged, cut off or started over is no error. Nothing is written there, ever;
+ * the lock of a living run (launch/folder.h) is only tried, for an instant and shared. */
+#ifndef SL_FOLDER_FOLLOW_H
+#define SL_FOLDER_FOLLOW_H
+
+#include "base/lines.h"
+#include "base/time.h"
+#include "folder/row.h"
+
+#include <sys/stat.h>
+
+typedef enum sl_folder_file {
+    SL_FOLDER_METRICS, /* line by line: */
+    SL_FOLDER_EVENTS,
+    SL_FOLDER_DECISIONS,
+    SL_FOLDER_RUN, /* as a whole: */
+    SL_FOLDER_PROFILE,
+    SL_FOLDER_SUMMARY,
+    SL_FOLDER_WATCH,
+    SL_FOLDER_REPORT, /* of a watch that has ended; what an earlier one left is passed over */
+    SL_FOLDER_FILES,
+    SL_FOLDER_LINES = SL_FOLDER_RUN
+} sl_folder_file;
+
+/* By the last event of a run that says so; of a watch by the exit code in report.json. */
+typedef enum sl_folder_state {
+    SL_FOLDER_OPEN, /* no end is written */
+    SL_FOLDER_RESTARTING,
+    SL_FOLDER_WARNED, /* a scheduler's warning: saved and ended */
+    SL_FOLDER_FAILED,
+    SL_FOLDER_ENDED
+} sl_folder_state;
+
+/* Who is handed the rows. SL_EINVAL from any but `anew` counts a line, or a file, as damaged (sl_error is
+ * what the file's trouble says); other errors end the step. */
+typedef struct sl_folder_follower {
+    void *context;
+    unsigned files; /* those wanted as a whole: 1 << SL_FOLDER_RUN | ... */
+    sl_status (*iteration)(void *context, const sl_row_iteration *row); /* of a watch: in ascending order */
+    sl_status (*event)(void *context, const sl_row_event *row);
+    sl_status (*decision)(void *context, const char *line, size_t length);
+    /* `text` may be changed; `object`: of .json files, NULL: damaged */
+    sl_status (*text)(void *context, sl_folder_file file, char *text, json_t *object);
+    /* what was handed out of that file (METRICS: the iterations) no longer counts; the folder may have become
+     * a watch's, or a run's. NULL: nothing is done about it */
+    void (*anew)(void *context, sl_folder_file file);
+} sl_folder_follower;
+
+/* A file that is read as a whole. */
+typedef struct sl_folder_whole {
+    struct stat file; /* as it was read; st_ino 0: not */
+    int unread;       /* it is there, and cannot be read */
+    char trouble[1024];
+} sl_folder_whole;
+
+typedef struct sl_folder {
+    char *path;
+    sl_lines lines[SL_FOLDER_LINES];
+    sl_folder_whole whole[SL_FOLDER_FILES];
+    int there, shut; /* the folder is there; errno of why it cannot be read */
+    int is_watch;    /* of a program under watch, not of a run */
+    int living;      /* somebody is at work there */
+    sl_folder_state state;
+    char why[400]; /* of the state; of a watch that has ended: "exit code N" */
+    sl_folder_follower follower;
+    sl_folder_state said; /* by the events, which are a run's or a watch's */
+    char said_why[400];
+    int exit_code; /* of report.json; -1 */
+    int point;     /* the last iteration of watch.json that was handed out; -1 */
+    int steps;     /* 0: nothing was read yet */
+    int behind;    /* there was more than a step reads */
+    sl_time grown; /* until then somebody counts as at work, because files grew: locks of another machine do
+                      not reach us */
+} sl_folder;
+
+/** The folder need not be there. SL_EINVAL: it is no folder. SL_ENOMEM. */
+sl_status sl_folder_open(const char *path, const sl_folder_follower *follower, sl_folder **folder);
+void sl_folder_close(sl_folder *folder);
+
+/** Reads what has come, some megabytes at most; *more: there is more at once. SL_ENOMEM, and what the
+ * follower fails with. */
+sl_status sl_folder_step(sl_folder *folder, int *more);
+
+/** Reads everything once: also what follows the last whole line of a file. SL_EINVAL: the folder is absent.
+ */
+sl_status sl_folder_read(sl_folder *folder);
+
+/** What of a file is missing or damaged, after sl_folder_read, as a sentence; "": nothing. */
+void sl_folder_trouble(const sl_folder *folder, sl_folder_file file, char *text, size_t size);
+
+/** Whether a file is there and cannot be read. */
+int sl_folder_is_unread(const sl_folder *folder, sl_folder_file file);
+
+/** "metrics.jsonl", ... */
+const char *sl_folder_file_name(sl_folder_file file);
+
+#endif

@@ -1,0 +1,49 @@
+/* What a line of a run's files says, parsed once for every reader: an iteration of metrics.jsonl (or of a
+ * watch's watch.json), an event of events.jsonl. Times in ms unless named; NaN and -1: not known. Texts
+ * belong to `object` and are never NULL. */
+#ifndef SL_FOLDER_ROW_H
+#define SL_FOLDER_ROW_H
+
+#include "base/json.h"
+#include "base/status.h"
+
+/* The largest size of a time, and of any other number, that is taken seriously. */
+#define SL_ROW_TIME_MOST 1e12
+#define SL_ROW_MOST 1e30
+
+typedef struct sl_row_iteration {
+    int iteration, delegates, late;
+    int lossless; /* its loss was written, and is no finite number */
+    double loss, validation, time, predicted, tokens;
+    const char *schedule, *phase;
+    const json_t *links, *works; /* lists; NULL: none */
+    json_t *object;              /* NULL: of a watch */
+} sl_row_iteration;
+
+/** SL_EINVAL: the line is none. Free with json_decref(row->object), also on error. */
+sl_status sl_row_iteration_read(const char *line, size_t length, sl_row_iteration *row);
+
+/* An entry of its `links`, a direction of a link; replica -1: the run has one. */
+typedef struct sl_row_link {
+    int from, to, replica;
+    double latency, transfer;
+} sl_row_link;
+
+/** 0: it is none. */
+int sl_row_link_read(const json_t *entry, sl_row_link *link);
+
+/* A point of a watch: [iteration, ms, 1 where the job was held and the time says nothing]. */
+/** 0: it is none. */
+int sl_row_point_read(const json_t *entry, sl_row_iteration *row);
+
+typedef struct sl_row_event {
+    double time; /* s */
+    int iteration, rank, replica, from, to;
+    const char *kind, *seen, *decided, *why;
+    json_t *object;
+} sl_row_event;
+
+/** As sl_row_iteration_read. */
+sl_status sl_row_event_read(const char *line, size_t length, sl_row_event *row);
+
+#endif

@@ -1,0 +1,36 @@
+/* The public orchestrator: arguments are checked, converted, and given to adapt/orchestrator.
+ *
+ *   orchestrator.c          opening, and what all of it checks
+ *   orchestrator_given.c    measurements and reports
+ *   orchestrator_answers.c  events, actions, questions, a resume */
+#ifndef SL_LIBRARY_ORCHESTRATOR_INSIDE_H
+#define SL_LIBRARY_ORCHESTRATOR_INSIDE_H
+
+#include "adapt/orchestrator/orchestrator.h"
+#include "library/handles.h"
+
+#define SL_LIBRARY_DURATION ((int64_t)1000000000 * SL_SECOND) /* the longest: 30 years */
+#define SL_LIBRARY_LATEST (INT64_MAX / 2)                     /* so that the difference of two times is one */
+
+struct slackline_orchestrator {
+    sl_orchestrator *inner;
+    int replicas, processes;
+    sl_measured **expected; /* [replicas] what is not measured is like this; alike replicas share one */
+    sl_measured **last;     /* [replicas] measured in this layout, or NULL */
+    sl_orchestrator_action under_way; /* SL_DO_NOTHING: none */
+};
+
+/* SL_EINVAL with a sentence that names `what` unless it is there, or within bounds. */
+sl_status sl_library_need(const void *pointer, const char *what);
+sl_status sl_library_between(const char *what, int64_t value, int64_t least, int64_t most);
+sl_status sl_library_number(const char *what, double value, double least, double most);
+/** There is such a replica. */
+sl_status sl_library_replica(const slackline_orchestrator *orchestrator, int replica);
+
+/** `like` (expected or last) of a replica, with the microbatches that it has now; the arrays are those of
+ * `like`. */
+sl_problem sl_library_shape(const slackline_orchestrator *orchestrator, int replica, const sl_measured *like);
+/** Nothing was measured in this layout. */
+void sl_library_forget(slackline_orchestrator *orchestrator);
+
+#endif

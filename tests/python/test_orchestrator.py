@@ -1,0 +1,207 @@
+"""slackline.Orchestrator as a PyTorch job uses it: measurements as far as there are any, of one replica or several, with their
+work; events and actions as data; every mistake an exception. Called with BUILD_DIR SOURCE_DIR."""
+import dataclasses
+import json
+import os
+import pickle
+import sys
+import threading
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from package import expect, finish, raises  # noqa: E402
+
+import slackline  # noqa: E402
+from slackline import Measurements, Network, Op, Orchestrator, Slow, Transfer  # noqa: E402
+
+FOUR = {"pipeline": {"ranks": 4, "microbatches": 12, "times_ms": {"F": 10, "I": 10, "W": 10},
+                     "links": {"list": [{"between": [0, 1], "latency_ms": 0}]}}}
+FIRST = slackline.plan(FOUR, "adaptra")
+
+
+def delay(ms):
+    return {"pipeline.links.list.0.latency_ms": ms}
+
+
+def hear(job, into):
+    for event in job.events():
+        into.append(event)
+
+
+def run(job, plans, changes, iterations, measure=lambda ran, i, replica: ran, begin=0, now=0.0, **more):
+    """Plays iterations: changes(i, replica) is what differs from the problem; carries plans out. (events, actions, last times, now)"""
+    events, actions, times = [], [], []
+    for i in range(begin, begin + iterations):
+        ran = [slackline.simulate(FOUR, plan, changes=changes(i, replica)) for replica, plan in enumerate(plans)]
+        times = [one.makespan_ms for one in ran]
+        now += max(times)
+        job.observe(i, now, max(times), [measure(one, i, replica) for replica, one in enumerate(ran)], **more)
+        hear(job, events)
+        for action in job.actions():
+            actions.append(action)
+            if action.what == "plan":
+                plans[action.replica or 0] = action.plan
+            now += 1
+            job.carried_out(action, now, 1)
+            hear(job, events)
+    return events, actions, times, now
+
+
+# ---- one replica: 60 ms on a link, 390 + 60 ms once adapted, 390 ms after relief -------------------------------------------
+
+with Orchestrator(FOUR, FIRST) as job:
+    plans = [FIRST]
+    events, actions, times, now = run(job, plans, lambda i, r: delay(60 if i >= 20 else 0), 40)
+    expect(times == [450], f"adapted: {times}")
+    expect([action.what for action in actions] == ["plan"] and actions[0].plan.makespan_ms == 450 and actions[0].strategy == "schedule", f"{actions}")
+    kinds = [event.kind for event in events]
+    expect(kinds.count("onset") == 1 and kinds.count("swap") == 1 and "verdict" in kinds, f"events: {kinds}")
+    onset = next(event for event in events if event.kind == "onset")
+    expect((onset.from_rank, onset.to_rank, onset.rank, onset.replica) == (0, 1, None, None) and 20 <= onset.iteration < 25, f"{onset}")
+    found = job.incidents()
+    expect(len(found) == 1 and found[0].slow.part == "link" and (found[0].slow.a, found[0].slow.b) == (0, 1) and found[0].verdict, f"{found}")
+    expect(abs(found[0].growth - 60) < 1 and abs(found[0].slow.latency_ms[0] - 60) < 1, f"{found}")
+    expect(job.troubled and job.adapted() and job.forecast_ms() == 450 and job.plan().makespan_ms == 450, "asked while a link is slow")
+    question = job.question()
+    expect(question is not None and slackline.plan(question, "adaptra").makespan_ms == 450, f"a question: {question}")
+    expect("link" in job.decisions() and job.decisions() == "", "decisions are said once")
+    for what in (*events, *found, job.layout, *actions):
+        expect(json.loads(json.dumps(dataclasses.asdict(what))), f"JSON of {type(what).__name__}")
+    events, actions, times, now = run(job, plans, lambda i, r: delay(0), 40, begin=40, now=now)
+    expect(times == [390] and not job.adapted() and not job.incidents() and [event.kind for event in events].count("relief") == 1, f"relief: {times} {events}")
+    saved = job.save()
+raises(slackline.InvalidRequest, job.save, "closed")
+raises(slackline.InvalidRequest, lambda: list(job.events()), "closed")
+job.close()
+
+# ---- a resume knows what is healthy -------------------------------------------------------------------------------------------
+
+with Orchestrator(FOUR, pickle.loads(pickle.dumps(FIRST))) as job:  # a plan that comes from another process
+    job.load(saved)
+    events, actions, times, now = run(job, [FIRST], lambda i, r: delay(60), 15, begin=80, now=1e6)
+    expect(times == [450] and [event.kind for event in events].count("onset") == 1, f"resumed: {times} {events}")
+with Orchestrator(FOUR, replicas=2) as job:
+    raises(slackline.InvalidRequest, lambda: job.load(saved))
+    raises(slackline.InvalidRequest, lambda: job.load("{"))
+
+# ---- what a profiler gives: some ops, no messages; some iterations, not every one -----------------------------------------
+
+
+def some_ops(ran, i, replica):
+    if i % 3 == 2:
+        return None
+    return Measurements([op for op in ran.ops if op.microbatch % 4 == i % 4])
+
+
+def slow_rank(i, replica):
+    return {} if i < 20 or replica != 0 else {"pipeline.times_ms": {"F": [10, 10, 20, 10], "I": [10, 10, 20, 10], "W": [10, 10, 20, 10]}}
+
+
+for replicas in (1, 2):
+    with Orchestrator(FOUR, FIRST, replicas=replicas, can=()) as job:
+        events, actions, times, now = run(job, [FIRST] * replicas, slow_rank, 40, some_ops)
+        found = job.incidents()
+        expect(len(found) == 1 and found[0].slow.part == "device" and found[0].slow.a == 2 * replicas, f"of {replicas}: {found}")
+        expect(bool(found) and abs(found[0].slow.slowdown - 2) < 0.01, f"twice as long: {found}")
+        expect(not actions, "nothing can be carried out")
+
+# messages alone
+with Orchestrator(FOUR, FIRST, can=()) as job:
+    run(job, [FIRST], lambda i, r: delay(60 if i >= 20 else 0), 35, lambda ran, i, r: Measurements((), ran.transfers))
+    expect([one.slow.part for one in job.incidents()] == ["link"], f"messages alone: {job.incidents()}")
+
+# ---- variable sequence lengths: twice the tokens take twice as long, and nothing is slow, but for a device that takes longer
+# for the same tokens
+
+for slow in (1, 1.5):
+    with Orchestrator(FOUR, FIRST, can=()) as job:
+        events = []
+        for i in range(60):
+            tokens = 800 + 100 * (i * 7 % 5) if i < 30 else 1900 + 100 * (i % 3)
+            times = {kind: [tokens / 100, tokens / 100, tokens / 100 * (slow if i >= 30 else 1), tokens / 100] for kind in "FIW"}
+            ran = slackline.simulate(FOUR, FIRST, changes={"pipeline.times_ms": times})
+            job.observe(i, 10000.0 * i, ran.makespan_ms, Measurements(ran.ops, ran.transfers, [tokens] * len(ran.ops)), work=12 * tokens)
+            hear(job, events)
+        found = [(one.slow.part, one.slow.a, round(one.slow.slowdown, 1)) for one in job.incidents()]
+        expect(found == ([("device", 2, 1.5)] if slow > 1 else []), f"{slow}: {found}")
+        expect(("onset" in [event.kind for event in events]) == (slow > 1), f"{slow}: {events}")
+
+# ---- several replicas that share a plan, with hosts, split and other strategies ------------------------------------------------
+
+hosts = [f"node{rank}" for rank in range(4) for _ in range(2)]
+with Orchestrator([FOUR, FOUR], replicas=2, hosts=hosts, can=slackline.STRATEGIES, message_bytes=1e6, sum_bytes=[1e6] * 4,
+                  cost_ms={"balance": 100}, split=[14, 10], looks=True) as job:
+    expect(job.layout == slackline.Layout(tuple(range(8)), (14, 10), 0) and job.plan(0).microbatches == 14 and job.plan(1).microbatches == 10, "split")
+    job.estimate("restart", 1e5)
+    job.may_leave("node3", False)
+    job.network(0, [Network(0, 1, 0.01, 0.1), Network(1, 0, 0.01, 0.1)])
+    for i in range(20):
+        ran = [slackline.simulate(FOUR, job.plan(r), changes={"pipeline.microbatches": n}) for r, n in ((0, 14), (1, 10))]
+        job.observe(i, 500.0 * i, 450.0, ran, clock_error_ms=0.01)
+        if i == 10:
+            job.report(500.0 * i, 3, Slow("device", 5, slowdown=2.0), loss=0.3, seen="GEMM at half speed")
+    found = job.incidents()
+    expect(len(found) == 1 and found[0].slow.a == 5 and found[0].loss == 0.3 and "GEMM" in found[0].seen, f"reported: {found}")
+    job.report(10000.0, 3, found[0].slow, over=True)
+    job.observe(20, 10450.0, 450.0)
+    expect(not job.incidents(), "over")
+
+# ---- DualPipe's pairs: an F and a B that run together are told as one -----------------------------------------------------------
+
+pair = {"pipeline": {"ranks": 2, "microbatches": 8, "placement": "wave", "times_ms": {"F": 10, "I": 10, "W": 10, "FB": 24}}}
+twice = slackline.plan(pair, "dualpipe-v")
+with Orchestrator(pair, twice, can=()) as job:
+    for i in range(20):
+        job.observe(i, 1000.0 * (i + 1), twice.makespan_ms, twice)
+        expect(not list(job.events()), "pairs are as fast as the problem says")
+
+# ---- mistakes ------------------------------------------------------------------------------------------------------------------
+
+wrong = slackline.InvalidRequest
+ran = slackline.simulate(FOUR, FIRST)
+job = Orchestrator(FOUR, FIRST)
+job.observe(5, 1000.0, 390.0, ran)
+raises(wrong, lambda: job.observe(4, 2000.0), "iteration")
+raises(wrong, lambda: job.observe(6, 500.0), "after")
+raises(wrong, lambda: job.observe(6, float("nan")), "now_ms must be a number")
+raises(wrong, lambda: job.observe(6, 2000.0, 1.0, [ran, ran]), "2 replicas were measured, the job has 1")
+raises(wrong, lambda: job.observe(6, 2000.0, 1.0, Measurements(ran.ops, (), [1.0])), "op_work has 1 numbers")
+raises(wrong, lambda: job.observe(6, 2000.0, 1.0, Measurements([Op(1, "F", 0, 0, 0.0, 1.0)])), "stage 0 is on rank 0, not 1")
+raises(wrong, lambda: job.observe(6, 2000.0, 1.0, Measurements([Op(0, "F", 0, 12, 0.0, 1.0)])), "microbatch 12")
+raises(wrong, lambda: job.observe(6, 2000.0, 1.0, Measurements([Op(0, "X", 0, 0, 0.0, 1.0)])), "an op must be one of F, I,")
+raises(wrong, lambda: job.observe(6, 2000.0, 1.0, Measurements((), [Transfer(0, 9, "F", 0, 0, 0.0, 1.0, 1.0)])), "no link 0-9")
+raises(TypeError, lambda: job.observe(6, 2000.0, 1.0, [3]), "Measurements, a Plan or None, not int")
+raises(TypeError, lambda: job.observe("6", 2000.0), "iteration must be a whole number")
+raises(wrong, lambda: job.estimate("prayer", 1), "one of schedule, delegate")
+raises(wrong, lambda: job.report(2000.0, 0, Slow("cable", 0)), "part must be one of device, link, card")
+raises(wrong, lambda: job.report(2000.0, 0, Slow("device", 4, slowdown=2)), "slow.a must be from 0 to 3, got 4")
+raises(wrong, lambda: job.network(2000.0, [Network(0, 0, 1, 1)]), "to itself")
+raises(wrong, lambda: job.plan(1), "replica must be from 0 to 0, got 1")
+raises(wrong, lambda: job.skip(10, 1.0), "1.000 ms")
+raises(wrong, lambda: job.offer(slackline.plan(pair, "dualpipe-v")), "not for replica 0")
+raises(TypeError, lambda: job.offer("adaptra"), "a plan must be a Plan, not str")
+raises(wrong, lambda: Orchestrator(FOUR, FIRST, can=["schedul"]), "a strategy must be one of")
+raises(wrong, lambda: Orchestrator(FOUR, FIRST, replicas=0), "replicas")
+raises(wrong, lambda: Orchestrator([FOUR], FIRST, replicas=2), "1 problems for 2 replicas")
+raises(wrong, lambda: Orchestrator(FOUR, FIRST, split=[11]), "its first plan is for 4 ranks, 4 stages and 12 microbatches")
+raises(wrong, lambda: Orchestrator(FOUR, FIRST, hosts=["a"]), "hosts has 1 values, not 4")
+raises(wrong, lambda: Orchestrator(FOUR, FIRST, schedule="1f1"), "'1f1'")
+raises(wrong, lambda: Orchestrator(FOUR, FIRST, hold=0), "hold")
+raises(wrong, lambda: Orchestrator(FOUR, FIRST, cost_ms={"balance": -1}), "cost_ns")
+raises(TypeError, lambda: Orchestrator(None, FIRST), "a problem is a dict")
+raises(wrong, lambda: Orchestrator([], FIRST), "0 problems for 1 replicas")
+action = slackline.Action("plan", 77, False, "schedule", 0, FIRST, None, None, 0, 0, 0, ())
+raises(wrong, lambda: job.carried_out(action, 2000.0), "action 77 is not under way")
+raises(wrong, lambda: job.carried_out(action, 2000.0, 0, "perhaps"), "outcome must be one of done, failed, refused")
+
+# one at a time: other threads wait
+threads = [threading.Thread(target=lambda: [(job.incidents(), job.forecast_ms(), job.layout, list(job.events())) for _ in range(200)]) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for i in range(6, 60):
+    job.observe(i, 1000.0 * i, 390.0, ran)
+for thread in threads:
+    thread.join()
+expect(job.forecast_ms() == 390, "threads")
+job.close()
+finish()
