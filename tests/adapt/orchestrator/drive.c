@@ -157,6 +157,23 @@ static void ask_idle(driver *d, sl_time each) {
         d->idle = idle > d->j.iterations ? d->j.iterations : d->iteration + idle;
 }
 
+/* For who reads the log: what the iteration was like. */
+static void log_truth(driver *d, const job_iteration *m) {
+    int ranks = d->j.config.job.ranks;
+    if (m->slow > 1)
+        fprintf(d->log, "%d: rank %d of replica %d is slow once, %.2f times\n", d->iteration, m->slow_rank,
+                m->slow_replica, m->slow);
+    if (m->absent)
+        fprintf(d->log, "%d: not observed\n", d->iteration);
+    for (int r = 0; r < d->j.config.job.replicas && !m->absent && !d->j.unmeasured; r++) {
+        for (int rank = 0; rank < ranks; rank++)
+            if (!m->seen_ops[r * ranks + rank])
+                fprintf(d->log, "%d: ops of rank %d of replica %d are missing\n", d->iteration, rank, r);
+        if (!m->seen_links[r])
+            fprintf(d->log, "%d: messages of replica %d are missing\n", d->iteration, r);
+    }
+}
+
 static void step(driver *d) {
     job_iteration m;
     const sl_plan *plan[JOB_REPLICAS];
@@ -164,9 +181,7 @@ static void step(driver *d) {
         plan[r] = sl_orchestrator_plan(d->o, r);
     d->changed = 0;
     job_measure(&d->j, &d->noise, sl_orchestrator_layout(d->o), plan, d->iteration, d->now, &m);
-    if (m.slow > 1)
-        fprintf(d->log, "%d: rank %d of replica %d is slow once, %.2f times\n", d->iteration, m.slow_rank,
-                m.slow_replica, m.slow);
+    log_truth(d, &m);
     account(d, m.given.now - d->now);
     sl_time took = m.given.now - d->now;
     d->now = m.given.now;
