@@ -64,7 +64,7 @@ typedef struct job {
     /* noise; all of it 0 where iterations are alike to the ns (`still`) */
     int still;
     double jitter;       /* an op takes up to this share longer */
-    double spikes;       /* share of ops that take 1.5 to 4 times as long */
+    double spikes;       /* share of ops that take 1.5 to 4 times as long, one of a rank at a time */
     double sums;         /* a sum takes up to this share longer */
     int slow_every;      /* about so often a single iteration is slow; 0: none */
     sl_time clock_error; /* any two clocks differ by so much at most */
@@ -138,10 +138,12 @@ typedef struct job_iteration {
     double slow;
 } job_iteration;
 
-/* Where noise is drawn from; the same for the same seed, iteration by iteration. */
+/* Where noise is drawn from; the same for the same seed, iteration by iteration. What disturbs a rank's ops
+ * (a spiked op, a slow iteration) is alone: nothing else does so for some iterations, or it would be no noise
+ * but a change. */
 typedef struct job_noise {
     uint64_t seed;
-    int last_slow;
+    int disturbed[JOB_REPLICAS * JOB_RANKS]; /* iteration of the last one */
     sl_time clock[JOB_PROCESSES];
 } job_noise;
 
