@@ -22,12 +22,11 @@ static json_t *said_json(const job_outcome *out) {
     json_t *all = json_array();
     for (int n = 0; n < out->count; n++)
         for (int i = 0; i < out->news[n].count; i++) {
-            const sl_located *l = &out->news[n].located[i];
-            json_t *one = sl_suspect_to_json(&l->suspect);
-            json_object_set_new(one, "replica", json_integer(l->replica));
-            json_object_set_new(one, "iteration", json_integer(out->at[n]));
-            json_object_set_new(one, "kind",
-                                json_string(out->news[n].kind == SL_NEWS_ONSET ? "suspect" : "verdict"));
+            const told_name *s = &out->news[n].name[i];
+            json_t *one =
+                json_pack("{s:s, s:s, s:i, s:i, s:s, s:s}", "component", sl_component_name(s->component),
+                          "decided", s->what, "replica", s->replica, "iteration", out->news[n].iteration,
+                          "kind", sl_event_names[out->news[n].kind].name, "why", s->why);
             json_array_append_new(all, one);
         }
     return all;

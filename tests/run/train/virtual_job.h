@@ -1,17 +1,18 @@
 /* A training job of several pipelines on the virtual clock: real engines and transports, a thread a rank, ops
  * that sleep for their time with jitter, links with emulated latency and bandwidth, and faults. Each replica
- * has a clock of its own; their reductions are put behind what they ran. Its records go to the localiser as
- * rank 0 of a run passes them on.
+ * has a clock of its own; their reductions are put behind what they ran. Its records go to the orchestrator
+ * as rank 0 of a run passes them on; nothing is adapted.
  *
  * Random cases for the campaign of bench/localisation, and for a test that holds a part of it. */
 #ifndef SL_TESTS_RUN_TRAIN_VIRTUAL_JOB_H
 #define SL_TESTS_RUN_TRAIN_VIRTUAL_JOB_H
 
+#include "adapt/orchestrator/told.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "notice/detect/localise.h"
 #include "plan/search/plan.h"
 #include "run/engine/engine.h"
+#include "run/journal/measure.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,8 +171,8 @@ static inline sl_status job_iterate(job_member *m, sl_engine *engine, sl_transpo
         job_emulate(m, transport);
         SL_TRY(sl_engine_run(engine, (uint32_t)i, job_begin(i), &result));
         m->end[i] = result.end;
-        m->records[i] =
-            (int)sl_record_read(ring, ring->capacity, &position, m->record + (size_t)i * JOB_RECORDS, JOB_RECORDS, &lost);
+        m->records[i] = (int)sl_record_read(ring, ring->capacity, &position,
+                                            m->record + (size_t)i * JOB_RECORDS, JOB_RECORDS, &lost);
     }
     return lost ? sl_error(SL_EINVAL, "records were lost") : SL_OK;
 }
@@ -230,6 +231,8 @@ static inline sl_status job_open_replica(job_replica *r) {
     for (int s = 0; s < j->ranks; s++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             r->problem.time[kind][s] = (sl_time)(j->op_ms[s] * (double)SL_MS) * (kind == SL_B ? 2 : 1);
+        if (j->replicas > 1)
+            r->problem.reduce[s] = (sl_time)(j->reduce_ms * (double)SL_MS);
         for (int o = 0; o < j->ranks; o++)
             r->problem.link[s * j->ranks + o].latency = (sl_time)(j->latency_ms * (double)SL_MS);
     }
@@ -272,24 +275,22 @@ static inline void job_close_replica(job_replica *r) {
     sl_problem_free(&r->problem);
 }
 
-/* ---- the job, and what the localiser makes of it ---- */
+/* ---- the job, and what the orchestrator makes of it ---- */
 
 enum { JOB_NEWS = 32 };
 
 typedef struct job_outcome {
     double time_ms[JOB_ITERATIONS];
-    sl_news news[JOB_NEWS];
-    int at[JOB_NEWS]; /* iteration */
+    told news[JOB_NEWS];
     int count;
 } job_outcome;
 
 /* Reductions of each stage begin when its ops have ended, and end together on all replicas. */
-static inline sl_status job_tell(const job *j, job_replica *replica, int i, uint64_t *random, sl_localiser *l,
-                                 job_outcome *out) {
-    sl_record *all = calloc((size_t)(j->ranks * (JOB_RECORDS + 1)), sizeof *all);
-    sl_time summed[JOB_RANKS] = {0}, last = 0;
-    sl_status status = SL_OK;
+static inline sl_time job_sum(const job *j, const job_replica *replica, int i, uint64_t *random,
+                              sl_time *summed) {
+    sl_time last = 0;
     for (int stage = 0; stage < j->ranks; stage++) {
+        summed[stage] = 0;
         for (int r = 0; r < j->replicas; r++) {
             sl_time end = replica[r].member[stage].end[i];
             summed[stage] = end > summed[stage] ? end : summed[stage];
@@ -298,51 +299,106 @@ static inline sl_status job_tell(const job *j, job_replica *replica, int i, uint
             summed[stage] += (sl_time)(j->reduce_ms * job_between(random, 0.9, 1.2) * (double)SL_MS);
         last = summed[stage] > last ? summed[stage] : last;
     }
-    for (int r = 0; r < j->replicas && status == SL_OK; r++) {
-        int n = 0;
-        for (int stage = 0; stage < j->ranks; stage++) {
-            const job_member *m = &replica[r].member[stage];
-            memcpy(all + n, m->record + (size_t)i * JOB_RECORDS, (size_t)m->records[i] * sizeof *all);
-            n += m->records[i];
-            if (j->replicas > 1)
-                all[n++] = (sl_record){.kind = SL_RECORD_REDUCE,
-                                       .rank = stage,
-                                       .peer = -1,
-                                       .stage = stage,
-                                       .microbatch = -1,
-                                       .start = m->end[i],
-                                       .end = summed[stage]};
-        }
-        status = sl_localiser_add(l, r, all, (size_t)n);
+    return last;
+}
+
+/* As rank 0 does. */
+static inline sl_status job_measure(const job_replica *r, int i, const sl_time *summed, sl_timeline *timeline,
+                                    sl_measured **measured) {
+    const job *j = r->job;
+    const sl_offset clock[JOB_RANKS] = {{0}};
+    int n = 0;
+    sl_record *all = calloc((size_t)(j->ranks * (JOB_RECORDS + 1)), sizeof *all);
+    for (int stage = 0; stage < j->ranks; stage++) {
+        const job_member *m = &r->member[stage];
+        memcpy(all + n, m->record + (size_t)i * JOB_RECORDS, (size_t)m->records[i] * sizeof *all);
+        n += m->records[i];
+        if (j->replicas > 1)
+            all[n++] = (sl_record){.kind = SL_RECORD_REDUCE,
+                                   .op = SL_REDUCE,
+                                   .iteration = i,
+                                   .rank = stage,
+                                   .peer = -1,
+                                   .stage = stage,
+                                   .microbatch = -1,
+                                   .start = m->end[i],
+                                   .end = summed[stage]};
     }
-    free(all);
-    out->time_ms[i] = sl_to_ms(last - job_begin(i)) + job_between(random, 0.4, 0.6);
-    sl_news news;
+    sl_status status = sl_measure_timeline(&r->problem, all, n, i, job_begin(i), clock, timeline);
     if (status == SL_OK)
-        status = sl_localiser_end(l, i, (sl_time)(out->time_ms[i] * (double)SL_MS), 0, 0, 0, &news);
-    if (status == SL_OK && news.kind != SL_NEWS_NONE && out->count < JOB_NEWS) {
-        out->at[out->count] = i;
-        out->news[out->count++] = news;
-    }
+        status = sl_measured_make(&r->problem, timeline, NULL, NULL, measured);
+    free(all);
     return status;
+}
+
+static inline void job_hear(const job *j, sl_orchestrator *o, job_outcome *out) {
+    told now = {0};
+    sl_event event;
+    while (sl_orchestrator_event(o, &event))
+        told_add(&now, &event, j->replicas);
+    if (now.count && out->count < JOB_NEWS)
+        out->news[out->count++] = now;
+}
+
+static inline sl_status job_tell(const job *j, job_replica *replica, int i, uint64_t *random,
+                                 sl_orchestrator *o, job_outcome *out) {
+    sl_time summed[JOB_RANKS], last = job_sum(j, replica, i, random, summed);
+    sl_timeline timeline[JOB_REPLICAS] = {{0}};
+    sl_measured *measured[JOB_REPLICAS] = {NULL};
+    sl_status status = SL_OK;
+    for (int r = 0; r < j->replicas && status == SL_OK; r++)
+        status = job_measure(&replica[r], i, summed, &timeline[r], &measured[r]);
+    if (status == SL_OK && j->replicas > 1)
+        sl_measure_reductions(timeline, j->replicas, measured);
+    out->time_ms[i] = sl_to_ms(last - job_begin(i)) + job_between(random, 0.4, 0.6);
+    if (status == SL_OK)
+        status = sl_orchestrator_observe(
+            o, &(sl_orchestrator_iteration){.iteration = i,
+                                            .now = last,
+                                            .time = (sl_time)(out->time_ms[i] * (double)SL_MS),
+                                            .replica = measured});
+    for (int r = 0; r < j->replicas; r++) {
+        sl_measured_drop(measured[r]);
+        sl_timeline_free(&timeline[r]);
+    }
+    job_hear(j, o, out);
+    return status;
+}
+
+static inline sl_status job_open(const job *j, const job_replica *replica, sl_orchestrator **o) {
+    const sl_problem *problem[JOB_REPLICAS];
+    const sl_plan *first[JOB_REPLICAS];
+    sl_orchestrator_config config = sl_orchestrator_defaults();
+    for (int r = 0; r < j->replicas; r++) {
+        problem[r] = &replica[r].problem;
+        first[r] = &replica[r].plan;
+    }
+    config.job.replicas = j->replicas;
+    config.job.ranks = j->ranks;
+    config.job.message = JOB_BYTES;
+    config.problem = problem;
+    config.first = first;
+    return sl_orchestrator_open(&config, o);
 }
 
 static inline sl_status job_run(const job *j, job_outcome *out) {
     job_replica *replica = calloc((size_t)j->replicas, sizeof *replica);
-    sl_localiser *l = NULL;
+    sl_orchestrator *o = NULL;
     uint64_t random = sl_random_mix(j->seed ^ 0x5eed);
-    sl_status status = sl_localiser_open(j->ranks, j->ranks, j->replicas, &l);
+    sl_status status = SL_OK;
     *out = (job_outcome){0};
     for (int r = 0; r < j->replicas && status == SL_OK; r++) {
         replica[r].job = j;
         replica[r].replica = r;
         status = job_run_replica(&replica[r]);
     }
+    if (status == SL_OK)
+        status = job_open(j, replica, &o);
     for (int i = 0; i < j->iterations && status == SL_OK; i++)
-        status = job_tell(j, replica, i, &random, l, out);
+        status = job_tell(j, replica, i, &random, o, out);
+    sl_orchestrator_close(o);
     for (int r = 0; r < j->replicas; r++)
         job_close_replica(&replica[r]);
-    sl_localiser_close(l);
     free(replica);
     return status;
 }
@@ -461,9 +517,8 @@ typedef enum job_verdict {
 
 static const char *const job_verdicts[] = {"right", "cannot tell", "one of two", "missed", "wrong"};
 
-static inline int job_is(const job_fault *f, const sl_located *l) {
-    const sl_suspect *s = &l->suspect;
-    if (f->replica != l->replica)
+static inline int job_is(const job_fault *f, const told_name *s) {
+    if (f->replica != s->replica)
         return 0;
     if (f->rank >= 0)
         return s->component == SL_COMPONENT_DEVICE && s->rank == f->rank;
@@ -476,13 +531,13 @@ static inline job_verdict job_judge(const job *j, job_kind kind, const job_outco
     int named[JOB_FAULTS] = {0}, said = 0;
     for (int n = 0; n < out->count; n++)
         for (int i = 0; i < out->news[n].count; i++) {
-            const sl_located *l = &out->news[n].located[i];
+            const told_name *s = &out->news[n].name[i];
             int known = 0;
             said = 1;
             for (int f = 0; f < j->faults; f++)
-                if (job_is(&j->fault[f], l))
+                if (job_is(&j->fault[f], s))
                     known = named[f] = 1;
-            if (!known && l->suspect.component != SL_COMPONENT_UNKNOWN)
+            if (!known && s->component != SL_COMPONENT_UNKNOWN)
                 return JOB_WRONG;
         }
     int all = j->faults > 0, any = 0;
