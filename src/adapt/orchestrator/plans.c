@@ -343,7 +343,7 @@ sl_status sl_plans_take(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* Relief: the first plan, where it is no worse now. */
+/* Relief: the first plan, which the job was given. */
 sl_status sl_plans_return(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
@@ -360,8 +360,7 @@ sl_status sl_plans_return(sl_orchestrator *o) {
         SL_TRY(status);
         side->predicted = running;
         side->best = first;
-        if ((double)first <= 1.005 * (double)running)
-            side->wanted = sl_plans_keep(side->first);
+        side->wanted = sl_plans_keep(side->first);
     }
     return SL_OK;
 }
