@@ -209,6 +209,8 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
         if (v->worked)
             line_add(&l, v->worked, v->work, v->time, v->span, v->slope);
     }
+    if (found < SL_ROWS_HEALTHY_LEAST && found < before.rows) /* healthy rows grow old while something is slow */
+        return;
     *n = (sl_norm){.slope = -1, .first = before.first, .first_work = before.first_work};
     if (!found)
         return;

@@ -383,7 +383,7 @@ static int rising_since(const sl_history *s) {
     return first;
 }
 
-static sl_status begin(sl_naming *n, sl_history *s, int first, sl_naming_result *out) {
+static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_naming_result *out) {
     double lost;
     mark_slow(s, first, 1);
     SL_TRY(sl_history_learn(s));
@@ -391,7 +391,8 @@ static sl_status begin(sl_naming *n, sl_history *s, int first, sl_naming_result 
     int after_change = n->changed >= 0 && s->rows - 1 - n->changed < AFTER;
     int level = lost < SL_ITERATION_LEAST * s->iteration.time; /* it only was faster */
     if (level || (out->count == 0 && (after_change || n->altered || !is_certain(s, first, lost)))) {
-        mark_slow(s, first, 0);
+        if (!trouble)
+            mark_slow(s, first, 0);
         *out = (sl_naming_result){0};
         return SL_OK;
     }
@@ -432,7 +433,7 @@ static sl_status tell_verdict(sl_naming *n, sl_history *s, int quiet, sl_naming_
     return SL_OK;
 }
 
-static sl_status follow(sl_naming *n, sl_history *s, sl_naming_result *out) {
+static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_result *out) {
     int over;
     mark_slow(s, s->rows - 1, 1);
     SL_TRY(is_over(n, s, &over));
@@ -440,10 +441,10 @@ static sl_status follow(sl_naming *n, sl_history *s, sl_naming_result *out) {
         return SL_OK;
     if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
         SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since ? LATEST : 0, out));
-    int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out);
+    int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out) && !trouble;
     if (load) /* that is how it is now */
         sl_history_forget(s, VERDICT);
-    if (over && !load)
+    if (over && !load && !trouble)
         mark_slow(s, s->rows - LATEST, 0);
     if (over || load)
         n->state = FINE;
@@ -491,9 +492,9 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, s
     first = first > sl_history_oldest(s) ? first : sl_history_oldest(s);
     first = first > s->since ? first : s->since;
     if (onset && n->state == FINE)
-        return begin(n, s, first, out);
+        return begin(n, s, first, trouble, out);
     if (n->state != FINE)
-        SL_TRY(follow(n, s, out));
+        SL_TRY(follow(n, s, trouble, out));
     if (n->state == FINE && out->kind == SL_NAMING_NOTHING && !trouble && is_loaded(s))
         return tell_load(n, s, out);
     return onset && out->kind == SL_NAMING_NOTHING && n->state == TOLD ? again(n, s, first, out) : SL_OK;
