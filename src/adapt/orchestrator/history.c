@@ -115,7 +115,8 @@ static double clamp(double value, double a, double b) {
     return fmin(fmax(value, fmin(a, b)), fmax(a, b));
 }
 
-/* Where nobody knows how time follows work, anything between not at all and in proportion is as it should be. */
+/* Where nobody knows how time follows work, anything between not at all and in proportion is as it should be.
+ */
 double sl_norm_time(const sl_norm *n, double time, double work) {
     if (!(n->work > 0) || !(work > 0) || !(n->time > 0))
         return time;
@@ -193,7 +194,8 @@ static const sl_level *time_at(const sl_row *row, int replica, int at, sl_level 
     return row->time > 0 ? room : NULL;
 }
 
-static void learn_norm(sl_history *s, const int *rows, int count, int replica, int at, level_of level, sl_norm *n) {
+static void learn_norm(sl_history *s, const int *rows, int count, int replica, int at, level_of level,
+                       sl_norm *n) {
     line l = {0};
     int found = 0, worked = 0;
     sl_level room;
@@ -209,7 +211,8 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
         if (v->worked)
             line_add(&l, v->worked, v->work, v->time, v->span, v->slope);
     }
-    if (found < SL_ROWS_HEALTHY_LEAST && found < before.rows) /* healthy rows grow old while something is slow */
+    if (found < SL_ROWS_HEALTHY_LEAST &&
+        found < before.rows) /* healthy rows grow old while something is slow */
         return;
     *n = (sl_norm){.slope = -1, .first = before.first, .first_work = before.first_work};
     if (!found)
@@ -265,7 +268,7 @@ static void median_problem(sl_history *s, const int *rows, int count, int replic
     do {                                                                                                     \
         int found = 0;                                                                                       \
         for (int i = 0; i < count; i++) {                                                                    \
-            const sl_measured *m = sl_history_row(s, rows[i])->replica[replica];                              \
+            const sl_measured *m = sl_history_row(s, rows[i])->replica[replica];                             \
             if (m)                                                                                           \
                 value[found++] = (double)m->problem.field;                                                   \
         }                                                                                                    \
