@@ -526,6 +526,22 @@ static sl_status learn_healthy(sl_orchestrator *o) {
     return SL_OK;
 }
 
+/* What was slow from the beginning is not any more: an iteration takes less when nothing is slow. */
+static sl_status lower_healthy(sl_orchestrator *o) {
+    sl_time healthy;
+    if (o->healthy_time <= 0 || !sl_history_lower(&o->series))
+        return SL_OK;
+    SL_TRY(sl_plans_healthy(o, &healthy));
+    double share = (double)healthy / o->healthy_model;
+    if (share > 0 && share < 1) {
+        o->healthy_time *= share;
+        o->healthy_model *= share;
+        o->series.iteration.time *= share;
+        o->series.iteration.usual *= share;
+    }
+    return sl_incidents_renew(o);
+}
+
 /* The model has what is healthy as it is known now. */
 sl_status sl_incidents_renew(sl_orchestrator *o) {
     if (o->model && o->renewed == o->series.learns)
@@ -652,6 +668,7 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     int rows = o->series.rows - o->series.since, least = o->config.hold < 3 ? o->config.hold : 3;
     *ready = 0;
     SL_TRY(learn_healthy(o));
+    SL_TRY(lower_healthy(o));
     if (o->healthy_time <= 0 || rows < least)
         return SL_OK;
     SL_TRY(compare_lately(o));
