@@ -46,12 +46,18 @@ static inline told_name told_name_of(const sl_event *e, int replicas) {
                    .both = strstr(e->decided, "<->") != NULL,
                    .stage = -1};
     const char *times = strstr(e->decided, " x ");
+    int known = 0;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strncmp(e->decided, words[i].begin, strlen(words[i].begin)) == 0) {
+            known = 1;
             n.component = words[i].component;
             if (n.component == SL_COMPONENT_GROUP)
                 n.stage = atoi(e->decided + strlen(words[i].begin));
         }
+    if (!known) { /* nobody may take words that are new for a confession */
+        fprintf(stderr, "'%s' names nothing that is known\n", e->decided);
+        abort();
+    }
     if (times)
         n.times = strtod(times + 3, NULL);
     snprintf(n.what, sizeof n.what, "%s", e->decided);
