@@ -175,7 +175,7 @@ void sl_plans_drop(sl_shared_plan **plan);
 sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem, sl_time *time);
 /** The slowest replica's running order on what was measured lately. */
 sl_status sl_plans_running(sl_orchestrator *o, sl_time *time);
-/** The same on what is healthy. */
+/** The first plans of all on what is healthy. */
 sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time);
 /** What iterations would take with new plans for what is measured lately: running and best, the slowest replica's. Keeps
  * candidates where they pay. */

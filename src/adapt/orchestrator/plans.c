@@ -177,11 +177,14 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
 sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time) {
     *time = 0;
     for (int r = 0; r < o->config.job.replicas; r++) {
+        sl_problem own = *sl_healthy_of(o, r);
         sl_time takes;
         if (r > 0 && sl_healthy_of(o, r) == sl_healthy_of(o, r - 1) &&
-            o->side[r].running == o->side[r - 1].running)
+            o->side[r].origin == o->side[r - 1].origin)
             continue;
-        SL_TRY(sl_plans_time(o, o->side[r].running, sl_healthy_of(o, r), &takes));
+        own.microbatches = o->even[r];
+        SL_TRY(time_in(o->side[r].origin, &own,
+                       o->config.delegates ? SL_DECOUPLED : o->problem[0]->communication, &takes));
         *time = takes > *time ? takes : *time;
     }
     return SL_OK;
