@@ -137,7 +137,7 @@ SENTENCES = [
       quick("train_same_bits", "page_training"), here("train_products", "train_replicas", "train_delegates")]),
     ("- [Detection](docs/howto/verdicts.md): slow ranks and links are found and named, in slackline's own runs and in unmodified programs.",
      [said("tools/try", r"verdict: .* link 0 <-> 1"), run("grep -E '\"kind\":\"(onset|suspect)\"' runs/ladder/events.jsonl", r"device of rank 1|rank \d: ops take"),
-      quick("run_train_localise", "notice_detect_localise", "notice_detect_change"), page("docs/results/localisation.md", "(?i)device", "(?i)link"),
+      quick("run_train_localise", "adapt_orchestrator_naming", "notice_detect_change"), page("docs/results/localisation.md", "(?i)device", "(?i)link"),
       page("docs/results/detection.md", "1000|1,000"), here("notice_watch_real_compute", "notice_watch_real_links")]),
     ("- [Adaptation](docs/adapting.md): another schedule, separate processes for messages, other microbatch counts, other positions, or a "
      "restart without the slow host, each once the time lost justifies its cost.",

@@ -205,7 +205,10 @@ class Orchestrator:
     cost_ms, undo_cost_ms  estimates by strategy, of the job's time: {"restart": 300_000}
     at_once_ms      what costs no more is done at once; 0: two healthy iterations, at least 100 ms
     profile_every_ms  interval between measurements of the network; 0: only if something is slow
+    queues          delegates of a link and direction; 0: as many as measurements ask for
     work            ops that a search for a plan may replay between two iterations
+    effort, seed    of a search for places, 0.01 to 1000
+    paced           the times of the problem's ops are what ops are held to
     frozen          nothing is done: events only
 
     Use it from one thread at a time (others wait), and close it, or use it in a `with` block. Raises InvalidRequest for wrong

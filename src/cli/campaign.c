@@ -42,7 +42,7 @@ static void print_help(void) {
         "with\n"
         "                    pipeline, in the problem; of a CSV too: --set job.iterations=1200\n"
         "  --seed N          as --set seed=N: of what is drawn\n"
-        "  --log             the ladders' decisions: what was seen, considered, done, and what it brought\n"
+        "  --log             decisions: what was seen, considered, done, and what it brought\n"
         "  --format FORM     text (default), json, csv (stretches of like iterations), or svg (throughput\n"
         "                    over time)\n"
         "  -o, --output FILE  write to FILE instead of standard output, complete or not at all\n"

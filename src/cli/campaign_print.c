@@ -37,10 +37,10 @@ static void print_job(const sl_campaign *c, const sl_campaign_result *r, FILE *o
 }
 
 static void print_actions(const sl_campaign_row *row, FILE *out) {
-    static const char *const short_names[SL_CAMPAIGN_REMEDIES] = {"adapt", "delegate", "balance", "topology",
-                                                                  "restart"};
+    static const char *const short_names[SL_STRATEGY_KINDS] = {"adapt", "delegate", "balance", "topology",
+                                                               "restart"};
     const char *between = "";
-    for (int i = 0; i < SL_CAMPAIGN_REMEDIES; i++)
+    for (int i = 0; i < SL_STRATEGY_KINDS; i++)
         if (row->applied[i]) {
             fprintf(out, "%s%s %d", between, short_names[i], row->applied[i]);
             between = ", ";
@@ -98,9 +98,9 @@ static json_t *stretches(const sl_campaign_row *row) {
 
 static json_t *row_json(const sl_campaign_result *r, const sl_campaign_row *row, int log) {
     json_t *applied = json_pack(
-        "{s:i,s:i,s:i,s:i,s:i}", "adapt", row->applied[SL_CAMPAIGN_ADAPT], "delegate",
-        row->applied[SL_CAMPAIGN_DELEGATE], "balance", row->applied[SL_CAMPAIGN_BALANCE], "topology",
-        row->applied[SL_CAMPAIGN_TOPOLOGY], "restart", row->applied[SL_CAMPAIGN_RESTART]);
+        "{s:i,s:i,s:i,s:i,s:i}", "adapt", row->applied[SL_STRATEGY_SCHEDULE], "delegate",
+        row->applied[SL_STRATEGY_DELEGATE], "balance", row->applied[SL_STRATEGY_BALANCE], "topology",
+        row->applied[SL_STRATEGY_TOPOLOGY], "restart", row->applied[SL_STRATEGY_RESTART]);
     json_t *all = json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:i,s:i,s:o}", "strategy", row->name, "total_s",
                             seconds(row->total), "mean_iteration_ms", mean(r, row) / 1e6, "slowdown",
                             slowdown(r, row), "recovered", sl_campaign_recovered(r, row), "costs_s",

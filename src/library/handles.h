@@ -50,11 +50,11 @@ sl_status sl_library_mark(slackline_problem *problem);
 slackline_status sl_library_close_text(FILE *out, sl_status status, char **text, const size_t *length,
                                        size_t *size);
 
-/** The timeline of what was measured, each span and transfer checked; of ops in the order given. `work` (may
- * be NULL): [from->spans], gets the work of each span that is an op. Free with sl_timeline_free. SL_EINVAL,
+/** The timeline of what was measured, each span and transfer checked; of ops in the order given, and *work of
+ * each of them (NULL: of none is known). Free with sl_timeline_free and sl_free, also on error. SL_EINVAL,
  * SL_ENOMEM. */
 sl_status sl_library_timeline(const sl_problem *problem, const slackline_measurements *from,
-                              sl_timeline *timeline, double *work);
+                              sl_timeline *timeline, double **work);
 
 /** A plan of `order` for a copy of `problem`, with the best bound. */
 slackline_status sl_library_plan_of(const sl_problem *problem, const sl_order *order, const char *name,

@@ -4,6 +4,8 @@
 #include "library/handles.h"
 #include "plan/timing/profile.h"
 
+#include <math.h>
+
 static int within(int64_t start, int64_t end, uint64_t most_ms) {
     return end >= start && (uint64_t)end - (uint64_t)start <= most_ms * (uint64_t)SL_MS;
 }
@@ -98,39 +100,53 @@ static sl_status take_transfer(const sl_problem *p, size_t index, const slacklin
     return SL_OK;
 }
 
+static sl_status check(const slackline_measurements *m) {
+    if (m->spans > SL_MAX_OPS || m->transfers > SL_MAX_OPS)
+        return sl_error(SL_EINVAL, "more than %d spans or transfers", SL_MAX_OPS);
+    if ((m->spans && !m->span) || (m->transfers && !m->transfer))
+        return sl_error(SL_EINVAL, "%zu spans and %zu transfers, but the array is NULL", m->spans,
+                        m->transfers);
+    for (size_t i = 0; m->span_work && i < m->spans; i++)
+        if (!isfinite(m->span_work[i]))
+            return sl_error(SL_EINVAL, "the work of span %zu is not a finite number", i);
+    for (size_t i = 0; m->transfer_work && i < m->transfers; i++)
+        if (!isfinite(m->transfer_work[i]))
+            return sl_error(SL_EINVAL, "the work of transfer %zu is not a finite number", i);
+    return SL_OK;
+}
+
 static sl_status take(const sl_problem *p, const slackline_measurements *from, sl_timeline *timeline,
-                      double *work) {
+                      double **work) {
     SL_TRY(sl_alloc(&timeline->collective, from->spans, sizeof *timeline->collective));
-    SL_TRY(take_spans(p, from, timeline, work));
+    if (from->span_work)
+        SL_TRY(sl_alloc(work, from->spans, sizeof **work));
+    SL_TRY(take_spans(p, from, timeline, *work));
     for (size_t i = 0; i < from->transfers; i++)
         SL_TRY(take_transfer(p, i, &from->transfer[i], &timeline->transfer[i]));
     return SL_OK;
 }
 
 sl_status sl_library_timeline(const sl_problem *p, const slackline_measurements *from, sl_timeline *timeline,
-                              double *work) {
+                              double **work) {
     *timeline = (sl_timeline){0};
-    if (from->spans > SL_MAX_OPS || from->transfers > SL_MAX_OPS)
-        return sl_error(SL_EINVAL, "more than %d spans or transfers", SL_MAX_OPS);
-    if ((from->spans && !from->span) || (from->transfers && !from->transfer))
-        return sl_error(SL_EINVAL, "%zu spans and %zu transfers, but the array is NULL", from->spans,
-                        from->transfers);
+    *work = NULL;
+    SL_TRY(check(from));
     SL_TRY(sl_timeline_make(p->ranks, (int)from->spans, (int)from->transfers, timeline));
     timeline->measured = 1;
-    sl_status status = take(p, from, timeline, work);
-    if (status != SL_OK)
-        sl_timeline_free(timeline);
-    return status;
+    return take(p, from, timeline, work);
 }
 
 static sl_status profile(slackline_problem *measured, const slackline_measurements *from) {
     sl_problem *p = &measured->problem;
     sl_timeline timeline;
+    double *work;
     if (p->layers)
         return sl_error(SL_EINVAL, "the stages of this problem are cut from layers");
-    SL_TRY(sl_library_timeline(p, from, &timeline, NULL));
-    sl_status status = sl_profile(&timeline, p);
+    sl_status status = sl_library_timeline(p, from, &timeline, &work);
+    if (status == SL_OK)
+        status = sl_profile(&timeline, p);
     sl_timeline_free(&timeline);
+    sl_free(work);
     for (int stage = 0; stage < p->stages && status == SL_OK; stage++)
         measured->full_time[stage] = p->time[SL_B][stage] != p->time[SL_I][stage] + p->time[SL_W][stage];
     return status;

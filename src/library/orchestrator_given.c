@@ -1,28 +1,20 @@
 #include "base/memory.h"
 #include "library/orchestrator_inside.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- measurements ---- */
 
-static sl_status check_work(const char *what, const double *work, size_t count) {
-    for (size_t i = 0; work && i < count; i++)
-        if (!isfinite(work[i]))
-            return sl_error(SL_EINVAL, "the work of %s %zu is not a finite number", what, i);
-    return SL_OK;
-}
-
 /* The sum of a stage's gradients over the replicas. */
-typedef struct sum {
+typedef struct stage_sum {
     sl_time came, done;   /* the latest */
     int replicas, latest; /* that have told it; the last one's number and 1 */
-} sum;
+} stage_sum;
 
-static void take_sums(const sl_timeline *timeline, int replica, sum *sums) {
+static void take_sums(const sl_timeline *timeline, int replica, stage_sum *sums) {
     for (int i = 0; i < timeline->collectives; i++) {
         const sl_span *span = &timeline->collective[i];
-        sum *s = &sums[span->op.stage];
+        stage_sum *s = &sums[span->op.stage];
         if (span->op.kind != SL_REDUCE)
             continue;
         s->came = s->replicas == 0 || span->start > s->came ? span->start : s->came;
@@ -33,15 +25,11 @@ static void take_sums(const sl_timeline *timeline, int replica, sum *sums) {
 }
 
 static sl_status measure(const slackline_orchestrator *o, int replica, const slackline_measurements *from,
-                         sum *sums, sl_measured **measured) {
+                         stage_sum *sums, sl_measured **measured) {
     const sl_problem expected = sl_library_shape(o, replica, o->expected[replica]);
     sl_timeline timeline = {0};
     double *work = NULL;
-    SL_TRY(check_work("span", from->span_work, from->spans));
-    SL_TRY(check_work("transfer", from->transfer_work, from->transfers));
-    if (from->span_work)
-        SL_TRY(sl_alloc(&work, from->spans, sizeof *work));
-    sl_status status = sl_library_timeline(&expected, from, &timeline, work);
+    sl_status status = sl_library_timeline(&expected, from, &timeline, &work);
     if (status == SL_OK)
         status = sl_measured_make(&expected, &timeline, work, from->transfer_work, measured);
     if (status == SL_OK)
@@ -72,8 +60,8 @@ static int is_same(const sl_measured *a, const sl_measured *b) {
     return 1;
 }
 
-static sl_status measure_all(const slackline_orchestrator *o, const slackline_measurements *from, sum *sums,
-                             sl_measured **measured) {
+static sl_status measure_all(const slackline_orchestrator *o, const slackline_measurements *from,
+                             stage_sum *sums, sl_measured **measured) {
     const int stages = o->expected[0]->problem.stages;
     for (int r = 0; r < o->replicas; r++)
         if (from[r].spans || from[r].transfers)
@@ -103,7 +91,7 @@ static sl_status check_iteration(const slackline_iteration *i) {
 
 static sl_status observe(slackline_orchestrator *o, const slackline_iteration *i) {
     sl_measured **measured = NULL;
-    sum *sums = NULL;
+    stage_sum *sums = NULL;
     SL_TRY(sl_library_need(o, "orchestrator"));
     SL_TRY(check_iteration(i));
     SL_TRY(sl_alloc(&measured, (size_t)o->replicas, sizeof *measured));

@@ -25,9 +25,15 @@ slower = slackline.simulate(Path("problem.yaml"), plan, changes={"pipeline.links
 total: float = sum(op.end_ms - op.start_ms for op in plan.rank_ops(0)) + slower.makespan_ms + plan.explain().work_ms
 seen = slackline.watch(["torchrun", "train.py"], out=Path("runs"), options=("--record",), timeout=10)
 code: int = seen.exit_code
+with slackline.Orchestrator(["problem.yaml", slackline.Problem("problem.yaml")], plan, replicas=2) as job:
+    job.observe(0, 390.0, 390.0, [plan, slackline.Measurements(plan.ops, plan.transfers), None])
+    kinds: list[str] = [event.kind for event in job.events()]
+    for action in job.actions():
+        job.carried_out(action, 391.0, outcome="done")
 """
 WRONG = ['slackline.plan("problem.yaml", 3)', 'slackline.plan("problem.yaml", time_limit="soon")', "slackline.plan(4)", "slackline.plan()",
-         'slackline.plan("problem.yaml").makespan', 'slackline.plan("problem.yaml").ranks = 3', "slackline.watch(print)", "slackline.plans()"]
+         'slackline.plan("problem.yaml").makespan', 'slackline.plan("problem.yaml").ranks = 3', "slackline.watch(print)", "slackline.plans()",
+         'slackline.Orchestrator(3)', 'job.observe("0", 1.0)', "job.carried_out(1, 1.0)", "job.layout.split.append(3)"]
 
 
 def check(*words):

@@ -6,8 +6,8 @@
 #include <string.h>
 
 sl_status sl_campaign_make(const sl_problem *problem, sl_campaign *c) {
-    static const sl_time cost[SL_CAMPAIGN_REMEDIES] = {50 * SL_MS, 50 * SL_MS, SL_SECOND, 30 * SL_SECOND,
-                                                       600 * SL_SECOND};
+    static const sl_time cost[SL_STRATEGY_KINDS] = {50 * SL_MS, 50 * SL_MS, SL_SECOND, 30 * SL_SECOND,
+                                                    600 * SL_SECOND};
     *c = (sl_campaign){.replicas = 1,
                        .tensor = 1,
                        .iterations = 0,
@@ -19,7 +19,7 @@ sl_status sl_campaign_make(const sl_problem *problem, sl_campaign *c) {
                        .ladder = sl_ladder_defaults()};
     memcpy(c->cost, cost, sizeof cost);
     memcpy(c->undo, cost, sizeof cost);
-    c->undo[SL_CAMPAIGN_RESTART] = 0;
+    c->undo[SL_STRATEGY_RESTART] = 0;
     SL_TRY(sl_copy_text(&c->schedule, problem->placement == SL_LINEAR ? "1f1b" : "auto"));
     SL_TRY(sl_copy_text(&c->adapt_with, "auto"));
     return sl_problem_copy(problem, &c->problem);
@@ -71,12 +71,6 @@ static void describe(const sl_campaign *c, sl_campaign_fault *f) {
         snprintf(f->seen, sizeof f->seen, "%.46s: transfers take %.4g times as long", place, f->slowdown);
 }
 
-static sl_cause cause_of(const sl_campaign *c, const sl_campaign_fault *f) {
-    if (f->kind == SL_FAULT_LINK)
-        return f->a % c->replicas == f->b % c->replicas ? SL_CAUSE_LINK : SL_CAUSE_REPLICA_LINK;
-    return f->kind == SL_FAULT_DEVICE && f->a == f->b ? SL_CAUSE_DEVICE : SL_CAUSE_HOST;
-}
-
 static sl_status check(const sl_campaign *c, const sl_campaign_fault *f) {
     int positions = c->replicas * c->problem.ranks;
     if (f->first < 0 || f->until <= f->first)
@@ -103,7 +97,6 @@ sl_status sl_campaign_add(sl_campaign *c, const sl_campaign_fault *fault) {
     for (; at > 0 && c->fault[at - 1].first > fault->first; at--)
         c->fault[at] = c->fault[at - 1];
     c->fault[at] = *fault;
-    c->fault[at].cause = cause_of(c, fault);
     describe(c, &c->fault[at]);
     return SL_OK;
 }
@@ -151,92 +144,79 @@ void sl_campaign_host_range(const sl_campaign *c, int host, int *first, int *las
 
 /* ---- running ---- */
 
-typedef struct running {
-    sl_simulation *s;
-    sl_campaign_result *result;
-    int log;
-} running;
-
-static sl_status play(running *r, const char *name, unsigned remedies, int first) {
-    sl_campaign_row *row = &r->result->row[r->result->rows++];
-    return sl_campaign_play(r->s, name, remedies, first, r->log, row);
-}
-
-static sl_status play_family(running *r, int family) {
-    sl_setup setup = {.family = family + 1};
-    const sl_campaign *c = r->s->campaign;
+static sl_status play_family(sl_world *w, const char *family, int may_fail, sl_campaign_result *result) {
     char name[48];
-    int first, none;
-    sl_time time;
-    SL_TRY(sl_simulation_keep(r->s, &setup, &first));
-    SL_TRY(sl_simulation_world(r->s, NULL, 0, &none));
-    sl_status status = sl_simulation_time(r->s, first, none, &time);
-    if (c->families_may_fail && (status == SL_EINVAL || status == SL_ENONE))
+    sl_plan plan;
+    int number = 0;
+    sl_status status = sl_plan_make(&w->healthy, family, &plan);
+    if (status == SL_OK)
+        status = sl_world_number(w, &plan, w->healthy.microbatches, &number);
+    else if (may_fail && (status == SL_EINVAL || status == SL_ENONE))
+        number = -1;
+    sl_plan_free(&plan);
+    if (number < 0)
         return SL_OK;
     SL_TRY(status);
-    snprintf(name, sizeof name, "%s%s", strncmp(c->family[family], "zb", 2) == 0 ? "zero-bubble " : "only ",
-             c->family[family]);
-    return play(r, name, 0, first);
+    snprintf(name, sizeof name, "%s%s", strncmp(family, "zb", 2) == 0 ? "zero-bubble " : "only ", family);
+    return sl_campaign_play(w, name, 0, number, 0, &result->row[result->rows++]);
 }
 
-static sl_status play_all(running *r) {
+static sl_status play_all(sl_world *w, int log, sl_campaign_result *result) {
     static const struct {
         const char *name;
-        unsigned remedies;
-    } rows[] = {{"adapt", 1u << SL_CAMPAIGN_ADAPT},
-                {"delegate", 1u << SL_CAMPAIGN_DELEGATE},
-                {"balance", 1u << SL_CAMPAIGN_BALANCE},
-                {"topology", 1u << SL_CAMPAIGN_TOPOLOGY},
-                {"restart", 1u << SL_CAMPAIGN_RESTART},
-                {"adapt+delegate", 1u << SL_CAMPAIGN_ADAPT | 1u << SL_CAMPAIGN_DELEGATE},
-                {"ladder", (1u << SL_CAMPAIGN_REMEDIES) - 1}};
-    SL_TRY(play(r, "ignore", 0, 0));
-    for (int i = 0; i < r->s->campaign->families; i++)
-        SL_TRY(play_family(r, i));
+        unsigned can;
+    } rows[] = {{"adapt", 1u << SL_STRATEGY_SCHEDULE},
+                {"delegate", 1u << SL_STRATEGY_DELEGATE},
+                {"balance", 1u << SL_STRATEGY_BALANCE},
+                {"topology", 1u << SL_STRATEGY_TOPOLOGY},
+                {"restart", 1u << SL_STRATEGY_RESTART},
+                {"adapt+delegate", 1u << SL_STRATEGY_SCHEDULE | 1u << SL_STRATEGY_DELEGATE},
+                {"ladder", (1u << SL_STRATEGY_KINDS) - 1}};
+    const sl_campaign *c = w->campaign;
+    SL_TRY(sl_campaign_play(w, "ignore", 0, 0, 0, &result->row[result->rows++]));
+    for (int i = 0; i < c->families; i++)
+        SL_TRY(play_family(w, c->family[i], c->families_may_fail, result));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        SL_TRY(play(r, rows[i].name, rows[i].remedies, 0));
-    int others = r->result->rows++;
-    return sl_campaign_hindsight(r->s, r->result->row, others, &r->result->row[others]);
+        SL_TRY(sl_campaign_play(w, rows[i].name, rows[i].can, 0, log, &result->row[result->rows++]));
+    int others = result->rows++;
+    return sl_campaign_hindsight(w, result->row, others, &result->row[others]);
 }
 
 /* As many iterations as a healthy job makes in the time that is given. */
-static sl_status count_iterations(const sl_campaign *c, sl_time healthy, int *iterations) {
+static sl_status count_iterations(sl_campaign *c, sl_time healthy) {
     int64_t count = c->iterations;
+    if (healthy < 1)
+        return sl_error(SL_EINVAL, "an iteration of this job takes no time");
     if (c->duration > 0)
         count = c->duration / healthy;
     if (count < 1 || count > SL_CAMPAIGN_ITERATIONS)
         return sl_error(SL_EINVAL,
                         "a job of %lld iterations; from 1 to %d it may have (a healthy one takes %g ms)",
                         (long long)count, SL_CAMPAIGN_ITERATIONS, sl_to_ms(healthy));
-    *iterations = (int)count;
+    c->iterations = (int)count;
     return SL_OK;
 }
 
-static sl_status run(sl_simulation *s, sl_campaign *c, int log, sl_campaign_result *result) {
-    int none;
-    running r = {s, result, log};
-    SL_TRY(sl_simulation_world(s, NULL, 0, &none));
-    SL_TRY(sl_simulation_time(s, 0, none, &result->healthy));
-    if (result->healthy < 1)
-        return sl_error(SL_EINVAL, "an iteration of this job takes no time");
-    SL_TRY(count_iterations(c, result->healthy, &c->iterations));
+static sl_status run(sl_world *w, sl_campaign *c, int log, sl_campaign_result *result) {
+    result->healthy = w->first.makespan + c->other;
+    SL_TRY(count_iterations(c, result->healthy));
     result->iterations = c->iterations;
     SL_TRY(sl_alloc(&result->row, (size_t)(9 + c->families), sizeof *result->row));
-    SL_TRY(play_all(&r));
-    result->states = (long long)s->time_keys.count;
-    result->replays = (long long)s->run_keys.count;
-    result->plans = (long long)s->plan_keys.count;
+    SL_TRY(play_all(w, log, result));
+    result->states = (long long)w->scene_keys.count;
+    result->replays = w->replays;
+    result->plans = (long long)w->plan_keys.count;
     return SL_OK;
 }
 
 sl_status sl_campaign_run(const sl_campaign *campaign, int log, sl_campaign_result *result) {
     sl_campaign c = *campaign; /* its iterations are set here; all else is the caller's */
-    sl_simulation s = {0};
+    sl_world w = {0};
     *result = (sl_campaign_result){0};
-    sl_status status = sl_simulation_open(&c, &s);
+    sl_status status = sl_world_open(&c, &w);
     if (status == SL_OK)
-        status = run(&s, &c, log, result);
-    sl_simulation_close(&s);
+        status = run(&w, &c, log, result);
+    sl_world_close(&w);
     return status;
 }
 

@@ -4,36 +4,21 @@
  * The pipeline of a replica is a problem (plan/pipeline); the job has replicas of it, each position held by a
  * device (or a group of tensor ranks). Faults make devices, links and NICs slow for a while or stop the job.
  * How long an iteration takes says the one timing model: the replay of every replica's plan with what is slow
- * in it, then for every stage the ring over the replicas, which begins when the slowest has ended (as in
- * topology.h). Iterations that are alike are replayed once. Strategies are those of strategy.h, decided by
- * the ladder of ladder.h; what they do to the job (another plan, delegates, a split, an arrangement, a
- * restart) comes from the planner, balance.h and topology.h. Nothing here reads a clock: the same inputs
- * give the same result.
+ * in it, rings over the replicas included (adapt/model). Iterations that are alike are replayed once. What is
+ * measured goes to the orchestrator that `train` asks, too, and what that says is done, at its cost: what a
+ * campaign says is what a run would do. Nothing here reads a clock: the same inputs give the same result.
  *
- * What is modelled, and what is not, stands in README.md. */
+ * What is modelled, and what is not, stands in src/adapt/README.md. */
 #ifndef SL_ADAPT_CAMPAIGN_H
 #define SL_ADAPT_CAMPAIGN_H
 
-#include "adapt/ladder/ladder.h"
-#include "plan/pipeline/problem.h"
+#include "adapt/orchestrator/orchestrator.h"
 
 #define SL_CAMPAIGN_FAULTS 20000
 #define SL_CAMPAIGN_ITERATIONS 100000000
 #define SL_CAMPAIGN_POSITIONS 1000000
 #define SL_CAMPAIGN_FAMILIES 8
 #define SL_FAULT_LASTS INT64_MAX
-
-/* What may be done, in the order in which a ladder lists it. */
-typedef enum sl_campaign_remedy {
-    SL_CAMPAIGN_ADAPT,
-    SL_CAMPAIGN_DELEGATE,
-    SL_CAMPAIGN_BALANCE,
-    SL_CAMPAIGN_TOPOLOGY,
-    SL_CAMPAIGN_RESTART,
-    SL_CAMPAIGN_REMEDIES
-} sl_campaign_remedy;
-
-extern const char *const sl_campaign_remedy_names[SL_CAMPAIGN_REMEDIES]; /* "adapt the schedule", ... */
 
 typedef enum sl_campaign_fault_kind {
     SL_FAULT_LINK,   /* between devices a and b, in both directions */
@@ -52,8 +37,7 @@ typedef struct sl_campaign_fault {
     sl_time latency; /* LINK, NIC: one way, absolute; what a healthy link has where that is more */
     sl_time stop;    /* STOP: what it costs; negative: what a restart costs */
     int is_rail;     /* STOP: a NIC was lost; who has delegates goes on over another */
-    sl_cause cause;
-    char seen[96]; /* for the log */
+    char seen[96];   /* for people */
 } sl_campaign_fault;
 
 typedef struct sl_campaign {
@@ -68,11 +52,11 @@ typedef struct sl_campaign {
     int families_may_fail; /* they are the default: what does not fit this pipeline is left out */
     double gradient;       /* bytes that one rank has in its ring; 0: reduce_ms of the problem is the ring */
     double ring_latency, ring_pace; /* ns, ns a byte, of a link of the ring */
-    int notice;                     /* iterations until a fault, or its end, is believed */
-    int host_devices;               /* devices of a host, tensor ranks counted one by one */
-    sl_time other;                  /* of every iteration, beside the pipelines and rings */
-    sl_time delegated;              /* more latency on the delegated path */
-    sl_time cost[SL_CAMPAIGN_REMEDIES], undo[SL_CAMPAIGN_REMEDIES], profile;
+    int notice; /* iterations that a change must last: the orchestrator's `hold`, at least 1, at most 32 */
+    int host_devices;  /* devices of a host, tensor ranks counted one by one */
+    sl_time other;     /* of every iteration, beside the pipelines and rings */
+    sl_time delegated; /* more latency on the delegated path */
+    sl_time cost[SL_STRATEGY_KINDS], undo[SL_STRATEGY_KINDS], profile;
     double effort; /* of the topology's search */
     uint64_t seed; /* of drawn faults and the topology's search */
     sl_ladder_config ladder;
@@ -118,10 +102,10 @@ typedef struct sl_campaign_row {
     char name[48];
     sl_time total, paid; /* paid: what strategies and stops cost, in `total` */
     sl_time worst;       /* longest iteration */
-    int applied[SL_CAMPAIGN_REMEDIES], undone, stops;
+    int applied[SL_STRATEGY_KINDS], undone, stops;
     sl_stretch *stretch;
     size_t stretches, stretch_room;
-    char *log; /* ladders: the decisions; else NULL */
+    char *log; /* the orchestrator's decisions; NULL: there is none, or they were not asked for */
 } sl_campaign_row;
 
 typedef struct sl_campaign_result {

@@ -1,7 +1,9 @@
 /* The best that could have been done by somebody who knew the trace: for each phase (between two changes of
- * what is slow) the best of what was there, that with one remedy more or less, and every combination of
- * remedies made for that phase, their costs included, by dynamic programming over the phases with a beam.
- * Whatever another row has reached could have been done too, so hindsight is never worse than any of them. */
+ * what is slow) the best of what was there, that with strategies more or fewer, and every combination of
+ * strategies made for that phase, their costs included, by dynamic programming over the phases with a beam.
+ * Splits and places come from the model, which sees what is really slow; plans are the best that are known,
+ * those of other rows among them. Whatever another row has reached could have been done too, so hindsight is
+ * never worse than any of them. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
 
@@ -9,33 +11,144 @@
 #include <string.h>
 
 #define BEAM 12
-#define LARGE 100 /* phases from which fewer combinations and places are looked at */
+#define LARGE 40 /* phases from which fewer combinations and places are looked at */
 #define BEAM_OF_LARGE 4
-#define COMBINATIONS (1 << SL_CAMPAIGN_RESTART)
+#define BIT(strategy) (1u << SL_STRATEGY_##strategy)
 
-/* A place to be at the end of a phase. */
+/* The sets that are tried from a place, and from the beginning. */
+static const unsigned sets[] = {0,
+                                BIT(SCHEDULE),
+                                BIT(DELEGATE),
+                                BIT(SCHEDULE) | BIT(DELEGATE),
+                                BIT(BALANCE),
+                                BIT(BALANCE) | BIT(DELEGATE),
+                                BIT(TOPOLOGY),
+                                BIT(TOPOLOGY) | BIT(DELEGATE),
+                                BIT(TOPOLOGY) | BIT(BALANCE),
+                                BIT(TOPOLOGY) | BIT(BALANCE) | BIT(DELEGATE)};
+enum { SETS = sizeof sets / sizeof *sets };
+
+/* What has been made of the job. */
+typedef struct place {
+    sl_job_layout layout;
+    int *plan;  /* [replicas] numbers of the world's */
+    int *cured; /* [cures] faults that restarts have left behind */
+    int cures;
+} place;
+
+/* A place to be at the end of a phase; `place` of the one itself is in the beam. */
 typedef struct node {
-    int before; /* node; -1: the beginning */
-    int phase, setup;
+    int before;         /* node; -1: the beginning */
     sl_time cost, each; /* paid at the phase's begin; of an iteration in it */
     sl_time time;       /* at its end */
     int done;           /* iterations at its end */
     double score;       /* among places at the end of one phase: the most is best */
 } node;
 
+typedef struct beam {
+    int node[BEAM], count;
+    place place[BEAM];
+} beam;
+
 typedef struct hindsight {
-    sl_simulation *s;
+    sl_world *w;
     const sl_campaign *c;
     int64_t *edge; /* [edges] where phases begin, ascending; the first is 0 */
-    size_t edges;
+    size_t edges, phase;
     node *node;
     size_t nodes, node_room;
-    int beam[BEAM], beams;
-    int next[BEAM]; /* of the phase at hand */
-    int nexts;
-    int *faults; /* scratch */
-    int best;    /* node that has done all iterations first; -1 */
+    place home;
+    beam now, next;
+    place base, fresh[SETS]; /* what all sets make of it in `fresh_phase` */
+    int fresh_phase;
+    int *fault, faults; /* that last in the phase at hand */
+    int *active;        /* scratch: of them, those that are not cured */
+    int best;           /* node that has done all iterations first; -1 */
 } hindsight;
+
+/* ---- places ---- */
+
+static void free_place(place *p) {
+    sl_job_layout_free(&p->layout);
+    sl_free(p->plan);
+    sl_free(p->cured);
+    *p = (place){0};
+}
+
+static sl_status copy_ints(const int *from, int count, int **to) {
+    SL_TRY(sl_alloc(to, (size_t)count, sizeof **to));
+    if (count)
+        memcpy(*to, from, (size_t)count * sizeof *from);
+    return SL_OK;
+}
+
+static sl_status copy_place(const hindsight *h, const place *from, place *to) {
+    *to = (place){.cures = from->cures};
+    sl_status status = sl_job_layout_copy(&h->w->job, &from->layout, &to->layout);
+    if (status == SL_OK)
+        status = copy_ints(from->plan, h->c->replicas, &to->plan);
+    if (status == SL_OK)
+        status = copy_ints(from->cured, from->cures, &to->cured);
+    if (status != SL_OK)
+        free_place(to);
+    return status;
+}
+
+static int differ(const int *a, const int *b, int count) {
+    return memcmp(a, b, (size_t)count * sizeof *a) != 0;
+}
+
+static int is_cured(const place *p, int fault) {
+    for (int i = 0; i < p->cures; i++)
+        if (p->cured[i] == fault)
+            return 1;
+    return 0;
+}
+
+static int is_alike(const hindsight *h, const place *a, const place *b) {
+    return a->layout.delegates == b->layout.delegates && a->cures == b->cures &&
+           !differ(a->cured, b->cured, a->cures) && !differ(a->plan, b->plan, h->c->replicas) &&
+           !differ(a->layout.split, b->layout.split, h->c->replicas) &&
+           !differ(a->layout.process, b->layout.process, sl_job_processes(&h->w->job));
+}
+
+/* What comes with it: the faults that last and are not cured. */
+static sl_scene scene_of(hindsight *h, const place *p) {
+    int count = 0;
+    for (int i = 0; i < h->faults; i++)
+        if (!is_cured(p, h->fault[i]))
+            h->active[count++] = h->fault[i];
+    return (sl_scene){.layout = &p->layout, .plan = p->plan, .fault = h->active, .faults = count};
+}
+
+/* What changes, applied or taken back. Plans that come with another split or other places cost nothing more,
+ * as those that come with a restart. */
+static sl_time distance(const hindsight *h, const place *from, const place *to) {
+    const sl_campaign *c = h->c;
+    sl_time cost = 0;
+    int cures_more = 0;
+    for (int i = 0; i < to->cures; i++)
+        cures_more |= !is_cured(from, to->cured[i]);
+    if (cures_more) {
+        cost = c->cost[SL_STRATEGY_RESTART];
+        from = &h->home;
+    }
+    int processes = sl_job_processes(&h->w->job), replicas = c->replicas;
+    int moved = differ(from->layout.process, to->layout.process, processes);
+    int divided = differ(from->layout.split, to->layout.split, replicas);
+    if (moved)
+        cost +=
+            (differ(to->layout.process, h->home.layout.process, processes) ? c->cost
+                                                                           : c->undo)[SL_STRATEGY_TOPOLOGY];
+    else if (divided)
+        cost += (differ(to->layout.split, h->home.layout.split, replicas) ? c->cost
+                                                                          : c->undo)[SL_STRATEGY_BALANCE];
+    else if (differ(from->plan, to->plan, replicas))
+        cost += (differ(to->plan, h->home.plan, replicas) ? c->cost : c->undo)[SL_STRATEGY_SCHEDULE];
+    if (from->layout.delegates != to->layout.delegates)
+        cost += (to->layout.delegates ? c->cost : c->undo)[SL_STRATEGY_DELEGATE];
+    return cost;
+}
 
 /* ---- phases ---- */
 
@@ -63,43 +176,33 @@ static sl_status find_edges(hindsight *h) {
     return SL_OK;
 }
 
-static sl_status world_of(hindsight *h, size_t phase, int *world) {
-    const sl_campaign *c = h->c;
-    int count = 0;
-    for (size_t i = 0; i < c->faults && c->fault[i].first <= h->edge[phase]; i++)
-        if (c->fault[i].kind != SL_FAULT_STOP && c->fault[i].until > h->edge[phase])
-            h->faults[count++] = (int)i;
-    return sl_simulation_world(h->s, h->faults, count, world);
+static void find_faults(hindsight *h) {
+    h->faults = 0;
+    for (size_t i = 0; i < h->c->faults && h->c->fault[i].first <= h->edge[h->phase]; i++)
+        if (h->c->fault[i].kind != SL_FAULT_STOP && h->c->fault[i].until > h->edge[h->phase])
+            h->fault[h->faults++] = (int)i;
 }
 
-/* What the stops at a phase's begin cost. */
-static sl_time stops_of(const hindsight *h, size_t phase, const sl_setup *setup) {
+/* What the stops at the phase's begin cost, where delegates may be there or be started. */
+static sl_time stops_of(const hindsight *h, const place *p) {
     const sl_campaign *c = h->c;
     sl_time cost = 0;
-    for (size_t i = 0; i < c->faults && c->fault[i].first <= h->edge[phase]; i++) {
-        const sl_campaign_fault *f = &c->fault[i];
-        if (f->kind != SL_FAULT_STOP || f->first != h->edge[phase])
-            continue;
-        sl_time full = f->stop >= 0 ? f->stop : c->cost[SL_CAMPAIGN_RESTART];
-        sl_time over = setup->delegated ? 0 : c->cost[SL_CAMPAIGN_DELEGATE];
-        cost += f->is_rail && over < full ? over : full;
-    }
+    for (size_t i = 0; i < c->faults && c->fault[i].first <= h->edge[h->phase]; i++)
+        if (c->fault[i].kind == SL_FAULT_STOP && c->fault[i].first == h->edge[h->phase]) {
+            sl_time with = sl_campaign_stop_cost(c, &c->fault[i], &p->layout, 1);
+            sl_time without = sl_campaign_stop_cost(c, &c->fault[i], &p->layout, 0);
+            cost += with < without ? with : without;
+        }
     return cost;
 }
 
 /* ---- one step ---- */
 
-/* Iterations that are ahead of another place count against the time at which they were done. */
-static int is_better(const node *a, const node *b) {
-    if (a->score != b->score)
-        return a->score > b->score;
-    return a->setup < b->setup;
-}
-
-/* Time and iterations at the end of the phase; an iteration that has begun is finished. */
-static void pass(const hindsight *h, const node *from, size_t phase, node *to) {
-    int last = phase + 1 == h->edges;
-    int64_t left = h->c->iterations - from->done, end = last ? 0 : h->edge[phase + 1], count = left;
+/* Time and iterations at the end of the phase; an iteration that has begun is finished. Iterations that are
+ * ahead of another place count against the time at which they were done. */
+static void pass(const hindsight *h, const node *from, node *to) {
+    int last = h->phase + 1 == h->edges;
+    int64_t left = h->c->iterations - from->done, end = last ? 0 : h->edge[h->phase + 1], count = left;
     sl_time begin = from->time + to->cost;
     if (h->c->by_time && !last)
         count = begin < end ? (end - begin) / to->each + ((end - begin) % to->each != 0) : 0;
@@ -111,121 +214,171 @@ static void pass(const hindsight *h, const node *from, size_t phase, node *to) {
     to->score = h->c->by_time ? to->done - (double)(to->time - end) / (double)to->each : -(double)to->time;
 }
 
-/* Keeps the best BEAM nodes of the phase, one a setup; finished ones apart. */
-static sl_status offer(hindsight *h, const node *made) {
-    int place = h->nexts, beam = h->edges > LARGE ? BEAM_OF_LARGE : BEAM;
-    if (made->done >= h->c->iterations) {
-        if (h->best >= 0 && h->node[h->best].time <= made->time)
-            return SL_OK;
-        SL_TRY(sl_grow(&h->node, &h->node_room, h->nodes + 1, sizeof *h->node));
-        h->node[h->nodes] = *made;
-        h->best = (int)h->nodes++;
-        return SL_OK;
-    }
-    for (int i = 0; i < h->nexts; i++)
-        if (h->node[h->next[i]].setup == made->setup)
-            place = i;
-    if (place == h->nexts && h->nexts == beam) {
-        place = 0;
-        for (int i = 1; i < beam; i++)
-            if (is_better(&h->node[h->next[place]], &h->node[h->next[i]]))
-                place = i;
-    }
-    if (place < h->nexts) {
-        if (is_better(made, &h->node[h->next[place]]))
-            h->node[h->next[place]] = *made;
-        return SL_OK;
-    }
+static sl_status add_node(hindsight *h, const node *made, int *number) {
     SL_TRY(sl_grow(&h->node, &h->node_room, h->nodes + 1, sizeof *h->node));
-    h->node[h->nodes] = *made;
-    h->next[h->nexts++] = (int)h->nodes++;
+    *number = (int)h->nodes;
+    h->node[h->nodes++] = *made;
     return SL_OK;
 }
 
-static sl_status try_setup(hindsight *h, int before, size_t phase, int world, int setup) {
-    node from = {.setup = 0}, to = {.before = before, .phase = (int)phase, .setup = setup};
-    if (before >= 0)
-        from = h->node[before];
-    SL_TRY(sl_simulation_time(h->s, setup, world, &to.each));
-    if (to.each == SL_TIME_NEVER || to.each < 1)
+/* Keeps the best places of the phase; finished ones apart. Takes the place over. */
+static sl_status keep(hindsight *h, const node *made, place *p) {
+    beam *b = &h->next;
+    int at = b->count, most = h->edges > LARGE ? BEAM_OF_LARGE : BEAM, number;
+    if (made->done >= h->c->iterations) {
+        if (h->best < 0 || made->time < h->node[h->best].time)
+            SL_TRY(add_node(h, made, &h->best));
         return SL_OK;
-    to.cost = sl_setup_distance(h->s, from.setup, setup) + stops_of(h, phase, &h->s->setup[setup]);
-    pass(h, &from, phase, &to);
-    return offer(h, &to);
-}
-
-/* As at first, but for what earlier restarts have left behind and lasts. */
-static sl_status beginning(hindsight *h, int setup, int world, int *first) {
-    sl_setup plain = {0};
-    const sl_setup *from = &h->s->setup[setup];
-    int left;
-    size_t size;
-    *first = 0;
-    if (!from->cures)
+    }
+    for (int i = 0; i < b->count; i++)
+        if (is_alike(h, &b->place[i], p))
+            at = i;
+    if (at == most)
+        for (int i = at = 0; i < most; i++)
+            if (h->node[b->node[i]].score < h->node[b->node[at]].score)
+                at = i;
+    if (at < b->count && made->score <= h->node[b->node[at]].score)
         return SL_OK;
-    SL_TRY(sl_simulation_active(h->s, &plain, world, &left));
-    (void)sl_keys_at(&h->s->world_keys, world, &size);
-    SL_TRY(sl_alloc(&plain.cured, (size_t)left + 1, sizeof *plain.cured));
-    for (int i = 0; i < left; i++)
-        for (int k = 0; k < from->cures; k++)
-            if (from->cured[k] == h->s->active[i])
-                plain.cured[plain.cures++] = h->s->active[i];
-    return sl_simulation_keep(h->s, &plain, first);
-}
-
-static sl_status combine(hindsight *h, int first, int world, unsigned remedies, int *setup) {
-    static const sl_campaign_remedy order[] = {SL_CAMPAIGN_DELEGATE, SL_CAMPAIGN_TOPOLOGY,
-                                               SL_CAMPAIGN_BALANCE, SL_CAMPAIGN_ADAPT};
-    sl_time cost;
-    *setup = first;
-    for (int i = 0; i < 4; i++)
-        if (remedies & 1u << order[i])
-            SL_TRY(sl_simulation_apply(h->s, *setup, world, order[i], 3, setup, &cost));
+    SL_TRY(add_node(h, made, &number));
+    if (at < b->count)
+        free_place(&b->place[at]);
+    b->count += at == b->count;
+    b->node[at] = number;
+    b->place[at] = *p;
+    *p = (place){0};
     return SL_OK;
 }
 
-/* What is there stays, and one remedy is applied to it (again), or taken back. */
-static sl_status go_on(hindsight *h, int before, int setup, size_t phase, int world) {
-    int next;
-    sl_time cost;
-    for (int remedy = 0; remedy < SL_CAMPAIGN_REMEDIES; remedy++) {
-        if (h->edges > LARGE && remedy == SL_CAMPAIGN_TOPOLOGY)
-            continue; /* searched from the beginning only: a search for every place is dear */
-        SL_TRY(sl_simulation_apply(h->s, setup, world, (sl_campaign_remedy)remedy, 3, &next, &cost));
-        SL_TRY(try_setup(h, before, phase, world, next));
-        if (remedy == SL_CAMPAIGN_RESTART || setup == 0)
+/* Being at `p` in this phase, after place `from` of the beam; -1: the beginning. Frees it. */
+static sl_status offer(hindsight *h, int from, place *p) {
+    node start = {.cost = 0}, to = {.before = from < 0 ? -1 : h->now.node[from]};
+    if (from >= 0)
+        start = h->node[to.before];
+    sl_scene scene = scene_of(h, p);
+    sl_status status = sl_world_time(h->w, &scene, 0, &to.each);
+    if (status == SL_OK && to.each > 0) {
+        to.cost = distance(h, from < 0 ? &h->home : &h->now.place[from], p) + stops_of(h, p);
+        pass(h, &start, &to);
+        status = keep(h, &to, p);
+    }
+    free_place(p);
+    return status;
+}
+
+static sl_status adapt(hindsight *h, place *p) {
+    sl_scene scene = scene_of(h, p);
+    return sl_world_adapt(h->w, &scene, p->plan);
+}
+
+static sl_status move(hindsight *h, int divides, place *p) {
+    sl_job_layout moved = {0};
+    double time;
+    int moves;
+    SL_TRY(sl_model_places(h->w->model, &p->layout, divides, &moved, &time, &moves));
+    sl_job_layout_free(&p->layout);
+    p->layout = moved;
+    return SL_OK;
+}
+
+/* `p` with strategies of a bit set applied now; delegates that are there go. Plans come with other places and
+ * splits. */
+static sl_status apply(hindsight *h, unsigned strategies, place *p) {
+    double time;
+    sl_scene scene = scene_of(h, p);
+    if (strategies & BIT(DELEGATE))
+        p->layout.delegates = !p->layout.delegates;
+    SL_TRY(sl_world_see(h->w, scene.fault, scene.faults));
+    if (strategies & BIT(TOPOLOGY))
+        SL_TRY(move(h, (strategies & BIT(BALANCE)) != 0, p));
+    else if (strategies & BIT(BALANCE))
+        SL_TRY(sl_model_divide(h->w->model, &p->layout, &time));
+    return strategies & (BIT(SCHEDULE) | BIT(BALANCE) | BIT(TOPOLOGY)) ? adapt(h, p) : SL_OK;
+}
+
+/* As at first, but for what restarts have left behind and lasts; `restarts`: all that is slow now too. */
+static sl_status begin_again(hindsight *h, const place *from, int restarts, place *p) {
+    SL_TRY(copy_place(h, &h->home, p));
+    sl_free(p->cured);
+    SL_TRY(sl_alloc(&p->cured, (size_t)h->faults, sizeof *p->cured));
+    for (int i = 0; i < h->faults; i++)
+        if (restarts || is_cured(from, h->fault[i]))
+            p->cured[p->cures++] = h->fault[i];
+    return SL_OK;
+}
+
+/* Of a long trace splits and places, which are dear to look for, are tried from the beginning only, with all
+ * that costs next to nothing. */
+static int is_tried(const hindsight *h, unsigned strategies, int from_home) {
+    unsigned dear = strategies & (BIT(BALANCE) | BIT(TOPOLOGY));
+    if (h->edges <= LARGE || !strategies)
+        return 1;
+    return from_home ? (strategies & BIT(DELEGATE)) && (dear || strategies & BIT(SCHEDULE)) : !dear;
+}
+
+/* `base` with one of the sets; without plans where it fits no memory. */
+static sl_status make_place(hindsight *h, const place *base, unsigned strategies, place *p) {
+    SL_TRY(copy_place(h, base, p));
+    sl_status status = apply(h, strategies, p);
+    if (status != SL_OK)
+        free_place(p);
+    return status == SL_ENONE ? SL_OK : status;
+}
+
+/* Those from the beginning are the same for all places with the same cures. */
+static sl_status find_fresh(hindsight *h, place *base) {
+    if (h->fresh_phase == (int)h->phase && is_alike(h, base, &h->base))
+        return SL_OK;
+    h->fresh_phase = (int)h->phase;
+    free_place(&h->base);
+    h->base = *base;
+    *base = (place){0};
+    for (size_t i = 0; i < SETS; i++) {
+        free_place(&h->fresh[i]);
+        if (is_tried(h, sets[i], 1))
+            SL_TRY(make_place(h, &h->base, sets[i], &h->fresh[i]));
+    }
+    return SL_OK;
+}
+
+static sl_status offer_copy(hindsight *h, int from, const place *made) {
+    place p;
+    SL_TRY(copy_place(h, made, &p));
+    return offer(h, from, &p);
+}
+
+static sl_status go_on(hindsight *h, int from) {
+    place p;
+    const place *here = from < 0 ? &h->home : &h->now.place[from];
+    SL_TRY(begin_again(h, here, 1, &p));
+    SL_TRY(offer(h, from, &p));
+    sl_status status = begin_again(h, here, 0, &p);
+    if (status == SL_OK)
+        status = find_fresh(h, &p);
+    free_place(&p);
+    for (size_t i = 0; i < SETS && status == SL_OK; i++)
+        if (h->fresh[i].plan)
+            status = offer_copy(h, from, &h->fresh[i]);
+    for (size_t i = 0; i < SETS && status == SL_OK && !is_alike(h, here, &h->base); i++) {
+        if (!is_tried(h, sets[i], 0))
             continue;
-        SL_TRY(sl_simulation_undo(h->s, setup, world, (sl_campaign_remedy)remedy, &next));
-        SL_TRY(try_setup(h, before, phase, world, next));
+        status = make_place(h, here, sets[i], &p);
+        if (status == SL_OK && p.plan)
+            status = offer(h, from, &p);
     }
-    return SL_OK;
+    return status;
 }
 
-static sl_status from_place(hindsight *h, int before, int setup, size_t phase, int world) {
-    int first, next;
-    SL_TRY(try_setup(h, before, phase, world, setup));
-    SL_TRY(go_on(h, before, setup, phase, world));
-    SL_TRY(beginning(h, setup, world, &first));
-    for (unsigned remedies = 0; remedies < COMBINATIONS; remedies++) {
-        unsigned cheap = remedies & 3;
-        if (h->edges > LARGE && cheap != 3 && remedies)
-            continue; /* with all that costs next to nothing, or as at first */
-        SL_TRY(combine(h, first, world, remedies, &next));
-        SL_TRY(try_setup(h, before, phase, world, next));
-    }
-    return SL_OK;
-}
-
-static sl_status step(hindsight *h, size_t phase) {
-    int world;
-    SL_TRY(world_of(h, phase, &world));
-    h->nexts = 0;
-    if (phase == 0)
-        SL_TRY(from_place(h, -1, 0, phase, world));
-    for (int i = 0; i < h->beams; i++)
-        SL_TRY(from_place(h, h->beam[i], h->node[h->beam[i]].setup, phase, world));
-    memcpy(h->beam, h->next, sizeof h->beam);
-    h->beams = h->nexts;
+static sl_status step(hindsight *h) {
+    find_faults(h);
+    h->next.count = 0;
+    if (h->phase == 0)
+        SL_TRY(go_on(h, -1));
+    for (int i = 0; i < h->now.count; i++)
+        SL_TRY(go_on(h, i));
+    for (int i = 0; i < h->now.count; i++)
+        free_place(&h->now.place[i]);
+    h->now = h->next;
+    h->next = (beam){.count = 0};
     return SL_OK;
 }
 
@@ -266,16 +419,26 @@ static sl_status copy_row(const sl_campaign_row *from, sl_campaign_row *row) {
 }
 
 static sl_status search(hindsight *h) {
+    size_t replicas = (size_t)h->c->replicas;
+    int *split;
     SL_TRY(find_edges(h));
-    SL_TRY(sl_alloc(&h->faults, h->c->faults + 1, sizeof *h->faults));
-    for (size_t phase = 0; phase < h->edges && (phase == 0 || h->beams); phase++)
-        SL_TRY(step(h, phase));
+    SL_TRY(sl_alloc(&h->fault, h->c->faults, sizeof *h->fault));
+    SL_TRY(sl_alloc(&h->active, h->c->faults, sizeof *h->active));
+    SL_TRY(sl_alloc(&h->home.plan, replicas, sizeof *h->home.plan));
+    SL_TRY(sl_alloc(&h->home.cured, 0, sizeof *h->home.cured));
+    SL_TRY(sl_alloc(&split, replicas, sizeof *split));
+    for (size_t d = 0; d < replicas; d++)
+        split[d] = h->c->problem.microbatches;
+    sl_status status = sl_job_layout_make(&h->w->job, split, &h->home.layout);
+    sl_free(split);
+    SL_TRY(status);
+    for (; h->phase < h->edges && (h->phase == 0 || h->now.count); h->phase++)
+        SL_TRY(step(h));
     return SL_OK;
 }
 
-sl_status sl_campaign_hindsight(sl_simulation *s, const sl_campaign_row *others, int count,
-                                sl_campaign_row *row) {
-    hindsight h = {.s = s, .c = s->campaign, .best = -1};
+sl_status sl_campaign_hindsight(sl_world *w, const sl_campaign_row *others, int count, sl_campaign_row *row) {
+    hindsight h = {.w = w, .c = w->campaign, .fresh_phase = -1, .best = -1};
     const sl_campaign_row *least = NULL;
     snprintf(row->name, sizeof row->name, "best in hindsight");
     for (int i = 0; i < count; i++)
@@ -286,8 +449,17 @@ sl_status sl_campaign_hindsight(sl_simulation *s, const sl_campaign_row *others,
         status = least ? copy_row(least, row) : sl_error(SL_ENONE, "nothing was simulated");
     else if (status == SL_OK)
         status = trace_back(&h, row);
+    for (int i = 0; i < BEAM; i++) {
+        free_place(&h.now.place[i]);
+        free_place(&h.next.place[i]);
+    }
+    for (size_t i = 0; i < SETS; i++)
+        free_place(&h.fresh[i]);
+    free_place(&h.base);
+    free_place(&h.home);
     sl_free(h.edge);
-    sl_free(h.faults);
+    sl_free(h.fault);
+    sl_free(h.active);
     sl_free(h.node);
     return status;
 }

@@ -81,3 +81,13 @@ void sl_keys_free(sl_keys *k) {
     sl_free(k->slot);
     *k = (sl_keys){0};
 }
+
+void sl_keys_digest(uint64_t sum[2], const void *bytes, size_t size) {
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, (const unsigned char *)bytes + i, size - i < 8 ? size - i : 8);
+        sum[0] = sl_random_mix(sum[0] ^ word) + SL_RANDOM_STEP;
+        sum[1] = sl_random_mix(sum[1] + word * SL_RANDOM_STEP + i) ^ sum[0];
+    }
+    sum[0] = sl_random_mix(sum[0] ^ size);
+}

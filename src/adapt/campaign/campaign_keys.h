@@ -26,4 +26,8 @@ sl_status sl_keys_number(sl_keys *keys, const void *key, size_t size, int *numbe
 const void *sl_keys_at(const sl_keys *keys, int number, size_t *size);
 void sl_keys_free(sl_keys *keys);
 
+/** 128 bits that stand for bytes of which there are too many to keep: those of `size` more into sum[2]. Never
+ * fails. */
+void sl_keys_digest(uint64_t sum[2], const void *bytes, size_t size);
+
 #endif

@@ -1,56 +1,35 @@
-/* One strategy from the first iteration to the last. Faults begin and end by the trace; what the ladder is
- * told comes `notice` iterations later; what it answers is done to the setup, and costs its time. */
+/* One strategy from the first iteration to the last: a body of the orchestrator, on simulated time. Faults
+ * begin and end by the trace; what an iteration takes and what is measured of it says the world; what is done
+ * about it says the orchestrator, and each action costs its time. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
-#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_TIME ((sl_time)4000000000000000000)
-/* what a live fault was told to lose, where it is no loss */
-#define UNTOLD (-1.0)
-#define CHANGED (-2.0)
-#define MOST_ACTIONS 1000 /* between two iterations; a ladder has no reason for more */
-
-typedef enum state {
-    SLOW,    /* and nobody knows */
-    NOTICED, /* the ladder knows */
-    WELL     /* and nobody knows */
-} state;
-
-typedef struct live {
-    int fault;
-    state state;
-    int since; /* iteration at which the state began */
-    double told;
-} live;
-
-struct play;
-typedef struct answer {
-    struct play *play;
-    sl_campaign_remedy remedy;
-    int kept, kept_setup, kept_world; /* what keeping loses was asked for these */
-    double keeping;
-} answer;
+#define MOST_HOLD 32        /* of the orchestrator */
+#define MOST_ACTIONS 1000   /* between two iterations, and one for each replica */
+#define MOST_LOOKED_AT 4096 /* positions; of larger jobs only what faults concern is looked at */
 
 typedef struct play {
-    sl_simulation *s;
+    sl_world *w;
     const sl_campaign *c;
     sl_campaign_row *row;
-    sl_ladder *ladder; /* NULL: nothing is ever done */
-    unsigned remedies, follow;
-    answer answer[SL_CAMPAIGN_REMEDIES];
-    sl_campaign_remedy of[SL_CAMPAIGN_REMEDIES]; /* of the ladder's strategies */
-    sl_time healthy, now;
-    int iteration, setup, world, believed; /* worlds as they are, and as the ladder knows them */
-    size_t next;                           /* fault that begins next */
-    live *live;
+    sl_orchestrator *o; /* NULL: nothing is ever done */
+    unsigned can;
+    sl_job_layout home;
+    const sl_job_layout *layout;
+    int *plan; /* [replicas] */
+    sl_time now, each;
+    int iteration;
+    int changed;         /* `each` is not what the next iteration takes */
+    int swapped, undone; /* iterations before which schedules were adapted last, and taken back; -1 */
+    size_t next;         /* fault that begins next */
+    int *live;           /* [lives] faults that last and were not left behind, ascending */
     size_t lives, live_room;
-    int *faults, *over; /* scratch: for worlds, for what is relieved */
-    size_t fault_room, over_room;
-    sl_status status; /* of a callback */
+    FILE *log; /* NULL: not wanted */
 } play;
 
 /* ---- the row ---- */
@@ -67,83 +46,84 @@ sl_status sl_row_add(sl_campaign_row *row, int iteration, int count, sl_time sta
     return SL_OK;
 }
 
+static sl_status too_long(void) {
+    return sl_error(SL_EINVAL, "the job would take longer than %g s", (double)MOST_TIME / 1e9);
+}
+
 static sl_status pause_for(play *p, sl_time cost) {
     if (cost == 0)
         return SL_OK;
     if (cost > MOST_TIME - p->now)
-        return sl_error(SL_EINVAL, "the job would take longer than %g s", (double)MOST_TIME / 1e9);
+        return too_long();
     SL_TRY(sl_row_add(p->row, p->iteration, 0, p->now, cost));
     p->now += cost;
     p->row->paid += cost;
     return SL_OK;
 }
 
-/* ---- what the ladder asks ---- */
+/* ---- opening ---- */
 
-static double remaining(void *user, const sl_incident *incident) {
-    answer *a = user;
-    play *p = a->play;
-    int next;
-    sl_time cost;
-    double loss = incident->loss;
-    if (p->status == SL_OK)
-        p->status = sl_simulation_apply(p->s, p->setup, p->believed, a->remedy, p->follow, &next, &cost);
-    if (p->status == SL_OK)
-        p->status = sl_simulation_loss(p->s, next, p->believed, incident->id, p->healthy, &loss);
-    return loss;
+static void configure(const play *p, sl_orchestrator_config *config) {
+    const sl_campaign *c = p->c;
+    config->job = p->w->job;
+    config->problem = p->w->replica;
+    config->can = p->can;
+    memcpy(config->cost, c->cost, sizeof config->cost);
+    memcpy(config->undo, c->undo, sizeof config->undo);
+    config->at_once = c->ladder.at_once > 0 ? c->ladder.at_once : 1;
+    config->calm = c->ladder.calm > 0 ? c->ladder.calm : -1;
+    config->news = c->ladder.news;
+    config->least_gain = c->ladder.least_gain;
+    config->profile_every = c->ladder.profile_every;
+    config->looks = 1;
+    config->hold = c->notice < 1 ? 1 : c->notice < MOST_HOLD ? c->notice : MOST_HOLD;
+    config->paced = 1;
 }
 
-static double keeping(void *user, const sl_incident *incident) {
-    answer *a = user;
-    play *p = a->play;
-    int next;
-    sl_time with = 0, without = 0;
-    (void)incident; /* the same for each that is over */
-    if (a->remedy == SL_CAMPAIGN_RESTART)
-        return 0;
-    if (a->kept && a->kept_setup == p->setup && a->kept_world == p->believed)
-        return a->keeping;
-    if (p->status == SL_OK)
-        p->status = sl_simulation_undo(p->s, p->setup, p->believed, a->remedy, &next);
-    if (p->status == SL_OK)
-        p->status = sl_simulation_time(p->s, p->setup, p->believed, &with);
-    if (p->status == SL_OK)
-        p->status = sl_simulation_time(p->s, next, p->believed, &without);
-    a->kept = 1;
-    a->kept_setup = p->setup;
-    a->kept_world = p->believed;
-    a->keeping = p->status == SL_OK && with > without ? 1 - (double)without / (double)with : 0;
-    return a->keeping;
-}
-
-static const unsigned causes[SL_CAMPAIGN_REMEDIES] = {
-    [SL_CAMPAIGN_ADAPT] = SL_CAUSES_ANY,
-    [SL_CAMPAIGN_DELEGATE] = SL_CAUSE_LINK | SL_CAUSE_HOST,
-    [SL_CAMPAIGN_BALANCE] = SL_CAUSE_DEVICE | SL_CAUSE_HOST | SL_CAUSE_LINK,
-    [SL_CAMPAIGN_TOPOLOGY] = SL_CAUSES_ANY,
-    [SL_CAMPAIGN_RESTART] = SL_CAUSES_ANY,
-};
-
-static sl_status open_ladder(play *p) {
-    sl_strategy strategy[SL_CAMPAIGN_REMEDIES];
-    int count = 0;
-    for (int r = 0; r < SL_CAMPAIGN_REMEDIES; r++) {
-        if (!(p->remedies & 1u << r))
-            continue;
-        p->answer[r] = (answer){.play = p, .remedy = (sl_campaign_remedy)r};
-        p->of[count] = (sl_campaign_remedy)r;
-        strategy[count++] = (sl_strategy){.name = sl_campaign_remedy_names[r],
-                                          .causes = causes[r],
-                                          .cost = p->c->cost[r],
-                                          .undo_cost = p->c->undo[r],
-                                          .replaces = r == SL_CAMPAIGN_RESTART,
-                                          .remaining = remaining,
-                                          .keeping = keeping,
-                                          .user = &p->answer[r]};
-        if (r <= SL_CAMPAIGN_DELEGATE && p->c->cost[r] <= p->c->ladder.at_once)
-            p->follow |= 1u << r;
+static sl_status open_orchestrator(play *p) {
+    sl_orchestrator_config config = sl_orchestrator_defaults();
+    int positions = sl_job_processes(&p->w->job);
+    char(*name)[32] = NULL;
+    const char **host = NULL;
+    const sl_plan **first = NULL;
+    configure(p, &config);
+    sl_status status = sl_alloc(&name, (size_t)positions, sizeof *name);
+    if (status == SL_OK)
+        status = sl_alloc(&host, (size_t)positions, sizeof *host);
+    if (status == SL_OK)
+        status = sl_alloc(&first, (size_t)p->c->replicas, sizeof *first);
+    for (int i = 0; i < positions && status == SL_OK; i++) {
+        long long device = (long long)i * p->c->tensor;
+        snprintf(name[i], sizeof name[i], "host%lld", device / p->c->host_devices);
+        host[i] = name[i];
     }
-    return sl_ladder_open(&p->c->ladder, strategy, count, &p->ladder);
+    for (int d = 0; d < p->c->replicas && status == SL_OK; d++)
+        first[d] = &p->w->first;
+    config.host = host;
+    config.first = first;
+    if (status == SL_OK)
+        status = sl_orchestrator_open(&config, &p->o);
+    sl_free(name);
+    sl_free(host);
+    sl_free(first);
+    return status;
+}
+
+static sl_status open_play(play *p, int plan) {
+    const sl_campaign *c = p->c;
+    int *split;
+    SL_TRY(sl_alloc(&p->plan, (size_t)c->replicas, sizeof *p->plan));
+    SL_TRY(sl_alloc(&split, (size_t)c->replicas, sizeof *split));
+    for (int d = 0; d < c->replicas; d++) {
+        p->plan[d] = plan;
+        split[d] = c->problem.microbatches;
+    }
+    sl_status status = sl_job_layout_make(&p->w->job, split, &p->home);
+    sl_free(split);
+    p->layout = &p->home;
+    if (status == SL_OK && p->can)
+        status = open_orchestrator(p);
+    return status;
 }
 
 /* ---- faults ---- */
@@ -152,271 +132,291 @@ static int64_t value_now(const play *p) {
     return p->c->by_time ? p->now : p->iteration;
 }
 
-static sl_status stop(play *p, const sl_campaign_fault *f) {
-    sl_time cost = f->stop >= 0 ? f->stop : p->c->cost[SL_CAMPAIGN_RESTART];
-    if (f->is_rail && p->remedies & 1u << SL_CAMPAIGN_DELEGATE)
-        cost = p->s->setup[p->setup].delegated ? 0 : p->c->cost[SL_CAMPAIGN_DELEGATE];
-    p->row->stops++;
-    return pause_for(p, cost);
+sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *f, const sl_job_layout *layout,
+                              int delegates) {
+    sl_time full = f->stop >= 0 ? f->stop : c->cost[SL_STRATEGY_RESTART];
+    sl_time over = layout->delegates ? 0 : c->cost[SL_STRATEGY_DELEGATE];
+    return f->is_rail && delegates ? over : full;
 }
 
 static sl_status begin_faults(play *p) {
     for (; p->next < p->c->faults && p->c->fault[p->next].first <= value_now(p); p->next++) {
         const sl_campaign_fault *f = &p->c->fault[p->next];
         if (f->kind == SL_FAULT_STOP) {
-            SL_TRY(stop(p, f));
+            p->row->stops++;
+            SL_TRY(pause_for(
+                p, sl_campaign_stop_cost(p->c, f, p->layout, (p->can & 1u << SL_STRATEGY_DELEGATE) != 0)));
         } else if (f->until > value_now(p)) {
             SL_TRY(sl_grow(&p->live, &p->live_room, p->lives + 1, sizeof *p->live));
-            p->live[p->lives++] = (live){.fault = (int)p->next, .state = SLOW, .since = p->iteration};
+            p->live[p->lives++] = (int)p->next;
+            p->changed = 1;
         }
     }
     return SL_OK;
 }
 
-/* What ended: unnoticed ones are gone, of noticed ones the ladder hears later. */
 static void end_faults(play *p) {
     size_t kept = 0;
-    for (size_t i = 0; i < p->lives; i++) {
-        live *l = &p->live[i];
-        if (l->state != WELL && p->c->fault[l->fault].until <= value_now(p)) {
-            if (l->state == SLOW || !p->ladder)
-                continue;
-            l->state = WELL;
-            l->since = p->iteration;
-        }
-        p->live[kept++] = *l;
-    }
-    p->lives = kept;
-}
-
-static int by_number(const void *a, const void *b) {
-    return *(const int *)a < *(const int *)b ? -1 : *(const int *)a > *(const int *)b;
-}
-
-static sl_status number_world(play *p, int as_believed, int *world) {
-    int count = 0;
-    SL_TRY(sl_grow(&p->faults, &p->fault_room, p->lives + 1, sizeof *p->faults));
     for (size_t i = 0; i < p->lives; i++)
-        if (p->live[i].state != (as_believed ? SLOW : WELL))
-            p->faults[count++] = p->live[i].fault;
-    if (count)
-        qsort(p->faults, (size_t)count, sizeof *p->faults, by_number);
-    return sl_simulation_world(p->s, p->faults, count, world);
-}
-
-static sl_status loss_of(play *p, int fault, double *loss) {
-    return sl_simulation_loss(p->s, p->setup, p->believed, fault, p->healthy, loss);
-}
-
-static sl_status begin_incident(play *p, live *l) {
-    const sl_campaign_fault *f = &p->c->fault[l->fault];
-    sl_incident incident = {.id = l->fault, .cause = f->cause};
-    if (p->c->by_time)
-        sl_text_format(incident.seen, sizeof incident.seen, "%.70s, since %.7g s", f->seen,
-                       (double)f->first / 1e9);
-    else
-        sl_text_format(incident.seen, sizeof incident.seen, "%.66s, since iteration %d", f->seen,
-                       (int)f->first);
-    SL_TRY(loss_of(p, l->fault, &incident.loss));
-    l->told = incident.loss;
-    SL_TRY(sl_ladder_begins(p->ladder, p->now, &incident));
-    return p->status;
-}
-
-/* What has been so for `notice` iterations is news; what is over leaves the list, into faults[]. */
-static sl_status sort_news(play *p, int *begun, int *over) {
-    size_t kept = 0;
-    *begun = *over = 0;
-    SL_TRY(sl_grow(&p->over, &p->over_room, p->lives + 1, sizeof *p->over));
-    for (size_t i = 0; i < p->lives; i++) {
-        live *l = &p->live[i];
-        int is_news = l->state != NOTICED && p->iteration - l->since >= p->c->notice;
-        if (is_news && l->state == WELL) {
-            p->over[(*over)++] = l->fault;
-            continue;
-        }
-        if (is_news) {
-            l->state = NOTICED;
-            l->told = UNTOLD;
-            *begun = 1;
-        }
-        p->live[kept++] = *l;
-    }
+        if (p->c->fault[p->live[i]].until > value_now(p))
+            p->live[kept++] = p->live[i];
+    p->changed |= kept != p->lives;
     p->lives = kept;
-    return SL_OK;
-}
-
-/* Whoever is told first hears of a world in which all that is new has happened. */
-static sl_status tell_news(play *p) {
-    int begun, over;
-    SL_TRY(sort_news(p, &begun, &over));
-    if (!begun && !over)
-        return SL_OK;
-    SL_TRY(number_world(p, 1, &p->believed));
-    for (int i = 0; i < over; i++)
-        SL_TRY(sl_ladder_relieved(p->ladder, p->now, p->over[i]));
-    for (size_t i = 0; i < p->lives; i++)
-        if (p->live[i].state == NOTICED && p->live[i].told == UNTOLD)
-            SL_TRY(begin_incident(p, &p->live[i]));
-    return p->status;
-}
-
-/* What each noticed fault costs now, where that is another number than was told. */
-static sl_status tell_losses(play *p) {
-    for (size_t i = 0; i < p->lives; i++) {
-        live *l = &p->live[i];
-        double loss;
-        if (l->state == SLOW)
-            continue;
-        SL_TRY(loss_of(p, l->fault, &loss));
-        if (fabs(loss - l->told) <= 1e-12)
-            continue;
-        l->told = loss;
-        SL_TRY(sl_ladder_changes(p->ladder, p->now, l->fault, loss));
-        SL_TRY(p->status);
-    }
-    return SL_OK;
 }
 
 /* ---- actions ---- */
 
-/* What was applied tells what it brought, even where that is what was foretold. */
-static void forget_told(play *p, const sl_action *action) {
-    for (size_t i = 0; i < p->lives; i++)
-        for (int k = 0; k < action->count; k++)
-            if (p->live[i].fault == action->incidents[k])
-                p->live[i].told = CHANGED;
-}
-
-static sl_status act(play *p, const sl_action *action) {
-    sl_time cost;
-    int next;
-    sl_campaign_remedy remedy = p->of[action->strategy];
-    forget_told(p, action);
-    if (action->kind == SL_ACTION_APPLY) {
-        SL_TRY(sl_simulation_apply(p->s, p->setup, p->believed, remedy, p->follow, &next, &cost));
-        p->row->applied[remedy]++;
-    } else {
-        SL_TRY(sl_simulation_undo(p->s, p->setup, p->believed, remedy, &next));
-        cost = p->c->undo[remedy];
-        p->row->undone++;
+/* What the orchestrator says that each replica runs, and where. */
+static sl_status read_layout(play *p) {
+    const sl_plan *last = NULL;
+    sl_keys pointers = {0};
+    int *known = NULL, number = 0, is_new;
+    size_t room = 0;
+    sl_status status = SL_OK;
+    p->layout = sl_orchestrator_layout(p->o);
+    p->changed = 1;
+    for (int d = 0; d < p->c->replicas && status == SL_OK; d++) {
+        const sl_plan *plan = sl_orchestrator_plan(p->o, d);
+        if (plan != last) {
+            status = sl_keys_number(&pointers, &plan, sizeof plan, &number, &is_new);
+            if (status == SL_OK)
+                status = sl_grow(&known, &room, pointers.count, sizeof *known);
+            if (status == SL_OK && is_new)
+                status = sl_world_number(p->w, plan, p->layout->split[d], &known[number]);
+            last = plan;
+        }
+        if (status == SL_OK)
+            p->plan[d] = known[number];
     }
-    p->setup = next;
-    SL_TRY(pause_for(p, cost));
-    SL_TRY(sl_ladder_ended(p->ladder, p->now, cost, 1));
-    SL_TRY(p->status);
-    return tell_losses(p);
+    sl_keys_free(&pointers);
+    sl_free(known);
+    return status;
 }
 
-static sl_status follow_ladder(play *p) {
-    SL_TRY(tell_losses(p));
-    for (int i = 0; i < MOST_ACTIONS; i++) {
-        sl_action action;
-        SL_TRY(sl_ladder_next(p->ladder, p->now, &action));
-        if (action.kind == SL_ACTION_NONE)
+/* How long a message between two processes takes now: nothing is slow but what the world sees. */
+static sl_network_measure measure_link(const sl_world *w, int from, int to, double latency) {
+    double pace = 0, more = 0;
+    for (size_t i = 0; i < w->parts; i++) {
+        const sl_slow_part *part = &w->part[i];
+        int touches = part->kind == SL_PART_CARD
+                          ? part->a == from || part->a == to
+                          : part->kind == SL_PART_LINK &&
+                                ((part->a == from && part->b == to) || (part->a == to && part->b == from));
+        if (touches) {
+            more = fmax(more, part->latency[0]);
+            pace = fmax(pace, part->pace[0]);
+        }
+    }
+    return (sl_network_measure){from, to, latency + more, 1 + pace};
+}
+
+/* Replicas that are looked at: all of a small job, else those that faults concern, some beside them, and two.
+ */
+static void choose_replicas(const play *p, unsigned char *chosen) {
+    const sl_job *job = &p->w->job;
+    for (int d = 0; d < job->replicas; d++)
+        chosen[d] = d < 2 || sl_job_processes(job) <= MOST_LOOKED_AT;
+    for (size_t i = 0; i < p->w->parts; i++)
+        for (int end = 0; end < 2; end++) {
+            int process = end ? p->w->part[i].b : p->w->part[i].a;
+            if (process < 0)
+                continue;
+            int d = sl_job_replica(job, sl_job_layout_position(job, p->layout, process));
+            for (int k = -1; k <= 1; k++)
+                chosen[(d + k + job->replicas) % job->replicas] = 1;
+        }
+}
+
+static sl_status look(play *p) {
+    const sl_job *job = &p->w->job;
+    double ring = p->c->gradient > 0 ? p->c->ring_latency : 0;
+    unsigned char *chosen = NULL;
+    sl_network_measure *measure = NULL;
+    size_t room = 0, count = 0;
+    SL_TRY(sl_world_see(p->w, p->live, (int)p->lives));
+    SL_TRY(sl_alloc(&chosen, (size_t)job->replicas, 1));
+    choose_replicas(p, chosen);
+    sl_status status = SL_OK;
+    for (int i = 0; i < sl_job_processes(job) && status == SL_OK; i++) {
+        int d = sl_job_replica(job, i), rank = sl_job_rank(job, i), beside = (d + 1) % job->replicas,
+            below = (rank + 1) % job->ranks;
+        if (!chosen[d])
+            continue;
+        status = sl_grow(&measure, &room, count + 4, sizeof *measure);
+        for (int k = 0; k < 4 && status == SL_OK; k++) {
+            int other = k < 2 ? sl_job_position(job, below, d, 0) : sl_job_position(job, rank, beside, 0);
+            double latency = k < 2 ? (double)p->c->problem.link[rank * job->ranks + below].latency : ring;
+            int from = p->layout->process[k % 2 ? other : i], to = p->layout->process[k % 2 ? i : other];
+            if (from != to && chosen[beside])
+                measure[count++] = measure_link(p->w, from, to, latency);
+        }
+    }
+    if (status == SL_OK)
+        status = sl_orchestrator_network(p->o, p->now, measure, (int)count);
+    sl_free(measure);
+    sl_free(chosen);
+    return status;
+}
+
+/* What an action takes. Delegates that come with another layout cost what they always do. */
+static sl_time price(const play *p, const sl_orchestrator_action *a) {
+    if (a->what == SL_DO_NETWORK)
+        return p->c->profile;
+    sl_time cost = a->undo ? p->c->undo[a->strategy] : p->c->cost[a->strategy];
+    int comes_along = a->what == SL_DO_LAYOUT && a->layout.delegates && !p->layout->delegates;
+    return cost + (comes_along && a->strategy != SL_STRATEGY_DELEGATE ? p->c->cost[SL_STRATEGY_DELEGATE] : 0);
+}
+
+/* Plans of several replicas go into effect together. */
+static int is_beside_another(play *p, const sl_orchestrator_action *a) {
+    int *last = a->undo ? &p->undone : &p->swapped, is_beside = *last == p->iteration;
+    if (a->what != SL_DO_PLAN)
+        return 0;
+    *last = p->iteration;
+    return is_beside;
+}
+
+static void write_decisions(play *p) {
+    const char *text = sl_orchestrator_decisions(p->o);
+    if (p->log && text)
+        fputs(text, p->log);
+}
+
+/* What is slow now is left behind, and the job begins again as it did at first. */
+static sl_status restart(play *p) {
+    write_decisions(p);
+    sl_orchestrator_close(p->o);
+    p->o = NULL;
+    p->lives = 0;
+    SL_TRY(open_orchestrator(p));
+    return read_layout(p);
+}
+
+static sl_status act(play *p, const sl_orchestrator_action *a) {
+    sl_time cost = price(p, a);
+    int is_beside = is_beside_another(p, a), id = a->id;
+    sl_do what = a->what;
+    if (what != SL_DO_NETWORK && !is_beside)
+        *(a->undo ? &p->row->undone : &p->row->applied[a->strategy]) += 1;
+    if (what == SL_DO_PLAN)
+        SL_TRY(sl_world_number(p->w, a->plan, p->layout->split[a->replica], &p->plan[a->replica]));
+    if (!is_beside)
+        SL_TRY(pause_for(p, cost));
+    if (what == SL_DO_NETWORK)
+        SL_TRY(look(p));
+    SL_TRY(sl_orchestrator_carried_out(p->o, id, p->now, SL_OUTCOME_DONE, cost));
+    p->changed |= what != SL_DO_NETWORK;
+    if (what == SL_DO_LEAVE)
+        return restart(p);
+    return what == SL_DO_PLAN || what == SL_DO_NETWORK ? SL_OK : read_layout(p);
+}
+
+static sl_status follow(play *p) {
+    sl_event event;
+    sl_orchestrator_action action;
+    for (int i = 0; i < MOST_ACTIONS + p->c->replicas; i++) {
+        while (sl_orchestrator_event(p->o, &event))
+            ; /* the decisions have them */
+        if (!sl_orchestrator_next(p->o, &action)) {
+            write_decisions(p);
             return SL_OK;
-        if (action.kind == SL_ACTION_PROFILE)
-            SL_TRY(pause_for(p, p->c->profile));
-        else
-            SL_TRY(act(p, &action));
+        }
+        SL_TRY(act(p, &action));
     }
-    return sl_error(SL_ESYS, "the ladder asked for %d actions at iteration %d", MOST_ACTIONS, p->iteration);
+    return sl_error(SL_ESYS, "%d actions were asked for at iteration %d", MOST_ACTIONS, p->iteration);
 }
 
 /* ---- iterations ---- */
 
 /* Iterations of `each` until a value (iteration or ns) is reached; at least 1. */
-static void until_value(const play *p, int64_t value, sl_time each, int64_t *most) {
+static void until_value(const play *p, int64_t value, int64_t *most) {
     int64_t left = value - value_now(p);
     if (p->c->by_time)
-        left = left / each + (left % each != 0);
+        left = left / p->each + (left % p->each != 0);
     if (left < *most)
         *most = left < 1 ? 1 : left;
 }
 
-static int64_t alike(const play *p, sl_time each) {
+/* Iterations until a fault begins or ends. */
+static int64_t alike(const play *p) {
     int64_t most = p->c->iterations - p->iteration;
     if (p->next < p->c->faults)
-        until_value(p, p->c->fault[p->next].first, each, &most);
-    for (size_t i = 0; i < p->lives; i++) {
-        const live *l = &p->live[i];
-        if (l->state != WELL && p->c->fault[l->fault].until != SL_FAULT_LASTS)
-            until_value(p, p->c->fault[l->fault].until, each, &most);
-        int64_t left = (int64_t)l->since + p->c->notice - p->iteration;
-        if (l->state != NOTICED && p->ladder && left < most)
-            most = left < 1 ? 1 : left;
-    }
-    sl_time due = p->ladder ? sl_ladder_due(p->ladder) : SL_TIME_NEVER;
-    if (due != SL_TIME_NEVER) {
-        int64_t left = due > p->now ? (due - p->now) / each + ((due - p->now) % each != 0) : 1;
-        most = left < most ? (left < 1 ? 1 : left) : most;
-    }
+        until_value(p, p->c->fault[p->next].first, &most);
+    for (size_t i = 0; i < p->lives; i++)
+        if (p->c->fault[p->live[i]].until != SL_FAULT_LASTS)
+            until_value(p, p->c->fault[p->live[i]].until, &most);
     return most;
 }
 
-static sl_status iterate(play *p) {
-    sl_time each;
-    SL_TRY(number_world(p, 0, &p->world));
-    SL_TRY(sl_simulation_time(p->s, p->setup, p->world, &each));
-    if (each == SL_TIME_NEVER)
-        return sl_error(SL_ENONE, "no schedule fits the memory at iteration %d", p->iteration);
-    if (each < 1)
-        return sl_error(SL_EINVAL, "an iteration of this job takes no time");
-    int64_t count = alike(p, each);
-    if (each > (MOST_TIME - p->now) / count)
-        return sl_error(SL_EINVAL, "the job would take longer than %g s", (double)MOST_TIME / 1e9);
-    SL_TRY(sl_row_add(p->row, p->iteration, (int)count, p->now, each));
-    p->row->worst = each > p->row->worst ? each : p->row->worst;
+static sl_status pass(play *p, int64_t count) {
+    if (p->each > (MOST_TIME - p->now) / count)
+        return too_long();
+    SL_TRY(sl_row_add(p->row, p->iteration, (int)count, p->now, p->each));
+    p->row->worst = p->each > p->row->worst ? p->each : p->row->worst;
     p->iteration += (int)count;
-    p->now += count * each;
+    p->now += count * p->each;
     return SL_OK;
 }
 
-static sl_status play_all(play *p, int log) {
-    int none;
-    SL_TRY(sl_simulation_world(p->s, NULL, 0, &none));
-    p->world = p->believed = none;
-    SL_TRY(sl_simulation_time(p->s, 0, none, &p->healthy));
-    if (p->remedies)
-        SL_TRY(open_ladder(p));
+static sl_status look_at_world(play *p) {
+    sl_scene scene = {.layout = p->layout, .plan = p->plan, .fault = p->live, .faults = (int)p->lives};
+    if (!p->changed)
+        return SL_OK;
+    p->changed = 0;
+    SL_TRY(sl_world_time(p->w, &scene, p->o != NULL, &p->each));
+    return p->each >= 1 ? SL_OK : sl_error(SL_EINVAL, "an iteration of this job takes no time");
+}
+
+static sl_status iterate(play *p) {
+    SL_TRY(look_at_world(p));
+    int64_t count = alike(p);
+    if (!p->o)
+        return pass(p, count);
+    sl_orchestrator_iteration seen = {.iteration = p->iteration, .time = p->each, .replica = p->w->measured};
+    SL_TRY(pass(p, 1));
+    seen.now = p->now;
+    SL_TRY(sl_orchestrator_observe(p->o, &seen));
+    sl_time before = p->now;
+    SL_TRY(follow(p));
+    if (p->changed || p->now != before || count == 1)
+        return SL_OK;
+    int idle = sl_orchestrator_idle(p->o, p->each);
+    count = idle < count - 1 ? idle : count - 1;
+    if (count < 1)
+        return SL_OK;
+    SL_TRY(pass(p, count));
+    return sl_orchestrator_skip(p->o, (int)count, p->now);
+}
+
+static sl_status play_all(play *p) {
     while (p->iteration < p->c->iterations) {
         SL_TRY(begin_faults(p));
         end_faults(p);
-        if (p->ladder) {
-            SL_TRY(tell_news(p));
-            SL_TRY(follow_ladder(p));
-        }
-        if (p->ladder && !log)
-            sl_ladder_clear_log(p->ladder);
         SL_TRY(iterate(p));
     }
     p->row->total = p->now;
     return SL_OK;
 }
 
-static sl_status write_log(const play *p) {
+sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan, int log,
+                           sl_campaign_row *row) {
     size_t size;
     char *text = NULL;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return sl_error(SL_ENOMEM, "out of memory for the log");
-    sl_ladder_log_print(p->ladder, out);
-    sl_status status = fclose(out) == 0 ? sl_copy_text(&p->row->log, text)
-                                        : sl_error(SL_ENOMEM, "out of memory for the log");
-    free(text);
-    return status;
-}
-
-sl_status sl_campaign_play(sl_simulation *s, const char *name, unsigned remedies, int first, int log,
-                           sl_campaign_row *row) {
-    play p = {.s = s, .c = s->campaign, .row = row, .remedies = remedies, .setup = first};
+    play p = {.w = w, .c = w->campaign, .row = row, .can = can, .changed = 1, .swapped = -1, .undone = -1};
     snprintf(row->name, sizeof row->name, "%s", name);
-    sl_status status = play_all(&p, log);
-    if (status == SL_OK && log && p.ladder)
-        status = write_log(&p);
-    sl_ladder_close(p.ladder);
+    if (log && can && !(p.log = open_memstream(&text, &size)))
+        return sl_error(SL_ENOMEM, "out of memory for the log");
+    sl_status status = open_play(&p, plan);
+    if (status == SL_OK)
+        status = play_all(&p);
+    if (p.log && fclose(p.log) != 0 && status == SL_OK)
+        status = sl_error(SL_ENOMEM, "out of memory for the log");
+    if (status == SL_OK && text)
+        status = sl_copy_text(&row->log, text);
+    free(text);
+    sl_orchestrator_close(p.o);
+    sl_job_layout_free(&p.home);
+    sl_free(p.plan);
     sl_free(p.live);
-    sl_free(p.faults);
-    sl_free(p.over);
     return status;
 }

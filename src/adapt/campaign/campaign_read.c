@@ -15,7 +15,7 @@
 /* What the file says, in its units. */
 typedef struct request {
     double duration_s, gradient_mb, ring_latency_ms, ring_gbps, other_ms, delegated_ms;
-    double cost_s[SL_CAMPAIGN_REMEDIES], profile_s;
+    double cost_s[SL_STRATEGY_KINDS], profile_s;
     double at_once_s, calm_s, profile_every_s;
     int64_t seed;
     char *trace;
@@ -38,9 +38,9 @@ static const sl_key job_keys[] = {
     {.name = "replicas", .type = SL_KEY_INT, .standard = "1", .offset = OF(replicas), .minimum = 1, .maximum = SL_CAMPAIGN_POSITIONS, .help = "of the problem's pipeline; each takes its microbatches"},
     {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = OF(tensor), .minimum = 1, .maximum = 4096, .help = "devices of a position; the slowest holds up the others"},
     {.name = "schedule", .type = SL_KEY_TEXT, .offset = OF(schedule), .help = "family (of plan --schedule) that the job begins with, or auto: the best one; default 1f1b, where the placement is not linear auto"},
-    {.name = "adapt_with", .type = SL_KEY_TEXT, .standard = "auto", .offset = OF(adapt_with), .help = "family that a new schedule is made by, or auto: the best one"},
+    {.name = "adapt_with", .type = SL_KEY_TEXT, .standard = "auto", .offset = OF(adapt_with), .help = "family that goes first among new schedules that are as good, or auto"},
     {.name = "static", .type = SL_KEY_CUSTOM, .help = "families that are simulated for comparison and never changed; default [zb-h2]"},
-    {.name = "notice", .type = SL_KEY_INT, .standard = "3", .offset = OF(notice), .minimum = 0, .maximum = 100000, .help = "iterations until an event, or its end, is believed"},
+    {.name = "notice", .type = SL_KEY_INT, .standard = "3", .offset = OF(notice), .minimum = 0, .maximum = 100000, .help = "iterations that a change must last before it is acted upon, 1 to 32, as adaptation.hold of a run file; what is half as long again is believed sooner"},
     {.name = "host_devices", .type = SL_KEY_INT, .standard = "8", .offset = OF(host_devices), .minimum = 1, .maximum = 65536, .help = "devices of a host; they are numbered tensor rank fastest, then replica, then rank"},
     {.name = "topology_effort", .type = SL_KEY_REAL, .standard = "0.05", .offset = OF(effort), .minimum = 0.001, .maximum = 1000, .help = "as --effort of topology"},
     {.name = "duration_s", .type = SL_KEY_REAL, .offset = AT(duration_s), .minimum = 1e-3, .maximum = 1e9, .help = "instead of iterations: as many as a healthy job makes in this time"},
@@ -52,19 +52,19 @@ static const sl_key job_keys[] = {
     {0}};
 #define COST(what, index, value, text) {.name = what, .type = SL_KEY_REAL, .standard = value, .offset = AT(cost_s) + index * sizeof(double), .minimum = 0, .maximum = 1e7, .help = text}
 static const sl_key cost_keys[] = {
-    COST("adapt_s", SL_CAMPAIGN_ADAPT, "0.05", "s that the job stands still for another schedule"),
-    COST("delegate_s", SL_CAMPAIGN_DELEGATE, "0.05", "for delegates"),
-    COST("balance_s", SL_CAMPAIGN_BALANCE, "1", "for another split of the microbatches"),
-    COST("topology_s", SL_CAMPAIGN_TOPOLOGY, "30", "for another arrangement (Falcon: under a minute)"),
-    COST("restart_s", SL_CAMPAIGN_RESTART, "600", "for a restart from a checkpoint (Falcon: tens of minutes)"),
+    COST("adapt_s", SL_STRATEGY_SCHEDULE, "0.05", "s that the job stands still for another schedule"),
+    COST("delegate_s", SL_STRATEGY_DELEGATE, "0.05", "for delegates"),
+    COST("balance_s", SL_STRATEGY_BALANCE, "1", "for another split of the microbatches"),
+    COST("topology_s", SL_STRATEGY_TOPOLOGY, "30", "for another arrangement (Falcon: under a minute)"),
+    COST("restart_s", SL_STRATEGY_RESTART, "600", "for a restart from a checkpoint (Falcon: tens of minutes)"),
     {.name = "profile_s", .type = SL_KEY_REAL, .standard = "0", .offset = AT(profile_s), .minimum = 0, .maximum = 1e7, .help = "for a periodic profile of the network"},
     {0}};
 static const sl_key ladder_keys[] = {
     {.name = "at_once_s", .type = SL_KEY_REAL, .standard = "0.1", .offset = AT(at_once_s), .minimum = 0, .maximum = 1e7, .help = "a strategy that costs at most so much comes at once"},
     {.name = "calm_s", .type = SL_KEY_REAL, .standard = "10", .offset = AT(calm_s), .minimum = 0, .maximum = 1e7, .help = "after relief, before anything is undone"},
     {.name = "profile_every_s", .type = SL_KEY_REAL, .standard = "600", .offset = AT(profile_every_s), .minimum = 0, .maximum = 1e7, .help = "the network is profiled again; 0: never"},
-    {.name = "least_gain", .type = SL_KEY_REAL, .standard = "0.05", .offset = OF(ladder.least_gain), .minimum = 0, .maximum = 1, .help = "share of an event's loss that a strategy must save"},
-    {.name = "news", .type = SL_KEY_REAL, .standard = "0.1", .offset = OF(ladder.news), .minimum = 0, .maximum = 10, .help = "share by which a loss must be off to be news"},
+    {.name = "least_gain", .type = SL_KEY_REAL, .standard = "0.05", .offset = OF(ladder.least_gain), .minimum = 0, .maximum = 1, .help = "share of an incident's loss that a strategy must save; 0: 0.05"},
+    {.name = "news", .type = SL_KEY_REAL, .standard = "0.1", .offset = OF(ladder.news), .minimum = 0, .maximum = 10, .help = "share by which a loss must be off to be news; 0: 0.2"},
     {0}};
 static const sl_key event_keys[] = {
     {.name = "at", .type = SL_KEY_INT64, .offset = EVENT(at), .minimum = 0, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "iteration at which it begins; or at_s"},
@@ -160,9 +160,9 @@ static sl_time from_s(double s) {
 }
 
 static void read_costs(const request *r, sl_campaign *c) {
-    for (int i = 0; i < SL_CAMPAIGN_REMEDIES; i++)
+    for (int i = 0; i < SL_STRATEGY_KINDS; i++)
         c->cost[i] = c->undo[i] = from_s(r->cost_s[i]);
-    c->undo[SL_CAMPAIGN_RESTART] = 0;
+    c->undo[SL_STRATEGY_RESTART] = 0;
     c->profile = from_s(r->profile_s);
     c->ladder.at_once = from_s(r->at_once_s);
     c->ladder.calm = from_s(r->calm_s);

@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OP_SHARE 0.1             /* of a typical op: the least delay of a link that counts */
-#define LEAST (0.2 * SL_MS)      /* what threads that wake late add to a message */
-#define OPS_LEAST (0.3 * SL_MS)  /* and to the ops of a microbatch */
+#define OP_SHARE 0.1            /* of a typical op: the least delay of a link that counts */
+#define LEAST (0.2 * SL_MS)     /* what threads that wake late add to a message */
+#define OPS_LEAST (0.3 * SL_MS) /* and to the ops of a microbatch */
 #define OPS_SHARE 0.0           /* of ratios: no more than half as long again is asked */
-#define ERRORS 4.0               /* standard errors of the difference that a growth must exceed */
+#define ERRORS 4.0              /* standard errors of the difference that a growth must exceed */
 
 /* Of one entry: over the rows at hand, and when healthy. */
 typedef struct pair {
     int known;
     double now, raw, healthy, usual, variance; /* of usual work; as it was; variance of the difference */
-    double count;                         /* of the last row */
+    double count;                              /* of the last row */
 } pair;
 
 typedef struct comparing {
@@ -25,10 +25,12 @@ typedef struct comparing {
     int count, lately, ranks;
     sl_comparison *out;
     double clock_error;
-    int *kind;      /* [replicas] which of the replicas that differ from what is healthy it is like; -1: it does not differ */
-    int *first;     /* [kinds] the first replica of each */
+    int *kind;  /* [replicas] which of the replicas that differ from what is healthy it is like; -1: it does
+                   not differ */
+    int *first; /* [kinds] the first replica of each */
     int kinds;
-    double *common; /* [kinds * count] what all devices of a replica take longer in each row; 0: nobody can tell */
+    double *common; /* [kinds * count] what all devices of a replica take longer in each row; 0: nobody can
+                       tell */
 } comparing;
 
 void sl_comparison_free(sl_comparison *c) {
@@ -46,8 +48,8 @@ static sl_norm norm_of(const sl_norm *norm, const sl_baseline *b, const sl_level
                      .slope = -1};
 }
 
-/* The level over `values`, in the order of rows: the median, or what lately it has become; of few rows the least, for one
- * may be a spike. */
+/* The level over `values`, in the order of rows: the median, or what lately it has become; of few rows the
+ * least, for one may be a spike. */
 static double level_of(const comparing *c, double *values, int count, double noise) {
     double recent[3], sorted[SL_ROWS];
     memcpy(sorted, values, (size_t)count * sizeof *values);
@@ -77,7 +79,8 @@ static double variance_of(const sl_norm *n, int count) {
     return 1.57 * n->spread * n->spread * (1.0 / count + 1.0 / n->rows);
 }
 
-static pair finish(const comparing *c, const sl_norm *n, double *values, double *raw, int count, double last) {
+static pair finish(const comparing *c, const sl_norm *n, double *values, double *raw, int count,
+                   double last) {
     if (count < rows_wanted(c) || n->rows < rows_needed(c))
         return (pair){0};
     return (pair){.known = 1,
@@ -160,23 +163,27 @@ static double row_of(const comparing *c, int replica, int rank, int row, double 
     return healthy > 0 ? now / healthy : 0;
 }
 
-/* What is usual of its ops, and how many there are in an iteration. */
-static void describe_device(const comparing *c, int replica, int rank, int values, double *sum, int *kinds, device *d) {
+/* What is usual of its ops, and how many there are in an iteration: by the last row in which each was seen.
+ */
+static void describe_device(const comparing *c, int replica, int rank, int values, double *sum, int *kinds,
+                            device *d) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
-    const sl_measured *m = NULL;
+    const sl_problem *shape = sl_history_healthy(c->s, replica);
     double usual = 0, variance = 0, ops = 0;
-    for (int i = c->count - 1; i >= 0 && !m; i--)
-        m = sl_history_row(c->s, c->rows[i])->replica[replica];
-    for (int stage = 0; m && stage < m->problem.stages; stage++)
-        for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(&m->problem, stage) == rank; kind++) {
-            int at = kind * m->problem.stages + stage;
+    for (int stage = 0; stage < shape->stages; stage++)
+        for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(shape, stage) == rank; kind++) {
+            int at = kind * shape->stages + stage, seen = 0;
             sl_norm n = norm_of(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
-            if (!m->op[at].count || n.rows < rows_needed(c))
+            for (int i = c->count - 1; i >= 0 && !seen; i--) {
+                const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
+                seen = m ? m->op[at].count : 0;
+            }
+            if (!seen || n.rows < rows_needed(c))
                 continue;
             d->healthy += n.time;
             usual += n.usual;
             variance += variance_of(&n, values);
-            ops += m->op[at].count * n.time;
+            ops += seen * n.time;
             *sum += n.time;
             ++*kinds;
         }
@@ -214,7 +221,8 @@ static int is_slow(const device *d, int suspected) {
 
 static int is_suspected(const sl_history *s, int replica, int from, int to) {
     for (int i = 0; i < s->suspected_links; i++)
-        if (s->suspected_link[i].replica == replica && s->suspected_link[i].from == from && s->suspected_link[i].to == to)
+        if (s->suspected_link[i].replica == replica && s->suspected_link[i].from == from &&
+            s->suspected_link[i].to == to)
             return 1;
     return 0;
 }
@@ -257,9 +265,9 @@ static int ascending(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-/* What devices have in common in a row, beyond what is known of each: load that nobody has told of. Within a replica, which
- * all microbatches of it pass through, what half of them show; of replicas of one rank what all show. 1: nothing; 0: too few
- * were measured. Values of one row, by device: 0 where it was not. */
+/* What devices have in common in a row, beyond what is known of each: load that nobody has told of. Within a
+ * replica, which all microbatches of it pass through, what half of them show; of replicas of one rank what
+ * all show. 1: nothing; 0: too few were measured. Values of one row, by device: 0 where it was not. */
 static double common_of(const comparing *c, const double *value, int devices, int first, double *room) {
     int count = 0;
     for (int i = 0; i < devices; i++)
@@ -291,17 +299,17 @@ static void find_common_of_all(const comparing *c, const double *value, double *
     double *all = room + c->s->replicas;
     for (int i = 0; i < c->count; i++) {
         for (int r = 0; r < c->s->replicas; r++)
-            all[r] = c->kind[r] >= 0                             ? value[c->kind[r] * c->count + i]
+            all[r] = c->kind[r] >= 0                              ? value[c->kind[r] * c->count + i]
                      : sl_history_baseline(c->s, r)->same != NULL ? 1
-                                                                 : 0;
+                                                                  : 0;
         double common = common_of(c, all, c->s->replicas, 0, room);
         for (int k = 0; k < c->kinds; k++)
             c->common[k * c->count + i] = common;
     }
 }
 
-static device measure_device(const comparing *c, const double *value, const double *raw, int kind, int rank, double *sum,
-                             int *kinds) {
+static device measure_device(const comparing *c, const double *value, const double *raw, int kind, int rank,
+                             double *sum, int *kinds) {
     double values[SL_ROWS], raws[SL_ROWS];
     int found = 0;
     device d = {0};
@@ -328,7 +336,8 @@ static sl_status find_devices(comparing *c, device *devices, double *value, doub
     double sum = 0;
     int ops = 0, ranks = c->ranks;
     for (int i = 0; i < c->kinds * c->count * ranks; i++)
-        value[i] = row_of(c, c->first[i / ranks / c->count], i % ranks, c->rows[i / ranks % c->count], &raw[i]);
+        value[i] =
+            row_of(c, c->first[i / ranks / c->count], i % ranks, c->rows[i / ranks % c->count], &raw[i]);
     for (int i = 0; i < c->kinds * c->count && ranks > 1; i++)
         c->common[i] = common_of(c, value + i * ranks, ranks, c->first[i / c->count] * ranks, room);
     if (ranks == 1)
@@ -466,7 +475,8 @@ static double load_of(const comparing *c) {
 }
 
 static sl_status compare_kinds(comparing *c, int stages) {
-    size_t kinds = (size_t)c->kinds, ranks = (size_t)c->ranks, count = (size_t)c->count, cells = kinds * count * ranks;
+    size_t kinds = (size_t)c->kinds, ranks = (size_t)c->ranks, count = (size_t)c->count,
+           cells = kinds * count * ranks;
     device *devices;
     double *numbers = NULL;
     SL_TRY(sl_alloc(&devices, kinds * ranks, sizeof *devices));

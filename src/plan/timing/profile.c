@@ -2,6 +2,7 @@
 #include "base/median.h"
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Values are collected by key (counting sort), then each key's median is taken. */
@@ -79,9 +80,15 @@ static sl_status median_ops(const sl_timeline *measured, const sl_time *whole, s
     for (int stage = 0; stage < stages; stage++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             median_of(&s, kind * stages + stage, &problem->time[kind][stage]);
-        sl_time ran;
-        if (!median_of(&s, SL_B * stages + stage, &ran) && median_of(&s, SL_I * stages + stage, &ran))
-            problem->time[SL_B][stage] = problem->time[SL_I][stage] + problem->time[SL_W][stage];
+        sl_time ran, *i = &problem->time[SL_I][stage], *w = &problem->time[SL_W][stage];
+        int halves = median_of(&s, SL_I * stages + stage, &ran), whole_ones = median_of(&s, SL_B * stages + stage, &ran);
+        if (halves && !whole_ones) {
+            problem->time[SL_B][stage] = *i + *w;
+        } else if (whole_ones && !halves && *i + *w > 0) {
+            double share = (double)*i / ((double)*i + (double)*w);
+            *i = (sl_time)llround(share * (double)ran);
+            *w = ran - *i;
+        }
     }
     samples_free(&s);
     return SL_OK;

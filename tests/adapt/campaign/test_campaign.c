@@ -21,7 +21,7 @@ static void open_campaign(int ranks, int microbatches, int replicas, int iterati
     sl_problem_free(&p);
     c->replicas = replicas;
     c->iterations = iterations;
-    c->notice = 0;
+    c->notice = 0; /* what one iteration shows is believed at its end */
     c->ladder.calm = 0;
     c->ladder.profile_every = 0;
     sl_free(c->schedule);
@@ -93,31 +93,32 @@ static void without_events_every_strategy_takes_the_plan_of_the_job(void **state
     sl_campaign_free(&c);
 }
 
-/* A replica is one device: 4 microbatches of 30 ms; twice as long on one of two from iteration 10 to 30. Of 8
- * microbatches 2 and 6 take 120 and 180 ms, 3 and 5 180 and 150: 180 ms. Back after 150 ms have been kept for
- * 50 ms lost, which is one iteration of 180 ms. */
+/* A replica is one device: 4 microbatches of 30 ms; twice as long on one of two from iteration 10 to 30. Iteration 10
+ * shows it. Of 8 microbatches 3 and 5 take 180 and 150 ms, which is the least. Iteration 30 takes 150 ms and shows that
+ * it is over; the split goes back when keeping it has lost the 50 ms that it costs: after two more that take 150 ms
+ * instead of 120. */
 static void a_slow_device_is_balanced_and_the_split_goes_back(void **state) {
     (void)state;
     sl_campaign c;
     sl_campaign_result r;
     sl_campaign_fault f = device(10, 30, 0, 2);
     open_campaign(1, 4, 2, 50, "1f1b", &c);
-    c.cost[SL_CAMPAIGN_BALANCE] = c.undo[SL_CAMPAIGN_BALANCE] = 50 * SL_MS;
+    c.cost[SL_STRATEGY_BALANCE] = c.undo[SL_STRATEGY_BALANCE] = 50 * SL_MS;
     assert_ok(sl_campaign_add(&c, &f));
     assert_ok(sl_campaign_run(&c, 1, &r));
     assert_int_equal(row_named(&r, "ignore")->total, (30 * 120 + 20 * 240) * SL_MS);
     assert_int_equal(row_named(&r, "adapt")->total, (30 * 120 + 20 * 240) * SL_MS);
     const sl_campaign_row *balance = row_named(&r, "balance");
-    assert_int_equal(balance->total, (10 * 120 + 50 + 20 * 180 + 180 + 50 + 19 * 120) * SL_MS);
+    assert_int_equal(balance->total, (10 * 120 + 240 + 50 + 19 * 180 + 3 * 150 + 50 + 17 * 120) * SL_MS);
     assert_int_equal(balance->paid, 100 * SL_MS);
-    assert_int_equal(balance->applied[SL_CAMPAIGN_BALANCE], 1);
+    assert_int_equal(balance->applied[SL_STRATEGY_BALANCE], 1);
     assert_int_equal(balance->undone, 1);
-    assert_int_equal(balance->worst, 180 * SL_MS);
-    assert_non_null(strstr(balance->log, "ops take 2 times as long, since iteration 10"));
-    assert_non_null(strstr(balance->log, "50.0 % lost would become 33.3 %"));
+    assert_int_equal(balance->worst, 240 * SL_MS);
+    assert_non_null(strstr(balance->log, "device of rank 0 of replica 0: ops take 2.00 times as long"));
+    assert_non_null(strstr(balance->log, "50.0 % lost should become 33.3 %"));
     /* hindsight goes back at once */
     assert_int_equal(row_named(&r, "best in hindsight")->total, (30 * 120 + 20 * 180 + 100) * SL_MS);
-    double recovered = (4800 - 3600 - 100 - 60) / (4800 - 2400.0);
+    double recovered = (8400 - 7450) / (8400 - 6000.0);
     assert_true(sl_campaign_recovered(&r, balance) > recovered - 1e-12);
     assert_true(sl_campaign_recovered(&r, balance) < recovered + 1e-12);
     for (int i = 0; i < r.rows; i++)
@@ -126,7 +127,8 @@ static void a_slow_device_is_balanced_and_the_split_goes_back(void **state) {
     sl_campaign_free(&c);
 }
 
-/* design.md: S = 4, N = 12, ops of 10 ms: 390 ms; 20 ms on the first link make 440 ms of it, adapted 410. */
+/* design.md: S = 4, N = 12, ops of 10 ms: 390 ms; 20 ms on the first link make 440 ms of it, adapted 410. Messages that
+ * hold no rank are as fast with delegates: they only cost what they cost. */
 static void a_slow_link_is_adapted_to(void **state) {
     (void)state;
     sl_campaign c;
@@ -134,18 +136,18 @@ static void a_slow_link_is_adapted_to(void **state) {
     sl_campaign_fault f = link_of(10, SL_FAULT_LASTS, 0, 2, 20 * SL_MS, 1);
     open_campaign(4, 12, 2, 50, "adaptra", &c);
     assert_ok(sl_campaign_add(&c, &f));
-    assert_int_equal(c.fault[0].cause, SL_CAUSE_LINK);
     assert_ok(sl_campaign_run(&c, 0, &r));
     assert_int_equal(row_named(&r, "ignore")->total, (10 * 390 + 40 * 440) * SL_MS);
-    assert_int_equal(row_named(&r, "adapt")->total, (10 * 390 + 50 + 40 * 410) * SL_MS);
-    assert_int_equal(row_named(&r, "delegate")->total, row_named(&r, "ignore")->total);
-    assert_true(row_named(&r, "ladder")->total <= row_named(&r, "adapt")->total);
+    assert_int_equal(row_named(&r, "adapt")->total, (10 * 390 + 440 + 50 + 39 * 410) * SL_MS);
+    assert_int_equal(row_named(&r, "delegate")->total - row_named(&r, "ignore")->total, row_named(&r, "delegate")->paid);
+    /* with both, delegates come first, and what they brought is measured */
+    assert_true(row_named(&r, "ladder")->total <= row_named(&r, "adapt")->total + (50 + 440 - 410) * SL_MS);
     sl_campaign_result_free(&r);
     sl_campaign_free(&c);
 }
 
 /* With notice, and in time: the fault of 1 s begins in iteration 8 (of 120 ms), so iteration 9 is the first
- * slow one; three slow ones later it is believed. */
+ * slow one; what is twice as long in two of the last three is believed. */
 static void events_in_seconds_begin_with_the_next_iteration_and_are_believed_later(void **state) {
     (void)state;
     sl_campaign c;
@@ -155,29 +157,29 @@ static void events_in_seconds_begin_with_the_next_iteration_and_are_believed_lat
     c.by_time = 1;
     c.duration = 6 * SL_SECOND;
     c.notice = 3;
-    c.cost[SL_CAMPAIGN_BALANCE] = 50 * SL_MS;
+    c.cost[SL_STRATEGY_BALANCE] = 50 * SL_MS;
     assert_ok(sl_campaign_add(&c, &f));
     assert_ok(sl_campaign_run(&c, 0, &r));
     assert_int_equal(r.iterations, 50);
     assert_int_equal(row_named(&r, "ignore")->total, (9 * 120 + 41 * 240) * SL_MS);
-    assert_int_equal(row_named(&r, "balance")->total, (9 * 120 + 3 * 240 + 50 + 38 * 180) * SL_MS);
+    assert_int_equal(row_named(&r, "balance")->total, (9 * 120 + 2 * 240 + 50 + 39 * 180) * SL_MS);
     sl_campaign_result_free(&r);
     sl_campaign_free(&c);
 }
 
-/* One device three times as slow for good: 240 of 360 ms are lost. After 15 s, the end of iteration 42, 10 s
- * are lost, as a restart costs. */
+/* One device three times as slow for good: 240 of 360 ms are lost. 15 s after iteration 10 has shown it, in the 42nd
+ * iteration from then, 10 s are lost, as a restart costs. */
 static void a_restart_comes_when_as_much_is_lost_as_it_costs(void **state) {
     (void)state;
     sl_campaign c;
     sl_campaign_result r;
     sl_campaign_fault f = device(10, SL_FAULT_LASTS, 0, 3);
     open_campaign(1, 4, 1, 300, "1f1b", &c);
-    c.cost[SL_CAMPAIGN_RESTART] = 10 * SL_SECOND;
+    c.cost[SL_STRATEGY_RESTART] = 10 * SL_SECOND;
     assert_ok(sl_campaign_add(&c, &f));
     assert_ok(sl_campaign_run(&c, 0, &r));
     sl_time best = (300 * 120 + 10000) * SL_MS;
-    assert_int_equal(row_named(&r, "restart")->total, ((300 - 42) * 120 + 42 * 360 + 10000) * SL_MS);
+    assert_int_equal(row_named(&r, "restart")->total, ((300 - 43) * 120 + 43 * 360 + 10000) * SL_MS);
     assert_int_equal(row_named(&r, "ladder")->total, row_named(&r, "restart")->total);
     assert_int_equal(row_named(&r, "best in hindsight")->total, best);
     sl_campaign_result_free(&r);
@@ -196,7 +198,6 @@ static void rings_wait_for_their_slowest_link(void **state) {
     assert_ok(sl_campaign_add(&c, &far));
     assert_ok(sl_campaign_add(&c, &slow));
     assert_int_equal(c.fault[0].first, 10); /* kept in order */
-    assert_int_equal(c.fault[1].cause, SL_CAUSE_REPLICA_LINK);
     assert_ok(sl_campaign_run(&c, 0, &r));
     assert_int_equal(r.healthy, 140 * SL_MS);
     assert_int_equal(row_named(&r, "ignore")->total, (30 * 140 + 10 * 200 + 10 * 150) * SL_MS);
@@ -221,15 +222,15 @@ static void a_slow_link_of_a_ring_is_moved_to_where_it_matters_less(void **state
     sl_campaign_fault f = link_of(10, SL_FAULT_LASTS, 0, 1, -1, 8);
     open_campaign(2, 8, 2, 1000, "1f1b", &c);
     c.problem.reduce[0] = c.problem.reduce[1] = 40 * SL_MS;
-    c.cost[SL_CAMPAIGN_TOPOLOGY] = 2 * SL_SECOND;
+    c.cost[SL_STRATEGY_TOPOLOGY] = 2 * SL_SECOND;
     assert_ok(sl_campaign_add(&c, &f));
     assert_ok(sl_campaign_run(&c, 0, &r));
     const sl_campaign_row *row = row_named(&r, "topology");
     assert_int_equal(r.healthy, 310 * SL_MS); /* 9 x 30, and the ring of stage 0; that of 1 ended before */
     assert_int_equal(row_named(&r, "ignore")->total, (10 * 310 + 990 * 590) * SL_MS);
-    assert_int_equal(row->applied[SL_CAMPAIGN_TOPOLOGY], 1);
-    /* 2 s are lost when 280 of 590 ms are, 4.21 s later: 8 iterations */
-    assert_int_equal(row->total, (992 * 310 + 8 * 590 + 2000) * SL_MS);
+    assert_int_equal(row->applied[SL_STRATEGY_TOPOLOGY], 1);
+    /* iteration 10 shows it; 2 s are lost when 280 of 590 ms are, 4.21 s later: 8 iterations */
+    assert_int_equal(row->total, (991 * 310 + 9 * 590 + 2000) * SL_MS);
     sl_campaign_result_free(&r);
     sl_campaign_free(&c);
 }

@@ -114,12 +114,14 @@ int drive_explains_incident(const driver *d, const job_fault *f, const sl_incide
 static int explains_place(const driver *d, const job_fault *f, const sl_event *e, const int *process,
                           int replica) {
     const sl_job *shape = &d->j.config.job;
+    const char *sum = strstr(e->seen, "sum of stage ");
+    int stage = sum ? atoi(sum + strlen("sum of stage ")) : -1;
+    if (stage >= 0 && stage < d->j.pipeline[0].stages)
+        return explains_sum(d, f, process, sl_problem_rank(&d->j.pipeline[0], stage));
     if (e->from >= 0 && e->to >= 0)
         return touches(d, f, process[sl_job_position(shape, e->from, replica, 0)],
                        process[sl_job_position(shape, e->to, replica, 0)]);
     int at = process[sl_job_position(shape, e->rank, replica, 0)];
-    if (strstr(e->seen, "sum"))
-        return explains_sum(d, f, process, e->rank);
     if (strstr(e->seen, "ops") || strstr(e->seen, "device"))
         return explains_device(d, f, at);
     return explains_device(d, f, at) || explains_card(d, f, at);

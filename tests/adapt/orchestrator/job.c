@@ -137,7 +137,7 @@ void job_problem(const job *j, const sl_job_layout *layout, int replica, int ite
         }
 }
 
-static double grown(const job *j, double length) {
+double job_growth(const job *j, double length) {
     return j->fixed + (1 - j->fixed - j->square) * length + j->square * length * length;
 }
 
@@ -150,8 +150,8 @@ sl_time job_time(const job *j, const sl_job_layout *layout, const sl_plan *const
         job_problem(j, layout, r, iteration, except, &p);
         for (int stage = 0; stage < p.stages; stage++)
             for (int kind = 0; kind < SL_OP_KINDS; kind++)
-                p.time[kind][stage] =
-                    (sl_time)((double)p.time[kind][stage] * grown(j, job_length(j, r, stage, iteration)));
+                p.time[kind][stage] = (sl_time)((double)p.time[kind][stage] *
+                                                job_growth(j, job_length(j, r, stage, iteration)));
         assert_ok(sl_replay(&p, &plan[r]->program, p.communication, p.queue, &t));
         sl_time time = sl_timeline_makespan(&t);
         longest = time > longest ? time : longest;
@@ -235,20 +235,35 @@ typedef struct hiccup {
 
 void job_noise_begin(const job *j, job_noise *noise) {
     *noise = (job_noise){.seed = sl_random_mix(j->seed + 77)};
-    noise->last_slow = -1;
+    for (int i = 0; i < JOB_REPLICAS * JOB_RANKS; i++)
+        noise->disturbed[i] = -1000;
+}
+
+/* Marks the ranks of a place (-1: all) as disturbed; 0, and nothing is marked, when one of them was lately.
+ */
+static int disturb(const job *j, job_noise *noise, int rank, int replica, int iteration) {
+    int ranks = j->config.job.ranks, all = ranks * j->config.job.replicas;
+    for (int i = 0; i < all; i++)
+        if ((rank < 0 || i % ranks == rank) && (replica < 0 || i / ranks == replica) &&
+            iteration - noise->disturbed[i] <= 2 * j->config.hold)
+            return 0;
+    for (int i = 0; i < all; i++)
+        if ((rank < 0 || i % ranks == rank) && (replica < 0 || i / ranks == replica))
+            noise->disturbed[i] = iteration;
+    return 1;
 }
 
 static hiccup draw_hiccup(const job *j, job_noise *noise, int iteration) {
     hiccup h = {-2, -2, 1, 1};
-    int apart = 4 * j->config.hold;
-    if (iteration < j->warm_up)
+    if (iteration < j->warm_up) {
         h = (hiccup){-1, -1, 1.3 + 1.7 * unit(&noise->seed), 1};
-    else if (j->slow_every && iteration - noise->last_slow > apart &&
-             draw(&noise->seed, j->slow_every) == 0) {
-        noise->last_slow = iteration;
-        h.rank = draw(&noise->seed, j->config.job.ranks + 1) - 1;
-        h.replica = draw(&noise->seed, j->config.job.replicas + 1) - 1;
-        h.factor = 1.2 + 1.8 * unit(&noise->seed);
+        for (int i = 0; i < JOB_REPLICAS * JOB_RANKS; i++)
+            noise->disturbed[i] = iteration;
+    } else if (j->slow_every && draw(&noise->seed, j->slow_every) == 0) {
+        int rank = draw(&noise->seed, j->config.job.ranks + 1) - 1;
+        int replica = draw(&noise->seed, j->config.job.replicas + 1) - 1;
+        if (disturb(j, noise, rank, replica, iteration))
+            h = (hiccup){rank, replica, 1.2 + 1.8 * unit(&noise->seed), 1};
     }
     if (j->evaluate_every && iteration % j->evaluate_every == j->evaluate_every - 1)
         h.evaluation = 1.5 + 1.5 * unit(&noise->seed);
@@ -278,9 +293,10 @@ static void draw_durations(const job *j, job_noise *noise, const hiccup *h, cons
         int slow = (h->rank == -1 || h->rank == r) && (h->replica == -1 || h->replica == replica);
         for (int s = 0; s < plan->program.rank[r].steps; s++, i++) {
             const sl_op *op = &plan->program.rank[r].step[s].op;
-            double f = grown(j, op_length(j, length, replica, op->stage, op->microbatch, iteration));
+            double f = job_growth(j, op_length(j, length, replica, op->stage, op->microbatch, iteration));
             f *= 1 + j->jitter * unit(&noise->seed);
-            f *= happens(&noise->seed, j->spikes) ? 1.5 + 2.5 * unit(&noise->seed) : 1;
+            if (happens(&noise->seed, j->spikes) && disturb(j, noise, r, replica, iteration))
+                f *= 1.5 + 2.5 * unit(&noise->seed);
             f *= slow ? h->factor : 1;
             duration[i] = (sl_time)((double)p->time[op->kind][op->stage] * f);
         }
@@ -341,7 +357,7 @@ static int has_pairs(const sl_plan *plan) {
 }
 
 /* Clocks are off, and some of it was never seen. */
-static void disturb(const job *j, job_noise *noise, const sl_job_layout *layout, int replica, sl_timeline *t,
+static void obscure(const job *j, job_noise *noise, const sl_job_layout *layout, int replica, sl_timeline *t,
                     job_iteration *out) {
     sl_time clock[JOB_RANKS];
     int ranks = j->config.job.ranks, kept = 0, blind[JOB_RANKS];
@@ -394,7 +410,7 @@ static void measure_replica(const job *j, job_noise *noise, const hiccup *h, con
     else
         replay_by_means(&p, plan, duration, transfer, latency, &t);
     *took = sl_timeline_makespan(&t);
-    disturb(j, noise, layout, replica, &t, out);
+    obscure(j, noise, layout, replica, &t, out);
     out->given.work += tokens;
     if (!j->unmeasured && !happens(&noise->seed, j->gaps)) {
         double *op_work, *message_work;

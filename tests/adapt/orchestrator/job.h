@@ -64,7 +64,7 @@ typedef struct job {
     /* noise; all of it 0 where iterations are alike to the ns (`still`) */
     int still;
     double jitter;       /* an op takes up to this share longer */
-    double spikes;       /* share of ops that take 1.5 to 4 times as long */
+    double spikes;       /* share of ops that take 1.5 to 4 times as long, one of a rank at a time */
     double sums;         /* a sum takes up to this share longer */
     int slow_every;      /* about so often a single iteration is slow; 0: none */
     sl_time clock_error; /* any two clocks differ by so much at most */
@@ -120,6 +120,8 @@ double job_slowness(const job *j, int process, int iteration, int except);
 void job_link_excess(const job *j, int from, int to, int iteration, int except, double *latency,
                      double *pace);
 int job_same_host(const job *j, int a, int b);
+/** How many times as long an op of a microbatch takes that is `length` times as long. */
+double job_growth(const job *j, double length);
 /** The factor by which all microbatches of a stage and replica are longer. */
 double job_length(const job *j, int replica, int stage, int iteration);
 
@@ -136,10 +138,12 @@ typedef struct job_iteration {
     double slow;
 } job_iteration;
 
-/* Where noise is drawn from; the same for the same seed, iteration by iteration. */
+/* Where noise is drawn from; the same for the same seed, iteration by iteration. What disturbs a rank's ops
+ * (a spiked op, a slow iteration) is alone: nothing else does so for some iterations, or it would be no noise
+ * but a change. */
 typedef struct job_noise {
     uint64_t seed;
-    int last_slow;
+    int disturbed[JOB_REPLICAS * JOB_RANKS]; /* iteration of the last one */
     sl_time clock[JOB_PROCESSES];
 } job_noise;
 

@@ -69,7 +69,7 @@ static pid_t start_share(uint64_t seed, int jobs, int first, int step, int *tall
         signal(SIGSEGV, say_seed);
         run_share(seed, jobs, first, step, &mine);
         fflush(stdout);
-        _exit(write(ends[1], &mine, sizeof mine) != (ssize_t)sizeof mine);
+        exit(write(ends[1], &mine, sizeof mine) != (ssize_t)sizeof mine);
     }
     close(ends[1]);
     *tallies = ends[0];
