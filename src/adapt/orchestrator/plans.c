@@ -175,7 +175,9 @@ sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time) {
         sl_time takes;
         if (r > 0 && sl_healthy_of(o, r) == sl_healthy_of(o, r - 1) && o->side[r].running == o->side[r - 1].running)
             continue;
-        SL_TRY(sl_plans_time(o, o->side[r].running, sl_healthy_of(o, r), &takes));
+        sl_problem healthy = *sl_healthy_of(o, r);
+        healthy.microbatches = o->layout.split[r]; /* it was learnt with those of then */
+        SL_TRY(sl_plans_time(o, o->side[r].running, &healthy, &takes));
         *time = takes > *time ? takes : *time;
     }
     return SL_OK;
