@@ -79,6 +79,7 @@ static void answer(driver *d) {
     d->pending = 0;
     if (outcome == SL_OUTCOME_DONE)
         drive_judge_done(d, a);
+    d->changed |= outcome == SL_OUTCOME_DONE;
     int id = a->id, replica = a->replica, plans = a->what == SL_DO_PLAN, layouts = a->what == SL_DO_LAYOUT;
     fprintf(d->log, "%d: action %d outcome %d took %lld\n", d->iteration, id, outcome, (long long)took);
     assert_ok(sl_orchestrator_carried_out(d->o, id, d->now, outcome, took));
@@ -89,7 +90,7 @@ static void answer(driver *d) {
     if (outcome == SL_OUTCOME_DONE && layouts) {
         memcpy(d->before, layout, sizeof layout);
         drive_meet(d);
-        d->changed = d->moved = 1;
+        d->moved = 1;
     }
     sl_order_free(&wanted);
     drive_judge_plans(d);
@@ -179,7 +180,6 @@ static void step(driver *d) {
     const sl_plan *plan[JOB_REPLICAS];
     for (int r = 0; r < d->j.config.job.replicas; r++)
         plan[r] = sl_orchestrator_plan(d->o, r);
-    d->changed = 0;
     job_measure(&d->j, &d->noise, sl_orchestrator_layout(d->o), plan, d->iteration, d->now, &m);
     log_truth(d, &m);
     account(d, m.given.now - d->now);
@@ -188,6 +188,7 @@ static void step(driver *d) {
     if (!m.absent)
         assert_ok(sl_orchestrator_observe(d->o, &m.given));
     drive_judge_unchanged(d, "by an observation");
+    drive_judge_costs(d);
     read_events(d);
     drive_judge_incidents(d);
     drive_judge_faults(d, &m);

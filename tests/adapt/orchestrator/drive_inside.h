@@ -37,7 +37,7 @@ typedef struct driver {
     sl_order running[JOB_REPLICAS];
     int split[JOB_REPLICAS];
     watch watch[JOB_FAULTS];
-    int changed;      /* plans or layout, in the last iteration */
+    int changed;      /* plans, path or layout, since costs were last asked for */
     int moved;        /* the layout is another than in the beginning */
     int broken;       /* plans cannot be replayed: the job ends */
     int pending, due; /* an action is under way */
@@ -74,6 +74,7 @@ void drive_judge_plans(driver *d);
 void drive_judge_unchanged(driver *d, const char *when);
 void drive_judge_action(driver *d, const sl_orchestrator_action *a);
 void drive_judge_done(driver *d, const sl_orchestrator_action *a);
+void drive_judge_costs(driver *d);
 void drive_judge_faults(driver *d, const job_iteration *m);
 void drive_judge_end(driver *d);
 
