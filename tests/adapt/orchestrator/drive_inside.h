@@ -27,7 +27,9 @@ typedef struct driver {
     FILE *log;
     int iteration;
     sl_time now, healthy; /* what an iteration takes by the first plans without faults */
-    sl_time quick;        /* actions that cost no more come at once */
+    sl_time reference;    /* what one would take now without them */
+    int first_split[JOB_REPLICAS];
+    sl_time quick; /* actions that cost no more come at once */
     double lost, paid[SL_STRATEGY_KINDS];
     int last_swap[JOB_REPLICAS], last_quick[SL_DO_NETWORK + 1], last_undo[SL_DO_NETWORK + 1];
     unsigned refused;
