@@ -504,3 +504,8 @@ double sl_history_time(sl_history *s) {
     double low = fmin(usual, recent), high = fmax(usual, recent);
     return high - low > low / 2 ? recent : usual;
 }
+
+double sl_history_recent_time(sl_history *s) {
+    int rows[SL_ROWS], count = sl_history_collect(s, s->quiet, s->rows, 3, 0, rows);
+    return count == 3 ? median_iteration(s, rows, count) : 0;
+}

@@ -479,7 +479,7 @@ double sl_incidents_believed(sl_orchestrator *o) {
 static sl_status believe(sl_orchestrator *o) {
     sl_time running;
     SL_TRY(sl_plans_running(o, &running));
-    double now = sl_history_time(&o->series);
+    double now = fmax(sl_history_time(&o->series), sl_history_recent_time(&o->series));
     o->believed = o->healthy_time * (double)running / o->healthy_model;
     if (now > 0)
         o->believed = fmin(now, o->believed);
