@@ -265,20 +265,41 @@ static int ascending(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
+static double known_of(const comparing *c, int at) {
+    return c->s->suspected[at] > 1 ? (double)c->s->suspected[at] : 1;
+}
+
+static double middle_of(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return values[(count - 1) / 2];
+}
+
 /* What devices have in common in a row, beyond what is known of each: load that nobody has told of. Within a
  * replica, which all microbatches of it pass through, what half of them show; of replicas of one rank what
- * all show. 1: nothing; 0: too few were measured. Values of one row, by device: 0 where it was not. */
+ * all show. A row may be from before a device became slow or after: what is known of it counts where that is
+ * nearer to the others. 1: nothing; 0: too few were measured. Values of one row, by device: 0 where it was
+ * not. */
 static double common_of(const comparing *c, const double *value, int devices, int first, double *room) {
-    int count = 0;
-    for (int i = 0; i < devices; i++)
-        if (value[i] > 0) {
-            double known = c->s->suspected[first + i] > 1 ? (double)c->s->suspected[first + i] : 1;
-            room[count++] = value[i] / known;
-        }
+    int count = 0, well = 0;
+    for (int i = 0; i < devices; i++) {
+        count += value[i] > 0;
+        if (value[i] > 0 && known_of(c, first + i) <= 1)
+            room[well++] = value[i];
+    }
     if (count < 2)
         return devices < 2 ? 1 : 0;
-    qsort(room, (size_t)count, sizeof *room, ascending);
-    return fmax(1, c->ranks > 1 ? room[(count - 1) / 2] : room[0]);
+    for (int i = 0, all = !well; i < devices && all; i++)
+        if (value[i] > 0)
+            room[well++] = value[i] / known_of(c, first + i);
+    double others = middle_of(room, well);
+    count = 0;
+    for (int i = 0; i < devices; i++)
+        if (value[i] > 0) {
+            double less = value[i] / known_of(c, first + i);
+            room[count++] = fabs(log(less / others)) <= fabs(log(value[i] / others)) ? less : value[i];
+        }
+    double common = middle_of(room, count);
+    return fmax(1, c->ranks > 1 ? common : room[0]);
 }
 
 /* Replicas of a simulation that are alike are looked at once. */
