@@ -585,7 +585,7 @@ static int shows(const sl_case *c, const sl_measured *m) {
  */
 static int is_measured(const sl_orchestrator *o, const sl_case *c) {
     int rows[SL_ROWS], most = 0, least = o->config.hold < 3 ? o->config.hold : 3;
-    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, 2 * o->config.hold, 0, rows);
     int first = c->replica < 0 ? 0 : c->replica,
         last = c->replica < 0 ? o->config.job.replicas - 1 : c->replica;
     for (int r = first; r <= last; r++) {
@@ -608,10 +608,10 @@ static int is_unused(const sl_orchestrator *o, const sl_case *c) {
 
 static sl_status compare_lately(sl_orchestrator *o) {
     int rows[SL_ROWS];
-    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, 2 * o->config.hold, 0, rows);
     for (int i = 0; i < o->case_count; i++)
         o->cases[i].seen = o->cases[i].reported;
-    SL_TRY(sl_compare(&o->series, rows, count, 1, &o->lately));
+    SL_TRY(sl_compare(&o->series, rows, count, o->config.hold, &o->lately));
     for (size_t i = 0; i < o->lately.count; i++) {
         const sl_slow *s = &o->lately.slow[i];
         if (s->kind == SL_SLOW_DEVICE)
