@@ -488,9 +488,11 @@ sl_status sl_history_typical(sl_history *s, int replica, int count, sl_problem *
 
 static double median_iteration(sl_history *s, const int *rows, int count) {
     int found = 0;
-    for (int i = 0; i < count; i++)
-        if (sl_history_row(s, rows[i])->time > 0)
-            s->room[found++] = (double)sl_history_row(s, rows[i])->time;
+    for (int i = 0; i < count; i++) {
+        const sl_row *row = sl_history_row(s, rows[i]);
+        if (row->time > 0)
+            s->room[found++] = sl_norm_time(&s->iteration, (double)row->time, row->work);
+    }
     return median_of(s->room, found);
 }
 

@@ -15,6 +15,7 @@ enum { FINE, SUSPECTED, TOLD };
 
 #define ALIKE 0.25    /* delays that may have one cause */
 #define ERRORS 6.0    /* standard errors by which iterations must be longer where nothing is named */
+#define MOSTLY 0.85 /* share of healthy iterations that load must exceed in every row */
 enum { UNNAMED = 5 }; /* rows that must be so then */
 
 sl_status sl_naming_open(sl_naming *n) {
@@ -336,7 +337,7 @@ static int is_loaded(const sl_history *s) {
     if (found < VERDICT || !s->learnt || last < s->since)
         return 0;
     double middle = sl_median_of_numbers(time, found),
-           least = fmax(time[found - 1], (1 + SL_ITERATION_LEAST) * middle);
+           least = fmax(time[(int)(MOSTLY * (found - 1))], (1 + SL_ITERATION_LEAST) * middle);
     for (int i = last; i < s->rows; i++)
         longer += (double)s->row[i % SL_ROWS].time > least;
     return longer == VERDICT;
