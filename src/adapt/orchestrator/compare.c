@@ -9,20 +9,19 @@
 #define OP_SHARE 0.1            /* of a typical op: the least delay of a link that counts */
 #define LEAST (0.2 * SL_MS)     /* what threads that wake late add to a message */
 #define OPS_LEAST (0.3 * SL_MS) /* and to the ops of a microbatch */
-#define OPS_SHARE 0.0           /* of ratios: no more than half as long again is asked */
 #define ERRORS 4.0              /* standard errors of the difference that a growth must exceed */
 
 /* Of one entry: over the rows at hand, and when healthy. */
 typedef struct pair {
     int known;
-    double now, raw, healthy, usual, variance; /* of usual work; as it was; variance of the difference */
-    double count;                              /* of the last row */
+    double now, healthy, usual, variance; /* of usual work; variance of the difference */
+    double count;                         /* of the last row */
 } pair;
 
 typedef struct comparing {
     sl_history *s;
     const int *rows;
-    int count, lately, ranks;
+    int count, lately, most, ranks; /* most: values of a component, the latest */
     sl_comparison *out;
     double clock_error;
     int *kind;  /* [replicas] which of the replicas that differ from what is healthy it is like; -1: it does
@@ -79,34 +78,45 @@ static double variance_of(const sl_norm *n, int count) {
     return 1.57 * n->spread * n->spread * (1.0 / count + 1.0 / n->rows);
 }
 
-static pair finish(const comparing *c, const sl_norm *n, double *values, double *raw, int count,
-                   double last) {
-    if (count < rows_wanted(c) || n->rows < rows_needed(c))
+/* Values of the latest rows, at most `most`, in the order of rows. */
+typedef struct latest {
+    int most, count;
+    double value[SL_ROWS], raw[SL_ROWS];
+} latest;
+
+/* Rows come the last one first. 0: these are enough. */
+static int take(latest *l, double value, double raw) {
+    l->value[SL_ROWS - ++l->count] = value;
+    l->raw[SL_ROWS - l->count] = raw;
+    return l->count < l->most;
+}
+
+static pair finish(const comparing *c, const sl_norm *n, latest *l, double last) {
+    if (l->count < rows_wanted(c) || n->rows < rows_needed(c))
         return (pair){0};
     return (pair){.known = 1,
-                  .now = level_of(c, values, count, OPS_LEAST),
-                  .raw = level_of(c, raw, count, OPS_LEAST),
+                  .now = level_of(c, l->value + SL_ROWS - l->count, l->count, OPS_LEAST),
                   .healthy = n->time,
                   .usual = n->usual,
-                  .variance = variance_of(n, count),
+                  .variance = variance_of(n, l->count),
                   .count = last};
 }
 
 static pair compare_link(const comparing *c, int replica, int at) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
     sl_norm n = norm_of(b->link ? &b->link[at] : NULL, b, b->same ? &b->same->link[at] : NULL);
-    double values[SL_ROWS], raw[SL_ROWS], last = 0;
-    int found = 0;
-    for (int i = 0; i < c->count; i++) {
+    latest l = {.most = c->most};
+    double last = 0;
+    for (int i = c->count - 1, more = 1; i >= 0 && more; i--) {
         const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
         if (!m || !m->link[at].count)
             continue;
         double common = c->common[c->kind[replica] * c->count + i]; /* longer microbatches, longer messages */
-        raw[found] = m->link[at].time;
-        values[found++] = sl_norm_time(&n, m->link[at].time, m->link[at].work) / (common > 1 ? common : 1);
-        last = m->link[at].count;
+        last = last > 0 ? last : m->link[at].count;
+        more = take(&l, sl_norm_time(&n, m->link[at].time, m->link[at].work) / (common > 1 ? common : 1),
+                    m->link[at].time);
     }
-    return finish(c, &n, values, raw, found, last);
+    return finish(c, &n, &l, last);
 }
 
 static pair compare_sum(const comparing *c, int replica, int stage) {
@@ -114,14 +124,13 @@ static pair compare_sum(const comparing *c, int replica, int stage) {
     sl_level same = {.count = b->same ? b->same->summed[stage] : 0,
                      .time = b->same ? (double)b->same->problem.reduce[stage] : 0};
     sl_norm n = norm_of(b->sum ? &b->sum[stage] : NULL, b, &same);
-    double values[SL_ROWS];
-    int found = 0;
-    for (int i = 0; i < c->count; i++) {
+    latest l = {.most = c->most};
+    for (int i = c->count - 1, more = 1; i >= 0 && more; i--) {
         const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
         if (m && m->summed[stage])
-            values[found++] = (double)m->problem.reduce[stage];
+            more = take(&l, (double)m->problem.reduce[stage], (double)m->problem.reduce[stage]);
     }
-    return finish(c, &n, values, values, found, 1);
+    return finish(c, &n, &l, 1);
 }
 
 /* ---- what is slow ---- */
@@ -265,20 +274,41 @@ static int ascending(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
+static double known_of(const comparing *c, int at) {
+    return c->s->suspected[at] > 1 ? (double)c->s->suspected[at] : 1;
+}
+
+static double middle_of(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return values[(count - 1) / 2];
+}
+
 /* What devices have in common in a row, beyond what is known of each: load that nobody has told of. Within a
  * replica, which all microbatches of it pass through, what half of them show; of replicas of one rank what
- * all show. 1: nothing; 0: too few were measured. Values of one row, by device: 0 where it was not. */
+ * all show. A row may be from before a device became slow or after: what is known of it counts where that is
+ * nearer to the others. 1: nothing; 0: too few were measured. Values of one row, by device: 0 where it was
+ * not. */
 static double common_of(const comparing *c, const double *value, int devices, int first, double *room) {
-    int count = 0;
-    for (int i = 0; i < devices; i++)
-        if (value[i] > 0) {
-            double known = c->s->suspected[first + i] > 1 ? (double)c->s->suspected[first + i] : 1;
-            room[count++] = value[i] / known;
-        }
+    int count = 0, well = 0;
+    for (int i = 0; i < devices; i++) {
+        count += value[i] > 0;
+        if (value[i] > 0 && known_of(c, first + i) <= 1)
+            room[well++] = value[i];
+    }
     if (count < 2)
         return devices < 2 ? 1 : 0;
-    qsort(room, (size_t)count, sizeof *room, ascending);
-    return fmax(1, c->ranks > 1 ? room[(count - 1) / 2] : room[0]);
+    for (int i = 0, all = !well; i < devices && all; i++)
+        if (value[i] > 0)
+            room[well++] = value[i] / known_of(c, first + i);
+    double others = middle_of(room, well);
+    count = 0;
+    for (int i = 0; i < devices; i++)
+        if (value[i] > 0) {
+            double less = value[i] / known_of(c, first + i);
+            room[count++] = fabs(log(less / others)) <= fabs(log(value[i] / others)) ? less : value[i];
+        }
+    double common = middle_of(room, count);
+    return fmax(1, c->ranks > 1 ? common : room[0]);
 }
 
 /* Replicas of a simulation that are alike are looked at once. */
@@ -310,23 +340,20 @@ static void find_common_of_all(const comparing *c, const double *value, double *
 
 static device measure_device(const comparing *c, const double *value, const double *raw, int kind, int rank,
                              double *sum, int *kinds) {
-    double values[SL_ROWS], raws[SL_ROWS];
-    int found = 0;
+    latest l = {.most = c->most};
     device d = {0};
-    for (int i = 0; i < c->count; i++) {
+    for (int i = c->count - 1, more = 1; i >= 0 && more; i--) {
         int at = (kind * c->count + i) * c->ranks + rank;
         double common = c->common[kind * c->count + i];
-        if (!(value[at] > 0) || !(common > 0))
-            continue;
-        values[found] = value[at] / common;
-        raws[found++] = raw[at];
+        if (value[at] > 0 && common > 0)
+            more = take(&l, value[at] / common, raw[at]);
     }
-    if (found < rows_wanted(c))
+    if (l.count < rows_wanted(c))
         return d;
     d.known = 1;
-    d.now = level_of(c, values, found, OPS_SHARE);
-    d.raw = level_of(c, raws, found, OPS_SHARE);
-    describe_device(c, c->first[kind], rank, found, sum, kinds, &d);
+    d.now = level_of(c, l.value + SL_ROWS - l.count, l.count, 0);
+    d.raw = level_of(c, l.raw + SL_ROWS - l.count, l.count, 0);
+    describe_device(c, c->first[kind], rank, l.count, sum, kinds, &d);
     return d;
 }
 
@@ -369,6 +396,10 @@ static sl_status find_devices(comparing *c, device *devices, double *value, doub
     return SL_OK;
 }
 
+static int latest_of(const comparing *c) {
+    return c->count > c->most ? c->count - c->most : 0;
+}
+
 /* What all devices of the job have in common, the median over the rows. */
 static double common_of_job(const comparing *c) {
     double values[SL_ROWS];
@@ -376,7 +407,7 @@ static double common_of_job(const comparing *c) {
     for (int r = 0; r < c->s->replicas; r++)
         if (c->kind[r] < 0 && sl_history_baseline(c->s, r)->same)
             return 1;
-    for (int i = 0; i < c->count; i++) {
+    for (int i = latest_of(c); i < c->count; i++) {
         double least = INFINITY;
         for (int k = 0; k < c->kinds; k++)
             if (c->common[k * c->count + i] > 0)
@@ -430,8 +461,6 @@ static sl_status find_links(comparing *c) {
         known += out->links;
         slow += out->slow_links;
     }
-    if (out->links > 3 && out->slow_links == out->links) /* what they share, or longer messages; no link */
-        out->count -= (size_t)out->slow_links;
     return SL_OK;
 }
 
@@ -466,7 +495,7 @@ static double load_of(const comparing *c) {
     const sl_norm *n = &c->s->iteration;
     double values[SL_ROWS];
     int found = 0;
-    for (int i = 0; i < c->count; i++) {
+    for (int i = latest_of(c); i < c->count; i++) {
         const sl_row *row = sl_history_row(c->s, c->rows[i]);
         if (row->work > 0 && n->work > 0)
             values[found++] = row->work / n->work;
@@ -500,7 +529,8 @@ static sl_status compare_kinds(comparing *c, int stages) {
 }
 
 sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_comparison *out) {
-    comparing c = {.s = s, .rows = rows, .count = count, .lately = lately, .out = out};
+    comparing c = {
+        .s = s, .rows = rows, .count = count, .lately = lately, .most = lately ? lately : count, .out = out};
     const sl_problem *shape = NULL;
     sl_slow *slow = out->slow;
     size_t room = out->room, replicas = (size_t)s->replicas;

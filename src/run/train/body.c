@@ -1,11 +1,13 @@
 #include "run/train/body.h"
 #include "base/memory.h"
+#include "plan/search/replan.h"
 #include "run/arrange/departure.h"
 #include "run/arrange/exchange.h"
 #include "run/arrange/path.h"
 #include "run/arrange/rearrange.h"
 #include "run/arrange/telling.h"
 #include "run/binding/binding.h"
+#include "run/train/searcher.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +15,8 @@
 #define AT_ONCE (5 * SL_MS) /* of another schedule or delegates, until one was measured */
 #define FIRST_RATE 1e9      /* bytes/s of an exchange of places */
 #define EFFORT 0.3          /* s of a search for places */
-#define SEARCH 700000       /* ops replayed by the search for a plan: about 5 ms */
+#define SEARCH SL_REPLAN_WORK /* ops replayed by the search for a plan between two iterations */
+#define SEARCH_EVERY 20     /* iterations between two questions to the longer search */
 
 /* ---- opening ---- */
 
@@ -98,7 +101,8 @@ sl_status sl_body_open(sl_trainer *t) {
                           (const char **)(void *)(pointers + 2 * replicas), sum);
     sl_free(sum);
     sl_free(pointers);
-    return status;
+    t->searched = -SEARCH_EVERY;
+    return status == SL_OK ? sl_searcher_open(&t->searcher) : status;
 }
 
 /* ---- what it says ---- */
@@ -141,13 +145,46 @@ static sl_status tell_restart(sl_trainer *t) {
     return SL_OK;
 }
 
+/* What the longer search has found is offered; it no longer fits where the layout has changed meanwhile. */
+static sl_status take_search(sl_trainer *t) {
+    sl_plan plan;
+    int replica;
+    if (!sl_searcher_take(t->searcher, &replica, &plan))
+        return SL_OK;
+    sl_status status = sl_orchestrator_offer(t->orchestrator, replica, &plan);
+    sl_plan_free(&plan);
+    return status == SL_ENOMEM ? status : SL_OK;
+}
+
+/* While something is slow, the costliest incident's replica is searched for. */
+static sl_status ask_search(sl_trainer *t, int iteration) {
+    int count;
+    sl_problem problem;
+    const sl_incident_view *worst = sl_orchestrator_incidents(t->orchestrator, &count);
+    const sl_job job = {.replicas = t->run->parallel.data, .ranks = t->ranks, .tensor = t->run->parallel.tensor};
+    int may = t->run->adapt && (can(t) & 1u << SL_STRATEGY_SCHEDULE) && count > 0 && worst->part.a >= 0;
+    if (!may || !sl_searcher_is_idle(t->searcher) || iteration - t->searched < SEARCH_EVERY)
+        return SL_OK;
+    const sl_job_layout *layout = sl_orchestrator_layout(t->orchestrator);
+    int replica = sl_job_replica(&job, sl_job_layout_position(&job, layout, worst->part.a));
+    sl_status status = sl_orchestrator_question(t->orchestrator, replica, &problem);
+    if (status != SL_OK)
+        return status == SL_ENONE ? SL_OK : status;
+    t->searched = iteration;
+    status = sl_searcher_ask(t->searcher, replica, &problem, &sl_orchestrator_plan(t->orchestrator, replica)->order);
+    sl_problem_free(&problem);
+    return status == SL_ENOMEM ? status : SL_OK;
+}
+
 sl_status sl_body_observe(sl_trainer *t, int iteration, sl_time time) {
     SL_TRY(tell_restart(t));
+    SL_TRY(take_search(t));
     SL_TRY(sl_orchestrator_observe(t->orchestrator, &(sl_orchestrator_iteration){.iteration = iteration,
                                                                                  .now = now(t),
                                                                                  .time = time,
                                                                                  .clock_error = clock_error(t),
                                                                                  .replica = t->measured}));
+    SL_TRY(ask_search(t, iteration));
     return write_all(t);
 }
 

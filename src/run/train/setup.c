@@ -4,6 +4,7 @@
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
 #include "run/arrange/seated.h"
+#include "run/train/searcher.h"
 
 #include <string.h>
 
@@ -106,6 +107,7 @@ static void close_leader(sl_trainer *t) {
         sl_measured_drop(t->measured[r]);
     for (int r = 0; t->pending_timeline && r < t->run->parallel.data; r++)
         sl_timeline_free(&t->pending_timeline[r]);
+    sl_searcher_close(t->searcher);
     sl_orchestrator_close(t->orchestrator);
     sl_journal_close(t->journal);
     sl_progress_close(t->progress);
