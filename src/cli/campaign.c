@@ -4,7 +4,6 @@
 #include "cli/planning.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

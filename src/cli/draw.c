@@ -6,7 +6,6 @@
 #include "cli/drawing.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static double ms(sl_time t) {
     return sl_to_ms(t);

@@ -6,10 +6,8 @@
 #include "cli/planning.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define MOST_CELLS 64 /* of an arrangement as text */

@@ -3,7 +3,6 @@
 #include "cli/command.h"
 
 #include "base/build.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/suggest.h"

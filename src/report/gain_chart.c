@@ -3,8 +3,6 @@
 #include "plan/draw/chart.h"
 #include "report/gain.h"
 
-#include <math.h>
-
 #define MOST_LONG 4 /* changes whose labels have room for what was gained */
 
 typedef char label[64];

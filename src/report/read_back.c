@@ -1,7 +1,6 @@
 #include "report/read_back.h"
 #include "base/memory.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

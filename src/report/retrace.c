@@ -5,7 +5,6 @@
 #include "plan/timing/replay.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void sl_retraced_free(sl_retraced *r) {
     sl_timeline_free(&r->measured);

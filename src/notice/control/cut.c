@@ -1,7 +1,6 @@
 #include "notice/control/cut.h"
 #include "base/memory.h"
 #include <stdio.h>
-#include <string.h>
 
 #define TIME_LIMIT INT64_C(2000000000)
 

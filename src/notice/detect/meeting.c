@@ -4,7 +4,6 @@
 #include "notice/detect/call_role.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { SAMPLE = 128, REACH = 128 }; /* pairs that judge a shift; shifts to each side of the guess */
 #define NEVER 1e300

@@ -18,7 +18,6 @@
 #include "notice/watch/site.h"
 #include "notice/watch/view.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

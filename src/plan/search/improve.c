@@ -6,7 +6,6 @@
 #include "plan/timing/replay.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct annealer {
     const sl_problem *problem;

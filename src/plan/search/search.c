@@ -1,13 +1,10 @@
 /* The search behind `auto` and `optimal`: starting orders from families and portfolio, annealing on every
  * processor, the exact solver at the end; whatever proves the plan first ends it. */
 #include "base/clock.h"
-#include "base/memory.h"
-#include "plan/bound/bound.h"
 #include "plan/exact/exact.h"
 #include "plan/search/chains.h"
 #include "plan/search/cut.h"
 #include "plan/search/plan.h"
-#include "plan/search/portfolio.h"
 
 #include <pthread.h>
 #include <stdio.h>

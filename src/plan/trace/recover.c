@@ -5,7 +5,6 @@
 #include "plan/trace/recover_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- the timeline ---- */
 

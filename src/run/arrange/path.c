@@ -3,8 +3,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#include <string.h>
-
 _Static_assert(SL_QUEUES_MOST <= SL_DELEGATES_MOST, "what is decided can be started");
 
 #define START_PATIENCE (30 * SL_SECOND)

@@ -5,8 +5,6 @@
 #include "run/arrange/connect.h"
 #include "run/arrange/telling.h"
 
-#include <string.h>
-
 #define PATIENCE (60 * SL_SECOND) /* for one message, on top of the worst emulated latency */
 
 /* ---- records ---- */

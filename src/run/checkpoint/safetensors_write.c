@@ -1,4 +1,3 @@
-#include "base/memory.h"
 #include "run/checkpoint/checksum.h"
 #include "run/checkpoint/safetensors.h"
 

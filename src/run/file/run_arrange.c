@@ -2,8 +2,6 @@
 #include "base/memory.h"
 #include "plan/family/family.h"
 
-#include <string.h>
-
 #define AT(field) offsetof(reading, field)
 
 /* An item while it is read: how long its lists may be is the run's. */

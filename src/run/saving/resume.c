@@ -1,12 +1,10 @@
 #include "run/saving/resume.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "run/binding/load.h"
 #include "run/model/model.h"
 #include "run/saving/identity.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void sl_resume_close(sl_resume *resume) {
     sl_checkpoint_found_free(&resume->found);
