@@ -126,8 +126,7 @@ sl_status sl_hook_run_start(const char *program, const char *input, const char *
     child c = {.path = path, .argv = argv, .environment = environment, .input = -1};
     if (status == SL_OK && (c.input = open_input(input)) < 0)
         status = sl_error_errno(SL_ESYS, "no file for the input of %s", path);
-    if (status == SL_OK)
-        status = start(&c, run);
+    SL_THEN(status, start(&c, run));
     if (c.input >= 0)
         close(c.input);
     sl_free(environment);

@@ -207,8 +207,7 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
     search s = {.problem = problem, .options = options, .begin = now()};
     s.deadline = s.begin + sl_from_ms(options->time_limit * 1e3);
     sl_status status = search_orders(&s);
-    if (status == SL_OK)
-        status = finish(&s, plan);
+    SL_THEN(status, finish(&s, plan));
     sl_starts_free(&s.starts);
     return status;
 }

@@ -43,11 +43,8 @@ static sl_status look(const sl_run *run, const char *folder, const sl_binding *b
         return sl_checkpoint_set_aside(path, resume->moved);
     sl_status status = sl_checkpoint_find(path, &resume->found);
     say_refusals(&resume->found);
-    if (status == SL_ENONE) {
-        char why[1024];
-        snprintf(why, sizeof why, "%s", sl_error_text());
-        return sl_error(SL_ENONE, "%s; without --resume the run starts anew", why);
-    }
+    if (status == SL_ENONE)
+        return sl_error(SL_ENONE, "%s; without --resume the run starts anew", sl_error_text());
     SL_TRY(status);
     SL_TRY(sl_checkpoint_clear(path));
     if (!resume->found.found)
