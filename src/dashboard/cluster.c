@@ -52,8 +52,7 @@ sl_status sl_cluster_open(const char *url, const char *job, sl_cluster **result)
     sl_status status = sl_copy_text(&c->url, url);
     if (status == SL_OK && job)
         status = sl_copy_text(&c->wanted, job);
-    if (status == SL_OK)
-        status = sl_cluster_name(url, c->shown, sizeof c->shown);
+    SL_THEN(status, sl_cluster_name(url, c->shown, sizeof c->shown));
     if (status != SL_OK) {
         sl_cluster_close(c);
         return status;

@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 extern const char sl_dashboard_html[]; /* page.html */
 

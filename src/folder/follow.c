@@ -85,8 +85,7 @@ static sl_status take_iteration(void *context, const char *line, size_t length) 
     sl_folder *f = context;
     sl_row_iteration row;
     sl_status status = sl_row_iteration_read(line, length, &row);
-    if (status == SL_OK)
-        status = f->follower.iteration(f->follower.context, &row);
+    SL_THEN(status, f->follower.iteration(f->follower.context, &row));
     json_decref(row.object);
     return status;
 }
@@ -126,8 +125,7 @@ static sl_status take_event(void *context, const char *line, size_t length) {
     sl_folder *f = context;
     sl_row_event row;
     sl_status status = sl_row_event_read(line, length, &row);
-    if (status == SL_OK)
-        status = f->follower.event(f->follower.context, &row);
+    SL_THEN(status, f->follower.event(f->follower.context, &row));
     if (status == SL_OK)
         take_state(f, &row);
     json_decref(row.object);
@@ -188,8 +186,7 @@ static sl_status take_text(sl_folder *f, sl_folder_file file, char *text, size_t
     }
     sl_status status =
         file == SL_FOLDER_WATCH ? take_points(f, json_object_get(object, "iterations")) : SL_OK;
-    if (status == SL_OK)
-        status = f->follower.text(f->follower.context, file, text, object);
+    SL_THEN(status, f->follower.text(f->follower.context, file, text, object));
     if (file == SL_FOLDER_REPORT)
         f->exit_code = sl_json_count(object, "exit_code", -1);
     json_decref(object);
@@ -220,8 +217,7 @@ static sl_status read_whole(sl_folder *f, sl_folder_file file) {
     if (file == SL_FOLDER_WATCH && f->steps > 0)
         f->grown = sl_clock_now(sl_clock_real()) + GROWN;
     sl_status status = sl_file_read_most(path, MOST_TEXT, &text, &size);
-    if (status == SL_OK)
-        status = take_text(f, file, text, size);
+    SL_THEN(status, take_text(f, file, text, size));
     sl_free(text);
     w->unread = status == SL_EINVAL || status == SL_ESYS;
     snprintf(w->trouble, sizeof w->trouble, "%s", w->unread ? sl_error_text() : "");

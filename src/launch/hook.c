@@ -6,7 +6,6 @@
 #include "launch/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -111,8 +110,7 @@ sl_status sl_hook_open(const sl_hook_config *config, sl_hook **hook) {
     sl_status status = sl_copy_text(&h->program, config->program);
     if (status == SL_OK && config->log)
         status = sl_copy_text(&h->log_path, config->log);
-    if (status == SL_OK)
-        status = open_files(h);
+    SL_THEN(status, open_files(h));
     if (status != SL_OK) {
         sl_hook_close(h);
         return status;
@@ -140,10 +138,8 @@ sl_status sl_hook_post(sl_hook *h, int64_t tag, const char *title, const char *i
     SL_TRY(sl_alloc(&w, 1, sizeof *w));
     w->tag = tag;
     sl_status status = sl_copy_text(&w->title, title);
-    if (status == SL_OK)
-        status = sl_copy_text(&w->input, input);
-    if (status == SL_OK)
-        status = sl_alloc(&w->variable, (size_t)count + 1, sizeof *w->variable);
+    SL_THEN(status, sl_copy_text(&w->input, input));
+    SL_THEN(status, sl_alloc(&w->variable, (size_t)count + 1, sizeof *w->variable));
     for (int i = 0; i < count && status == SL_OK; i++) {
         status = sl_copy_text(&w->variable[i], variables[i]);
         w->variables += status == SL_OK;

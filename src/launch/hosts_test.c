@@ -1,6 +1,5 @@
 #include "base/build.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/subprocess.h"
 #include "launch/hosts.h"
 #include "launch/selftest.h"

@@ -10,10 +10,8 @@
 #include "launch/living.h"
 #include "launch/mpirun.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Long enough that a dead rank's port or memory is free again, short against what a restart itself takes.

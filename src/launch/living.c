@@ -4,7 +4,6 @@
 #include "base/terminal.h"
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

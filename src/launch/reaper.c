@@ -186,14 +186,12 @@ _Noreturn void sl_reaper_main(const sl_reaper_order *order) {
     setsid(); /* Ctrl-C at the terminal is the supervisor's to hear */
     signal(SIGPIPE, SIG_IGN);
     sl_status status = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 ? open_loop(&reaper) : SL_ESYS;
-    if (status == SL_OK)
-        status = start_mpirun(&reaper, self);
+    SL_THEN(status, start_mpirun(&reaper, self));
     close(order->error);
     point_at_null(0, O_RDONLY); /* its copies would keep a reader of the command's output waiting */
     point_at_null(1, O_WRONLY);
     point_at_null(2, O_WRONLY);
-    if (status == SL_OK)
-        status = sl_loop_run(reaper.loop);
+    SL_THEN(status, sl_loop_run(reaper.loop));
     if (status != SL_OK)
         kill_without_loop(&reaper, self);
     sl_launch_directory_remove(order->directory);

@@ -49,8 +49,7 @@ sl_status sl_controller_open(const sl_controller_config *config, sl_controller *
                                      .again = AGAIN});
     c->view = (sl_status_view){.iteration = -1, .onset = -1, .connected = 1};
     sl_status status = sl_samples_open(&c->samples);
-    if (status == SL_OK)
-        status = sl_detector_open(SL_CHANGE_BOCD_V, &c->detector);
+    SL_THEN(status, sl_detector_open(SL_CHANGE_BOCD_V, &c->detector));
     if (status != SL_OK) {
         sl_controller_close(c);
         return status;

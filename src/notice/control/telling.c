@@ -1,7 +1,6 @@
 #include "base/text.h"
 #include "notice/control/controller_inside.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static sl_event blank(const sl_controller *c, sl_event_kind kind) {

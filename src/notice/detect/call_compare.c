@@ -373,14 +373,10 @@ static sl_status judge(sl_call_comparison *c, verdict *v, char *reason, size_t s
         return say(v, unknown(reason), 0);
     SL_TRY(sl_alloc(&explained, c->now->groups, sizeof *explained));
     sl_status status = sl_call_pairs_find(c, &all);
-    if (status == SL_OK)
-        status = find_devices(c, &all, explained, v);
-    if (status == SL_OK)
-        status = sl_call_pairs_cover(c, &all);
-    if (status == SL_OK)
-        status = find_links(c, &all, explained, v);
-    if (status == SL_OK)
-        status = find_groups(c, explained, v);
+    SL_THEN(status, find_devices(c, &all, explained, v));
+    SL_THEN(status, sl_call_pairs_cover(c, &all));
+    SL_THEN(status, find_links(c, &all, explained, v));
+    SL_THEN(status, find_groups(c, explained, v));
     sl_call_pairs_free(&all);
     sl_free(explained);
     SL_TRY(status);
@@ -429,8 +425,7 @@ sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_prof
         return sl_error(SL_EINVAL, "a profile of %d ranks is compared with one of %d", now->ranks,
                         healthy->ranks);
     sl_status status = sl_call_measure_all(&c);
-    if (status == SL_OK)
-        status = judge(&c, &v, text, sizeof text);
+    SL_THEN(status, judge(&c, &v, text, sizeof text));
     for (; status == SL_OK && *count < v.count && *count < most; ++*count)
         suspect[*count] = v.suspect[*count];
     if (status == SL_OK && v.count == 0)

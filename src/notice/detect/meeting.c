@@ -4,7 +4,6 @@
 #include "notice/detect/call_role.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { SAMPLE = 128, REACH = 128 }; /* pairs that judge a shift; shifts to each side of the guess */
 #define NEVER 1e300
@@ -357,8 +356,7 @@ sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, int64_t
         qsort(all.at, all.count, sizeof *all.at, order_pieces);
         status = match(&all, ranks, (double)clock_error, meetings);
     }
-    if (status == SL_OK)
-        status = sl_meetings_weigh_waits(meetings, sorted, kept);
+    SL_THEN(status, sl_meetings_weigh_waits(meetings, sorted, kept));
     sl_free(sorted);
     sl_free(all.at);
     return status;

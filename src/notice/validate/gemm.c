@@ -37,10 +37,8 @@ sl_status sl_gemm_open(int threads, sl_gemm **out) {
     size_t scratch;
     SL_TRY(sl_alloc(&gemm, 1, sizeof *gemm));
     sl_status status = sl_device_open_cpu(threads, &gemm->device);
-    if (status == SL_OK)
-        status = gemm->device->matmul_prepare(gemm->device, &shape, &gemm->product, &scratch);
-    if (status == SL_OK)
-        status = allocate(gemm, scratch);
+    SL_THEN(status, gemm->device->matmul_prepare(gemm->device, &shape, &gemm->product, &scratch));
+    SL_THEN(status, allocate(gemm, scratch));
     if (status == SL_OK)
         *out = gemm;
     else

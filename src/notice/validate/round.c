@@ -64,10 +64,8 @@ static sl_status introduce(round *r, int rank) {
     go_to_rank(r); /* says which processors these are */
     sl_status status = sl_introduce(r->request, rank, &place, &words, &size);
     come_back(r);
-    if (status == SL_OK)
-        status = r->council->gather_all(r->council->context, words, size, patience(r, ARRIVAL), &all);
-    if (status == SL_OK)
-        status = sl_company_open(&all, r->company);
+    SL_THEN(status, r->council->gather_all(r->council->context, words, size, patience(r, ARRIVAL), &all));
+    SL_THEN(status, sl_company_open(&all, r->company));
     sl_gathered_free(&all);
     sl_free(words);
     return status;
@@ -257,10 +255,8 @@ static sl_status tell_all(round *r) {
     r->samples.evidence.apart = r->apart;
     end_wires(r);
     sl_status status = sl_samples_pack(&r->samples, &bytes, &size);
-    if (status == SL_OK)
-        status = r->council->gather_all(r->council->context, bytes, size, patience(r, STEP), &all);
-    if (status == SL_OK)
-        status = sl_samples_join(&all, r->result);
+    SL_THEN(status, r->council->gather_all(r->council->context, bytes, size, patience(r, STEP), &all));
+    SL_THEN(status, sl_samples_join(&all, r->result));
     r->result->reports = r->result->reports == r->council->self;
     sl_gathered_free(&all);
     sl_free(bytes);
@@ -294,16 +290,11 @@ sl_status sl_round(const sl_validate_request *request, const sl_council *council
     sl_status status = request->gemm ? sl_gemm_open(request->threads, &r.gemm) : SL_OK;
     if (status == SL_OK && r.gemm)
         status = sl_gemm_warm(r.gemm);
-    if (status == SL_OK)
-        status = introduce(&r, rank);
-    if (status == SL_OK)
-        status = make_wires(&r);
-    if (status == SL_OK)
-        status = open_device(&r);
-    if (status == SL_OK)
-        status = repeat_all(&r);
-    if (status == SL_OK)
-        status = tell_all(&r);
+    SL_THEN(status, introduce(&r, rank));
+    SL_THEN(status, make_wires(&r));
+    SL_THEN(status, open_device(&r));
+    SL_THEN(status, repeat_all(&r));
+    SL_THEN(status, tell_all(&r));
     close_round(&r);
     return status;
 }

@@ -18,7 +18,6 @@
 #include "notice/watch/site.h"
 #include "notice/watch/view.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -480,16 +479,12 @@ static sl_status start(watching *w) {
     SL_TRY(sl_program_probe(&probe));
     block_signals(&heard);
     sl_status status = sl_loop_open(&w->loop);
-    if (status == SL_OK)
-        status = sl_loop_signals(w->loop, &heard, on_signal, w);
-    if (status == SL_OK)
-        status = sl_site_open(&w->place, &w->site);
+    SL_THEN(status, sl_loop_signals(w->loop, &heard, on_signal, w));
+    SL_THEN(status, sl_site_open(&w->place, &w->site));
     if (status == SL_OK && w->site.is_agent)
         status = prepare_agent(w);
-    if (status == SL_OK)
-        status = sl_report_open(&w->report, w->request->command, w->place.job);
-    if (status == SL_OK)
-        status = sl_site_probe(&w->site, &probe);
+    SL_THEN(status, sl_report_open(&w->report, w->request->command, w->place.job));
+    SL_THEN(status, sl_site_probe(&w->site, &probe));
     if (status == SL_OK) {
         pid_t pid = 0;
         status = sl_program_start(w->request->command, probe, w->site.directory.path, &pid, &w->exit_code);

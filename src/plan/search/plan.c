@@ -204,9 +204,8 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
         return SL_OK;
     if (!fits)
         return sl_error(SL_ENONE, "no family plans for placement %s", sl_placement_name(p->placement));
-    char last[512]; /* the last of the table gets along with the least */
-    snprintf(last, sizeof last, "%s", sl_error_text());
-    return sl_error(SL_ENONE, "no schedule fits into the memory limit: %s", last);
+    /* the last of the table gets along with the least */
+    return sl_error(SL_ENONE, "no schedule fits into the memory limit: %s", sl_error_text());
 }
 
 enum { MOST_FAMILIES = 64 };

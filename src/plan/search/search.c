@@ -1,13 +1,10 @@
 /* The search behind `auto` and `optimal`: starting orders from families and portfolio, annealing on every
  * processor, the exact solver at the end; whatever proves the plan first ends it. */
 #include "base/clock.h"
-#include "base/memory.h"
-#include "plan/bound/bound.h"
 #include "plan/exact/exact.h"
 #include "plan/search/chains.h"
 #include "plan/search/cut.h"
 #include "plan/search/plan.h"
-#include "plan/search/portfolio.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -210,8 +207,7 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
     search s = {.problem = problem, .options = options, .begin = now()};
     s.deadline = s.begin + sl_from_ms(options->time_limit * 1e3);
     sl_status status = search_orders(&s);
-    if (status == SL_OK)
-        status = finish(&s, plan);
+    SL_THEN(status, finish(&s, plan));
     sl_starts_free(&s.starts);
     return status;
 }

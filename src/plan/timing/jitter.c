@@ -74,12 +74,9 @@ sl_status sl_jitter_replay(const sl_problem *problem, const sl_program *program,
         return sl_error(SL_EINVAL, "jitter needs 1 to %d draws, got %d", SL_MAX_DRAWS, draws);
     *jitter = (sl_jitter){.draws = draws, .seed = seed};
     sl_status status = sl_alloc(&d.latency, (size_t)program->messages, sizeof *d.latency);
-    if (status == SL_OK)
-        status = sl_alloc(&d.makespan, (size_t)draws, sizeof *d.makespan);
-    if (status == SL_OK)
-        status = sl_replayer_open(problem, program, &d.replayer);
-    if (status == SL_OK)
-        status = run(&d, draws, seed);
+    SL_THEN(status, sl_alloc(&d.makespan, (size_t)draws, sizeof *d.makespan));
+    SL_THEN(status, sl_replayer_open(problem, program, &d.replayer));
+    SL_THEN(status, run(&d, draws, seed));
     if (status == SL_OK)
         sum_up(d.makespan, jitter);
     sl_replayer_close(d.replayer);

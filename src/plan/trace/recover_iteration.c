@@ -252,8 +252,7 @@ sl_status sl_recover_iterations(sl_recovery *r) {
                         sl_traced_sources(r->traced, sources));
     SL_TRY(make_index(r));
     sl_status status = list_ops(r, &l);
-    if (status == SL_OK)
-        status = choose_iteration(r, &l);
+    SL_THEN(status, choose_iteration(r, &l));
     listing_free(&l);
     return status;
 }

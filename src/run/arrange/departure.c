@@ -35,8 +35,7 @@ static sl_status share_names(sl_trainer *t, sl_roster *names) {
 static sl_status find_own(sl_trainer *t, sl_whereabouts *mine) {
     sl_roster names = sl_roster_empty();
     sl_status status = own_host(mine->host, sizeof mine->host);
-    if (status == SL_OK)
-        status = share_names(t, &names);
+    SL_THEN(status, share_names(t, &names));
     if (status == SL_OK)
         mine->entry = sl_roster_here(&names, mine->host);
     if (mine->entry >= 0)

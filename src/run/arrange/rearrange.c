@@ -129,8 +129,7 @@ static sl_status plan(sl_trainer *t, change *c, const sl_plan *const *given) {
     t->replica = NULL;
     SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
     sl_status status = sl_planning_measure(t, sizes);
-    if (status == SL_OK)
-        status = sl_planning_make(t, sizes, c->replica, given);
+    SL_THEN(status, sl_planning_make(t, sizes, c->replica, given));
     sl_free(sizes);
     SL_TRY(status);
     return end_phase(t, c, &c->took.plan);

@@ -2,7 +2,6 @@
 #include "run/collective/group_inside.h"
 
 #include <limits.h>
-#include <string.h>
 
 sl_status sl_group_flight_open(sl_group *group, sl_group_flight **flight) {
     sl_group_flight *made;

@@ -52,14 +52,10 @@ static sl_status make(MPI_Comm communicator, int threads, sl_group_wait wait, sl
     MPI_Comm_rank(communicator, &made->rank);
     MPI_Comm_size(communicator, &made->size);
     sl_status status = sl_alloc(&made->link, (size_t)made->size, sizeof *made->link);
-    if (status == SL_OK)
-        status = sl_alloc(&made->counts, (size_t)made->size, sizeof *made->counts);
-    if (status == SL_OK)
-        status = sl_alloc(&made->starts, (size_t)made->size, sizeof *made->starts);
-    if (status == SL_OK)
-        status = sl_alloc(&made->sizes, (size_t)made->size, sizeof *made->sizes);
-    if (status == SL_OK)
-        status = sl_group_flight_open(made, &made->own);
+    SL_THEN(status, sl_alloc(&made->counts, (size_t)made->size, sizeof *made->counts));
+    SL_THEN(status, sl_alloc(&made->starts, (size_t)made->size, sizeof *made->starts));
+    SL_THEN(status, sl_alloc(&made->sizes, (size_t)made->size, sizeof *made->sizes));
+    SL_THEN(status, sl_group_flight_open(made, &made->own));
     if (status == SL_OK)
         *group = made;
     else

@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #define CHUNK_BYTES (256u * 1024u)
 #define BEAT (50 * SL_MS)

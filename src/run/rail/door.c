@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "run/rail/rail_socket.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

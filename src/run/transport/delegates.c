@@ -231,8 +231,7 @@ sl_status sl_delegates_prepare(const sl_delegates_config *config, int count, voi
     d->page = -1;
     pthread_mutex_init(&d->mutex, NULL);
     sl_status status = make_all(d);
-    if (status == SL_OK)
-        status = listen_all(d, out);
+    SL_THEN(status, listen_all(d, out));
     if (status != SL_OK) {
         sl_delegates_close(d);
         return status;

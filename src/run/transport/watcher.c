@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
