@@ -430,8 +430,6 @@ static sl_status find_links(comparing *c) {
         known += out->links;
         slow += out->slow_links;
     }
-    if (out->links > 3 && out->slow_links == out->links) /* what they share, or longer messages; no link */
-        out->count -= (size_t)out->slow_links;
     return SL_OK;
 }
 

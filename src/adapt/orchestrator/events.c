@@ -17,7 +17,8 @@ sl_event *sl_events_add(sl_orchestrator *o, sl_event_kind kind) {
         return NULL;
     }
     sl_event *e = &o->events[o->event_count++];
-    *e = (sl_event){.kind = kind, .time = o->now, .iteration = o->iteration, .from = -1, .to = -1, .rank = -1};
+    *e =
+        (sl_event){.kind = kind, .time = o->now, .iteration = o->iteration, .from = -1, .to = -1, .rank = -1};
     return e;
 }
 
@@ -28,7 +29,8 @@ static void name_replica(const sl_orchestrator *o, sl_event *e, int replica) {
     }
 }
 
-/* By the places where its processes sat in the beginning, as a fault's device, cable or host belongs to them. */
+/* By the places where its processes sat in the beginning, as a fault's device, cable or host belongs to them.
+ */
 static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case *c) {
     const sl_job *job = &o->config.job;
     const sl_slow_part *part = &c->view.part;
@@ -47,7 +49,8 @@ static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case 
     name_replica(o, e, replica);
 }
 
-/* Places of the present layout as those of the beginning; a link whose ends were in two replicas stays as it is. */
+/* Places of the present layout as those of the beginning; a link whose ends were in two replicas stays as it
+ * is. */
 static void go_home(const sl_orchestrator *o, int *replica, sl_suspect *s) {
     const sl_job *job = &o->config.job;
     int *const rank[] = {&s->rank, &s->from, &s->to};
@@ -81,7 +84,8 @@ void sl_events_relief(sl_orchestrator *o, const sl_case *c) {
         return;
     name_component(o, e, c);
     sl_incident_name(o, c, name, sizeof name);
-    sl_text_format(e->seen, sizeof e->seen, "%s is back at its healthy level", c->reported ? c->view.seen : name);
+    sl_text_format(e->seen, sizeof e->seen, "%s is back at its healthy level",
+                   c->reported ? c->view.seen : name);
 }
 
 static void say_named(sl_orchestrator *o, const sl_naming_result *r, const sl_named *named) {
@@ -103,8 +107,9 @@ static void say_named(sl_orchestrator *o, const sl_naming_result *r, const sl_na
                        s->measured / s->expected);
     else
         sl_suspect_text(&name, e->decided, sizeof e->decided);
-    sl_text_format(e->seen, sizeof e->seen, "iterations take %.1f ms since iteration %d, %.1f ms when healthy", r->after,
-                   r->first, r->before);
+    sl_text_format(e->seen, sizeof e->seen,
+                   "iterations take %.1f ms since iteration %d, %.1f ms when healthy", r->after, r->first,
+                   r->before);
     sl_text_format(e->why, sizeof e->why, "%s%s", s->why,
                    s->component == SL_COMPONENT_DEVICE && o->config.job.tensor > 1
                        ? "; its tensor ranks wait for each other, so it may be any of them"
@@ -136,7 +141,8 @@ void sl_events_naming(sl_orchestrator *o, const sl_naming_result *r) {
 
 static void explain(sl_event *e, const sl_side *side) {
     sl_text_format(e->why, sizeof e->why,
-                   "predicted %.2f ms per iteration with the running schedule and %.2f ms with the new one; a swap costs "
+                   "predicted %.2f ms per iteration with the running schedule and %.2f ms with the new one; "
+                   "a swap costs "
                    "%.2f ms once",
                    sl_to_ms(side->predicted), sl_to_ms(side->best), sl_to_ms(side->cost));
 }
@@ -167,10 +173,11 @@ void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
     else
         sl_text_format(e->decided, sizeof e->decided, "swap to %s", side->wanted->plan.schedule);
     if (side->refits)
-        sl_text_format(e->seen, sizeof e->seen, "nothing is slow, but ops or links take another time than was planned for");
+        sl_text_format(e->seen, sizeof e->seen,
+                       "nothing is slow, but ops or links take another time than was planned for");
     explain(e, side);
-    sl_events_decision(o, "the schedule of replica %d: %s%s%s; %s", replica, e->decided, e->seen[0] ? ", for " : "",
-                       e->seen, e->why);
+    sl_events_decision(o, "the schedule of replica %d: %s%s%s; %s", replica, e->decided,
+                       e->seen[0] ? ", for " : "", e->seen, e->why);
 }
 
 /* The reason for doing nothing, once for each incident, when it has lasted. */
@@ -185,11 +192,13 @@ void sl_events_keep(sl_orchestrator *o, const sl_case *c) {
     name_component(o, e, c);
     sl_text_format(e->seen, sizeof e->seen, "%s", c->view.seen);
     int left = o->config.dwell - (o->iteration - side->last_swap);
-    sl_text_format(e->decided, sizeof e->decided, o->config.frozen ? "keep the schedule: adapt is off" : "keep the schedule");
+    sl_text_format(e->decided, sizeof e->decided,
+                   o->config.frozen ? "keep the schedule: adapt is off" : "keep the schedule");
     if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE))
         sl_text_format(e->why, sizeof e->why, "the job cannot run another one");
     else if (left > 0)
-        sl_text_format(e->why, sizeof e->why, "the last swap is %d iterations ago; at least %d must lie between two",
+        sl_text_format(e->why, sizeof e->why,
+                       "the last swap is %d iterations ago; at least %d must lie between two",
                        o->iteration - side->last_swap, o->config.dwell);
     else
         explain(e, side);
@@ -201,18 +210,21 @@ void sl_events_path(sl_orchestrator *o, int delegates) {
         return;
     if (!delegates) {
         sl_text_format(e->decided, sizeof e->decided, "the ranks carry their messages themselves");
-        sl_text_format(e->why, sizeof e->why, "links and ops have been healthy for %d iterations", o->config.hold);
+        sl_text_format(e->why, sizeof e->why, "links and ops have been healthy for %d iterations",
+                       o->config.hold);
     } else {
         name_costliest(o, e, -1);
         for (int r = 0; r < o->config.job.replicas && !e->seen[0]; r++)
             name_costliest(o, e, r);
         if (delegates == 1)
-            sl_text_format(e->decided, sizeof e->decided, "a delegate carries the messages of each link and direction");
+            sl_text_format(e->decided, sizeof e->decided,
+                           "a delegate carries the messages of each link and direction");
         else
-            sl_text_format(e->decided, sizeof e->decided, "%d delegates carry the messages of each link and direction",
-                           delegates);
+            sl_text_format(e->decided, sizeof e->decided,
+                           "%d delegates carry the messages of each link and direction", delegates);
         sl_text_format(e->why, sizeof e->why,
-                       "the link has been beyond the tolerance of the running schedule for %d iterations", o->config.hold);
+                       "the link has been beyond the tolerance of the running schedule for %d iterations",
+                       o->config.hold);
     }
     sl_events_decision(o, "the path of messages: %s; %s", e->decided, e->why);
 }
@@ -258,7 +270,8 @@ static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e
     const char *name = sl_strategy_words[o->kind[e->strategy]];
     if (e->reason == SL_REASON_WAITS || e->reason == SL_REASON_AT_ONCE)
         snprintf(piece, sizeof piece, "%s %s, to lose %.1f%% for %.3g s", name,
-                 e->reason == SL_REASON_AT_ONCE ? "at once" : "later", 100 * e->expected, (double)e->cost / 1e9);
+                 e->reason == SL_REASON_AT_ONCE ? "at once" : "later", 100 * e->expected,
+                 (double)e->cost / 1e9);
     else
         snprintf(piece, sizeof piece, "%s: %s", name, no[e->reason] ? no[e->reason] : "");
     if (e->reason == SL_REASON_WAITS) {
@@ -267,7 +280,8 @@ static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e
         sl_text_add(piece, sizeof piece, "", when);
     }
     sl_text_add(c->text, sizeof c->text, "; ", piece);
-    c->any |= e->reason == SL_REASON_WAITS || e->reason == SL_REASON_AT_ONCE || e->reason == SL_REASON_SKIPPED;
+    c->any |=
+        e->reason == SL_REASON_WAITS || e->reason == SL_REASON_AT_ONCE || e->reason == SL_REASON_SKIPPED;
     c->id = e->id;
     c->loss = e->loss;
 }
@@ -288,7 +302,8 @@ static int is_told_otherwise(const sl_orchestrator *o, const sl_ladder_entry *e)
 }
 
 static int is_event(sl_ladder_entry_kind kind) {
-    return kind == SL_LADDER_APPLY || kind == SL_LADDER_UNDO || kind == SL_LADDER_BROUGHT || kind == SL_LADDER_FAILED;
+    return kind == SL_LADDER_APPLY || kind == SL_LADDER_UNDO || kind == SL_LADDER_BROUGHT ||
+           kind == SL_LADDER_FAILED;
 }
 
 void sl_events_ladder(sl_orchestrator *o) {
@@ -316,7 +331,8 @@ void sl_events_ladder(sl_orchestrator *o) {
             continue;
         sl_text_format(event->seen, sizeof event->seen, "%s", e->seen);
         sl_text_fit(event->decided, sizeof event->decided, text);
-        sl_text_format(event->why, sizeof event->why, "%s", strlen(text) >= sizeof event->decided ? text : "");
+        sl_text_format(event->why, sizeof event->why, "%s",
+                       strlen(text) >= sizeof event->decided ? text : "");
     }
     end_considering(o, &so_far);
     sl_ladder_clear_log(o->ladder);

@@ -5,8 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#define USUAL 0.85     /* share of the healthy rows that stay below what is usual */
-#define DRIFT 1.05     /* healthy ops are at most so many times what they took at first */
+#define USUAL 0.85 /* share of the healthy rows that stay below what is usual */
+#define DRIFT 1.05 /* healthy ops are at most so many times what they took at first */
+#define FALLEN 0.8 /* of what was taken for healthy: then something was slow when it was learnt */
+#define FALLEN_LEAST (0.3 * SL_MS)
 #define TOLD_WORK 1e-4 /* least relative variance of work that says how time follows it */
 
 sl_status sl_history_open(int replicas, int ranks, int hold, sl_history *s) {
@@ -115,7 +117,8 @@ static double clamp(double value, double a, double b) {
     return fmin(fmax(value, fmin(a, b)), fmax(a, b));
 }
 
-/* Where nobody knows how time follows work, anything between not at all and in proportion is as it should be. */
+/* Where nobody knows how time follows work, anything between not at all and in proportion is as it should be.
+ */
 double sl_norm_time(const sl_norm *n, double time, double work) {
     if (!(n->work > 0) || !(work > 0) || !(n->time > 0))
         return time;
@@ -193,7 +196,8 @@ static const sl_level *time_at(const sl_row *row, int replica, int at, sl_level 
     return row->time > 0 ? room : NULL;
 }
 
-static void learn_norm(sl_history *s, const int *rows, int count, int replica, int at, level_of level, sl_norm *n) {
+static void learn_norm(sl_history *s, const int *rows, int count, int replica, int at, level_of level,
+                       sl_norm *n) {
     line l = {0};
     int found = 0, worked = 0;
     sl_level room;
@@ -209,6 +213,9 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
         if (v->worked)
             line_add(&l, v->worked, v->work, v->time, v->span, v->slope);
     }
+    if (found < SL_ROWS_HEALTHY_LEAST &&
+        found < before.rows) /* healthy rows grow old while something is slow */
+        return;
     *n = (sl_norm){.slope = -1, .first = before.first, .first_work = before.first_work};
     if (!found)
         return;
@@ -263,7 +270,7 @@ static void median_problem(sl_history *s, const int *rows, int count, int replic
     do {                                                                                                     \
         int found = 0;                                                                                       \
         for (int i = 0; i < count; i++) {                                                                    \
-            const sl_measured *m = sl_history_row(s, rows[i])->replica[replica];                              \
+            const sl_measured *m = sl_history_row(s, rows[i])->replica[replica];                             \
             if (m)                                                                                           \
                 value[found++] = (double)m->problem.field;                                                   \
         }                                                                                                    \
@@ -370,6 +377,81 @@ sl_status sl_history_assume(sl_history *s, const sl_problem *const *healthy) {
     }
     s->learnt = 1;
     return SL_OK;
+}
+
+/* ---- what was slow from the beginning ---- */
+
+/* What lately is, where that is well below what was taken for healthy; 0: it is not. */
+static double fallen_to(sl_history *s, const int *rows, int count, int replica, int at, level_of level,
+                        double least, const sl_norm *n) {
+    sl_level room;
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        const sl_level *v = level(sl_history_row(s, rows[i]), replica, at, &room);
+        if (!v)
+            continue;
+        double time = sl_norm_time(n, v->time, v->work);
+        if (time > FALLEN * n->time || n->time - time < least)
+            return 0;
+        s->room[found++] = time;
+    }
+    return found >= SL_ROWS_HEALTHY_LEAST ? median_of(s->room, found) : 0;
+}
+
+static double lower(sl_norm *n, double time) {
+    double share = time / n->time;
+    n->time = time;
+    n->usual *= share;
+    n->spread *= share;
+    n->first *= share;
+    n->slope *= n->slope > 0 ? share : 1;
+    return share;
+}
+
+static void scale(sl_time *time, double share) {
+    *time = (sl_time)((double)*time * share);
+}
+
+static int lower_replica(sl_history *s, const int *rows, int count, int replica, double clocks) {
+    sl_baseline *b = &s->healthy[replica];
+    int lowered = 0, stages = b->problem.stages, ranks = b->problem.ranks;
+    double now;
+    for (int at = 0; at < SL_OP_KINDS * stages; at++)
+        if ((now = fallen_to(s, rows, count, replica, at, op_at, FALLEN_LEAST, &b->op[at])) > 0) {
+            scale(&b->problem.time[at / stages][at % stages], lower(&b->op[at], now));
+            lowered = 1;
+        }
+    for (int at = 0; at < ranks * ranks; at++)
+        if ((now = fallen_to(s, rows, count, replica, at, link_at, FALLEN_LEAST + clocks, &b->link[at])) >
+            0) {
+            double share = lower(&b->link[at], now);
+            scale(&b->problem.link[at].latency, share);
+            scale(&b->problem.link[at].transfer, share);
+            lowered = 1;
+        }
+    for (int at = 0; at < stages; at++)
+        if ((now = fallen_to(s, rows, count, replica, at, sum_at, FALLEN_LEAST, &b->sum[at])) > 0) {
+            scale(&b->problem.reduce[at], lower(&b->sum[at], now));
+            lowered = 1;
+        }
+    return lowered;
+}
+
+int sl_history_lower(sl_history *s) {
+    int rows[SL_ROWS], lowered = 0;
+    int count = sl_history_collect(s, s->since, s->rows, s->hold, 0, rows);
+    double clocks = 0;
+    if (!s->learnt || count < s->hold)
+        return 0;
+    for (int i = 0; i < count; i++)
+        clocks = fmax(clocks, 2 * (double)sl_history_row(s, rows[i])->clock_error);
+    for (int r = 0; r < s->replicas; r++)
+        if (s->healthy[r].op)
+            lowered |= lower_replica(s, rows, count, r, clocks);
+    for (int i = sl_history_oldest(s); lowered && i < rows[0]; i++)
+        s->row[i % SL_ROWS].slow = 1;
+    s->learns += lowered;
+    return lowered;
 }
 
 /* ---- questions ---- */

@@ -76,6 +76,9 @@ int sl_history_alike(const sl_history *series, const int *rows, int count, int r
 int sl_history_collect(const sl_history *series, int first, int last, int most, int healthy, int *rows);
 /** Learns what is healthy again from the rows that are; nothing where they are too few. */
 sl_status sl_history_learn(sl_history *series);
+/** What has taken much less than healthy for `hold` rows was slow when healthy was learnt: that is healthy now, and no row
+ * before is a measure of it. 0: nothing has. */
+int sl_history_lower(sl_history *series);
 /** A replica's baseline is nothing any more, and its own or that of `as`. */
 void sl_history_clear(sl_history *series, int replica, int as);
 /** Norms for a problem's shape, nothing known. */

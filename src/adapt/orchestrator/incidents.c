@@ -1,9 +1,9 @@
 /* Slow components of all replicas as incidents of processes, and what each loses.
  *
- * A component is named by its processes, so it stays the same when they change places. All links of a process that are as
- * late as each other are its card, one incident. What an iteration loses is divided among the incidents by what each would
- * cost alone, and no more than what is slow explains, for an iteration may be long for reasons that nothing can be done
- * about. */
+ * A component is named by its processes, so it stays the same when they change places. All links of a process
+ * that are as late as each other are its card, one incident. What an iteration loses is divided among the
+ * incidents by what each would cost alone, and no more than what is slow explains, for an iteration may be
+ * long for reasons that nothing can be done about. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIKE 0.25         /* delays of one card */
-#define MOST_BLAMED 2.0    /* times what a component costs alone */
-#define NEWS 0.2           /* a loss that is off by more is told to the ladder */
-enum { ONSET = 4 }; /* rows that something slow may have taken to be seen */
-#define WORTH_A_LOOK 0.1   /* share of a healthy iteration by which a sum must have grown */
+#define ALIKE 0.25       /* delays of one card */
+#define MOST_BLAMED 2.0  /* times what a component costs alone */
+#define NEWS 0.2         /* a loss that is off by more is told to the ladder */
+enum { ONSET = 4 };      /* rows that something slow may have taken to be seen */
+#define WORTH_A_LOOK 0.1 /* share of a healthy iteration by which a sum must have grown */
 
 static sl_known_component *find_key(const sl_orchestrator *o, sl_component_key key) {
     for (size_t i = 0; i < o->keys; i++)
@@ -95,15 +95,17 @@ static sl_status see_device(sl_orchestrator *o, const sl_slow *s) {
     return SL_OK;
 }
 
-/* What a direction of a link takes more: its latency and its transfer as the window's medians tell them apart. */
-static sl_status see_direction(sl_orchestrator *o, int replica, int from, int to, double grown, double *latency,
-                               double *pace) {
+/* What a direction of a link takes more: its latency and its transfer as the window's medians tell them
+ * apart. */
+static sl_status see_direction(sl_orchestrator *o, int replica, int from, int to, double grown,
+                               double *latency, double *pace) {
     const sl_problem *healthy = sl_healthy_of(o, replica);
     sl_problem usual;
     int window = o->series.rows - o->series.since < 3 ? o->series.rows - o->series.since : 3;
     SL_TRY(sl_history_typical(&o->series, replica, window, &usual));
     const sl_link *now = &usual.link[from * usual.ranks + to], *was = &healthy->link[from * usual.ranks + to];
-    double later = fmax(0, (double)(now->latency - was->latency)), busy = fmax(0, (double)(now->transfer - was->transfer));
+    double later = fmax(0, (double)(now->latency - was->latency)),
+           busy = fmax(0, (double)(now->transfer - was->transfer));
     sl_problem_free(&usual);
     double sum = later + busy;
     *latency = sum > 0 ? grown * later / sum : grown;
@@ -141,8 +143,8 @@ static sl_status see_link(sl_orchestrator *o, const sl_slow *s) {
                          &c->view.part.pace[turned]);
 }
 
-/* What a message of so many bytes takes longer between two processes than on the best connection that was measured; -1: it
- * was not. */
+/* What a message of so many bytes takes longer between two processes than on the best connection that was
+ * measured; -1: it was not. */
 static double pair_time(const sl_orchestrator *o, int from, int to, double bytes) {
     double least = INFINITY, time = -1;
     for (int i = 0; i < o->networks; i++) {
@@ -181,9 +183,11 @@ static int slowest_pair(const sl_orchestrator *o, int rank, int *a, int *b) {
     return worst > 0;
 }
 
-/* Replicas exchange their shares at once, there and back: a sum waits twice for the slowest pair's latency and share; a ring
- * as often as it has steps. Of which the growth consists the network tells; without it all of it is bandwidth. */
-static void split_growth(const sl_orchestrator *o, int stage, int a, int b, double grown, sl_slow_part *part) {
+/* Replicas exchange their shares at once, there and back: a sum waits twice for the slowest pair's latency
+ * and share; a ring as often as it has steps. Of which the growth consists the network tells; without it all
+ * of it is bandwidth. */
+static void split_growth(const sl_orchestrator *o, int stage, int a, int b, double grown,
+                         sl_slow_part *part) {
     const sl_job *job = &o->config.job;
     double steps = job->ring ? 2.0 * (job->replicas - 1) : 2;
     double share = job->sum ? job->sum[stage] / job->replicas : 0;
@@ -205,7 +209,9 @@ static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
     int known = slowest_pair(o, rank, &a, &b);
     int low = a < b ? a : b, high = a < b ? b : a;
     /* several stages of a rank go over the same connection */
-    SL_TRY(see(o, known ? (sl_component_key){SL_KEY_SUM, low, high} : (sl_component_key){SL_KEY_SUM, -1 - rank, -1}, &c));
+    SL_TRY(see(
+        o, known ? (sl_component_key){SL_KEY_SUM, low, high} : (sl_component_key){SL_KEY_SUM, -1 - rank, -1},
+        &c));
     if (!c || c->reported || (c->back && s->now - s->healthy <= c->now - c->healthy))
         return SL_OK;
     c->back = 1;
@@ -240,7 +246,8 @@ static int pairs_of(const sl_problem *p, int rank) {
     for (int other = 0; other < p->ranks; other++) {
         int talks = 0;
         for (int stage = 0; stage < p->stages && other != rank; stage++) {
-            int next = sl_problem_next(p, stage), x = sl_problem_rank(p, stage), y = next < 0 ? x : sl_problem_rank(p, next);
+            int next = sl_problem_next(p, stage), x = sl_problem_rank(p, stage),
+                y = next < 0 ? x : sl_problem_rank(p, next);
             talks |= (x == rank && y == other) || (x == other && y == rank);
         }
         pairs += talks;
@@ -311,8 +318,8 @@ static sl_status find_cards(sl_orchestrator *o) {
         for (int end = 0; end < 2; end++) {
             const sl_slow_part *part = &o->cases[i].view.part;
             int process = end ? part->b : part->a;
-            if (o->cases[i].seen && o->cases[i].cause == SL_CAUSE_LINK && process >= 0 && touches(&o->cases[i], process) &&
-                is_card(o, process, &least, &most))
+            if (o->cases[i].seen && o->cases[i].cause == SL_CAUSE_LINK && process >= 0 &&
+                touches(&o->cases[i], process) && is_card(o, process, &least, &most))
                 SL_TRY(merge_card(o, process, most));
         }
     return SL_OK;
@@ -352,20 +359,22 @@ static void describe(const sl_orchestrator *o, sl_case *c) {
         return;
     sl_incident_name(o, c, name, sizeof name);
     if (c->view.part.kind == SL_PART_DEVICE)
-        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: ops take %.2f times as long", name, c->view.growth);
+        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: ops take %.2f times as long", name,
+                       c->view.growth);
     else if (c->cause == SL_CAUSE_REPLICA_LINK)
         sl_text_format(c->view.seen, sizeof c->view.seen, "%s: sum of stage %d %.4g ms, healthy %.4g", name,
                        c->view.stage, c->now / SL_MS, c->healthy / SL_MS);
     else
-        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: %.4g ms one way, healthy %.4g", name, c->now / SL_MS,
-                       c->healthy / SL_MS);
+        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: %.4g ms one way, healthy %.4g", name,
+                       c->now / SL_MS, c->healthy / SL_MS);
 }
 
 /* ---- what the model sees ---- */
 
 static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
     for (size_t i = 0; i < o->memories; i++)
-        if (o->memory[i].part.kind == part->kind && o->memory[i].part.a == part->a && o->memory[i].part.b == part->b) {
+        if (o->memory[i].part.kind == part->kind && o->memory[i].part.a == part->a &&
+            o->memory[i].part.b == part->b) {
             o->memory[i].part = *part;
             o->memory[i].left = SL_REMEMBERED;
             return SL_OK;
@@ -378,8 +387,8 @@ static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
     return SL_OK;
 }
 
-/* A connection that nobody uses any more is over, but it is remembered for a while, so that the next layout does not use it
- * again. */
+/* A connection that nobody uses any more is over, but it is remembered for a while, so that the next layout
+ * does not use it again. */
 static sl_status remember_unused(sl_orchestrator *o) {
     const sl_problem *p = sl_healthy_of(o, 0);
     for (int i = 0; i < o->case_count; i++) {
@@ -392,8 +401,8 @@ static sl_status remember_unused(sl_orchestrator *o) {
         const sl_slow_part *part = &o->memory[i].part;
         int used = sl_job_layout_talk(&o->config.job, &o->layout, p, part->a, part->b), seen = 0;
         for (int k = 0; k < o->case_count; k++)
-            seen |= o->cases[k].seen && o->cases[k].view.part.kind == SL_PART_LINK && o->cases[k].view.part.a == part->a &&
-                    o->cases[k].view.part.b == part->b;
+            seen |= o->cases[k].seen && o->cases[k].view.part.kind == SL_PART_LINK &&
+                    o->cases[k].view.part.a == part->a && o->cases[k].view.part.b == part->b;
         if (seen || (!used && --o->memory[i].left > 0))
             o->memory[kept++] = o->memory[i];
     }
@@ -428,7 +437,8 @@ static void spoil(const sl_orchestrator *o, const sl_case *c, sl_problem *p) {
     for (int stage = 0; part->kind == SL_PART_DEVICE && stage < p->stages; stage++)
         for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(p, stage) == c->rank; kind++)
             p->time[kind][stage] = (sl_time)((double)p->time[kind][stage] * part->slowdown);
-    for (int other = 0; other < p->ranks && c->cause != SL_CAUSE_REPLICA_LINK && part->kind != SL_PART_DEVICE; other++)
+    for (int other = 0; other < p->ranks && c->cause != SL_CAUSE_REPLICA_LINK && part->kind != SL_PART_DEVICE;
+         other++)
         for (int way = 0; way < 2; way++) {
             int rank = c->rank, at = part->kind == SL_PART_LINK ? -1 : way;
             if (part->kind == SL_PART_LINK) {
@@ -476,11 +486,12 @@ static sl_status believe(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* None is blamed for more than twice what it costs alone, for an iteration may also be long because of what was done about
- * trouble that is over. */
+/* None is blamed for more than twice what it costs alone, for an iteration may also be long because of what
+ * was done about trouble that is over. */
 static sl_status divide_loss(sl_orchestrator *o) {
     SL_TRY(believe(o));
-    double now = sl_incidents_believed(o), sum = 0, lost = now > o->healthy_time ? 1 - o->healthy_time / now : 0;
+    double now = sl_incidents_believed(o), sum = 0,
+           lost = now > o->healthy_time ? 1 - o->healthy_time / now : 0;
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
         if (!c->seen)
@@ -492,15 +503,16 @@ static sl_status divide_loss(sl_orchestrator *o) {
         sl_case *c = &o->cases[i];
         double share = sum > 0 ? fmin(lost / sum, MOST_BLAMED / now) * c->excess : 0;
         c->view.loss = !c->seen ? 0 : c->claimed >= 0 ? c->claimed : share;
-        c->costly = c->seen && c->view.loss >= SL_ITERATION_LEAST / (1 + SL_ITERATION_LEAST) ? c->costly + 1 : 0;
+        c->costly =
+            c->seen && c->view.loss >= SL_ITERATION_LEAST / (1 + SL_ITERATION_LEAST) ? c->costly + 1 : 0;
     }
     return SL_OK;
 }
 
 /* ---- seeing ---- */
 
-/* What an iteration takes when nothing is slow: as soon as what is healthy is known, in the layout and with the plans of
- * the beginning. */
+/* What an iteration takes when nothing is slow: as soon as what is healthy is known, in the layout and with
+ * the plans of the beginning. */
 static sl_status learn_healthy(sl_orchestrator *o) {
     double now = sl_history_time(&o->series);
     sl_time running;
@@ -512,6 +524,22 @@ static sl_status learn_healthy(sl_orchestrator *o) {
     o->healthy_model = (double)running;
     o->healthy_time = o->config.paced ? fmin(now, (double)running) : now;
     return SL_OK;
+}
+
+/* What was slow from the beginning is not any more: an iteration takes less when nothing is slow. */
+static sl_status lower_healthy(sl_orchestrator *o) {
+    sl_time healthy;
+    if (o->healthy_time <= 0 || !sl_history_lower(&o->series))
+        return SL_OK;
+    SL_TRY(sl_plans_healthy(o, &healthy));
+    double share = (double)healthy / o->healthy_model;
+    if (share > 0 && share < 1) {
+        o->healthy_time *= share;
+        o->healthy_model *= share;
+        o->series.iteration.time *= share;
+        o->series.iteration.usual *= share;
+    }
+    return sl_incidents_renew(o);
 }
 
 /* The model has what is healthy as it is known now. */
@@ -540,25 +568,35 @@ static int is_device_measured(const sl_measured *m, int rank) {
     return mine && others;
 }
 
-/* Whether enough was measured of a component lately to say that it is well. */
+static int shows(const sl_case *c, const sl_measured *m) {
+    int ranks = m->problem.ranks, any = 0;
+    if (c->cause == SL_CAUSE_REPLICA_LINK)
+        return m->summed[c->view.stage];
+    if (c->cause == SL_CAUSE_DEVICE)
+        return is_device_measured(m, c->rank);
+    if (c->cause == SL_CAUSE_LINK)
+        return m->link[c->from * ranks + c->to].count > 0;
+    for (int other = 0; other < ranks; other++)
+        any |= m->link[c->rank * ranks + other].count > 0;
+    return any;
+}
+
+/* Whether enough was measured of a component lately to say that it is well: of a sum by one of the replicas.
+ */
 static int is_measured(const sl_orchestrator *o, const sl_case *c) {
-    int rows[SL_ROWS], found = 0, least = o->config.hold < 3 ? o->config.hold : 3;
+    int rows[SL_ROWS], most = 0, least = o->config.hold < 3 ? o->config.hold : 3;
     int count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
-    for (int i = 0; i < count; i++) {
-        const sl_row *row = &o->series.row[rows[i] % SL_ROWS];
-        int replica = c->replica < 0 ? 0 : c->replica, any = 0;
-        const sl_measured *m = row->replica[replica];
-        for (int r = 0; c->cause == SL_CAUSE_REPLICA_LINK && r < o->config.job.replicas; r++)
-            any |= row->replica[r] && row->replica[r]->summed[c->view.stage];
-        if (m && c->cause == SL_CAUSE_DEVICE)
-            any = is_device_measured(m, c->rank);
-        for (int other = 0; m && c->cause == SL_CAUSE_LINK && other < m->problem.ranks; other++)
-            any |= (other == c->to && m->link[c->from * m->problem.ranks + other].count > 0);
-        for (int other = 0; m && c->cause == SL_CAUSE_HOST && other < m->problem.ranks; other++)
-            any |= m->link[c->rank * m->problem.ranks + other].count > 0;
-        found += any;
+    int first = c->replica < 0 ? 0 : c->replica,
+        last = c->replica < 0 ? o->config.job.replicas - 1 : c->replica;
+    for (int r = first; r <= last; r++) {
+        int found = 0;
+        for (int i = 0; i < count; i++) {
+            const sl_measured *m = o->series.row[rows[i] % SL_ROWS].replica[r];
+            found += m && shows(c, m);
+        }
+        most = found > most ? found : most;
     }
-    return found >= least;
+    return most >= least;
 }
 
 /* Where its processes do not talk any more, nothing can be measured of a link. */
@@ -617,7 +655,8 @@ static sl_status leave_out_onset(sl_orchestrator *o) {
 static void suspect_links(sl_orchestrator *o, const sl_case *c) {
     for (int other = 0; other < o->config.job.ranks && c->replica >= 0; other++)
         for (int way = 0; way < 2; way++) {
-            int card = c->cause == SL_CAUSE_HOST && !c->reported, link = c->cause == SL_CAUSE_LINK && other == c->to;
+            int card = c->cause == SL_CAUSE_HOST && !c->reported,
+                link = c->cause == SL_CAUSE_LINK && other == c->to;
             int mine = card ? c->rank : c->from;
             if ((card || link) && mine >= 0 && other != mine && o->series.suspected_links < SL_CASES_MOST)
                 o->series.suspected_link[o->series.suspected_links++] =
@@ -629,6 +668,7 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     int rows = o->series.rows - o->series.since, least = o->config.hold < 3 ? o->config.hold : 3;
     *ready = 0;
     SL_TRY(learn_healthy(o));
+    SL_TRY(lower_healthy(o));
     if (o->healthy_time <= 0 || rows < least)
         return SL_OK;
     SL_TRY(compare_lately(o));
@@ -684,10 +724,27 @@ static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
 }
 
 /* What must have lasted is asked for when it has, and again from time to time while it is slow. */
+/* A simulation gives the same again: the same questions would have the same answers, but for plans whose `dwell` is over. */
+static int asks_the_same(const sl_orchestrator *o) {
+    const sl_history *s = &o->series;
+    for (int r = 0; r < s->replicas; r++) {
+        int apart = o->iteration - o->side[r].last_swap - o->config.dwell;
+        if (apart >= 0 && apart <= o->config.hold)
+            return 0;
+        for (int i = s->rows - o->config.hold - 1; i < s->rows; i++)
+            if (i < s->quiet || !s->row[i % SL_ROWS].replica[r] ||
+                s->row[i % SL_ROWS].replica[r] != s->row[(s->rows - 1) % SL_ROWS].replica[r])
+                return 0;
+    }
+    return 1;
+}
+
 static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
     if (c->told < 0 || !c->seen || ++c->waits < o->config.hold || c->streak < o->config.hold)
         return SL_OK;
     c->waits = 0;
+    if (c->streak > 2 * o->config.hold && asks_the_same(o))
+        return SL_OK;
     SL_TRY(sl_ladder_reconsider(o->ladder, o->now, c->view.id));
     c->keeps |= c->streak < 2 * o->config.hold;
     return SL_OK;

@@ -118,8 +118,7 @@ static void fill(sample *s, int count, sl_level *level, int links) {
     for (int first = 0, last; first < count; first = last) {
         for (last = first; last < count && s[last].at == s[first].at; last++)
             ;
-        level[s[first].at] =
-            links ? link_level(s + first, last - first) : op_level(s + first, last - first);
+        level[s[first].at] = links ? link_level(s + first, last - first) : op_level(s + first, last - first);
     }
 }
 
@@ -184,9 +183,9 @@ sl_status sl_measured_of_problem(const sl_problem *problem, sl_measured **measur
     }
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         for (int stage = 0; stage < problem->stages; stage++)
-            m->op[kind * problem->stages + stage] =
-                (sl_level){.count = kind == SL_B || problem->time[kind][stage] <= 0 ? 0 : problem->microbatches,
-                           .time = (double)problem->time[kind][stage]};
+            m->op[kind * problem->stages + stage] = (sl_level){
+                .count = kind == SL_B || problem->time[kind][stage] <= 0 ? 0 : problem->microbatches,
+                .time = (double)problem->time[kind][stage]};
     for (int stage = 0; stage < problem->stages; stage++) {
         int next = sl_problem_next(problem, stage);
         int from = sl_problem_rank(problem, stage), to = next < 0 ? from : sl_problem_rank(problem, next);
@@ -194,7 +193,8 @@ sl_status sl_measured_of_problem(const sl_problem *problem, sl_measured **measur
         for (int way = 0; way < 2 && from != to; way++) {
             int at = way ? to * problem->ranks + from : from * problem->ranks + to;
             const sl_link *link = &problem->link[at];
-            m->link[at] = (sl_level){.count = problem->microbatches, .time = (double)(link->latency + link->transfer)};
+            m->link[at] =
+                (sl_level){.count = problem->microbatches, .time = (double)(link->latency + link->transfer)};
         }
     }
     *measured = m;

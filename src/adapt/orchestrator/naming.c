@@ -13,8 +13,8 @@ enum {
 };
 enum { FINE, SUSPECTED, TOLD };
 
-#define ALIKE 0.25 /* delays that may have one cause */
-#define ERRORS 6.0 /* standard errors by which iterations must be longer where nothing is named */
+#define ALIKE 0.25    /* delays that may have one cause */
+#define ERRORS 6.0    /* standard errors by which iterations must be longer where nothing is named */
 enum { UNNAMED = 5 }; /* rows that must be so then */
 
 sl_status sl_naming_open(sl_naming *n) {
@@ -66,7 +66,8 @@ static double growth_of(const sl_slow *slow) {
 }
 
 static double delay_of(const saying *s, int replica, int a, int b) {
-    return fmax(growth_of(sl_comparison_link(s->c, replica, a, b)), growth_of(sl_comparison_link(s->c, replica, b, a)));
+    return fmax(growth_of(sl_comparison_link(s->c, replica, a, b)),
+                growth_of(sl_comparison_link(s->c, replica, b, a)));
 }
 
 static int has_link(const saying *s, int replica, int a, int b) {
@@ -106,8 +107,8 @@ static void say_devices(saying *s) {
         if (!suspect)
             continue;
         suspect->rank = d->rank;
-        snprintf(suspect->why, sizeof suspect->why, "its ops take %.2f ms, %.2f ms when healthy", suspect->measured,
-                 suspect->expected);
+        snprintf(suspect->why, sizeof suspect->why, "its ops take %.2f ms, %.2f ms when healthy",
+                 suspect->measured, suspect->expected);
     }
 }
 
@@ -119,7 +120,8 @@ static int explained(const saying *s, int replica, int rank) {
 }
 
 static void say_link(saying *s, int replica, int a, int b) {
-    const sl_slow *there = sl_comparison_link(s->c, replica, a, b), *back = sl_comparison_link(s->c, replica, b, a);
+    const sl_slow *there = sl_comparison_link(s->c, replica, a, b),
+                  *back = sl_comparison_link(s->c, replica, b, a);
     const sl_slow *worse = there && (!back || there->now >= back->now) ? there : back;
     sl_suspect *suspect = say(s, SL_COMPONENT_LINK, replica, worse->now, worse->healthy);
     if (!suspect)
@@ -127,12 +129,12 @@ static void say_link(saying *s, int replica, int a, int b) {
     suspect->both = there && back;
     suspect->from = suspect->both ? a : worse->from;
     suspect->to = suspect->both ? b : worse->to;
-    snprintf(suspect->why, sizeof suspect->why, "a message takes %.2f ms, %.2f ms when healthy%s", suspect->measured,
-             suspect->expected, suspect->both ? ", in both directions" : "");
+    snprintf(suspect->why, sizeof suspect->why, "a message takes %.2f ms, %.2f ms when healthy%s",
+             suspect->measured, suspect->expected, suspect->both ? ", in both directions" : "");
 }
 
-/* The rank that two or more slow links of a replica have in common, all of its own and about as slow: one card or each
- * link, nobody can tell. Three are no chance any more: its host. -1: there is none. */
+/* The rank that two or more slow links of a replica have in common, all of its own and about as slow: one
+ * card or each link, nobody can tell. Three are no chance any more: its host. -1: there is none. */
 static int common_rank(const saying *s, int replica, int pairs) {
     for (int rank = 0; rank < ranks_of(s, replica); rank++) {
         around a = look_around(s, replica, rank);
@@ -166,7 +168,8 @@ static void say_links(saying *s, int replica) {
     around a = rank >= 0 ? look_around(s, replica, rank) : (around){0};
     if (rank >= 0 && !sure) {
         snprintf(why, sizeof why,
-                 "both links of rank %d are as late: they, or its host or network card; a message takes %.2f ms more",
+                 "both links of rank %d are as late: they, or its host or network card; a message takes %.2f "
+                 "ms more",
                  rank, a.most / SL_MS);
         say_unknown(s, replica, why);
         return;
@@ -177,8 +180,8 @@ static void say_links(saying *s, int replica) {
             return;
         suspect->rank = rank;
         snprintf(suspect->why, sizeof suspect->why,
-                 "all %d links of this rank are late by %.2f ms and more: its host or its network card", pairs,
-                 a.least / SL_MS);
+                 "all %d links of this rank are late by %.2f ms and more: its host or its network card",
+                 pairs, a.least / SL_MS);
         return;
     }
     for (int i = 0; i < ranks; i++)
@@ -202,19 +205,22 @@ static int say_shared(saying *s) {
     return 1;
 }
 
-/* A path through the iteration meets each op and each message at most once, so what became slow cannot cost more than all
- * of it together. When that is less than half of what was lost, something else is slow. */
+/* A path through the iteration meets each op and each message at most once, so what became slow cannot cost
+ * more than all of it together. When that is less than half of what was lost, something else is slow. */
 static void doubt(saying *s, double lost) {
     double excess = 0;
     char first[96], why[192];
     for (size_t i = 0; i < s->c->count; i++)
-        excess += s->c->slow[i].kind == SL_SLOW_SUM || s->c->slow[i].kind == SL_SLOW_STAGE ? 0 : s->c->slow[i].excess;
+        excess += s->c->slow[i].kind == SL_SLOW_SUM || s->c->slow[i].kind == SL_SLOW_STAGE
+                      ? 0
+                      : s->c->slow[i].excess;
     if (s->out->count == 0 || excess >= 0.5 * lost)
         return;
     sl_suspect named = s->out->named[0].suspect;
     named.why[0] = 0;
     sl_suspect_text(&named, first, sizeof first);
-    snprintf(why, sizeof why, "%s and all else that is slow explains %.2f of the %.2f ms that an iteration lost", first,
+    snprintf(why, sizeof why,
+             "%s and all else that is slow explains %.2f of the %.2f ms that an iteration lost", first,
              excess / SL_MS, lost / SL_MS);
     s->out->count = 0;
     say_unknown(s, -1, why);
@@ -231,8 +237,8 @@ static void say_sums(saying *s, double lost) {
             return;
         suspect->group = (uint64_t)sum->stage;
         snprintf(suspect->why, sizeof suspect->why,
-                 "summing stage %d's gradients over the replicas takes %.2f ms, %.2f ms when healthy", sum->stage,
-                 suspect->measured, suspect->expected);
+                 "summing stage %d's gradients over the replicas takes %.2f ms, %.2f ms when healthy",
+                 sum->stage, suspect->measured, suspect->expected);
     }
 }
 
@@ -248,7 +254,8 @@ static int say_load(saying *s) {
             continue;
         suspect->rank = stage->rank;
         snprintf(suspect->why, sizeof suspect->why,
-                 "its ops have more work against other ranks' than they had: %.2f ms, %.2f ms before, as their work says",
+                 "its ops have more work against other ranks' than they had: %.2f ms, %.2f ms before, as "
+                 "their work says",
                  suspect->measured, suspect->expected);
     }
     double grown = fmax(c->load, c->common);
@@ -256,11 +263,12 @@ static int say_load(saying *s) {
         return s->out->count > 0;
     sl_suspect *suspect = say(s, SL_COMPONENT_LOAD, -1, 0, 0);
     if (suspect && c->load >= c->common)
-        snprintf(suspect->why, sizeof suspect->why, "the work of an iteration is %.2f times what it was", c->load);
+        snprintf(suspect->why, sizeof suspect->why, "the work of an iteration is %.2f times what it was",
+                 c->load);
     else if (suspect)
         snprintf(suspect->why, sizeof suspect->why,
-                 "all %d devices take %.2f times as long: the work grew, or they share what became slow", c->devices,
-                 c->common);
+                 "all %d devices take %.2f times as long: the work grew, or they share what became slow",
+                 c->devices, c->common);
     return 1;
 }
 
@@ -283,7 +291,8 @@ static double median_ms(const sl_history *s, const int *rows, int count, int adj
 }
 
 /* Rows `first` to the last but `quiet` ones against what is healthy. */
-static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_naming_result *out, double *lost) {
+static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_naming_result *out,
+                      double *lost) {
     int rows[SL_ROWS], count = sl_history_collect(s, first, s->rows - quiet, SL_ROWS, 0, rows);
     *out = (sl_naming_result){.kind = SL_NAMING_NOTHING, .before = s->iteration.time / SL_MS};
     *lost = 0;
@@ -292,7 +301,8 @@ static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_nami
     out->after = median_ms(s, rows, count, 0);
     *lost = (median_ms(s, rows, count, 1) - out->before) * SL_MS;
     SL_TRY(sl_compare(s, rows, count, 0, &n->comparison));
-    saying words = {.c = &n->comparison, .last = sl_history_row(s, rows[count - 1]), .replicas = s->replicas, .out = out};
+    saying words = {
+        .c = &n->comparison, .last = sl_history_row(s, rows[count - 1]), .replicas = s->replicas, .out = out};
     if (say_shared(&words))
         return SL_OK;
     say_devices(&words);
@@ -325,7 +335,8 @@ static int is_loaded(const sl_history *s) {
             time[found++] = (double)s->row[rows[i] % SL_ROWS].time;
     if (found < VERDICT || !s->learnt || last < s->since)
         return 0;
-    double middle = sl_median_of_numbers(time, found), least = fmax(time[found - 1], (1 + SL_ITERATION_LEAST) * middle);
+    double middle = sl_median_of_numbers(time, found),
+           least = fmax(time[found - 1], (1 + SL_ITERATION_LEAST) * middle);
     for (int i = last; i < s->rows; i++)
         longer += (double)s->row[i % SL_ROWS].time > least;
     return longer == VERDICT;
@@ -335,12 +346,13 @@ static void say_nothing(sl_naming *n, const sl_history *s, int replicas, sl_nami
     saying words = {.c = &n->comparison, .replicas = replicas, .out = out};
     char why[192];
     if (!s->learnt || s->iteration.rows < SL_ROWS_HEALTHY_LEAST)
-        snprintf(why, sizeof why, "only %d healthy iterations came before: nothing to compare with", s->iteration.rows);
+        snprintf(why, sizeof why, "only %d healthy iterations came before: nothing to compare with",
+                 s->iteration.rows);
     else if (n->comparison.common > SL_SLOW_LEAST && say_load(&words))
         return;
     else
-        snprintf(why, sizeof why, "no op and no message of a rank takes more than %.1f times its healthy time",
-                 SL_SLOW_LEAST);
+        snprintf(why, sizeof why,
+                 "no op and no message of a rank takes more than %.1f times its healthy time", SL_SLOW_LEAST);
     say_unknown(&words, -1, why);
 }
 
@@ -374,7 +386,8 @@ static void mark_slow(sl_history *s, int first, int slow) {
 
 /* ---- onset, verdict, end ---- */
 
-/* The first of the latest rows, without a gap, that took a tenth longer than healthy ones; `rows`: the latest did not. */
+/* The first of the latest rows, without a gap, that took a tenth longer than healthy ones; `rows`: the latest
+ * did not. */
 static int rising_since(const sl_history *s) {
     int first = s->rows, least = sl_history_oldest(s) > COLD ? sl_history_oldest(s) : COLD;
     double level = s->iteration.time;
@@ -383,7 +396,7 @@ static int rising_since(const sl_history *s) {
     return first;
 }
 
-static sl_status begin(sl_naming *n, sl_history *s, int first, sl_naming_result *out) {
+static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_naming_result *out) {
     double lost;
     mark_slow(s, first, 1);
     SL_TRY(sl_history_learn(s));
@@ -391,7 +404,8 @@ static sl_status begin(sl_naming *n, sl_history *s, int first, sl_naming_result 
     int after_change = n->changed >= 0 && s->rows - 1 - n->changed < AFTER;
     int level = lost < SL_ITERATION_LEAST * s->iteration.time; /* it only was faster */
     if (level || (out->count == 0 && (after_change || n->altered || !is_certain(s, first, lost)))) {
-        mark_slow(s, first, 0);
+        if (!trouble)
+            mark_slow(s, first, 0);
         *out = (sl_naming_result){0};
         return SL_OK;
     }
@@ -432,7 +446,7 @@ static sl_status tell_verdict(sl_naming *n, sl_history *s, int quiet, sl_naming_
     return SL_OK;
 }
 
-static sl_status follow(sl_naming *n, sl_history *s, sl_naming_result *out) {
+static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_result *out) {
     int over;
     mark_slow(s, s->rows - 1, 1);
     SL_TRY(is_over(n, s, &over));
@@ -440,10 +454,10 @@ static sl_status follow(sl_naming *n, sl_history *s, sl_naming_result *out) {
         return SL_OK;
     if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
         SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since ? LATEST : 0, out));
-    int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out);
+    int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out) && !trouble;
     if (load) /* that is how it is now */
         sl_history_forget(s, VERDICT);
-    if (over && !load)
+    if (over && !load && !trouble)
         mark_slow(s, s->rows - LATEST, 0);
     if (over || load)
         n->state = FINE;
@@ -471,7 +485,8 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, s
     sl_change change = {0};
     int onset = 0, first = s->rows, rising = s->rows;
     *out = (sl_naming_result){0};
-    if (n->state != FINE && n->since < s->since) /* everybody may sit elsewhere: only what came since can be compared */
+    if (n->state != FINE &&
+        n->since < s->since) /* everybody may sit elsewhere: only what came since can be compared */
         n->since = s->since;
     if (sl_history_row(s, s->rows - 1)->time > 0)
         onset = sl_detector_add(n->detector, time_of(s, s->rows - 1) / SL_MS, &change) &&
@@ -491,9 +506,9 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, s
     first = first > sl_history_oldest(s) ? first : sl_history_oldest(s);
     first = first > s->since ? first : s->since;
     if (onset && n->state == FINE)
-        return begin(n, s, first, out);
+        return begin(n, s, first, trouble, out);
     if (n->state != FINE)
-        SL_TRY(follow(n, s, out));
+        SL_TRY(follow(n, s, trouble, out));
     if (n->state == FINE && out->kind == SL_NAMING_NOTHING && !trouble && is_loaded(s))
         return tell_load(n, s, out);
     return onset && out->kind == SL_NAMING_NOTHING && n->state == TOLD ? again(n, s, first, out) : SL_OK;

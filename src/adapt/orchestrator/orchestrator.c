@@ -20,8 +20,8 @@ sl_orchestrator_config sl_orchestrator_defaults(void) {
 static sl_status check(const sl_orchestrator_config *c) {
     const sl_job *job = &c->job;
     if (job->replicas < 1 || job->ranks < 1 || job->tensor < 1)
-        return sl_error(SL_EINVAL, "a job of %d replicas, %d ranks and %d tensor ranks", job->replicas, job->ranks,
-                        job->tensor);
+        return sl_error(SL_EINVAL, "a job of %d replicas, %d ranks and %d tensor ranks", job->replicas,
+                        job->ranks, job->tensor);
     if (c->hold < 1 || c->hold > SL_HEALTHY_ROWS)
         return sl_error(SL_EINVAL, "hold must be from 1 to %d, got %d", SL_HEALTHY_ROWS, c->hold);
     if (c->dwell < 1)
@@ -145,9 +145,10 @@ void sl_orchestrator_close(sl_orchestrator *o) {
         sl_free(o->host[p]);
     for (size_t i = 0; i < o->kept_hosts; i++)
         sl_free(o->kept_host[i]);
-    void *const arrays[] = {o->planned, o->problem, o->healthy, o->plans, o->host,   o->kept_host, o->even,    o->side,   o->key,
-                            o->cases,   o->view,    o->part,    o->memory, o->network,   o->looked,  o->events, o->decisions.text,
-                            (void *)o->config.job.sum};
+    void *const arrays[] = {
+        o->planned, o->problem, o->healthy, o->plans,  o->host,           o->kept_host,
+        o->even,    o->side,    o->key,     o->cases,  o->view,           o->part,
+        o->memory,  o->network, o->looked,  o->events, o->decisions.text, (void *)o->config.job.sum};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         sl_free(arrays[i]);
     sl_free(o);
@@ -157,15 +158,16 @@ void sl_orchestrator_close(sl_orchestrator *o) {
 
 static sl_status check_iteration(const sl_orchestrator *o, const sl_orchestrator_iteration *it) {
     if (it->now < o->now || it->iteration < o->iteration)
-        return sl_error(SL_EINVAL, "iteration %d at %.3f ms comes after iteration %d at %.3f ms", it->iteration,
-                        sl_to_ms(it->now), o->iteration, sl_to_ms(o->now));
+        return sl_error(SL_EINVAL, "iteration %d at %.3f ms comes after iteration %d at %.3f ms",
+                        it->iteration, sl_to_ms(it->now), o->iteration, sl_to_ms(o->now));
     for (int r = 0; it->replica && r < o->config.job.replicas; r++) {
         const sl_problem *p = it->replica[r] ? &it->replica[r]->problem : o->problem[r];
         if (p->ranks != o->problem[r]->ranks || p->stages != o->problem[r]->stages ||
             p->placement != o->problem[r]->placement)
-            return sl_error(SL_EINVAL, "measured are %d ranks and %d stages (%s) of replica %d, which has %d and %d (%s)",
-                            p->ranks, p->stages, sl_placement_name(p->placement), r, o->problem[r]->ranks,
-                            o->problem[r]->stages, sl_placement_name(o->problem[r]->placement));
+            return sl_error(
+                SL_EINVAL, "measured are %d ranks and %d stages (%s) of replica %d, which has %d and %d (%s)",
+                p->ranks, p->stages, sl_placement_name(p->placement), r, o->problem[r]->ranks,
+                o->problem[r]->stages, sl_placement_name(o->problem[r]->placement));
     }
     return SL_OK;
 }
@@ -192,7 +194,8 @@ static sl_status learn(sl_orchestrator *o) {
         row->slow = 1;
         return SL_OK;
     }
-    int rows[2], count = sl_history_collect(&o->series, 0, o->series.rows, 2, 0, rows), same = count == 2 && o->series.learnt;
+    int rows[2], count = sl_history_collect(&o->series, 0, o->series.rows, 2, 0, rows),
+                 same = count == 2 && o->series.learnt;
     for (int r = 0; r < o->config.job.replicas && same; r++)
         same = sl_history_row(&o->series, rows[0])->replica[r] == row->replica[r] && row->replica[r];
     if (same)
@@ -203,8 +206,10 @@ static sl_status learn(sl_orchestrator *o) {
 
 static int changes_nothing(const sl_orchestrator *o) {
     return o->action.what == SL_DO_LAYOUT &&
-           memcmp(o->next.process, o->layout.process, (size_t)o->processes * sizeof *o->layout.process) == 0 &&
-           memcmp(o->next.split, o->layout.split, (size_t)o->config.job.replicas * sizeof *o->layout.split) == 0;
+           memcmp(o->next.process, o->layout.process, (size_t)o->processes * sizeof *o->layout.process) ==
+               0 &&
+           memcmp(o->next.split, o->layout.split, (size_t)o->config.job.replicas * sizeof *o->layout.split) ==
+               0;
 }
 
 static void drop_wanted(sl_orchestrator *o) {
@@ -231,10 +236,45 @@ static sl_status give(sl_orchestrator *o, const sl_action *said) {
     return sl_ladder_ended(o->ladder, o->now, 0, status == SL_OK);
 }
 
+/* Another split and other places are the same mechanism: what one took, the other is thought to take until it
+ * was measured.
+ */
+static void share_cost(sl_orchestrator *o, sl_strategy_kind kind, sl_time took) {
+    sl_strategy_kind other = kind == SL_STRATEGY_BALANCE ? SL_STRATEGY_TOPOLOGY : SL_STRATEGY_BALANCE;
+    o->costs_known |= 1u << kind;
+    if (o->rung[other] >= 0 && !(o->costs_known & 1u << other))
+        (void)sl_ladder_estimate(o->ladder, o->rung[other], took);
+}
+
+static sl_status end_of_strategy(sl_orchestrator *o, sl_time took, int done) {
+    if (o->strategy < 0)
+        return SL_OK;
+    sl_strategy_kind kind = (sl_strategy_kind)o->kind[o->strategy];
+    double takes = o->known[kind] ? o->takes[kind] : 0;
+    o->strategy = -1;
+    sl_strategies_forget(o);
+    if (done && takes > 0 && isfinite(takes))
+        o->believed = takes; /* until something is measured */
+    if (done && took > 0 && (kind == SL_STRATEGY_BALANCE || kind == SL_STRATEGY_TOPOLOGY))
+        share_cost(o, kind, took);
+    return sl_ladder_ended(o->ladder, o->now, took, done);
+}
+
+/* Nothing is slow, and no schedule is in effect for what was. */
+static int rests(const sl_orchestrator *o) {
+    int rung = o->ladder ? o->rung[SL_STRATEGY_SCHEDULE] : -1;
+    return rung >= 0 && !any_seen(o) && !o->config.frozen && !(o->refused & 1u << SL_STRATEGY_SCHEDULE) &&
+           !sl_ladder_in_effect(o->ladder, rung);
+}
+
 static sl_status decide(sl_orchestrator *o) {
     sl_action said;
     sl_strategies_forget(o);
     SL_TRY(sl_incidents_tell(o));
+    if (!o->action.id || o->action.what != SL_DO_LAYOUT) /* whose plans come with it */
+        sl_plans_drop_late(o);
+    if (!o->given && !o->action.id && o->strategy >= 0 && sl_plans_due(o) < 0)
+        SL_TRY(end_of_strategy(o, o->side[0].cost, 1)); /* the rest of its plans was dropped */
     if (o->given || o->action.id || o->strategy >= 0)
         return SL_OK;
     SL_TRY(sl_ladder_next(o->ladder, o->now, &said));
@@ -263,10 +303,7 @@ static sl_status think(sl_orchestrator *o) {
         return SL_OK;
     }
     SL_TRY(decide(o));
-    if (!any_seen(o) && !o->config.frozen && (o->config.can & 1u << SL_STRATEGY_SCHEDULE) &&
-        o->iteration % o->config.hold == 0)
-        SL_TRY(sl_plans_refit(o));
-    return SL_OK;
+    return rests(o) ? sl_plans_rest(o) : SL_OK;
 }
 
 /* What an iteration takes is not what it was at first. */
@@ -338,6 +375,9 @@ int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each) {
     int most = INT_MAX, waits = sl_plans_wait(o);
     if (o->given || o->action.id || o->fresh || o->event_first < o->event_count || !is_settled(o))
         return 0;
+    for (int r = 0; r < o->config.job.replicas && rests(o); r++)
+        if (o->side[r].running != o->side[r].first)
+            return 0;
     if (waits >= 0)
         most = waits > 1 ? waits - 1 : 0;
     for (int r = 0; r < o->config.job.replicas && o->case_count; r++) {
@@ -356,7 +396,8 @@ int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each) {
 sl_status sl_orchestrator_skip(sl_orchestrator *o, int iterations, sl_time now) {
     int most = sl_orchestrator_idle(o, iterations > 0 ? (now - o->now) / iterations : 0);
     if (iterations < 0 || now < o->now || iterations > most)
-        return sl_error(SL_EINVAL, "%d iterations are skipped until %.3f ms; %d may be", iterations, sl_to_ms(now), most);
+        return sl_error(SL_EINVAL, "%d iterations are skipped until %.3f ms; %d may be", iterations,
+                        sl_to_ms(now), most);
     o->iteration += iterations;
     o->now = now;
     return SL_OK;
@@ -373,14 +414,16 @@ sl_status sl_orchestrator_report_slow(sl_orchestrator *o, sl_time now, const sl_
     return sl_incidents_report(o, report);
 }
 
-sl_status sl_orchestrator_network(sl_orchestrator *o, sl_time now, const sl_network_measure *measure, int count) {
+sl_status sl_orchestrator_network(sl_orchestrator *o, sl_time now, const sl_network_measure *measure,
+                                  int count) {
     sl_network_measure *kept;
     if (now < o->now || count < 0)
         return sl_error(SL_EINVAL, "%d links were measured %.3f ms ago", count, sl_to_ms(o->now - now));
     for (int i = 0; i < count; i++)
-        if (measure[i].from < 0 || measure[i].from >= o->processes || measure[i].to < 0 || measure[i].to >= o->processes)
-            return sl_error(SL_EINVAL, "a link between processes %d and %d of %d", measure[i].from, measure[i].to,
-                            o->processes);
+        if (measure[i].from < 0 || measure[i].from >= o->processes || measure[i].to < 0 ||
+            measure[i].to >= o->processes)
+            return sl_error(SL_EINVAL, "a link between processes %d and %d of %d", measure[i].from,
+                            measure[i].to, o->processes);
     SL_TRY(sl_alloc(&kept, (size_t)count, sizeof *kept));
     if (count)
         memcpy(kept, measure, (size_t)count * sizeof *kept);
@@ -395,7 +438,8 @@ sl_status sl_orchestrator_estimate(sl_orchestrator *o, sl_strategy_kind strategy
     if ((unsigned)strategy >= SL_STRATEGY_KINDS || cost < 0)
         return sl_error(SL_EINVAL, "strategy %d is estimated to cost %.3f ms", (int)strategy, sl_to_ms(cost));
     o->config.cost[strategy] = cost;
-    return o->ladder && o->rung[strategy] >= 0 ? sl_ladder_estimate(o->ladder, o->rung[strategy], cost) : SL_OK;
+    return o->ladder && o->rung[strategy] >= 0 ? sl_ladder_estimate(o->ladder, o->rung[strategy], cost)
+                                               : SL_OK;
 }
 
 sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int may) {
@@ -464,15 +508,14 @@ static void name_incidents(sl_orchestrator *o, int replica) {
         a->loss += c->view.loss;
     }
     a->incidents = o->ids;
-    double now = (double)side->predicted, gain = now > 0 ? 1 - (double)side->best / now : 0;
     if (side->refits)
-        a->loss = gain;
-    a->expected = fmax(0, a->loss - gain);
+        a->loss = 1 - (double)side->best / (double)side->predicted;
+    a->expected = side->refits ? 0 : fmax(0, a->loss - side->gain);
 }
 
 static void give_plan(sl_orchestrator *o, int replica) {
     sl_side *side = &o->side[replica];
-    int undo = side->wanted == side->first && side->running != side->first && !side->refits;
+    int undo = side->wanted == side->first && !side->refits;
     o->action.id = ++o->next_id;
     o->action.what = SL_DO_PLAN;
     o->action.strategy = SL_STRATEGY_SCHEDULE;
@@ -498,7 +541,8 @@ int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action) {
     } else if (!o->action.id) {
         return 0;
     } else if ((o->action.what == SL_DO_PATH && o->iteration - o->last_path < o->config.hold) ||
-               (o->action.what == SL_DO_LAYOUT && o->action.undo && o->iteration - o->last_layout < o->config.hold)) {
+               (o->action.what == SL_DO_LAYOUT && o->action.undo &&
+                o->iteration - o->last_layout < o->config.hold)) {
         return 0; /* two changes are at least `hold` iterations apart */
     }
     o->action.layout = o->next;
@@ -560,35 +604,13 @@ sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout,
         was += o->layout.split[r];
     }
     if (sum != was || o->given)
-        return sl_error(SL_EINVAL, "a layout of %d microbatches, the job has %d (or an action is under way)", sum, was);
+        return sl_error(SL_EINVAL, "a layout of %d microbatches, the job has %d (or an action is under way)",
+                        sum, was);
     memcpy(o->next.process, layout->process, (size_t)o->processes * sizeof *layout->process);
     memcpy(o->next.split, layout->split, (size_t)o->config.job.replicas * sizeof *layout->split);
     layout_runs(o);
     sl_strategies_forget(o);
     return sl_plans_set(o, plan);
-}
-
-/* Another split and other places are the same mechanism: what one took, the other is thought to take until it was measured.
- */
-static void share_cost(sl_orchestrator *o, sl_strategy_kind kind, sl_time took) {
-    sl_strategy_kind other = kind == SL_STRATEGY_BALANCE ? SL_STRATEGY_TOPOLOGY : SL_STRATEGY_BALANCE;
-    o->costs_known |= 1u << kind;
-    if (o->rung[other] >= 0 && !(o->costs_known & 1u << other))
-        (void)sl_ladder_estimate(o->ladder, o->rung[other], took);
-}
-
-static sl_status end_of_strategy(sl_orchestrator *o, sl_time took, int done) {
-    if (o->strategy < 0)
-        return SL_OK;
-    sl_strategy_kind kind = (sl_strategy_kind)o->kind[o->strategy];
-    double takes = o->known[kind] ? o->takes[kind] : 0;
-    o->strategy = -1;
-    sl_strategies_forget(o);
-    if (done && takes > 0 && isfinite(takes))
-        o->believed = takes; /* until something is measured */
-    if (done && took > 0 && (kind == SL_STRATEGY_BALANCE || kind == SL_STRATEGY_TOPOLOGY))
-        share_cost(o, kind, took);
-    return sl_ladder_ended(o->ladder, o->now, took, done);
 }
 
 static sl_status carried_out(sl_orchestrator *o, sl_outcome outcome, sl_time took) {
@@ -628,13 +650,15 @@ static sl_status carried_out(sl_orchestrator *o, sl_outcome outcome, sl_time too
     return end_of_strategy(o, took, done);
 }
 
-sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, sl_outcome outcome, sl_time took) {
+sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, sl_outcome outcome,
+                                      sl_time took) {
     if (o->unknown)
         return sl_unknown_carried_out(o->unknown, id, now, outcome, took);
     if (!o->given || id != o->action.id)
         return SL_OK;
     if (now < o->now || took < 0)
-        return sl_error(SL_EINVAL, "an action took %.3f ms and ended %.3f ms ago", sl_to_ms(took), sl_to_ms(o->now - now));
+        return sl_error(SL_EINVAL, "an action took %.3f ms and ended %.3f ms ago", sl_to_ms(took),
+                        sl_to_ms(o->now - now));
     o->now = now;
     if (outcome == SL_OUTCOME_REFUSED)
         o->refused |= 1u << o->action.strategy;
@@ -686,7 +710,8 @@ const sl_incident_view *sl_orchestrator_incidents(const sl_orchestrator *o, int 
     return o->view;
 }
 
-int sl_orchestrator_considered(const sl_orchestrator *o, int incident, sl_strategy_kind strategy, sl_strategy_view *view) {
+int sl_orchestrator_considered(const sl_orchestrator *o, int incident, sl_strategy_kind strategy,
+                               sl_strategy_view *view) {
     sl_ladder_entry e;
     if (o->unknown)
         return sl_unknown_considered(o->unknown, incident, strategy, view);
@@ -708,7 +733,8 @@ const sl_unknown_view *sl_orchestrator_unknown(const sl_orchestrator *o) {
 int sl_orchestrator_troubled(const sl_orchestrator *o) {
     int count;
     if (o->unknown)
-        return sl_unknown_seen(o->unknown)->job->slow || (sl_unknown_incidents(o->unknown, &count), count > 0);
+        return sl_unknown_seen(o->unknown)->job->slow ||
+               (sl_unknown_incidents(o->unknown, &count), count > 0);
     if (o->sudden)
         return 1;
     for (int i = 0; i < o->case_count; i++)

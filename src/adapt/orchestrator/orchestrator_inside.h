@@ -60,8 +60,9 @@ typedef struct sl_side {
     sl_shared_plan *origin, *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
     int refits;     /* `wanted` is for other times than were planned for */
     int last_swap;  /* iteration; far in the past before the first */
-    int better;     /* looks, one after the other, at which a plan for what is measured was better, nothing being slow */
+    int fits, better; /* looks in the beginning whether it fits what is measured; of them, those at which it did not */
     sl_time predicted, best; /* of the running order and the candidate, when last asked */
+    double gain;    /* share of an iteration that the candidate gains */
     sl_time cost;   /* of a swap */
 } sl_side;
 
@@ -174,7 +175,7 @@ void sl_plans_drop(sl_shared_plan **plan);
 sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem, sl_time *time);
 /** The slowest replica's running order on what was measured lately. */
 sl_status sl_plans_running(sl_orchestrator *o, sl_time *time);
-/** The same on what is healthy. */
+/** The first plans of all on what is healthy. */
 sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time);
 /** What iterations would take with new plans for what is measured lately: running and best, the slowest replica's. Keeps
  * candidates where they pay. */
@@ -186,8 +187,13 @@ sl_status sl_plans_return(sl_orchestrator *o);
 sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout);
 /** What each replica is to run from now on is this: the first plan of the present layout. */
 sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan);
-/** Nothing is slow, but the plan was made for other times than are measured: a better one becomes the first. */
-sl_status sl_plans_refit(sl_orchestrator *o);
+/** Something slow in the replica costs time. */
+int sl_plans_is_slow(const sl_orchestrator *o, int replica);
+/** Plans that wait for what is slow no more are dropped. */
+void sl_plans_drop_late(sl_orchestrator *o);
+/** Nothing is slow, and nothing is in effect for what was: first plans return, and one that was made for other times than
+ * are measured in the beginning is planned again, which becomes the first. */
+sl_status sl_plans_rest(sl_orchestrator *o);
 /** The next replica whose wanted plan may run from the next iteration on; -1. */
 int sl_plans_due(const sl_orchestrator *o);
 /** Iterations until one may, -1: none waits. */

@@ -1,6 +1,7 @@
-/* What each replica runs, and what it might run instead: the running order replayed on what was measured lately, a new plan
- * beside it (Adaptra, section 6). A new plan must gain more than a swap costs, and more than the running order itself varied
- * by; two swaps of a replica are at least `dwell` iterations apart, whatever links do. */
+/* What each replica runs, and what it might run instead: the running order replayed on what was measured
+ * lately, a new plan beside it (Adaptra, section 6). A new plan must gain more than a swap costs, and more
+ * than the running order itself varied by; two swaps of a replica are at least `dwell` iterations apart,
+ * whatever links do. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "adapt/orchestrator/queues.h"
 #include "base/median.h"
@@ -14,7 +15,8 @@
 #include <string.h>
 
 #define WORTH_A_REFIT 0.05 /* least share of an iteration that it must gain */
-#define OTHER_TIMES 0.25 /* times that are off by more than this were not what the plan was made for */
+enum { LOOKS = 3 };        /* in the beginning, whether the plan is for what is measured */
+#define OTHER_TIMES 0.25   /* times that are off by more than this were not what the plan was made for */
 
 sl_shared_plan *sl_plans_keep(sl_shared_plan *plan) {
     if (plan)
@@ -82,8 +84,8 @@ sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config
 
 void sl_plans_close(sl_orchestrator *o) {
     for (int r = 0; o->side && r < o->config.job.replicas; r++) {
-        sl_shared_plan **const all[] = {&o->side[r].origin, &o->side[r].first, &o->side[r].running, &o->side[r].wanted, &o->side[r].candidate,
-                                        &o->side[r].offered};
+        sl_shared_plan **const all[] = {&o->side[r].origin, &o->side[r].first,     &o->side[r].running,
+                                        &o->side[r].wanted, &o->side[r].candidate, &o->side[r].offered};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             sl_plans_drop(all[i]);
     }
@@ -95,7 +97,8 @@ static sl_regime regime(const sl_orchestrator *o) {
     return o->layout.delegates ? SL_DECOUPLED : o->problem[0]->communication;
 }
 
-static sl_status time_in(const sl_shared_plan *plan, const sl_problem *problem, sl_regime way, sl_time *time) {
+static sl_status time_in(const sl_shared_plan *plan, const sl_problem *problem, sl_regime way,
+                         sl_time *time) {
     sl_timeline timeline;
     SL_TRY(sl_replay(problem, &plan->plan.program, way, problem->queue, &timeline));
     *time = sl_timeline_makespan(&timeline);
@@ -103,7 +106,8 @@ static sl_status time_in(const sl_shared_plan *plan, const sl_problem *problem, 
     return SL_OK;
 }
 
-sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem, sl_time *time) {
+sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem,
+                        sl_time *time) {
     return time_in(plan, problem, regime(o), time);
 }
 
@@ -112,8 +116,8 @@ static sl_time newer(sl_time usual, sl_time recent) {
     return high - low > 300 * (SL_MS / 1000) && high - low > low / 2 ? recent : usual;
 }
 
-/* Medians of the window, but what has become half as long again or more, or that much shorter, in two of the last three
- * measurements is as there. */
+/* Medians of the window, but what has become half as long again or more, or that much shorter, in two of the
+ * last three measurements is as there. */
 static sl_status lately(sl_orchestrator *o, int replica, sl_problem *usual) {
     sl_problem recent;
     int count = sl_history_measured(&o->series, replica, o->config.hold);
@@ -144,7 +148,8 @@ static int as_before(const sl_orchestrator *o, int replica) {
     if (replica == 0)
         return 0;
     const sl_side *a = &o->side[replica], *b = &o->side[replica - 1];
-    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS],
+        count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     for (int i = 0; i < count; i++) {
         sl_measured *const *m = o->series.row[rows[i] % SL_ROWS].replica;
         if (m[replica] != m[replica - 1] || !m[replica])
@@ -172,12 +177,14 @@ sl_status sl_plans_running(sl_orchestrator *o, sl_time *time) {
 sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time) {
     *time = 0;
     for (int r = 0; r < o->config.job.replicas; r++) {
+        sl_problem own = *sl_healthy_of(o, r);
         sl_time takes;
-        if (r > 0 && sl_healthy_of(o, r) == sl_healthy_of(o, r - 1) && o->side[r].running == o->side[r - 1].running)
+        if (r > 0 && sl_healthy_of(o, r) == sl_healthy_of(o, r - 1) &&
+            o->side[r].origin == o->side[r - 1].origin)
             continue;
-        sl_problem healthy = *sl_healthy_of(o, r);
-        healthy.microbatches = o->layout.split[r]; /* it was learnt with those of then */
-        SL_TRY(sl_plans_time(o, o->side[r].running, &healthy, &takes));
+        own.microbatches = o->even[r];
+        SL_TRY(time_in(o->side[r].origin, &own,
+                       o->config.delegates ? SL_DECOUPLED : o->problem[0]->communication, &takes));
         *time = takes > *time ? takes : *time;
     }
     return SL_OK;
@@ -185,7 +192,8 @@ sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time) {
 
 /* How much the running order's time varied over the window: a gain below that may be noise. */
 static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
-    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS],
+        count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
     const sl_measured *last = NULL;
     sl_time least = SL_TIME_NEVER, most = 0, takes = 0;
     for (int i = 0; i < count; i++) {
@@ -202,11 +210,12 @@ static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
     return SL_OK;
 }
 
-/* Each link's latency and transfer are `percentile` of the last measurements, at least the typical ones, so that a small
- * spike finds slack. */
+/* Each link's latency and transfer are `percentile` of the last measurements, at least the typical ones, so
+ * that a small spike finds slack. */
 static sl_status cautious(sl_orchestrator *o, int replica, const sl_problem *typical, sl_problem *problem) {
     sl_time latency[SL_ROWS], transfer[SL_ROWS];
-    int rows[SL_ROWS], count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS],
+        count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     SL_TRY(sl_problem_copy(typical, problem));
     for (int at = 0; at < problem->ranks * problem->ranks; at++) {
         sl_link *l = &problem->link[at];
@@ -235,7 +244,8 @@ static int pays(const sl_orchestrator *o, const sl_side *side, sl_time running, 
 }
 
 /* A rank map or split that is new has no order to begin with. */
-static sl_status new_plan(const sl_orchestrator *o, const sl_side *side, const sl_problem *problem, sl_plan *plan) {
+static sl_status new_plan(const sl_orchestrator *o, const sl_side *side, const sl_problem *problem,
+                          sl_plan *plan) {
     if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE)) /* only the job's own kind of schedule */
         return sl_plan_make(problem, o->schedule, plan);
     const sl_order *known[3];
@@ -252,7 +262,8 @@ static sl_status new_plan(const sl_orchestrator *o, const sl_side *side, const s
     return sl_replan(problem, &options, plan);
 }
 
-/* For delays that vary, and what it takes on the typical ones; where being careful costs the gain, the plan for those. */
+/* For delays that vary, and what it takes on the typical ones; where being careful costs the gain, the plan
+ * for those. */
 static sl_status make_candidate(sl_orchestrator *o, int replica, const sl_problem *typical, sl_time running,
                                 sl_plan *plan, sl_time *time) {
     sl_side *side = &o->side[replica];
@@ -279,7 +290,8 @@ static int dwells(const sl_orchestrator *o, const sl_side *side) {
     return o->iteration - side->last_swap < o->config.dwell;
 }
 
-/* The candidate, and whether it is worth a swap; candidates that are the first plan's order again are the first plan. */
+/* The candidate, and whether it is worth a swap; candidates that are the first plan's order again are the
+ * first plan. */
 static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, sl_time *best) {
     sl_side *side = &o->side[replica];
     sl_problem usual;
@@ -306,11 +318,34 @@ static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, 
     SL_TRY(status);
     side->predicted = *running;
     side->best = candidate;
-    int worth = pays(o, side, *running, candidate) && *running - candidate > spread && side->candidate != side->running;
+    side->gain = *running > 0 ? 1 - (double)candidate / (double)*running : 0;
+    int worth = pays(o, side, *running, candidate) && *running - candidate > spread &&
+                side->candidate != side->running;
     if (!worth || dwells(o, side))
         sl_plans_drop(&side->candidate);
     *best = worth && !dwells(o, side) ? candidate : *running;
     return SL_OK;
+}
+
+/* What would be gained where nothing is slow is nobody's loss. */
+static sl_status keep_replica(sl_orchestrator *o, int replica, sl_time *running, sl_time *best) {
+    sl_side *side = &o->side[replica];
+    sl_problem usual;
+    sl_plans_drop(&side->candidate);
+    SL_TRY(lately(o, replica, &usual));
+    sl_status status = sl_plans_time(o, side->running, &usual, running);
+    sl_problem_free(&usual);
+    side->predicted = side->best = *best = *running;
+    return status;
+}
+
+int sl_plans_is_slow(const sl_orchestrator *o, int replica) {
+    for (int i = 0; i < o->case_count; i++) {
+        const sl_case *c = &o->cases[i];
+        if (c->seen && c->told >= 0 && c->view.loss > 0 && (c->replica < 0 || c->replica == replica))
+            return 1;
+    }
+    return 0;
 }
 
 sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
@@ -326,7 +361,8 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
             side->best = o->side[r - 1].best;
             continue;
         }
-        sl_status status = ask_replica(o, r, &now, &then);
+        sl_status status =
+            sl_plans_is_slow(o, r) ? ask_replica(o, r, &now, &then) : keep_replica(o, r, &now, &then);
         if (status == SL_ENONE) { /* no plan: it stays as it is */
             then = now;
             status = SL_OK;
@@ -345,27 +381,40 @@ sl_status sl_plans_take(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* Relief: the first plan, where it is no worse now. */
+/* Relief: the first plan; where something else is slow, if it is no worse now. */
+static sl_status return_replica(sl_orchestrator *o, int replica) {
+    sl_side *side = &o->side[replica];
+    sl_problem usual;
+    sl_time running = 0, first = 0;
+    SL_TRY(lately(o, replica, &usual));
+    sl_status status = sl_plans_time(o, side->running, &usual, &running);
+    if (status == SL_OK)
+        status = sl_plans_time(o, side->first, &usual, &first);
+    sl_problem_free(&usual);
+    side->predicted = running;
+    side->best = first;
+    if (status == SL_OK && (!sl_plans_is_slow(o, replica) || (double)first <= 1.005 * (double)running))
+        side->wanted = sl_plans_keep(side->first);
+    return status;
+}
+
 sl_status sl_plans_return(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        sl_problem usual;
-        sl_time running = 0, first = 0;
         sl_plans_drop(&side->wanted);
-        if (side->running == side->first || !sl_history_measured(&o->series, r, 1))
-            continue;
-        SL_TRY(lately(o, r, &usual));
-        sl_status status = sl_plans_time(o, side->running, &usual, &running);
-        if (status == SL_OK)
-            status = sl_plans_time(o, side->first, &usual, &first);
-        sl_problem_free(&usual);
-        SL_TRY(status);
-        side->predicted = running;
-        side->best = first;
-        if ((double)first <= 1.005 * (double)running)
-            side->wanted = sl_plans_keep(side->first);
+        if (side->running != side->first && sl_history_measured(&o->series, r, 1))
+            SL_TRY(return_replica(o, r));
     }
     return SL_OK;
+}
+
+/* A plan that has waited until what it was for is over is not wanted any more. */
+void sl_plans_drop_late(sl_orchestrator *o) {
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        sl_side *side = &o->side[r];
+        if (side->wanted && side->wanted != side->first && !side->refits && !sl_plans_is_slow(o, r))
+            sl_plans_drop(&side->wanted);
+    }
 }
 
 int sl_plans_due(const sl_orchestrator *o) {
@@ -393,7 +442,8 @@ static int are_alike(const sl_problem *a, const sl_problem *b) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         same &= memcmp(a->time[kind], b->time[kind], times) == 0;
     for (int link = 0; link < a->ranks * a->ranks && same; link++)
-        same = a->link[link].latency == b->link[link].latency && a->link[link].transfer == b->link[link].transfer;
+        same = a->link[link].latency == b->link[link].latency &&
+               a->link[link].transfer == b->link[link].transfer;
     return same;
 }
 
@@ -438,45 +488,47 @@ sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout) {
 
 /* ---- a plan that was made for other times ---- */
 
-static int off(double a, double b) {
+static int off(double a, double b, double least) {
     double more = fmax(a, b), less = fmin(a, b);
-    return more - less > 0.3 * SL_MS && more > (1 + OTHER_TIMES) * less;
+    return more - less > least && more > (1 + OTHER_TIMES) * less;
 }
 
-static int other_times(const sl_problem *planned, const sl_problem *now) {
+static int other_times(const sl_problem *planned, const sl_problem *now, double least) {
     for (int stage = 0; stage < now->stages; stage++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
-            if (off((double)planned->time[kind][stage], (double)now->time[kind][stage]))
+            if (off((double)planned->time[kind][stage], (double)now->time[kind][stage], least))
                 return 1;
-        if (off((double)planned->reduce[stage], (double)now->reduce[stage]))
+        if (off((double)planned->reduce[stage], (double)now->reduce[stage], least))
             return 1;
     }
     for (int at = 0; at < now->ranks * now->ranks; at++)
         if (off((double)(planned->link[at].latency + planned->link[at].transfer),
-                (double)(now->link[at].latency + now->link[at].transfer)))
+                (double)(now->link[at].latency + now->link[at].transfer), least))
             return 1;
     return 0;
 }
 
-/* The job's own kind of schedule for what is measured, where that is not what it was planned for. */
+/* The first plan's own kind of schedule for what is measured, where that is not what it was planned for. */
 static sl_status refit(sl_orchestrator *o, int replica) {
     sl_side *side = &o->side[replica];
+    double clocks = 2 * (double)sl_history_row(&o->series, o->series.rows - 1)->clock_error;
     sl_problem usual;
     sl_plan plan = {0};
     sl_time running = 0, spread = 0;
     SL_TRY(lately(o, replica, &usual));
     sl_status status = SL_OK;
-    if (other_times(o->problem[replica], &usual)) {
+    if (other_times(o->problem[replica], &usual, fmax(0.3 * SL_MS, clocks))) {
         status = sl_plans_time(o, side->running, &usual, &running);
         if (status == SL_OK)
-            status = sl_plan_make(&usual, o->schedule, &plan);
+            status = sl_plan_make(&usual, side->first->plan.schedule, &plan);
         if (status == SL_OK)
             status = spread_of(o, replica, &spread);
     }
     sl_problem_free(&usual);
     side->predicted = running;
     side->best = plan.makespan;
-    if (status == SL_OK && running > 0 && pays(o, side, running, plan.makespan) && running - plan.makespan > spread &&
+    if (status == SL_OK && running > 0 && pays(o, side, running, plan.makespan) &&
+        running - plan.makespan > spread &&
         (double)(running - plan.makespan) > WORTH_A_REFIT * (double)running && ++side->better > 1) {
         sl_plans_drop(&side->wanted);
         status = share(&plan, &side->wanted);
@@ -485,23 +537,35 @@ static sl_status refit(sl_orchestrator *o, int replica) {
         side->refits = status == SL_OK;
     }
     sl_plan_free(&plan);
-    return status == SL_ENONE ? SL_OK : status;
+    return status == SL_ENONE || status == SL_EINVAL ? SL_OK : status; /* of its kind there is none */
 }
 
-/* Every `hold` iterations in which nothing is slow. */
-sl_status sl_plans_refit(sl_orchestrator *o) {
+/* Asked in the beginning, once nothing is slow; later times are compared with what was healthy then. */
+static sl_status consider_refit(sl_orchestrator *o, int replica) {
+    sl_side *side = &o->side[replica];
+    if (side->fits >= LOOKS || sl_history_measured(&o->series, replica, o->config.hold) < o->config.hold ||
+        o->iteration % o->config.hold)
+        return SL_OK;
+    side->fits++;
+    if (!as_before(o, replica))
+        return refit(o, replica);
+    if (o->side[replica - 1].wanted) {
+        replace(&side->wanted, o->side[replica - 1].wanted);
+        replace(&side->first, side->wanted);
+        side->refits = 1;
+    }
+    return SL_OK;
+}
+
+sl_status sl_plans_rest(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        if (side->running != side->first || side->wanted || dwells(o, side) ||
-            sl_history_measured(&o->series, r, o->config.hold) < o->config.hold)
+        if (side->wanted || dwells(o, side) || !sl_history_measured(&o->series, r, 1))
             continue;
-        if (!as_before(o, r)) {
-            SL_TRY(refit(o, r));
-        } else if (o->side[r - 1].wanted) {
-            replace(&side->wanted, o->side[r - 1].wanted);
-            replace(&side->first, side->wanted);
-            side->refits = 1;
-        }
+        if (side->running == side->first)
+            SL_TRY(consider_refit(o, r));
+        else if (o->iteration % o->config.hold == 0)
+            SL_TRY(return_replica(o, r));
     }
     return SL_OK;
 }
@@ -515,7 +579,9 @@ int sl_plans_exceed(sl_orchestrator *o) {
         if (!c->seen || (c->cause != SL_CAUSE_LINK && c->view.part.kind != SL_PART_CARD) || c->replica < 0)
             continue;
         const sl_problem *healthy = sl_healthy_of(o, c->replica);
-        int from = c->from >= 0 ? c->from : c->rank, to = c->to >= 0 ? c->to : c->rank + 1 < healthy->ranks ? c->rank + 1 : c->rank - 1;
+        int from = c->from >= 0 ? c->from : c->rank, to = c->to >= 0                     ? c->to
+                                                          : c->rank + 1 < healthy->ranks ? c->rank + 1
+                                                                                         : c->rank - 1;
         int adjacent = from - to == 1 || to - from == 1, first = from < to ? from : to;
         if (healthy->placement != SL_LINEAR || !adjacent ||
             c->now > (double)sl_plan_tolerance(healthy, &o->side[c->replica].running->plan, first))

@@ -48,7 +48,8 @@ static size_t norms_of(const sl_problem *p) {
 /* Every time of a problem, one after the other, as a place to read from or write to. */
 static sl_time *time_at(sl_problem *p, size_t at) {
     size_t stages = (size_t)p->stages;
-    sl_time *const rows[] = {p->time[SL_F], p->time[SL_I], p->time[SL_W], p->time[SL_B], p->saved, p->gather, p->reduce};
+    sl_time *const rows[] = {p->time[SL_F], p->time[SL_I], p->time[SL_W], p->time[SL_B],
+                             p->saved,      p->gather,     p->reduce};
     if (at < (SL_OP_KINDS + 3) * stages)
         return &rows[at / stages][at % stages];
     at -= (SL_OP_KINDS + 3) * stages;
@@ -61,7 +62,8 @@ static sl_norm *norm_at(const sl_baseline *b, const sl_problem *p, size_t at) {
 }
 
 static void put_norm(const sl_norm *n, double *to) {
-    const double all[NORM] = {n->rows, n->time, n->usual, n->spread, n->work, n->slope, n->first, n->first_work};
+    const double all[NORM] = {n->rows, n->time,  n->usual, n->spread,
+                              n->work, n->slope, n->first, n->first_work};
     memcpy(to, all, sizeof all);
 }
 
@@ -125,10 +127,11 @@ static sl_status load_baseline(sl_orchestrator *o, int replica, const json_t *li
 
 static json_t *save_case(const sl_case *c) {
     const sl_slow_part *p = &c->view.part;
-    const double all[INCIDENT] = {(double)c->cause, c->replica,     c->rank,        c->from,       c->to,
-                                  c->now,           c->healthy,     c->told,        c->view.since, c->view.verdict,
-                                  c->view.stage,    c->view.growth, (double)p->kind, p->a,         p->b,
-                                  p->slowdown,      p->latency[0],  p->latency[1],  p->pace[0],    p->pace[1]};
+    const double all[INCIDENT] = {
+        (double)c->cause, c->replica,     c->rank,         c->from,       c->to,
+        c->now,           c->healthy,     c->told,         c->view.since, c->view.verdict,
+        c->view.stage,    c->view.growth, (double)p->kind, p->a,          p->b,
+        p->slowdown,      p->latency[0],  p->latency[1],   p->pace[0],    p->pace[1]};
     json_t *list = numbers(all, INCIDENT);
     if (list && json_array_append_new(list, json_string(c->view.seen)) != 0) {
         json_decref(list);
@@ -148,8 +151,8 @@ static sl_status load_case(sl_orchestrator *o, const json_t *saved) {
     json_decref(list);
     good = good && v[13] >= -1 && v[13] < processes && v[14] >= -1 && v[14] < processes && v[12] >= 0 &&
            v[12] <= SL_PART_CARD && v[7] >= 0 && v[1] >= -1 && v[1] < o->config.job.replicas && v[2] >= -1 &&
-           v[2] < o->config.job.ranks && v[3] < o->config.job.ranks && v[4] < o->config.job.ranks && v[10] >= -1 &&
-           v[10] < o->problem[0]->stages && v[7] < 1e6;
+           v[2] < o->config.job.ranks && v[3] < o->config.job.ranks && v[4] < o->config.job.ranks &&
+           v[10] >= -1 && v[10] < o->problem[0]->stages && v[7] < 1e6;
     if (!good || o->case_count == SL_CASES_MOST)
         return bad("an incident");
     sl_case *c = &o->cases[o->case_count];
@@ -200,7 +203,7 @@ static json_t *save_all(const sl_orchestrator *o) {
     int good = all && healthy && cases && o->series.learnt && o->healthy_time > 0;
     for (int r = 0; r < job->replicas && good; r++) {
         const sl_baseline *b = &o->series.healthy[r];
-        good = json_array_append_new(healthy, b->as != r          ? json_integer(b->as)
+        good = json_array_append_new(healthy, b->as != r           ? json_integer(b->as)
                                               : !b->same && !b->op ? json_null()
                                                                    : save_baseline(b)) == 0;
     }
@@ -258,7 +261,8 @@ static sl_status load_all(sl_orchestrator *o, const json_t *all) {
     const char *format = json_string_value(json_object_get(all, "format"));
     if (!format || strcmp(format, FORMAT) != 0 || !read_numbers(json_object_get(all, "shape"), shape, 4))
         return bad("its format");
-    if (shape[0] != job->replicas || shape[1] != job->ranks || shape[2] != o->problem[0]->stages || shape[3] != job->tensor)
+    if (shape[0] != job->replicas || shape[1] != job->ranks || shape[2] != o->problem[0]->stages ||
+        shape[3] != job->tensor)
         return bad("its shape");
     const json_t *healthy = json_object_get(all, "healthy");
     if (!healthy) /* it knew nothing yet */
@@ -288,7 +292,8 @@ static sl_status load_all(sl_orchestrator *o, const json_t *all) {
 sl_status sl_orchestrator_load(sl_orchestrator *o, const char *text) {
     json_error_t error;
     if (o->unknown || o->observed)
-        return sl_error(SL_EINVAL, "only an orchestrator that was just opened for a known pipeline can be loaded");
+        return sl_error(SL_EINVAL,
+                        "only an orchestrator that was just opened for a known pipeline can be loaded");
     json_t *all = json_loads(text, 0, &error);
     if (!all)
         return sl_error(SL_EINVAL, "what was saved of the orchestrator, line %d: %s", error.line, error.text);

@@ -1,5 +1,5 @@
-/* The ladder's strategies over the model: what an iteration would take with each of them, so what would still be lost; and
- * what is done when the ladder says so. Answers are asked once for each iteration. */
+/* The ladder's strategies over the model: what an iteration would take with each of them, so what would still
+ * be lost; and what is done when the ladder says so. Answers are asked once for each iteration. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 
@@ -42,9 +42,9 @@ static sl_status ask_schedule(sl_orchestrator *o, double *time) {
     return SL_OK;
 }
 
-/* Delegates carry messages beside the ops: the same orders, decoupled. In a decoupled regime the model counts sends as free
- * anyhow; there a link beyond what the running order tolerates (Adaptra, eq. 1) is reason enough, for an iteration's
- * fiftieth. */
+/* Delegates carry messages beside the ops: the same orders, decoupled. In a decoupled regime the model counts
+ * sends as free anyhow; there a link beyond what the running order tolerates (Adaptra, eq. 1) is reason
+ * enough, for an iteration's fiftieth. */
 static sl_status ask_delegates(sl_orchestrator *o, double *time) {
     int delegates = o->layout.delegates;
     sl_time coupled, decoupled;
@@ -150,8 +150,8 @@ static double takes(sl_orchestrator *o, sl_strategy_kind strategy) {
     return o->takes[strategy];
 }
 
-/* It brings more than the other, by what is worth a change, and costs next to nothing, or less than is lost while the other
- * is waited for and measured. */
+/* It brings more than the other, by what is worth a change, and costs next to nothing, or less than is lost
+ * while the other is waited for and measured. */
 static int is_soon_better(sl_orchestrator *o, sl_strategy_kind strategy, sl_strategy_kind than) {
     if (o->rung[strategy] < 0 || !(takes(o, strategy) < (1 - o->config.gain) * takes(o, than)))
         return 0;
@@ -160,15 +160,16 @@ static int is_soon_better(sl_orchestrator *o, sl_strategy_kind strategy, sl_stra
     return cost <= (double)o->at_once || cost <= o->config.hold * (other - takes(o, strategy));
 }
 
-/* What comes first has to be measured before anything else is done, so it is no step on the way to what can be had now: a
- * new layout is planned for what is slow, and other places come with a split of their own. Where they bring no more than
- * the split, that alone does. */
+/* What comes first has to be measured before anything else is done, so it is no step on the way to what can
+ * be had now: a new layout is planned for what is slow, and other places come with a split of their own.
+ * Where they bring no more than the split, that alone does. */
 static int other_does(sl_orchestrator *o, sl_strategy_kind strategy) {
     int both = o->rung[SL_STRATEGY_TOPOLOGY] >= 0 && o->rung[SL_STRATEGY_BALANCE] >= 0;
     switch (strategy) {
     case SL_STRATEGY_SCHEDULE:
     case SL_STRATEGY_DELEGATE:
-        return is_soon_better(o, SL_STRATEGY_BALANCE, strategy) || is_soon_better(o, SL_STRATEGY_TOPOLOGY, strategy);
+        return is_soon_better(o, SL_STRATEGY_BALANCE, strategy) ||
+               is_soon_better(o, SL_STRATEGY_TOPOLOGY, strategy);
     case SL_STRATEGY_BALANCE:
         return is_soon_better(o, SL_STRATEGY_TOPOLOGY, strategy);
     case SL_STRATEGY_TOPOLOGY:
@@ -223,7 +224,8 @@ static double keeping_split(void *user, const sl_incident *incident) {
         if (o->cases[i].seen && o->cases[i].excess >= SL_LOSS_LEAST * o->healthy_time)
             return 0; /* another one asks for what is best now when its loss changes */
     copy_layout(o, &o->layout, &o->tried);
-    if (o->rung[SL_STRATEGY_BALANCE] < 0 || present(o) != SL_OK || sl_model_divide(o->model, &o->tried, &best) != SL_OK)
+    if (o->rung[SL_STRATEGY_BALANCE] < 0 || present(o) != SL_OK ||
+        sl_model_divide(o->model, &o->tried, &best) != SL_OK)
         return 0;
     return best < o->present ? 1 - best / o->present : 0;
 }
@@ -257,11 +259,13 @@ static int possible(const sl_orchestrator *o, sl_strategy_kind strategy) {
 
 sl_status sl_strategies_open(sl_orchestrator *o) {
     sl_strategy strategy[SL_STRATEGY_KINDS];
-    double (*const with[])(void *, const sl_incident *) = {with_schedule, with_delegates, with_balance, with_topology,
-                                                           with_restart};
-    /* of those that cost the same the first comes first: a schedule is planned for the path that messages take */
-    static const int order[SL_STRATEGY_KINDS] = {SL_STRATEGY_DELEGATE, SL_STRATEGY_SCHEDULE, SL_STRATEGY_BALANCE,
-                                                 SL_STRATEGY_TOPOLOGY, SL_STRATEGY_RESTART};
+    double (*const with[])(void *, const sl_incident *) = {with_schedule, with_delegates, with_balance,
+                                                           with_topology, with_restart};
+    /* of those that cost the same the first comes first: a schedule is planned for the path that messages
+     * take */
+    static const int order[SL_STRATEGY_KINDS] = {SL_STRATEGY_DELEGATE, SL_STRATEGY_SCHEDULE,
+                                                 SL_STRATEGY_BALANCE, SL_STRATEGY_TOPOLOGY,
+                                                 SL_STRATEGY_RESTART};
     for (int i = 0; i < SL_STRATEGY_KINDS; i++) {
         int s = order[i];
         o->rung[s] = -1;
@@ -270,17 +274,17 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
         int splits = s == SL_STRATEGY_BALANCE || s == SL_STRATEGY_TOPOLOGY;
         o->kind[o->rungs] = s;
         o->rung[s] = o->rungs;
-        strategy[o->rungs++] = (sl_strategy){.name = sl_strategy_words[s],
-                                             .causes = s == SL_STRATEGY_DELEGATE ? SL_CAUSE_LINK | SL_CAUSE_HOST
-                                                                                 : SL_CAUSES_ANY,
-                                             .cost = o->config.cost[s],
-                                             .undo_cost = o->config.undo[s],
-                                             .returns = s <= SL_STRATEGY_DELEGATE,
-                                             .replaces = s == SL_STRATEGY_RESTART,
-                                             .remaining = with[s],
-                                             /* places cost nothing, but microbatches may be divided with them */
-                                             .keeping = splits ? keeping_split : NULL,
-                                             .user = o};
+        strategy[o->rungs++] =
+            (sl_strategy){.name = sl_strategy_words[s],
+                          .causes = s == SL_STRATEGY_DELEGATE ? SL_CAUSE_LINK | SL_CAUSE_HOST : SL_CAUSES_ANY,
+                          .cost = o->config.cost[s],
+                          .undo_cost = o->config.undo[s],
+                          .returns = s <= SL_STRATEGY_DELEGATE,
+                          .replaces = s == SL_STRATEGY_RESTART,
+                          .remaining = with[s],
+                          /* places cost nothing, but microbatches may be divided with them */
+                          .keeping = splits ? keeping_split : NULL,
+                          .user = o};
     }
     sl_ladder_config config = sl_ladder_defaults();
     sl_time two = (sl_time)(2 * o->healthy_time);
@@ -289,17 +293,18 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
     config.at_once = o->at_once;
     config.news = o->config.news > 0 ? o->config.news : 0.2;
     config.least_gain = o->config.least_gain > 0 ? o->config.least_gain : config.least_gain;
-    config.calm = o->config.calm < 0   ? 0
-                  : o->config.calm > 0 ? o->config.calm
-                                       : (sl_time)(o->config.hold * o->healthy_time); /* as a schedule returns */
+    config.calm = o->config.calm < 0 ? 0
+                  : o->config.calm > 0
+                      ? o->config.calm
+                      : (sl_time)(o->config.hold * o->healthy_time); /* as a schedule returns */
     config.profile_every = o->config.looks ? o->config.profile_every : 0;
     return sl_ladder_open(&config, strategy, o->rungs, &o->ladder);
 }
 
 /* ---- what is done ---- */
 
-/* What is taken back is the split; places cost nothing. Other trouble may have come meanwhile, so it becomes the one that is
- * best now. */
+/* What is taken back is the split; places cost nothing. Other trouble may have come meanwhile, so it becomes
+ * the one that is best now. */
 sl_status sl_strategies_take_back(sl_orchestrator *o) {
     double time;
     copy_layout(o, &o->layout, &o->next);
@@ -337,7 +342,9 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     case SL_STRATEGY_DELEGATE:
         a->what = SL_DO_PATH;
         SL_TRY(sl_plans_delegates(o, &count));
-        o->next.delegates = undo ? o->config.delegates : count > o->layout.delegates ? count : o->layout.delegates;
+        o->next.delegates = undo                          ? o->config.delegates
+                            : count > o->layout.delegates ? count
+                                                          : o->layout.delegates;
         return SL_OK;
     case SL_STRATEGY_RESTART:
         a->what = SL_DO_LEAVE;

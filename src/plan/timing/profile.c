@@ -81,7 +81,8 @@ static sl_status median_ops(const sl_timeline *measured, const sl_time *whole, s
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             median_of(&s, kind * stages + stage, &problem->time[kind][stage]);
         sl_time ran, *i = &problem->time[SL_I][stage], *w = &problem->time[SL_W][stage];
-        int halves = median_of(&s, SL_I * stages + stage, &ran), whole_ones = median_of(&s, SL_B * stages + stage, &ran);
+        int halves = median_of(&s, SL_I * stages + stage, &ran),
+            whole_ones = median_of(&s, SL_B * stages + stage, &ran);
         if (halves && !whole_ones) {
             problem->time[SL_B][stage] = *i + *w;
         } else if (whole_ones && !halves && *i + *w > 0) {

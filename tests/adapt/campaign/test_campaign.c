@@ -93,10 +93,10 @@ static void without_events_every_strategy_takes_the_plan_of_the_job(void **state
     sl_campaign_free(&c);
 }
 
-/* A replica is one device: 4 microbatches of 30 ms; twice as long on one of two from iteration 10 to 30. Iteration 10
- * shows it. Of 8 microbatches 3 and 5 take 180 and 150 ms, which is the least. Iteration 30 takes 150 ms and shows that
- * it is over; the split goes back when keeping it has lost the 50 ms that it costs: after two more that take 150 ms
- * instead of 120. */
+/* A replica is one device: 4 microbatches of 30 ms; twice as long on one of two from iteration 10 to 30.
+ * Iteration 10 shows it. Of 8 microbatches 3 and 5 take 180 and 150 ms, which is the least. Iteration 30
+ * takes 150 ms and shows that it is over; the split goes back when keeping it has lost the 50 ms that it
+ * costs: after two more that take 150 ms instead of 120. */
 static void a_slow_device_is_balanced_and_the_split_goes_back(void **state) {
     (void)state;
     sl_campaign c;
@@ -127,8 +127,8 @@ static void a_slow_device_is_balanced_and_the_split_goes_back(void **state) {
     sl_campaign_free(&c);
 }
 
-/* design.md: S = 4, N = 12, ops of 10 ms: 390 ms; 20 ms on the first link make 440 ms of it, adapted 410. Messages that
- * hold no rank are as fast with delegates: they only cost what they cost. */
+/* design.md: S = 4, N = 12, ops of 10 ms: 390 ms; 20 ms on the first link make 440 ms of it, adapted 410.
+ * Messages that hold no rank are as fast with delegates: they only cost what they cost. */
 static void a_slow_link_is_adapted_to(void **state) {
     (void)state;
     sl_campaign c;
@@ -139,7 +139,8 @@ static void a_slow_link_is_adapted_to(void **state) {
     assert_ok(sl_campaign_run(&c, 0, &r));
     assert_int_equal(row_named(&r, "ignore")->total, (10 * 390 + 40 * 440) * SL_MS);
     assert_int_equal(row_named(&r, "adapt")->total, (10 * 390 + 440 + 50 + 39 * 410) * SL_MS);
-    assert_int_equal(row_named(&r, "delegate")->total - row_named(&r, "ignore")->total, row_named(&r, "delegate")->paid);
+    assert_int_equal(row_named(&r, "delegate")->total - row_named(&r, "ignore")->total,
+                     row_named(&r, "delegate")->paid);
     /* with both, delegates come first, and what they brought is measured */
     assert_true(row_named(&r, "ladder")->total <= row_named(&r, "adapt")->total + (50 + 440 - 410) * SL_MS);
     sl_campaign_result_free(&r);
@@ -167,8 +168,8 @@ static void events_in_seconds_begin_with_the_next_iteration_and_are_believed_lat
     sl_campaign_free(&c);
 }
 
-/* One device three times as slow for good: 240 of 360 ms are lost. 15 s after iteration 10 has shown it, in the 42nd
- * iteration from then, 10 s are lost, as a restart costs. */
+/* One device three times as slow for good: 240 of 360 ms are lost. 15 s after iteration 10 has shown it, in
+ * the 42nd iteration from then, 10 s are lost, as a restart costs. */
 static void a_restart_comes_when_as_much_is_lost_as_it_costs(void **state) {
     (void)state;
     sl_campaign c;

@@ -94,8 +94,8 @@ static void rows_add_up_nothing_beats_hindsight_and_a_second_run_is_the_same(voi
 }
 
 /* The proven ratios (chain.h), for one fault that lasts: what was lost and paid beside what hindsight loses
- * and pays. What is discrete here comes on top: an iteration before each step, and what costs next to nothing
- * and comes at once. */
+ * and pays. What is discrete here comes on top: an iteration that shows the fault, one before each step, what
+ * costs next to nothing and comes at once, and a fiftieth of the time, which is no incident. */
 static void for_one_fault_a_strategy_pays_twice_and_the_ladder_4_times_hindsight(void **state) {
     (void)state;
     uint64_t seed = seed_of(42);
@@ -110,11 +110,12 @@ static void for_one_fault_a_strategy_pays_twice_and_the_ladder_4_times_hindsight
         if (f.kind == SL_FAULT_STOP)
             f = (sl_campaign_fault){.kind = SL_FAULT_DEVICE, .slowdown = 2, .latency = -1, .stop = -1};
         f.until = SL_FAULT_LASTS;
-        f.first = 8; /* what is slow from the beginning is taken for healthy */
+        f.first = 8; /* what is healthy must be known */
         assert_ok(sl_campaign_add(&c, &f));
-        assert_ok(sl_campaign_run(&c, 1, &r));
+        assert_ok(sl_campaign_run(&c, 0, &r));
         double healthy = (double)r.healthy * r.iterations, best = (double)r.row[r.rows - 1].total - healthy;
-        double more = 3 * (double)r.row[0].worst + (double)(c.cost[0] + c.cost[1]) + 0.02 * (double)r.row[0].total;
+        double more =
+            3 * (double)r.row[0].worst + (double)(c.cost[0] + c.cost[1]) + 0.02 * (double)r.row[0].total;
         for (int i = 0; i < r.rows - 1; i++) {
             const sl_campaign_row *row = &r.row[i];
             int single = strcmp(row->name, "restart") == 0, ladder = strcmp(row->name, "ladder") == 0;
@@ -124,7 +125,6 @@ static void for_one_fault_a_strategy_pays_twice_and_the_ladder_4_times_hindsight
             /* alone a strategy is compared with itself from the beginning, or never */
             double alone = fmin((double)r.row[0].total - healthy, (double)c.cost[SL_STRATEGY_RESTART]);
             double bound = single ? 2 * alone : 4 * best;
-            if (best > 0 && lost > bound + more && getenv("DBG")) { fprintf(stderr, "VIOL round %d %s placement %d ranks %d stages %d replicas %d: %s: lost %g bound %g of %g, acts %d\n", round, row->name, c.problem.placement, c.problem.ranks, c.problem.stages, c.replicas, c.fault[0].seen, lost/1e9, (bound+more)/1e9, healthy/1e9, row->applied[4]); if (atoi(getenv("DBG")) == round) fprintf(stderr, "%s\n", row->log); continue; }
             if (best > 0 && lost > bound + more)
                 fail_msg("round %d, %s: %g s lost, %g in hindsight", round, row->name, lost / 1e9,
                          best / 1e9);

@@ -80,6 +80,34 @@ static void pairs_tell_what_overlapping_saves(void **unused) {
     sl_problem_free(&p);
 }
 
+/* Planned as I 15 and W 5, B runs in 40 ms: it is twice as slow, so halves would take 30 and 10. */
+static void halves_that_did_not_run_share_what_the_whole_took(void **unused) {
+    (void)unused;
+    sl_problem p, slow, measured;
+    sl_plan plan;
+    assert_ok(sl_problem_make(2, 2, 4, &p));
+    for (int stage = 0; stage < 2; stage++) {
+        p.time[SL_F][stage] = 10 * SL_MS;
+        p.time[SL_I][stage] = 15 * SL_MS;
+        p.time[SL_W][stage] = 5 * SL_MS;
+        p.time[SL_B][stage] = 20 * SL_MS;
+    }
+    assert_ok(sl_problem_copy(&p, &measured));
+    assert_ok(sl_problem_copy(&p, &slow));
+    slow.time[SL_B][0] = 40 * SL_MS;
+    assert_ok(sl_plan_make(&slow, "1f1b", &plan));
+    assert_ok(sl_profile(&plan.timeline, &measured));
+    assert_int_equal(measured.time[SL_B][0], 40 * SL_MS);
+    assert_int_equal(measured.time[SL_I][0], 30 * SL_MS);
+    assert_int_equal(measured.time[SL_W][0], 10 * SL_MS);
+    assert_int_equal(measured.time[SL_I][1], 15 * SL_MS);
+    assert_int_equal(measured.time[SL_W][1], 5 * SL_MS);
+    sl_problem_free(&measured);
+    sl_problem_free(&slow);
+    sl_problem_free(&p);
+    sl_plan_free(&plan);
+}
+
 /* Four messages of 30 ms, one every 10: three are on the link at once, 10 ms of it each, and one that comes
  * alone still arrives 35 ms after its start. Back to back on the other link is one lane. */
 static void messages_side_by_side_make_a_faster_link(void **unused) {
@@ -111,6 +139,7 @@ int main(void) {
         cmocka_unit_test(messages_side_by_side_make_a_faster_link),
         cmocka_unit_test(ops_in_parts_and_several_stages_are_measured_whole),
         cmocka_unit_test(pairs_tell_what_overlapping_saves),
+        cmocka_unit_test(halves_that_did_not_run_share_what_the_whole_took),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
