@@ -171,7 +171,7 @@ def changing_the_path_leaks_nothing(folder):
     faults = ", ".join("{iterations: [%d, %d], link: [0, 1], latency_ms: 30}" % (at, at + 4) for at in range(6, 70, 12))
     settings = ["parallel.pipeline=2", "batch.microbatches=6", "network.queues=2"]
     reference = train(build, file, file + ".direct", *settings)
-    often = ["adapt=true", "adaptation.strategies=[delegate]", "communication=inorder", f"faults=[{faults}]"]
+    often = ["adapt=true", "schedule=adaptra", "adaptation.strategies=[delegate]", "communication=inorder", f"faults=[{faults}]"]
     with Training(build, file, os.path.join(folder, "changing"), *settings, *PACED, *often) as run:
         run.await_iteration(2)
         first, samples = settled(run), 0
