@@ -578,6 +578,7 @@ static void plan_runs(sl_orchestrator *o, int replica, sl_time took) {
 
 /* Everybody runs what was planned for the new layout, and returns to it. */
 static void layout_runs(sl_orchestrator *o) {
+    sl_incidents_move(o, &o->next);
     memcpy(o->layout.process, o->next.process, (size_t)o->processes * sizeof *o->layout.process);
     memcpy(o->layout.split, o->next.split, (size_t)o->config.job.replicas * sizeof *o->layout.split);
     for (int r = 0; r < o->config.job.replicas; r++) {

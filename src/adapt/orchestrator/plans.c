@@ -318,11 +318,12 @@ static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, 
     SL_TRY(status);
     side->predicted = *running;
     side->best = candidate;
-    side->gain = *running > 0 ? 1 - (double)candidate / (double)*running : 0;
     int worth = pays(o, side, *running, candidate) && *running - candidate > spread &&
                 side->candidate != side->running;
     if (!worth || dwells(o, side))
         sl_plans_drop(&side->candidate);
+    if (worth && !dwells(o, side))
+        side->gain = 1 - (double)candidate / (double)*running;
     *best = worth && !dwells(o, side) ? candidate : *running;
     return SL_OK;
 }

@@ -179,7 +179,6 @@ static void step(driver *d) {
     const sl_plan *plan[JOB_REPLICAS];
     for (int r = 0; r < d->j.config.job.replicas; r++)
         plan[r] = sl_orchestrator_plan(d->o, r);
-    d->changed = 0;
     job_measure(&d->j, &d->noise, sl_orchestrator_layout(d->o), plan, d->iteration, d->now, &m);
     log_truth(d, &m);
     account(d, m.given.now - d->now);
@@ -191,6 +190,7 @@ static void step(driver *d) {
     read_events(d);
     drive_judge_incidents(d);
     drive_judge_faults(d, &m);
+    d->changed = 0; /* by what is done from here on, what a fault costs is asked again */
     job_iteration_free(&d->j, &m);
     act(d);
     if (!d->broken)
