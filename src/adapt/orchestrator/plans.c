@@ -318,11 +318,12 @@ static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, 
     SL_TRY(status);
     side->predicted = *running;
     side->best = candidate;
-    side->gain = *running > 0 ? 1 - (double)candidate / (double)*running : 0;
     int worth = pays(o, side, *running, candidate) && *running - candidate > spread &&
                 side->candidate != side->running;
     if (!worth || dwells(o, side))
         sl_plans_drop(&side->candidate);
+    if (worth && !dwells(o, side))
+        side->gain = 1 - (double)candidate / (double)*running;
     *best = worth && !dwells(o, side) ? candidate : *running;
     return SL_OK;
 }
@@ -412,7 +413,8 @@ sl_status sl_plans_return(sl_orchestrator *o) {
 void sl_plans_drop_late(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        if (side->wanted && side->wanted != side->first && !side->refits && !sl_plans_is_slow(o, r))
+        int given = o->given && o->action.what == SL_DO_PLAN && o->action.replica == r;
+        if (side->wanted && side->wanted != side->first && !side->refits && !given && !sl_plans_is_slow(o, r))
             sl_plans_drop(&side->wanted);
     }
 }
