@@ -104,7 +104,7 @@ static void print_stats(sl_time took) {
 }
 
 static sl_status answer(asked *a) {
-    sl_time begin = sl_clock_now(sl_clock_real());
+    sl_time begin = sl_now();
     if (!a->trace)
         return sl_error(SL_EINVAL, "campaign: give one TRACE file; see slackline campaign --help");
     if (!a->problem_file)
@@ -114,7 +114,7 @@ static sl_status answer(asked *a) {
     SL_TRY(sl_campaign_run(&a->campaign, a->log, &a->result));
     SL_TRY(print(a));
     if (a->stats)
-        print_stats(sl_clock_now(sl_clock_real()) - begin);
+        print_stats(sl_now() - begin);
     return SL_OK;
 }
 

@@ -165,8 +165,7 @@ static sl_status plan_placed(sl_planning *planning, sl_comparison *c, int value,
     sl_cell *cells = &c->cell[value * c->schedules];
     sl_time bound = 0;
     int proven = 0;
-    SL_TRY(sl_cut_choose(problem, (sl_limit){.deadline = sl_clock_now(sl_clock_real()) +
-                                                         sl_from_ms(planning->time_limit * 500)}));
+    SL_TRY(sl_cut_choose(problem, (sl_limit){.deadline = sl_now() + sl_from_ms(planning->time_limit * 500)}));
     for (int k = 0; k < c->schedules; k++) {
         if (cells[k].placement != problem->placement)
             continue;

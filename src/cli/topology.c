@@ -63,9 +63,9 @@ static sl_status read_profile(const asked *a, sl_cluster *cluster) {
 }
 
 static sl_status search(asked *a) {
-    sl_time begin = sl_clock_now(sl_clock_real());
+    sl_time begin = sl_now();
     SL_TRY(sl_topology_search(&a->cluster, &a->options, &a->result));
-    a->seconds = (double)(sl_clock_now(sl_clock_real()) - begin) / 1e9;
+    a->seconds = (double)(sl_now() - begin) / 1e9;
     return sl_topology_why(&a->cluster, &a->result, &a->why, &a->whys);
 }
 

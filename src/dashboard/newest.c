@@ -149,10 +149,10 @@ static void renew(sl_newest *n) {
 }
 
 void sl_newest_put(sl_newest *n, FILE *out) {
-    sl_time begin = sl_clock_now(sl_clock_real());
+    sl_time begin = sl_now();
     if (begin >= n->next) {
         renew(n);
-        sl_time end = sl_clock_now(sl_clock_real());
+        sl_time end = sl_now();
         n->next = end + SHARE * (end - begin);
     }
     if (n->svg)

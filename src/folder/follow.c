@@ -215,7 +215,7 @@ static sl_status read_whole(sl_folder *f, sl_folder_file file) {
     if (!sl_file_differs(&before, &w->file))
         return SL_OK;
     if (file == SL_FOLDER_WATCH && f->steps > 0)
-        f->grown = sl_clock_now(sl_clock_real()) + GROWN;
+        f->grown = sl_now() + GROWN;
     sl_status status = sl_file_read_most(path, MOST_TEXT, &text, &size);
     SL_THEN(status, take_text(f, file, text, size));
     sl_free(text);
@@ -298,7 +298,7 @@ static void judge(sl_folder *f) {
     if (held < 0 && open) /* a file system without locks */
         f->living = wrote_lately(f);
     else if (held == 0 && open) /* whose locks do not reach us, as of a run on another machine */
-        f->living = sl_clock_now(sl_clock_real()) < f->grown;
+        f->living = sl_now() < f->grown;
 }
 
 static off_t read_so_far(const sl_folder *f) {
@@ -310,7 +310,7 @@ sl_status sl_folder_step(sl_folder *f, int *more) {
     /* where the folder is gone as a whole, what it said stays */
     sl_status status = access(f->path, F_OK) == 0 ? read_files(f, MOST) : SL_OK;
     if (f->steps++ > 0 && read_so_far(f) > before && !f->behind)
-        f->grown = sl_clock_now(sl_clock_real()) + GROWN;
+        f->grown = sl_now() + GROWN;
     f->behind = read_so_far(f) < f->lines[SL_FOLDER_METRICS].size + f->lines[SL_FOLDER_EVENTS].size;
     *more = f->behind && read_so_far(f) != before;
     judge(f);

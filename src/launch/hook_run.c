@@ -115,8 +115,8 @@ sl_status sl_hook_run_start(const char *program, const char *input, const char *
     const char **lines = NULL;
     *run = (sl_hook_run)SL_HOOK_RUN_NONE;
     SL_TRY(sl_hook_find(program, path));
-    snprintf(run->mark, sizeof run->mark, "SLACKLINE_HOOK=%d.%lld.%u", (int)getpid(),
-             (long long)sl_clock_now(sl_clock_real()), number);
+    snprintf(run->mark, sizeof run->mark, "SLACKLINE_HOOK=%d.%lld.%u", (int)getpid(), (long long)sl_now(),
+             number);
     SL_TRY(sl_alloc(&lines, (size_t)count + 1, sizeof *lines));
     lines[0] = run->mark;
     for (int i = 0; i < count; i++)

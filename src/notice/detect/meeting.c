@@ -1,4 +1,5 @@
 #include "notice/detect/meeting.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "notice/detect/awaited.h"
 #include "notice/detect/call_role.h"
@@ -111,11 +112,6 @@ static sl_status collect(const sl_call *sorted, size_t calls, pieces *all) {
 
 /* ---- laying two sequences over each other ---- */
 
-static int order_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* How far a pair contradicts itself: somebody left before the other came. */
 static double contradiction(const piece *a, const piece *b) {
     double c = 0;
@@ -150,7 +146,7 @@ static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long
     }
     if (10 * unlike > count)
         return NEVER;
-    qsort(distance, (size_t)count, sizeof *distance, order_doubles);
+    qsort(distance, (size_t)count, sizeof *distance, sl_ascending_numbers);
     double middle = distance[count / 2];
     for (int i = 0; i < count; i++)
         sum += distance[i] < middle ? middle - distance[i] : distance[i] - middle;

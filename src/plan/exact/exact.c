@@ -260,10 +260,10 @@ static sl_status solve(const sl_problem *p, const sl_solver *solver, const sl_ti
                        sl_exact_result *result) {
     sl_exact_model model;
     answer a = {0};
-    sl_time from = sl_clock_now(sl_clock_real());
+    sl_time from = sl_now();
     sl_status status = sl_exact_model_make(p, hint, result->bound, &model);
     SL_THEN(status, ask(solver, &model, time_limit_s, threads, seed, stop, &a));
-    result->solve_s = (double)(sl_clock_now(sl_clock_real()) - from) / (double)SL_SECOND;
+    result->solve_s = (double)(sl_now() - from) / (double)SL_SECOND;
     if (status == SL_OK && a.status == STATUS_INFEASIBLE && model.memory_exact)
         status = hint ? sl_error(SL_ESYS, "the solver finds no schedule, but was given one")
                       : sl_error(SL_ENONE, "no schedule keeps the memory limit (proven by the exact solver)");

@@ -22,10 +22,6 @@ typedef struct search {
     int put_off; /* laborious families that the time did not allow at the start */
 } search;
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 /* Until `deadline`, unless whoever asked says stop. */
 static sl_limit until(const search *s, sl_time deadline) {
     return (sl_limit){deadline, s->options->stop};
@@ -52,7 +48,7 @@ static sl_status add_families(search *s) {
         if (!sl_family_fits(family, s->problem) || (laborious && sl_starts_proven(&s->starts)))
             continue;
         if (laborious && s->starts.count > 0 &&
-            (10 * labour(s) > (double)(s->deadline - now()) || is_over(s, s->deadline)))
+            (10 * labour(s) > (double)(s->deadline - sl_now()) || is_over(s, s->deadline)))
             s->put_off = 1;
         else
             SL_TRY(sl_starts_add_family(&s->starts, family));
@@ -152,7 +148,7 @@ static sl_time share_of_annealing(const search *s) {
  * another version is an error of the installation, which would stay unseen. */
 static sl_status solve_exactly(search *s) {
     sl_exact_result result;
-    double seconds = sl_to_ms(s->deadline - now()) / 1e3;
+    double seconds = sl_to_ms(s->deadline - sl_now()) / 1e3;
     if (sl_starts_proven(&s->starts) || s->anneal_end == s->deadline || seconds < 0.03 ||
         is_over(s, s->deadline))
         return SL_OK;
@@ -196,7 +192,7 @@ static sl_status finish(search *s, sl_plan *plan) {
              s->starts.tried[0] ? "; tried " : "", s->starts.tried, s->starts.tried[0] ? " ms" : "");
     if (!s->problem->layers) /* with layers it is the bound of this cut only */
         plan->bound = s->starts.bound > plan->bound ? s->starts.bound : plan->bound;
-    plan->solve = now() - s->begin;
+    plan->solve = sl_now() - s->begin;
     return SL_OK;
 }
 
@@ -204,7 +200,7 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
     *plan = (sl_plan){0};
     if (strcmp(options->schedule, "auto") != 0 && strcmp(options->schedule, "optimal") != 0)
         return sl_plan_make(problem, options->schedule, plan);
-    search s = {.problem = problem, .options = options, .begin = now()};
+    search s = {.problem = problem, .options = options, .begin = sl_now()};
     s.deadline = s.begin + sl_from_ms(options->time_limit * 1e3);
     sl_status status = search_orders(&s);
     SL_THEN(status, finish(&s, plan));
@@ -214,7 +210,7 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
 
 sl_status sl_plan_problem(sl_problem *problem, const sl_plan_options *options, sl_plan *plan) {
     *plan = (sl_plan){0};
-    const sl_limit half = {now() + sl_from_ms(options->time_limit * 500), options->stop};
+    const sl_limit half = {sl_now() + sl_from_ms(options->time_limit * 500), options->stop};
     SL_TRY(sl_cut_choose(problem, half));
     SL_TRY(sl_plan_search(problem, options, plan));
     return sl_plan_prove(problem, plan);

@@ -185,15 +185,8 @@ static void list_hosts(const char *const *hosts, int count, char *text, size_t s
 
 static sl_status write_event(const sl_trainer *t, sl_event_kind kind, int iteration, const char *seen,
                              const char *decided, const char *why) {
-    sl_event event = {.kind = kind,
-                      .time = sl_clock_now(t->clock) - t->started,
-                      .iteration = iteration,
-                      .from = -1,
-                      .to = -1,
-                      .rank = -1};
-    sl_text_fit(event.seen, sizeof event.seen, seen);
-    sl_text_fit(event.decided, sizeof event.decided, decided);
-    sl_text_fit(event.why, sizeof event.why, why);
+    sl_event event = sl_event_of(kind, sl_clock_now(t->clock) - t->started, iteration);
+    sl_event_say(&event, seen, decided, why);
     return sl_journal_event(t->journal, &event);
 }
 

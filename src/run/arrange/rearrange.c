@@ -188,7 +188,7 @@ static size_t put_list(char *text, size_t size, size_t at, const char *name, con
 }
 
 static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *took, const char *why) {
-    sl_event event = {.kind = SL_EVENT_ARRANGE, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
+    sl_event event = sl_event_of(SL_EVENT_ARRANGE, 0, iteration);
     size_t most = sizeof event.decided - 4,
            at = put_list(event.decided, most, 0, "seats ", t->home, t->world);
     at = put_list(event.decided, most, at < most ? at : most, ", split ", t->run->batch.split,

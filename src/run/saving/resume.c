@@ -72,10 +72,8 @@ sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_bi
 
 static sl_status write_event(sl_journal *journal, sl_event_kind kind, int iteration, const char *seen,
                              const char *decided, const char *why) {
-    sl_event event = {.kind = kind, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
-    sl_text_format(event.seen, sizeof event.seen, "%s", seen);
-    sl_text_format(event.decided, sizeof event.decided, "%s", decided);
-    sl_text_format(event.why, sizeof event.why, "%s", why);
+    sl_event event = sl_event_of(kind, 0, iteration);
+    sl_event_say(&event, seen, decided, why);
     return sl_journal_event(journal, &event);
 }
 
