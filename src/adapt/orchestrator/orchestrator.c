@@ -495,6 +495,7 @@ sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *
     }
     sl_plans_drop(&o->side[replica].offered);
     o->side[replica].offered = shared;
+    o->side[replica].news = 1;
     return SL_OK;
 }
 
