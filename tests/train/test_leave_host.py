@@ -24,10 +24,11 @@ BY_HAND = r"the run file says so \(arrangements\)"
 LEFT = "slackline: host b is left out from iteration %d on: %s" % (AT, BY_HAND)
 
 
-def run_to_the_end(runs, hosts, name, *settings, resume=False, out=None):
+def run_to_the_end(runs, hosts, name, *settings, resume=False, overwrite=False, out=None):
     hosts.clear()
     out = out or runs.out()
-    done = subprocess.run(arguments(runs.build, runs.file, out, settings, resume), capture_output=True, text=True, timeout=150)
+    words = arguments(runs.build, runs.file, out, settings, resume) + ["--overwrite"] * overwrite
+    done = subprocess.run(words, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, f"{name}: exit {done.returncode}: {done.stderr}"
     return out, done.stderr
 
@@ -200,7 +201,7 @@ def it_stays_out_after_resume(runs, hosts, how):
     assert re.fullmatch(f"slackline: host b stays left out: {BY_HAND}\n", said(error)), error
     assert sorted(hosts.called()) == ["a", "c"], hosts.called()
     runs.compare("resumed", out)
-    _, error = run_to_the_end(runs, hosts, "anew", "hosts=[a, b, c]", out=run.out) # another run in the same folder
+    _, error = run_to_the_end(runs, hosts, "anew", "hosts=[a, b, c]", overwrite=True, out=run.out) # another run in the same folder
     assert error == "" and sorted(hosts.called()) == ["a", "b", "c"], (error, hosts.called())
     print(f"{signal.Signals(how).name}, then --resume: b stays out; a new run has it again")
 

@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from training import need, train  # noqa: E402
 
 ITERATIONS = 90
+STRATEGIES = ("adapt the schedule", "delegate the communication", "re-balance microbatches", "change the topology", "restart without the host")
 SENTENCE = re.compile(r" *[\d.]+ s  iteration +(\d+)  (.*)")
 
 
@@ -42,8 +43,8 @@ def what_is_applied_was_considered_and_what_is_undone_was_applied(log):
             begun.add(match[1])
         elif match := re.match(r"incident (\d+)", sentence):
             assert match[1] in begun, f"iteration {iteration}: {sentence}: it has not begun"
-        elif match := re.match(r"  (\S.*?): ", sentence):
-            considered.add(match[1])
+        elif sentence.startswith("  "):  # each strategy with what it would bring, or why not
+            considered |= {name for name in STRATEGIES if name in sentence}
         elif match := re.match(r"(\S.*?), for incident (\d+)", sentence):
             assert match[1] in considered, f"iteration {iteration}: {sentence}: it was not considered"
             assert match[2] in begun, f"iteration {iteration}: {sentence}: that has not begun"
@@ -73,13 +74,13 @@ def every_arrangement_is_one(result, layout, allowed):
 
 def mixed(build, folder, number, layout, allowed, faults):
     regime = ("inorder", "decoupled")[number % 2]
-    paths = []
+    paths, of = [], "-".join(allowed)
     for name, injected in (("healthy", []), ("mixed", [fault.item(layout) for fault in faults])):
-        paths.append(os.path.join(folder, f"{name}-{allowed[-1]}.yaml"))
+        paths.append(os.path.join(folder, f"{name}-{of}.yaml"))
         with open(paths[-1], "w") as file:
             json.dump(run_file(layout, regime, injected), file)
-    healthy = train(build, paths[0], os.path.join(folder, "healthy-" + allowed[-1]), "adapt=false")
-    out = os.path.join(folder, "mixed-" + allowed[-1])
+    healthy = train(build, paths[0], os.path.join(folder, "healthy-" + of), "adapt=false")
+    out = os.path.join(folder, "mixed-" + of)
     result = train(build, paths[1], out, f"adaptation.strategies=[{', '.join(allowed)}]")
     assert len(result.metrics) == ITERATIONS and result.kinds("end") == ["end"], result.kinds("end", "warned")
     assert not result.kinds("restart"), result.events

@@ -53,7 +53,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert kinds[0] == "start" and kinds[-1] == "end", kinds
     # a busy machine may add onsets of its own; what the fault caused must be there all the same
     of = lambda kind: [e for e in events if e["kind"] == kind]
-    assert [e for e in of("onset") if e["iteration"] <= 10 and e.get("link") == [1, 2]], events
+    assert [e for e in of("onset") if e["iteration"] <= 11 and e.get("link") == [1, 2]], events  # two of three are no chance
     swap = [e for e in of("swap") if 12 <= e["iteration"] < 28]
     assert swap and swap[0].get("link") == [1, 2] and swap[0]["seen"] and swap[0]["why"] and swap[0]["decided"], events
     # a rank that other programs slow down is trouble of its own: then there is no relief to be seen
@@ -65,7 +65,8 @@ with tempfile.TemporaryDirectory() as folder:
     assert [e["time_s"] for e in events] == sorted(e["time_s"] for e in events)
     schedules = [m["schedule"] for m in metrics]
     first = swap[0]["iteration"] + 1
-    assert schedules[10] == "adaptra" and schedules[first] == "adaptra (adapted)" and (busy or schedules[-1] == "adaptra"), schedules
+    # what a search finds is no family's; that it came from an order that was known is nothing to tell people
+    assert schedules[10] == "adaptra" and schedules[first].endswith(" (adapted)") and not schedules[first].startswith("known") and (busy or schedules[-1] == "adaptra"), schedules
 
     trace = json.load(open(path("timeline.json")))["traceEvents"]
     ops = [e for e in trace if e["ph"] == "X" and e["cat"] in "FIWB"]

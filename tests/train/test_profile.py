@@ -48,9 +48,10 @@ def check_memory(name, out, summary, same_plan):
         if int(summary["swaps"]) == 0:  # else others ran before it
             ways["the order that ran last"] = again["peak_memory"]
         makespan = float(summary["profile"]["predicted_ms"])
-        assert abs(again["makespan_ms"] - makespan) < 1e-6, (name, again["makespan_ms"], makespan)
+        assert abs(again["makespan_ms"] - makespan) <= max(1e-6, 1e-8 * makespan), (name, again["makespan_ms"], makespan)
     plan = ask("plan", profile, "--schedule", summary["profile"]["schedule"])
-    assert abs(plan["makespan_ms"] - float(summary["profile"]["planned_ms"])) < 1e-6, (name, plan["makespan_ms"], summary)
+    planned = float(summary["profile"]["planned_ms"])  # nine digits
+    assert abs(plan["makespan_ms"] - planned) <= max(1e-6, 1e-8 * planned), (name, plan["makespan_ms"], summary)
     if same_plan:  # the family's order follows from the shape alone
         ways["the plan of profile.yaml"] = plan["peak_memory"]
     for way, foretold in ways.items():

@@ -114,12 +114,14 @@ with tempfile.TemporaryDirectory() as folder:
     assert all(len(frame) < 160 for frame in drawn)
     for part in (r"14/14 ", r"loss \d\.\d{4}", r"\d tok/s", r"[\d.]+ ms", r"\(plan [\d.]+\)", "adaptra", "ranks ok", r"\d:\d\d left"):
         assert re.search(part, drawn[-1]), (part, drawn[-1])
-    slow = [frame for frame in dict.fromkeys(drawn) if "links 0-1 ok, 1-2 +40 ms" in frame]
-    assert [int(frame.split("/")[0]) - 1 for frame in slow] == list(range(4, 11)), slow
+    # from the second slow iteration at the latest to the second one that is not
+    slow = {int(frame.split("/")[0]) - 1 for frame in drawn if "links 1-2 +" in frame}
+    assert set(range(5, 11)) <= slow <= set(range(4, 12)), slow
+    assert all("links 1-2 +40 ms; ranks ok" in frame for frame in drawn if 5 < int(frame.split("/")[0]) - 1 < 11), drawn
     assert "\x1b[1m" in text and "\x1b[33m" in text and "\x1b[32m" in text
     rows = screen(text, 160)
     assert sum(row.startswith(("1/14", "2/14", "13/14", "14/14")) for row in rows) == 1, "\n".join(rows)
-    onset = next(i for i, row in enumerate(rows) if row.startswith("iteration    4  onset: link 1-2"))  # others are the machine's
+    onset = next(i for i, row in enumerate(rows) if re.match("iteration    [45]  onset: link rank 1 to rank 2", row))  # others are the machine's
     assert onset < next(i for i, row in enumerate(rows) if row.startswith("14/14")), "\n".join(rows)
     assert any(row.startswith("weights_hash ") for row in rows) and rows[0].startswith("slackline: 3 pipeline ranks")
     print("\n".join(row for row in rows[:8]))
@@ -142,7 +144,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert "\x1b" not in text and "\r" not in text and not frames(text), text
         told = [int(m) for m in re.findall(r"^iteration +(\d+)  loss", text, re.M)]
         assert {0, 10, 13} <= set(told) and len(told) < 10, told  # each tenth, the last, and where the phase changed
-        assert re.search(r"^iteration    4  loss .*  links 0-1 ok, 1-2 \+40 ms; ranks ok$", text, re.M), text
+        assert re.search(r"^iteration    [456]  loss .*  links 1-2 \+40 ms; ranks ok$", text, re.M), text
 
     # a rank that dies leaves no half of a line before what is said about it
     code, text = under_terminal(words("killed", "faults=[{iteration: 3, kill: 1}]", "iterations=40"), 100)

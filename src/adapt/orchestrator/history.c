@@ -513,9 +513,11 @@ sl_status sl_history_typical(sl_history *s, int replica, int count, sl_problem *
 
 static double median_iteration(sl_history *s, const int *rows, int count) {
     int found = 0;
-    for (int i = 0; i < count; i++)
-        if (sl_history_row(s, rows[i])->time > 0)
-            s->room[found++] = (double)sl_history_row(s, rows[i])->time;
+    for (int i = 0; i < count; i++) {
+        const sl_row *row = sl_history_row(s, rows[i]);
+        if (row->time > 0)
+            s->room[found++] = sl_norm_time(&s->iteration, (double)row->time, row->work);
+    }
     return median_of(s->room, found);
 }
 
@@ -528,4 +530,9 @@ double sl_history_time(sl_history *s) {
     double recent = count > 3 ? median_iteration(s, rows + count - 3, 3) : usual;
     double low = fmin(usual, recent), high = fmax(usual, recent);
     return high - low > low / 2 ? recent : usual;
+}
+
+double sl_history_recent_time(sl_history *s) {
+    int rows[SL_ROWS], count = sl_history_collect(s, s->quiet, s->rows, 3, 0, rows);
+    return count == 3 ? median_iteration(s, rows, count) : 0;
 }

@@ -100,5 +100,7 @@ const sl_problem *sl_history_healthy(const sl_history *series, int replica);
 /** Median time of an iteration over the last rows since `quiet`, at most `hold`; what is half as long again or shorter in
  * two of the last three is believed. 0: fewer than three (or `hold`). */
 double sl_history_time(sl_history *series);
+/** Of the last three alone; 0: fewer. */
+double sl_history_recent_time(sl_history *series);
 
 #endif

@@ -500,7 +500,7 @@ double sl_incidents_believed(sl_orchestrator *o) {
 static sl_status believe(sl_orchestrator *o) {
     sl_time running;
     SL_TRY(sl_plans_running(o, &running));
-    double now = sl_history_time(&o->series);
+    double now = fmax(sl_history_time(&o->series), sl_history_recent_time(&o->series));
     o->believed = o->healthy_time * (double)running / o->healthy_model;
     if (now > 0)
         o->believed = fmin(now, o->believed);
@@ -776,10 +776,27 @@ static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
 }
 
 /* What must have lasted is asked for when it has, and again from time to time while it is slow. */
+/* A simulation gives the same again: the same questions would have the same answers, but for plans whose `dwell` is over. */
+static int asks_the_same(const sl_orchestrator *o) {
+    const sl_history *s = &o->series;
+    for (int r = 0; r < s->replicas; r++) {
+        int apart = o->iteration - o->side[r].last_swap - o->config.dwell;
+        if (apart >= 0 && apart <= o->config.hold)
+            return 0;
+        for (int i = s->rows - o->config.hold - 1; i < s->rows; i++)
+            if (i < s->quiet || !s->row[i % SL_ROWS].replica[r] ||
+                s->row[i % SL_ROWS].replica[r] != s->row[(s->rows - 1) % SL_ROWS].replica[r])
+                return 0;
+    }
+    return 1;
+}
+
 static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
     if (c->told < 0 || !c->seen || ++c->waits < o->config.hold || c->streak < o->config.hold)
         return SL_OK;
     c->waits = 0;
+    if (c->streak > 2 * o->config.hold && asks_the_same(o))
+        return SL_OK;
     SL_TRY(sl_ladder_reconsider(o->ladder, o->now, c->view.id));
     c->keeps |= c->streak < 2 * o->config.hold;
     return SL_OK;

@@ -16,10 +16,11 @@ enum { FINE, SUSPECTED, TOLD };
 
 #define ALIKE 0.25    /* delays that may have one cause */
 #define ERRORS 6.0    /* standard errors by which iterations must be longer where nothing is named */
+#define MOSTLY 0.85 /* share of healthy iterations that load must exceed in every row */
 enum { UNNAMED = 5 }; /* rows that must be so then */
 
 sl_status sl_naming_open(sl_naming *n) {
-    *n = (sl_naming){.changed = -1};
+    *n = (sl_naming){.changed = -1, .open = -1};
     return sl_detector_open(SL_CHANGE_BOCD_V, &n->detector);
 }
 
@@ -337,7 +338,7 @@ static int is_loaded(const sl_history *s) {
     if (found < VERDICT || !s->learnt || last < s->since)
         return 0;
     double middle = sl_median_of_numbers(time, found),
-           least = fmax(time[found - 1], (1 + SL_ITERATION_LEAST) * middle);
+           least = fmax(time[(int)(MOSTLY * (found - 1))], (1 + SL_ITERATION_LEAST) * middle);
     for (int i = last; i < s->rows; i++)
         longer += (double)s->row[i % SL_ROWS].time > least;
     return longer == VERDICT;
@@ -404,6 +405,7 @@ static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_n
     SL_TRY(look(n, s, first, 0, out, &lost));
     int after_change = n->changed >= 0 && s->rows - 1 - n->changed < AFTER;
     int level = lost < SL_ITERATION_LEAST * s->iteration.time; /* it only was faster */
+    n->open = !level && out->count == 0 && s->rows - first < AFTER ? first : -1;
     if (level || (out->count == 0 && (after_change || n->altered || !is_certain(s, first, lost)))) {
         if (!trouble)
             mark_slow(s, first, 0);
@@ -416,6 +418,7 @@ static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_n
     out->first = sl_history_row(s, first)->iteration;
     n->since = first;
     n->state = SUSPECTED;
+    n->open = -1;
     if (is_load(out)) /* it is said once, with enough evidence */
         *out = (sl_naming_result){0};
     return SL_OK;
@@ -503,6 +506,10 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, s
     if (!onset && n->state == FINE && costly >= LATEST) {
         onset = 1;
         first = s->rows - costly;
+    }
+    if (!onset && n->state == FINE && n->open >= 0) { /* more rows may make it certain */
+        onset = 1;
+        first = n->open;
     }
     first = first > sl_history_oldest(s) ? first : sl_history_oldest(s);
     first = first > s->since ? first : s->since;

@@ -38,6 +38,7 @@ typedef struct sl_naming {
     int state;     /* 0: iterations are as usual; 1: an onset was told; 2: its verdict, too */
     int since;     /* row of the onset */
     int changed;   /* row of the last change of schedule, path or layout; -1 */
+    int open;      /* row of an onset that the detector has told and that was not certain yet; -1 */
     int altered;   /* iterations take another time than at first because of what was done: their length alone says nothing */
     sl_comparison comparison;
 } sl_naming;

@@ -117,7 +117,9 @@ sl_status sl_orchestrator_open(const sl_orchestrator_config *config, sl_orchestr
     o->strategy = -1;
     o->iteration = -1;
     o->last_path = o->last_layout = -config->hold;
-    sl_status status = config->problem ? open_all(o, config) : sl_unknown_open(config, &o->unknown);
+    sl_status status = sl_recording_open(config, &o->recording);
+    if (status == SL_OK)
+        status = config->problem ? open_all(o, config) : sl_unknown_open(config, &o->unknown);
     if (status == SL_OK)
         *orchestrator = o;
     else
@@ -128,6 +130,7 @@ sl_status sl_orchestrator_open(const sl_orchestrator_config *config, sl_orchestr
 void sl_orchestrator_close(sl_orchestrator *o) {
     if (!o)
         return;
+    sl_recording_close(o->recording);
     sl_unknown_close(o->unknown);
     sl_plans_close(o);
     sl_model_close(o->model);
@@ -334,9 +337,11 @@ static sl_status result_of(sl_orchestrator *o, sl_status status) {
 }
 
 sl_status sl_orchestrator_observe(sl_orchestrator *o, const sl_orchestrator_iteration *it) {
+    if (!o->unknown)
+        SL_TRY(check_iteration(o, it));
+    SL_TRY(sl_recording_observe(o->recording, o->problem, it));
     if (o->unknown)
         return sl_unknown_observe(o->unknown, it);
-    SL_TRY(check_iteration(o, it));
     int again = o->observed && it->iteration == o->iteration;
     o->iteration = it->iteration;
     o->now = it->now;
@@ -396,6 +401,7 @@ int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each) {
 }
 
 sl_status sl_orchestrator_skip(sl_orchestrator *o, int iterations, sl_time now) {
+    SL_TRY(sl_recording_skip(o->recording, iterations, now));
     int most = sl_orchestrator_idle(o, iterations > 0 ? (now - o->now) / iterations : 0);
     if (iterations < 0 || now < o->now || iterations > most)
         return sl_error(SL_EINVAL, "%d iterations are skipped until %.3f ms; %d may be", iterations,
@@ -408,6 +414,7 @@ sl_status sl_orchestrator_skip(sl_orchestrator *o, int iterations, sl_time now) 
 /* ---- from outside ---- */
 
 sl_status sl_orchestrator_report_slow(sl_orchestrator *o, sl_time now, const sl_orchestrator_report *report) {
+    SL_TRY(sl_recording_report(o->recording, now, report));
     if (o->unknown)
         return sl_unknown_report(o->unknown, report);
     if (now < o->now)
@@ -419,6 +426,7 @@ sl_status sl_orchestrator_report_slow(sl_orchestrator *o, sl_time now, const sl_
 sl_status sl_orchestrator_network(sl_orchestrator *o, sl_time now, const sl_network_measure *measure,
                                   int count) {
     sl_network_measure *kept;
+    SL_TRY(sl_recording_network(o->recording, now, measure, count));
     if (now < o->now || count < 0)
         return sl_error(SL_EINVAL, "%d links were measured %.3f ms ago", count, sl_to_ms(o->now - now));
     for (int i = 0; i < count; i++)
@@ -437,6 +445,7 @@ sl_status sl_orchestrator_network(sl_orchestrator *o, sl_time now, const sl_netw
 }
 
 sl_status sl_orchestrator_estimate(sl_orchestrator *o, sl_strategy_kind strategy, sl_time cost) {
+    SL_TRY(sl_recording_estimate(o->recording, strategy, cost));
     if ((unsigned)strategy >= SL_STRATEGY_KINDS || cost < 0)
         return sl_error(SL_EINVAL, "strategy %d is estimated to cost %.3f ms", (int)strategy, sl_to_ms(cost));
     o->config.cost[strategy] = cost;
@@ -446,6 +455,7 @@ sl_status sl_orchestrator_estimate(sl_orchestrator *o, sl_strategy_kind strategy
 
 sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int may) {
     int known = 0;
+    SL_TRY(sl_recording_may_leave(o->recording, host, may));
     for (int p = 0; p < o->processes && !known; p++)
         known = strcmp(o->host[p], host) == 0;
     if (!known)
@@ -469,6 +479,7 @@ sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int ma
 sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *plan) {
     sl_shared_plan *shared;
     sl_problem own;
+    SL_TRY(sl_recording_offer(o->recording, replica, plan));
     if (o->unknown || replica < 0 || replica >= o->config.job.replicas)
         return sl_error(SL_EINVAL, "a plan for replica %d of %d", replica, o->config.job.replicas);
     own = *o->problem[replica];
@@ -530,9 +541,7 @@ static void give_plan(sl_orchestrator *o, int replica) {
     sl_events_swap(o, replica, undo);
 }
 
-int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action) {
-    if (o->unknown)
-        return sl_unknown_next(o->unknown, action);
+static int next(sl_orchestrator *o, sl_orchestrator_action *action) {
     if (o->given)
         return 0;
     int plans = o->strategy < 0 || o->action.what == SL_DO_PLAN, due = plans ? sl_plans_due(o) : -1;
@@ -556,6 +565,13 @@ int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action) {
     o->given = 1;
     *action = o->action;
     return 1;
+}
+
+int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action) {
+    int asks = o->unknown ? sl_unknown_next(o->unknown, action) : next(o, action);
+    sl_status status = asks ? sl_recording_next(o->recording, action) : SL_OK;
+    o->failed = status == SL_OK ? o->failed : status;
+    return asks;
 }
 
 /* Iterations before and after a change are not compared. */
@@ -602,6 +618,7 @@ static void layout_runs(sl_orchestrator *o) {
 
 sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout, const sl_plan *const *plan) {
     int sum = 0, was = 0;
+    SL_TRY(sl_recording_moved(o->recording, layout, plan));
     for (int r = 0; r < o->config.job.replicas; r++) {
         sum += layout->split[r];
         was += o->layout.split[r];
@@ -655,6 +672,7 @@ static sl_status carried_out(sl_orchestrator *o, sl_outcome outcome, sl_time too
 
 sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, sl_outcome outcome,
                                       sl_time took) {
+    SL_TRY(sl_recording_carried_out(o->recording, id, now, outcome, took));
     if (o->unknown)
         return sl_unknown_carried_out(o->unknown, id, now, outcome, took);
     if (!o->given || id != o->action.id)

@@ -73,6 +73,10 @@ typedef struct sl_orchestrator_config {
     int paced;                      /* the times of the problems' ops are what ops are held to */
     const struct sl_unknown_job *unknown; /* of a program whose pipeline nobody knows; copied */
     int frozen;                     /* nothing is changed: events, and what a change would have brought */
+    struct {
+        void (*line)(void *context, const char *text); /* is given each call as text, without the line's end; NULL: nobody is */
+        void *context;
+    } record; /* adapt/orchestrator/recording.h */
 } sl_orchestrator_config;
 
 /** Defaults: hold 5, dwell 20, gain 0.02, cost 5 ms, 5 ms, 1 s, 30 s, 600 s (undo the same, restart 0), all else 0. */

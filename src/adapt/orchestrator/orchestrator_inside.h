@@ -5,6 +5,7 @@
 #include "adapt/ladder/ladder.h"
 #include "adapt/orchestrator/naming.h"
 #include "adapt/orchestrator/orchestrator.h"
+#include "adapt/orchestrator/recording.h"
 #include "adapt/orchestrator/unknown_program.h"
 
 enum {
@@ -75,6 +76,7 @@ typedef struct sl_told_text {
 
 struct sl_orchestrator {
     sl_unknown *unknown; /* a program without a pipeline that is known; then nothing below is used. NULL: there is one */
+    sl_recording *recording; /* NULL: nobody asked for it */
     sl_orchestrator_config config; /* arrays and texts are not kept but below */
     char schedule[64];
     char **host;          /* [processes] */

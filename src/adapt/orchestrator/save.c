@@ -291,6 +291,7 @@ static sl_status load_all(sl_orchestrator *o, const json_t *all) {
 
 sl_status sl_orchestrator_load(sl_orchestrator *o, const char *text) {
     json_error_t error;
+    SL_TRY(sl_recording_load(o->recording, text));
     if (o->unknown || o->observed)
         return sl_error(SL_EINVAL,
                         "only an orchestrator that was just opened for a known pipeline can be loaded");

@@ -138,9 +138,13 @@ int drive_explains_event(const driver *d, const job_fault *f, const sl_event *e)
     return 0;
 }
 
-/* Or in each of these senses. */
+/* Or in each of these senses; a device that came to sit beside a slow one is not that one. */
 int drive_explains_surely(const driver *d, const job_fault *f, const sl_event *e) {
+    const sl_job *shape = &d->j.config.job;
     int replica = e->has_replica ? e->replica : 0;
+    if (f->kind == JOB_DEVICE &&
+        (sl_job_rank(shape, f->a) != e->rank || sl_job_replica(shape, f->a) != replica))
+        return 0;
     return explains_place(d, f, e, sl_orchestrator_layout(d->o)->process, replica) &&
            explains_place(d, f, e, d->before, replica) && explains_place(d, f, e, d->home, replica);
 }

@@ -79,6 +79,7 @@ static void answer(driver *d) {
     d->pending = 0;
     if (outcome == SL_OUTCOME_DONE)
         drive_judge_done(d, a);
+    d->changed |= outcome == SL_OUTCOME_DONE;
     int id = a->id, replica = a->replica, plans = a->what == SL_DO_PLAN, layouts = a->what == SL_DO_LAYOUT;
     fprintf(d->log, "%d: action %d outcome %d took %lld\n", d->iteration, id, outcome, (long long)took);
     assert_ok(sl_orchestrator_carried_out(d->o, id, d->now, outcome, took));
@@ -89,7 +90,7 @@ static void answer(driver *d) {
     if (outcome == SL_OUTCOME_DONE && layouts) {
         memcpy(d->before, layout, sizeof layout);
         drive_meet(d);
-        d->changed = d->moved = 1;
+        d->moved = 1;
     }
     sl_order_free(&wanted);
     drive_judge_plans(d);
@@ -123,13 +124,27 @@ static void act(driver *d) {
 
 /* ---- an iteration ---- */
 
-/* Who is not told of work takes it for time lost. */
-static void account(driver *d, sl_time took) {
-    double longest = 1;
-    for (int r = 0; r < d->j.config.job.replicas && d->j.tells_ops; r++)
-        for (int stage = 0; stage < d->j.pipeline[0].stages; stage++)
-            longest = fmax(longest, job_growth(&d->j, job_length(&d->j, r, stage, d->iteration)));
-    d->lost += fmax(0, (double)took - longest * (double)d->healthy);
+/* What an iteration would take without faults, by the first plans or the present ones, whichever are better.
+ * Who is not told of work takes it for time lost. */
+static void set_reference(driver *d) {
+    job *well = calloc(1, sizeof *well);
+    const sl_plan *plan[JOB_REPLICAS];
+    sl_job_layout home = {.process = d->home, .split = d->first_split};
+    int edge = d->iteration == 0 || d->changed;
+    assert_non_null(well);
+    for (int i = 0; i < d->j.loads; i++)
+        edge |= d->j.load[i].first == d->iteration || d->j.load[i].until == d->iteration;
+    if (edge) {
+        *well = d->j;
+        well->faults = 0;
+        well->loads = d->j.tells_ops ? d->j.loads : 0;
+        for (int r = 0; r < d->j.config.job.replicas; r++)
+            plan[r] = sl_orchestrator_plan(d->o, r);
+        sl_time first = job_time(well, &home, d->j.first, d->iteration, -1);
+        sl_time now = job_time(well, sl_orchestrator_layout(d->o), plan, d->iteration, -1);
+        d->reference = first < now ? first : now;
+    }
+    free(well);
 }
 
 /* Whether iterations are alike from this one to the next. */
@@ -175,18 +190,20 @@ static void log_truth(driver *d, const job_iteration *m) {
 }
 
 static void step(driver *d) {
+    set_reference(d);
     job_iteration m;
     const sl_plan *plan[JOB_REPLICAS];
     for (int r = 0; r < d->j.config.job.replicas; r++)
         plan[r] = sl_orchestrator_plan(d->o, r);
     job_measure(&d->j, &d->noise, sl_orchestrator_layout(d->o), plan, d->iteration, d->now, &m);
     log_truth(d, &m);
-    account(d, m.given.now - d->now);
+    d->lost += fmax(0, (double)(m.given.now - d->now - d->reference));
     sl_time took = m.given.now - d->now;
     d->now = m.given.now;
     if (!m.absent)
         assert_ok(sl_orchestrator_observe(d->o, &m.given));
     drive_judge_unchanged(d, "by an observation");
+    drive_judge_costs(d);
     read_events(d);
     drive_judge_incidents(d);
     drive_judge_faults(d, &m);
@@ -254,6 +271,7 @@ static void drive_once(const job *j, const drive_options *options, tally *sum, c
         d->last_quick[i] = -10000;
     memcpy(d->before, sl_orchestrator_layout(d->o)->process, (size_t)drive_processes(d) * sizeof(int));
     memcpy(d->home, d->before, sizeof d->home);
+    memcpy(d->first_split, sl_orchestrator_layout(d->o)->split, (size_t)j->config.job.replicas * sizeof(int));
     drive_meet(d);
     job well = *j;
     well.faults = well.loads = 0;

@@ -27,7 +27,9 @@ typedef struct driver {
     FILE *log;
     int iteration;
     sl_time now, healthy; /* what an iteration takes by the first plans without faults */
-    sl_time quick;        /* actions that cost no more come at once */
+    sl_time reference;    /* what one would take now without them */
+    int first_split[JOB_REPLICAS];
+    sl_time quick; /* actions that cost no more come at once */
     double lost, paid[SL_STRATEGY_KINDS];
     int last_swap[JOB_REPLICAS], last_quick[SL_DO_NETWORK + 1], last_undo[SL_DO_NETWORK + 1];
     unsigned refused;
@@ -37,7 +39,7 @@ typedef struct driver {
     sl_order running[JOB_REPLICAS];
     int split[JOB_REPLICAS];
     watch watch[JOB_FAULTS];
-    int changed;      /* plans or layout, in the last iteration */
+    int changed;      /* plans, path or layout, since costs were last asked for */
     int moved;        /* the layout is another than in the beginning */
     int broken;       /* plans cannot be replayed: the job ends */
     int pending, due; /* an action is under way */
@@ -74,6 +76,7 @@ void drive_judge_plans(driver *d);
 void drive_judge_unchanged(driver *d, const char *when);
 void drive_judge_action(driver *d, const sl_orchestrator_action *a);
 void drive_judge_done(driver *d, const sl_orchestrator_action *a);
+void drive_judge_costs(driver *d);
 void drive_judge_faults(driver *d, const job_iteration *m);
 void drive_judge_end(driver *d);
 

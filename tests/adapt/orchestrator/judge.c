@@ -270,16 +270,29 @@ static int looks_like_work(const driver *d, const job_fault *f) {
     return drive_slows_devices(f) && !d->j.tells_ops;
 }
 
+static int learnt_before(const driver *d, const job_fault *f) {
+    return f->first >= d->j.config.hold * (d->j.gaps > 0 ? 2 : 1) + 4 + d->j.warm_up;
+}
+
+/* What each fault costs beside the others, as plans and layout are; asked again when any of that changes. */
+void drive_judge_costs(driver *d) {
+    for (int i = 0; i < d->j.faults; i++)
+        d->changed |= d->j.fault[i].first == d->iteration || d->j.fault[i].until == d->iteration;
+    for (int i = 0; i < d->j.faults && d->changed; i++) {
+        const job_fault *f = &d->j.fault[i];
+        int lasts = f->first <= d->iteration && d->iteration < f->until;
+        d->watch[i].costs = lasts && learnt_before(d, f) && share_of(d, i) >= d->options->cost;
+    }
+    d->changed = 0;
+}
+
 /* Faults that begin before anybody can know what is healthy cannot be told. */
 void drive_judge_faults(driver *d, const job_iteration *m) {
     for (int i = 0; i < d->j.faults; i++) {
         const job_fault *f = &d->j.fault[i];
         watch *w = &d->watch[i];
-        int learnt = d->j.config.hold * (d->j.gaps > 0 ? 2 : 1) + 4 + d->j.warm_up;
-        if (f->first < learnt || d->iteration < f->first || d->iteration >= f->until)
+        if (!learnt_before(d, f) || d->iteration < f->first || d->iteration >= f->until)
             continue;
-        if (d->iteration == f->first || d->changed || d->iteration % 10 == 0)
-            w->costs = share_of(d, i) >= d->options->cost;
         if (looks_like_work(d, f))
             w->costs = 0;
         if (!w->costs || w->judged || f->until - f->first < d->options->lasts)

@@ -1,0 +1,58 @@
+/* Members of structs as JSON and back, by tables: so a recording (recording.h) names each member once.
+ * Numbers come back bit for bit; one that is not finite is written as null, which nobody reads.
+ *
+ * A scalar is a value. Of an array only the elements that differ from a base are written, as {"index":
+ * value}; where there is no base they differ from 0. So a measured problem costs what was measured of it. */
+#ifndef SL_ADAPT_RECORDING_FIELDS_H
+#define SL_ADAPT_RECORDING_FIELDS_H
+
+#include "base/status.h"
+
+#include <jansson.h>
+
+typedef enum sl_field_type { SL_FIELD_INT, SL_FIELD_LONG, SL_FIELD_REAL, SL_FIELD_BYTE } sl_field_type;
+
+/* How many elements an array has: in the struct itself as many as the field says, else by the job's shape. */
+typedef enum sl_field_many {
+    SL_MANY_INSIDE,
+    SL_MANY_STAGES,
+    SL_MANY_RANKS,
+    SL_MANY_LINKS, /* ranks * ranks */
+    SL_MANY_OPS,   /* SL_OP_KINDS * stages */
+    SL_MANY_REPLICAS,
+    SL_MANY_PROCESSES,
+    SL_MANY_KINDS
+} sl_field_many;
+
+typedef struct sl_field_shape {
+    size_t many[SL_MANY_KINDS];
+} sl_field_shape;
+
+typedef struct sl_field {
+    const char *name; /* NULL: the table ends */
+    sl_field_type type;
+    sl_field_many many;
+    int optional;         /* the pointer may be NULL */
+    size_t count, offset; /* INSIDE: 1 is a scalar; of the value or of the pointer to the array */
+    size_t stride, inner; /* of the array's elements, and of the value in one */
+    double least, most;   /* that are read */
+} sl_field;
+
+sl_field_shape sl_field_shape_of(int replicas, int ranks, int stages, int tensor);
+
+/* clang-format off */
+extern const sl_field sl_fields_config[], sl_fields_config_arrays[], sl_fields_problem[], sl_fields_measured[],
+    sl_fields_iteration[], sl_fields_unknown[], sl_fields_layout[], sl_fields_report[], sl_fields_network[];
+/* clang-format on */
+
+/** Adds the members of *object to `to`; those that are as in *base are left out. base NULL: all scalars are
+ * written. 0: no memory. */
+int sl_fields_put(json_t *to, const sl_field *field, const sl_field_shape *shape, const void *object,
+                  const void *base);
+
+/** Takes the members out of `from` into *object, which is as the base; arrays that are not optional are
+ * there. `all`: no scalar may be missing. SL_EINVAL names the member. */
+sl_status sl_fields_get(json_t *from, const sl_field *field, const sl_field_shape *shape, int all,
+                        void *object);
+
+#endif
