@@ -8,6 +8,7 @@
 enum {
     LATEST = 3,  /* rows that tell whether something is still slow */
     VERDICT = 8, /* slow rows after which it is told again */
+    RECENT = 16, /* rows that are looked at: what was slow long ago is over */
     AFTER = 12,  /* rows in which a change of schedule may be what the detector sees */
     COLD = 1     /* first rows that are no measure */
 };
@@ -294,7 +295,7 @@ static double median_ms(const sl_history *s, const int *rows, int count, int adj
 /* Rows `first` to the last but `quiet` ones against what is healthy. */
 static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_naming_result *out,
                       double *lost) {
-    int rows[SL_ROWS], count = sl_history_collect(s, first, s->rows - quiet, SL_ROWS, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(s, first, s->rows - quiet, RECENT, 0, rows);
     *out = (sl_naming_result){.kind = SL_NAMING_NOTHING, .before = s->iteration.time / SL_MS};
     *lost = 0;
     if (!count || !s->learnt)
@@ -456,7 +457,7 @@ static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_resu
     if (s->rows - s->since < LATEST) /* too few since everybody has changed places */
         return SL_OK;
     if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
-        SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since ? LATEST : 0, out));
+        SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since + 1 ? LATEST : 0, out));
     int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out) && !trouble;
     if (load) /* that is how it is now */
         sl_history_forget(s, VERDICT);
