@@ -110,6 +110,10 @@ sl_time sl_clock_now(sl_clock *clock) {
     return (sl_time)t.tv_sec * SL_SECOND + t.tv_nsec;
 }
 
+sl_time sl_now(void) {
+    return sl_clock_now(sl_clock_real());
+}
+
 static struct timespec to_timespec(sl_time t) {
     if (t < 0)
         t = 0;

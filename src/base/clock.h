@@ -31,6 +31,8 @@ void sl_clock_join(sl_clock *clock);
 void sl_clock_leave(sl_clock *clock);
 
 sl_time sl_clock_now(sl_clock *clock);
+/** The same of the real clock. */
+sl_time sl_now(void);
 void sl_clock_sleep_until(sl_clock *clock, sl_time deadline);
 
 /** Until when to wait first in real time, so that a wait for `deadline` ends on time: a processor that has

@@ -1,4 +1,5 @@
 #include "base/event.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,11 +53,22 @@ const sl_event_name sl_event_names[SL_EVENT_KINDS] = {
         {"advice", "what would be done about something slow in a watched program, its gain and cost, or "
                    "that it is to be done now"},
     [SL_EVENT_HOOK] = {"hook", "the program of --on-event carried an advice out, or could not"},
-    [SL_EVENT_NODE] = {"node", "the agent of a node came, was lost, its processes changed, or it cannot read their calls"},
+    [SL_EVENT_NODE] =
+        {"node", "the agent of a node came, was lost, its processes changed, or it cannot read their calls"},
     [SL_EVENT_STORE] = {"store", "the store was lost, or is back; the program runs on"},
     [SL_EVENT_CONTROLLER] = {"controller", "another process controls the job from now on"},
     [SL_EVENT_END] = {"end", "the run ended"},
 };
+
+sl_event sl_event_of(sl_event_kind kind, sl_time time, int iteration) {
+    return (sl_event){.kind = kind, .time = time, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
+}
+
+void sl_event_say(sl_event *event, const char *seen, const char *decided, const char *why) {
+    sl_text_fit(event->seen, sizeof event->seen, seen ? seen : "");
+    sl_text_fit(event->decided, sizeof event->decided, decided ? decided : "");
+    sl_text_fit(event->why, sizeof event->why, why ? why : "");
+}
 
 static int put_text(json_t *line, const char *key, const char *text) {
     return text[0] ? json_object_set_new(line, key, json_string(text)) : 0;

@@ -69,6 +69,11 @@ typedef struct sl_event {
     char why[256];
 } sl_event;
 
+/** An event of no link, rank or replica, without texts. */
+sl_event sl_event_of(sl_event_kind kind, sl_time time, int iteration);
+/** Its texts, cut to fit; NULL: none. */
+void sl_event_say(sl_event *event, const char *seen, const char *decided, const char *why);
+
 /** The object of a line; the caller's. NULL: no memory. */
 json_t *sl_event_json(const sl_event *event);
 

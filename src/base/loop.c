@@ -156,7 +156,7 @@ static sl_status call_timers(sl_loop *loop) {
     uint64_t expirations;
     if (read(loop->clock, &expirations, sizeof expirations) < 0 && errno != EAGAIN && errno != EINTR)
         return sl_error_errno(SL_ESYS, "a timer cannot be read");
-    sl_time now = sl_clock_now(sl_clock_real());
+    sl_time now = sl_now();
     sl_loop_timer newest = loop->last_name;
     while (!loop->stopped) {
         sl_timer *due = NULL;

@@ -4,6 +4,10 @@
 
 #include "base/time.h"
 
+/** For qsort: the least first. */
+int sl_ascending_times(const void *one, const void *other);
+int sl_ascending_numbers(const void *one, const void *other);
+
 /** The middle value (of an even count the larger one of the two), 0 for none. Sorts `values`. */
 sl_time sl_median(sl_time *values, int count);
 

@@ -6,11 +6,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NAMES 63
+enum { MOST_NAMES = 63, FIRST = 256 }; /* getopt_long gives FIRST and a row's place in its table */
 
 /* ---- what is no option ---- */
 
@@ -26,13 +27,13 @@ static int list_begun(const struct option *table, const char *word, char *text, 
     return count;
 }
 
-static sl_status refuse_name(const sl_options *o, const char *text) {
+static sl_status refuse_name(const sl_options *o, const struct option *table, const char *text) {
     const char *names[MOST_NAMES + 1] = {NULL};
     char begun[256];
     int is_long = strncmp(text, "--", 2) == 0;
-    for (int i = 0; i < MOST_NAMES && o->table[i].name; i++)
-        names[i] = o->table[i].name;
-    if (is_long && list_begun(o->table, text + 2, begun, sizeof begun) > 1)
+    for (int i = 0; i < MOST_NAMES && table[i].name; i++)
+        names[i] = table[i].name;
+    if (is_long && list_begun(table, text + 2, begun, sizeof begun) > 1)
         return sl_error(SL_EINVAL, "%s: '%s' may be any of %s", o->command, text, begun);
     const char *near = is_long ? sl_suggest(text + 2, names) : NULL;
     if (near)
@@ -42,7 +43,7 @@ static sl_status refuse_name(const sl_options *o, const char *text) {
 }
 
 /* `word` is what getopt_long has not taken: `missing`, for want of a value. */
-static sl_status refuse(const sl_options *o, const char *word, int missing) {
+static sl_status refuse(const sl_options *o, const struct option *table, const char *word, int missing) {
     char text[64];
     int is_long = strncmp(word, "--", 2) == 0;
     if (!is_long && optopt > ' ' && optopt < 127) /* one of several letters behind a - */
@@ -55,64 +56,10 @@ static sl_status refuse(const sl_options *o, const char *word, int missing) {
                         text, o->command);
     if (is_long && optopt) /* known, so it is its value that is wrong */
         return sl_error(SL_EINVAL, "%s: '%s' takes no value", o->command, text);
-    return refuse_name(o, text);
-}
-
-sl_status sl_option_too_much(const sl_options *o) {
-    return sl_error(SL_EINVAL, "%s: '%.200s' is too much; see slackline %s --help", o->command, o->value,
-                    o->command);
-}
-
-/* ---- one after the other ---- */
-
-static int has_letter(const struct option *table, int letter) {
-    for (; table->name; table++)
-        if (table->val == letter)
-            return 1;
-    return 0;
-}
-
-sl_status sl_options_take(sl_options *o, sl_status (*take)(const sl_options *, void *), void *asked) {
-    char letters[8];
-    snprintf(letters, sizeof letters, "%c:h%s", o->stops ? '+' : '-', has_letter(o->table, 'o') ? "o:" : "");
-    opterr = 0;
-    optind = 0; /* getopt starts anew */
-    for (;;) {
-        int at = optind > 0 ? optind : 1;
-        optarg = NULL;
-        o->option = getopt_long(o->argc, o->argv, letters, o->table, NULL);
-        if (o->option == '?' || o->option == ':')
-            return refuse(o, o->argv[at], o->option == ':');
-        if (o->option == -1)
-            break;
-        o->value = optarg;
-        if ((o->help = o->option == 'h'))
-            return SL_OK;
-        SL_TRY(take(o, asked));
-    }
-    o->option = SL_OPTION_WORD;
-    for (o->next = optind; !o->stops && o->next < o->argc;) { /* behind -- */
-        o->value = o->argv[o->next++];
-        SL_TRY(take(o, asked));
-    }
-    return SL_OK;
-}
-
-sl_status sl_option_only_word(const sl_options *o, const char *refusal, const char **word) {
-    if (*word)
-        return sl_error(SL_EINVAL, "%s: %s, got '%.200s' too", o->command, refusal, o->value);
-    *word = o->value;
-    return SL_OK;
+    return refuse_name(o, table, text);
 }
 
 /* ---- values ---- */
-
-static const char *name_of(const sl_options *o) {
-    const struct option *entry = o->table;
-    while (entry->name && entry->val != o->option)
-        entry++;
-    return entry->name ? entry->name : "";
-}
 
 sl_status sl_option_whole(const sl_options *o, int64_t least, int64_t most, int64_t *value) {
     char *end;
@@ -121,7 +68,7 @@ sl_status sl_option_whole(const sl_options *o, int64_t least, int64_t most, int6
     if (!isdigit((unsigned char)o->value[o->value[0] == '-']) || *end || errno || *value < least ||
         *value > most)
         return sl_error(SL_EINVAL, "%s: --%s must be a whole number from %lld to %lld, got '%.40s'",
-                        o->command, name_of(o), (long long)least, (long long)most, o->value);
+                        o->command, o->row->name, (long long)least, (long long)most, o->value);
     return SL_OK;
 }
 
@@ -141,7 +88,7 @@ sl_status sl_option_real(const sl_options *o, const char *unit, double least, do
     char *end;
     *value = strtod(o->value, &end);
     if (!is_decimal(o->value) || *end || !(*value >= least && *value <= most))
-        return sl_error(SL_EINVAL, "%s: --%s must be %s from %g to %g, got '%.40s'", o->command, name_of(o),
+        return sl_error(SL_EINVAL, "%s: --%s must be %s from %g to %g, got '%.40s'", o->command, o->row->name,
                         unit ? unit : "a number", least, most, o->value);
     return SL_OK;
 }
@@ -156,7 +103,7 @@ sl_status sl_option_choice(const sl_options *o, const char *const *names, int *c
         }
         snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : names[i + 1] ? ", " : " or ", names[i]);
     }
-    return sl_error(SL_EINVAL, "%s: --%s must be %s, got '%.40s'", o->command, name_of(o), all, o->value);
+    return sl_error(SL_EINVAL, "%s: --%s must be %s, got '%.40s'", o->command, o->row->name, all, o->value);
 }
 
 sl_status sl_option_secret(const sl_options *o, char *text, size_t size) {
@@ -176,5 +123,127 @@ sl_status sl_option_secret(const sl_options *o, char *text, size_t size) {
     return length > 0 && length < size
                ? SL_OK
                : sl_error(SL_EINVAL, "%s: --%s %s (1 to %zu characters, or @FILE to read them from a file)",
-                          o->command, name_of(o), length ? "is too long" : "is empty", size - 1);
+                          o->command, o->row->name, length ? "is too long" : "is empty", size - 1);
+}
+
+sl_status sl_option_too_much(const sl_options *o) {
+    return sl_error(SL_EINVAL, "%s: '%.200s' is too much; see slackline %s --help", o->command, o->value,
+                    o->command);
+}
+
+/* ---- one after the other ---- */
+
+static sl_status take_text(const sl_options *o, void *field) {
+    const char **text = field;
+    if (o->row->kind == SL_TAKES_ONCE && *text)
+        return sl_error(SL_EINVAL, "%s: %s, got '%.200s' too", o->command, o->row->words, o->value);
+    *text = o->value;
+    return SL_OK;
+}
+
+sl_status sl_texts_add(sl_texts *texts, const char *text) {
+    SL_TRY(sl_grow(&texts->text, &texts->room, (size_t)texts->count + 1, sizeof *texts->text));
+    texts->text[texts->count++] = text;
+    return SL_OK;
+}
+
+static sl_status take_seed(const sl_options *o, uint64_t *seed) {
+    int64_t number = 0;
+    sl_status status = sl_option_whole(o, 0, INT64_MAX, &number);
+    *seed = (uint64_t)number;
+    return status;
+}
+
+static sl_status take(const sl_options *o, void *asked) {
+    const sl_option *r = o->row;
+    void *field = (char *)asked + r->at;
+    switch (r->kind) {
+    case SL_TAKES_TEXT:
+    case SL_TAKES_ONCE:
+        return take_text(o, field);
+    case SL_TAKES_TEXTS:
+        return sl_texts_add(field, o->value);
+    case SL_TAKES_FLAG:
+    case SL_TAKES_NO:
+        *(int *)field = r->kind == SL_TAKES_FLAG;
+        return SL_OK;
+    case SL_TAKES_INT:
+        return sl_option_int(o, (int)r->least, (int)r->most, field);
+    case SL_TAKES_WHOLE:
+        return sl_option_whole(o, (int64_t)r->least, (int64_t)r->most, field);
+    case SL_TAKES_SEED:
+        return take_seed(o, field);
+    case SL_TAKES_REAL:
+        return sl_option_real(o, r->words, r->least, r->most, field);
+    case SL_TAKES_CHOICE:
+        return sl_option_choice(o, r->names, field);
+    case SL_TAKES_SECRET:
+        return sl_option_secret(o, field, (size_t)r->most);
+    case SL_TAKES_OWN:
+        break;
+    }
+    return r->take(o, field);
+}
+
+static sl_status take_word(sl_options *o, const char *word, void *asked) {
+    const sl_option *row = o->table;
+    while (row->name && *row->name)
+        row++;
+    o->row = row;
+    o->value = word;
+    return row->name ? take(o, asked) : sl_option_too_much(o);
+}
+
+/* getopt_long's table, and its letters. */
+static void make_table(const sl_options *o, struct option *table, char *letters, size_t size) {
+    int lettered = 0, n = 0;
+    for (const sl_option *row = o->table; row->name; row++) {
+        const int alone = row->kind == SL_TAKES_FLAG || row->kind == SL_TAKES_NO;
+        const int value = FIRST + (int)(row - o->table);
+        if (*row->name)
+            table[n++] = (struct option){row->name, alone ? no_argument : required_argument, NULL, value};
+        lettered |= row->letter == 'o';
+    }
+    table[n] = (struct option){"help", no_argument, NULL, 'h'};
+    snprintf(letters, size, "%c:h%s", o->stops ? '+' : '-', lettered ? "o:" : "");
+}
+
+static const sl_option *row_of(const sl_options *o, int value) {
+    const sl_option *row = o->table;
+    if (value >= FIRST)
+        return &row[value - FIRST];
+    while (row->letter != value)
+        row++;
+    return row;
+}
+
+sl_status sl_options_take(sl_options *o, void *asked) {
+    struct option table[MOST_NAMES + 2] = {{NULL, 0, NULL, 0}};
+    char letters[8];
+    make_table(o, table, letters, sizeof letters);
+    opterr = 0;
+    optind = 0; /* getopt starts anew */
+    for (;;) {
+        int at = optind > 0 ? optind : 1;
+        optarg = NULL;
+        int value = getopt_long(o->argc, o->argv, letters, table, NULL);
+        if (value == '?' || value == ':')
+            return refuse(o, table, o->argv[at], value == ':');
+        if (value == -1)
+            break;
+        if ((o->help = value == 'h')) {
+            fputs(o->usage ? o->usage : "", stdout);
+            return SL_OK;
+        }
+        if (value == 1) { /* a word */
+            SL_TRY(take_word(o, optarg, asked));
+            continue;
+        }
+        o->row = row_of(o, value);
+        o->value = optarg;
+        SL_TRY(take(o, asked));
+    }
+    for (o->next = optind; !o->stops && o->next < o->argc;) /* behind -- */
+        SL_TRY(take_word(o, o->argv[o->next++], asked));
+    return SL_OK;
 }

@@ -50,3 +50,12 @@ void sl_signals_give_back(void) {
             set(number, SIG_DFL);
     pthread_sigmask(SIG_SETMASK, &inherited.blocked, NULL);
 }
+
+int sl_thread_start(pthread_t *thread, void *(*work)(void *object), void *object) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, work, object);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}

@@ -5,6 +5,7 @@
 #ifndef SL_BASE_SIGNALS_H
 #define SL_BASE_SIGNALS_H
 
+#include <pthread.h>
 #include <signal.h>
 
 /** First call of main: `blocked` are the signals that are blocked (NULL: none). None is ignored but SIGXFSZ,
@@ -18,5 +19,9 @@ int sl_signals_were_ignored(int signal);
 /** In a child that becomes a program of the user's: dispositions and mask as sl_signals_begin found them.
  * Safe after fork in a process with threads. Does nothing without sl_signals_begin. */
 void sl_signals_give_back(void);
+
+/** Starts a thread that hears no signals: they are for the program's other threads. pthread_create's error.
+ */
+int sl_thread_start(pthread_t *thread, void *(*work)(void *object), void *object);
 
 #endif

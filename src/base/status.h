@@ -1,8 +1,8 @@
 /* The one status type. Everything that can fail returns sl_status; results go through pointers.
  *
- * The place that knows the reason formats it once with sl_error(); callers pass it on with SL_TRY. The text
- * is thread-local, so the library never writes to standard error: the command prints sl_error_text() at its
- * end. */
+ * The place that knows the reason formats it once with sl_error(); callers pass it on with SL_TRY, or say
+ * more in front of it: sl_error(status, "%s: %s", file, sl_error_text()). The text is thread-local, so the
+ * library never writes to standard error: the command prints sl_error_text() at its end. */
 #ifndef SL_BASE_STATUS_H
 #define SL_BASE_STATUS_H
 
@@ -37,6 +37,14 @@ int sl_exit_code(sl_status status);
         sl_status sl_try_status_ = (call);                                                                   \
         if (sl_try_status_ != SL_OK)                                                                         \
             return sl_try_status_;                                                                           \
+    } while (0)
+
+/* For a function that frees something at its end, whatever fails: the next call, made only while `status` is
+ * SL_OK. */
+#define SL_THEN(status, ...)                                                                                 \
+    do {                                                                                                     \
+        if ((status) == SL_OK)                                                                               \
+            (status) = (__VA_ARGS__);                                                                        \
     } while (0)
 
 #ifdef __cplusplus

@@ -42,7 +42,7 @@ int sl_subprocess_await(const sl_subprocess *child, sl_time deadline) {
     for (;;) {
         if (child->pid <= 0 || has_ended(child))
             return 1;
-        sl_time now = sl_clock_now(sl_clock_real());
+        sl_time now = sl_now();
         if (now >= deadline)
             return 0;
         if (child->file < 0 || ended.revents) /* dead, but held by a debugger: no file tells of its release */
@@ -114,7 +114,7 @@ sl_status sl_subprocess_end(sl_subprocess *child, int count, const sl_subprocess
         if (ending->signal)
             sl_subprocess_signal(&child[i], ending->signal);
     }
-    sl_time deadline = sl_clock_now(sl_clock_real()) + ending->grace;
+    sl_time deadline = sl_now() + ending->grace;
     for (int i = 0; i < count; i++) {
         int ended = ending->signal && sl_subprocess_await(&child[i], deadline);
         if (ending->group && child[i].pid > 0)
@@ -122,6 +122,6 @@ sl_status sl_subprocess_end(sl_subprocess *child, int count, const sl_subprocess
         if (!ended)
             sl_subprocess_signal(&child[i], SIGKILL);
     }
-    int left = wait_for_all(child, count, sl_clock_now(sl_clock_real()) + patience, status);
+    int left = wait_for_all(child, count, sl_now() + patience, status);
     return left ? leave_behind(child, count, left, ending, patience) : SL_OK;
 }

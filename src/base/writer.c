@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -185,7 +186,6 @@ static void *write_all(void *context) {
 
 sl_status sl_writer_open(size_t most, sl_writer **writer) {
     sl_writer *w;
-    sigset_t all, before;
     pthread_condattr_t clock;
     SL_TRY(sl_alloc(&w, 1, sizeof *w));
     w->most = most;
@@ -194,10 +194,8 @@ sl_status sl_writer_open(size_t most, sl_writer **writer) {
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&w->changed, &clock);
     pthread_condattr_destroy(&clock);
-    sigfillset(&all); /* a limit on the size of files is then an error of write; the rest is for others */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&w->thread, NULL, write_all, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error =
+        sl_thread_start(&w->thread, write_all, w); /* a limit on the size of files is an error of write */
     if (error) {
         release(w);
         return sl_error(SL_ESYS, "no thread that writes can be started: %s", strerror(error));
@@ -280,7 +278,7 @@ int sl_writer_flush(sl_writer *w, sl_time patience) {
     pthread_mutex_lock(&w->lock);
     for (int late = w->given_up == w->done + 1; !late && (w->first || w->busy);) {
         const uint64_t done = w->done;
-        const sl_time until = sl_clock_now(sl_clock_real()) + patience;
+        const sl_time until = sl_now() + patience;
         const struct timespec at = {.tv_sec = until / SL_SECOND, .tv_nsec = until % SL_SECOND};
         while (!late && w->done == done)
             late = pthread_cond_timedwait(&w->changed, &w->lock, &at) == ETIMEDOUT && w->done == done;

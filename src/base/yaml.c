@@ -144,8 +144,7 @@ static sl_status read_pair(reader *r, int depth, sl_node *map) {
     SL_TRY(sl_copy_text(&key, name));
     sl_node *child = NULL;
     sl_status status = next_event(r);
-    if (status == SL_OK)
-        status = read_node(r, depth + 1, &child);
+    SL_THEN(status, read_node(r, depth + 1, &child));
     if (status != SL_OK) {
         sl_free(key);
         node_free(child);
@@ -349,6 +348,12 @@ sl_status sl_document_set(sl_document *document, const char *assignment) {
     }
     sl_free(path);
     return status;
+}
+
+sl_status sl_document_set_all(sl_document *document, const char *const *assignment, int count) {
+    for (int i = 0; i < count; i++)
+        SL_TRY(sl_document_set(document, assignment[i]));
+    return SL_OK;
 }
 
 /* ---- scalars ---- */

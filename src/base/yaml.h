@@ -35,6 +35,8 @@ void sl_document_close(sl_document *document);
  * Maps on the way are made where absent; an index one past the end appends. VALUE is parsed as YAML (flow
  * lists and maps too). */
 sl_status sl_document_set(sl_document *document, const char *assignment);
+/** Several, one after the other. */
+sl_status sl_document_set_all(sl_document *document, const char *const *assignment, int count);
 
 /** The child of a map with this key, or NULL. */
 const sl_node *sl_node_find(const sl_node *map, const char *key);

@@ -18,33 +18,31 @@ typedef struct answer {
     int slowest;     /* replica */
 } answer;
 
-static void print_help(void) {
-    printf(
-        "Usage: slackline balance --microbatches M --times T0,T1,.. [--fill P] [--limits L]\n"
-        "                         [--format json|text]\n"
-        "       slackline balance --microbatches M --problem FILE [--times T0,T1,..] [--limits L]\n"
-        "                         [--schedule NAME] [--set KEY=VALUE]... [--format json|text]\n\n"
-        "Divides M microbatches among replicas, at least one each, so that the slowest replica is done as\n"
-        "early as can be: the exact minimum of the largest iteration time. Of equally good splits it takes\n"
-        "the one whose second-largest time is least, and so on; then the lower replica takes more.\n\n"
-        "  --microbatches M  of one iteration, over all replicas\n"
-        "  --times LIST      ms of a microbatch on each replica's slowest rank, one number a replica\n"
-        "  --fill LIST       microbatches that filling and draining a pipeline cost, so that m take\n"
-        "                    T * (m + P): ranks - 1 for an even pipeline; default 0\n"
-        "  --limits LIST     most microbatches that a replica's memory takes, or none\n"
-        "  --problem FILE    the replicas' pipeline: iteration times are planned and replayed for every\n"
-        "                    number that is looked at, links, collectives and memory limit included; its\n"
-        "                    op times are multiplied so that F, I and W of a microbatch take the busiest\n"
-        "                    rank T. Given several times: a replica each, as they are, without --times\n"
-        "  --schedule NAME   of --problem: a family, or auto (default), the best family\n"
-        "  --set KEY=VALUE   change a key of --problem, by its dotted path\n"
-        "  --format FORM     json (default): {\"microbatches\",\"makespan_ms\",\"times_ms\",\"slowest\",\n"
-        "                    \"even_ms\"}; or text\n\n"
-        "A LIST has commas or blanks between its numbers, or is @FILE (@-: standard input); of --fill and\n"
-        "--limits one number stands for all. `train` takes the split as batch.split and weights gradients by "
-        "it.\n\n"
-        "Example: slackline balance --microbatches 20 --times 30,45 --fill 1\n");
-}
+static const char usage[] =
+    "Usage: slackline balance --microbatches M --times T0,T1,.. [--fill P] [--limits L]\n"
+    "                         [--format json|text]\n"
+    "       slackline balance --microbatches M --problem FILE [--times T0,T1,..] [--limits L]\n"
+    "                         [--schedule NAME] [--set KEY=VALUE]... [--format json|text]\n\n"
+    "Divides M microbatches among replicas, at least one each, so that the slowest replica is done as\n"
+    "early as can be: the exact minimum of the largest iteration time. Of equally good splits it takes\n"
+    "the one whose second-largest time is least, and so on; then the lower replica takes more.\n\n"
+    "  --microbatches M  of one iteration, over all replicas\n"
+    "  --times LIST      ms of a microbatch on each replica's slowest rank, one number a replica\n"
+    "  --fill LIST       microbatches that filling and draining a pipeline cost, so that m take\n"
+    "                    T * (m + P): ranks - 1 for an even pipeline; default 0\n"
+    "  --limits LIST     most microbatches that a replica's memory takes, or none\n"
+    "  --problem FILE    the replicas' pipeline: iteration times are planned and replayed for every\n"
+    "                    number that is looked at, links, collectives and memory limit included; its\n"
+    "                    op times are multiplied so that F, I and W of a microbatch take the busiest\n"
+    "                    rank T. Given several times: a replica each, as they are, without --times\n"
+    "  --schedule NAME   of --problem: a family, or auto (default), the best family\n"
+    "  --set KEY=VALUE   change a key of --problem, by its dotted path\n"
+    "  --format FORM     json (default): {\"microbatches\",\"makespan_ms\",\"times_ms\",\"slowest\",\n"
+    "                    \"even_ms\"}; or text\n\n"
+    "A LIST has commas or blanks between its numbers, or is @FILE (@-: standard input); of --fill and\n"
+    "--limits one number stands for all. `train` takes the split as batch.split and weights gradients by "
+    "it.\n\n"
+    "Example: slackline balance --microbatches 20 --times 30,45 --fill 1\n";
 
 /* ---- answers ---- */
 
@@ -134,8 +132,7 @@ static sl_status plan_pipelines(const sl_balance_request *r, int *even, answer *
     SL_TRY(check_shares(r, even, &most));
     SL_TRY(sl_pipelines_open(r->schedule, most, &pipelines));
     sl_status status = sl_alloc(&time, (size_t)r->replicas, sizeof *time);
-    if (status == SL_OK)
-        status = by_pipelines(r, pipelines, time, even, a);
+    SL_THEN(status, by_pipelines(r, pipelines, time, even, a));
     sl_free(time);
     sl_pipelines_close(pipelines);
     return status;
@@ -197,14 +194,11 @@ static void print_text(const sl_balance_request *r, const answer *a) {
 int sl_command_balance(int argc, char **argv) {
     sl_balance_request request;
     answer a = {0};
-    sl_status status = sl_balance_request_read(argc, argv, &request);
-    if (status == SL_OK && request.help) {
-        print_help();
-    } else if (status == SL_OK) {
+    sl_status status = sl_balance_request_read(argc, argv, usage, &request);
+    if (status == SL_OK && !request.help)
         status = balance(&request, &a);
-        if (status == SL_OK)
-            (request.is_text ? print_text : print_json)(&request, &a);
-    }
+    if (status == SL_OK && !request.help)
+        (request.is_text ? print_text : print_json)(&request, &a);
     sl_free(a.split);
     sl_free(a.time);
     sl_balance_request_close(&request);

@@ -15,8 +15,9 @@ typedef struct sl_balance_request {
     int is_text, help;
 } sl_balance_request;
 
-/** Reads options, lists and problem files. SL_EINVAL. Close with sl_balance_request_close, also on error. */
-sl_status sl_balance_request_read(int argc, char **argv, sl_balance_request *request);
+/** Reads options (--help: `usage` is printed), lists and problem files. SL_EINVAL. Close with
+ * sl_balance_request_close, also on error. */
+sl_status sl_balance_request_read(int argc, char **argv, const char *usage, sl_balance_request *request);
 void sl_balance_request_close(sl_balance_request *request);
 
 #endif

@@ -94,8 +94,7 @@ static sl_status read_value(sl_planning *planning, const sl_comparison *c, int v
     SL_TRY(sl_alloc(&assignment, length, 1));
     snprintf(assignment, length, "%s=%s", c->sweep.key, c->sweep.value[value]);
     sl_status status = sl_document_set(&planning->document, assignment);
-    if (status == SL_OK)
-        status = sl_problem_read(&planning->document, problem);
+    SL_THEN(status, sl_problem_read(&planning->document, problem));
     if (status == SL_EINVAL)
         say_sweep(assignment);
     sl_free(assignment);
@@ -108,12 +107,7 @@ static sl_placement placement_of(const sl_problem *problem, const sl_compared *s
 
 static sl_status place(const sl_problem *problem, const sl_compared *schedule, sl_problem *placed) {
     sl_status status = sl_problem_place(problem, placement_of(problem, schedule), placed);
-    if (status == SL_EINVAL) {
-        char error[512];
-        snprintf(error, sizeof error, "%s", sl_error_text());
-        sl_error(status, "%s: %s", schedule->text, error);
-    }
-    return status;
+    return status == SL_EINVAL ? sl_error(status, "%s: %s", schedule->text, sl_error_text()) : status;
 }
 
 /* Every problem is read once before the first is planned: a wrong request must not cost a minute. */
@@ -171,8 +165,7 @@ static sl_status plan_placed(sl_planning *planning, sl_comparison *c, int value,
     sl_cell *cells = &c->cell[value * c->schedules];
     sl_time bound = 0;
     int proven = 0;
-    SL_TRY(sl_cut_choose(problem, (sl_limit){.deadline = sl_clock_now(sl_clock_real()) +
-                                                         sl_from_ms(planning->time_limit * 500)}));
+    SL_TRY(sl_cut_choose(problem, (sl_limit){.deadline = sl_now() + sl_from_ms(planning->time_limit * 500)}));
     for (int k = 0; k < c->schedules; k++) {
         if (cells[k].placement != problem->placement)
             continue;
@@ -201,8 +194,7 @@ static sl_status plan_value(sl_planning *planning, sl_comparison *c, int value, 
         if (first < k)
             continue; /* was planned with that one */
         status = place(&problem, &c->schedule[k], &placed);
-        if (status == SL_OK)
-            status = plan_placed(planning, c, value, &placed, progress);
+        SL_THEN(status, plan_placed(planning, c, value, &placed, progress));
         sl_problem_free(&placed);
     }
     sl_problem_free(&problem);
@@ -245,8 +237,7 @@ static sl_status read_request(sl_planning *planning, sl_comparison *c) {
     SL_TRY(sl_sweep_read(planning->sweep, &c->sweep));
     sl_problem problem;
     sl_status status = read_value(planning, c, 0, &problem);
-    if (status == SL_OK)
-        status = sl_compared_read(planning->schedules, &problem, &c->schedule, &c->schedules);
+    SL_THEN(status, sl_compared_read(planning->schedules, &problem, &c->schedule, &c->schedules));
     sl_problem_free(&problem);
     SL_TRY(status);
     return sl_alloc(&c->cell, (size_t)c->sweep.values * (size_t)c->schedules, sizeof *c->cell);
@@ -269,18 +260,10 @@ void sl_comparison_close(sl_comparison *c) {
 }
 
 static sl_status print(const sl_planning *planning, const sl_comparison *c) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return sl_error(SL_ENOMEM, "out of memory for the output");
-    sl_status status = sl_comparison_print(c, planning->format, sl_planning_width(planning), out);
-    if (fclose(out) != 0 && status == SL_OK)
-        status = sl_error(SL_ENOMEM, "out of memory for the output");
-    if (status == SL_OK)
-        status = sl_planning_write(planning, text, size);
-    free(text);
-    return status;
+    sl_leaving leaving;
+    SL_TRY(sl_leaving_open(planning->output, &leaving));
+    return sl_leaving_close(
+        &leaving, sl_comparison_print(c, planning->format, sl_planning_width(planning), leaving.out));
 }
 
 int sl_command_compare(int argc, char **argv) {

@@ -90,8 +90,6 @@ static sl_status print(const struct shell *shell) {
     return status;
 }
 
-static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-
 /* A shell's name; two are too much. */
 static sl_status take(const sl_options *o, void *argument) {
     static const char *const names[] = {"bash", "zsh", "fish", NULL};
@@ -109,14 +107,14 @@ static sl_status take(const sl_options *o, void *argument) {
     return SL_OK;
 }
 
+static const sl_option options[] = {SL_OPTION_OWN("", take), SL_OPTIONS_END};
+
 int sl_command_completion(int argc, char **argv) {
     const struct shell *shell = NULL;
-    sl_options o = {.command = "completion", .table = options, .argc = argc, .argv = argv};
-    sl_status status = sl_options_take(&o, take, &shell);
-    if (status == SL_OK && o.help) {
-        fputs(usage, stdout);
+    sl_options o = {.command = "completion", .table = options, .argc = argc, .argv = argv, .usage = usage};
+    sl_status status = sl_options_take(&o, &shell);
+    if (o.help)
         return 0;
-    }
     if (status == SL_OK && !shell)
         status = sl_error(SL_EINVAL, "completion: no shell; see slackline completion --help");
     return sl_planning_end(status == SL_OK ? print(shell) : status);

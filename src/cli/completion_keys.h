@@ -5,8 +5,6 @@
 
 #include "cli/help.h"
 
-#include <stdio.h>
-
 typedef struct sl_completion_key {
     char *name;   /* pipeline.links.list.0.latency_ms: of a list its first item */
     char *values; /* with blanks between; "": not listed */

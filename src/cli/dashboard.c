@@ -47,11 +47,12 @@ typedef struct asked {
     sl_dashboard_request request;
     char host[64];
     char token[SL_TOKEN_ROOM], redis[SL_STORE_URL];
-    int help;
 } asked;
 
 /* HOST:PORT, IPv6 as [::1]:PORT. */
-static sl_status parse_listen(const char *text, asked *a) {
+static sl_status take_listen(const sl_options *o, void *argument) {
+    asked *a = argument;
+    const char *text = o->value;
     const char *colon = strrchr(text, ':');
     unsigned char address[16];
     char *end;
@@ -76,43 +77,18 @@ static sl_status parse_listen(const char *text, asked *a) {
     return SL_OK;
 }
 
-static sl_status parse_redis(const sl_options *o, asked *a) {
-    SL_TRY(sl_option_secret(o, a->redis, sizeof a->redis));
-    a->request.redis = a->redis;
-    return SL_OK;
-}
+static const sl_option options[] = {
+    SL_OPTION("redis", SECRET, asked, redis, .most = SL_STORE_URL),
+    SL_OPTION("job", TEXT, asked, request.job),
+    SL_OPTION_OWN("listen", take_listen),
+    SL_OPTION("token", OWN, asked, token, .take = sl_token_take),
+    SL_OPTION("", ONCE, asked, request.folder, .words = "give one folder of a run"),
+    SL_OPTIONS_END};
 
-static const struct option options[] = {
-    {"redis", required_argument, NULL, 'R'},  {"job", required_argument, NULL, 'j'},
-    {"listen", required_argument, NULL, 'l'}, {"token", required_argument, NULL, 't'},
-    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-
-static sl_status take(const sl_options *o, void *argument) {
-    asked *a = argument;
-    switch (o->option) {
-    case 'R':
-        return parse_redis(o, a);
-    case 'j':
-        a->request.job = o->value;
-        return SL_OK;
-    case 'l':
-        return parse_listen(o->value, a);
-    case 't':
-        SL_TRY(sl_token_take(o, a->token));
-        a->request.token = a->token;
-        return SL_OK;
-    default:
-        return sl_option_only_word(o, "give one folder of a run", &a->request.folder);
-    }
-}
-
-static sl_status parse(int argc, char **argv, asked *a) {
-    const sl_dashboard_request *r = &a->request;
-    sl_options o = {.command = "dashboard", .table = options, .argc = argc, .argv = argv};
-    SL_TRY(sl_options_take(&o, take, a));
-    a->help = o.help;
-    if (o.help)
-        return SL_OK;
+static sl_status check(asked *a) {
+    sl_dashboard_request *r = &a->request;
+    r->redis = a->redis[0] ? a->redis : NULL;
+    r->token = a->token[0] ? a->token : NULL;
     if (r->redis && r->folder)
         return sl_error(SL_EINVAL, "dashboard: give a folder or --redis, not both");
     if (!r->redis && !r->folder)
@@ -128,10 +104,11 @@ static sl_status parse(int argc, char **argv, asked *a) {
 int sl_command_dashboard(int argc, char **argv) {
     asked a = {.request.port = PORT, .host = "127.0.0.1"};
     a.request.host = a.host;
-    sl_status status = parse(argc, argv, &a);
-    if (status == SL_OK && a.help)
-        fputs(usage, stdout);
-    if (status == SL_OK && !a.help)
+    sl_options o = {.command = "dashboard", .table = options, .argc = argc, .argv = argv, .usage = usage};
+    sl_status status = sl_options_take(&o, &a);
+    if (status == SL_OK && !o.help)
+        status = check(&a);
+    if (status == SL_OK && !o.help)
         status = sl_dashboard_run(&a.request, stdout);
     return sl_planning_end(status);
 }

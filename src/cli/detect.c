@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct detection {
     const char *file, *column;
@@ -27,59 +26,29 @@ static const char *const algorithms[] = {"bocd-v", "window", "bocd", NULL};
 static const char *const formats[] = {"text", "json", NULL};
 static const char *const kinds[] = {"onset", "relief", "change"};
 
-static void print_help(void) {
-    printf(
-        "Usage: slackline detect FILE [--algorithm NAME] [--column NAME] [--format text|json]\n\n"
-        "Finds where the samples of FILE change their level: iteration times that become slow (onset) and\n"
-        "recover (relief). FILE is a CSV, JSON lines such as a run's metrics.jsonl, or a recorded call log,\n"
-        "whose iterations are found first; - is standard input, and changes are printed as they are "
-        "found.\n\n"
-        "  --algorithm NAME  one of the following; default bocd-v\n"
-        "      bocd-v           online, changes of at least 10 %% that last\n"
-        "      window           sliding medians, for comparison\n"
-        "      bocd             Bayesian change points of the whole series, without the 10 %% check\n"
-        "  --column NAME     of FILE; default time_ms, else the last numeric one\n"
-        "  --format FORM     text (default) or json: "
-        "{\"change_points\":[{\"index\",\"kind\",\"before\",\"after\"}],"
-        "\"period\"}\n"
-        "                    index is the 0-based data row (call log: iteration) where the new level "
-        "begins\n\n"
-        "Example: slackline detect runs/slow-link/metrics.jsonl\n");
-}
+static const char usage[] =
+    "Usage: slackline detect FILE [--algorithm NAME] [--column NAME] [--format text|json]\n\n"
+    "Finds where the samples of FILE change their level: iteration times that become slow (onset) and\n"
+    "recover (relief). FILE is a CSV, JSON lines such as a run's metrics.jsonl, or a recorded call log,\n"
+    "whose iterations are found first; - is standard input, and changes are printed as they are "
+    "found.\n\n"
+    "  --algorithm NAME  one of the following; default bocd-v\n"
+    "      bocd-v           online, changes of at least 10 % that last\n"
+    "      window           sliding medians, for comparison\n"
+    "      bocd             Bayesian change points of the whole series, without the 10 % check\n"
+    "  --column NAME     of FILE; default time_ms, else the last numeric one\n"
+    "  --format FORM     text (default) or json: "
+    "{\"change_points\":[{\"index\",\"kind\",\"before\",\"after\"}],"
+    "\"period\"}\n"
+    "                    index is the 0-based data row (call log: iteration) where the new level "
+    "begins\n\n"
+    "Example: slackline detect runs/slow-link/metrics.jsonl\n";
 
-static const struct option options[] = {{"algorithm", required_argument, NULL, 'a'},
-                                        {"column", required_argument, NULL, 'c'},
-                                        {"format", required_argument, NULL, 'f'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
-static sl_status take(const sl_options *o, void *argument) {
-    detection *d = argument;
-    int chosen;
-    switch (o->option) {
-    case 'a':
-        SL_TRY(sl_option_choice(o, algorithms, &chosen));
-        d->algorithm = (sl_change_algorithm)chosen;
-        return SL_OK;
-    case 'c':
-        d->column = o->value;
-        return SL_OK;
-    case 'f':
-        return sl_option_choice(o, formats, &d->is_json);
-    default:
-        return sl_option_only_word(o, "give one FILE", &d->file);
-    }
-}
-
-static sl_status parse(int argc, char **argv, detection *d, int *help) {
-    sl_options o = {.command = "detect", .table = options, .argc = argc, .argv = argv};
-    SL_TRY(sl_options_take(&o, take, d));
-    *help = o.help;
-    if (!o.help && !d->file)
-        return sl_error(SL_EINVAL,
-                        "detect: give one FILE (- is standard input); see slackline detect --help");
-    return SL_OK;
-}
+static const sl_option options[] = {SL_OPTION("algorithm", CHOICE, detection, algorithm, .names = algorithms),
+                                    SL_OPTION("column", TEXT, detection, column),
+                                    SL_OPTION("format", CHOICE, detection, is_json, .names = formats),
+                                    SL_OPTION("", ONCE, detection, file, .words = "give one FILE"),
+                                    SL_OPTIONS_END};
 
 static void print_change(const detection *d, const sl_change *change) {
     printf("%s %lld: %s, %.6g -> %.6g (%+.1f %%)", d->unit, (long long)change->index, kinds[change->kind],
@@ -198,6 +167,9 @@ static void print_sum(const detection *d) {
 }
 
 static sl_status detect(detection *d, sl_series *series) {
+    if (!d->file)
+        return sl_error(SL_EINVAL,
+                        "detect: give one FILE (- is standard input); see slackline detect --help");
     SL_TRY(sl_series_open(d->file, d->column, series));
     SL_TRY(read_all(d, series));
     if (d->samples == 0 && !d->is_calls)
@@ -219,11 +191,9 @@ static sl_status detect(detection *d, sl_series *series) {
 int sl_command_detect(int argc, char **argv) {
     detection d = {.algorithm = SL_CHANGE_BOCD_V};
     sl_series series = {0};
-    int help = 0;
-    sl_status status = parse(argc, argv, &d, &help);
-    if (status == SL_OK && help)
-        print_help();
-    if (status == SL_OK && !help)
+    sl_options o = {.command = "detect", .table = options, .argc = argc, .argv = argv, .usage = usage};
+    sl_status status = sl_options_take(&o, &d);
+    if (status == SL_OK && !o.help)
         status = detect(&d, &series);
     sl_series_close(&series);
     sl_detector_close(d.detector);

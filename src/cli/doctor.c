@@ -25,13 +25,9 @@ static const char usage[] =
     "\n"
     "Example: slackline doctor\n";
 
-static const struct option options[] = {
-    {"format", required_argument, NULL, 'f'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-
-static sl_status take(const sl_options *o, void *is_json) {
-    static const char *const forms[] = {"text", "json", NULL};
-    return o->option == 'f' ? sl_option_choice(o, forms, is_json) : sl_option_too_much(o);
-}
+static const char *const forms[] = {"text", "json", NULL};
+static const sl_option options[] = {{.name = "format", .kind = SL_TAKES_CHOICE, .names = forms},
+                                    SL_OPTIONS_END};
 
 static void print_text(const sl_findings *findings) {
     const char *group = "";
@@ -79,13 +75,9 @@ static sl_status print_json(const sl_findings *findings) {
 
 int sl_command_doctor(int argc, char **argv) {
     int is_json = 0;
-    sl_options o = {.command = "doctor", .table = options, .argc = argc, .argv = argv};
-    sl_status status = sl_options_take(&o, take, &is_json);
-    if (status == SL_OK && o.help) {
-        fputs(usage, stdout);
-        return 0;
-    }
-    if (status != SL_OK)
+    sl_options o = {.command = "doctor", .table = options, .argc = argc, .argv = argv, .usage = usage};
+    sl_status status = sl_options_take(&o, &is_json);
+    if (status != SL_OK || o.help)
         return sl_planning_end(status);
     sl_doctor doctor;
     int broken = 0;

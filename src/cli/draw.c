@@ -6,7 +6,6 @@
 #include "cli/drawing.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,31 +65,6 @@ static const char usage[] =
     "         slackline draw runs/slow-link --what iterations,gains -o run.svg\n"
     "         slackline draw traces/rank*.json --what gantt,memory -o traced.svg\n";
 
-static const struct option options[] = {{"what", required_argument, NULL, 'w'},
-                                        {"schedule", required_argument, NULL, 's'},
-                                        {"order", required_argument, NULL, 'r'},
-                                        {"set", required_argument, NULL, 'k'},
-                                        {"iteration", required_argument, NULL, 'i'},
-                                        {"replica", required_argument, NULL, 'R'},
-                                        {"map", required_argument, NULL, 'M'},
-                                        {"microbatches", required_argument, NULL, 'n'},
-                                        {"title", required_argument, NULL, 'T'},
-                                        {"sweep", required_argument, NULL, 'S'},
-                                        {"time-limit", required_argument, NULL, 't'},
-                                        {"seed", required_argument, NULL, 'e'},
-                                        {"width", required_argument, NULL, 'W'},
-                                        {"font-size", required_argument, NULL, 'F'},
-                                        {"grey", no_argument, NULL, 'g'},
-                                        {"labels", required_argument, NULL, 'l'},
-                                        {"legend", required_argument, NULL, 'L'},
-                                        {"messages", required_argument, NULL, 'm'},
-                                        {"critical", required_argument, NULL, 'c'},
-                                        {"from", required_argument, NULL, 'a'},
-                                        {"to", required_argument, NULL, 'b'},
-                                        {"output", required_argument, NULL, 'o'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
 /* ---- values of options ---- */
 
 static const struct {
@@ -117,7 +91,9 @@ static sl_status read_word(const char *word, size_t length, int *what) {
                     near ? near : "; see slackline draw --help", near ? "'?" : "");
 }
 
-static sl_status read_what(const char *text, int *what) {
+static sl_status take_what(const sl_options *o, void *argument) {
+    int *what = argument;
+    const char *text = o->value;
     for (*what = 0;; text++) {
         size_t length = strcspn(text, ",");
         SL_TRY(read_word(text, length, what));
@@ -133,7 +109,8 @@ static sl_status read_what(const char *text, int *what) {
 }
 
 /* A length in px; `unit` is what a number alone means, and becomes the one that was given. */
-static sl_status read_size(const char *option, const char *text, const char **unit, double *px) {
+static sl_status read_size(const sl_options *o, const char **unit, double *px) {
+    const char *text = o->value;
     char *end;
     double value = strtod(text, &end);
     static const char *const known[] = {"px", "mm", "cm", "in", "pt"};
@@ -146,129 +123,99 @@ static sl_status read_size(const char *option, const char *text, const char **un
     if (end == text || *end || !(*px >= 1 && *px <= 20000))
         return sl_error(SL_EINVAL,
                         "draw: --%s must be a length such as 85mm, 3.3in, 240pt or 600px, got '%.40s'",
-                        option, text);
+                        o->row->name, text);
     return SL_OK;
 }
 
-static sl_status take_axis(const sl_options *o, double *number, int *has) {
-    *has = 1;
-    return sl_option_real(o, NULL, 0, 1e9, number);
+static sl_status take_width(const sl_options *o, void *argument) {
+    sl_draw_style *style = argument;
+    style->unit = "px";
+    return read_size(o, &style->unit, &style->width);
 }
 
-/* *off is 1 for "off". */
-static sl_status take_switch(const sl_options *o, int *off) {
-    static const char *const words_of_switch[] = {"on", "off", NULL};
-    return sl_option_choice(o, words_of_switch, off);
+static sl_status take_font(const sl_options *o, void *font) {
+    const char *unit = "pt";
+    return read_size(o, &unit, font);
+}
+
+static sl_status take_from(const sl_options *o, void *argument) {
+    sl_draw_style *style = argument;
+    style->has_from = 1;
+    return sl_option_real(o, NULL, 0, 1e9, &style->from);
+}
+
+static sl_status take_to(const sl_options *o, void *argument) {
+    sl_draw_style *style = argument;
+    style->has_to = 1;
+    return sl_option_real(o, NULL, 0, 1e9, &style->to);
+}
+
+static sl_status take_map(const sl_options *o, void *map) {
+    return sl_label_map_add(map, o->value);
 }
 
 /* ---- the command line ---- */
 
-static sl_status open_options(sl_input_options *o, int most) {
-    *o = (sl_input_options){.iteration = -1, .replica = -1};
-    SL_TRY(sl_alloc(&o->set, (size_t)most, sizeof(const char *)));
-    SL_TRY(sl_alloc(&o->order, (size_t)most, sizeof(const char *)));
-    return sl_alloc(&o->title, (size_t)most, sizeof(const char *));
+static const sl_input_options no_options = {.iteration = -1, .replica = -1};
+
+/* What was given so far is of the input before, or of all. */
+static void assign_given(sl_drawing *d) {
+    *(d->inputs > 0 ? &d->input[d->inputs - 1].options : &d->common) = d->given;
+    d->given = no_options;
 }
 
-static void close_options(sl_input_options *o) {
-    sl_free(o->set);
-    sl_free(o->order);
-    sl_free(o->title);
+static sl_status take_input(const sl_options *o, void *argument) {
+    sl_drawing *d = argument;
+    SL_TRY(sl_grow(&d->input, &d->room, (size_t)d->inputs + 1, sizeof *d->input));
+    assign_given(d);
+    d->input[d->inputs++] = (sl_input){.file = o->value, .options = no_options};
+    return SL_OK;
+}
+
+static const char *const on_off[] = {"on", "off", NULL};
+static const sl_option options[] = {
+    SL_OPTION("what", OWN, sl_drawing, what, .take = take_what),
+    SL_OPTION("schedule", TEXT, sl_drawing, given.schedules),
+    SL_OPTION("order", TEXTS, sl_drawing, given.order),
+    SL_OPTION("set", TEXTS, sl_drawing, given.set),
+    SL_OPTION("iteration", INT, sl_drawing, given.iteration, .most = INT_MAX - 1),
+    SL_OPTION("replica", INT, sl_drawing, given.replica, .most = INT_MAX - 1),
+    SL_OPTION("map", OWN, sl_drawing, map, .take = take_map),
+    SL_OPTION("microbatches", INT, sl_drawing, microbatches, .least = 1, .most = SL_MAX_MICROBATCHES),
+    SL_OPTION("title", TEXTS, sl_drawing, given.title),
+    SL_OPTION("sweep", TEXT, sl_drawing, sweep),
+    SL_OPTION("time-limit", REAL, sl_drawing, time_limit, .most = 1e6, .words = "seconds"),
+    SL_OPTION("seed", SEED, sl_drawing, seed),
+    SL_OPTION("width", OWN, sl_drawing, style, .take = take_width),
+    SL_OPTION("font-size", OWN, sl_drawing, style.font, .take = take_font),
+    SL_OPTION("grey", FLAG, sl_drawing, style.grey),
+    SL_OPTION("labels", CHOICE, sl_drawing, style.no_labels, .names = on_off),
+    SL_OPTION("legend", CHOICE, sl_drawing, style.no_legend, .names = on_off),
+    SL_OPTION("messages", CHOICE, sl_drawing, no_messages, .names = on_off),
+    SL_OPTION("critical", CHOICE, sl_drawing, no_critical, .names = on_off),
+    SL_OPTION("from", OWN, sl_drawing, style, .take = take_from),
+    SL_OPTION("to", OWN, sl_drawing, style, .take = take_to),
+    SL_OPTION("output", TEXT, sl_drawing, output, .letter = 'o'),
+    SL_OPTION_OWN("", take_input),
+    SL_OPTIONS_END};
+
+static void free_options(sl_input_options *o) {
+    sl_free(o->set.text);
+    sl_free(o->order.text);
+    sl_free(o->title.text);
 }
 
 static void close_drawing(sl_drawing *d) {
     for (int i = 0; i < d->inputs; i++)
-        close_options(&d->input[i].options);
+        free_options(&d->input[i].options);
     sl_free(d->input);
-    close_options(&d->common);
+    free_options(&d->common);
 }
 
-static sl_status take_style(sl_drawing *d, const sl_options *o) {
-    const char *unit = "pt";
-    switch (o->option) {
-    case 'W':
-        d->style.unit = "px";
-        return read_size("width", o->value, &d->style.unit, &d->style.width);
-    case 'F':
-        return read_size("font-size", o->value, &unit, &d->style.font);
-    case 'g':
-        d->style.grey = 1;
-        return SL_OK;
-    case 'l':
-        return take_switch(o, &d->style.no_labels);
-    case 'L':
-        return take_switch(o, &d->style.no_legend);
-    case 'm':
-        return take_switch(o, &d->no_messages);
-    case 'c':
-        return take_switch(o, &d->no_critical);
-    case 'a':
-        return take_axis(o, &d->style.from, &d->style.has_from);
-    default: /* 'b' */
-        return take_axis(o, &d->style.to, &d->style.has_to);
-    }
-}
-
-static sl_status add_input(sl_drawing *d, const sl_options *o) {
-    sl_input *input = &d->input[d->inputs];
-    SL_TRY(open_options(&input->options, o->argc));
-    d->inputs++;
-    input->file = o->value;
-    return SL_OK;
-}
-
-static sl_status take(const sl_options *o, void *argument) {
-    sl_drawing *d = argument;
-    sl_input_options *of = d->inputs > 0 ? &d->input[d->inputs - 1].options : &d->common;
-    switch (o->option) {
-    case SL_OPTION_WORD:
-        return add_input(d, o);
-    case 'w':
-        return read_what(o->value, &d->what);
-    case 's':
-        of->schedules = o->value;
-        return SL_OK;
-    case 'r':
-        of->order[of->orders++] = o->value;
-        return SL_OK;
-    case 'k':
-        of->set[of->sets++] = o->value;
-        return SL_OK;
-    case 'i':
-        return sl_option_int(o, 0, INT_MAX - 1, &of->iteration);
-    case 'R':
-        return sl_option_int(o, 0, INT_MAX - 1, &of->replica);
-    case 'M':
-        return sl_label_map_add(&d->map, o->value);
-    case 'n':
-        return sl_option_int(o, 1, SL_MAX_MICROBATCHES, &d->microbatches);
-    case 'T':
-        of->title[of->titles++] = o->value;
-        return SL_OK;
-    case 'S':
-        d->sweep = o->value;
-        return SL_OK;
-    case 't':
-        return sl_planning_take_seconds(o, &d->time_limit);
-    case 'e':
-        return sl_planning_take_seed(o, &d->seed);
-    case 'o':
-        d->output = o->value;
-        return SL_OK;
-    default:
-        return take_style(d, o);
-    }
-}
-
-static sl_status parse(int argc, char **argv, sl_drawing *d, int *help) {
-    sl_options o = {.command = "draw", .table = options, .argc = argc, .argv = argv};
-    SL_TRY(sl_alloc(&d->input, (size_t)argc, sizeof *d->input));
-    SL_TRY(open_options(&d->common, argc));
-    SL_TRY(sl_options_take(&o, take, d));
-    *help = o.help;
-    if (!o.help && d->inputs == 0)
+static sl_status check(const sl_drawing *d) {
+    if (d->inputs == 0)
         return sl_error(SL_EINVAL, "draw: nothing to draw; see slackline draw --help");
-    if (!o.help && d->style.has_from && d->style.has_to && d->style.from >= d->style.to)
+    if (d->style.has_from && d->style.has_to && d->style.from >= d->style.to)
         return sl_error(SL_EINVAL, "draw: --from must be below --to");
     return SL_OK;
 }
@@ -303,14 +250,12 @@ static sl_status compare(const sl_drawing *d, FILE *out) {
     if (d->inputs != 1 || d->input[0].kind != SL_INPUT_PROBLEM)
         return sl_error(SL_EINVAL, "draw: --what compare takes one problem file");
     sl_status status = sl_document_read(planning.problem_file, &planning.document);
-    for (int i = 0; i < d->common.sets && status == SL_OK; i++)
-        status = sl_document_set(&planning.document, d->common.set[i]);
-    for (int i = 0; i < o->sets && status == SL_OK; i++)
-        status = sl_document_set(&planning.document, o->set[i]);
-    if (status == SL_OK)
-        status = sl_comparison_make(&planning, &comparison);
+    SL_THEN(status, sl_document_set_all(&planning.document, d->common.set.text, d->common.set.count));
+    SL_THEN(status, sl_document_set_all(&planning.document, o->set.text, o->set.count));
+    SL_THEN(status, sl_comparison_make(&planning, &comparison));
     if (status == SL_OK) {
-        comparison.title = o->titles > 0 ? o->title[0] : d->common.titles > 0 ? d->common.title[0] : NULL;
+        const sl_texts *title = o->title.count > 0 ? &o->title : &d->common.title;
+        comparison.title = title->count > 0 ? title->text[0] : NULL;
         status = sl_comparison_svg(&comparison, &d->style, out);
     }
     sl_comparison_close(&comparison);
@@ -326,30 +271,21 @@ static sl_status draw(const sl_drawing *d, FILE *out) {
 }
 
 static sl_status write_picture(const sl_drawing *d) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return sl_error(SL_ENOMEM, "out of memory for the picture");
-    sl_status status = draw(d, out);
-    if (fclose(out) != 0 && status == SL_OK)
-        status = sl_error(SL_ENOMEM, "out of memory for the picture");
-    const sl_planning where = {.output = d->output};
-    if (status == SL_OK)
-        status = sl_planning_write(&where, text, size);
-    free(text);
-    return status;
+    sl_leaving leaving;
+    SL_TRY(sl_leaving_open(d->output, &leaving));
+    return sl_leaving_close(&leaving, draw(d, leaving.out));
 }
 
 int sl_command_draw(int argc, char **argv) {
-    sl_drawing d = {.time_limit = -1, .seed = 1};
-    int help = 0;
-    sl_status status = parse(argc, argv, &d, &help);
-    if (status == SL_OK && help)
-        fputs(usage, stdout);
-    if (status == SL_OK && !help)
+    sl_drawing d = {.common = no_options, .given = no_options, .time_limit = -1, .seed = 1};
+    sl_options o = {.command = "draw", .table = options, .argc = argc, .argv = argv, .usage = usage};
+    sl_status status = sl_options_take(&o, &d);
+    assign_given(&d);
+    if (status == SL_OK && !o.help)
+        status = check(&d);
+    if (status == SL_OK && !o.help)
         status = look_at_inputs(&d);
-    if (status == SL_OK && !help)
+    if (status == SL_OK && !o.help)
         status = write_picture(&d);
     close_drawing(&d);
     return sl_planning_end(status);

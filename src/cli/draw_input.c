@@ -99,8 +99,8 @@ sl_status sl_drawn_add_memory(const sl_problem *p, const sl_timeline *t, sl_draw
 
 /* What --set changed, without what all keys begin with. */
 static void say_sets(const sl_input_options *o, char *title, size_t size) {
-    for (int i = 0; i < o->sets; i++) {
-        const char *set = o->set[i];
+    for (int i = 0; i < o->set.count; i++) {
+        const char *set = o->set.text[i];
         const size_t used = strlen(title);
         if (strncmp(set, "pipeline.", 9) == 0)
             set += 9;
@@ -112,10 +112,8 @@ static sl_status open_problem(const sl_drawing *d, const sl_input *input, sl_dra
     sl_planning *p = &one->planning;
     *p = (sl_planning){.problem_file = input->file, .time_limit = d->time_limit, .seed = d->seed};
     SL_TRY(sl_document_read(input->file, &p->document));
-    for (int i = 0; i < d->common.sets; i++)
-        SL_TRY(sl_document_set(&p->document, d->common.set[i]));
-    for (int i = 0; i < input->options.sets; i++)
-        SL_TRY(sl_document_set(&p->document, input->options.set[i]));
+    SL_TRY(sl_document_set_all(&p->document, d->common.set.text, d->common.set.count));
+    SL_TRY(sl_document_set_all(&p->document, input->options.set.text, input->options.set.count));
     return sl_problem_read(&p->document, &p->problem);
 }
 
@@ -186,10 +184,10 @@ typedef struct picture {
 /* The chart's own title, or what --title says of it. */
 static void choose_title(const sl_drawing *d, const sl_input *input, int within, int of_all,
                          sl_svg_chart *chart) {
-    if (within < input->options.titles)
-        chart->title = input->options.title[within];
-    else if (of_all < d->common.titles)
-        chart->title = d->common.title[of_all];
+    if (within < input->options.title.count)
+        chart->title = input->options.title.text[within];
+    else if (of_all < d->common.title.count)
+        chart->title = d->common.title.text[of_all];
 }
 
 /* `files`: how many inputs it is made of, those before `input` among them. */
@@ -225,9 +223,8 @@ static sl_status add_one(const sl_drawing *d, const sl_input *input, int files, 
 static sl_status add_problem(const sl_drawing *d, const sl_input *input, picture *p, int *within) {
     const sl_input_options *o = &input->options;
     const char *list = o->schedules ? o->schedules : d->common.schedules;
-    const int orders = o->orders > 0 ? o->orders : d->common.orders;
-    const char *const *order = o->orders > 0 ? o->order : d->common.order;
-    if (!list && orders == 0)
+    const sl_texts *order = o->order.count > 0 ? &o->order : &d->common.order;
+    if (!list && order->count == 0)
         list = "auto";
     while (list) {
         char name[64];
@@ -236,8 +233,8 @@ static sl_status add_problem(const sl_drawing *d, const sl_input *input, picture
         SL_TRY(add_one(d, input, 1, name, NULL, p, within));
         list = list[length] ? list + length + 1 : NULL;
     }
-    for (int i = 0; i < orders; i++)
-        SL_TRY(add_one(d, input, 1, NULL, order[i], p, within));
+    for (int i = 0; i < order->count; i++)
+        SL_TRY(add_one(d, input, 1, NULL, order->text[i], p, within));
     return SL_OK;
 }
 
@@ -267,7 +264,7 @@ static sl_status refuse_options(const sl_input *input) {
     const sl_input_options *o = &input->options;
     const int is_problem = input->kind == SL_INPUT_PROBLEM,
               is_recorded = input->kind == SL_INPUT_RUN || input->kind == SL_INPUT_TIMELINE;
-    if (!is_problem && (o->sets > 0 || o->orders > 0 || o->schedules))
+    if (!is_problem && (o->set.count > 0 || o->order.count > 0 || o->schedules))
         return sl_error(SL_EINVAL, "%s: --set, --order and --schedule stand behind a problem file",
                         input->file);
     if (!is_recorded && (o->iteration >= 0 || o->replica >= 0))
@@ -293,16 +290,12 @@ sl_status sl_draw_over_time(const sl_drawing *d, FILE *out) {
         count = sl_drawn_ranks(d, i);
         const sl_input *input = &d->input[i + count - 1];
         status = refuse_options(input);
-        if (status == SL_OK)
-            status = input->kind == SL_INPUT_PROBLEM ? add_problem(d, input, &p, &within)
-                                                     : add_traces(d, i, count, &p, &within);
-        if (status == SL_OK)
-            status = check_titles(input->file, input->options.titles, within);
+        SL_THEN(status, input->kind == SL_INPUT_PROBLEM ? add_problem(d, input, &p, &within)
+                                                        : add_traces(d, i, count, &p, &within));
+        SL_THEN(status, check_titles(input->file, input->options.title.count, within));
     }
-    if (status == SL_OK)
-        status = check_titles("all inputs", d->common.titles, p.charts);
-    if (status == SL_OK)
-        status = sl_alloc(&charts, (size_t)p.charts, sizeof *charts);
+    SL_THEN(status, check_titles("all inputs", d->common.title.count, p.charts));
+    SL_THEN(status, sl_alloc(&charts, (size_t)p.charts, sizeof *charts));
     if (status == SL_OK) {
         int at = 0;
         for (int i = 0; i < p.count; i++)

@@ -74,8 +74,8 @@ static int is_trace(const sl_input *input) {
 }
 
 static int has_options(const sl_input_options *o) {
-    return o->sets > 0 || o->orders > 0 || o->titles > 0 || o->schedules || o->iteration >= 0 ||
-           o->replica >= 0;
+    return o->set.count > 0 || o->order.count > 0 || o->title.count > 0 || o->schedules ||
+           o->iteration >= 0 || o->replica >= 0;
 }
 
 int sl_drawn_ranks(const sl_drawing *d, int first) {
@@ -140,12 +140,9 @@ sl_status sl_drawn_run(const sl_drawing *d, const sl_input *input, sl_drawn *one
     sl_recorded recorded = {0};
     size_t index = 0;
     sl_status status = sl_told_read(input->file, &told);
-    if (status == SL_OK)
-        status = sl_recorded_read(&told, &recorded);
-    if (status == SL_OK)
-        status = choose(d, input, &told, &recorded, &index);
-    if (status == SL_OK)
-        status = sl_retrace(&told, &recorded, index, &one->retraced);
+    SL_THEN(status, sl_recorded_read(&told, &recorded));
+    SL_THEN(status, choose(d, input, &told, &recorded, &index));
+    SL_THEN(status, sl_retrace(&told, &recorded, index, &one->retraced));
     if (status == SL_OK) {
         sl_chosen_title(&told, &recorded, index, what, sizeof what);
         sl_gantt_title("predicted", &one->retraced.predicted, "", one->title[0], sizeof one->title[0]);

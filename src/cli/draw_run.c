@@ -69,9 +69,9 @@ static sl_status draw_charts(const sl_drawing *d, int i, const run *r, const sl_
         sl_draw_style own = *style;
         if (!(d->what & order[k].what))
             continue;
-        own.title = titles < o->titles          ? o->title[titles]
-                    : *count < d->common.titles ? d->common.title[*count]
-                                                : NULL;
+        own.title = titles < o->title.count          ? o->title.text[titles]
+                    : *count < d->common.title.count ? d->common.title.text[*count]
+                                                     : NULL;
         own.name = d->inputs > 1 ? d->input[i].file : NULL;
         titles++;
         FILE *out = open_memstream(&text[*count], &size);
@@ -126,8 +126,7 @@ sl_status sl_draw_over_run(const sl_drawing *d, FILE *out) {
     }
     for (int i = 0; i < read && status == SL_OK; i++)
         status = draw_charts(d, i, &runs[i], &style, text, &count);
-    if (status == SL_OK)
-        status = sl_draw_stack(text, count, &style, out);
+    SL_THEN(status, sl_draw_stack(text, count, &style, out));
     for (int i = 0; i < read; i++)
         close_run(&runs[i]);
     for (int i = 0; i < count; i++)

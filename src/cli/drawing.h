@@ -30,8 +30,7 @@ typedef enum sl_input_kind {
 
 /* Options of one input; those before the first input are of all. */
 typedef struct sl_input_options {
-    const char **set, **order, **title; /* [sets], [orders], [titles], in the command line's order */
-    int sets, orders, titles;
+    sl_texts set, order, title;
     const char *schedules;  /* NULL: not said */
     int iteration, replica; /* -1: not said */
 } sl_input_options;
@@ -45,8 +44,9 @@ typedef struct sl_input {
 typedef struct sl_drawing {
     sl_input *input;
     int inputs;
-    sl_input_options common;
-    int what; /* SL_DRAW_...; 0: not said */
+    size_t room;
+    sl_input_options common, given; /* given: those that are being read */
+    int what;                       /* SL_DRAW_...; 0: not said */
     int no_messages, no_critical;
     const char *sweep, *output;
     double time_limit; /* s; negative: not said */

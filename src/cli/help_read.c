@@ -46,8 +46,7 @@ sl_status sl_help_read(const sl_subcommand *command, sl_help *help) {
         return sl_error_errno(SL_ESYS, "the help of %s cannot be kept", command->name);
     sl_status status = print_into(command, file) == 0 ? read_back(file, &text)
                                                       : sl_error(SL_ESYS, "%s --help fails", command->name);
-    if (status == SL_OK)
-        status = sl_help_parse(text, help);
+    SL_THEN(status, sl_help_parse(text, help));
     sl_free(text);
     close(file);
     return status;

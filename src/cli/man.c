@@ -309,8 +309,7 @@ static sl_status write_file(const sl_subcommand *command, const char *folder) {
     snprintf(path, sizeof path, "%.3900s/slackline%s%s.1", folder, command ? "-" : "",
              command ? command->name : "");
     sl_status status = make_page(command, &text, &size);
-    if (status == SL_OK)
-        status = sl_file_write(path, text, size);
+    SL_THEN(status, sl_file_write(path, text, size));
     free(text);
     return status;
 }
@@ -334,35 +333,25 @@ static sl_status print(const sl_subcommand *command) {
     return status;
 }
 
-static const struct option options[] = {
-    {"out", required_argument, NULL, 'O'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-
 typedef struct asked {
     const char *folder, *name;
 } asked;
 
-static sl_status take(const sl_options *o, void *argument) {
-    asked *a = argument;
-    if (o->option != 'O')
-        return sl_option_only_word(o, "one command at a time", &a->name);
-    a->folder = o->value;
-    return *a->folder
-               ? SL_OK
-               : sl_error(SL_EINVAL, "man: a value is missing after '--out'; see slackline man --help");
-}
+static const sl_option options[] = {SL_OPTION("out", TEXT, asked, folder),
+                                    SL_OPTION("", ONCE, asked, name, .words = "one command at a time"),
+                                    SL_OPTIONS_END};
 
 int sl_command_man(int argc, char **argv) {
     asked a = {0};
-    sl_options o = {.command = "man", .table = options, .argc = argc, .argv = argv};
-    sl_status status = sl_options_take(&o, take, &a);
-    if (status != SL_OK)
+    sl_options o = {.command = "man", .table = options, .argc = argc, .argv = argv, .usage = usage};
+    sl_status status = sl_options_take(&o, &a);
+    if (status != SL_OK || o.help)
         return sl_planning_end(status);
-    if (o.help) {
-        fputs(usage, stdout);
-        return 0;
-    }
     const char *folder = a.folder, *name = a.name;
     const sl_subcommand *command = name ? sl_subcommand_find(name) : NULL;
+    if (folder && !*folder)
+        return sl_planning_end(
+            sl_error(SL_EINVAL, "man: a value is missing after '--out'; see slackline man --help"));
     if (name && folder)
         return sl_planning_end(sl_error(SL_EINVAL, "man: --out writes all pages; no COMMAND then"));
     if (name && !command)

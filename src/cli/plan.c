@@ -1,9 +1,7 @@
 /* slackline plan: a schedule for a problem. */
-#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/planning.h"
 #include "plan/family/family.h"
-#include "plan/search/cut.h"
 
 #include <stdio.h>
 

@@ -29,101 +29,36 @@ typedef struct form {
 static const form *find_form(const char *name);
 static sl_status refuse_form(const char *name);
 
-sl_status sl_planning_take_seconds(const sl_options *o, double *seconds) {
-    return sl_option_real(o, "seconds", 0, 1e6, seconds);
-}
+/* clang-format off */
+#define PROBLEM SL_OPTION("", ONCE, sl_planning, problem_file, .words = "one problem file at a time")
+#define SEED SL_OPTION("seed", SEED, sl_planning, seed)
+#define TIME_LIMIT SL_OPTION("time-limit", REAL, sl_planning, time_limit, .most = 1e6, .words = "seconds")
+#define FORMAT SL_OPTION("format", TEXT, sl_planning, format)
+#define OUTPUT SL_OPTION("output", TEXT, sl_planning, output, .letter = 'o')
+#define SET SL_OPTION("set", TEXTS, sl_planning, set)
+#define JITTER SL_OPTION("jitter", INT, sl_planning, draws, .least = 1, .most = SL_MAX_DRAWS)
+#define EXPLAIN SL_OPTION("explain", FLAG, sl_planning, explain)
 
-sl_status sl_planning_take_seed(const sl_options *o, uint64_t *seed) {
-    int64_t number;
-    SL_TRY(sl_option_whole(o, 0, INT64_MAX, &number));
-    *seed = (uint64_t)number;
-    return SL_OK;
-}
+static const sl_option plan_options[] = {
+    SL_OPTION("schedule", TEXT, sl_planning, schedule),
+    TIME_LIMIT, SEED, JITTER, EXPLAIN, FORMAT, OUTPUT, SET, PROBLEM, SL_OPTIONS_END};
+static const sl_option simulate_options[] = {
+    SL_OPTION("order", TEXT, sl_planning, order_file),
+    SEED, JITTER, EXPLAIN, TIME_LIMIT, FORMAT, OUTPUT, SET, PROBLEM, SL_OPTIONS_END};
+static const sl_option compare_options[] = {
+    SL_OPTION("schedules", TEXT, sl_planning, schedules),
+    SL_OPTION("sweep", ONCE, sl_planning, sweep, .words = "one --sweep at a time"),
+    TIME_LIMIT, SEED, FORMAT, OUTPUT, SET, PROBLEM, SL_OPTIONS_END};
+/* clang-format on */
 
-static const struct option plan_options[] = {
-    {"schedule", required_argument, NULL, 's'}, {"time-limit", required_argument, NULL, 't'},
-    {"seed", required_argument, NULL, 'e'},     {"jitter", required_argument, NULL, 'j'},
-    {"explain", no_argument, NULL, 'x'},        {"format", required_argument, NULL, 'f'},
-    {"output", required_argument, NULL, 'o'},   {"set", required_argument, NULL, 'k'},
-    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
-static const struct option simulate_options[] = {{"order", required_argument, NULL, 'r'},
-                                                 {"seed", required_argument, NULL, 'e'},
-                                                 {"jitter", required_argument, NULL, 'j'},
-                                                 {"explain", no_argument, NULL, 'x'},
-                                                 {"time-limit", required_argument, NULL, 't'},
-                                                 {"format", required_argument, NULL, 'f'},
-                                                 {"output", required_argument, NULL, 'o'},
-                                                 {"set", required_argument, NULL, 'k'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {NULL, 0, NULL, 0}};
-
-static const struct option compare_options[] = {{"schedules", required_argument, NULL, 'm'},
-                                                {"sweep", required_argument, NULL, 'w'},
-                                                {"time-limit", required_argument, NULL, 't'},
-                                                {"seed", required_argument, NULL, 'e'},
-                                                {"format", required_argument, NULL, 'f'},
-                                                {"output", required_argument, NULL, 'o'},
-                                                {"set", required_argument, NULL, 'k'},
-                                                {"help", no_argument, NULL, 'h'},
-                                                {NULL, 0, NULL, 0}};
-
-static const struct option *options_of(const char *command) {
+static const sl_option *options_of(const char *command) {
     return strcmp(command, "simulate") == 0  ? simulate_options
            : strcmp(command, "compare") == 0 ? compare_options
                                              : plan_options;
 }
 
-/* What the options are read into. */
-typedef struct asked {
-    sl_planning *planning;
-    const char **set; /* [argc] */
-    int sets;
-} asked;
-
-static sl_status take(const sl_options *o, void *argument) {
-    asked *a = argument;
-    sl_planning *p = a->planning;
-    switch (o->option) {
-    case 's':
-        p->schedule = o->value;
-        return SL_OK;
-    case 'm':
-        p->schedules = o->value;
-        return SL_OK;
-    case 'w':
-        return sl_option_only_word(o, "one --sweep at a time", &p->sweep);
-    case 'r':
-        p->order_file = o->value;
-        return SL_OK;
-    case 't':
-        return sl_planning_take_seconds(o, &p->time_limit);
-    case 'e':
-        return sl_planning_take_seed(o, &p->seed);
-    case 'j':
-        return sl_option_int(o, 1, SL_MAX_DRAWS, &p->draws);
-    case 'x':
-        p->explain = 1;
-        return SL_OK;
-    case 'f':
-        p->format = o->value;
-        return SL_OK;
-    case 'o':
-        p->output = o->value;
-        return SL_OK;
-    case 'k':
-        a->set[a->sets++] = o->value;
-        return SL_OK;
-    default: /* all letters of the tables stand above */
-        return sl_option_only_word(o, "one problem file at a time", &p->problem_file);
-    }
-}
-
-static sl_status parse(sl_options *o, asked *a) {
-    const sl_planning *p = a->planning;
+static sl_status check(const sl_options *o, const sl_planning *p) {
     int simulates = strcmp(o->command, "simulate") == 0;
-    SL_TRY(sl_options_take(o, take, a));
-    if (o->help)
-        return SL_OK;
     if (!p->problem_file)
         return sl_error(SL_EINVAL, "%s: no problem file; see slackline %s --help", o->command, o->command);
     if (simulates && !p->order_file)
@@ -140,24 +75,21 @@ static sl_status parse(sl_options *o, asked *a) {
 
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *p, int *help) {
     sl_options o = {.command = command, .table = options_of(command), .argc = argc, .argv = argv};
-    asked a = {.planning = p};
     *p = (sl_planning){.schedule = "auto", .format = "text", .time_limit = -1, .seed = 1};
-    SL_TRY(sl_alloc(&a.set, (size_t)argc, sizeof *a.set));
-    sl_status status = parse(&o, &a);
+    SL_TRY(sl_options_take(&o, p));
     *help = o.help;
-    if (status == SL_OK && !*help)
-        status = sl_document_read(p->problem_file, &p->document);
-    for (int i = 0; i < a.sets && status == SL_OK && !*help; i++)
-        status = sl_document_set(&p->document, a.set[i]);
-    if (status == SL_OK && !*help && strcmp(command, "compare") != 0)
-        status = sl_problem_read(&p->document, &p->problem);
-    sl_free(a.set);
-    return status;
+    if (o.help)
+        return SL_OK;
+    SL_TRY(check(&o, p));
+    SL_TRY(sl_document_read(p->problem_file, &p->document));
+    SL_TRY(sl_document_set_all(&p->document, p->set.text, p->set.count));
+    return strcmp(command, "compare") == 0 ? SL_OK : sl_problem_read(&p->document, &p->problem);
 }
 
 void sl_planning_close(sl_planning *p) {
     sl_problem_free(&p->problem);
     sl_document_close(&p->document);
+    sl_free(p->set.text);
 }
 
 void sl_planning_say_refused(void) {
@@ -275,11 +207,9 @@ static sl_status print_svg(const sl_planning *planning, const sl_plan *plan, FIL
         return sl_error(SL_ENOMEM, "out of memory for the title");
     print_headline(plan, text);
     sl_status status = fclose(text) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the title");
-    if (status == SL_OK)
-        status = sl_highlight_make(&planning->problem, &plan->program, &plan->timeline, &highlight);
+    SL_THEN(status, sl_highlight_make(&planning->problem, &plan->program, &plan->timeline, &highlight));
     sl_svg_chart chart = {.timeline = &plan->timeline, .title = title, .highlight = &highlight};
-    if (status == SL_OK)
-        status = sl_draw_svg_charts(&chart, 1, NULL, out);
+    SL_THEN(status, sl_draw_svg_charts(&chart, 1, NULL, out));
     sl_highlight_free(&highlight);
     free(title);
     return status;
@@ -363,27 +293,32 @@ static sl_status write_file(const char *path, const char *text, size_t size) {
     return status;
 }
 
-sl_status sl_planning_write(const sl_planning *planning, const char *text, size_t size) {
-    if (planning->output && strcmp(planning->output, "-") != 0)
-        return write_file(planning->output, text, size);
+sl_status sl_planning_write(const char *output, const char *text, size_t size) {
+    if (output && strcmp(output, "-") != 0)
+        return write_file(output, text, size);
     if (fwrite(text, 1, size, stdout) != size || fflush(stdout) != 0)
         return sl_error_errno(SL_ESYS, "standard output cannot be written");
     return SL_OK;
 }
 
-sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return sl_error(SL_ENOMEM, "out of memory for the output");
-    sl_status status = find_form(planning->format)->print(planning, plan, out);
-    if (fclose(out) != 0 && status == SL_OK)
+sl_status sl_leaving_open(const char *output, sl_leaving *leaving) {
+    *leaving = (sl_leaving){.output = output};
+    leaving->out = open_memstream(&leaving->text, &leaving->size);
+    return leaving->out ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the output");
+}
+
+sl_status sl_leaving_close(sl_leaving *leaving, sl_status status) {
+    if (fclose(leaving->out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the output");
-    if (status == SL_OK)
-        status = sl_planning_write(planning, text, size);
-    free(text);
+    SL_THEN(status, sl_planning_write(leaving->output, leaving->text, leaving->size));
+    free(leaving->text);
     return status;
+}
+
+sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan) {
+    sl_leaving leaving;
+    SL_TRY(sl_leaving_open(planning->output, &leaving));
+    return sl_leaving_close(&leaving, find_form(planning->format)->print(planning, plan, leaving.out));
 }
 
 int sl_planning_end(sl_status status) {

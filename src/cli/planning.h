@@ -7,6 +7,7 @@
 
 typedef struct sl_planning {
     const char *problem_file, *schedule, *order_file, *schedules, *sweep, *format, *output;
+    sl_texts set;
     double time_limit; /* s; negative: what the schedule has by default */
     uint64_t seed;
     int draws;   /* of jitter; 0: not asked for */
@@ -20,10 +21,6 @@ typedef struct sl_planning {
  * set when only help was asked for. SL_EINVAL. Close with sl_planning_close, also on error. */
 sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *planning, int *help);
 void sl_planning_close(sl_planning *planning);
-
-/** The values of options that several subcommands take. SL_EINVAL. */
-sl_status sl_planning_take_seconds(const sl_options *options, double *seconds);
-sl_status sl_planning_take_seed(const sl_options *options, uint64_t *seed);
 
 /** The plan that `schedule`, `time_limit` and `seed` ask for, of `problem`, which gets its cut of layers. */
 sl_status sl_planning_make(sl_planning *planning, sl_plan *plan);
@@ -39,9 +36,23 @@ void sl_planning_print_examined(const sl_plan *plan, FILE *out);
 /** Prints the plan in the asked form to standard output, or complete or not at all to the file of -o. */
 sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan);
 
-/** Writes a finished result to standard output, or complete or not at all to the file of -o: signals that end
- * the command wait until it is there. */
-sl_status sl_planning_write(const sl_planning *planning, const char *text, size_t size);
+/** Writes a finished result to standard output (`output` NULL or "-"), or complete or not at all to that
+ * file: signals that end the command wait until it is there. */
+sl_status sl_planning_write(const char *output, const char *text, size_t size);
+
+/* A result on its way there: first into memory, by `out`. */
+typedef struct sl_leaving {
+    const char *output;
+    FILE *out;
+    char *text;
+    size_t size;
+} sl_leaving;
+
+/** SL_ENOMEM. */
+sl_status sl_leaving_open(const char *output, sl_leaving *leaving);
+/** Writes what has come as sl_planning_write, unless `status` is a failure; that, or its own. */
+sl_status sl_leaving_close(sl_leaving *leaving, sl_status status);
+
 /** Columns of the terminal, or of COLUMNS; 100 where neither is known. */
 int sl_planning_width(const sl_planning *planning);
 

@@ -44,64 +44,33 @@ static void print_help(void) {
            "stage {stage} mb {microbatch}'\n");
 }
 
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                        {"order", required_argument, NULL, 'r'},
-                                        {"format", required_argument, NULL, 'f'},
-                                        {"iteration", required_argument, NULL, 'i'},
-                                        {"map", required_argument, NULL, 'm'},
-                                        {"microbatches", required_argument, NULL, 'n'},
-                                        {"clocks", required_argument, NULL, 'c'},
-                                        {"average", required_argument, NULL, 'a'},
-                                        {"time-limit", required_argument, NULL, 't'},
-                                        {"seed", required_argument, NULL, 'e'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
-static sl_status take(const sl_options *o, void *argument) {
-    static const char *const forms[] = {"text", "json", NULL}, *const clocks[] = {"auto", "shared", NULL},
-                             *const averages[] = {"median", "mean", NULL};
-    sl_profiling *p = argument;
-    switch (o->option) {
-    case SL_OPTION_WORD:
-        p->trace[p->traces++] = o->value;
-        return SL_OK;
-    case 'o':
-        p->problem_file = o->value;
-        return SL_OK;
-    case 'r':
-        p->order_file = o->value;
-        return SL_OK;
-    case 'f':
-        return sl_option_choice(o, forms, &p->is_json);
-    case 'i':
-        return sl_option_whole(o, 0, 1000000000, &p->options.iteration);
-    case 'm':
-        return sl_label_map_add(&p->map, o->value);
-    case 'n':
-        return sl_option_int(o, 1, SL_MAX_MICROBATCHES, &p->options.microbatches);
-    case 'c':
-        return sl_option_choice(o, clocks, &p->options.shared_clock);
-    case 'a':
-        return sl_option_choice(o, averages, &p->options.mean);
-    case 't':
-        return sl_planning_take_seconds(o, &p->search.time_limit);
-    default: /* 'e' */
-        return sl_planning_take_seed(o, &p->search.seed);
-    }
+static sl_status take_map(const sl_options *o, void *map) {
+    return sl_label_map_add(map, o->value);
 }
+
+static const char *const forms[] = {"text", "json", NULL}, *const clocks[] = {"auto", "shared", NULL},
+                         *const averages[] = {"median", "mean", NULL};
+static const sl_option options[] = {
+    SL_OPTION("output", TEXT, sl_profiling, problem_file, .letter = 'o'),
+    SL_OPTION("order", TEXT, sl_profiling, order_file),
+    SL_OPTION("format", CHOICE, sl_profiling, is_json, .names = forms),
+    SL_OPTION("iteration", WHOLE, sl_profiling, options.iteration, .most = 1000000000),
+    SL_OPTION("map", OWN, sl_profiling, map, .take = take_map),
+    SL_OPTION("microbatches", INT, sl_profiling, options.microbatches, .least = 1,
+              .most = SL_MAX_MICROBATCHES),
+    SL_OPTION("clocks", CHOICE, sl_profiling, options.shared_clock, .names = clocks),
+    SL_OPTION("average", CHOICE, sl_profiling, options.mean, .names = averages),
+    SL_OPTION("time-limit", REAL, sl_profiling, search.time_limit, .most = 1e6, .words = "seconds"),
+    SL_OPTION("seed", SEED, sl_profiling, search.seed),
+    SL_OPTION("", TEXTS, sl_profiling, trace),
+    SL_OPTIONS_END};
 
 static int is_standard(const char *file) {
     return file && strcmp(file, "-") == 0;
 }
 
-static sl_status parse(int argc, char **argv, sl_profiling *p, int *help) {
-    sl_options o = {.command = "profile", .table = options, .argc = argc, .argv = argv};
-    SL_TRY(sl_alloc(&p->trace, (size_t)argc, sizeof *p->trace));
-    SL_TRY(sl_options_take(&o, take, p));
-    *help = o.help;
-    if (o.help)
-        return SL_OK;
-    if (p->traces == 0)
+static sl_status check(const sl_profiling *p) {
+    if (p->trace.count == 0)
         return sl_error(SL_EINVAL, "profile: no trace given; see slackline profile --help");
     if (is_standard(p->problem_file) && is_standard(p->order_file))
         return sl_error(SL_EINVAL, "profile: -o and --order cannot both be standard output");
@@ -112,8 +81,8 @@ static sl_status parse(int argc, char **argv, sl_profiling *p, int *help) {
 
 static sl_status read_traces(sl_profiling *p) {
     p->traced.map = p->map;
-    for (int i = 0; i < p->traces; i++)
-        SL_TRY(sl_trace_file_read(p->trace[i], &p->traced));
+    for (int i = 0; i < p->trace.count; i++)
+        SL_TRY(sl_trace_file_read(p->trace.text[i], &p->traced));
     return sl_recover(&p->traced, &p->options, &p->recovered);
 }
 
@@ -125,8 +94,7 @@ static sl_status plan_within(sl_profiling *p) {
     sl_status status = sl_alloc(&limited.limit, (size_t)problem->ranks, sizeof *limited.limit);
     for (int rank = 0; status == SL_OK && rank < problem->ranks; rank++)
         limited.limit[rank] = p->simulated.peak_memory[rank];
-    if (status == SL_OK)
-        status = sl_plan_search(&limited, &p->search, &p->within);
+    SL_THEN(status, sl_plan_search(&limited, &p->search, &p->within));
     if (status == SL_ENONE) /* no family fits, the traced order does */
         status = sl_plan_of_order(problem, &p->recovered.order, "traced", &p->within);
     sl_problem_free(&limited);
@@ -142,6 +110,7 @@ static sl_status keep_better(const sl_profiling *p, const sl_plan *there, sl_pla
 }
 
 static sl_status examine(sl_profiling *p) {
+    sl_planning_say_refused();
     SL_TRY(read_traces(p));
     SL_TRY(sl_plan_of_order(&p->recovered.problem, &p->recovered.order, "traced", &p->simulated));
     SL_TRY(plan_within(p));
@@ -167,11 +136,6 @@ static sl_status make_text(const sl_profiling *p, sl_status (*print)(const sl_pr
     return status;
 }
 
-static sl_status leave(const char *path, const char *text, size_t size) {
-    sl_planning planning = {.output = path};
-    return sl_planning_write(&planning, text, size);
-}
-
 /* All is made before anything is written. */
 static sl_status write_all(const sl_profiling *p) {
     char *problem = NULL, *order = NULL, *report = NULL;
@@ -179,17 +143,16 @@ static sl_status write_all(const sl_profiling *p) {
     sl_status status = make_text(p, sl_profiling_write_problem, &problem, &problem_size);
     if (status == SL_OK && p->order_file)
         status = make_text(p, write_order, &order, &order_size);
-    if (status == SL_OK)
-        status = make_text(p, p->is_json ? sl_profiling_print_json : sl_profiling_print_text, &report,
-                           &report_size);
+    SL_THEN(status, make_text(p, p->is_json ? sl_profiling_print_json : sl_profiling_print_text, &report,
+                              &report_size));
     if (status == SL_OK && p->problem_file)
-        status = leave(p->problem_file, problem, problem_size);
+        status = sl_planning_write(p->problem_file, problem, problem_size);
     if (status == SL_OK && p->order_file)
-        status = leave(p->order_file, order, order_size);
+        status = sl_planning_write(p->order_file, order, order_size);
     if (status == SL_OK && (is_standard(p->problem_file) || is_standard(p->order_file)))
         fwrite(report, 1, report_size, stderr); /* standard output is taken */
     else if (status == SL_OK)
-        status = leave(NULL, report, report_size);
+        status = sl_planning_write(NULL, report, report_size);
     free(problem);
     free(order);
     free(report);
@@ -199,21 +162,21 @@ static sl_status write_all(const sl_profiling *p) {
 int sl_command_profile(int argc, char **argv) {
     sl_profiling p = {.options.iteration = -1,
                       .search = {.schedule = "auto", .time_limit = 1, .seed = 1, .exact = 1}};
-    int help = 0;
-    sl_status status = parse(argc, argv, &p, &help);
-    if (status == SL_OK && help)
+    sl_options o = {.command = "profile", .table = options, .argc = argc, .argv = argv};
+    sl_status status = sl_options_take(&o, &p);
+    if (status == SL_OK && o.help)
         print_help();
-    if (status == SL_OK && !help) {
-        sl_planning_say_refused();
+    if (status == SL_OK && !o.help)
+        status = check(&p);
+    if (status == SL_OK && !o.help)
         status = examine(&p);
-    }
-    if (status == SL_OK && !help)
+    if (status == SL_OK && !o.help)
         status = write_all(&p);
     sl_plan_free(&p.simulated);
     sl_plan_free(&p.within);
     sl_plan_free(&p.free);
     sl_recovered_free(&p.recovered);
     sl_traced_free(&p.traced);
-    sl_free(p.trace);
+    sl_free(p.trace.text);
     return sl_planning_end(status);
 }

@@ -2,12 +2,12 @@
 #ifndef SL_CLI_PROFILE_H
 #define SL_CLI_PROFILE_H
 
+#include "base/option.h"
 #include "plan/search/plan.h"
 #include "plan/trace/recover.h"
 
 typedef struct sl_profiling {
-    const char **trace; /* files */
-    int traces;
+    sl_texts trace;                        /* files */
     const char *problem_file, *order_file; /* NULL: not asked for */
     int is_json;
     sl_label_map map;

@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static double ms(sl_time t) {
     return sl_to_ms(t);
@@ -224,9 +223,9 @@ static void put_name(const char *name, FILE *out) {
 sl_status sl_profiling_write_problem(const sl_profiling *p, FILE *out) {
     const sl_recovered *r = &p->recovered;
     fprintf(out, "# slackline profile of ");
-    put_name(p->trace[0], out);
-    if (p->traces > 1)
-        fprintf(out, " and %d more", p->traces - 1);
+    put_name(p->trace.text[0], out);
+    if (p->trace.count > 1)
+        fprintf(out, " and %d more", p->trace.count - 1);
     fprintf(out, ", iteration %lld\n", (long long)chosen(p)->number);
     if (r->halved)
         fprintf(out, "# I and W were not traced apart in %d stages: each is half of B there\n", r->halved);

@@ -2,6 +2,7 @@
 #include "report/report.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/option.h"
 #include "cli/command.h"
 #include "cli/planning.h"
 
@@ -33,41 +34,14 @@ static const char usage[] =
 
 typedef struct asked {
     const char *folder, *file, *pictures;
-    int iteration, help;
+    int iteration;
 } asked;
 
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                        {"iteration", required_argument, NULL, 'i'},
-                                        {"svg", required_argument, NULL, 's'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
-static sl_status take(const sl_options *o, void *argument) {
-    asked *a = argument;
-    switch (o->option) {
-    case 'o':
-        a->file = o->value;
-        return SL_OK;
-    case 's':
-        a->pictures = o->value;
-        return SL_OK;
-    case 'i':
-        return sl_option_int(o, 0, INT_MAX - 1, &a->iteration);
-    default:
-        return sl_option_only_word(o, "give one folder of a run", &a->folder);
-    }
-}
-
-static sl_status parse(int argc, char **argv, asked *a) {
-    sl_options o = {.command = "report", .table = options, .argc = argc, .argv = argv};
-    SL_TRY(sl_options_take(&o, take, a));
-    a->help = o.help;
-    if (!a->help && !a->folder)
-        return sl_error(SL_EINVAL, "report: give one folder of a run; see slackline report --help");
-    if (!a->help && a->file && a->pictures)
-        return sl_error(SL_EINVAL, "report: --svg writes pictures instead of the page: give -o or --svg");
-    return SL_OK;
-}
+static const sl_option options[] = {SL_OPTION("output", TEXT, asked, file, .letter = 'o'),
+                                    SL_OPTION("iteration", INT, asked, iteration, .most = INT_MAX - 1),
+                                    SL_OPTION("svg", TEXT, asked, pictures),
+                                    SL_OPTION("", ONCE, asked, folder, .words = "give one folder of a run"),
+                                    SL_OPTIONS_END};
 
 static sl_status write_pictures(const asked *a) {
     int written;
@@ -79,7 +53,7 @@ static sl_status write_pictures(const asked *a) {
 }
 
 static sl_status write_page(const asked *a) {
-    char *text, *path = NULL, why[1024];
+    char *text, *path = NULL;
     size_t size;
     SL_TRY(sl_report_make(a->folder, a->iteration, &text, &size));
     if (a->file && strcmp(a->file, "-") == 0) {
@@ -91,12 +65,9 @@ static sl_status write_page(const asked *a) {
     sl_status status = a->file ? sl_copy_text(&path, a->file) : sl_alloc(&path, room, 1);
     if (status == SL_OK && !a->file)
         snprintf(path, room, "%s/report.html", a->folder);
-    if (status == SL_OK)
-        status = sl_file_write(path, text, size);
-    if (status == SL_ESYS && !a->file) {
-        snprintf(why, sizeof why, "%s", sl_error_text());
-        status = sl_error(status, "%s; -o FILE writes it elsewhere", why);
-    }
+    SL_THEN(status, sl_file_write(path, text, size));
+    if (status == SL_ESYS && !a->file)
+        status = sl_error(status, "%s; -o FILE writes it elsewhere", sl_error_text());
     if (status == SL_OK)
         fprintf(stderr, size < 1000000 ? "%s: %.0f kB\n" : "%s: %.1f MB\n", path,
                 (double)size / (size < 1000000 ? 1e3 : 1e6));
@@ -105,12 +76,17 @@ static sl_status write_page(const asked *a) {
     return status;
 }
 
+static sl_status report(const asked *a) {
+    if (!a->folder)
+        return sl_error(SL_EINVAL, "report: give one folder of a run; see slackline report --help");
+    if (a->file && a->pictures)
+        return sl_error(SL_EINVAL, "report: --svg writes pictures instead of the page: give -o or --svg");
+    return a->pictures ? write_pictures(a) : write_page(a);
+}
+
 int sl_command_report(int argc, char **argv) {
     asked a = {.iteration = SL_REPORT_SLOWEST};
-    sl_status status = parse(argc, argv, &a);
-    if (status == SL_OK && a.help)
-        fputs(usage, stdout);
-    if (status == SL_OK && !a.help)
-        status = a.pictures ? write_pictures(&a) : write_page(&a);
-    return sl_planning_end(status);
+    sl_options o = {.command = "report", .table = options, .argc = argc, .argv = argv, .usage = usage};
+    sl_status status = sl_options_take(&o, &a);
+    return sl_planning_end(status == SL_OK && !o.help ? report(&a) : status);
 }

@@ -29,12 +29,9 @@ static sl_status simulate(const sl_planning *planning) {
     sl_plan plan = {0};
     SL_TRY(sl_order_read_csv(planning->order_file, &planning->problem, &order));
     sl_status status = sl_plan_of_order(&planning->problem, &order, "file", &plan);
-    if (status == SL_OK)
-        status = sl_plan_prove(&planning->problem, &plan);
-    if (status == SL_OK)
-        status = sl_planning_examine(planning, &plan);
-    if (status == SL_OK)
-        status = sl_planning_print(planning, &plan);
+    SL_THEN(status, sl_plan_prove(&planning->problem, &plan));
+    SL_THEN(status, sl_planning_examine(planning, &plan));
+    SL_THEN(status, sl_planning_print(planning, &plan));
     sl_plan_free(&plan);
     sl_order_free(&order);
     return status;

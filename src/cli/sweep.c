@@ -6,7 +6,6 @@
 #include "plan/pipeline/place.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,23 +1,22 @@
 /* slackline topology: which host should sit at which position. */
 #include "adapt/topology/topology.h"
 #include "adapt/topology/topology_volume.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "cli/command.h"
 #include "cli/planning.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define MOST_CELLS 64 /* of an arrangement as text */
 #define MOST_MOVES 40
 
 typedef struct asked {
-    const char *file, *profile, **set;
-    int sets, is_json, help;
+    const char *file, *profile;
+    sl_texts set;
+    int is_json;
     sl_topology_options options;
     sl_document document;
     sl_cluster cluster;
@@ -27,83 +26,46 @@ typedef struct asked {
     double seconds;
 } asked;
 
-static void print_help(void) {
-    printf(
-        "Usage: slackline topology CLUSTER [--profile FILE] [--seed N] [--effort X] [--set KEY=VALUE]..\n"
-        "                          [--format text|json]\n\n"
-        "Says which host should sit at which (tensor, data, pipeline) position, given the speed of devices "
-        "and\n"
-        "what is left of links: congested links go from heavy traffic to light, slow hosts into few stages.\n"
-        "CLUSTER is a file as examples/cluster.yaml (docs/formats.md); - is standard input.\n\n"
-        "  --profile FILE    op times from a run's profile.yaml, as its first replica measured them\n"
-        "  --seed N          of the search (default 1): the same seed, the same answer\n"
-        "  --effort X        how much is looked at, 0.01 to 1000 (default 1: about a second for 1,024 "
-        "hosts)\n"
-        "  --set KEY=VALUE   as if it stood in the file: links.list.0.bandwidth_gbps=10\n"
-        "  --format FORM     text (default) or json\n\n"
-        "Example: slackline topology examples/cluster.yaml\n");
-}
+static const char usage[] =
+    "Usage: slackline topology CLUSTER [--profile FILE] [--seed N] [--effort X] [--set KEY=VALUE]..\n"
+    "                          [--format text|json]\n\n"
+    "Says which host should sit at which (tensor, data, pipeline) position, given the speed of devices "
+    "and\n"
+    "what is left of links: congested links go from heavy traffic to light, slow hosts into few stages.\n"
+    "CLUSTER is a file as examples/cluster.yaml (docs/formats.md); - is standard input.\n\n"
+    "  --profile FILE    op times from a run's profile.yaml, as its first replica measured them\n"
+    "  --seed N          of the search (default 1): the same seed, the same answer\n"
+    "  --effort X        how much is looked at, 0.01 to 1000 (default 1: about a second for 1,024 "
+    "hosts)\n"
+    "  --set KEY=VALUE   as if it stood in the file: links.list.0.bandwidth_gbps=10\n"
+    "  --format FORM     text (default) or json\n\n"
+    "Example: slackline topology examples/cluster.yaml\n";
 
-static const struct option options[] = {{"profile", required_argument, NULL, 'p'},
-                                        {"seed", required_argument, NULL, 's'},
-                                        {"effort", required_argument, NULL, 'e'},
-                                        {"set", required_argument, NULL, 'k'},
-                                        {"format", required_argument, NULL, 'f'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
-/* --set is kept until the file has been read. */
-static sl_status take(const sl_options *o, void *argument) {
-    static const char *const forms[] = {"text", "json", NULL};
-    asked *a = argument;
-    switch (o->option) {
-    case 'p':
-        a->profile = o->value;
-        return SL_OK;
-    case 's':
-        return sl_planning_take_seed(o, &a->options.seed);
-    case 'e':
-        return sl_option_real(o, NULL, 0.01, 1000, &a->options.effort);
-    case 'k':
-        a->set[a->sets++] = o->value;
-        return SL_OK;
-    case 'f':
-        return sl_option_choice(o, forms, &a->is_json);
-    default:
-        return sl_option_only_word(o, "give one CLUSTER file", &a->file);
-    }
-}
-
-static sl_status parse(int argc, char **argv, asked *a) {
-    sl_options o = {.command = "topology", .table = options, .argc = argc, .argv = argv};
-    SL_TRY(sl_options_take(&o, take, a));
-    a->help = o.help;
-    if (!a->help && !a->file)
-        return sl_error(
-            SL_EINVAL,
-            "topology: give one CLUSTER file (- is standard input); see slackline topology --help");
-    return SL_OK;
-}
+static const char *const forms[] = {"text", "json", NULL};
+static const sl_option options[] = {
+    SL_OPTION("profile", TEXT, asked, profile),
+    SL_OPTION("seed", SEED, asked, options.seed),
+    SL_OPTION("effort", REAL, asked, options.effort, .least = 0.01, .most = 1000),
+    SL_OPTION("set", TEXTS, asked, set),
+    SL_OPTION("format", CHOICE, asked, is_json, .names = forms),
+    SL_OPTION("", ONCE, asked, file, .words = "give one CLUSTER file"),
+    SL_OPTIONS_END};
 
 static sl_status read_profile(const asked *a, sl_cluster *cluster) {
     sl_document document = {0};
     sl_problem profile = {0};
     sl_status status = sl_document_read(a->profile, &document);
-    if (status == SL_OK)
-        status = sl_problem_read(&document, &profile);
-    if (status == SL_OK)
-        status = sl_cluster_read(&a->document, &profile, cluster);
+    SL_THEN(status, sl_problem_read(&document, &profile));
+    SL_THEN(status, sl_cluster_read(&a->document, &profile, cluster));
     sl_problem_free(&profile);
     sl_document_close(&document);
     return status;
 }
 
 static sl_status search(asked *a) {
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    sl_time begin = sl_now();
     SL_TRY(sl_topology_search(&a->cluster, &a->options, &a->result));
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    a->seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    a->seconds = (double)(sl_now() - begin) / 1e9;
     return sl_topology_why(&a->cluster, &a->result, &a->why, &a->whys);
 }
 
@@ -242,9 +204,12 @@ static void print_text(const asked *a, const int *from, const int *to) {
 
 static sl_status answer(asked *a) {
     int *from;
+    if (!a->file)
+        return sl_error(
+            SL_EINVAL,
+            "topology: give one CLUSTER file (- is standard input); see slackline topology --help");
     SL_TRY(sl_document_read(a->file, &a->document));
-    for (int i = 0; i < a->sets; i++)
-        SL_TRY(sl_document_set(&a->document, a->set[i]));
+    SL_TRY(sl_document_set_all(&a->document, a->set.text, a->set.count));
     SL_TRY(a->profile ? read_profile(a, &a->cluster) : sl_cluster_read(&a->document, NULL, &a->cluster));
     SL_TRY(search(a));
     size_t n = (size_t)a->cluster.hosts;
@@ -261,12 +226,9 @@ static sl_status answer(asked *a) {
 
 int sl_command_topology(int argc, char **argv) {
     asked a = {.options = {.seed = 1, .effort = 1}};
-    sl_status status = sl_alloc(&a.set, (size_t)argc, sizeof *a.set);
-    if (status == SL_OK)
-        status = parse(argc, argv, &a);
-    if (status == SL_OK && a.help)
-        print_help();
-    if (status == SL_OK && !a.help)
+    sl_options o = {.command = "topology", .table = options, .argc = argc, .argv = argv, .usage = usage};
+    sl_status status = sl_options_take(&o, &a);
+    if (status == SL_OK && !o.help)
         status = answer(&a);
     for (int i = 0; i < a.whys; i++)
         sl_free(a.why[i]);
@@ -274,6 +236,6 @@ int sl_command_topology(int argc, char **argv) {
     sl_topology_free(&a.result);
     sl_cluster_free(&a.cluster);
     sl_document_close(&a.document);
-    sl_free(a.set);
+    sl_free(a.set.text);
     return sl_planning_end(status);
 }

@@ -1,6 +1,5 @@
 #include "cli/trace_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>

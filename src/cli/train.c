@@ -3,7 +3,6 @@
 #include "cli/command.h"
 
 #include "base/build.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/suggest.h"
@@ -52,8 +51,8 @@ static const char usage[] =
 
 typedef struct train_request {
     const char *file, *out, *hosts;
-    const char **set; /* points into argv */
-    int sets, resume, overwrite;
+    sl_texts set;
+    int resume, overwrite;
     char folder[3072];
 } train_request;
 
@@ -63,49 +62,19 @@ typedef struct train_shape {
     char *hosts; /* as sl_launch_hosts_read takes them; NULL: not said */
 } train_shape;
 
-static const struct option options[] = {{"set", required_argument, NULL, 's'},
-                                        {"out", required_argument, NULL, 'o'},
-                                        {"resume", no_argument, NULL, 'r'},
-                                        {"overwrite", no_argument, NULL, 'w'},
-                                        {"hosts", required_argument, NULL, 'H'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
-static sl_status take(const sl_options *o, void *argument) {
-    train_request *request = argument;
-    switch (o->option) {
-    case 's':
-        request->set[request->sets++] = o->value;
-        return SL_OK;
-    case 'o':
-        request->out = o->value;
-        return SL_OK;
-    case 'r':
-        request->resume = 1;
-        return SL_OK;
-    case 'w':
-        request->overwrite = 1;
-        return SL_OK;
-    case 'H':
-        request->hosts = o->value;
-        return SL_OK;
-    default:
-        return sl_option_only_word(o, "one run file at a time", &request->file);
-    }
-}
-
-static sl_status parse_arguments(int argc, char **argv, train_request *request, int *help) {
-    sl_options o = {.command = "train", .table = options, .argc = argc, .argv = argv};
-    SL_TRY(sl_alloc(&request->set, (size_t)argc, sizeof *request->set));
-    SL_TRY(sl_options_take(&o, take, request));
-    *help = o.help;
-    if (!request->file && !o.help)
-        return sl_error(SL_EINVAL, "train: no run file; see slackline train --help");
-    return SL_OK;
-}
+static const sl_option options[] = {
+    SL_OPTION("set", TEXTS, train_request, set),
+    SL_OPTION("out", TEXT, train_request, out, .letter = 'o'),
+    SL_OPTION("resume", FLAG, train_request, resume),
+    SL_OPTION("overwrite", FLAG, train_request, overwrite),
+    SL_OPTION("hosts", TEXT, train_request, hosts),
+    SL_OPTION("", ONCE, train_request, file, .words = "one run file at a time"),
+    SL_OPTIONS_END};
 
 /* runs/<file name without its ending>, unless --out says otherwise. */
 static sl_status choose_folder(train_request *request) {
+    if (!request->file)
+        return sl_error(SL_EINVAL, "train: no run file; see slackline train --help");
     const char *name = strrchr(request->file, '/');
     name = name ? name + 1 : request->file;
     int length = (int)(strrchr(name, '.') && strrchr(name, '.') > name ? strrchr(name, '.') - name
@@ -166,9 +135,7 @@ static sl_status check_hosts(const train_request *request, const sl_document *do
             sl_error(SL_EINVAL, "the hosts have %d slots, but the run has %d ranks", slots, shape->ranks);
     if (status == SL_OK || request->hosts)
         return status;
-    char text[512];
-    snprintf(text, sizeof text, "%s", sl_error_text());
-    return sl_node_error(sl_node_find(document->root, "hosts"), "cannot be used: %s", text);
+    return sl_node_error(sl_node_find(document->root, "hosts"), "cannot be used: %s", sl_error_text());
 }
 
 static sl_status shape_of(const train_request *request, const sl_document *document, const sl_run *run,
@@ -196,18 +163,15 @@ static sl_status check_run(const train_request *request, train_shape *shape) {
     sl_document document;
     sl_run run = {0};
     sl_status status = sl_document_read(request->file, &document);
-    for (int i = 0; i < request->sets && status == SL_OK; i++)
-        status = sl_document_set(&document, request->set[i]);
-    if (status == SL_OK)
-        status = sl_run_read(&document, &run);
+    SL_THEN(status, sl_document_set_all(&document, request->set.text, request->set.count));
+    SL_THEN(status, sl_run_read(&document, &run));
     if (status == SL_OK && strcmp(run.schedule, "auto") != 0 && !sl_family_find(run.schedule) &&
         access(run.schedule, R_OK) != 0)
         status = refuse_schedule(&document, run.schedule);
     if (status == SL_OK && sl_run_may_delegate(&run))
         status = sl_launch_program("slackline-delegate", &delegate);
     sl_free(delegate);
-    if (status == SL_OK)
-        status = shape_of(request, &document, &run, shape);
+    SL_THEN(status, shape_of(request, &document, &run, shape));
     sl_run_free(&run);
     sl_document_close(&document);
     return status;
@@ -216,15 +180,15 @@ static sl_status check_run(const train_request *request, train_shape *shape) {
 /* argv of a rank, one allocation; `build`: what starts it (base/build.h), `resume`: it continues. */
 static sl_status make_worker(const train_request *request, char *worker, char *build, int resume,
                              char ***argv) {
-    SL_TRY(sl_alloc(argv, (size_t)(request->sets + 7), sizeof **argv));
+    SL_TRY(sl_alloc(argv, (size_t)(request->set.count + 7), sizeof **argv));
     int n = 0;
     (*argv)[n++] = worker;
     (*argv)[n++] = (char *)(uintptr_t)request->file;
     (*argv)[n++] = (char *)(uintptr_t)request->folder;
     if (resume)
         (*argv)[n++] = (char *)(uintptr_t) "--resume";
-    for (int i = 0; i < request->sets; i++)
-        (*argv)[n++] = (char *)(uintptr_t)request->set[i];
+    for (int i = 0; i < request->set.count; i++)
+        (*argv)[n++] = (char *)(uintptr_t)request->set.text[i];
     (*argv)[n++] = (char *)(uintptr_t)SL_BUILD_OPTION;
     (*argv)[n++] = build;
     return SL_OK;
@@ -252,9 +216,9 @@ static sl_status write_continued(const train_request *request, char **text) {
         return sl_error(SL_ENOMEM, "out of memory for the command line");
     fputs("slackline train", out);
     write_word(out, request->file);
-    for (int i = 0; i < request->sets; i++) {
+    for (int i = 0; i < request->set.count; i++) {
         fputs(" --set", out);
-        write_word(out, request->set[i]);
+        write_word(out, request->set.text[i]);
     }
     if (request->hosts) {
         fputs(" --hosts", out);
@@ -297,8 +261,7 @@ static sl_status start(const train_request *request, const train_shape *shape, i
     SL_TRY(sl_launch_program("slackline-worker", &worker));
     sl_build_words(build);
     sl_status status = make_worker(request, worker, build, request->resume, &argv);
-    if (status == SL_OK)
-        status = make_worker(request, worker, build, 1, &again);
+    SL_THEN(status, make_worker(request, worker, build, 1, &again));
     if (status == SL_OK && sl_launch_inside()) {
         execv(worker, argv);
         status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);
@@ -312,25 +275,22 @@ static sl_status start(const train_request *request, const train_shape *shape, i
     return status;
 }
 
+static sl_status train(train_request *request, train_shape *shape, int *exit_code) {
+    SL_TRY(choose_folder(request));
+    SL_TRY(check_run(request, shape));
+    SL_TRY(keep_finished(request));
+    return start(request, shape, exit_code);
+}
+
 int sl_command_train(int argc, char **argv) {
     train_request request = {0};
     train_shape shape = {0};
-    int help = 0, exit_code = 0;
-    sl_status status = parse_arguments(argc, argv, &request, &help);
-    if (status == SL_OK && help) {
-        fputs(usage, stdout);
-        sl_free(request.set);
-        return 0;
-    }
-    if (status == SL_OK)
-        status = choose_folder(&request);
-    if (status == SL_OK)
-        status = check_run(&request, &shape);
-    if (status == SL_OK)
-        status = keep_finished(&request);
-    if (status == SL_OK)
-        status = start(&request, &shape, &exit_code);
-    sl_free(request.set);
+    int exit_code = 0;
+    sl_options o = {.command = "train", .table = options, .argc = argc, .argv = argv, .usage = usage};
+    sl_status status = sl_options_take(&o, &request);
+    if (status == SL_OK && !o.help)
+        status = train(&request, &shape, &exit_code);
+    sl_free(request.set.text);
     sl_free(shape.hosts);
     if (status != SL_OK) {
         sl_terminal_clear_line(stderr);

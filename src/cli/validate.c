@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* One a processor; with fewer than three there is nothing to compare a link with. */
@@ -67,8 +66,7 @@ static sl_status launch(const sl_validate_request *request, char *worker, int ar
             .directory = folder, .ranks = request->ranks ? request->ranks : usual_ranks(), .worker = words};
         status = sl_launch_run(&config, exit_code);
     }
-    if (status == SL_OK)
-        status = print_result(result, exit_code);
+    SL_THEN(status, print_result(result, exit_code));
     sl_free(words);
     char kept[1024];
     snprintf(kept, sizeof kept, "%s", sl_error_text());
@@ -116,13 +114,10 @@ int sl_command_validate(int argc, char **argv) {
     if (status == SL_OK && inside && request.ranks)
         status = sl_error(SL_EINVAL, "validate: inside mpirun or srun the ranks are there; --ranks is for "
                                      "starting them");
-    if (status == SL_OK)
-        status = check_files(&request);
-    if (status == SL_OK)
-        status = sl_launch_program("slackline-worker", &worker);
-    if (status == SL_OK)
-        status = request.join[0] || inside ? become(worker, argc, argv)
-                                           : launch(&request, worker, argc, argv, &exit_code);
+    SL_THEN(status, check_files(&request));
+    SL_THEN(status, sl_launch_program("slackline-worker", &worker));
+    SL_THEN(status, request.join[0] || inside ? become(worker, argc, argv)
+                                              : launch(&request, worker, argc, argv, &exit_code));
     sl_free(worker);
     if (status != SL_OK) {
         fprintf(stderr, "slackline: %s\n", sl_error_text());

@@ -42,8 +42,10 @@ static const char usage[] =
     "  --http [HOST:]PORT  where /metrics (Prometheus) and /status.json are served (default 127.0.0.1:9464,\n"
     "                      or the next free port); off: not at all. On an address that others reach a token\n"
     "                      is asked for\n"
-    "  --token TOKEN       what visitors must present, 8 to 128 of letters, digits, - . _ ~ (default: none on a\n"
-    "                      loopback address, elsewhere one is made and printed with the address); @FILE reads\n"
+    "  --token TOKEN       what visitors must present, 8 to 128 of letters, digits, - . _ ~ (default: none "
+    "on a\n"
+    "                      loopback address, elsewhere one is made and printed with the address); @FILE "
+    "reads\n"
     "                      it from a file\n"
     "  --no-hold           the program is never held: verdicts rest on its own calls\n"
     "  --no-validate       suspects are named and not tested\n"
@@ -69,33 +71,36 @@ static const char usage[] =
     "\n"
     "Example: slackline watch -- mpirun -np 4 hpcc\n";
 
-/* [HOST:]PORT or off; host[64]. IPv6 as [::1]:PORT. */
-static sl_status parse_http(const char *text, char *host, size_t size, sl_watch_request *request) {
+/* [HOST:]PORT or off. IPv6 as [::1]:PORT. */
+static sl_status take_http(const sl_options *o, void *argument) {
+    asked *a = argument;
+    const char *text = o->value;
     const char *colon = strrchr(text, ':'), *number = colon ? colon + 1 : text;
     char *end;
     unsigned char address[16];
     if (strcmp(text, "off") == 0) {
-        request->port = 0;
+        a->request.port = 0;
         return SL_OK;
     }
     long port = strtol(number, &end, 10);
     if (number[0] < '0' || number[0] > '9' || *end || port < 1 || port > 65535)
         return sl_error(SL_EINVAL, "watch: --http must be [HOST:]PORT or off, got '%s'", text);
-    request->port = (int)port;
+    a->request.port = (int)port;
     if (!colon)
         return SL_OK;
     size_t length = (size_t)(colon - text);
     int bracket = length > 1 && text[0] == '[' && text[length - 1] == ']';
-    snprintf(host, size, "%.*s", (int)(length - (bracket ? 2 : 0)), text + bracket);
-    if (strcmp(host, "localhost") == 0)
-        snprintf(host, size, "127.0.0.1");
-    if (inet_pton(bracket ? AF_INET6 : AF_INET, host, address) != 1)
-        return sl_error(SL_EINVAL, "watch: --http: '%s' is no numeric address", host);
+    snprintf(a->host, sizeof a->host, "%.*s", (int)(length - (bracket ? 2 : 0)), text + bracket);
+    if (strcmp(a->host, "localhost") == 0)
+        snprintf(a->host, sizeof a->host, "127.0.0.1");
+    if (inet_pton(bracket ? AF_INET6 : AF_INET, a->host, address) != 1)
+        return sl_error(SL_EINVAL, "watch: --http: '%s' is no numeric address", a->host);
     return SL_OK;
 }
 
 /* NAME=SECONDS or NAME=off, with commas between. */
-static sl_status take_costs(const sl_options *o, sl_advice_offer *offer) {
+static sl_status take_costs(const sl_options *o, void *argument) {
+    sl_advice_offer *offer = argument;
     const char *text = o->value;
     sl_options one = *o;
     while (*text) {
@@ -122,68 +127,28 @@ static sl_status take_costs(const sl_options *o, sl_advice_offer *offer) {
     return SL_OK;
 }
 
-static const struct option options[] = {{"out", required_argument, NULL, 'o'},
-                                        {"overwrite", no_argument, NULL, 'w'},
-                                        {"record", no_argument, NULL, 'r'},
-                                        {"redis", required_argument, NULL, 'R'},
-                                        {"key", required_argument, NULL, 'k'},
-                                        {"http", required_argument, NULL, 'p'},
-                                        {"token", required_argument, NULL, 't'},
-                                        {"no-hold", no_argument, NULL, 'H'},
-                                        {"no-validate", no_argument, NULL, 'V'},
-                                        {"on-event", required_argument, NULL, 'e'},
-                                        {"on-event-limit", required_argument, NULL, 'l'},
-                                        {"cost", required_argument, NULL, 'c'},
-                                        {"microbatches", required_argument, NULL, 'm'},
-                                        {"spares", required_argument, NULL, 's'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
-static sl_status take(const sl_options *o, void *argument) {
-    asked *a = argument;
-    sl_watch_request *request = &a->request;
-    switch (o->option) {
-    case 'o':
-        request->directory = o->value;
-        return SL_OK;
-    case 'w':
-        request->overwrite = 1;
-        return SL_OK;
-    case 'r':
-        request->record = 1;
-        return SL_OK;
-    case 'R':
-        SL_TRY(sl_option_secret(o, a->redis, sizeof a->redis));
-        request->redis = a->redis;
-        return SL_OK;
-    case 'k':
-        SL_TRY(sl_option_secret(o, a->key, sizeof a->key));
-        return sl_store_key_check(a->key);
-    case 'p':
-        return parse_http(o->value, a->host, sizeof a->host, request);
-    case 't':
-        SL_TRY(sl_token_take(o, a->token));
-        request->token = a->token;
-        return SL_OK;
-    case 'H':
-        request->hold = 0;
-        return SL_OK;
-    case 'V':
-        request->validate = 0;
-        return SL_OK;
-    case 'e':
-        request->on_event = o->value;
-        return SL_OK;
-    case 'l':
-        return sl_option_real(o, "seconds", 0.001, MOST_SECONDS, &request->on_event_limit);
-    case 'c':
-        return take_costs(o, &request->offer);
-    case 'm':
-        return sl_option_int(o, 1, MOST_COUNT, &request->offer.microbatches);
-    default: /* 's' */
-        return sl_option_int(o, 0, MOST_COUNT, &request->offer.spares);
-    }
+static sl_status take_key(const sl_options *o, void *key) {
+    SL_TRY(sl_option_secret(o, key, SL_STORE_KEY));
+    return sl_store_key_check(key);
 }
+
+static const sl_option options[] = {
+    SL_OPTION("out", TEXT, asked, request.directory, .letter = 'o'),
+    SL_OPTION("overwrite", FLAG, asked, request.overwrite),
+    SL_OPTION("record", FLAG, asked, request.record),
+    SL_OPTION("redis", SECRET, asked, redis, .most = SL_STORE_URL),
+    SL_OPTION("key", OWN, asked, key, .take = take_key),
+    SL_OPTION_OWN("http", take_http),
+    SL_OPTION("token", OWN, asked, token, .take = sl_token_take),
+    SL_OPTION("no-hold", NO, asked, request.hold),
+    SL_OPTION("no-validate", NO, asked, request.validate),
+    SL_OPTION("on-event", TEXT, asked, request.on_event),
+    SL_OPTION("on-event-limit", REAL, asked, request.on_event_limit, .least = 0.001, .most = MOST_SECONDS,
+              .words = "seconds"),
+    SL_OPTION("cost", OWN, asked, request.offer, .take = take_costs),
+    SL_OPTION("microbatches", INT, asked, request.offer.microbatches, .least = 1, .most = MOST_COUNT),
+    SL_OPTION("spares", INT, asked, request.offer.spares, .most = MOST_COUNT),
+    SL_OPTIONS_END};
 
 /* Launchers hand the environment on; what is started from here on has no use for the key. */
 static sl_status choose_key(asked *a) {
@@ -197,20 +162,17 @@ static sl_status choose_key(asked *a) {
     return SL_OK;
 }
 
-static sl_status parse(int argc, char **argv, asked *a, int *help) {
+static sl_status check(asked *a, char **command) {
     sl_watch_request *request = &a->request;
-    sl_options o = {.command = "watch", .table = options, .argc = argc, .argv = argv, .stops = 1};
-    SL_TRY(sl_options_take(&o, take, a));
-    *help = o.help;
-    if (o.help)
-        return SL_OK;
+    request->redis = a->redis[0] ? a->redis : NULL;
+    request->token = a->token[0] ? a->token : NULL;
     if (request->directory && !request->directory[0])
         return sl_error(SL_EINVAL, "watch: --out needs the path of a folder");
     if (request->on_event && !request->on_event[0])
         return sl_error(SL_EINVAL, "watch: --on-event needs the path of a program");
-    if (o.next >= argc || !argv[o.next][0])
+    if (!command[0] || !command[0][0])
         return sl_error(SL_EINVAL, "watch: no command to run; see slackline watch --help");
-    request->command = argv + o.next;
+    request->command = command;
     return choose_key(a);
 }
 
@@ -224,18 +186,22 @@ static sl_status look_at_limits(const sl_watch_request *request) {
 }
 
 int sl_command_watch(int argc, char **argv) {
-    asked a = {
-        .host = "127.0.0.1",
-        .request = {
-            .port = PORT, .hold = 1, .validate = 1, .on_event_limit = 60, .offer = sl_advice_offer_defaults()}};
+    asked a = {.host = "127.0.0.1",
+               .request = {.port = PORT,
+                           .hold = 1,
+                           .validate = 1,
+                           .on_event_limit = 60,
+                           .offer = sl_advice_offer_defaults()}};
     a.request.host = a.host;
-    int help = 0, code = 0;
-    sl_status status = parse(argc, argv, &a, &help);
-    if (status == SL_OK && help)
-        fputs(usage, stdout);
-    if (status == SL_OK && !help)
+    int code = 0;
+    sl_options o = {
+        .command = "watch", .table = options, .argc = argc, .argv = argv, .stops = 1, .usage = usage};
+    sl_status status = sl_options_take(&o, &a);
+    if (status == SL_OK && !o.help)
+        status = check(&a, argv + o.next);
+    if (status == SL_OK && !o.help)
         status = look_at_limits(&a.request);
-    if (status == SL_OK && !help)
+    if (status == SL_OK && !o.help)
         status = sl_watch_run(&a.request, &code);
     return status == SL_OK ? code : sl_planning_end(status);
 }

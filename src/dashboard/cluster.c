@@ -52,8 +52,7 @@ sl_status sl_cluster_open(const char *url, const char *job, sl_cluster **result)
     sl_status status = sl_copy_text(&c->url, url);
     if (status == SL_OK && job)
         status = sl_copy_text(&c->wanted, job);
-    if (status == SL_OK)
-        status = sl_cluster_name(url, c->shown, sizeof c->shown);
+    SL_THEN(status, sl_cluster_name(url, c->shown, sizeof c->shown));
     if (status != SL_OK) {
         sl_cluster_close(c);
         return status;
@@ -135,7 +134,7 @@ static sl_status take_beat(sl_cluster *c, const sl_store_entry *entry) {
     sl_node *node;
     int news;
     json_t *beat = json_loadb(entry->bytes, entry->size, 0, NULL);
-    sl_status status = sl_nodes_hear(&c->nodes, beat, sl_clock_now(sl_clock_real()), &node, &news);
+    sl_status status = sl_nodes_hear(&c->nodes, beat, sl_now(), &node, &news);
     c->board->damaged += !node;
     c->beats += node != NULL;
     c->moved |= news != 0;
@@ -330,7 +329,7 @@ static void set_state(sl_cluster *c, int is_over, int exit_code, int alive) {
 
 static sl_status read_all(sl_cluster *c, int *more) {
     int exit_code = -1, is_over = 0;
-    sl_time now = sl_clock_now(sl_clock_real());
+    sl_time now = sl_now();
     c->beats = 0;
     SL_TRY(read_told(c, &exit_code, &is_over)); /* the end is written behind everything else */
     SL_TRY(read_log(c, SL_LOG_NODES, &c->at_nodes, MOST, take_beat, more));
@@ -369,7 +368,7 @@ sl_status sl_cluster_step(sl_cluster *c, sl_board *board, pthread_mutex_t *lock,
     *more = 0;
     sl_status status = SL_OK;
     if (!c->job[0] || c->ended || board->state == SL_BOARD_SILENT)
-        status = choose(c, sl_clock_now(sl_clock_real()));
+        status = choose(c, sl_now());
     if (status == SL_OK && c->job[0])
         status = read_all(c, more);
     if (status == SL_OK && !c->job[0]) {

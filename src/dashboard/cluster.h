@@ -5,7 +5,6 @@
 #define SL_DASHBOARD_CLUSTER_H
 
 #include "dashboard/board.h"
-#include "notice/control/status.h"
 
 #include <pthread.h>
 

@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 extern const char sl_dashboard_html[]; /* page.html */
 
@@ -61,7 +60,7 @@ static void *follow(void *context) {
             more = 0;
         }
         if (!more)
-            sl_clock_wait(sl_clock_real(), &d->stop, 0, sl_clock_now(sl_clock_real()) + LOOK);
+            sl_clock_wait(sl_clock_real(), &d->stop, 0, sl_now() + LOOK);
     }
     return NULL;
 }
@@ -125,7 +124,7 @@ static sl_status tick(void *context) {
     dashboard *d = context;
     tell(d, NULL);
     sl_server_tick(d->server);
-    return sl_loop_at(d->loop, sl_clock_now(sl_clock_real()) + TICK, tick, d, NULL);
+    return sl_loop_at(d->loop, sl_now() + TICK, tick, d, NULL);
 }
 
 static sl_status on_signal(void *context, const siginfo_t *signal) {
@@ -210,7 +209,7 @@ static sl_status serve(dashboard *d, FILE *out) {
         return sl_error(SL_ESYS, "dashboard: the thread that follows cannot be started");
     d->following = 1;
     say_address(d, out);
-    SL_TRY(sl_loop_at(d->loop, sl_clock_now(sl_clock_real()), tick, d, NULL));
+    SL_TRY(sl_loop_at(d->loop, sl_now(), tick, d, NULL));
     return sl_loop_run(d->loop);
 }
 

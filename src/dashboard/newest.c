@@ -108,8 +108,7 @@ static sl_status make(int file, off_t length, FILE *out) {
     sl_recorded recorded = {0};
     sl_status status = read_ends(file, length, &text, &size, &cut);
     const int closed = status == SL_OK && is_closed(text, size); /* reading changes it */
-    if (status == SL_OK)
-        status = sl_recorded_read_text(text, size, &recorded);
+    SL_THEN(status, sl_recorded_read_text(text, size, &recorded));
     long index = status == SL_OK ? choose(&recorded, cut, closed, &too_large) : -1;
     if (status == SL_OK && index >= 0)
         status = draw(&recorded, (size_t)index, out);
@@ -150,10 +149,10 @@ static void renew(sl_newest *n) {
 }
 
 void sl_newest_put(sl_newest *n, FILE *out) {
-    sl_time begin = sl_clock_now(sl_clock_real());
+    sl_time begin = sl_now();
     if (begin >= n->next) {
         renew(n);
-        sl_time end = sl_clock_now(sl_clock_real());
+        sl_time end = sl_now();
         n->next = end + SHARE * (end - begin);
     }
     if (n->svg)

@@ -20,7 +20,7 @@
 static void read_until(int file, sl_time deadline, sl_child *child) {
     size_t used = 0;
     for (;;) {
-        sl_time left = deadline - sl_clock_now(sl_clock_real());
+        sl_time left = deadline - sl_now();
         struct pollfd line = {.fd = file, .events = POLLIN};
         if (left <= 0) {
             child->late = 1;
@@ -73,7 +73,7 @@ sl_status sl_child_call(int (*work)(void *argument), void *argument, sl_time lim
     fflush(NULL);
     if (pipe2(line, O_CLOEXEC) != 0)
         return sl_error_errno(SL_ESYS, "nothing can be tried: no pipe");
-    sl_time deadline = sl_clock_now(sl_clock_real()) + limit;
+    sl_time deadline = sl_now() + limit;
     pid_t pid = fork();
     if (pid == 0)
         become(work, argument, line[1]);

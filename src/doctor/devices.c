@@ -4,7 +4,6 @@
 #include "base/find.h"
 
 #include <glob.h>
-#include <stdio.h>
 #include <string.h>
 
 #define LIMIT (20 * SL_SECOND)

@@ -106,8 +106,7 @@ static void try_ranks(sl_doctor *d) {
     }
     sl_status status = sl_launch_folder_open(place, &folder);
     ranks r = {.worker = d->worker, .folder = &folder};
-    if (status == SL_OK)
-        status = sl_child_call(exchange, &r, TEST_LIMIT + 10 * SL_SECOND, &child);
+    SL_THEN(status, sl_child_call(exchange, &r, TEST_LIMIT + 10 * SL_SECOND, &child));
     if (status == SL_OK)
         judge(d, &child);
     else

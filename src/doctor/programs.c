@@ -23,10 +23,8 @@ static sl_status plan_once(sl_time *makespan, sl_time *bound) {
     sl_problem problem = {0};
     sl_plan plan = {0};
     sl_status status = sl_document_parse("doctor", problem_text, &document);
-    if (status == SL_OK)
-        status = sl_problem_read(&document, &problem);
-    if (status == SL_OK)
-        status = sl_plan_make(&problem, "adaptra", &plan);
+    SL_THEN(status, sl_problem_read(&document, &problem));
+    SL_THEN(status, sl_plan_make(&problem, "adaptra", &plan));
     *makespan = plan.makespan;
     *bound = plan.bound;
     sl_plan_free(&plan);
@@ -148,8 +146,7 @@ static int can_preload(const char *probe, const char *folder, char *why, size_t 
                                 "--version", NULL};
     sl_status status = sl_program_preload(probe, folder, &path);
     snprintf(line, sizeof line, "LD_PRELOAD=%s", path ? path : "");
-    if (status == SL_OK)
-        status = sl_child_run(argv, line, LIMIT, &child);
+    SL_THEN(status, sl_child_run(argv, line, LIMIT, &child));
     int well = status == SL_OK && child.exit_code == 0 && !strstr(child.text, "cannot be preloaded");
     if (status == SL_OK)
         sl_child_reason(&child, why, size);

@@ -6,7 +6,6 @@
 #include "notice/validate/readings.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

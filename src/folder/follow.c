@@ -85,8 +85,7 @@ static sl_status take_iteration(void *context, const char *line, size_t length) 
     sl_folder *f = context;
     sl_row_iteration row;
     sl_status status = sl_row_iteration_read(line, length, &row);
-    if (status == SL_OK)
-        status = f->follower.iteration(f->follower.context, &row);
+    SL_THEN(status, f->follower.iteration(f->follower.context, &row));
     json_decref(row.object);
     return status;
 }
@@ -126,8 +125,7 @@ static sl_status take_event(void *context, const char *line, size_t length) {
     sl_folder *f = context;
     sl_row_event row;
     sl_status status = sl_row_event_read(line, length, &row);
-    if (status == SL_OK)
-        status = f->follower.event(f->follower.context, &row);
+    SL_THEN(status, f->follower.event(f->follower.context, &row));
     if (status == SL_OK)
         take_state(f, &row);
     json_decref(row.object);
@@ -188,8 +186,7 @@ static sl_status take_text(sl_folder *f, sl_folder_file file, char *text, size_t
     }
     sl_status status =
         file == SL_FOLDER_WATCH ? take_points(f, json_object_get(object, "iterations")) : SL_OK;
-    if (status == SL_OK)
-        status = f->follower.text(f->follower.context, file, text, object);
+    SL_THEN(status, f->follower.text(f->follower.context, file, text, object));
     if (file == SL_FOLDER_REPORT)
         f->exit_code = sl_json_count(object, "exit_code", -1);
     json_decref(object);
@@ -218,10 +215,9 @@ static sl_status read_whole(sl_folder *f, sl_folder_file file) {
     if (!sl_file_differs(&before, &w->file))
         return SL_OK;
     if (file == SL_FOLDER_WATCH && f->steps > 0)
-        f->grown = sl_clock_now(sl_clock_real()) + GROWN;
+        f->grown = sl_now() + GROWN;
     sl_status status = sl_file_read_most(path, MOST_TEXT, &text, &size);
-    if (status == SL_OK)
-        status = take_text(f, file, text, size);
+    SL_THEN(status, take_text(f, file, text, size));
     sl_free(text);
     w->unread = status == SL_EINVAL || status == SL_ESYS;
     snprintf(w->trouble, sizeof w->trouble, "%s", w->unread ? sl_error_text() : "");
@@ -302,7 +298,7 @@ static void judge(sl_folder *f) {
     if (held < 0 && open) /* a file system without locks */
         f->living = wrote_lately(f);
     else if (held == 0 && open) /* whose locks do not reach us, as of a run on another machine */
-        f->living = sl_clock_now(sl_clock_real()) < f->grown;
+        f->living = sl_now() < f->grown;
 }
 
 static off_t read_so_far(const sl_folder *f) {
@@ -314,7 +310,7 @@ sl_status sl_folder_step(sl_folder *f, int *more) {
     /* where the folder is gone as a whole, what it said stays */
     sl_status status = access(f->path, F_OK) == 0 ? read_files(f, MOST) : SL_OK;
     if (f->steps++ > 0 && read_so_far(f) > before && !f->behind)
-        f->grown = sl_clock_now(sl_clock_real()) + GROWN;
+        f->grown = sl_now() + GROWN;
     f->behind = read_so_far(f) < f->lines[SL_FOLDER_METRICS].size + f->lines[SL_FOLDER_EVENTS].size;
     *more = f->behind && read_so_far(f) != before;
     judge(f);

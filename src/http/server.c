@@ -222,7 +222,7 @@ static sl_status turn(sl_server *s) {
     if (s->again)
         return SL_OK;
     s->again = 1; /* others of the loop first */
-    return sl_loop_at(s->config.loop, sl_clock_now(sl_clock_real()), on_again, s, &s->timer);
+    return sl_loop_at(s->config.loop, sl_now(), on_again, s, &s->timer);
 }
 
 static sl_status on_ready(void *context, int file) {

@@ -43,10 +43,6 @@ struct sl_stream {
     int ending; /* whoever is left is told that there is no more */
 };
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 static void let_go(said *one) {
     if (one && --one->users == 0)
         free(one);
@@ -69,7 +65,7 @@ sl_status sl_stream_open(const sl_stream_config *config, sl_stream **stream) {
     SL_TRY(sl_alloc(stream, 1, sizeof **stream));
     (*stream)->config = *config;
     if (getrandom(&(*stream)->epoch, sizeof(*stream)->epoch, 0) != (ssize_t)sizeof(*stream)->epoch)
-        (*stream)->epoch = (unsigned)now();
+        (*stream)->epoch = (unsigned)sl_now();
     return SL_OK;
 }
 
@@ -161,8 +157,8 @@ static ssize_t read_more(void *context, uint64_t position, char *buffer, size_t 
         r->now = next_of(r);
         r->taken = 0;
     }
-    if (!r->now && now() - r->beat >= BEAT && most >= sizeof beat - 1) {
-        r->beat = now();
+    if (!r->now && sl_now() - r->beat >= BEAT && most >= sizeof beat - 1) {
+        r->beat = sl_now();
         memcpy(buffer, beat, sizeof beat - 1);
         return sizeof beat - 1;
     }
@@ -174,7 +170,7 @@ static ssize_t read_more(void *context, uint64_t position, char *buffer, size_t 
     size_t left = r->now->size - r->taken, size = left < most ? left : most;
     memcpy(buffer, r->now->text + r->taken, size);
     r->taken += size;
-    r->beat = now();
+    r->beat = sl_now();
     if (r->taken == r->now->size) {
         let_go(r->now);
         r->now = NULL;
@@ -212,7 +208,7 @@ struct MHD_Response *sl_stream_answer(sl_stream *s, struct MHD_Connection *conne
     *busy = s->readers >= s->config.readers;
     if (*busy || sl_alloc(&r, 1, sizeof *r) != SL_OK)
         return NULL;
-    *r = (reader){.stream = s, .connection = connection, .beat = now()};
+    *r = (reader){.stream = s, .connection = connection, .beat = sl_now()};
     resume(r, last);
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_more, r, on_gone);
@@ -228,7 +224,7 @@ struct MHD_Response *sl_stream_answer(sl_stream *s, struct MHD_Connection *conne
 
 int sl_stream_wake(sl_stream *s) {
     int woken = 0;
-    sl_time time = now();
+    sl_time time = sl_now();
     for (reader *r = s->first; r; r = r->next)
         if (r->asleep && (!r->begun || r->heard != s->last || time - r->beat >= BEAT)) {
             r->asleep = 0;

@@ -7,11 +7,11 @@
 #define SL_TOKEN_MADE 33  /* bytes of a token that is made, with its end */
 #define SL_TOKEN_ROOM 129 /* of any */
 
-/** Takes the value of the option --token (sl_option_secret). SL_EINVAL. */
-sl_status sl_token_take(const sl_options *options, char token[SL_TOKEN_ROOM]);
+/** Takes the value of the option --token (SL_TAKES_OWN) into char[SL_TOKEN_ROOM]. SL_EINVAL. */
+sl_status sl_token_take(const sl_options *options, void *token);
 
-/** The token that is asked for on `host`: `given`, or, if that is NULL and others reach the address, a random one
- * in `made`; *token is NULL if none is asked for. SL_ESYS. */
+/** The token that is asked for on `host`: `given`, or, if that is NULL and others reach the address, a random
+ * one in `made`; *token is NULL if none is asked for. SL_ESYS. */
 sl_status sl_token_choose(const char *command, const char *host, const char *given, char made[SL_TOKEN_MADE],
                           const char **token);
 

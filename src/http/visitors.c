@@ -16,10 +16,6 @@ struct sl_visitor {
     sl_time until; /* SL_TIME_NEVER: a stream */
 };
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 /* What he does not take waits in the kernel: not without bound, and not for ever. */
 static void bound(int socket) {
     int bytes = KERNEL_BYTES;
@@ -39,7 +35,7 @@ static void come(sl_visitors *all, struct MHD_Connection *connection, void **min
         shutdown(info->connect_fd, SHUT_RDWR);
         return;
     }
-    *v = (sl_visitor){.next = all->first, .socket = info->connect_fd, .until = now() + ASKS};
+    *v = (sl_visitor){.next = all->first, .socket = info->connect_fd, .until = sl_now() + ASKS};
     if (v->next)
         v->next->before = v;
     all->first = v;
@@ -79,7 +75,7 @@ static sl_visitor *visitor_of(struct MHD_Connection *connection) {
 void sl_visitors_asked(struct MHD_Connection *connection, int endless) {
     sl_visitor *v = visitor_of(connection);
     if (v)
-        v->until = endless ? SL_TIME_NEVER : now() + TAKES;
+        v->until = endless ? SL_TIME_NEVER : sl_now() + TAKES;
 }
 
 void sl_visitors_completed(void *visitors, struct MHD_Connection *connection, void **mine,
@@ -87,11 +83,11 @@ void sl_visitors_completed(void *visitors, struct MHD_Connection *connection, vo
     (void)visitors, (void)mine, (void)code;
     sl_visitor *v = visitor_of(connection);
     if (v)
-        v->until = now() + ASKS;
+        v->until = sl_now() + ASKS;
 }
 
 void sl_visitors_tick(sl_visitors *all) {
-    sl_time time = now();
+    sl_time time = sl_now();
     for (sl_visitor *v = all->first; v; v = v->next)
         if (time > v->until) {
             shutdown(v->socket, SHUT_RDWR); /* which libmicrohttpd sees */

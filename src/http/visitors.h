@@ -5,8 +5,6 @@
 #ifndef SL_HTTP_VISITORS_H
 #define SL_HTTP_VISITORS_H
 
-#include "base/time.h"
-
 #include <microhttpd.h>
 
 typedef struct sl_visitor sl_visitor;

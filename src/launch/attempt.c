@@ -153,8 +153,8 @@ static sl_status supervise(sl_supervisor *supervisor) {
     SL_TRY(sl_loop_watch(supervisor->loop, supervisor->error[0], hear_error, supervisor));
     SL_TRY(sl_loop_watch(supervisor->loop, supervisor->socket[0], hear_reaper, supervisor));
     if (supervisor->attempt->limit > 0)
-        SL_TRY(sl_loop_at(supervisor->loop, sl_clock_now(sl_clock_real()) + supervisor->attempt->limit,
-                          end_late, supervisor, NULL));
+        SL_TRY(
+            sl_loop_at(supervisor->loop, sl_now() + supervisor->attempt->limit, end_late, supervisor, NULL));
     SL_TRY(sl_loop_run(supervisor->loop));
     char text[4096]; /* what was said last is still in the pipe */
     for (ssize_t got; (got = read(supervisor->error[0], text, sizeof text)) > 0;)
@@ -177,7 +177,7 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *format, .
 static int dismiss_reaper(sl_supervisor *supervisor) {
     int status = 0, started = supervisor->reaper.pid > 0;
     close_file(&supervisor->socket[0]);
-    if (!sl_subprocess_wait(&supervisor->reaper, sl_clock_now(sl_clock_real()) + REAPER_MOST, &status) &&
+    if (!sl_subprocess_wait(&supervisor->reaper, sl_now() + REAPER_MOST, &status) &&
         sl_subprocess_end(&supervisor->reaper, 1, &(sl_subprocess_ending){.what = "the reaper"}, &status) !=
             SL_OK)
         complain("%s", sl_error_text());

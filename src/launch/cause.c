@@ -36,8 +36,8 @@ int sl_launch_cause_take(const char *temporary, const char *line) {
 sl_status sl_launch_cause_leave(const char *temporary, int rank, sl_status status, const char *text) {
     char path[512], content[1200];
     snprintf(path, sizeof path, "%s/error.%d.%d", temporary, rank, (int)getpid());
-    int size = snprintf(content, sizeof content, "%" PRId64 " %d %d\n%.1000s", sl_clock_now(sl_clock_real()),
-                        rank, (int)status, text);
+    int size =
+        snprintf(content, sizeof content, "%" PRId64 " %d %d\n%.1000s", sl_now(), rank, (int)status, text);
     return sl_file_write(path, content, (size_t)size);
 }
 

@@ -96,8 +96,7 @@ sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const c
         return sl_error(SL_EINVAL, "%d files for a delegate", count);
     SL_TRY(make_environment(delegates->directory, &environment, &own));
     sl_status status = move_up(files, count, moved);
-    if (status == SL_OK)
-        status = spawn(delegates->program, name, moved, count, environment, &pid);
+    SL_THEN(status, spawn(delegates->program, name, moved, count, environment, &pid));
     for (int i = 0; i < count; i++)
         if (moved[i] >= 0)
             close(moved[i]);

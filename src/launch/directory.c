@@ -198,7 +198,7 @@ sl_status sl_launch_directory_join(const char *name, sl_launch_directory *direct
         if (status != SL_OK || joined)
             return status;
         if (had || !directory->path[0]) /* a candidate of our own is looked at again at once */
-            sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 10 * SL_MS);
+            sl_clock_sleep_until(sl_clock_real(), sl_now() + 10 * SL_MS);
     }
     forget(directory);
     return sl_error(SL_ESYS, "%s/%s...: cannot be locked", base, prefix);
@@ -215,7 +215,7 @@ sl_status sl_launch_directory_enter(const char *path, sl_launch_directory *direc
         directory->lock = lock_owner(path, LOCK_SH);
         if (directory->lock >= 0 || errno == EWOULDBLOCK)
             return SL_OK;
-        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 10 * SL_MS);
+        sl_clock_sleep_until(sl_clock_real(), sl_now() + 10 * SL_MS);
     }
     return sl_error(SL_ESYS, "%s: cannot be locked", path);
 }

@@ -17,7 +17,7 @@ static sl_status lock(sl_launch_folder *folder, const char *directory) {
     for (int i = 0; flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++) {
         if (i == LOCK_TRIES)
             return sl_error(SL_ENONE, "%s: another run is using this directory", directory);
-        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + LOCK_PAUSE_MS * SL_MS);
+        sl_clock_sleep_until(sl_clock_real(), sl_now() + LOCK_PAUSE_MS * SL_MS);
     }
     return SL_OK;
 }

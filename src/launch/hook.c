@@ -6,7 +6,6 @@
 #include "launch/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,10 +52,6 @@ struct sl_hook {
     unsigned runs;
 };
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 static void forget(waiting *w) {
     if (!w)
         return;
@@ -77,8 +72,8 @@ static void put(sl_hook *h, const char *text, size_t size) {
 
 static void say(sl_hook *h, const char *what, const char *more) {
     char line[512];
-    int used = snprintf(line, sizeof line, "--- %.3f s  %.200s%s%.250s\n", (double)(now() - h->opened) / 1e9,
-                        what, more[0] ? ": " : "", more);
+    int used = snprintf(line, sizeof line, "--- %.3f s  %.200s%s%.250s\n",
+                        (double)(sl_now() - h->opened) / 1e9, what, more[0] ? ": " : "", more);
     put(h, line, (size_t)used < sizeof line ? (size_t)used : sizeof line - 1);
 }
 
@@ -107,12 +102,11 @@ sl_status sl_hook_open(const sl_hook_config *config, sl_hook **hook) {
     h->config = *config;
     h->file = h->timer = -1;
     h->run = (sl_hook_run)SL_HOOK_RUN_NONE;
-    h->opened = now();
+    h->opened = sl_now();
     sl_status status = sl_copy_text(&h->program, config->program);
     if (status == SL_OK && config->log)
         status = sl_copy_text(&h->log_path, config->log);
-    if (status == SL_OK)
-        status = open_files(h);
+    SL_THEN(status, open_files(h));
     if (status != SL_OK) {
         sl_hook_close(h);
         return status;
@@ -124,7 +118,7 @@ sl_status sl_hook_open(const sl_hook_config *config, sl_hook **hook) {
 static void set_timer(sl_hook *h, sl_time when) {
     struct itimerspec spec = {0};
     if (when > 0 && when < SL_TIME_NEVER) {
-        sl_time left = when - now();
+        sl_time left = when - sl_now();
         left = left > 0 ? left : 1;
         spec.it_value.tv_sec = left / SL_SECOND;
         spec.it_value.tv_nsec = left % SL_SECOND;
@@ -140,10 +134,8 @@ sl_status sl_hook_post(sl_hook *h, int64_t tag, const char *title, const char *i
     SL_TRY(sl_alloc(&w, 1, sizeof *w));
     w->tag = tag;
     sl_status status = sl_copy_text(&w->title, title);
-    if (status == SL_OK)
-        status = sl_copy_text(&w->input, input);
-    if (status == SL_OK)
-        status = sl_alloc(&w->variable, (size_t)count + 1, sizeof *w->variable);
+    SL_THEN(status, sl_copy_text(&w->input, input));
+    SL_THEN(status, sl_alloc(&w->variable, (size_t)count + 1, sizeof *w->variable));
     for (int i = 0; i < count && status == SL_OK; i++) {
         status = sl_copy_text(&w->variable[i], variables[i]);
         w->variables += status == SL_OK;
@@ -159,7 +151,7 @@ sl_status sl_hook_post(sl_hook *h, int64_t tag, const char *title, const char *i
     h->last = w;
     h->count++;
     if (h->stage == IDLE)
-        set_timer(h, now());
+        set_timer(h, sl_now());
     return SL_OK;
 }
 
@@ -210,7 +202,7 @@ static void start(sl_hook *h) {
     h->thrown = 0;
     h->has_ended = 0;
     h->read_at = 0;
-    h->began = now();
+    h->began = sl_now();
     sl_status status = sl_hook_run_start(h->program, h->now->input, (const char *const *)h->now->variable,
                                          h->now->variables, h->runs++, &h->run);
     if (status != SL_OK) {
@@ -239,7 +231,7 @@ static int read_piece(sl_hook *h) {
 }
 
 static void read_output(sl_hook *h) {
-    if (h->run.output < 0 || (h->read_at && now() < h->read_at))
+    if (h->run.output < 0 || (h->read_at && sl_now() < h->read_at))
         return;
     if (!read_piece(h) && !h->read_at && errno != EAGAIN && errno != EINTR) { /* closed by all that had it */
         unwatch(h, h->run.output);
@@ -250,14 +242,14 @@ static void read_output(sl_hook *h) {
     if (h->thrown > 0) {
         if (!h->read_at)
             unwatch(h, h->run.output);
-        h->read_at = now() + SLOW_READ;
+        h->read_at = sl_now() + SLOW_READ;
     }
 }
 
 static void finish(sl_hook *h) {
     char said[128];
     int code = WIFEXITED(h->wait_status) ? WEXITSTATUS(h->wait_status) : -1;
-    sl_time took = now() - h->began;
+    sl_time took = sl_now() - h->began;
     for (int i = 0; i < 16 && h->run.output >= 0 && read_piece(h); i++)
         ;
     if (h->written > 0)
@@ -299,7 +291,7 @@ static int signal_all(sl_hook *h, int number) {
 }
 
 static void proceed(sl_hook *h) {
-    sl_time time = now();
+    sl_time time = sl_now();
     if (h->stage == RUNNING && fetch(h)) {
         finish(h);
         return;
@@ -322,9 +314,9 @@ static void proceed(sl_hook *h) {
 }
 
 static sl_time next(const sl_hook *h) {
-    sl_time when = h->stage == IDLE ? (h->first ? now() : SL_TIME_NEVER) : h->until;
+    sl_time when = h->stage == IDLE ? (h->first ? sl_now() : SL_TIME_NEVER) : h->until;
     if (h->stage == KILLING || (h->stage == RUNNING && h->run.process.file < 0))
-        when = now() + LOOK_AGAIN;
+        when = sl_now() + LOOK_AGAIN;
     if (h->stage != IDLE && h->read_at && h->read_at < when)
         when = h->read_at;
     return when;
@@ -345,12 +337,12 @@ void sl_hook_step(sl_hook *h) {
 void sl_hook_close(sl_hook *h) {
     if (!h)
         return;
-    sl_time deadline = now() + GIVE_UP;
-    while (h->stage != IDLE && now() < deadline) {
+    sl_time deadline = sl_now() + GIVE_UP;
+    while (h->stage != IDLE && sl_now() < deadline) {
         int living = signal_all(h, SIGKILL);
         if (fetch(h) && living == 0)
             break;
-        sl_clock_sleep_until(sl_clock_real(), now() + LOOK_AGAIN / 4);
+        sl_clock_sleep_until(sl_clock_real(), sl_now() + LOOK_AGAIN / 4);
     }
     if (h->stage != IDLE) {
         say(h, h->now->title,

@@ -7,13 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 sl_status sl_hook_find(const char *program, char path[PATH_MAX]) {
@@ -117,8 +115,8 @@ sl_status sl_hook_run_start(const char *program, const char *input, const char *
     const char **lines = NULL;
     *run = (sl_hook_run)SL_HOOK_RUN_NONE;
     SL_TRY(sl_hook_find(program, path));
-    snprintf(run->mark, sizeof run->mark, "SLACKLINE_HOOK=%d.%lld.%u", (int)getpid(),
-             (long long)sl_clock_now(sl_clock_real()), number);
+    snprintf(run->mark, sizeof run->mark, "SLACKLINE_HOOK=%d.%lld.%u", (int)getpid(), (long long)sl_now(),
+             number);
     SL_TRY(sl_alloc(&lines, (size_t)count + 1, sizeof *lines));
     lines[0] = run->mark;
     for (int i = 0; i < count; i++)
@@ -128,8 +126,7 @@ sl_status sl_hook_run_start(const char *program, const char *input, const char *
     child c = {.path = path, .argv = argv, .environment = environment, .input = -1};
     if (status == SL_OK && (c.input = open_input(input)) < 0)
         status = sl_error_errno(SL_ESYS, "no file for the input of %s", path);
-    if (status == SL_OK)
-        status = start(&c, run);
+    SL_THEN(status, start(&c, run));
     if (c.input >= 0)
         close(c.input);
     sl_free(environment);

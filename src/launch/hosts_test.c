@@ -1,6 +1,5 @@
 #include "base/build.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/subprocess.h"
 #include "launch/hosts.h"
 #include "launch/selftest.h"
@@ -80,7 +79,7 @@ static sl_status wait_for(one_test *tests, int count, int which, const sl_launch
     for (;;) {
         if (sl_subprocess_wait(&tests[which].process, 0, NULL))
             return SL_OK;
-        if (sl_clock_now(sl_clock_real()) >= deadline)
+        if (sl_now() >= deadline)
             return sl_subprocess_end(&tests[which].process, 1,
                                      &(sl_subprocess_ending){.what = "the test of a host"}, NULL);
         struct timespec turn = {.tv_nsec =
@@ -158,7 +157,7 @@ sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, sl_launch_which which, ch
         return sl_error_errno(SL_ESYS, "no seed for the test of hosts");
     for (int at = 0, count; !*signal && (count = choose(hosts, which, &at, chosen)) > 0;) {
         int begun = 0;
-        sl_time deadline = sl_clock_now(sl_clock_real()) + limit + ENDING;
+        sl_time deadline = sl_now() + limit + ENDING;
         sl_status status = SL_OK;
         while (begun < count && status == SL_OK) {
             status = start_test(chosen[begun], program, seed, folder, signals, limit, &tests[begun]);

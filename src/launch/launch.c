@@ -10,10 +10,8 @@
 #include "launch/living.h"
 #include "launch/mpirun.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Long enough that a dead rank's port or memory is free again, short against what a restart itself takes.
@@ -59,12 +57,7 @@ static int may_restart(const run *r, sl_status status, const sl_attempt *attempt
 }
 
 static void announce_restart(const run *r, const char *cause, sl_time pause) {
-    sl_event event = {.kind = SL_EVENT_RESTART,
-                      .time = sl_clock_now(sl_clock_real()) - r->started,
-                      .iteration = r->reached + 1,
-                      .from = -1,
-                      .to = -1,
-                      .rank = -1};
+    sl_event event = sl_event_of(SL_EVENT_RESTART, sl_now() - r->started, r->reached + 1);
     sl_text_format(event.decided, sizeof event.decided, "restart %d of %d", r->restarts, r->config->restarts);
     sl_text_fit(event.why, sizeof event.why, cause);
     sl_terminal_clear_line(stderr); /* of a progress line */
@@ -78,13 +71,8 @@ static void announce_restart(const run *r, const char *cause, sl_time pause) {
 static void announce_failure(const run *r, sl_status status) {
     char cause[1024];
     snprintf(cause, sizeof cause, "%s", sl_error_text());
-    sl_event event = {.kind = SL_EVENT_FAILED,
-                      .time = sl_clock_now(sl_clock_real()) - r->started,
-                      .iteration = r->reached + 1,
-                      .from = -1,
-                      .to = -1,
-                      .rank = -1};
-    sl_text_fit(event.why, sizeof event.why, cause);
+    sl_event event = sl_event_of(SL_EVENT_FAILED, sl_now() - r->started, r->reached + 1);
+    sl_event_say(&event, NULL, NULL, cause);
     sl_living_tell(&r->living, &event);
     (void)sl_error(status, "%s", cause);
 }
@@ -233,7 +221,7 @@ sl_status sl_launch_run(const sl_launch_config *config, int *exit_code) {
     SL_TRY(sl_alloc(&r, 1, sizeof *r));
     r->config = config;
     r->folder.lock = -1;
-    r->started = sl_clock_now(sl_clock_real());
+    r->started = sl_now();
     sl_status status = open_run(r);
     if (status == SL_OK) {
         sl_launch_signals_block(&r->signals);

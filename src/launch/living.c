@@ -4,7 +4,6 @@
 #include "base/terminal.h"
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,15 +19,8 @@ void sl_living_tell(const sl_living *living, const sl_event *event) {
 
 static void tell_host(const sl_living *living, int iteration, const char *seen, const char *decided,
                       const char *why) {
-    sl_event event = {.kind = SL_EVENT_HOST,
-                      .time = sl_clock_now(sl_clock_real()) - living->started,
-                      .iteration = iteration,
-                      .from = -1,
-                      .to = -1,
-                      .rank = -1};
-    sl_text_fit(event.seen, sizeof event.seen, seen);
-    sl_text_fit(event.decided, sizeof event.decided, decided);
-    sl_text_fit(event.why, sizeof event.why, why);
+    sl_event event = sl_event_of(SL_EVENT_HOST, sl_now() - living->started, iteration);
+    sl_event_say(&event, seen, decided, why);
     sl_living_tell(living, &event);
 }
 

@@ -149,9 +149,9 @@ int sl_process_signal_run(const char *directory, int signal) {
 }
 
 void sl_process_end_run(const char *directory) {
-    sl_time deadline = sl_clock_now(sl_clock_real()) + 5 * SL_SECOND;
+    sl_time deadline = sl_now() + 5 * SL_SECOND;
     while (sl_process_signal_run(directory, SIGKILL) > 0) {
-        sl_time now = sl_clock_now(sl_clock_real());
+        sl_time now = sl_now();
         if (now >= deadline)
             break;
         sl_clock_sleep_until(sl_clock_real(), now + 10 * SL_MS);

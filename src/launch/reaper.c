@@ -73,7 +73,7 @@ static sl_status kill_all(void *context) {
     sl_reaper *reaper = context;
     if (reaper->ended)
         return SL_OK;
-    sl_time now = sl_clock_now(sl_clock_real());
+    sl_time now = sl_now();
     if (!reaper->ending) {
         reaper->ending = 1;
         reaper->give_up = now + reaper->order->patience;
@@ -97,15 +97,13 @@ static sl_status terminate(sl_reaper *reaper) {
     int told = spared ? sl_process_signal_descendants(getpid(), spared, SIGTERM) : 0;
     if (told <= 0)
         sl_subprocess_signal(&reaper->mpirun, SIGTERM);
-    return sl_loop_at(reaper->loop, sl_clock_now(sl_clock_real()) + reaper->order->grace, kill_all, reaper,
-                      NULL);
+    return sl_loop_at(reaper->loop, sl_now() + reaper->order->grace, kill_all, reaper, NULL);
 }
 
 /* mpirun carries SIGUSR1 to its workers on every host; it would end them for a SIGTERM. */
 static sl_status warn(sl_reaper *reaper) {
     sl_subprocess_signal(&reaper->mpirun, SIGUSR1);
-    return sl_loop_at(reaper->loop, sl_clock_now(sl_clock_real()) + reaper->order->warning, kill_all, reaper,
-                      NULL);
+    return sl_loop_at(reaper->loop, sl_now() + reaper->order->warning, kill_all, reaper, NULL);
 }
 
 static sl_status obey(sl_reaper *reaper, int32_t word) {
@@ -170,9 +168,8 @@ static sl_status start_mpirun(sl_reaper *reaper, pid_t self) {
 
 /* The loop itself failed. */
 static void kill_without_loop(const sl_reaper *reaper, pid_t self) {
-    sl_time now = sl_clock_now(sl_clock_real()), give_up = now + reaper->order->patience;
-    for (; sl_process_signal_descendants(self, 0, SIGKILL) > 0 && now < give_up;
-         now = sl_clock_now(sl_clock_real())) {
+    sl_time now = sl_now(), give_up = now + reaper->order->patience;
+    for (; sl_process_signal_descendants(self, 0, SIGKILL) > 0 && now < give_up; now = sl_now()) {
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
         sl_clock_sleep_until(sl_clock_real(), now + 10 * SL_MS);
@@ -186,14 +183,12 @@ _Noreturn void sl_reaper_main(const sl_reaper_order *order) {
     setsid(); /* Ctrl-C at the terminal is the supervisor's to hear */
     signal(SIGPIPE, SIG_IGN);
     sl_status status = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 ? open_loop(&reaper) : SL_ESYS;
-    if (status == SL_OK)
-        status = start_mpirun(&reaper, self);
+    SL_THEN(status, start_mpirun(&reaper, self));
     close(order->error);
     point_at_null(0, O_RDONLY); /* its copies would keep a reader of the command's output waiting */
     point_at_null(1, O_WRONLY);
     point_at_null(2, O_WRONLY);
-    if (status == SL_OK)
-        status = sl_loop_run(reaper.loop);
+    SL_THEN(status, sl_loop_run(reaper.loop));
     if (status != SL_OK)
         kill_without_loop(&reaper, self);
     sl_launch_directory_remove(order->directory);

@@ -180,7 +180,7 @@ _Noreturn void sl_launch_worker_fail(sl_launch_worker *worker, int rank, sl_stat
     if (rank < 0 && environment)
         rank = atoi(environment);
     if (status == SL_EPEER)
-        sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + SL_SECOND);
+        sl_clock_sleep_until(sl_clock_real(), sl_now() + SL_SECOND);
     if (worker->supervised && worker->lock >= 0)
         sl_launch_cause_send(rank, status, text);
     else if (!worker->supervised || sl_launch_cause_leave(worker->temporary, rank, status, text) != SL_OK)

@@ -3,7 +3,6 @@
 #ifndef SL_REPORT_ADAPTATION_H
 #define SL_REPORT_ADAPTATION_H
 
-#include "plan/draw/style.h"
 #include "report/gain.h"
 #include "report/recorded.h"
 

@@ -41,8 +41,7 @@ static sl_status describe(const sl_told *t, size_t from, size_t to, sl_marks *m)
         return sl_error(SL_ENOMEM, "out of memory for the marks");
     snprintf(sign, sizeof sign, last > from ? "%zu-%zu" : "%zu", from + 1, last + 1);
     sl_status status = sl_copy_text(&m->text[2 * m->count], sign);
-    if (status == SL_OK)
-        status = sl_copy_text(&m->text[2 * m->count + 1], text);
+    SL_THEN(status, sl_copy_text(&m->text[2 * m->count + 1], text));
     free(text);
     SL_TRY(status);
     m->mark[m->count] = (sl_chart_mark){.x = t->event[from].iteration,
@@ -133,14 +132,10 @@ static sl_status draw(const table *t, const sl_marks *marks, const sl_draw_style
     const char **labels = NULL;
     SL_TRY(sl_alloc(&index, t->points, sizeof *index));
     sl_status status = choose(t, index, &kept);
-    if (status == SL_OK)
-        status = sl_alloc(&x, kept, sizeof *x);
-    if (status == SL_OK)
-        status = sl_alloc(&y, kept * (size_t)t->columns, sizeof *y);
-    if (status == SL_OK)
-        status = sl_alloc(&text, kept, sizeof *text);
-    if (status == SL_OK)
-        status = sl_alloc(&labels, kept, sizeof *labels);
+    SL_THEN(status, sl_alloc(&x, kept, sizeof *x));
+    SL_THEN(status, sl_alloc(&y, kept * (size_t)t->columns, sizeof *y));
+    SL_THEN(status, sl_alloc(&text, kept, sizeof *text));
+    SL_THEN(status, sl_alloc(&labels, kept, sizeof *labels));
     if (status == SL_OK) {
         sl_series series[SL_COURSE_LINES];
         take(t, index, kept, x, y, text, labels);
@@ -302,8 +297,7 @@ static sl_status draw_worst(table *t, const value *v, const ranked *r, size_t co
         for (size_t i = 0; i < r[k].course.count && status == SL_OK; i++)
             t->column[k][v[r[k].first + i].point] = v[r[k].first + i].y;
     }
-    if (status == SL_OK)
-        status = draw(t, marks, style, out, thinned);
+    SL_THEN(status, draw(t, marks, style, out, thinned));
     for (int k = 0; k < t->columns; k++)
         sl_free(t->column[k]);
     return status;
@@ -320,10 +314,8 @@ static sl_status draw_courses(table *t, value *v, size_t values, const label *na
     qsort(v, values, sizeof *v, compare_values);
     SL_TRY(sl_alloc(&r, most, sizeof *r));
     sl_status status = rank(v, values, t->iteration, names, r, &count);
-    if (status == SL_OK)
-        status = draw_worst(t, v, r, count, marks, style, out, &courses->thinned);
-    if (status == SL_OK)
-        status = sl_alloc(&courses->course, count, sizeof *courses->course);
+    SL_THEN(status, draw_worst(t, v, r, count, marks, style, out, &courses->thinned));
+    SL_THEN(status, sl_alloc(&courses->course, count, sizeof *courses->course));
     for (size_t i = 0; i < count && status == SL_OK; i++)
         courses->course[i] = r[i].course;
     courses->count = status == SL_OK ? count : 0;
@@ -352,10 +344,8 @@ sl_status sl_course_links(const sl_told *told, const sl_marks *marks, const sl_d
     label *names = NULL;
     *courses = (sl_courses){0};
     sl_status status = sl_alloc(&iteration, told->iterations, sizeof *iteration);
-    if (status == SL_OK)
-        status = sl_alloc(&v, told->samples, sizeof *v);
-    if (status == SL_OK)
-        status = sl_alloc(&names, told->links, sizeof *names);
+    SL_THEN(status, sl_alloc(&v, told->samples, sizeof *v));
+    SL_THEN(status, sl_alloc(&names, told->links, sizeof *names));
     if (status == SL_OK) {
         for (size_t i = 0; i < told->iterations; i++)
             iteration[i] = told->iteration[i].iteration;
@@ -415,12 +405,10 @@ sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, const s
     label *names = NULL;
     *courses = (sl_courses){0};
     sl_status status = sl_alloc(&iteration, r->iterations, sizeof *iteration);
-    if (status == SL_OK)
-        status = sl_alloc(&point, r->iterations, sizeof *point);
+    SL_THEN(status, sl_alloc(&point, r->iterations, sizeof *point));
     if (status == SL_OK)
         status = sl_alloc(&v, r->events, sizeof *v); /* every value is of an op at least */
-    if (status == SL_OK)
-        status = sl_alloc(&names, ranks, sizeof *names);
+    SL_THEN(status, sl_alloc(&names, ranks, sizeof *names));
     for (size_t i = 0; i < ranks && status == SL_OK; i++)
         if (replicas > 1)
             snprintf(names[i], sizeof names[i], "rank %d (replica %d)", (int)(i % (size_t)r->ranks),

@@ -3,8 +3,6 @@
 #include "plan/draw/chart.h"
 #include "report/gain.h"
 
-#include <math.h>
-
 #define MOST_LONG 4 /* changes whose labels have room for what was gained */
 
 typedef char label[64];
@@ -17,10 +15,8 @@ sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count
     if (count == 0)
         return SL_OK;
     sl_status status = sl_alloc(&y, 2 * count, sizeof *y);
-    if (status == SL_OK)
-        status = sl_alloc(&text, count, sizeof *text);
-    if (status == SL_OK)
-        status = sl_alloc(&labels, count, sizeof(const char *));
+    SL_THEN(status, sl_alloc(&text, count, sizeof *text));
+    SL_THEN(status, sl_alloc(&labels, count, sizeof(const char *)));
     for (size_t i = 0; i < count && status == SL_OK; i++) {
         y[i] = gain[i].before;
         y[count + i] = gain[i].after;

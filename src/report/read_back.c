@@ -1,7 +1,6 @@
 #include "report/read_back.h"
 #include "base/memory.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,8 +150,7 @@ static sl_status keep_decision(void *context, const char *line, size_t length) {
 static sl_status keep_profile(sl_told *t, const char *text) {
     sl_document document = {0};
     sl_status status = sl_document_parse("profile.yaml", text, &document);
-    if (status == SL_OK)
-        status = sl_problem_read(&document, &t->problem);
+    SL_THEN(status, sl_problem_read(&document, &t->problem));
     t->has_problem = status == SL_OK;
     sl_document_close(&document);
     return status;

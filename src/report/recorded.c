@@ -173,8 +173,7 @@ sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *r)
     snprintf(path, sizeof path, "%s/%s", told->path, name);
     SL_TRY(sl_lines_open(path, &lines));
     sl_status status = sl_lines_step(&lines, SIZE_MAX, take_line, NULL, &rd);
-    if (status == SL_OK)
-        status = sl_lines_end(&lines, take_line, &rd);
+    SL_THEN(status, sl_lines_end(&lines, take_line, &rd));
     sl_lines_trouble(&lines, text, sizeof text);
     sl_lines_close(&lines);
     SL_TRY(status);

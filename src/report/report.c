@@ -99,8 +99,7 @@ sl_status sl_report_make(const char *folder, int iteration, char **text, size_t 
     sl_report_page r = {0};
     *text = NULL;
     sl_status status = read_all(folder, iteration, &r);
-    if (status == SL_OK)
-        status = write_page(&r, text, size);
+    SL_THEN(status, write_page(&r, text, size));
     free_all(&r);
     return status;
 }
@@ -131,8 +130,7 @@ static sl_status draw_files(const sl_report_page *r, const char *pictures, int *
     SL_TRY(draw_file(r, sl_report_draw_adaptation, NULL, pictures, "iterations", written));
     SL_TRY(draw_file(r, sl_report_draw_gains, NULL, pictures, "gains", written));
     sl_status status = draw_file(r, sl_report_draw_links, &links, pictures, "links", written);
-    if (status == SL_OK)
-        status = draw_file(r, sl_report_draw_devices, &devices, pictures, "devices", written);
+    SL_THEN(status, draw_file(r, sl_report_draw_devices, &devices, pictures, "devices", written));
     sl_courses_free(&links);
     sl_courses_free(&devices);
     for (int k = 0; k < SL_REPORT_STILLS && status == SL_OK && r->recorded.iterations > 0; k++) {
@@ -151,8 +149,7 @@ sl_status sl_report_draw(const char *folder, int iteration, const char *pictures
     sl_report_page r = {0};
     *written = 0;
     sl_status status = read_all(folder, iteration, &r);
-    if (status == SL_OK)
-        status = draw_files(&r, pictures, written);
+    SL_THEN(status, draw_files(&r, pictures, written));
     free_all(&r);
     return status;
 }
@@ -165,12 +162,9 @@ sl_status sl_report_leave(const char *folder) {
     if ((size_t)snprintf(path, sizeof path, "%s/report.html", folder) >= sizeof path)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
     sl_status status = read_all(folder, SL_REPORT_SLOWEST, &r);
-    if (status == SL_OK)
-        status = write_page(&r, &text, &size);
-    if (status == SL_OK)
-        status = sl_file_write(path, text, size);
-    if (status == SL_OK)
-        status = draw_file(&r, sl_report_draw_adaptation, NULL, folder, "iterations", &written);
+    SL_THEN(status, write_page(&r, &text, &size));
+    SL_THEN(status, sl_file_write(path, text, size));
+    SL_THEN(status, draw_file(&r, sl_report_draw_adaptation, NULL, folder, "iterations", &written));
     free(text);
     free_all(&r);
     return status;

@@ -5,7 +5,6 @@
 #include "plan/timing/replay.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void sl_retraced_free(sl_retraced *r) {
     sl_timeline_free(&r->measured);
@@ -162,22 +161,17 @@ static sl_status find_program(const sl_told *told, sl_retraced *r) {
     sl_order order = {0};
     int *first = NULL;
     sl_status status = shape_of(told, &r->measured, r);
-    if (status == SL_OK)
-        status = order_of(&r->measured, &order);
-    if (status == SL_OK)
-        status = sl_lower(&r->problem, &order, &r->program);
+    SL_THEN(status, order_of(&r->measured, &order));
+    SL_THEN(status, sl_lower(&r->problem, &order, &r->program));
     r->has_program = status == SL_OK;
-    if (status == SL_OK)
-        status = sl_alloc(&first, (size_t)r->program.ranks + 1, sizeof *first);
+    SL_THEN(status, sl_alloc(&first, (size_t)r->program.ranks + 1, sizeof *first));
     for (int k = 0; k < r->program.ranks && status == SL_OK; k++)
         first[k + 1] = first[k] + r->program.rank[k].steps;
     for (int k = 0; k < r->program.ranks && status == SL_OK; k++)
         for (int i = 0; i < r->program.rank[k].steps; i++)
             r->measured.span[first[k] + i].op.paired = r->program.rank[k].step[i].op.paired;
-    if (status == SL_OK)
-        status = align_transfers(r, first);
-    if (status == SL_OK)
-        status = sl_alloc(&r->cause, (size_t)r->measured.spans, sizeof *r->cause);
+    SL_THEN(status, align_transfers(r, first));
+    SL_THEN(status, sl_alloc(&r->cause, (size_t)r->measured.spans, sizeof *r->cause));
     if (status == SL_OK) {
         find_causes(r, first);
         status = find_path(r, first);
@@ -259,16 +253,13 @@ static void align(sl_timeline *a, sl_timeline *b) {
 static sl_status foretell(const sl_told *told, const sl_recorded *recorded, size_t index, sl_retraced *r) {
     const sl_recorded_iteration *it = &recorded->iteration[index];
     sl_status status = know_ops(recorded, it->iteration - 1, it->replica, &r->problem);
-    if (status == SL_OK)
-        status = know_links(told, it->iteration - 1, it->replica, &r->problem);
+    SL_THEN(status, know_links(told, it->iteration - 1, it->replica, &r->problem));
     if (status == SL_OK)
         status =
             sl_replay(&r->problem, &r->program, r->problem.communication, r->problem.queue, &r->predicted);
     r->has_predicted = status == SL_OK;
-    if (status == SL_OK)
-        status = sl_highlight_make(&r->problem, &r->program, &r->predicted, &r->predicted_path);
-    if (status == SL_OK)
-        status = sl_alloc(&r->predicted_cause, (size_t)r->predicted.spans, sizeof *r->predicted_cause);
+    SL_THEN(status, sl_highlight_make(&r->problem, &r->program, &r->predicted, &r->predicted_path));
+    SL_THEN(status, sl_alloc(&r->predicted_cause, (size_t)r->predicted.spans, sizeof *r->predicted_cause));
     for (int i = 0; i < r->predicted.spans && status == SL_OK; i++)
         r->predicted_cause[i] = sl_critical_cause(&r->problem, &r->program, &r->predicted, i);
     if (status == SL_OK) /* last, for causes and paths are found by the replay's own times */

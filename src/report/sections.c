@@ -1,5 +1,4 @@
 /* The sections of a run's page, and the pictures in them. */
-#include "base/memory.h"
 #include "report/report_inside.h"
 #include "report/tables.h"
 

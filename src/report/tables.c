@@ -4,7 +4,6 @@
 #include "plan/draw/escape.h"
 #include "report/cells.h"
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #ifndef SL_REPORT_THIN_H
 #define SL_REPORT_THIN_H
 
-#include "base/status.h"
 #include <stddef.h>
 
 /** Ascending indices of at most about `most` of `count` points into index[count]; returns how many. All of

@@ -4,7 +4,6 @@
 #include "report/cells.h"
 #include "report/report_inside.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>

@@ -10,7 +10,6 @@
 #include <hwloc.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
-#include <string.h>
 #include <xxhash.h>
 
 static sl_status say_device(void) {

@@ -53,8 +53,7 @@ static sl_status read_run(int argc, char **argv, const worker_request *request, 
     sl_status status = sl_document_read(request->file, &document);
     for (int i = request->settings; i < argc && status == SL_OK; i++)
         status = sl_document_set(&document, argv[i]);
-    if (status == SL_OK)
-        status = sl_run_read(&document, run);
+    SL_THEN(status, sl_run_read(&document, run));
     sl_document_close(&document);
     return status;
 }
@@ -100,8 +99,7 @@ static sl_status train(const sl_run *run, const char *kept, const worker_request
                       .again = launch->supervised,
                       .warned = sl_run_saves(run) ? sl_launch_worker_warned : NULL,
                       .left = left};
-    if (status == SL_OK)
-        status = sl_train(run, &place, group);
+    SL_THEN(status, sl_train(run, &place, group));
     sl_free(delegates.program);
     return status;
 }
@@ -127,16 +125,13 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
                           "were started",
                           sl_run_ranks(&run), run.parallel.pipeline, run.parallel.data, run.parallel.tensor,
                           sl_group_size(group));
-    if (status == SL_OK)
-        status = sl_cores_claim(group, &run);
+    SL_THEN(status, sl_cores_claim(group, &run));
     if (status == SL_OK && *rank == 0)
         status = sl_launch_worker_own(launch, request->folder);
     if (status == SL_OK && request->resume)
         status = sl_fired_forget(&run, request->folder, group);
-    if (status == SL_OK)
-        status = write_run(argc, argv, request, &kept);
-    if (status == SL_OK)
-        status = train(&run, kept, request, launch, group, left);
+    SL_THEN(status, write_run(argc, argv, request, &kept));
+    SL_THEN(status, train(&run, kept, request, launch, group, left));
     free(kept);
     sl_run_free(&run);
     if (status == SL_OK)
@@ -165,10 +160,8 @@ int main(int argc, char **argv) {
     request.resume = argc > 3 && strcmp(argv[3], "--resume") == 0;
     request.settings += request.resume;
     sl_status status = sl_launch_worker_begin(&launch);
-    if (status == SL_OK)
-        status = sl_build_check(starter);
-    if (status == SL_OK)
-        status = work(argc, argv, &request, &launch, &rank, &left);
+    SL_THEN(status, sl_build_check(starter));
+    SL_THEN(status, work(argc, argv, &request, &launch, &rank, &left));
     if (status != SL_OK)
         sl_launch_worker_fail(&launch, rank, status);
     if (left && rank == 0 && !launch.supervised)

@@ -31,14 +31,12 @@ static sl_status gather_ranks(void *context, const void *bytes, size_t size, sl_
     SL_TRY(sl_gathered_open(members, gathered));
     SL_TRY(sl_alloc(&sizes, (size_t)members, sizeof *sizes));
     sl_status status = sl_alloc(&each, (size_t)members, sizeof *each);
-    if (status == SL_OK)
-        status = sl_group_gather_all(group, &mine, sizeof mine, sizes, (size_t)members * sizeof *sizes, each);
+    SL_THEN(status,
+            sl_group_gather_all(group, &mine, sizeof mine, sizes, (size_t)members * sizeof *sizes, each));
     for (int i = 0; status == SL_OK && i < members; i++)
         sum += sizes[i];
-    if (status == SL_OK)
-        status = sl_alloc(&all, sum + 1, 1);
-    if (status == SL_OK)
-        status = sl_group_gather_all(group, bytes, size, all, sum, each);
+    SL_THEN(status, sl_alloc(&all, sum + 1, 1));
+    SL_THEN(status, sl_group_gather_all(group, bytes, size, all, sum, each));
     for (size_t i = 0, at = 0; status == SL_OK && i < (size_t)members; at += each[i++])
         status = sl_gathered_put(gathered, (int)i, all + at, each[i]);
     sl_free(all);
@@ -64,8 +62,7 @@ static sl_status conclude(const sl_validate_request *request, sl_round_result *r
     if (request->expect)
         SL_TRY(sl_reference_read(request->expect, &reference));
     sl_status status = sl_verdict(&result->measured, request->expect ? &reference : NULL, &verdicts);
-    if (status == SL_OK)
-        status = sl_report(result, &verdicts, request->json || request->join[0], text);
+    SL_THEN(status, sl_report(result, &verdicts, request->json || request->join[0], text));
     *healthy = verdicts.count == 0;
     sl_verdicts_free(&verdicts);
     return status;
@@ -101,8 +98,7 @@ static sl_status in_allocation(const sl_validate_request *request, int *argc, ch
                           .gather_all = gather_ranks,
                           .close = keep_group};
     sl_status status = sl_round(request, &council, *rank, &result);
-    if (status == SL_OK)
-        status = conclude(request, &result, &text, &healthy);
+    SL_THEN(status, conclude(request, &result, &text, &healthy));
     if (status == SL_OK && text)
         status = deliver(request, text, healthy);
     free(text);
@@ -130,12 +126,10 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would wait for the verdict */
     SL_TRY(sl_store_open(request->join, request->job, STORE_PATIENCE, &store));
     sl_status status = request->key[0] ? sl_store_seal(store, request->key) : SL_OK;
-    if (status == SL_OK)
-        status = sl_council_open_store(store, request->round, request->members, request->member, &council);
-    if (status == SL_OK)
-        status = sl_round(request, &council, request->rank, &result);
-    if (status == SL_OK)
-        status = conclude(request, &result, &text, &healthy);
+    SL_THEN(status,
+            sl_council_open_store(store, request->round, request->members, request->member, &council));
+    SL_THEN(status, sl_round(request, &council, request->rank, &result));
+    SL_THEN(status, conclude(request, &result, &text, &healthy));
     if (status == SL_OK && text)
         status = tell_store(store, request->round, text);
     if (result.joined[0])
@@ -157,18 +151,14 @@ int sl_worker_validate(const char *starter, int argc, char **argv) {
     sl_status status = sl_validate_request_read(argc, argv, &request);
     if (status == SL_OK && request.join[0]) {
         status = sl_build_check(starter);
-        if (status == SL_OK)
-            status = as_member(&request, &code);
+        SL_THEN(status, as_member(&request, &code));
         if (status != SL_OK)
             fprintf(stderr, "slackline: validating rank %d: %s\n", request.rank, sl_error_text());
         return status == SL_OK ? code : sl_exit_code(status);
     }
-    if (status == SL_OK)
-        status = sl_launch_worker_begin(&launch);
-    if (status == SL_OK)
-        status = sl_build_check(starter);
-    if (status == SL_OK)
-        status = in_allocation(&request, &argc, &argv, &rank, &code);
+    SL_THEN(status, sl_launch_worker_begin(&launch));
+    SL_THEN(status, sl_build_check(starter));
+    SL_THEN(status, in_allocation(&request, &argc, &argv, &rank, &code));
     if (status != SL_OK)
         sl_launch_worker_fail(&launch, rank, status);
     sl_launch_worker_end(&launch);

@@ -15,8 +15,9 @@ tables = [os.path.join(source, "src", "cli", f) for f in os.listdir(os.path.join
 tables += [os.path.join(source, "src", "notice", "validate", "request.c")]
 known, flags = set(), set()
 for path in tables:
-    known |= set(re.findall(r'\{"([a-z-]+)", (?:required|no)_argument', open(path).read()))
-    flags |= set(re.findall(r'\{"([a-z-]+)", no_argument', open(path).read()))
+    rows = re.findall(r'(?:SL_OPTION\(|SL_OPTION_OWN\(|\.name = )"([a-z-]+)", (?:\.kind = SL_TAKES_)?(\w+)', open(path).read())
+    known |= {name for name, _ in rows} | {"help"}
+    flags |= {name for name, kind in rows if kind in ("FLAG", "NO")} | {"help"}
 expect({"format", "sweep", "join", "on-event", "resume"} <= known, f"the tables were read: {sorted(known)}")
 for name in names:
     said = options_of(helps[name])

@@ -68,10 +68,12 @@ def a_slow_link_calls_delegates(folder):
         result = train(build, file, os.path.join(folder, "auto " + name), "schedule=adaptra", "adapt=true", SLOW, *PACED,
                        *settings)
         assert result.bits == reference.bits, f"auto, {name}: {result.bits} is not {reference.bits}"
-        # on a busy machine more may happen in between; where sends hold nobody, a swap need not wait for delegates
+        # on a busy machine more may happen in between; where sends hold nobody, a swap need not wait for delegates, and on
+        # relief both are taken back
         made = list(dict.fromkeys(result.kinds(*CHANGES)))
         if name == "decoupled":
-            made = sorted(made[:2]) + sorted(made[2:], reverse=True)
+            made[:2] = sorted(made[:2])
+        made[2:] = sorted(made[2:], reverse=True)
         assert made == list(CHANGES), f"auto, {name}: {result.kinds(*CHANGES)}"
         n, carried = max(result.delegates), [count > 0 for count in result.delegates]
         begin, end = carried.index(True), len(carried) - carried[::-1].index(True)
@@ -94,7 +96,8 @@ def host_memory_lifts_the_limit(folder):
     without = train(build, file, os.path.join(folder, "without"), *tight)
     relaxed = train(build, file, os.path.join(folder, "relaxed"), *tight, f"device.host_memory_mb={8.4 * each}")
     assert without.bits == reference.bits and relaxed.bits == reference.bits, "moves or delegates changed bits"
-    assert without.kinds("delegate") and relaxed.kinds("delegate", "swap") == ["delegate", "swap"], relaxed.events
+    # a longer search may find a better plan yet
+    assert without.kinds("delegate") and list(dict.fromkeys(relaxed.kinds("delegate", "swap"))) == ["delegate", "swap"], relaxed.events
     assert without.summary["moves"] == 0 and relaxed.summary["moves"] > 0, "nothing was moved"
     # by the model on measured links: memory for two and a half whole microbatches, against eight more in host memory
     best = [min(float(line["predicted_ms"]) for line in run.metrics[8:]) for run in (without, relaxed)]
@@ -168,7 +171,8 @@ def changing_the_path_leaks_nothing(folder):
     faults = ", ".join("{iterations: [%d, %d], link: [0, 1], latency_ms: 30}" % (at, at + 4) for at in range(6, 70, 12))
     settings = ["parallel.pipeline=2", "batch.microbatches=6", "network.queues=2"]
     reference = train(build, file, file + ".direct", *settings)
-    with Training(build, file, os.path.join(folder, "changing"), *settings, *PACED, f"faults=[{faults}]") as run:
+    often = ["adapt=true", "schedule=adaptra", "adaptation.strategies=[delegate]", "communication=inorder", f"faults=[{faults}]"]
+    with Training(build, file, os.path.join(folder, "changing"), *settings, *PACED, *often) as run:
         run.await_iteration(2)
         first, samples = settled(run), 0
         while run.process.poll() is None:

@@ -74,13 +74,13 @@ def every_arrangement_is_one(result, layout, allowed):
 
 def mixed(build, folder, number, layout, allowed, faults):
     regime = ("inorder", "decoupled")[number % 2]
-    paths = []
+    paths, of = [], "-".join(allowed)
     for name, injected in (("healthy", []), ("mixed", [fault.item(layout) for fault in faults])):
-        paths.append(os.path.join(folder, f"{name}-{allowed[-1]}.yaml"))
+        paths.append(os.path.join(folder, f"{name}-{of}.yaml"))
         with open(paths[-1], "w") as file:
             json.dump(run_file(layout, regime, injected), file)
-    healthy = train(build, paths[0], os.path.join(folder, "healthy-" + allowed[-1]), "adapt=false")
-    out = os.path.join(folder, "mixed-" + allowed[-1])
+    healthy = train(build, paths[0], os.path.join(folder, "healthy-" + of), "adapt=false")
+    out = os.path.join(folder, "mixed-" + of)
     result = train(build, paths[1], out, f"adaptation.strategies=[{', '.join(allowed)}]")
     assert len(result.metrics) == ITERATIONS and result.kinds("end") == ["end"], result.kinds("end", "warned")
     assert not result.kinds("restart"), result.events

@@ -70,7 +70,7 @@ static int rows_needed(const comparing *c) {
 /* Rows that say what it is lately. */
 static int rows_wanted(const comparing *c) {
     int few = c->s->hold < SL_ROWS_HEALTHY_LEAST ? c->s->hold : SL_ROWS_HEALTHY_LEAST;
-    return c->lately ? few : 1;
+    return c->lately ? few : c->count < 2 ? 1 : 2;
 }
 
 /* Of the difference of the medians of so many rows and of healthy ones. */

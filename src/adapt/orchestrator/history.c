@@ -9,6 +9,7 @@
 #define DRIFT 1.05 /* healthy ops are at most so many times what they took at first */
 #define FALLEN 0.8 /* of what was taken for healthy: then something was slow when it was learnt */
 #define FALLEN_LEAST (0.3 * SL_MS)
+#define FAR_OFF 0.1    /* of the median, beside what rows vary by */
 #define TOLD_WORK 1e-4 /* least relative variance of work that says how time follows it */
 
 sl_status sl_history_open(int replicas, int ranks, int hold, sl_history *s) {
@@ -196,13 +197,40 @@ static const sl_level *time_at(const sl_row *row, int replica, int at, sl_level 
     return row->time > 0 ? room : NULL;
 }
 
+/* The line through rows, without those that `value`, in terms of usual work, shows far from the median: what
+ * a fault or an interruption took is no measure of work. NULL: through all. */
+static line fit(sl_history *s, const int *rows, int count, int replica, int at, level_of level,
+                const double *value) {
+    line l = {0};
+    int found = 0;
+    double middle = 0, off = INFINITY, sorted[SL_ROWS];
+    sl_level room;
+    for (int i = 0; i < count && value; i++)
+        found += level(sl_history_row(s, rows[i]), replica, at, &room) != NULL;
+    if (value) {
+        memcpy(sorted, value, (size_t)found * sizeof *sorted);
+        middle = median_of(sorted, found);
+        for (int i = 0; i < found; i++)
+            sorted[i] = fabs(value[i] - middle);
+        off = FAR_OFF * middle + 5 * 1.4826 * median_of(sorted, found);
+    }
+    found = 0;
+    for (int i = 0; i < count; i++) {
+        const sl_level *v = level(sl_history_row(s, rows[i]), replica, at, &room);
+        if (!v || (value && fabs(value[found++] - middle) > off))
+            continue;
+        if (v->worked)
+            line_add(&l, v->worked, v->work, v->time, v->span, v->slope);
+    }
+    return l;
+}
+
 static void learn_norm(sl_history *s, const int *rows, int count, int replica, int at, level_of level,
                        sl_norm *n) {
-    line l = {0};
     int found = 0, worked = 0;
     sl_level room;
     const sl_norm before = *n;
-    double *value = s->room, *work = s->room + SL_ROWS;
+    double *value = s->room, *work = s->room + SL_ROWS, plain[SL_ROWS];
     for (int i = 0; i < count; i++) {
         const sl_level *v = level(sl_history_row(s, rows[i]), replica, at, &room);
         if (!v)
@@ -210,24 +238,21 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
         value[found] = v->time;
         work[found++] = v->work;
         worked += v->work > 0;
-        if (v->worked)
-            line_add(&l, v->worked, v->work, v->time, v->span, v->slope);
     }
-    if (found < SL_ROWS_HEALTHY_LEAST &&
-        found < before.rows) /* healthy rows grow old while something is slow */
+    if (found < SL_ROWS_HEALTHY_LEAST && found < before.rows) /* rows grow old while something is slow */
         return;
     *n = (sl_norm){.slope = -1, .first = before.first, .first_work = before.first_work};
     if (!found)
         return;
-    if (worked == found) {
-        double usual = l.work;
-        sl_norm reference = {.time = l.time, .work = usual, .slope = line_slope(&l)};
-        for (int i = 0; i < found; i++)
-            value[i] = sl_norm_time(&reference, value[i], work[i]);
-        n->work = usual;
+    for (int pass = 0; pass < 2 && worked == found; pass++) {
+        line l = fit(s, rows, count, replica, at, level, pass ? plain : NULL);
+        sl_norm reference = {.time = l.time, .work = l.work, .slope = line_slope(&l)};
+        n->work = l.work;
         n->slope = reference.slope;
+        for (int i = 0; i < found; i++)
+            plain[i] = sl_norm_time(&reference, value[i], work[i]);
     }
-    settle(n, value, found, &before);
+    settle(n, worked == found ? plain : value, found, &before);
 }
 
 /* Whether all rows have the same measurement of a replica. */
@@ -488,9 +513,11 @@ sl_status sl_history_typical(sl_history *s, int replica, int count, sl_problem *
 
 static double median_iteration(sl_history *s, const int *rows, int count) {
     int found = 0;
-    for (int i = 0; i < count; i++)
-        if (sl_history_row(s, rows[i])->time > 0)
-            s->room[found++] = (double)sl_history_row(s, rows[i])->time;
+    for (int i = 0; i < count; i++) {
+        const sl_row *row = sl_history_row(s, rows[i]);
+        if (row->time > 0)
+            s->room[found++] = sl_norm_time(&s->iteration, (double)row->time, row->work);
+    }
     return median_of(s->room, found);
 }
 

@@ -44,7 +44,11 @@ sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *id)
 }
 
 int sl_incidents_process(const sl_orchestrator *o, int rank, int replica) {
-    return o->layout.process[sl_job_position(&o->config.job, rank, replica, 0)];
+    const int *place = &o->layout.process[sl_job_position(&o->config.job, rank, replica, 0)];
+    int least = place[0];
+    for (int t = 1; t < o->config.job.tensor; t++)
+        least = place[t] < least ? place[t] : least;
+    return least;
 }
 
 static sl_case *case_of(sl_orchestrator *o, int id) {
@@ -78,9 +82,26 @@ static sl_status see(sl_orchestrator *o, sl_component_key key, sl_case **found) 
 
 /* ---- components of this iteration ---- */
 
+/* Tensor ranks of a place are measured as one: who is known to be slow there is named; of several the first
+ * goes on. */
+static int slow_process(sl_orchestrator *o, int rank, int replica) {
+    const sl_job *job = &o->config.job;
+    int found = -1;
+    for (int t = 0; t < job->tensor; t++) {
+        int process = o->layout.process[sl_job_position(job, rank, replica, t)];
+        const sl_known_component *known = find_key(o, (sl_component_key){SL_PART_DEVICE, process, -1});
+        sl_case *c = known ? case_of(o, known->id) : NULL;
+        if (c && found >= 0)
+            c->merged = 1;
+        else if (c)
+            found = process;
+    }
+    return found >= 0 ? found : sl_incidents_process(o, rank, replica);
+}
+
 static sl_status see_device(sl_orchestrator *o, const sl_slow *s) {
     sl_case *c;
-    int a = sl_incidents_process(o, s->rank, s->replica);
+    int a = slow_process(o, s->rank, s->replica);
     SL_TRY(see(o, (sl_component_key){SL_PART_DEVICE, a, -1}, &c));
     if (!c || c->reported)
         return SL_OK;
@@ -698,6 +719,37 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     return SL_OK;
 }
 
+static int same_place(const sl_job *job, const sl_job_layout *layout, int a, int b) {
+    return sl_job_layout_position(job, layout, a) / job->tensor ==
+           sl_job_layout_position(job, layout, b) / job->tensor;
+}
+
+void sl_incidents_move(sl_orchestrator *o, const sl_job_layout *next) {
+    const sl_job *job = &o->config.job;
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        const sl_slow_part *part = &c->view.part;
+        const int ends[2] = {part->a, part->b};
+        if (part->a < 0)
+            continue;
+        for (int end = 0; end < 2; end++)
+            for (int p = 0; p < o->processes && ends[end] >= 0 && !c->reported; p++)
+                c->apart |= same_place(job, &o->layout, ends[end], p) && !same_place(job, next, ends[end], p);
+        int a = sl_job_layout_position(job, next, part->a), b = a;
+        if (part->b >= 0)
+            b = sl_job_layout_position(job, next, part->b);
+        if (c->replica < 0 || sl_job_replica(job, a) != sl_job_replica(job, b))
+            continue; /* a sum, or two that do not talk any more */
+        c->replica = sl_job_replica(job, a);
+        if (part->kind == SL_PART_LINK) {
+            c->from = sl_job_rank(job, a);
+            c->to = sl_job_rank(job, b);
+        } else {
+            c->rank = sl_job_rank(job, a);
+        }
+    }
+}
+
 /* ---- telling ---- */
 
 static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
@@ -729,7 +781,7 @@ static int asks_the_same(const sl_orchestrator *o) {
     const sl_history *s = &o->series;
     for (int r = 0; r < s->replicas; r++) {
         int apart = o->iteration - o->side[r].last_swap - o->config.dwell;
-        if (apart >= 0 && apart <= o->config.hold)
+        if ((apart >= 0 && apart <= o->config.hold) || o->side[r].news)
             return 0;
         for (int i = s->rows - o->config.hold - 1; i < s->rows; i++)
             if (i < s->quiet || !s->row[i % SL_ROWS].replica[r] ||
@@ -759,7 +811,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
             continue;
         }
         SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
-        if (!c->merged)
+        if (!c->merged && !c->apart)
             sl_events_relief(o, c);
     }
     o->case_count = kept;

@@ -8,6 +8,7 @@
 enum {
     LATEST = 3,  /* rows that tell whether something is still slow */
     VERDICT = 8, /* slow rows after which it is told again */
+    RECENT = 16, /* rows that are looked at: what was slow long ago is over */
     AFTER = 12,  /* rows in which a change of schedule may be what the detector sees */
     COLD = 1     /* first rows that are no measure */
 };
@@ -15,6 +16,7 @@ enum { FINE, SUSPECTED, TOLD };
 
 #define ALIKE 0.25    /* delays that may have one cause */
 #define ERRORS 6.0    /* standard errors by which iterations must be longer where nothing is named */
+#define MOSTLY 0.85 /* share of healthy iterations that load must exceed in every row */
 enum { UNNAMED = 5 }; /* rows that must be so then */
 
 sl_status sl_naming_open(sl_naming *n) {
@@ -293,7 +295,7 @@ static double median_ms(const sl_history *s, const int *rows, int count, int adj
 /* Rows `first` to the last but `quiet` ones against what is healthy. */
 static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_naming_result *out,
                       double *lost) {
-    int rows[SL_ROWS], count = sl_history_collect(s, first, s->rows - quiet, SL_ROWS, 0, rows);
+    int rows[SL_ROWS], count = sl_history_collect(s, first, s->rows - quiet, RECENT, 0, rows);
     *out = (sl_naming_result){.kind = SL_NAMING_NOTHING, .before = s->iteration.time / SL_MS};
     *lost = 0;
     if (!count || !s->learnt)
@@ -336,7 +338,7 @@ static int is_loaded(const sl_history *s) {
     if (found < VERDICT || !s->learnt || last < s->since)
         return 0;
     double middle = sl_median_of_numbers(time, found),
-           least = fmax(time[found - 1], (1 + SL_ITERATION_LEAST) * middle);
+           least = fmax(time[(int)(MOSTLY * (found - 1))], (1 + SL_ITERATION_LEAST) * middle);
     for (int i = last; i < s->rows; i++)
         longer += (double)s->row[i % SL_ROWS].time > least;
     return longer == VERDICT;
@@ -455,7 +457,7 @@ static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_resu
     if (s->rows - s->since < LATEST) /* too few since everybody has changed places */
         return SL_OK;
     if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
-        SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since ? LATEST : 0, out));
+        SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since + 1 ? LATEST : 0, out));
     int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out) && !trouble;
     if (load) /* that is how it is now */
         sl_history_forget(s, VERDICT);

@@ -276,8 +276,10 @@ static sl_status decide(sl_orchestrator *o) {
     SL_TRY(sl_incidents_tell(o));
     if (!o->action.id || o->action.what != SL_DO_LAYOUT) /* whose plans come with it */
         sl_plans_drop_late(o);
-    if (!o->given && !o->action.id && o->strategy >= 0 && sl_plans_due(o) < 0)
-        SL_TRY(end_of_strategy(o, o->side[0].cost, 1)); /* the rest of its plans was dropped */
+    if (!o->given && o->strategy >= 0 && o->action.what == SL_DO_PLAN && sl_plans_due(o) < 0) {
+        o->action.id = 0; /* the rest of its plans was dropped */
+        SL_TRY(end_of_strategy(o, o->side[0].cost, 1));
+    }
     if (o->given || o->action.id || o->strategy >= 0)
         return SL_OK;
     SL_TRY(sl_ladder_next(o->ladder, o->now, &said));
@@ -488,6 +490,7 @@ sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *
     }
     sl_plans_drop(&o->side[replica].offered);
     o->side[replica].offered = shared;
+    o->side[replica].news = 1;
     return sl_recording_offer(o->recording, replica, plan);
 }
 
@@ -587,6 +590,7 @@ static void plan_runs(sl_orchestrator *o, int replica, sl_time took) {
 
 /* Everybody runs what was planned for the new layout, and returns to it. */
 static void layout_runs(sl_orchestrator *o) {
+    sl_incidents_move(o, &o->next);
     memcpy(o->layout.process, o->next.process, (size_t)o->processes * sizeof *o->layout.process);
     memcpy(o->layout.split, o->next.split, (size_t)o->config.job.replicas * sizeof *o->layout.split);
     for (int r = 0; r < o->config.job.replicas; r++) {

@@ -49,7 +49,8 @@ typedef struct sl_case {
     double level;    /* of a device: how many times as long, as established in its first iterations; load comes on top */
     int streak;      /* iterations in which it has been seen, one after the other */
     int waits;       /* strategies that wait for `hold` have been asked since */
-    int merged;      /* it goes on as a card's */
+    int merged;      /* it goes on as another's: a card's, or a device's of the same place */
+    int apart;       /* it was named with others at its place, which sit elsewhere now: it may have been theirs */
     int keeps;       /* it has lasted, and the reason for doing nothing is due */
     int seen;        /* in this iteration */
     int costly;      /* iterations, one after the other, in which it cost a tenth */
@@ -59,6 +60,7 @@ typedef struct sl_case {
 /* origin: of the very beginning. first: of the present layout. */
 typedef struct sl_side {
     sl_shared_plan *origin, *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
+    int news;       /* `offered` has not been considered yet */
     int refits;     /* `wanted` is for other times than were planned for */
     int last_swap;  /* iteration; far in the past before the first */
     int fits, better; /* looks in the beginning whether it fits what is measured; of them, those at which it did not */
@@ -158,7 +160,9 @@ sl_status sl_incidents_keep(sl_orchestrator *o);
 sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *report);
 /** The number of a component; the same for the same. */
 sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *number);
-/** The process at a place. */
+/** Processes change places to those of `next`. */
+void sl_incidents_move(sl_orchestrator *o, const sl_job_layout *next);
+/** The process at a place: of tensor ranks, which are measured as one, the lowest. */
 int sl_incidents_process(const sl_orchestrator *o, int rank, int replica);
 /** What an iteration takes as far as what is slow explains it, ns. */
 double sl_incidents_believed(sl_orchestrator *o);

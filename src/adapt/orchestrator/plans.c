@@ -259,7 +259,10 @@ static sl_status new_plan(const sl_orchestrator *o, const sl_side *side, const s
                                  .knowns = knowns,
                                  .work = o->config.work,
                                  .seed = o->config.job.seed};
-    return sl_replan(problem, &options, plan);
+    SL_TRY(sl_replan(problem, &options, plan));
+    if (strcmp(plan->schedule, "known") == 0) /* one of these again: by its own name */
+        snprintf(plan->schedule, sizeof plan->schedule, "%s", (side->first ? side->first : side->offered)->plan.schedule);
+    return SL_OK;
 }
 
 /* For delays that vary, and what it takes on the typical ones; where being careful costs the gain, the plan
@@ -316,13 +319,15 @@ static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, 
     }
     sl_plan_free(&plan);
     SL_TRY(status);
+    side->news = 0;
     side->predicted = *running;
     side->best = candidate;
-    side->gain = *running > 0 ? 1 - (double)candidate / (double)*running : 0;
     int worth = pays(o, side, *running, candidate) && *running - candidate > spread &&
                 side->candidate != side->running;
     if (!worth || dwells(o, side))
         sl_plans_drop(&side->candidate);
+    if (worth && !dwells(o, side))
+        side->gain = 1 - (double)candidate / (double)*running;
     *best = worth && !dwells(o, side) ? candidate : *running;
     return SL_OK;
 }
@@ -412,7 +417,8 @@ sl_status sl_plans_return(sl_orchestrator *o) {
 void sl_plans_drop_late(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        if (side->wanted && side->wanted != side->first && !side->refits && !sl_plans_is_slow(o, r))
+        int given = o->given && o->action.what == SL_DO_PLAN && o->action.replica == r;
+        if (side->wanted && side->wanted != side->first && !side->refits && !given && !sl_plans_is_slow(o, r))
             sl_plans_drop(&side->wanted);
     }
 }

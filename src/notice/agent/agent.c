@@ -87,7 +87,8 @@ static void find_control(sl_agent *a) {
         return;
     }
     if (kind == SL_FILE_OTHER)
-        snprintf(a->trouble, sizeof a->trouble, "calls of the program are not read: its probe is %s", versions);
+        snprintf(a->trouble, sizeof a->trouble, "calls of the program are not read: its probe is %s",
+                 versions);
     munmap(control, bytes);
 }
 
@@ -281,8 +282,7 @@ static sl_status beat(sl_agent *a, sl_time now) {
     if (!text)
         return sl_error(SL_ENOMEM, "out of memory for a heartbeat");
     sl_status status = sl_store_append(a->config.store, SL_LOG_NODES, text, strlen(text), SL_KEEP_NODES);
-    if (status == SL_OK)
-        status = sl_store_set(a->config.store, key, text, strlen(text), SL_NODE_LASTS);
+    SL_THEN(status, sl_store_set(a->config.store, key, text, strlen(text), SL_NODE_LASTS));
     free(text);
     return sl_agent_passing(status);
 }

@@ -2,7 +2,6 @@
 
 #include "base/memory.h"
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 /* The gate of exactly this process; NULL: `trouble` says why not. */

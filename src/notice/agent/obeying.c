@@ -263,8 +263,7 @@ sl_status sl_agent_obey(sl_agent *a, sl_time now) {
         size_t i;
         const json_t *order;
         json_array_foreach(orders, i, order) {
-            if (status == SL_OK)
-                status = sl_agent_passing(obey(a, order, now));
+            SL_THEN(status, sl_agent_passing(obey(a, order, now)));
         }
         json_decref(orders);
         SL_TRY(status);

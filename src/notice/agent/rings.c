@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #define CHUNK 4096
-#define SCANS 30     /* of a folder that changed: its time of change is a coarse one, on some file systems 2 s */
+#define SCANS 30 /* of a folder that changed: its time of change is a coarse one, on some file systems 2 s   \
+                  */
 #define STALE_NEW 10 /* s after which a file that was never finished is nobody's */
 
 typedef struct ring {
@@ -54,8 +55,7 @@ sl_status sl_rings_open(const char *folder, sl_rings **rings) {
     r->space = self.space;
     r->scans = SCANS;
     sl_status status = sl_copy_text(&r->folder, folder);
-    if (status == SL_OK)
-        status = sl_alloc(&r->records, CHUNK, sizeof *r->records);
+    SL_THEN(status, sl_alloc(&r->records, CHUNK, sizeof *r->records));
     if (status != SL_OK) {
         sl_rings_close(r);
         return status;
@@ -97,8 +97,8 @@ static int unread(const ring *one) {
 
 /* ---- processes ---- */
 
-/* The process id here of a process of another namespace: who holds the lock on its ring, which the kernel tells
- * everybody in their own numbers. -1: it is not to be seen from here. */
+/* The process id here of a process of another namespace: who holds the lock on its ring, which the kernel
+ * tells everybody in their own numbers. -1: it is not to be seen from here. */
 static int pid_by_lock(const sl_rings *rings, const char *name) {
     char path[4200], wanted[64], line[256], at[64];
     struct stat about;
@@ -124,17 +124,17 @@ static uint64_t start_of(int pid) {
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     FILE *file = fopen(path, "re");
     const char *rest = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
-    if (rest && sscanf(rest,
-                       ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                       &start) != 1)
+    if (rest &&
+        sscanf(rest, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+               &start) != 1)
         start = 0;
     if (file)
         fclose(file);
     return start;
 }
 
-/* Where the file system has no locks, a process of our own namespace is asked for by its number and start. One
- * of another namespace cannot be asked for: what it leaves stays until the watch ends. */
+/* Where the file system has no locks, a process of our own namespace is asked for by its number and start.
+ * One of another namespace cannot be asked for: what it leaves stays until the watch ends. */
 static int is_there(const sl_rings *rings, const ring *one) {
     const sl_process *p = &one->process;
     if (p->locked)
@@ -154,8 +154,8 @@ static int map(sl_rings *rings, ring *one) {
     if (!file)
         return 0;
     one->file = file;
-    sl_file_kind kind = sl_file_head_read(&file->head, one->bytes, SL_RING_FILE_MAGIC, SL_PROBE_LAYOUT, versions,
-                                          sizeof versions);
+    sl_file_kind kind = sl_file_head_read(&file->head, one->bytes, SL_RING_FILE_MAGIC, SL_PROBE_LAYOUT,
+                                          versions, sizeof versions);
     if (kind == SL_FILE_OTHER && !rings->trouble[0])
         snprintf(rings->trouble, sizeof rings->trouble, "calls of the program are not read: its probe is %s",
                  versions);

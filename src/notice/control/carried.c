@@ -1,8 +1,6 @@
 #include "notice/control/carried.h"
 #include "base/text.h"
 
-#include <stdio.h>
-
 #define BEYOND 1.1        /* as a validation's (notice/validate/expect.c) */
 #define SPREADS 2         /* so many coefficients of variation come on top */
 #define LATENCY_LEAST 0.1 /* ms */

@@ -23,7 +23,7 @@
 /* ---- opening and closing ---- */
 
 static int64_t first_round(void) {
-    uint64_t mixed = sl_random_mix((uint64_t)sl_clock_now(sl_clock_real()) ^ (uint64_t)getpid() << 40);
+    uint64_t mixed = sl_random_mix((uint64_t)sl_now() ^ (uint64_t)getpid() << 40);
     return (int64_t)((mixed & 0x3fffff) << 8) + 1; /* rounds of two controllers meet nowhere */
 }
 
@@ -37,7 +37,7 @@ sl_status sl_controller_open(const sl_controller_config *config, sl_controller *
     c->deadline = config->deadline ? config->deadline : SL_GATE_DEADLINE;
     c->round = first_round();
     c->connected = 1;
-    c->begun = c->now = sl_clock_now(sl_clock_real());
+    c->begun = c->now = sl_now();
     sl_seat_open(&c->seat);
     sl_clock_identity(c->nodes.clock, sizeof c->nodes.clock);
     sl_phases_open(&c->phases,
@@ -49,8 +49,7 @@ sl_status sl_controller_open(const sl_controller_config *config, sl_controller *
                                      .again = AGAIN});
     c->view = (sl_status_view){.iteration = -1, .onset = -1, .connected = 1};
     sl_status status = sl_samples_open(&c->samples);
-    if (status == SL_OK)
-        status = sl_detector_open(SL_CHANGE_BOCD_V, &c->detector);
+    SL_THEN(status, sl_detector_open(SL_CHANGE_BOCD_V, &c->detector));
     if (status != SL_OK) {
         sl_controller_close(c);
         return status;
@@ -302,7 +301,7 @@ sl_status sl_controller_step(sl_controller *c, sl_time now, sl_time *next) {
 }
 
 void sl_controller_finish(sl_controller *c) {
-    c->now = sl_clock_now(sl_clock_real());
+    c->now = sl_now();
     if (c->phases.phase != SL_PHASE_ENDED && take_seat(c)) {
         read_nodes(c);
         sl_controller_read_iterations(c);

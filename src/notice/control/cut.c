@@ -1,7 +1,6 @@
 #include "notice/control/cut.h"
 #include "base/memory.h"
 #include <stdio.h>
-#include <string.h>
 
 #define TIME_LIMIT INT64_C(2000000000)
 
@@ -52,8 +51,7 @@ sl_status sl_cut_create(sl_cut **result, int ranks, sl_cut_limits limits) {
         cut->limits.time = TIME_LIMIT;
     cut->slots = 1024;
     sl_status status = sl_alloc(&cut->rank, (size_t)ranks, sizeof *cut->rank);
-    if (status == SL_OK)
-        status = sl_alloc(&cut->slot, cut->slots, sizeof *cut->slot);
+    SL_THEN(status, sl_alloc(&cut->slot, cut->slots, sizeof *cut->slot));
     if (status != SL_OK) {
         sl_cut_destroy(cut);
         return status;

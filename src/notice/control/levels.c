@@ -1,3 +1,4 @@
+#include "base/median.h"
 #include "notice/control/controller_inside.h"
 
 #include <stdio.h>
@@ -78,18 +79,13 @@ static void became_fast(sl_controller *c, const sl_change *change, int64_t itera
     sl_controller_feed(c, whole ? SL_IN_RELIEF : SL_IN_EASED, 0);
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median bytes of an iteration over samples [first, end), at most 15 of them. */
 static double usual_bytes(const sl_controller *c, int64_t first, int64_t end) {
     double bytes[15];
     size_t count = 0;
     for (int64_t i = first < 0 ? 0 : first; i < end && count < 15; i++)
         bytes[count++] = c->bytes_of[i & (SL_MEMORY - 1)];
-    qsort(bytes, count, sizeof *bytes, by_value);
+    qsort(bytes, count, sizeof *bytes, sl_ascending_numbers);
     return count ? bytes[count / 2] : 0;
 }
 

@@ -13,8 +13,8 @@ void sl_seat_open(sl_seat *seat) {
     *seat = (sl_seat){.mine = 0};
     if (gethostname(host, sizeof host - 1) != 0)
         host[0] = 0;
-    snprintf(seat->name, sizeof seat->name, "%s.%d.%lld.%p", host, (int)getpid(),
-             (long long)sl_clock_now(sl_clock_real()), (void *)seat); /* two in one process differ as well */
+    snprintf(seat->name, sizeof seat->name, "%s.%d.%lld.%p", host, (int)getpid(), (long long)sl_now(),
+             (void *)seat); /* two in one process differ as well */
 }
 
 static sl_status whose(const sl_seat *seat, sl_store *store, int *taken, int *mine) {

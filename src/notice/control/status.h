@@ -3,7 +3,6 @@
 #ifndef SL_NOTICE_CONTROL_STATUS_H
 #define SL_NOTICE_CONTROL_STATUS_H
 
-#include "base/time.h"
 #include "notice/detect/suspect.h"
 #include <stdint.h>
 

@@ -1,20 +1,10 @@
 #include "base/text.h"
 #include "notice/control/controller_inside.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static sl_event blank(const sl_controller *c, sl_event_kind kind) {
-    return (sl_event){.kind = kind,
-                      .time = c->now - c->begun,
-                      .iteration = (int)(c->view.iteration > 0 ? c->view.iteration : 0),
-                      .from = -1,
-                      .to = -1,
-                      .rank = -1};
-}
-
-static void put(char *to, size_t size, const char *text) {
-    sl_text_fit(to, size, text ? text : "");
+    return sl_event_of(kind, c->now - c->begun, (int)(c->view.iteration > 0 ? c->view.iteration : 0));
 }
 
 static void send(sl_controller *c, const sl_event *event) {
@@ -25,19 +15,16 @@ static void send(sl_controller *c, const sl_event *event) {
 void sl_controller_tell(sl_controller *c, sl_event_kind kind, const char *seen, const char *decided,
                         const char *why) {
     sl_event event = blank(c, kind);
-    put(event.seen, sizeof event.seen, seen);
-    put(event.decided, sizeof event.decided, decided);
-    put(event.why, sizeof event.why, why);
+    sl_event_say(&event, seen, decided, why);
     send(c, &event);
 }
 
 void sl_controller_tell_suspect(sl_controller *c, sl_event_kind kind, const sl_suspect *suspect,
                                 const char *decided, const char *why) {
     sl_event event = blank(c, kind);
-    sl_suspect_text(suspect, event.seen, sizeof event.seen);
-    put(event.decided, sizeof event.decided, decided);
-    if (why && !strstr(event.seen, why)) /* said already */
-        put(event.why, sizeof event.why, why);
+    char seen[sizeof event.seen];
+    sl_suspect_text(suspect, seen, sizeof seen);
+    sl_event_say(&event, seen, decided, why && !strstr(seen, why) ? why : NULL); /* else said already */
     if (suspect->component == SL_COMPONENT_LINK) {
         event.from = suspect->from;
         event.to = suspect->to;
@@ -54,7 +41,7 @@ void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_
     sl_text_format(event.seen, sizeof event.seen, "an iteration takes %.4g ms instead of %.4g ms (%+.1f %%)",
                    change->after, change->before,
                    change->before > 0 ? 100 * (change->after / change->before - 1) : 0.0);
-    put(event.decided, sizeof event.decided, decided);
+    sl_text_fit(event.decided, sizeof event.decided, decided ? decided : "");
     send(c, &event);
 }
 

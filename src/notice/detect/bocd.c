@@ -49,8 +49,7 @@ sl_status sl_change_bocd(const double *sample, size_t samples, sl_change **chang
     sl_status status = segment(sample, samples, previous, &last);
     for (int64_t i = last; status == SL_OK && i > 0; i = previous[i])
         ++*changes;
-    if (status == SL_OK)
-        status = sl_alloc(change, *changes, sizeof **change);
+    SL_THEN(status, sl_alloc(change, *changes, sizeof **change));
     if (status == SL_OK) {
         int64_t end = (int64_t)samples;
         size_t left = *changes;

@@ -24,8 +24,18 @@ static sl_status say(verdict *v, sl_suspect s, double excess) {
     return SL_OK;
 }
 
+/* Of no link; `m` NULL: nothing was measured. */
+static sl_suspect suspect_of(sl_component component, int rank, const sl_call_measure *m) {
+    return (sl_suspect){.component = component,
+                        .rank = rank,
+                        .from = -1,
+                        .to = -1,
+                        .measured = m ? m->now / MS : 0,
+                        .expected = m ? m->expected / MS : 0};
+}
+
 static sl_suspect unknown(const char *why) {
-    sl_suspect s = {.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    sl_suspect s = suspect_of(SL_COMPONENT_UNKNOWN, -1, NULL);
     snprintf(s.why, sizeof s.why, "%s", why);
     return s;
 }
@@ -73,12 +83,7 @@ static double last_share(const sl_call_profile *p, int rank) {
 static sl_status say_device(const sl_call_comparison *c, int r, verdict *v) {
     double last = last_share(c->now, r);
     const sl_call_measure *m = &c->rank[r];
-    sl_suspect s = {.component = SL_COMPONENT_DEVICE,
-                    .rank = r,
-                    .from = -1,
-                    .to = -1,
-                    .measured = m->now / MS,
-                    .expected = m->expected / MS};
+    sl_suspect s = suspect_of(SL_COMPONENT_DEVICE, r, m);
     int used = snprintf(s.why, sizeof s.why, "computes %.2f times as long between its calls as %s", m->ratio,
                         c->healthy ? "when healthy" : "those that do the same work");
     if (last >= 0.5)
@@ -149,12 +154,7 @@ static sl_status say_host(int rank, const sl_call_pairs *all, int links, verdict
         excess += sl_call_pair_excess(p);
         worst = !worst || sl_call_pair_excess(p) > sl_call_pair_excess(worst) ? p : worst;
     }
-    sl_suspect s = {.component = SL_COMPONENT_HOST,
-                    .rank = rank,
-                    .from = -1,
-                    .to = -1,
-                    .measured = worst->worst.now / MS,
-                    .expected = worst->worst.expected / MS};
+    sl_suspect s = suspect_of(SL_COMPONENT_HOST, rank, &worst->worst);
     snprintf(s.why, sizeof s.why,
              "%s of this rank are slow, and nothing without it is: its host or its network card",
              links == 1 ? "the link and the groups" : "all links");
@@ -233,13 +233,8 @@ static int holds_suspect(const sl_call_group *g, const verdict *v) {
 static sl_status say_group(const sl_call_comparison *c, size_t at, verdict *v) {
     const sl_call_group *g = &c->now->group[at];
     const sl_call_measure *m = &c->group[at];
-    sl_suspect s = {.component = SL_COMPONENT_GROUP,
-                    .rank = -1,
-                    .from = -1,
-                    .to = -1,
-                    .group = g->communicator,
-                    .measured = m->now / MS,
-                    .expected = m->expected / MS};
+    sl_suspect s = suspect_of(SL_COMPONENT_GROUP, -1, m);
+    s.group = g->communicator;
     size_t used = (size_t)snprintf(s.why, sizeof s.why, "%s of %.3g ms takes %.3g ms among ranks",
                                    sl_call_name(g->call), s.expected, s.measured);
     for (int i = 0; i < g->size && i < 16 && used < sizeof s.why; i++)
@@ -281,12 +276,7 @@ static sl_status find_groups(const sl_call_comparison *c, int *explained, verdic
     double excess = many ? c->group[worst].excess : 0;
     int common = many && different && status == SL_OK ? in_common(c, left, members) : 0;
     if (status == SL_OK && common == 1) {
-        sl_suspect s = {.component = SL_COMPONENT_HOST,
-                        .rank = members[0],
-                        .from = -1,
-                        .to = -1,
-                        .measured = c->group[worst].now / MS,
-                        .expected = c->group[worst].expected / MS};
+        sl_suspect s = suspect_of(SL_COMPONENT_HOST, members[0], &c->group[worst]);
         snprintf(s.why, sizeof s.why, "it is what %zu slow groups have in common, and computes as ever",
                  many);
         status = say(v, s, excess);
@@ -373,14 +363,10 @@ static sl_status judge(sl_call_comparison *c, verdict *v, char *reason, size_t s
         return say(v, unknown(reason), 0);
     SL_TRY(sl_alloc(&explained, c->now->groups, sizeof *explained));
     sl_status status = sl_call_pairs_find(c, &all);
-    if (status == SL_OK)
-        status = find_devices(c, &all, explained, v);
-    if (status == SL_OK)
-        status = sl_call_pairs_cover(c, &all);
-    if (status == SL_OK)
-        status = find_links(c, &all, explained, v);
-    if (status == SL_OK)
-        status = find_groups(c, explained, v);
+    SL_THEN(status, find_devices(c, &all, explained, v));
+    SL_THEN(status, sl_call_pairs_cover(c, &all));
+    SL_THEN(status, find_links(c, &all, explained, v));
+    SL_THEN(status, find_groups(c, explained, v));
     sl_call_pairs_free(&all);
     sl_free(explained);
     SL_TRY(status);
@@ -429,8 +415,7 @@ sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_prof
         return sl_error(SL_EINVAL, "a profile of %d ranks is compared with one of %d", now->ranks,
                         healthy->ranks);
     sl_status status = sl_call_measure_all(&c);
-    if (status == SL_OK)
-        status = judge(&c, &v, text, sizeof text);
+    SL_THEN(status, judge(&c, &v, text, sizeof text));
     for (; status == SL_OK && *count < v.count && *count < most; ++*count)
         suspect[*count] = v.suspect[*count];
     if (status == SL_OK && v.count == 0)

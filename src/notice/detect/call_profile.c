@@ -299,12 +299,9 @@ sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int
     sl_status status = sl_alloc(&p->rank, (size_t)ranks, sizeof *p->rank);
     for (int r = 0; r < ranks && status == SL_OK; r++)
         p->rank[r].starved = -1;
-    if (status == SL_OK)
-        status = make_ranks(call, calls, p);
-    if (status == SL_OK)
-        status = sl_meetings_find(call, calls, ranks, clock_error, &all);
-    if (status == SL_OK)
-        status = make_groups(&all, p);
+    SL_THEN(status, make_ranks(call, calls, p));
+    SL_THEN(status, sl_meetings_find(call, calls, ranks, clock_error, &all));
+    SL_THEN(status, make_groups(&all, p));
     if (status == SL_OK)
         note_members(&all, p);
     sl_meetings_close(&all);

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "notice/detect/run_length.h"
 #include <math.h>
-#include <string.h>
 
 #define RING 256     /* samples kept; a power of two */
 #define BEFORE 40    /* samples that make the level before a change */

@@ -1,10 +1,10 @@
 #include "notice/detect/meeting.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "notice/detect/awaited.h"
 #include "notice/detect/call_role.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { SAMPLE = 128, REACH = 128 }; /* pairs that judge a shift; shifts to each side of the guess */
 #define NEVER 1e300
@@ -112,11 +112,6 @@ static sl_status collect(const sl_call *sorted, size_t calls, pieces *all) {
 
 /* ---- laying two sequences over each other ---- */
 
-static int order_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* How far a pair contradicts itself: somebody left before the other came. */
 static double contradiction(const piece *a, const piece *b) {
     double c = 0;
@@ -151,7 +146,7 @@ static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long
     }
     if (10 * unlike > count)
         return NEVER;
-    qsort(distance, (size_t)count, sizeof *distance, order_doubles);
+    qsort(distance, (size_t)count, sizeof *distance, sl_ascending_numbers);
     double middle = distance[count / 2];
     for (int i = 0; i < count; i++)
         sum += distance[i] < middle ? middle - distance[i] : distance[i] - middle;
@@ -357,8 +352,7 @@ sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, int64_t
         qsort(all.at, all.count, sizeof *all.at, order_pieces);
         status = match(&all, ranks, (double)clock_error, meetings);
     }
-    if (status == SL_OK)
-        status = sl_meetings_weigh_waits(meetings, sorted, kept);
+    SL_THEN(status, sl_meetings_weigh_waits(meetings, sorted, kept));
     sl_free(sorted);
     sl_free(all.at);
     return status;

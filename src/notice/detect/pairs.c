@@ -204,14 +204,10 @@ sl_status sl_call_pairs_cover(const sl_call_comparison *c, sl_call_pairs *all) {
     char *kept = NULL;
     double *waited = NULL;
     sl_status status = sl_alloc(&v.slow, c->now->waits, sizeof *v.slow);
-    if (status == SL_OK)
-        status = sl_alloc(&v.explained, c->now->waits, sizeof *v.explained);
-    if (status == SL_OK)
-        status = sl_alloc(&v.mark, c->now->waits, sizeof *v.mark);
-    if (status == SL_OK)
-        status = sl_alloc(&kept, all->count, sizeof *kept);
-    if (status == SL_OK)
-        status = sl_alloc(&waited, all->count, sizeof *waited);
+    SL_THEN(status, sl_alloc(&v.explained, c->now->waits, sizeof *v.explained));
+    SL_THEN(status, sl_alloc(&v.mark, c->now->waits, sizeof *v.mark));
+    SL_THEN(status, sl_alloc(&kept, all->count, sizeof *kept));
+    SL_THEN(status, sl_alloc(&waited, all->count, sizeof *waited));
     if (status == SL_OK)
         cover_waits(&v, kept, waited);
     sl_free(v.slow);

@@ -44,18 +44,12 @@ sl_status sl_period_open(size_t history, sl_period **period) {
     p->history = size;
     p->search = FIRST_SEARCH;
     sl_status status = sl_alloc(&p->number, size, sizeof *p->number);
-    if (status == SL_OK)
-        status = sl_alloc(&p->start, size, sizeof *p->start);
-    if (status == SL_OK)
-        status = sl_alloc(&p->reversed, size, sizeof *p->reversed);
-    if (status == SL_OK)
-        status = sl_alloc(&p->match, size, sizeof *p->match);
-    if (status == SL_OK)
-        status = sl_alloc(&p->room, size, sizeof *p->room);
-    if (status == SL_OK)
-        status = sl_alloc(&p->template, size, sizeof *p->template);
-    if (status == SL_OK)
-        status = sl_alloc(&p->fail, size + 1, sizeof *p->fail);
+    SL_THEN(status, sl_alloc(&p->start, size, sizeof *p->start));
+    SL_THEN(status, sl_alloc(&p->reversed, size, sizeof *p->reversed));
+    SL_THEN(status, sl_alloc(&p->match, size, sizeof *p->match));
+    SL_THEN(status, sl_alloc(&p->room, size, sizeof *p->room));
+    SL_THEN(status, sl_alloc(&p->template, size, sizeof *p->template));
+    SL_THEN(status, sl_alloc(&p->fail, size + 1, sizeof *p->fail));
     if (status != SL_OK) {
         sl_period_close(p);
         return status;

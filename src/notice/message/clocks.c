@@ -9,10 +9,6 @@ typedef struct ping {
     int64_t round, trip, time; /* time: of who writes it */
 } ping;
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 void sl_clock_identity(char *identity, size_t size) {
     char boot[64] = "", space[64] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -36,7 +32,7 @@ sl_status sl_clock_answer(sl_store *store, const char *node, int64_t round) {
     char asked[256], answered[256];
     sl_store_position position = {.id = ""};
     names(node, asked, answered, sizeof asked);
-    for (sl_time until = now() + SL_CLOCK_PATIENCE, left; (left = until - now()) > 0;) {
+    for (sl_time until = sl_now() + SL_CLOCK_PATIENCE, left; (left = until - sl_now()) > 0;) {
         const sl_store_entry *entry;
         size_t count;
         SL_TRY(sl_store_read(store, asked, &position, 64, left, &entry, &count));
@@ -46,7 +42,7 @@ sl_status sl_clock_answer(sl_store *store, const char *node, int64_t round) {
                 memcpy(&last, entry[i].bytes, sizeof last);
         if (last.round != round)
             continue;
-        last.time = now();
+        last.time = sl_now();
         SL_TRY(sl_store_append(store, answered, &last, sizeof last, 64));
         if (last.trip == SL_CLOCK_TRIPS - 1)
             break;
@@ -58,7 +54,7 @@ sl_status sl_clock_answer(sl_store *store, const char *node, int64_t round) {
 static sl_status await(sl_store *store, const char *answered, sl_store_position *position, const ping *sent,
                        sl_time until, int64_t *replied) {
     *replied = 0;
-    for (sl_time left; !*replied && (left = until - now()) > 0;) {
+    for (sl_time left; !*replied && (left = until - sl_now()) > 0;) {
         const sl_store_entry *entry;
         size_t count;
         SL_TRY(sl_store_read(store, answered, position, 64, left, &entry, &count));
@@ -78,15 +74,15 @@ sl_status sl_clock_ask(sl_store *store, const char *node, int64_t round, sl_offs
     char asked[256], answered[256];
     sl_store_position position = {.id = ""};
     names(node, asked, answered, sizeof asked);
-    sl_time until = now() + SL_CLOCK_PATIENCE;
+    sl_time until = sl_now() + SL_CLOCK_PATIENCE;
     for (int64_t trip = 0; trip < SL_CLOCK_TRIPS; trip++) {
-        ping question = {.round = round, .trip = trip, .time = now()};
+        ping question = {.round = round, .trip = trip, .time = sl_now()};
         int64_t replied;
         SL_TRY(sl_store_append(store, asked, &question, sizeof question, 64));
         SL_TRY(await(store, answered, &position, &question, until, &replied));
         if (!replied)
             break;
-        sl_offset_add(estimate, question.time, replied, now(), 0);
+        sl_offset_add(estimate, question.time, replied, sl_now(), 0);
     }
     return SL_OK;
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "notice/probe/probe.h"

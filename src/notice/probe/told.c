@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "notice/probe/place.h"
 #include "notice/probe/probe.h"

@@ -19,10 +19,6 @@
 enum { PAUSE_S = 1 };
 #define ANSWER_MOST ((size_t)64 << 20) /* bytes: whoever shares the server could send any number */
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 #if HAS_TLS
 static sl_status open_tls(sl_link *link) {
     redisSSLContextError error = REDIS_SSL_CTX_NONE;
@@ -85,7 +81,7 @@ void sl_link_close(sl_link *link) {
 static int await(const redisContext *redis, int events, sl_time deadline) {
     struct pollfd file = {.fd = redis->fd, .events = (short)events};
     for (;;) {
-        sl_time left = deadline - now();
+        sl_time left = deadline - sl_now();
         if (left <= 0)
             return 0;
         int ready = poll(&file, 1, (int)((left + SL_MS - 1) / SL_MS));
@@ -149,7 +145,7 @@ static int refuse(sl_link *link, redisContext *redis, const char *why) {
     snprintf(link->why, sizeof link->why, "%s", why);
     if (redis)
         redisFree(redis);
-    link->retry = now() + PAUSE_S * SL_SECOND;
+    link->retry = sl_now() + PAUSE_S * SL_SECOND;
     return 0;
 }
 
@@ -168,7 +164,7 @@ static int greet(sl_link *link, redisContext *redis, int count, const char **wor
 }
 
 static redisContext *call_up(const sl_store_address *a, sl_time deadline) {
-    sl_time left = deadline - now();
+    sl_time left = deadline - sl_now();
     left = left > SL_MS ? left : SL_MS;
     struct timeval limit = {.tv_sec = left / SL_SECOND, .tv_usec = left % SL_SECOND / 1000};
     redisContext *redis = a->path[0] ? redisConnectUnixWithTimeout(a->path, limit)
@@ -216,7 +212,7 @@ static sl_status lost(sl_link *link, const char *why) {
 
 sl_status sl_link_ask(sl_link *link, int count, const char **words, const size_t *sizes, sl_time patience,
                       redisReply **reply) {
-    sl_time begin = now(), deadline = begin + patience;
+    sl_time begin = sl_now(), deadline = begin + patience;
     int late = 0;
     link->answered = 0;
     if (link->redis && is_over(link->redis))

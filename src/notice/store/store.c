@@ -81,11 +81,9 @@ sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_s
     sl_store *store;
     SL_TRY(sl_alloc(&store, 1, sizeof *store));
     sl_status status = sl_link_open(url, &store->link);
-    if (status == SL_OK)
-        status = sl_seal_begin(&store->seal);
+    SL_THEN(status, sl_seal_begin(&store->seal));
     size_t size = strlen(job) + sizeof "slackline::";
-    if (status == SL_OK)
-        status = sl_alloc(&store->prefix, size, 1);
+    SL_THEN(status, sl_alloc(&store->prefix, size, 1));
     if (status != SL_OK) {
         sl_store_close(store);
         return status;
@@ -220,8 +218,7 @@ static sl_status set(sl_store *store, const char *key, const void *bytes, size_t
     add(&r, "SET");
     SL_TRY(add_name(&r, store, key));
     sl_status status = sl_alloc(&sealed, size + behind + 1, 1);
-    if (status == SL_OK)
-        status = seal_next(store, r.name, bytes, size);
+    SL_THEN(status, seal_next(store, r.name, bytes, size));
     if (status != SL_OK) {
         sl_free(r.name);
         sl_free(sealed);

@@ -276,10 +276,8 @@ sl_status sl_judge_accuse(sl_judge *j) {
     char *taken;
     SL_TRY(sl_alloc(&taken, (size_t)(2 * j->m->hosts), 1));
     sl_status status = accuse_hosts(j, taken, taken + j->m->hosts);
-    if (status == SL_OK)
-        status = accuse_devices(j, taken);
-    if (status == SL_OK)
-        status = accuse_links(j, taken + j->m->hosts);
+    SL_THEN(status, accuse_devices(j, taken));
+    SL_THEN(status, accuse_links(j, taken + j->m->hosts));
     sl_free(taken);
     return status;
 }

@@ -56,7 +56,7 @@ static sl_status say(talk *t, word what, const void *bytes, size_t size, sl_time
     sl_status status;
     while ((status = sl_store_append(t->store, t->log, message, sizeof top + size,
                                      keep < KEEP_MOST ? keep : KEEP_MOST)) == SL_EPEER) {
-        sl_time now = sl_clock_now(sl_clock_real());
+        sl_time now = sl_now();
         if (now >= deadline)
             break;
         sl_clock_sleep_until(sl_clock_real(), now + PAUSE);
@@ -140,7 +140,7 @@ static sl_status listen_until_end(talk *t, step *s, sl_time deadline) {
     int said = 0;
     SL_TRY(hear_early(t, s));
     while (!s->ended) {
-        sl_time now = sl_clock_now(sl_clock_real());
+        sl_time now = sl_now();
         if (now >= deadline + GRACE)
             return sl_error(SL_EPEER, "the store does not answer");
         if (now >= deadline && !said) {
@@ -160,7 +160,7 @@ static sl_status listen_until_end(talk *t, step *s, sl_time deadline) {
 static sl_status gather_all(void *context, const void *bytes, size_t size, sl_time patience,
                             sl_gathered *gathered) {
     talk *t = context;
-    sl_time deadline = sl_clock_now(sl_clock_real()) + patience;
+    sl_time deadline = sl_now() + patience;
     SL_TRY(sl_gathered_open(t->members, gathered));
     step s = {.gathered = gathered};
     for (int i = 0; i < t->members; i++)

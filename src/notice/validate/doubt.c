@@ -2,7 +2,6 @@
 #include "notice/validate/verdict_inside.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* A device that beats the median so far says that the median is not healthy. */
 #define FAR_FASTER 1.5

@@ -224,7 +224,7 @@ static sl_status read_moment(const sl_watch_cpu *watch, moment *m) {
 sl_status sl_watch_cpu_begin(sl_watch_cpu *watch) {
     SL_TRY(read_moment(watch, &watch->before));
     watch->before.own = own_time();
-    watch->before.wall = sl_clock_now(sl_clock_real());
+    watch->before.wall = sl_now();
     return SL_OK;
 }
 
@@ -284,7 +284,7 @@ static double clock_of(const sl_cores *cores) {
 
 sl_status sl_watch_cpu_end(sl_watch_cpu *watch) {
     moment *before = &watch->before, *after = &watch->after;
-    after->wall = sl_clock_now(sl_clock_real());
+    after->wall = sl_now();
     after->own = own_time();
     SL_TRY(read_moment(watch, after));
     watch->wall += after->wall - before->wall;

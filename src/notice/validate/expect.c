@@ -1,3 +1,4 @@
+#include "base/median.h"
 #include "notice/validate/verdict_inside.h"
 
 #include <math.h>
@@ -16,16 +17,11 @@ int sl_judge_kind(const sl_measured_link *link) {
 
 /* ---- what is expected of a kind ---- */
 
-static int ascending(const void *left, const void *right) {
-    const double *l = left, *r = right;
-    return (*l > *r) - (*l < *r);
-}
-
 /* Of an even number the better of the two in the middle. */
 double sl_judge_median(double *value, int count, int larger_is_better) {
     if (count == 0)
         return 0;
-    qsort(value, (size_t)count, sizeof *value, ascending);
+    qsort(value, (size_t)count, sizeof *value, sl_ascending_numbers);
     return value[larger_is_better ? count / 2 : (count - 1) / 2];
 }
 

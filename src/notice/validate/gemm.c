@@ -37,10 +37,8 @@ sl_status sl_gemm_open(int threads, sl_gemm **out) {
     size_t scratch;
     SL_TRY(sl_alloc(&gemm, 1, sizeof *gemm));
     sl_status status = sl_device_open_cpu(threads, &gemm->device);
-    if (status == SL_OK)
-        status = gemm->device->matmul_prepare(gemm->device, &shape, &gemm->product, &scratch);
-    if (status == SL_OK)
-        status = allocate(gemm, scratch);
+    SL_THEN(status, gemm->device->matmul_prepare(gemm->device, &shape, &gemm->product, &scratch));
+    SL_THEN(status, allocate(gemm, scratch));
     if (status == SL_OK)
         *out = gemm;
     else
@@ -83,12 +81,12 @@ sl_status sl_gemm_warm(sl_gemm *gemm) {
 }
 
 sl_status sl_gemm_run(sl_gemm *gemm, sl_time window, double *gflops) {
-    sl_time begin = sl_clock_now(sl_clock_real()), now;
+    sl_time begin = sl_now(), now;
     double products = 0;
     do {
         SL_TRY(multiply(gemm));
         products++;
-        now = sl_clock_now(sl_clock_real());
+        now = sl_now();
     } while (now - begin < window);
     *gflops = products * 2.0 * N * N * N / (double)(now - begin);
     return check(gemm);

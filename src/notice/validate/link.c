@@ -29,26 +29,22 @@ enum {
 #define BLOCK_TIME (20 * SL_MS) /* a block that takes so long is measured well */
 #define DIRECTION_TIME (60 * SL_MS)
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 /* ---- round trips ---- */
 
 /* The first byte says whether another follows. */
 static int ping(int file, sl_time limit, sl_time *shortest) {
     char message[PING_BYTES] = {1};
-    sl_time begin = now(), deadline = begin + limit;
+    sl_time begin = sl_now(), deadline = begin + limit;
     *shortest = SL_TIME_NEVER;
     for (int i = 0; i < PINGS; i++) {
-        sl_time sent = now();
+        sl_time sent = sl_now();
         message[0] = i + 1 < PINGS && (i < 3 || sent - begin < PING_TIME);
         if (sl_wire_send(file, message, sizeof message, deadline) != 0)
             return -1;
         char more = message[0];
         if (sl_wire_receive(file, message, sizeof message, deadline) != 0)
             return -1;
-        sl_time took = now() - sent;
+        sl_time took = sl_now() - sent;
         *shortest = took < *shortest ? took : *shortest;
         if (!more)
             break;
@@ -59,12 +55,12 @@ static int ping(int file, sl_time limit, sl_time *shortest) {
 /* Times what it can see too: from an answer to the next question. */
 static int pong(int file, sl_time limit, sl_time *shortest) {
     char message[PING_BYTES];
-    sl_time deadline = now() + limit + limit / 2, answered = 0;
+    sl_time deadline = sl_now() + limit + limit / 2, answered = 0;
     *shortest = SL_TIME_NEVER;
     do {
         if (sl_wire_receive(file, message, sizeof message, deadline) != 0)
             return -1;
-        sl_time came = now();
+        sl_time came = sl_now();
         if (answered && came - answered < *shortest)
             *shortest = came - answered;
         answered = came;
@@ -93,7 +89,7 @@ static uint64_t next_size(uint64_t size, sl_time took) {
 
 static int send_blocks(int file, sl_time limit) {
     static const char chunk[CHUNK];
-    sl_time begin = now(), deadline = begin + limit + limit / 4;
+    sl_time begin = sl_now(), deadline = begin + limit + limit / 4;
     for (uint64_t size = BLOCK_FIRST;;) {
         const block head = {.size = size};
         answer got;
@@ -108,7 +104,7 @@ static int send_blocks(int file, sl_time limit) {
         if (sl_wire_receive(file, &got, sizeof got, deadline) != 0 || got.took < 0)
             return -1;
         int measured = got.took >= BLOCK_TIME && (size >= BLOCK_LEAST || got.took >= 5 * BLOCK_TIME);
-        if (measured || size >= BLOCK_MOST || now() - begin >= DIRECTION_TIME)
+        if (measured || size >= BLOCK_MOST || sl_now() - begin >= DIRECTION_TIME)
             break;
         size = next_size(size, got.took);
     }
@@ -118,7 +114,7 @@ static int send_blocks(int file, sl_time limit) {
 /* The rate of a block's last three quarters. */
 static int receive_block(int file, uint64_t size, sl_time deadline, double *rate, sl_time *took) {
     char chunk[CHUNK];
-    sl_time begin = now(), quarter = begin;
+    sl_time begin = sl_now(), quarter = begin;
     uint64_t got = 0, skipped = 0;
     while (got < size) {
         uint64_t left = size - got;
@@ -128,7 +124,7 @@ static int receive_block(int file, uint64_t size, sl_time deadline, double *rate
         } else if (part == 0 || (errno != EAGAIN && errno != EINTR)) {
             return -1;
         } else {
-            sl_time left_time = deadline - now();
+            sl_time left_time = deadline - sl_now();
             struct pollfd one = {.fd = file, .events = POLLIN};
             if (left_time <= 0 || poll(&one, 1, (int)(left_time / SL_MS) + 1) == 0)
                 break;
@@ -136,10 +132,10 @@ static int receive_block(int file, uint64_t size, sl_time deadline, double *rate
         }
         if (!skipped && got >= size / 4) {
             skipped = got;
-            quarter = now();
+            quarter = sl_now();
         }
     }
-    sl_time end = now();
+    sl_time end = sl_now();
     uint64_t counted = skipped && got > skipped ? got - skipped : got;
     sl_time since = skipped && got > skipped ? end - quarter : end - begin;
     *rate = (double)counted / (double)(since > 0 ? since : 1);
@@ -148,7 +144,7 @@ static int receive_block(int file, uint64_t size, sl_time deadline, double *rate
 }
 
 static int receive_blocks(int file, sl_time limit, sl_link_sample *sample) {
-    sl_time deadline = now() + limit;
+    sl_time deadline = sl_now() + limit;
     for (;;) {
         block head;
         answer reply;
@@ -162,7 +158,7 @@ static int receive_blocks(int file, sl_time limit, sl_link_sample *sample) {
         if (state > 0) {
             sample->limited = 1;
             reply.took = -1;
-            sl_wire_send(file, &reply, sizeof reply, now() + limit / 4);
+            sl_wire_send(file, &reply, sizeof reply, sl_now() + limit / 4);
             return -1;
         }
         if (sl_wire_send(file, &reply, sizeof reply, deadline) != 0)

@@ -2,7 +2,6 @@
 #include "base/memory.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void sl_passes_free(sl_passes *passes) {
     sl_free(passes->pair);

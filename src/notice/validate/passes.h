@@ -9,7 +9,6 @@
 #define SL_NOTICE_VALIDATE_PASSES_H
 
 #include "base/status.h"
-#include <stddef.h>
 
 /* A link of two members, in no direction; a < b. */
 typedef struct sl_pair {

@@ -52,134 +52,61 @@ const char sl_validate_usage[] =
 /* A program is held meanwhile, usually for 5 s. */
 #define HELD (3 * SL_SECOND)
 
-enum {
-    RANKS = 256,
-    TOPOLOGY,
-    LINKS,
-    ONLY,
-    REPEAT,
-    WINDOW,
-    THREADS,
-    EXPECT,
-    DEADLINE,
-    ADDRESS,
-    FORMAT,
-    JOIN,
-    KEY,
-    JOB,
-    ROUND,
-    MEMBER,
-    MEMBERS,
-    RANK,
-    PID,
-    GEMM,
-    RESULT
-};
+static const char *const topologies[] = {"ring", "tree", "all", NULL};
+static const char *const kinds[] = {"devices", "links", NULL};
+static const char *const formats[] = {"text", "json", NULL};
 
-static const struct option options[] = {{"ranks", required_argument, NULL, RANKS},
-                                        {"topology", required_argument, NULL, TOPOLOGY},
-                                        {"links", required_argument, NULL, LINKS},
-                                        {"only", required_argument, NULL, ONLY},
-                                        {"repeat", required_argument, NULL, REPEAT},
-                                        {"window", required_argument, NULL, WINDOW},
-                                        {"threads", required_argument, NULL, THREADS},
-                                        {"expect", required_argument, NULL, EXPECT},
-                                        {"deadline", required_argument, NULL, DEADLINE},
-                                        {"address", required_argument, NULL, ADDRESS},
-                                        {"format", required_argument, NULL, FORMAT},
-                                        {"join", required_argument, NULL, JOIN},
-                                        {"key", required_argument, NULL, KEY},
-                                        {"job", required_argument, NULL, JOB},
-                                        {"round", required_argument, NULL, ROUND},
-                                        {"member", required_argument, NULL, MEMBER},
-                                        {"members", required_argument, NULL, MEMBERS},
-                                        {"rank", required_argument, NULL, RANK},
-                                        {"pid", required_argument, NULL, PID},
-                                        {"gemm", no_argument, NULL, GEMM},
-                                        {"result", required_argument, NULL, RESULT},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-
-static sl_status take_member(const sl_options *o, sl_validate_request *r) {
-    switch (o->option) {
-    case JOIN:
-        return sl_option_secret(o, r->join, sizeof r->join);
-    case KEY:
-        return sl_option_secret(o, r->key, sizeof r->key);
-    case JOB:
-        r->job = o->value;
-        return SL_OK;
-    case ROUND:
-        r->round = o->value;
-        return SL_OK;
-    case MEMBER:
-        return sl_option_int(o, 0, 1000000, &r->member);
-    case MEMBERS:
-        return sl_option_int(o, 1, 1000000, &r->members);
-    case RANK:
-        return sl_option_int(o, 0, 1 << 30, &r->rank);
-    case PID:
-        return sl_option_int(o, -1, 1 << 30, &r->pid);
-    case RESULT:
-        r->result = o->value;
-        return SL_OK;
-    default:
-        return sl_option_too_much(o);
-    }
-}
-
-static sl_status take_time(const sl_options *o, sl_time *value) {
-    double ms;
-    SL_TRY(sl_option_real(o, "ms", 1, 86400000, &ms));
-    *value = sl_from_ms(ms);
+static sl_status take_topology(const sl_options *o, void *argument) {
+    sl_validate_request *r = argument;
+    int chosen = 0;
+    SL_TRY(sl_option_choice(o, topologies, &chosen));
+    r->topology = (sl_validate_topology)chosen;
+    r->topology_said = 1;
     return SL_OK;
 }
 
-static sl_status take(const sl_options *o, void *argument) {
-    static const char *const topologies[] = {"ring", "tree", "all", NULL};
-    static const char *const kinds[] = {"devices", "links", NULL};
-    static const char *const formats[] = {"text", "json", NULL};
+static sl_status take_kind(const sl_options *o, void *argument) {
     sl_validate_request *r = argument;
     int chosen = 0;
-    switch (o->option) {
-    case RANKS:
-        return sl_option_int(o, 1, 10000, &r->ranks);
-    case TOPOLOGY:
-        SL_TRY(sl_option_choice(o, topologies, &chosen));
-        r->topology = (sl_validate_topology)chosen;
-        r->topology_said = 1;
-        return SL_OK;
-    case LINKS:
-        r->links = o->value;
-        return SL_OK;
-    case ONLY:
-        SL_TRY(sl_option_choice(o, kinds, &chosen));
-        r->devices = chosen == 0;
-        r->wires = chosen == 1;
-        return SL_OK;
-    case REPEAT:
-        return sl_option_int(o, 1, 1000, &r->repeat);
-    case WINDOW:
-        return take_time(o, &r->window);
-    case THREADS:
-        return sl_option_int(o, 1, 1024, &r->threads);
-    case EXPECT:
-        r->expect = o->value;
-        return SL_OK;
-    case DEADLINE:
-        return take_time(o, &r->deadline);
-    case ADDRESS:
-        r->address = o->value;
-        return SL_OK;
-    case FORMAT:
-        return sl_option_choice(o, formats, &r->json);
-    case GEMM:
-        r->gemm = 1;
-        return SL_OK;
-    default:
-        return take_member(o, r);
-    }
+    SL_TRY(sl_option_choice(o, kinds, &chosen));
+    r->devices = chosen == 0;
+    r->wires = chosen == 1;
+    return SL_OK;
 }
+
+static sl_status take_time(const sl_options *o, void *time) {
+    double ms;
+    SL_TRY(sl_option_real(o, "ms", 1, 86400000, &ms));
+    *(sl_time *)time = sl_from_ms(ms);
+    return SL_OK;
+}
+
+#define MOST_MEMBERS 1000000
+#define MOST_IDS (1 << 30)
+
+static const sl_option options[] = {
+    SL_OPTION("ranks", INT, sl_validate_request, ranks, .least = 1, .most = 10000),
+    SL_OPTION_OWN("topology", take_topology),
+    SL_OPTION("links", TEXT, sl_validate_request, links),
+    SL_OPTION_OWN("only", take_kind),
+    SL_OPTION("repeat", INT, sl_validate_request, repeat, .least = 1, .most = 1000),
+    SL_OPTION("window", OWN, sl_validate_request, window, .take = take_time),
+    SL_OPTION("threads", INT, sl_validate_request, threads, .least = 1, .most = 1024),
+    SL_OPTION("expect", TEXT, sl_validate_request, expect),
+    SL_OPTION("deadline", OWN, sl_validate_request, deadline, .take = take_time),
+    SL_OPTION("address", TEXT, sl_validate_request, address),
+    SL_OPTION("format", CHOICE, sl_validate_request, json, .names = formats),
+    SL_OPTION("join", SECRET, sl_validate_request, join, .most = SL_STORE_URL),
+    SL_OPTION("key", SECRET, sl_validate_request, key, .most = SL_STORE_KEY),
+    SL_OPTION("job", TEXT, sl_validate_request, job),
+    SL_OPTION("round", TEXT, sl_validate_request, round),
+    SL_OPTION("member", INT, sl_validate_request, member, .most = MOST_MEMBERS),
+    SL_OPTION("members", INT, sl_validate_request, members, .least = 1, .most = MOST_MEMBERS),
+    SL_OPTION("rank", INT, sl_validate_request, rank, .most = MOST_IDS),
+    SL_OPTION("pid", INT, sl_validate_request, pid, .least = -1, .most = MOST_IDS),
+    SL_OPTION("gemm", FLAG, sl_validate_request, gemm),
+    SL_OPTION("result", TEXT, sl_validate_request, result),
+    SL_OPTIONS_END};
 
 /* A member says who it is, and whether its device is suspect. */
 static sl_status check_member(sl_validate_request *r) {
@@ -208,7 +135,7 @@ sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *r
     *request = (sl_validate_request){
         .repeat = 5, .threads = 1, .devices = 1, .wires = 1, .window = 100 * SL_MS, .member = -1, .rank = -1};
     sl_options o = {.command = "validate", .table = options, .argc = argc, .argv = argv};
-    SL_TRY(sl_options_take(&o, take, request));
+    SL_TRY(sl_options_take(&o, request));
     request->help = o.help;
     if (o.help)
         return SL_OK;

@@ -30,15 +30,11 @@ typedef struct round {
     int apart; /* it could leave the rank's control groups again */
 } round;
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 /* Where there is a deadline a lost member must not take all of it. */
 static sl_time patience(const round *r, sl_time usual) {
     if (r->request->deadline <= 0)
         return usual;
-    sl_time left = (r->request->deadline - (now() - r->begin)) / 2;
+    sl_time left = (r->request->deadline - (sl_now() - r->begin)) / 2;
     return left < STEP_LEAST ? STEP_LEAST : left < usual ? left : usual;
 }
 
@@ -64,10 +60,8 @@ static sl_status introduce(round *r, int rank) {
     go_to_rank(r); /* says which processors these are */
     sl_status status = sl_introduce(r->request, rank, &place, &words, &size);
     come_back(r);
-    if (status == SL_OK)
-        status = r->council->gather_all(r->council->context, words, size, patience(r, ARRIVAL), &all);
-    if (status == SL_OK)
-        status = sl_company_open(&all, r->company);
+    SL_THEN(status, r->council->gather_all(r->council->context, words, size, patience(r, ARRIVAL), &all));
+    SL_THEN(status, sl_company_open(&all, r->company));
     sl_gathered_free(&all);
     sl_free(words);
     return status;
@@ -138,7 +132,7 @@ static void accept_all(round *r, int awaited, sl_time deadline) {
 }
 
 static sl_status make_wires(round *r) {
-    sl_time deadline = now() + patience(r, CONNECTING);
+    sl_time deadline = sl_now() + patience(r, CONNECTING);
     SL_TRY(list_ends(r));
     int awaited = connect_all(r, deadline);
     accept_all(r, awaited, deadline);
@@ -235,13 +229,13 @@ static sl_status repeat_all(round *r) {
     int stop = 0;
     sl_time took = 0;
     for (int repeat = 0; repeat < r->request->repeat && !stop; repeat++) {
-        sl_time begin = now();
+        sl_time begin = sl_now();
         SL_TRY(test_devices(r, repeat));
         SL_TRY(test_links(r, repeat));
         r->samples.repeats = repeat + 1;
-        took = now() - begin > took ? now() - begin : took;
+        took = sl_now() - begin > took ? sl_now() - begin : took;
         stop = r->request->deadline > 0 &&
-               now() - r->begin + took + took / 4 > r->request->deadline - r->request->deadline / 8;
+               sl_now() - r->begin + took + took / 4 > r->request->deadline - r->request->deadline / 8;
         SL_TRY(sl_council_barrier(r->council, patience(r, STEP), &stop));
     }
     return SL_OK;
@@ -257,10 +251,8 @@ static sl_status tell_all(round *r) {
     r->samples.evidence.apart = r->apart;
     end_wires(r);
     sl_status status = sl_samples_pack(&r->samples, &bytes, &size);
-    if (status == SL_OK)
-        status = r->council->gather_all(r->council->context, bytes, size, patience(r, STEP), &all);
-    if (status == SL_OK)
-        status = sl_samples_join(&all, r->result);
+    SL_THEN(status, r->council->gather_all(r->council->context, bytes, size, patience(r, STEP), &all));
+    SL_THEN(status, sl_samples_join(&all, r->result));
     r->result->reports = r->result->reports == r->council->self;
     sl_gathered_free(&all);
     sl_free(bytes);
@@ -288,22 +280,17 @@ sl_status sl_round(const sl_validate_request *request, const sl_council *council
                .result = result,
                .company = &result->company,
                .door = -1,
-               .begin = now()};
+               .begin = sl_now()};
     sl_home_find(&r.home);
     /* before this process has no more than the rank's processors: making a product takes a while */
     sl_status status = request->gemm ? sl_gemm_open(request->threads, &r.gemm) : SL_OK;
     if (status == SL_OK && r.gemm)
         status = sl_gemm_warm(r.gemm);
-    if (status == SL_OK)
-        status = introduce(&r, rank);
-    if (status == SL_OK)
-        status = make_wires(&r);
-    if (status == SL_OK)
-        status = open_device(&r);
-    if (status == SL_OK)
-        status = repeat_all(&r);
-    if (status == SL_OK)
-        status = tell_all(&r);
+    SL_THEN(status, introduce(&r, rank));
+    SL_THEN(status, make_wires(&r));
+    SL_THEN(status, open_device(&r));
+    SL_THEN(status, repeat_all(&r));
+    SL_THEN(status, tell_all(&r));
     close_round(&r);
     return status;
 }

@@ -1,7 +1,6 @@
 #include "notice/validate/samples.h"
 #include "base/memory.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct head {

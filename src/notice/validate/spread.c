@@ -1,19 +1,15 @@
+#include "base/median.h"
 #include "notice/validate/verdict.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-static int ascending(const void *left, const void *right) {
-    const double *l = left, *r = right;
-    return (*l > *r) - (*l < *r);
-}
 
 void sl_spread(double *value, int count, double *median, double *cv) {
     double mean = 0, squares = 0;
     *median = *cv = 0;
     if (count < 1)
         return;
-    qsort(value, (size_t)count, sizeof *value, ascending);
+    qsort(value, (size_t)count, sizeof *value, sl_ascending_numbers);
     *median = count % 2 ? value[count / 2] : (value[count / 2 - 1] + value[count / 2]) / 2;
     for (int i = 0; i < count; i++)
         mean += value[i] / count;

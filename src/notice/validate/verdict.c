@@ -25,8 +25,7 @@ sl_status sl_verdict(sl_measured *measured, const sl_reference *reference, sl_ve
     SL_TRY(sl_alloc(&j.value, (size_t)most, sizeof *j.value));
     sl_judge_expect(&j, reference);
     sl_status status = sl_judge_accuse(&j);
-    if (status == SL_OK)
-        status = sl_judge_doubt(&j);
+    SL_THEN(status, sl_judge_doubt(&j));
     sl_free(j.value);
     return status;
 }

@@ -1,8 +1,6 @@
 #include "notice/validate/waves.h"
 #include "base/memory.h"
 
-#include <string.h>
-
 /* A wave of one host: who has which processor, 1 + member; 0: nobody. */
 typedef struct seats {
     int owner[SL_CORES];

@@ -150,7 +150,7 @@ static int rank_address(const sl_place *here, const sl_address *address, int tog
 
 static int wait_for(int file, short what, sl_time deadline) {
     struct pollfd one = {.fd = file, .events = what};
-    sl_time left = deadline - sl_clock_now(sl_clock_real());
+    sl_time left = deadline - sl_now();
     if (left <= 0)
         return 0;
     int ms = left > 3600 * SL_SECOND ? 3600000 : (int)((left + SL_MS - 1) / SL_MS);
@@ -241,7 +241,7 @@ void sl_wire_connect(const sl_place *here, const sl_place *peer, int together, u
     for (int rank = 0; rank < 2 && *file < 0; rank++)
         for (int i = 0; i < peer->addresses && i < SL_ADDRESSES && *file < 0; i++) {
             const sl_address *address = &peer->address[i];
-            sl_time now = sl_clock_now(sl_clock_real());
+            sl_time now = sl_now();
             sl_time limit = now + PATIENCE < deadline ? now + PATIENCE : deadline;
             int error;
             if (rank_address(here, address, together) != rank || now >= deadline)
@@ -267,7 +267,7 @@ int sl_wire_accept(int door, uint64_t token, sl_time deadline, int *link) {
                 return -1;
             continue;
         }
-        sl_time limit = sl_clock_now(sl_clock_real()) + PATIENCE;
+        sl_time limit = sl_now() + PATIENCE;
         if (sl_wire_receive(file, &hello, sizeof hello, limit < deadline ? limit : deadline) == 0 &&
             hello.magic == MAGIC && hello.token == token) {
             prepare(file);

@@ -255,7 +255,7 @@ sl_status sl_advice_view(sl_advice *a, sl_time now, sl_time told, const sl_statu
 
 sl_status sl_advice_ended(sl_advice *a, sl_time now, sl_time told, int id, sl_outcome outcome, sl_time took,
                           const char *said) {
-    sl_event event = {.kind = SL_EVENT_HOOK, .from = -1, .to = -1, .rank = -1};
+    sl_event event = sl_event_of(SL_EVENT_HOOK, 0, 0);
     if (!a->acting || id != a->action.id)
         return SL_OK;
     a->acting = 0;

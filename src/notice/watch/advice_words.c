@@ -86,7 +86,7 @@ static void strategy_text(const sl_advice *a, const sl_incident_view *incident, 
 
 /* An event about a component. */
 static sl_event event_about(const sl_suspect *s) {
-    sl_event event = {.kind = SL_EVENT_ADVICE, .from = -1, .to = -1, .rank = -1};
+    sl_event event = sl_event_of(SL_EVENT_ADVICE, 0, 0);
     if (s->component == SL_COMPONENT_LINK) {
         event.from = s->from;
         event.to = s->to;

@@ -24,7 +24,7 @@ struct sl_advising {
 };
 
 static sl_time now(const sl_advising *a) {
-    return sl_clock_now(sl_clock_real()) - a->began;
+    return sl_now() - a->began;
 }
 
 /* Events bear times since the controller's start. */
@@ -111,7 +111,7 @@ sl_status sl_advising_open(const sl_advising_config *config, sl_advising **advis
     sl_advising *a;
     SL_TRY(sl_alloc(&a, 1, sizeof *a));
     a->config = *config;
-    a->began = sl_clock_now(sl_clock_real());
+    a->began = sl_now();
     a->calling = (sl_calling){.job = config->job, .directory = config->directory};
     snprintf(a->log, sizeof a->log, "%s/hook.log", config->directory);
     sl_status status = open_advice(a);

@@ -70,8 +70,7 @@ static json_t *describe(const sl_calling *c, const sl_event *event, const sl_sta
 static sl_status post(const sl_calling *c, int64_t tag, const char *title, json_t *object, variables *v) {
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     sl_status status = text ? v->status : sl_error(SL_ENOMEM, "out of memory for an event");
-    if (status == SL_OK)
-        status = sl_hook_post(c->hook, tag, title, text, (const char *const *)v->line, v->count);
+    SL_THEN(status, sl_hook_post(c->hook, tag, title, text, (const char *const *)v->line, v->count));
     free(text);
     json_decref(object);
     clear(v);

@@ -76,8 +76,7 @@ sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *to
                                .page = pages,
                                .pages = sizeof pages / sizeof *pages,
                                .context = http};
-    if (status == SL_OK)
-        status = sl_server_open(&config, &http->server);
+    SL_THEN(status, sl_server_open(&config, &http->server));
     if (status != SL_OK) {
         sl_http_close(http);
         return status;

@@ -48,7 +48,7 @@ struct sl_noticing {
     sl_controller *controller;
     int seated;
     int other_version, strangers; /* were said */
-    int unread; /* said that calls cannot be read */
+    int unread;                   /* said that calls cannot be read */
     sl_time view_next, tell_next, standing_next;
     char *standing; /* as it was said last */
     sl_status_view shown;
@@ -132,7 +132,8 @@ static void say_refused(sl_noticing *n) {
     }
 }
 
-/* Calls that another version of the probe makes are an error, which is said at once; not that there are none. */
+/* Calls that another version of the probe makes are an error, which is said at once; not that there are none.
+ */
 static void say_unread(sl_noticing *n) {
     sl_note note = {.kind = SL_NOTE_TROUBLE};
     if (n->unread || !sl_agent_trouble(n->agent)[0])
@@ -213,7 +214,7 @@ static void say_standing(sl_noticing *n, sl_time now, int last) {
     if (!n->seated || (!last && now < n->standing_next))
         return;
     char *text = sl_standing_text(n->controller, n->config.place->job, n->config.program);
-    sl_time took = sl_clock_now(sl_clock_real()) - now, pause = STANDING_SHARE * took;
+    sl_time took = sl_now() - now, pause = STANDING_SHARE * took;
     n->standing_next = now + (pause > STANDING_EVERY ? pause : STANDING_EVERY);
     if (!text || (n->standing && strcmp(text, n->standing) == 0)) {
         free(text);
@@ -284,8 +285,8 @@ static sl_status end_of_job(sl_noticing *n) {
     SL_TRY(step(n, &wake));
     sl_controller_finish(n->controller);
     look_at_seat(n);
-    say_view(n, sl_clock_now(sl_clock_real()), 1);
-    say_standing(n, sl_clock_now(sl_clock_real()), 1);
+    say_view(n, sl_now(), 1);
+    say_standing(n, sl_now(), 1);
     tell_passed(n);
     tell_view(n, 0, 1);
     if (n->seated) /* before the rest goes, so that who writes after that knows that it has to go, too */

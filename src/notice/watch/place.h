@@ -6,7 +6,6 @@
 #ifndef SL_NOTICE_WATCH_PLACE_H
 #define SL_NOTICE_WATCH_PLACE_H
 
-#include "base/status.h"
 #include <stddef.h>
 
 typedef struct sl_place {

@@ -2,7 +2,6 @@
 #include "notice/watch/words.h"
 
 #include <math.h>
-#include <string.h>
 
 static json_t *number(double value) {
     return isfinite(value) ? json_real(value) : json_null();

@@ -1,6 +1,5 @@
 #include "notice/watch/view.h"
 #include "base/pieces.h"
-#include "notice/watch/words.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -18,7 +18,6 @@
 #include "notice/watch/site.h"
 #include "notice/watch/view.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,10 +64,6 @@ typedef struct watching {
     sl_advising *advising; /* NULL: none */
     sl_time concluded;     /* when the program had ended and everything was said; 0: not yet */
 } watching;
-
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
 
 /* ---- before the program ---- */
 
@@ -218,7 +213,8 @@ static void keep_decisions(watching *w) {
 
 static void keep_report(watching *w) {
     char *text = NULL, *json = NULL;
-    sl_status status = sl_report_texts(&w->report, w->exit_code, now() - w->began, w->untold, &text, &json);
+    sl_status status =
+        sl_report_texts(&w->report, w->exit_code, sl_now() - w->began, w->untold, &text, &json);
     if (status == SL_OK) {
         put(w, "report.txt", SL_WRITER_WHOLE, text);
         put(w, "report.json", SL_WRITER_WHOLE, json);
@@ -233,9 +229,9 @@ static void keep_report(watching *w) {
 static sl_status conclude(void *context) {
     watching *w = context;
     int speaks = !w->place.inside || w->seated;
-    w->concluded = w->concluded ? w->concluded : now();
-    if (speaks && w->advising && sl_advising_pending(w->advising) && now() < w->concluded + HOOK_LINGER)
-        return sl_loop_at(w->loop, now() + LINGER_LOOK, conclude, w, NULL);
+    w->concluded = w->concluded ? w->concluded : sl_now();
+    if (speaks && w->advising && sl_advising_pending(w->advising) && sl_now() < w->concluded + HOOK_LINGER)
+        return sl_loop_at(w->loop, sl_now() + LINGER_LOOK, conclude, w, NULL);
     if (speaks)
         keep_decisions(w);
     if (speaks && !w->calls && !w->untold[0] && w->exit_code < 126) {
@@ -280,7 +276,7 @@ static void take_view(watching *w, const sl_status_view *view) {
         sl_advising_view(w->advising, view);
         show_advice(w);
     }
-    sl_view_show(&w->view, view, now());
+    sl_view_show(&w->view, view, sl_now());
 }
 
 static sl_status on_notes(void *context, int file) {
@@ -338,9 +334,9 @@ static sl_status stop_noticing(watching *w) {
  * not when its rank failed, which its launcher must hear of at once. */
 static sl_status linger(void *context) {
     watching *w = context;
-    if (w->done || now() >= w->linger || sl_site_alone(&w->site))
+    if (w->done || sl_now() >= w->linger || sl_site_alone(&w->site))
         return stop_noticing(w);
-    return sl_loop_at(w->loop, now() + LINGER_LOOK, linger, w, NULL);
+    return sl_loop_at(w->loop, sl_now() + LINGER_LOOK, linger, w, NULL);
 }
 
 static sl_status fetch_program(watching *w) {
@@ -353,7 +349,7 @@ static sl_status fetch_program(watching *w) {
     w->exit_code = sl_program_exit_code(status);
     if (!w->noticing || !w->place.inside || w->exit_code != 0)
         return stop_noticing(w);
-    w->linger = now() + LINGER;
+    w->linger = sl_now() + LINGER;
     return linger(w);
 }
 
@@ -375,7 +371,7 @@ static sl_status on_signal(void *context, const siginfo_t *signal) {
     if (signal->si_signo == SIGCHLD)
         return fetch_program(w);
     if (w->program.pid == 0)
-        w->linger = now();
+        w->linger = sl_now();
     else if (!went_to_group(w, signal))
         sl_subprocess_signal(&w->program, signal->si_signo);
     return SL_OK;
@@ -402,7 +398,7 @@ static sl_status tick(void *context) {
         sl_advising_tick(w->advising);
     see_to_server(w);
     say_trouble(w);
-    return sl_loop_at(w->loop, now() + TICK, tick, w, NULL);
+    return sl_loop_at(w->loop, sl_now() + TICK, tick, w, NULL);
 }
 
 /* ---- the whole ---- */
@@ -431,7 +427,7 @@ static sl_status start_noticing(watching *w) {
     setenv(SL_LAUNCH_VARIABLE, w->site.directory.path, 1); /* whoever clears up finds what was started here */
     SL_TRY(sl_noticing_start(&config, &w->noticing));
     SL_TRY(sl_loop_watch(w->loop, sl_noticing_file(w->noticing), on_notes, w));
-    return sl_loop_at(w->loop, now() + TICK, tick, w, NULL);
+    return sl_loop_at(w->loop, sl_now() + TICK, tick, w, NULL);
 }
 
 /* Another rank of the node claims to be its agent until somebody is. */
@@ -440,7 +436,7 @@ static sl_status claim_late(void *context) {
     if (w->program.pid == 0 || w->claims++ == CLAIMS)
         return SL_OK;
     if (!sl_site_claim(&w->site))
-        return sl_loop_at(w->loop, now() + CLAIM_EVERY, claim_late, w, NULL);
+        return sl_loop_at(w->loop, sl_now() + CLAIM_EVERY, claim_late, w, NULL);
     if (prepare_agent(w) != SL_OK || start_noticing(w) != SL_OK)
         sl_view_say(&w->view, "%s; the ranks of this node run unwatched", sl_error_text());
     return SL_OK;
@@ -463,7 +459,7 @@ static void attend(watching *w) {
         if (start_noticing(w) != SL_OK)
             sl_view_say(&w->view, "%s; the program runs unwatched", sl_error_text());
     } else
-        (void)sl_loop_at(w->loop, now() + CLAIM_EVERY, claim_late, w, NULL);
+        (void)sl_loop_at(w->loop, sl_now() + CLAIM_EVERY, claim_late, w, NULL);
     if (sl_loop_run(w->loop) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
     int status;
@@ -480,16 +476,12 @@ static sl_status start(watching *w) {
     SL_TRY(sl_program_probe(&probe));
     block_signals(&heard);
     sl_status status = sl_loop_open(&w->loop);
-    if (status == SL_OK)
-        status = sl_loop_signals(w->loop, &heard, on_signal, w);
-    if (status == SL_OK)
-        status = sl_site_open(&w->place, &w->site);
+    SL_THEN(status, sl_loop_signals(w->loop, &heard, on_signal, w));
+    SL_THEN(status, sl_site_open(&w->place, &w->site));
     if (status == SL_OK && w->site.is_agent)
         status = prepare_agent(w);
-    if (status == SL_OK)
-        status = sl_report_open(&w->report, w->request->command, w->place.job);
-    if (status == SL_OK)
-        status = sl_site_probe(&w->site, &probe);
+    SL_THEN(status, sl_report_open(&w->report, w->request->command, w->place.job));
+    SL_THEN(status, sl_site_probe(&w->site, &probe));
     if (status == SL_OK) {
         pid_t pid = 0;
         status = sl_program_start(w->request->command, probe, w->site.directory.path, &pid, &w->exit_code);
@@ -526,7 +518,7 @@ sl_status sl_watch_run(const sl_watch_request *request, int *exit_code) {
     SL_TRY(sl_alloc(&w, 1, sizeof *w));
     w->request = request;
     w->folder.lock = w->site.directory.lock = w->site.agent = w->site.member = -1;
-    w->began = now();
+    w->began = sl_now();
     sl_view_open(&w->view, stderr);
     sl_status status = start(w);
     if (status == SL_OK && w->program.pid > 0)

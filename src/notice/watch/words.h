@@ -5,7 +5,6 @@
 #include "notice/control/status.h"
 
 #include <jansson.h>
-#include <stddef.h>
 
 /** The list of suspects or verdicts; NULL: no memory. */
 json_t *sl_words_suspects_json(const sl_suspect *suspect, int count);

@@ -420,8 +420,7 @@ sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation 
     pass p = {0};
     *r = (sl_relaxation){.problem = problem};
     sl_status status = make_arrays(problem, r);
-    if (status == SL_OK)
-        status = make_pass(r, deep, &p);
+    SL_THEN(status, make_pass(r, deep, &p));
     if (status == SL_OK) {
         relax_times(r);
         set_links(r);

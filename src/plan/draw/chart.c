@@ -409,12 +409,9 @@ sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
         p.x = x_axis(chart, p.plot);
     sl_status status = sl_chart_signs_place(chart, &p.x, LEFT, p.plot, &p.signs);
     p.top += sl_chart_signs_height(&p.signs);
-    if (status == SL_OK)
-        status = sl_alloc(&p.places, (size_t)chart->points, sizeof *p.places);
-    if (status == SL_OK)
-        status = sl_alloc(&p.label_at, count, sizeof *p.label_at);
-    if (status == SL_OK)
-        status = sl_alloc(&p.by_height, count, sizeof *p.by_height);
+    SL_THEN(status, sl_alloc(&p.places, (size_t)chart->points, sizeof *p.places));
+    SL_THEN(status, sl_alloc(&p.label_at, count, sizeof *p.label_at));
+    SL_THEN(status, sl_alloc(&p.by_height, count, sizeof *p.by_height));
     if (status == SL_OK) {
         place_points(&p);
         place_labels(&p);

@@ -109,8 +109,7 @@ sl_status sl_draw_html(const sl_problem *problem, const sl_plan *plan, const cha
     sl_highlight path = {0};
     int32_t *cause = NULL;
     sl_status status = sl_highlight_make(problem, &plan->program, t, &path);
-    if (status == SL_OK)
-        status = sl_alloc(&cause, (size_t)t->spans, sizeof *cause);
+    SL_THEN(status, sl_alloc(&cause, (size_t)t->spans, sizeof *cause));
     for (int i = 0; i < t->spans && status == SL_OK; i++)
         cause[i] = sl_critical_cause(problem, &plan->program, t, i);
     if (status == SL_OK) {

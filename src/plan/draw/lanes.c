@@ -59,10 +59,8 @@ sl_status sl_lanes_make(const sl_timeline *t, sl_lanes *l) {
     *l = (sl_lanes){0};
     SL_TRY(sl_alloc(&order, most, sizeof *order));
     sl_status status = sl_alloc(&busy, most, sizeof *busy);
-    if (status == SL_OK)
-        status = sl_alloc(&l->ride, most, sizeof *l->ride);
-    if (status == SL_OK)
-        status = sl_alloc(&l->lane, most, sizeof(const sl_transfer *));
+    SL_THEN(status, sl_alloc(&l->ride, most, sizeof *l->ride));
+    SL_THEN(status, sl_alloc(&l->lane, most, sizeof(const sl_transfer *)));
     for (int i = 0; i < t->transfers && status == SL_OK; i++)
         if (t->transfer[i].arrive > t->transfer[i].start)
             order[count++] = (by_link){&t->transfer[i], i};

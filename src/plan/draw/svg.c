@@ -366,8 +366,7 @@ sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, const sl_dra
                         "the picture is too narrow for its letters: make it wider, or them smaller");
     p.axis = axis_of(charts, count, style, p.content.plot);
     sl_status status = sl_alloc(&p.chunks, (size_t)count, sizeof *p.chunks);
-    if (status == SL_OK)
-        status = sl_alloc(&p.lanes, (size_t)count, sizeof *p.lanes);
+    SL_THEN(status, sl_alloc(&p.lanes, (size_t)count, sizeof *p.lanes));
     for (int k = 0; k < count && status == SL_OK; k++)
         status = sl_chunks_make(charts[k].timeline, &p.chunks[k]);
     for (int k = 0; k < count && status == SL_OK; k++)

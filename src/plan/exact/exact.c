@@ -42,12 +42,9 @@ static sl_status replay(const sl_problem *p, const sl_order *order, sl_regime re
     double *peak = NULL;
     *timeline = (sl_timeline){0};
     sl_status status = sl_lower(p, order, &program);
-    if (status == SL_OK)
-        status = sl_replay(p, &program, regime, p->queue, timeline);
-    if (status == SL_OK)
-        status = sl_alloc(&peak, (size_t)p->ranks, sizeof *peak);
-    if (status == SL_OK)
-        status = sl_peak_memory(p, timeline, peak);
+    SL_THEN(status, sl_replay(p, &program, regime, p->queue, timeline));
+    SL_THEN(status, sl_alloc(&peak, (size_t)p->ranks, sizeof *peak));
+    SL_THEN(status, sl_peak_memory(p, timeline, peak));
     *fits = status == SL_OK;
     for (int rank = 0; *fits && p->limit && rank < p->ranks; rank++)
         *fits = peak[rank] <= p->limit[rank] * (1 + 1e-9);
@@ -163,8 +160,7 @@ static sl_status ask(const sl_solver *solver, const sl_exact_model *model, doubl
         status = sl_solver_run(solver, &(sl_blob){model->proto.bytes, model->proto.size},
                                &(sl_blob){parameters.bytes, parameters.size}, time_limit_s + GRACE_S, stop,
                                &response);
-    if (status == SL_OK)
-        status = read_answer(&response, a);
+    SL_THEN(status, read_answer(&response, a));
     sl_free(response.bytes);
     sl_protobuf_free(&parameters);
     return status;
@@ -248,8 +244,7 @@ static sl_status keep_order(const sl_problem *p, const sl_exact_model *model, co
     if (a->status != STATUS_FEASIBLE && a->status != STATUS_OPTIMAL)
         return SL_OK;
     sl_status status = read_order(p, model, a, &order);
-    if (status == SL_OK)
-        status = makespan_of(p, &order, &makespan, &fits);
+    SL_THEN(status, makespan_of(p, &order, &makespan, &fits));
     if (status == SL_OK && fits && makespan < result->makespan) {
         result->found = 1;
         result->makespan = makespan;
@@ -265,11 +260,10 @@ static sl_status solve(const sl_problem *p, const sl_solver *solver, const sl_ti
                        sl_exact_result *result) {
     sl_exact_model model;
     answer a = {0};
-    sl_time from = sl_clock_now(sl_clock_real());
+    sl_time from = sl_now();
     sl_status status = sl_exact_model_make(p, hint, result->bound, &model);
-    if (status == SL_OK)
-        status = ask(solver, &model, time_limit_s, threads, seed, stop, &a);
-    result->solve_s = (double)(sl_clock_now(sl_clock_real()) - from) / (double)SL_SECOND;
+    SL_THEN(status, ask(solver, &model, time_limit_s, threads, seed, stop, &a));
+    result->solve_s = (double)(sl_now() - from) / (double)SL_SECOND;
     if (status == SL_OK && a.status == STATUS_INFEASIBLE && model.memory_exact)
         status = hint ? sl_error(SL_ESYS, "the solver finds no schedule, but was given one")
                       : sl_error(SL_ENONE, "no schedule keeps the memory limit (proven by the exact solver)");
@@ -291,8 +285,7 @@ static sl_status read_hint(const sl_problem *p, const sl_order *hint, sl_exact_r
     if (!fits)
         result->makespan = SL_TIME_NEVER;
     sl_status status = split_backwards(p, hint, &split);
-    if (status == SL_OK)
-        status = replay(p, &split, SL_DECOUPLED, timeline, usable);
+    SL_THEN(status, replay(p, &split, SL_DECOUPLED, timeline, usable));
     sl_order_free(&split);
     return status;
 }
@@ -309,8 +302,8 @@ sl_status sl_exact_solve(const sl_problem *p, const sl_order *hint, double time_
     sl_status status = hint ? read_hint(p, hint, result, &timeline, &usable) : SL_OK;
     if (status == SL_OK && result->makespan > result->bound) {
         status = sl_solver_find(&solver);
-        if (status == SL_OK)
-            status = solve(p, &solver, usable ? &timeline : NULL, time_limit_s, threads, seed, stop, result);
+        SL_THEN(status,
+                solve(p, &solver, usable ? &timeline : NULL, time_limit_s, threads, seed, stop, result));
     }
     result->proven = status == SL_OK && result->makespan <= result->bound;
     sl_timeline_free(&timeline);

@@ -271,8 +271,7 @@ sl_status sl_exact_model_make(const sl_problem *problem, const sl_timeline *hint
     sl_builder b = {.p = problem, .model = model, .hint = hint};
     *model = (sl_exact_model){0};
     sl_status status = prepare(&b);
-    if (status == SL_OK)
-        status = build(&b, known_bound);
+    SL_THEN(status, build(&b, known_bound));
     sl_exact_memory_free(&b.memory);
     sl_protobuf_free(&b.one);
     sl_protobuf_free(&b.two);

@@ -65,8 +65,7 @@ static sl_status start(const sl_solver *solver, double limit_s, const atomic_int
     int line[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0)
         return sl_error_errno(SL_ESYS, "cannot make a socket for the solver");
-    *c = (child){.line = line[0],
-                 .until = {sl_clock_now(sl_clock_real()) + (sl_time)(limit_s * (double)SL_SECOND), stop}};
+    *c = (child){.line = line[0], .until = {sl_now() + (sl_time)(limit_s * (double)SL_SECOND), stop}};
     pid_t pid = 0;
     int error = spawn(solver, line[1], &pid);
     close(line[1]);
@@ -101,7 +100,7 @@ typedef enum talk { TALK_DONE, TALK_CLOSED, TALK_LATE, TALK_GARBAGE, TALK_MEMORY
 static talk wait_for(const child *c, short events) {
     struct pollfd line = {.fd = c->line, .events = events};
     for (;;) {
-        sl_time left = c->until.deadline - sl_clock_now(sl_clock_real());
+        sl_time left = c->until.deadline - sl_now();
         if (sl_limit_is_over(&c->until))
             return TALK_LATE;
         left = c->until.stop && left > LOOK ? LOOK : left;

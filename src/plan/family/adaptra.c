@@ -105,12 +105,10 @@ static sl_status improve(const sl_problem *p, const sl_list_rule *rule, sl_order
     if (status == SL_OK && makespan <= least_makespan(p))
         return SL_OK;
     other.forward_first = 1;
-    if (status == SL_OK)
-        status = keep_shorter(p, &other, order, &makespan);
+    SL_THEN(status, keep_shorter(p, &other, order, &makespan));
     other.forward_first = 0;
     other.patience = mean * 3 / 5; /* the best of a few on random profiles */
-    if (status == SL_OK)
-        status = keep_shorter(p, &other, order, &makespan);
+    SL_THEN(status, keep_shorter(p, &other, order, &makespan));
     if (status != SL_OK)
         sl_order_free(order);
     return status;

@@ -93,8 +93,7 @@ sl_status sl_cross_ud_sub(const sl_problem *p, sl_order *order) {
     int *quota[WARMUPS] = {0};
     *order = (sl_order){0};
     sl_status status = make_quotas(p, quota);
-    if (status == SL_OK)
-        status = try_choices(p, quota, order);
+    SL_THEN(status, try_choices(p, quota, order));
     for (int kind = 0; kind < WARMUPS; kind++)
         sl_free(quota[kind]);
     if (status != SL_OK)

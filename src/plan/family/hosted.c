@@ -26,8 +26,7 @@ static sl_status time_order(const sl_problem *p, const sl_program *program, sl_t
     double *peak;
     SL_TRY(sl_replay(p, program, p->communication, p->queue, &timeline));
     sl_status status = sl_alloc(&peak, (size_t)p->ranks, sizeof *peak);
-    if (status == SL_OK)
-        status = sl_peak_memory(p, &timeline, peak);
+    SL_THEN(status, sl_peak_memory(p, &timeline, peak));
     if (status == SL_OK)
         *makespan = keeps_limit(p, peak) ? sl_timeline_makespan(&timeline) : SL_TIME_NEVER;
     sl_free(peak);

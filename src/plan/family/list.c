@@ -247,8 +247,7 @@ sl_status sl_list_schedule(const sl_problem *problem, const sl_list_rule *rule, 
     scheduler s = {.problem = problem, .rule = rule, .order = order};
     *order = (sl_order){0};
     sl_status status = prepare(&s);
-    if (status == SL_OK)
-        status = run(&s);
+    SL_THEN(status, run(&s));
     sl_free(s.rank);
     sl_free(s.stage);
     sl_free(s.stages);

@@ -244,8 +244,7 @@ sl_status sl_phases_order(const sl_problem *problem, const sl_phase_rule *rule, 
     scheduler s = {.problem = problem, .rule = rule, .order = order};
     *order = (sl_order){0};
     sl_status status = prepare(&s);
-    if (status == SL_OK)
-        status = run(&s);
+    SL_THEN(status, run(&s));
     for (int i = 0; s.wire && i < 2 * problem->ranks; i++)
         sl_windows_free(&s.wire[i]);
     sl_moments_free(&s.moments);

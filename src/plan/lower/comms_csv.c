@@ -124,8 +124,7 @@ static sl_status prepare(sharding *s) {
 static sl_status make_row(int stages, const sl_rank_program *rank, row *r) {
     sharding s = {.rank = rank, .stages = stages};
     sl_status status = prepare(&s);
-    if (status == SL_OK)
-        status = fill_row(&s, r);
+    SL_THEN(status, fill_row(&s, r));
     sl_free(s.left);
     sl_free(s.sums);
     sl_free(s.active);
@@ -231,10 +230,8 @@ sl_status sl_program_write_csv(const sl_problem *problem, const sl_order *order,
     turns t = {.program = program};
     SL_TRY(sl_order_check_csv(problem, order));
     sl_status status = make_turns(&t);
-    if (status == SL_OK)
-        status = take_turns(&t, problem->stages);
-    if (status == SL_OK)
-        status = write_rows(problem, &t, out);
+    SL_THEN(status, take_turns(&t, problem->stages));
+    SL_THEN(status, write_rows(problem, &t, out));
     for (int rank = 0; rank < program->ranks; rank++) {
         if (t.own)
             sl_free(t.own[rank].cell);

@@ -1,8 +1,6 @@
 #include "plan/lower/flow.h"
 #include "base/memory.h"
 
-#include <string.h>
-
 /* Where the ops of a rank begin and end: steps of the first and last part by direction (0: F, 1: I or B),
  * stage and microbatch; -1: not of this rank. */
 typedef struct op_steps {

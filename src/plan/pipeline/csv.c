@@ -16,8 +16,7 @@ static sl_status check_order(const sl_csv_reader *r) {
     sl_status status = sl_order_check_at(r->problem, r->order, &rank, &position);
     if (status == SL_OK)
         return SL_OK;
-    char why[768];
-    snprintf(why, sizeof why, "%s", sl_error_text());
+    const char *why = sl_error_text();
     if (rank < 0)
         return sl_error(status, "%s: %s", r->file, why);
     if (position < 0)

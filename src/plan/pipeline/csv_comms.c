@@ -163,12 +163,9 @@ sl_status sl_csv_check_comms(const sl_csv_reader *r) {
     if (r->comms == 0)
         return SL_OK;
     sl_status status = make_tables(r->problem, &t);
-    if (status == SL_OK)
-        status = check_places(r, &t);
-    if (status == SL_OK)
-        status = check_pairs(r, &t);
-    if (status == SL_OK)
-        status = check_sends(r, &t);
+    SL_THEN(status, check_places(r, &t));
+    SL_THEN(status, check_pairs(r, &t));
+    SL_THEN(status, check_sends(r, &t));
     for (int backward = 0; backward < 2; backward++) {
         sl_free(t.at[backward]);
         sl_free(t.seen[0][backward]);

@@ -12,13 +12,10 @@ sl_status sl_layers_make(int count, int ranks, int stages, sl_layers **layers) {
     sl_status status = sl_alloc(&l->weights, (size_t)count, sizeof *l->weights);
     for (int kind = 0; kind < SL_OP_KINDS && status == SL_OK; kind++) {
         status = sl_alloc(&l->time[kind], (size_t)count, sizeof **l->time);
-        if (status == SL_OK)
-            status = sl_alloc(&l->delta[kind], (size_t)count, sizeof **l->delta);
+        SL_THEN(status, sl_alloc(&l->delta[kind], (size_t)count, sizeof **l->delta));
     }
-    if (status == SL_OK)
-        status = sl_alloc(&l->speed, (size_t)ranks, sizeof *l->speed);
-    if (status == SL_OK)
-        status = sl_alloc(&l->first, (size_t)stages + 1, sizeof *l->first);
+    SL_THEN(status, sl_alloc(&l->speed, (size_t)ranks, sizeof *l->speed));
+    SL_THEN(status, sl_alloc(&l->first, (size_t)stages + 1, sizeof *l->first));
     for (int rank = 0; rank < ranks && status == SL_OK; rank++)
         l->speed[rank] = 1;
     if (status != SL_OK) {

@@ -1,5 +1,4 @@
 /* `layers:`: costs of layers, from which the planner cuts the stages. */
-#include "base/memory.h"
 #include "plan/pipeline/layers.h"
 #include "plan/pipeline/problem_read.h"
 

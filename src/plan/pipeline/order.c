@@ -131,8 +131,7 @@ sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, in
                 *rank = r;
                 *position = i;
             }
-    if (status == SL_OK)
-        status = check_complete(problem, seen, rank);
+    SL_THEN(status, check_complete(problem, seen, rank));
     sl_free(seen);
     return status;
 }

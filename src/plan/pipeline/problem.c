@@ -30,8 +30,7 @@ sl_status sl_problem_make(int ranks, int stages, int microbatches, sl_problem *p
         status = sl_alloc(times_of(problem, i), (size_t)stages, sizeof(sl_time));
     for (int i = 0; memory_of(problem, i) && status == SL_OK; i++)
         status = sl_alloc(memory_of(problem, i), (size_t)stages, sizeof(double));
-    if (status == SL_OK)
-        status = sl_alloc(&problem->recompute, (size_t)stages, 1);
+    SL_THEN(status, sl_alloc(&problem->recompute, (size_t)stages, 1));
     if (status != SL_OK) {
         sl_problem_free(problem);
         return status;

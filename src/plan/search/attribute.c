@@ -102,10 +102,8 @@ static sl_status measure_costs(const sl_problem *p, const sl_plan *plan, sl_attr
     trial t = {.problem = &copy, .makespan = plan->makespan};
     SL_TRY(sl_problem_copy(p, &copy));
     sl_status status = sl_replayer_open(&copy, &plan->program, &t.replayer);
-    if (status == SL_OK)
-        status = measure_links(&t, &plan->program, a);
-    if (status == SL_OK)
-        status = measure_ops(&t, &plan->order, a);
+    SL_THEN(status, measure_links(&t, &plan->program, a));
+    SL_THEN(status, measure_ops(&t, &plan->order, a));
     sl_replayer_close(t.replayer);
     sl_problem_free(&copy);
     return status;

@@ -32,8 +32,7 @@ static sl_status run_chain(sl_chains *c, int chain, int64_t work, sl_improve_res
                                   .seed = c->seed * 1000003 + (uint64_t)(chain * 64 + c->index)};
     sl_status status = sl_improve(c->starts->problem, &options, &order, result);
     c->work -= result->work;
-    if (status == SL_OK)
-        status = sl_regroup(c->starts->problem, &c->until, &c->work, &order, &result->makespan);
+    SL_THEN(status, sl_regroup(c->starts->problem, &c->until, &c->work, &order, &result->makespan));
     if (status == SL_OK)
         keep_shorter(c, &order, result->makespan);
     else

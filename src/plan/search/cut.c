@@ -107,8 +107,7 @@ static sl_status balanced(const sl_problem *p, int with_memory, int *first, doub
     int *from = NULL;
     SL_TRY(sl_alloc(&sum, n + 1, sizeof *sum));
     sl_status status = sl_alloc(&least, stages * (n + 1), sizeof *least);
-    if (status == SL_OK)
-        status = sl_alloc(&from, stages * (n + 1), sizeof *from);
+    SL_THEN(status, sl_alloc(&from, stages * (n + 1), sizeof *from));
     if (status == SL_OK) {
         for (size_t i = 0; i < n; i++)
             sum[i + 1] = sum[i] + work_of(l, (int)i, (int)i + 1, 1);

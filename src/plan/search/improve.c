@@ -6,7 +6,6 @@
 #include "plan/timing/replay.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct annealer {
     const sl_problem *problem;
@@ -352,12 +351,9 @@ static sl_status run(annealer *a, const sl_improve_options *options, int64_t *wo
     }
     a->ops = spans;
     sl_status status = sl_alloc(&a->pairs, 2 * (size_t)spans + 2, sizeof *a->pairs);
-    if (status == SL_OK)
-        status = sl_alloc(&a->blocks, 3 * (size_t)spans + 3, sizeof *a->blocks);
-    if (status == SL_OK)
-        status = sl_alloc(&a->done, 3 * (size_t)a->program.ranks + 3, sizeof *a->done);
-    if (status == SL_OK)
-        status = make_memory(a);
+    SL_THEN(status, sl_alloc(&a->blocks, 3 * (size_t)spans + 3, sizeof *a->blocks));
+    SL_THEN(status, sl_alloc(&a->done, 3 * (size_t)a->program.ranks + 3, sizeof *a->done));
+    SL_THEN(status, make_memory(a));
     if (status == SL_OK) {
         a->current = a->found = sl_replayer_run(a->replayer, &timeline);
         double mean = mean_time(a);
@@ -376,8 +372,7 @@ sl_status sl_improve(const sl_problem *problem, const sl_improve_options *option
     *result = (sl_improve_result){0};
     SL_TRY(sl_lower(problem, order, &a.program));
     sl_status status = sl_replayer_open(problem, &a.program, &a.replayer);
-    if (status == SL_OK)
-        status = run(&a, options, &result->work);
+    SL_THEN(status, run(&a, options, &result->work));
     result->makespan = a.found;
     sl_replayer_close(a.replayer);
     for (int rank = 0; a.memory && rank < a.program.ranks; rank++)

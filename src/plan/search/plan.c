@@ -97,12 +97,12 @@ static void name_plan(sl_plan *plan, const char *name) {
 
 sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, const char *name,
                            sl_plan *plan) {
-    sl_time begin = sl_clock_now(sl_clock_real());
+    sl_time begin = sl_now();
     *plan = (sl_plan){0};
     name_plan(plan, name);
     SL_TRY(sl_order_copy(order, &plan->order));
     SL_TRY(fill(problem, plan));
-    plan->solve = sl_clock_now(sl_clock_real()) - begin;
+    plan->solve = sl_now() - begin;
     return SL_OK;
 }
 
@@ -204,9 +204,8 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
         return SL_OK;
     if (!fits)
         return sl_error(SL_ENONE, "no family plans for placement %s", sl_placement_name(p->placement));
-    char last[512]; /* the last of the table gets along with the least */
-    snprintf(last, sizeof last, "%s", sl_error_text());
-    return sl_error(SL_ENONE, "no schedule fits into the memory limit: %s", last);
+    /* the last of the table gets along with the least */
+    return sl_error(SL_ENONE, "no schedule fits into the memory limit: %s", sl_error_text());
 }
 
 enum { MOST_FAMILIES = 64 };
@@ -226,7 +225,7 @@ static sl_status refuse_name(const char *schedule) {
 }
 
 sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan) {
-    sl_time begin = sl_clock_now(sl_clock_real());
+    sl_time begin = sl_now();
     *plan = (sl_plan){0};
     const sl_family *family = sl_family_find(schedule);
     if (strcmp(schedule, "optimal") == 0)
@@ -236,6 +235,6 @@ sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan 
     if (!family && strcmp(schedule, "auto") != 0)
         return refuse_name(schedule);
     SL_TRY(family ? make_family(problem, family, plan) : make_best(problem, plan));
-    plan->solve = sl_clock_now(sl_clock_real()) - begin;
+    plan->solve = sl_now() - begin;
     return SL_OK;
 }

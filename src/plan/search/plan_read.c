@@ -213,10 +213,8 @@ static sl_status read_plan(reader *r, const json_t *plan, sl_timeline *t, sl_pla
     snprintf(schedule, SL_PLAN_NAME, "%s", name ? name : "plan");
     SL_TRY(sl_alloc(&all, count, sizeof *all));
     sl_status status = read_spans(r, ops, all, &spans);
-    if (status == SL_OK)
-        status = sl_timeline_make(r->ranks, (int)spans, (int)json_array_size(transfers), t);
-    if (status == SL_OK)
-        status = sl_alloc(&t->collective, count - spans, sizeof *t->collective);
+    SL_THEN(status, sl_timeline_make(r->ranks, (int)spans, (int)json_array_size(transfers), t));
+    SL_THEN(status, sl_alloc(&t->collective, count - spans, sizeof *t->collective));
     for (size_t i = 0; i < count && status == SL_OK; i++)
         *(i < spans ? &t->span[i] : &t->collective[t->collectives++]) = all[i].span;
     sl_free(all);

@@ -1,6 +1,5 @@
 #include "plan/search/regroup.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "plan/search/measure.h"
 
 static int joins(const sl_problem *p, const sl_op *op) {

@@ -3,7 +3,6 @@
 #include "plan/search/measure.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* What trying one laborious family costs, in ops replayed for each of its order's: some 26 schedules. */
 #define LABOR 600

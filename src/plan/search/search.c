@@ -1,13 +1,10 @@
 /* The search behind `auto` and `optimal`: starting orders from families and portfolio, annealing on every
  * processor, the exact solver at the end; whatever proves the plan first ends it. */
 #include "base/clock.h"
-#include "base/memory.h"
-#include "plan/bound/bound.h"
 #include "plan/exact/exact.h"
 #include "plan/search/chains.h"
 #include "plan/search/cut.h"
 #include "plan/search/plan.h"
-#include "plan/search/portfolio.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -24,10 +21,6 @@ typedef struct search {
     sl_starts starts;
     int put_off; /* laborious families that the time did not allow at the start */
 } search;
-
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
 
 /* Until `deadline`, unless whoever asked says stop. */
 static sl_limit until(const search *s, sl_time deadline) {
@@ -55,7 +48,7 @@ static sl_status add_families(search *s) {
         if (!sl_family_fits(family, s->problem) || (laborious && sl_starts_proven(&s->starts)))
             continue;
         if (laborious && s->starts.count > 0 &&
-            (10 * labour(s) > (double)(s->deadline - now()) || is_over(s, s->deadline)))
+            (10 * labour(s) > (double)(s->deadline - sl_now()) || is_over(s, s->deadline)))
             s->put_off = 1;
         else
             SL_TRY(sl_starts_add_family(&s->starts, family));
@@ -155,7 +148,7 @@ static sl_time share_of_annealing(const search *s) {
  * another version is an error of the installation, which would stay unseen. */
 static sl_status solve_exactly(search *s) {
     sl_exact_result result;
-    double seconds = sl_to_ms(s->deadline - now()) / 1e3;
+    double seconds = sl_to_ms(s->deadline - sl_now()) / 1e3;
     if (sl_starts_proven(&s->starts) || s->anneal_end == s->deadline || seconds < 0.03 ||
         is_over(s, s->deadline))
         return SL_OK;
@@ -199,7 +192,7 @@ static sl_status finish(search *s, sl_plan *plan) {
              s->starts.tried[0] ? "; tried " : "", s->starts.tried, s->starts.tried[0] ? " ms" : "");
     if (!s->problem->layers) /* with layers it is the bound of this cut only */
         plan->bound = s->starts.bound > plan->bound ? s->starts.bound : plan->bound;
-    plan->solve = now() - s->begin;
+    plan->solve = sl_now() - s->begin;
     return SL_OK;
 }
 
@@ -207,18 +200,17 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
     *plan = (sl_plan){0};
     if (strcmp(options->schedule, "auto") != 0 && strcmp(options->schedule, "optimal") != 0)
         return sl_plan_make(problem, options->schedule, plan);
-    search s = {.problem = problem, .options = options, .begin = now()};
+    search s = {.problem = problem, .options = options, .begin = sl_now()};
     s.deadline = s.begin + sl_from_ms(options->time_limit * 1e3);
     sl_status status = search_orders(&s);
-    if (status == SL_OK)
-        status = finish(&s, plan);
+    SL_THEN(status, finish(&s, plan));
     sl_starts_free(&s.starts);
     return status;
 }
 
 sl_status sl_plan_problem(sl_problem *problem, const sl_plan_options *options, sl_plan *plan) {
     *plan = (sl_plan){0};
-    const sl_limit half = {now() + sl_from_ms(options->time_limit * 500), options->stop};
+    const sl_limit half = {sl_now() + sl_from_ms(options->time_limit * 500), options->stop};
     SL_TRY(sl_cut_choose(problem, half));
     SL_TRY(sl_plan_search(problem, options, plan));
     return sl_plan_prove(problem, plan);

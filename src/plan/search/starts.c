@@ -41,8 +41,7 @@ static void insert(sl_starts *s, sl_start added) {
 sl_status sl_starts_add(sl_starts *s, sl_order *order, const char *name) {
     sl_start added = {.order = *order, .name = name};
     sl_status status = sl_measure(s->problem, order, &added.makespan, &added.memory);
-    if (status == SL_OK)
-        status = sl_order_check_ascending(order);
+    SL_THEN(status, sl_order_check_ascending(order));
     *order = (sl_order){0};
     if (status != SL_OK || added.makespan == SL_TIME_NEVER ||
         (s->count == SL_STARTS && !goes_before(s, &added, &s->start[s->count - 1]))) {

@@ -1,4 +1,5 @@
 #include "plan/timing/jitter.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "plan/timing/replay.h"
@@ -42,11 +43,6 @@ static sl_status run(drawing *d, int draws, uint64_t seed) {
     return SL_OK;
 }
 
-static int compare_times(const void *a, const void *b) {
-    sl_time x = *(const sl_time *)a, y = *(const sl_time *)b;
-    return x < y ? -1 : x > y;
-}
-
 static sl_time nearest_rank(const sl_time *sorted, int draws, int percent) {
     int64_t rank = ((int64_t)draws * percent + 99) / 100;
     return sorted[rank > 1 ? rank - 1 : 0];
@@ -54,7 +50,7 @@ static sl_time nearest_rank(const sl_time *sorted, int draws, int percent) {
 
 static void sum_up(sl_time *makespan, sl_jitter *jitter) {
     int draws = jitter->draws;
-    qsort(makespan, (size_t)draws, sizeof *makespan, compare_times);
+    qsort(makespan, (size_t)draws, sizeof *makespan, sl_ascending_times);
     double beyond = 0; /* the least: the sum keeps its digits */
     for (int i = 0; i < draws; i++)
         beyond += (double)(makespan[i] - makespan[0]);
@@ -74,12 +70,9 @@ sl_status sl_jitter_replay(const sl_problem *problem, const sl_program *program,
         return sl_error(SL_EINVAL, "jitter needs 1 to %d draws, got %d", SL_MAX_DRAWS, draws);
     *jitter = (sl_jitter){.draws = draws, .seed = seed};
     sl_status status = sl_alloc(&d.latency, (size_t)program->messages, sizeof *d.latency);
-    if (status == SL_OK)
-        status = sl_alloc(&d.makespan, (size_t)draws, sizeof *d.makespan);
-    if (status == SL_OK)
-        status = sl_replayer_open(problem, program, &d.replayer);
-    if (status == SL_OK)
-        status = run(&d, draws, seed);
+    SL_THEN(status, sl_alloc(&d.makespan, (size_t)draws, sizeof *d.makespan));
+    SL_THEN(status, sl_replayer_open(problem, program, &d.replayer));
+    SL_THEN(status, run(&d, draws, seed));
     if (status == SL_OK)
         sum_up(d.makespan, jitter);
     sl_replayer_close(d.replayer);

@@ -121,10 +121,8 @@ static sl_status profile_ops(const sl_timeline *measured, sl_problem *problem) {
     sl_time *whole;
     SL_TRY(sl_alloc(&whole, (size_t)measured->spans, sizeof *whole));
     sl_status status = whole_times(measured, problem, whole);
-    if (status == SL_OK)
-        status = median_ops(measured, whole, problem);
-    if (status == SL_OK)
-        status = median_saved(measured, problem);
+    SL_THEN(status, median_ops(measured, whole, problem));
+    SL_THEN(status, median_saved(measured, problem));
     sl_free(whole);
     return status;
 }

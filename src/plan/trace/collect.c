@@ -411,8 +411,7 @@ static sl_status end_slice(sl_traced *t, const slice *ending) {
         return sl_error(SL_ENOMEM, "out of memory for an event");
     slice s = {.start = open.start, .end = ending->start};
     sl_status status = read_slice(t, event, &s);
-    if (status == SL_OK)
-        status = add_slice(t, &s);
+    SL_THEN(status, add_slice(t, &s));
     json_decref(event);
     return status;
 }

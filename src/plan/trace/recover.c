@@ -5,7 +5,6 @@
 #include "plan/trace/recover_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- the timeline ---- */
 
@@ -231,8 +230,7 @@ static sl_status recover_times(sl_recovery *r) {
     sl_carried *carried = NULL;
     size_t count = 0;
     sl_status status = sl_recover_messages(r, &carried, &count);
-    if (status == SL_OK)
-        status = sl_recover_clocks(r, carried, count);
+    SL_THEN(status, sl_recover_clocks(r, carried, count));
     if (status == SL_OK) {
         sl_recover_align(r, carried, count);
         status = sl_recover_links(r, carried, count);

@@ -164,8 +164,7 @@ sl_status sl_recover_meet(sl_recovery *r, int *most) {
     stretches all = {0};
     int *shift = NULL;
     sl_status status = find_stretches(r, &all);
-    if (status == SL_OK)
-        status = sl_alloc(&shift, (size_t)r->ranks, sizeof *shift);
+    SL_THEN(status, sl_alloc(&shift, (size_t)r->ranks, sizeof *shift));
     if (status == SL_OK && may_differ(r, &all))
         shift_all(r, &all, shift, most);
     stretches_free(&all);

@@ -52,11 +52,6 @@ static sl_status number_iterations(sl_recovery *r, int *most, int *marked) {
     return SL_OK;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The list of iterations by their numbers; op[].iteration becomes the index in it. */
 static sl_status list_iterations(sl_recovery *r, int most, int marked) {
     sl_recovered *result = r->result;
@@ -68,7 +63,7 @@ static sl_status list_iterations(sl_recovery *r, int most, int marked) {
             number[count++] = r->op[i].of.mark;
     for (int i = 0; i < most && !marked; i++)
         number[count++] = i;
-    qsort(number, count, sizeof *number, compare_numbers);
+    qsort(number, count, sizeof *number, sl_ascending_times);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || number[i] != number[kept - 1])
             number[kept++] = number[i];
@@ -76,7 +71,7 @@ static sl_status list_iterations(sl_recovery *r, int most, int marked) {
     for (size_t i = 0; i < kept && status == SL_OK; i++)
         result->iteration[i].number = number[i];
     for (size_t i = 0; i < r->ops && marked && status == SL_OK; i++) {
-        const int64_t *place = bsearch(&r->op[i].of.mark, number, kept, sizeof *number, compare_numbers);
+        const int64_t *place = bsearch(&r->op[i].of.mark, number, kept, sizeof *number, sl_ascending_times);
         r->op[i].iteration = (int)(place - number);
     }
     result->iterations = (int)kept;
@@ -252,8 +247,7 @@ sl_status sl_recover_iterations(sl_recovery *r) {
                         sl_traced_sources(r->traced, sources));
     SL_TRY(make_index(r));
     sl_status status = list_ops(r, &l);
-    if (status == SL_OK)
-        status = choose_iteration(r, &l);
+    SL_THEN(status, choose_iteration(r, &l));
     listing_free(&l);
     return status;
 }

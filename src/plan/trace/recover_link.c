@@ -4,7 +4,6 @@
 #include "plan/trace/recover_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct samples {
     sl_time *delay, *transfer, *bytes;

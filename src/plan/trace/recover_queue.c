@@ -103,10 +103,8 @@ sl_status sl_queue_bound(const sl_carried *c, int count, sl_time delay, sl_time 
         return SL_OK;
     q.begin = c->ready;
     sl_status status = sl_alloc(&q.by_ready, (size_t)q.count, sizeof *q.by_ready);
-    if (status == SL_OK)
-        status = sl_alloc(&q.rank, (size_t)q.count, sizeof *q.rank);
-    if (status == SL_OK)
-        status = sl_alloc(&q.best, (size_t)q.count + 1, sizeof *q.best);
+    SL_THEN(status, sl_alloc(&q.rank, (size_t)q.count, sizeof *q.rank));
+    SL_THEN(status, sl_alloc(&q.best, (size_t)q.count + 1, sizeof *q.best));
     if (status == SL_OK)
         *transfer = find_bound(&q, delay);
     sl_free(q.by_ready);

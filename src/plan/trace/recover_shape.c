@@ -114,8 +114,7 @@ static sl_status place_ranks(sl_recovery *r) {
         qsort(c, (size_t)count, sizeof *c, compare_candidates);
         status = refuse_mixture(r->traced, c, count);
     }
-    if (status == SL_OK)
-        status = sl_alloc(&r->result->process, (size_t)count, sizeof(int));
+    SL_THEN(status, sl_alloc(&r->result->process, (size_t)count, sizeof(int)));
     for (size_t i = 0; status == SL_OK && i < r->traced->processes; i++)
         r->rank_of_process[i] = -1;
     for (int rank = 0; status == SL_OK && rank < count; rank++) {

@@ -33,9 +33,7 @@ static sl_status listen_on_rails(const sl_run *run, sl_transport_address *mine, 
         sl_transport_listen_rails((const char *const *)run->network.rail, run->network.rails, mine, sockets);
     if (status == SL_OK || run->network.rails == 0)
         return status;
-    char text[256];
-    snprintf(text, sizeof text, "%s", sl_error_text());
-    return sl_error(SL_EINVAL, "'network.rails': %s", text);
+    return sl_error(SL_EINVAL, "'network.rails': %s", sl_error_text());
 }
 
 /* Where each rank of the world is; those of this pipeline into addresses[ranks]. Without peers nobody

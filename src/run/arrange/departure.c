@@ -35,8 +35,7 @@ static sl_status share_names(sl_trainer *t, sl_roster *names) {
 static sl_status find_own(sl_trainer *t, sl_whereabouts *mine) {
     sl_roster names = sl_roster_empty();
     sl_status status = own_host(mine->host, sizeof mine->host);
-    if (status == SL_OK)
-        status = share_names(t, &names);
+    SL_THEN(status, share_names(t, &names));
     if (status == SL_OK)
         mine->entry = sl_roster_here(&names, mine->host);
     if (mine->entry >= 0)
@@ -186,15 +185,8 @@ static void list_hosts(const char *const *hosts, int count, char *text, size_t s
 
 static sl_status write_event(const sl_trainer *t, sl_event_kind kind, int iteration, const char *seen,
                              const char *decided, const char *why) {
-    sl_event event = {.kind = kind,
-                      .time = sl_clock_now(t->clock) - t->started,
-                      .iteration = iteration,
-                      .from = -1,
-                      .to = -1,
-                      .rank = -1};
-    sl_text_fit(event.seen, sizeof event.seen, seen);
-    sl_text_fit(event.decided, sizeof event.decided, decided);
-    sl_text_fit(event.why, sizeof event.why, why);
+    sl_event event = sl_event_of(kind, sl_clock_now(t->clock) - t->started, iteration);
+    sl_event_say(&event, seen, decided, why);
     return sl_journal_event(t->journal, &event);
 }
 

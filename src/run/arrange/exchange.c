@@ -1,7 +1,4 @@
 #include "run/arrange/exchange.h"
-#include "base/memory.h"
-
-#include <string.h>
 
 sl_status sl_exchange_order(sl_group *group, int from, const sl_problem *problem, sl_order *order) {
     int capacity = 0; /* F, I and W, in parts, on the rank that has most */

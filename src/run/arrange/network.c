@@ -258,12 +258,7 @@ static void describe(const sl_trainer *t, char *text, size_t size) {
 }
 
 static sl_status tell(sl_trainer *t, int iteration) {
-    sl_event event = {.kind = SL_EVENT_PROFILE,
-                      .time = sl_clock_now(t->clock) - t->started,
-                      .iteration = iteration,
-                      .from = -1,
-                      .to = -1,
-                      .rank = -1};
+    sl_event event = sl_event_of(SL_EVENT_PROFILE, sl_clock_now(t->clock) - t->started, iteration);
     describe(t, event.seen, sizeof event.seen);
     sl_text_format(event.decided, sizeof event.decided, "measured %d directions in %.3g ms", t->network.links,
                    sl_to_ms(t->network.took));

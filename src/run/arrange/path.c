@@ -3,8 +3,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#include <string.h>
-
 _Static_assert(SL_QUEUES_MOST <= SL_DELEGATES_MOST, "what is decided can be started");
 
 #define START_PATIENCE (30 * SL_SECOND)
@@ -21,10 +19,9 @@ static sl_status start(sl_trainer *t, int delegates) {
     SL_TRY(sl_alloc(&blocks, (size_t)t->ranks + 1, bytes));
     char *mine = blocks + (size_t)t->ranks * bytes;
     sl_status status = sl_transport_prepare_delegates(t->transport, delegates, mine);
-    if (status == SL_OK)
-        status = sl_group_gather_all(t->groups.pipeline, mine, bytes, blocks, (size_t)t->ranks * bytes, NULL);
-    if (status == SL_OK)
-        status = sl_transport_start_delegates(t->transport, blocks, START_PATIENCE);
+    SL_THEN(status,
+            sl_group_gather_all(t->groups.pipeline, mine, bytes, blocks, (size_t)t->ranks * bytes, NULL));
+    SL_THEN(status, sl_transport_start_delegates(t->transport, blocks, START_PATIENCE));
     sl_free(blocks);
     return status == SL_OK ? sl_transport_use(t->transport, SL_PATH_DELEGATED) : status;
 }

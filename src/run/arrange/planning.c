@@ -13,8 +13,7 @@ static sl_status read_order(const char *file, const sl_problem *problem, sl_plan
     sl_order order = {0};
     SL_TRY(sl_order_read_csv(file, problem, &order));
     sl_status status = sl_order_check_ascending(&order);
-    if (status == SL_OK)
-        status = sl_plan_of_order(problem, &order, "file", plan);
+    SL_THEN(status, sl_plan_of_order(problem, &order, "file", plan));
     sl_order_free(&order);
     if (status == SL_OK && !plan->memory_ok)
         status = sl_error(SL_ENONE, "%s: the order exceeds device.memory_mb", file);
@@ -61,7 +60,8 @@ static sl_status take_order(const sl_plan *from, int fits, sl_replica *mine, int
 /* Replicas that have as many microbatches as one before them run its order, and those of an arrangement that
  * of one in the arrangement before. An order from a file is for its number of microbatches; for another one a
  * plan is made. */
-static sl_status plan_replica(sl_trainer *t, const sl_replica *before, const sl_plan *const *given, int replica) {
+static sl_status plan_replica(sl_trainer *t, const sl_replica *before, const sl_plan *const *given,
+                              int replica) {
     const char *schedule = t->run->schedule;
     int taken = 0, microbatches = t->run->batch.split[replica], replicas = t->run->parallel.data;
     sl_replica *mine = &t->replica[replica];
@@ -70,7 +70,8 @@ static sl_status plan_replica(sl_trainer *t, const sl_replica *before, const sl_
     for (int r = 0; r < replicas && before && !taken; r++)
         SL_TRY(take_order(&before[r].plan, before[r].problem.microbatches == microbatches, mine, &taken));
     for (int r = 0; r < replica && !taken; r++)
-        SL_TRY(take_order(&t->replica[r].plan, t->replica[r].problem.microbatches == microbatches, mine, &taken));
+        SL_TRY(take_order(&t->replica[r].plan, t->replica[r].problem.microbatches == microbatches, mine,
+                          &taken));
     if (taken)
         return SL_OK;
     if (strcmp(schedule, "auto") == 0 || sl_family_find(schedule))

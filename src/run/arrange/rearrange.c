@@ -129,8 +129,7 @@ static sl_status plan(sl_trainer *t, change *c, const sl_plan *const *given) {
     t->replica = NULL;
     SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
     sl_status status = sl_planning_measure(t, sizes);
-    if (status == SL_OK)
-        status = sl_planning_make(t, sizes, c->replica, given);
+    SL_THEN(status, sl_planning_make(t, sizes, c->replica, given));
     sl_free(sizes);
     SL_TRY(status);
     return end_phase(t, c, &c->took.plan);
@@ -189,7 +188,7 @@ static size_t put_list(char *text, size_t size, size_t at, const char *name, con
 }
 
 static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *took, const char *why) {
-    sl_event event = {.kind = SL_EVENT_ARRANGE, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
+    sl_event event = sl_event_of(SL_EVENT_ARRANGE, 0, iteration);
     size_t most = sizeof event.decided - 4,
            at = put_list(event.decided, most, 0, "seats ", t->home, t->world);
     at = put_list(event.decided, most, at < most ? at : most, ", split ", t->run->batch.split,

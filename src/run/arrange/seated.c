@@ -5,8 +5,6 @@
 #include "run/arrange/connect.h"
 #include "run/arrange/telling.h"
 
-#include <string.h>
-
 #define PATIENCE (60 * SL_SECOND) /* for one message, on top of the worst emulated latency */
 
 /* ---- records ---- */
@@ -92,8 +90,7 @@ static sl_status post_receives(const sl_problem *p, const sl_program *program, i
         times[i] = predicted.span[i].start;
     for (int i = 0; i < predicted.transfers && status == SL_OK; i++)
         times[predicted.spans + i] = predicted.transfer[i].start;
-    if (status == SL_OK)
-        status = sl_program_post(program, times, times + predicted.spans, margin, post);
+    SL_THEN(status, sl_program_post(program, times, times + predicted.spans, margin, post));
     sl_timeline_free(&predicted);
     sl_free(times);
     return status;
@@ -103,8 +100,7 @@ static sl_status swap_program(sl_trainer *t, const sl_program *program) {
     int32_t *post;
     SL_TRY(sl_alloc(&post, (size_t)program->messages, sizeof *post));
     sl_status status = post_receives(&t->problem, program, post);
-    if (status == SL_OK)
-        status = sl_engine_swap(t->engine, program, post);
+    SL_THEN(status, sl_engine_swap(t->engine, program, post));
     sl_free(post);
     return status;
 }

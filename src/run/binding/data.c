@@ -151,10 +151,8 @@ sl_status sl_data_open(const sl_data_config *c, sl_data **data) {
     sl_status status = SL_OK;
     for (int i = 0; i < c->pattern_count && status == SL_OK; i++)
         status = add_pattern(d, c->patterns[i]);
-    if (status == SL_OK)
-        status = cut_tail(d, c->held_out);
-    if (status == SL_OK)
-        status = find_entropy(d);
+    SL_THEN(status, cut_tail(d, c->held_out));
+    SL_THEN(status, find_entropy(d));
     if (status != SL_OK) {
         sl_data_close(d);
         return status;

@@ -39,8 +39,7 @@ sl_status sl_gradients_write(sl_binding *binding, int leads, const char *folder,
         status = open_file(folder, name, &w.values);
     if (leads && status == SL_OK)
         status = open_file(folder, "tensors.json", &w.names);
-    if (status == SL_OK)
-        status = sl_binding_each(binding, SL_VALUE_GRADIENT, add, &w);
+    SL_THEN(status, sl_binding_each(binding, SL_VALUE_GRADIENT, add, &w));
     int failed = 0;
     if (w.names) {
         failed |= fprintf(w.names, "\n]\n") < 0;

@@ -93,10 +93,8 @@ static sl_status load_sealed(const char *path, uint64_t seal, int stages, sl_bin
     if (state.seal != seal)
         status = sl_error(
             SL_EINVAL, "%s: is another one than rank 0 has found; is the folder shared by all hosts?", file);
-    if (status == SL_OK)
-        status = sl_weights_open_checkpoint(path, &state, &weights);
-    if (status == SL_OK)
-        status = load_stages(weights, stages, binding, 1);
+    SL_THEN(status, sl_weights_open_checkpoint(path, &state, &weights));
+    SL_THEN(status, load_stages(weights, stages, binding, 1));
     sl_weights_close(weights);
     sl_checkpoint_state_free(&state);
     return status;
@@ -105,12 +103,8 @@ static sl_status load_sealed(const char *path, uint64_t seal, int stages, sl_bin
 /* It was whole for rank 0 just now: what is wrong here is no wrong request, and another attempt may find
  * better. */
 sl_status sl_load_checkpoint(const char *path, uint64_t seal, int stages, sl_binding *binding) {
-    char why[1024];
     sl_status status = load_sealed(path, seal, stages, binding);
-    if (status != SL_EINVAL)
-        return status;
-    snprintf(why, sizeof why, "%s", sl_error_text());
-    return sl_error(SL_ESYS, "%s", why);
+    return status == SL_EINVAL ? SL_ESYS : status;
 }
 
 /* ---- weights from elsewhere ---- */
@@ -153,8 +147,7 @@ static sl_status check_head(const sl_weights *w, const sl_parameter *embedding) 
     if (!sl_weights_has(w, HEAD))
         return SL_OK;
     sl_status status = sl_alloc(&row[0], columns, sizeof(float));
-    if (status == SL_OK)
-        status = sl_alloc(&row[1], columns, sizeof(float));
+    SL_THEN(status, sl_alloc(&row[1], columns, sizeof(float)));
     for (int i = 0; i < embedding->rows && status == SL_OK; i++) {
         const char *const name[2] = {embedding->name, HEAD};
         for (int k = 0; k < 2 && status == SL_OK; k++)
@@ -178,8 +171,7 @@ static sl_status check_weights(sl_weights *w, const sl_model_config *config, int
     sl_status status = sl_alloc(&needs, (size_t)count, sizeof *needs);
     for (int i = 0; i < count && status == SL_OK; i++)
         needs[i] = (sl_weight_need){.name = list[i].name, .rows = list[i].rows, .columns = list[i].columns};
-    if (status == SL_OK)
-        status = sl_weights_check(w, needs, count, &rules);
+    SL_THEN(status, sl_weights_check(w, needs, count, &rules));
     if (status == SL_OK && config->tied)
         status = check_head(w, &list[0]); /* the embedding comes first */
     sl_free(needs);
@@ -190,14 +182,8 @@ static sl_status check_weights(sl_weights *w, const sl_model_config *config, int
 sl_status sl_load_weights(const char *path, int stages, sl_binding *binding) {
     sl_weights *weights;
     sl_status status = sl_weights_open(path, &weights);
-    if (status == SL_OK)
-        status = check_weights(weights, sl_binding_config(binding), stages);
-    if (status == SL_OK)
-        status = load_stages(weights, stages, binding, 0);
+    SL_THEN(status, check_weights(weights, sl_binding_config(binding), stages));
+    SL_THEN(status, load_stages(weights, stages, binding, 0));
     sl_weights_close(weights);
-    if (status != SL_EINVAL)
-        return status;
-    char why[1024];
-    snprintf(why, sizeof why, "%s", sl_error_text());
-    return sl_error(SL_EINVAL, "'model.weights': %s", why);
+    return status == SL_EINVAL ? sl_error(status, "'model.weights': %s", sl_error_text()) : status;
 }

@@ -100,7 +100,7 @@ static void pack_share(const travel *t, size_t chunk, int share) {
 
 static sl_status gather(const travel *t, size_t chunk, const float *mine) {
     sl_reduce_slot *slot = slot_of(t, chunk);
-    slot->started = sl_clock_now(sl_clock_real());
+    slot->started = sl_now();
     return sl_group_start_gather(slot->flight, mine, length_in(t, chunk), slot->all);
 }
 
@@ -116,7 +116,7 @@ static sl_status start(travel *t) {
     }
     for (int share = 0; share < t->size; share++)
         pack_share(t, chunk, share);
-    slot->started = sl_clock_now(sl_clock_real());
+    slot->started = sl_now();
     return sl_group_start_sum(slot->flight, slot->all, length, slot->versions);
 }
 

@@ -195,11 +195,9 @@ sl_status sl_binding_each(sl_binding *b, sl_binding_value value,
         for (int i = 0; i < count && status == SL_OK; i++) {
             float *full;
             status = sl_alloc(&full, list[i].count, sizeof *full);
-            if (status == SL_OK)
-                status = sl_binding_collect(b, stage, i, value, full);
-            if (status == SL_OK)
-                status = sl_group_pass(b->groups->world, from, b->groups->leader, full,
-                                       list[i].count * sizeof *full);
+            SL_THEN(status, sl_binding_collect(b, stage, i, value, full));
+            SL_THEN(status, sl_group_pass(b->groups->world, from, b->groups->leader, full,
+                                          list[i].count * sizeof *full));
             if (status == SL_OK && sl_groups_lead(b->groups))
                 status = visit(object, &list[i], full);
             sl_free(full);

@@ -65,12 +65,9 @@ sl_status sl_checksum_file(const char *path, uint64_t *size, uint64_t *checksum)
     sl_status status = fstat(file, &found) == 0 && S_ISREG(found.st_mode)
                            ? SL_OK
                            : sl_error(SL_EINVAL, "%s: is not a regular file", path);
-    if (status == SL_OK)
-        status = sl_checksum_open(&stream);
-    if (status == SL_OK)
-        status = sl_alloc(&piece, PIECE, 1);
-    if (status == SL_OK)
-        status = read_all(file, path, piece, stream, size);
+    SL_THEN(status, sl_checksum_open(&stream));
+    SL_THEN(status, sl_alloc(&piece, PIECE, 1));
+    SL_THEN(status, read_all(file, path, piece, stream, size));
     if (status == SL_OK)
         *checksum = sl_checksum_value(stream);
     sl_free(piece);

@@ -161,8 +161,7 @@ sl_status sl_checkpoint_clear(const char *folder) {
         if (!all.entry[i].part)
             continue;
         status = join(path, folder, all.entry[i].name, "");
-        if (status == SL_OK)
-            status = sl_path_remove(path);
+        SL_THEN(status, sl_path_remove(path));
     }
     sl_free(all.entry);
     return status;

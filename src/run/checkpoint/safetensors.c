@@ -234,8 +234,7 @@ static sl_status read_header(sl_safetensors *f) {
     f->checksum = sl_checksum(text, (size_t)f->data);
     if (status == SL_OK && text[sizeof length] != '{')
         status = sl_error(SL_EINVAL, "%s: the header does not begin with '{'", f->path);
-    if (status == SL_OK)
-        status = parse_header(f, text + sizeof length, (size_t)size);
+    SL_THEN(status, parse_header(f, text + sizeof length, (size_t)size));
     sl_free(text);
     return status;
 }
@@ -248,8 +247,7 @@ sl_status sl_safetensors_open(const char *path, sl_safetensors **file) {
     sl_status status = sl_copy_text(&f->path, path);
     if (status == SL_OK && (f->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
         status = sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
-    if (status == SL_OK)
-        status = read_header(f);
+    SL_THEN(status, read_header(f));
     if (status != SL_OK) {
         sl_safetensors_close(f);
         return status;
@@ -341,10 +339,8 @@ sl_status sl_safetensors_read(const sl_safetensors *f, const sl_tensor *t, size_
     char *piece = NULL;
     sl_checksum_stream *stream = NULL;
     sl_status status = t->sealed ? sl_checksum_open(&stream) : SL_OK;
-    if (status == SL_OK)
-        status = sl_alloc(&piece, PIECE, bytes_of(t));
-    if (status == SL_OK)
-        status = read_pieces(f, t, first, count, piece, stream, out);
+    SL_THEN(status, sl_alloc(&piece, PIECE, bytes_of(t)));
+    SL_THEN(status, read_pieces(f, t, first, count, piece, stream, out));
     sl_free(piece);
     sl_checksum_close(stream);
     return status;

@@ -1,4 +1,3 @@
-#include "base/memory.h"
 #include "run/checkpoint/checksum.h"
 #include "run/checkpoint/safetensors.h"
 
@@ -114,8 +113,7 @@ sl_status sl_safetensors_write(const char *path, const sl_tensor_source *tensors
         return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
     }
     sl_status status = sl_checksum_open(&w.checksum);
-    if (status == SL_OK)
-        status = write_all(&w, tensors, count, text, data);
+    SL_THEN(status, write_all(&w, tensors, count, text, data));
     if (close(w.descriptor) != 0 && status == SL_OK)
         status = sl_error_errno(SL_ESYS, "%s: cannot be written", path);
     if (status == SL_OK)

@@ -176,8 +176,7 @@ sl_status sl_checkpoint_state_read(const char *path, sl_checkpoint_state *state)
     sl_free(text);
     if (status == SL_OK && !json_is_object(root))
         status = wrong("is no JSON object");
-    if (status == SL_OK)
-        status = read_root(root, state);
+    SL_THEN(status, read_root(root, state));
     json_decref(root);
     if (status != SL_OK)
         sl_checkpoint_state_free(state);

@@ -159,10 +159,8 @@ static sl_status open_path(sl_weights *w, const char *path) {
 
 sl_status sl_weights_open(const char *path, sl_weights **weights) {
     sl_status status = open_empty(path, weights);
-    if (status == SL_OK)
-        status = open_path(*weights, path);
-    if (status == SL_OK)
-        status = check_twice(*weights);
+    SL_THEN(status, open_path(*weights, path));
+    SL_THEN(status, check_twice(*weights));
     if (status != SL_OK) {
         sl_weights_close(*weights);
         *weights = NULL;

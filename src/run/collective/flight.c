@@ -2,7 +2,6 @@
 #include "run/collective/group_inside.h"
 
 #include <limits.h>
-#include <string.h>
 
 sl_status sl_group_flight_open(sl_group *group, sl_group_flight **flight) {
     sl_group_flight *made;
@@ -69,7 +68,7 @@ static sl_status post(sl_group_flight *f, const float *data, size_t count, int p
 /* Sends what is due, of all flights; *next: when the next one is. */
 static sl_status let_through(sl_group *group, sl_time *next) {
     int kept = 0;
-    sl_time now = group->holds ? sl_clock_now(sl_clock_real()) : 0;
+    sl_time now = group->holds ? sl_now() : 0;
     *next = SL_TIME_NEVER;
     for (int i = 0; i < group->holds; i++) {
         sl_group_held *held = &group->held[i];
@@ -93,7 +92,7 @@ sl_status sl_flight_send(sl_group_flight *f, const float *data, size_t count, in
     size_t capacity = group->held_capacity;
     if ((size_t)group->holds == capacity)
         SL_TRY(sl_grow(&group->held, &group->held_capacity, capacity + 1, sizeof *group->held));
-    sl_time due = sl_group_due(group, peer, sl_clock_now(sl_clock_real()), count * sizeof *data);
+    sl_time due = sl_group_due(group, peer, sl_now(), count * sizeof *data);
     group->held[group->holds++] =
         (sl_group_held){.flight = f, .data = data, .count = count, .peer = peer, .tag = tag, .due = due};
     f->holds++;
@@ -113,7 +112,7 @@ sl_status sl_group_first(sl_group_flight *const *flights, int count, sl_time unt
                 return SL_OK;
         }
         *which = -1;
-        if (until < SL_TIME_NEVER && sl_clock_now(sl_clock_real()) >= until)
+        if (until < SL_TIME_NEVER && sl_now() >= until)
             return SL_OK;
     }
 }

@@ -22,7 +22,7 @@ void sl_group_nap(sl_group_wait wait, int *rounds, sl_time until) {
         round -= YIELDS;
     }
     sl_time most = (round < 20 ? 20 : round < 60 ? 50 : 200) * 1000;
-    sl_time left = until - sl_clock_now(sl_clock_real());
+    sl_time left = until - sl_now();
     if (left > 0)
         nanosleep(&(struct timespec){.tv_nsec = left < most ? left : most}, NULL);
 }
@@ -52,14 +52,10 @@ static sl_status make(MPI_Comm communicator, int threads, sl_group_wait wait, sl
     MPI_Comm_rank(communicator, &made->rank);
     MPI_Comm_size(communicator, &made->size);
     sl_status status = sl_alloc(&made->link, (size_t)made->size, sizeof *made->link);
-    if (status == SL_OK)
-        status = sl_alloc(&made->counts, (size_t)made->size, sizeof *made->counts);
-    if (status == SL_OK)
-        status = sl_alloc(&made->starts, (size_t)made->size, sizeof *made->starts);
-    if (status == SL_OK)
-        status = sl_alloc(&made->sizes, (size_t)made->size, sizeof *made->sizes);
-    if (status == SL_OK)
-        status = sl_group_flight_open(made, &made->own);
+    SL_THEN(status, sl_alloc(&made->counts, (size_t)made->size, sizeof *made->counts));
+    SL_THEN(status, sl_alloc(&made->starts, (size_t)made->size, sizeof *made->starts));
+    SL_THEN(status, sl_alloc(&made->sizes, (size_t)made->size, sizeof *made->sizes));
+    SL_THEN(status, sl_group_flight_open(made, &made->own));
     if (status == SL_OK)
         *group = made;
     else
@@ -167,7 +163,7 @@ sl_status sl_group_broadcast(sl_group *group, int root, void *data, size_t bytes
 sl_status sl_group_pass(sl_group *group, int from, int to, void *data, size_t bytes) {
     if (from == to || (group->rank != from && group->rank != to))
         return SL_OK;
-    const sl_time begin = sl_clock_now(sl_clock_real()); /* all pieces take an emulated link from then on */
+    const sl_time begin = sl_now(); /* all pieces take an emulated link from then on */
     for (size_t done = 0; done < bytes;) {
         size_t part = bytes - done < PASS_PIECE ? bytes - done : PASS_PIECE;
         sl_group_wait wait = done > 0 ? SL_WAIT_SHORT : group->wait;

@@ -6,7 +6,6 @@
 #ifndef SL_RUN_COLLECTIVE_GROUP_INSIDE_H
 #define SL_RUN_COLLECTIVE_GROUP_INSIDE_H
 
-#include "base/clock.h"
 #include "run/collective/group.h"
 #include "run/transport/calendar.h"
 

@@ -48,8 +48,7 @@ sl_status sl_receiver_open(const sl_receiver_config *config, sl_receiver **recei
     r->published = r->allowed = config->first;
     r->words = words;
     sl_status status = sl_alloc(&r->message, config->window, sizeof *r->message);
-    if (status == SL_OK)
-        status = sl_alloc(&r->bitmap, words * config->window, sizeof *r->bitmap);
+    SL_THEN(status, sl_alloc(&r->bitmap, words * config->window, sizeof *r->bitmap));
     if (status != SL_OK) {
         sl_receiver_close(r);
         return status;

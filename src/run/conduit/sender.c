@@ -77,8 +77,7 @@ sl_status sl_sender_open(const sl_sender_config *config, sl_sender **sender) {
     s->now = INT64_MIN;
     s->mask = entries - 1;
     sl_status status = sl_alloc(&s->message, entries, sizeof *s->message);
-    if (status == SL_OK)
-        status = sl_alloc(&s->ready, entries / 64, sizeof *s->ready);
+    SL_THEN(status, sl_alloc(&s->ready, entries / 64, sizeof *s->ready));
     if (status != SL_OK) {
         sl_sender_close(s);
         return status;

@@ -118,9 +118,8 @@ static sl_status choose(const sl_cpu *cpu, sl_matmul *p, size_t rows, dnnl_primi
         check(dnnl_matmul_desc_init(&wanted, &a, &b, s->bias ? &bias : NULL, &c), "a product's description"));
     SL_TRY(check(dnnl_primitive_attr_create(&attributes), "attributes"));
     sl_status status = make_attributes(s, attributes);
-    if (status == SL_OK)
-        status = check(dnnl_primitive_desc_create(kind, &wanted, attributes, cpu->engine, NULL),
-                       "choosing a product");
+    SL_THEN(status, check(dnnl_primitive_desc_create(kind, &wanted, attributes, cpu->engine, NULL),
+                          "choosing a product"));
     dnnl_primitive_attr_destroy(attributes);
     return status;
 }

@@ -2,8 +2,6 @@
 #include "base/memory.h"
 #include "plan/family/family.h"
 
-#include <string.h>
-
 #define AT(field) offsetof(reading, field)
 
 /* An item while it is read: how long its lists may be is the run's. */
@@ -51,9 +49,7 @@ static sl_status check_share(const sl_node *node, const sl_run *run, const int *
         return sl_node_error(node, "gives replica %d more microbatches than the planner takes", replica);
     if (!family || sl_family_check(family, &shape) == SL_OK)
         return SL_OK;
-    char why[256];
-    snprintf(why, sizeof why, "%s", sl_error_text());
-    return sl_node_error(node, "does not fit the schedule in replica %d: %s", replica, why);
+    return sl_node_error(node, "does not fit the schedule in replica %d: %s", replica, sl_error_text());
 }
 
 static sl_status read_split(const sl_node *node, void *object) {

@@ -220,10 +220,8 @@ static sl_status read_item(const sl_node *node, int number, sl_run *run) {
         return sl_node_error(node, "a fault must be a map of keys");
     sl_status status = sl_config_read(node, "faults", fault_keys, &item);
     item.fault.item = number;
-    if (status == SL_OK)
-        status = check_item(node, &item);
-    if (status == SL_OK)
-        status = add_fault(run, &item);
+    SL_THEN(status, check_item(node, &item));
+    SL_THEN(status, add_fault(run, &item));
     sl_free(item.fault.host);
     return status;
 }

@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #define CHUNK_BYTES (256u * 1024u)
 #define BEAT (50 * SL_MS)
@@ -18,7 +17,7 @@
 #define AGAIN (100 * SL_MS)    /* a connection that lived shorter is not tried again at once */
 
 sl_time sl_courier_now(void) {
-    return sl_clock_now(sl_clock_real());
+    return sl_now();
 }
 
 static void tell(sl_courier *c, sl_courier_news news, int rail, const char *text) {

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "run/rail/rail_socket.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,10 +35,6 @@ struct sl_door {
     char last[SL_RAIL_TEXT + 128];
 };
 
-static sl_time now(void) {
-    return sl_clock_now(sl_clock_real());
-}
-
 static void tell_strangers(sl_door *d) {
     char text[sizeof d->last + 64];
     if (d->untold == 0)
@@ -49,7 +44,7 @@ static void tell_strangers(sl_door *d) {
     else
         snprintf(text, sizeof text, "%s (and %llu others)", d->last, (unsigned long long)d->untold - 1);
     d->untold = 0;
-    d->told = now();
+    d->told = sl_now();
     if (d->tell)
         d->tell(d->object, text);
 }
@@ -67,7 +62,7 @@ static void drop(sl_door *d, unproven *u, const char *why) {
     atomic_fetch_add_explicit(&d->strangers, 1, memory_order_relaxed);
     d->untold++;
     snprintf(d->last, sizeof d->last, "%s was dropped: %s", who, why);
-    if (d->told == 0 || now() >= d->told + QUIET)
+    if (d->told == 0 || sl_now() >= d->told + QUIET)
         tell_strangers(d);
 }
 
@@ -88,7 +83,7 @@ static sl_status keep_time(sl_door *d);
 
 static sl_status wake(void *context) {
     sl_door *d = context;
-    sl_time t = now();
+    sl_time t = sl_now();
     d->timer = 0;
     for (int i = 0; i < UNPROVEN; i++)
         if (d->waiting[i].socket >= 0 && t >= d->waiting[i].since + PATIENCE)
@@ -118,7 +113,7 @@ static void hand_over(sl_door *d, unproven *u) {
     }
     sl_loop_unwatch(d->loop, socket);
     u->socket = -1;
-    guest->take(guest->object, socket, &u->greeting, now() - u->since);
+    guest->take(guest->object, socket, &u->greeting, sl_now() - u->since);
 }
 
 static sl_status greet(sl_door *d, unproven *u) {
@@ -165,7 +160,7 @@ static sl_status let_in(void *context, int listening) {
             break;
         unproven *u = make_room(d);
         u->socket = made;
-        u->since = now();
+        u->since = sl_now();
         sl_greeting_accept(&u->greeting, d->key, answer, d);
         if (sl_loop_watch(d->loop, made, hear, d) != SL_OK) {
             close(made);

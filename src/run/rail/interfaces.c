@@ -5,7 +5,6 @@
 #include <linux/if.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

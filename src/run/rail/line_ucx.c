@@ -349,7 +349,7 @@ static void ucx_settle(sl_line *line) {
         return;
     int moves = u->failed != UCS_OK || (u->ep && (!u->drained || u->data)) ||
                 (u->wanted && free_sending(u) != NULL) || u->ucx->ucp_worker_arm(u->worker) != UCS_OK;
-    if (moves && sl_loop_at(line->loop, sl_clock_now(sl_clock_real()), again, u, &u->timer) != SL_OK)
+    if (moves && sl_loop_at(line->loop, sl_now(), again, u, &u->timer) != SL_OK)
         note_failure(u, UCS_ERR_NO_RESOURCE); /* the next beat, or silence, finds it */
     if (moves && !u->ep)
         progress(u);
@@ -359,10 +359,10 @@ static void ucx_settle(sl_line *line) {
 
 static void ucx_part(sl_line *line) {
     sl_line_ucx *u = of(line);
-    sl_time until = sl_clock_now(sl_clock_real()) + PARTING, now;
+    sl_time until = sl_now() + PARTING, now;
     if (u->state != OPEN || send(line->socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
         return;
-    while (!u->ended && !u->parting && u->failed == UCS_OK && (now = sl_clock_now(sl_clock_real())) < until) {
+    while (!u->ended && !u->parting && u->failed == UCS_OK && (now = sl_now()) < until) {
         struct pollfd files[2] = {{.fd = line->socket, .events = POLLIN}, {.fd = u->event, .events = POLLIN}};
         while (has_data(u))
             drop_data(u);
@@ -375,13 +375,13 @@ static void ucx_part(sl_line *line) {
 /* By force: whatever is under way is cancelled. */
 static void close_endpoint(sl_line_ucx *u) {
     ucp_request_param_t how = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    sl_time until = sl_clock_now(sl_clock_real()) + CLOSING;
+    sl_time until = sl_now() + CLOSING;
     drop_data(u);
     ucs_status_ptr_t request = u->ucx->ucp_ep_close_nbx(u->ep, &how);
     int waits = UCS_PTR_IS_PTR(request);
     while ((waits && u->ucx->ucp_request_check_status(request) == UCS_INPROGRESS) || u->under_way) {
         u->ucx->ucp_worker_progress(u->worker);
-        if (sl_clock_now(sl_clock_real()) > until)
+        if (sl_now() > until)
             break; /* the worker's end is theirs as well */
     }
     if (waits)

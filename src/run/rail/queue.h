@@ -18,7 +18,6 @@
 #define SL_RUN_TRANSPORT_QUEUE_H
 
 #include "base/status.h"
-#include "base/time.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,12 +1,10 @@
 #include "run/saving/resume.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "run/binding/load.h"
 #include "run/model/model.h"
 #include "run/saving/identity.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void sl_resume_close(sl_resume *resume) {
     sl_checkpoint_found_free(&resume->found);
@@ -45,11 +43,8 @@ static sl_status look(const sl_run *run, const char *folder, const sl_binding *b
         return sl_checkpoint_set_aside(path, resume->moved);
     sl_status status = sl_checkpoint_find(path, &resume->found);
     say_refusals(&resume->found);
-    if (status == SL_ENONE) {
-        char why[1024];
-        snprintf(why, sizeof why, "%s", sl_error_text());
-        return sl_error(SL_ENONE, "%s; without --resume the run starts anew", why);
-    }
+    if (status == SL_ENONE)
+        return sl_error(SL_ENONE, "%s; without --resume the run starts anew", sl_error_text());
     SL_TRY(status);
     SL_TRY(sl_checkpoint_clear(path));
     if (!resume->found.found)
@@ -77,10 +72,8 @@ sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_bi
 
 static sl_status write_event(sl_journal *journal, sl_event_kind kind, int iteration, const char *seen,
                              const char *decided, const char *why) {
-    sl_event event = {.kind = kind, .iteration = iteration, .from = -1, .to = -1, .rank = -1};
-    sl_text_format(event.seen, sizeof event.seen, "%s", seen);
-    sl_text_format(event.decided, sizeof event.decided, "%s", decided);
-    sl_text_format(event.why, sizeof event.why, "%s", why);
+    sl_event event = sl_event_of(kind, 0, iteration);
+    sl_event_say(&event, seen, decided, why);
     return sl_journal_event(journal, &event);
 }
 

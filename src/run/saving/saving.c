@@ -111,12 +111,8 @@ typedef struct report {
 } report;
 
 static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started) {
-    sl_event event = {.kind = s->why[0] ? SL_EVENT_CHECKPOINT_FAILED : SL_EVENT_CHECKPOINT_WRITTEN,
-                      .time = sl_clock_now(sl_clock_real()) - started,
-                      .iteration = s->iteration,
-                      .from = -1,
-                      .to = -1,
-                      .rank = -1};
+    sl_event event = sl_event_of(s->why[0] ? SL_EVENT_CHECKPOINT_FAILED : SL_EVENT_CHECKPOINT_WRITTEN,
+                                 sl_now() - started, s->iteration);
     char name[SL_CHECKPOINT_NAME];
     uint64_t bytes = 0;
     sl_checkpoint_name(s->iteration, name);
@@ -134,7 +130,7 @@ static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started)
             "%.3f MB in %.1f ms beside training, %.1f ms of it between iterations; the copy takes up to "
             "%.3f MB of "
             "a rank",
-            (double)bytes / 1e6, sl_to_ms(sl_clock_now(sl_clock_real()) - s->began), sl_to_ms(s->snapped),
+            (double)bytes / 1e6, sl_to_ms(sl_now() - s->began), sl_to_ms(s->snapped),
             (double)s->largest / 1e6);
     }
     return sl_journal_event(journal, &event);
@@ -144,7 +140,7 @@ static sl_status finish_phase(sl_saving *s, int whole, sl_journal *journal, sl_t
     s->phase = SL_SAVING_NOTHING;
     if (whole) {
         s->whole = s->iteration;
-        s->took = sl_clock_now(sl_clock_real()) - s->began;
+        s->took = sl_now() - s->began;
     }
     return s->leads ? write_event(s, journal, started) : SL_OK;
 }
@@ -167,7 +163,7 @@ static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time star
     s->due = 0;
     s->why[0] = 0;
     s->iteration = s->tried = done;
-    s->began = sl_clock_now(sl_clock_real());
+    s->began = sl_now();
     if (s->leads)
         check_room(s);
     int fits = !s->why[0];
@@ -175,7 +171,7 @@ static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time star
     if (!fits)
         return finish_phase(s, 0, journal, started);
     SL_TRY(sl_snapshot_take(&s->snapshot, s->binding));
-    s->snapped = sl_clock_now(sl_clock_real()) - s->began;
+    s->snapped = sl_now() - s->began;
     s->files = 0;
     s->phase = SL_SAVING_WRITE;
     if (s->writes)

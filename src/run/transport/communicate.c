@@ -1,4 +1,5 @@
 /* The communication thread: publishes what is due towards the peers that share memory, sleeps in between. */
+#include "base/signals.h"
 #include "run/transport/peer.h"
 #include "run/transport/scheduling.h"
 
@@ -70,12 +71,8 @@ static void *communicate(void *object) {
 }
 
 sl_status sl_communication_start(sl_transport *t) {
-    sigset_t all, before;
-    sigfillset(&all); /* signals of the run are its main thread's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     sl_clock_join(t->clock);
-    int error = pthread_create(&t->thread, NULL, communicate, t);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = sl_thread_start(&t->thread, communicate, t);
     if (error) {
         sl_clock_leave(t->clock);
         return sl_error(SL_ESYS, "rank %d: no communication thread: %s", t->rank, strerror(error));

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -60,7 +59,7 @@ void sl_delegate_tell(sl_delegate_order *order, sl_courier_news news, int rail, 
         return;
     }
     sl_delegate_news *place = &order->news[put % SL_DELEGATE_NEWS];
-    place->time = sl_clock_now(sl_clock_real());
+    place->time = sl_now();
     place->news = (int32_t)news;
     place->rail = (int32_t)rail;
     snprintf(place->text, sizeof place->text, "%s", text ? text : "");

@@ -231,8 +231,7 @@ sl_status sl_delegates_prepare(const sl_delegates_config *config, int count, voi
     d->page = -1;
     pthread_mutex_init(&d->mutex, NULL);
     sl_status status = make_all(d);
-    if (status == SL_OK)
-        status = listen_all(d, out);
+    SL_THEN(status, listen_all(d, out));
     if (status != SL_OK) {
         sl_delegates_close(d);
         return status;
@@ -250,7 +249,7 @@ static sl_status await_rail(sl_delegate *e, sl_time deadline) {
             return sl_error(SL_EPEER, "link %d -> %d: %.187s", o->from, o->to, e->stream.queue.queue->reason);
         if (up)
             return SL_OK;
-        if (sl_clock_now(sl_clock_real()) >= deadline)
+        if (sl_now() >= deadline)
             return sl_error(SL_EPEER, "link %d -> %d: delegate %d found no way to the other side in time",
                             o->from, o->to, o->number);
         sl_clock_wait(sl_clock_real(), &o->up, up, deadline);
@@ -259,7 +258,7 @@ static sl_status await_rail(sl_delegate *e, sl_time deadline) {
 
 sl_status sl_delegates_start(sl_delegates *d, const void *blocks, sl_time timeout) {
     const sl_delegates_config *c = d->config;
-    sl_time deadline = sl_clock_now(sl_clock_real()) + timeout;
+    sl_time deadline = sl_now() + timeout;
     for (int r = 0; r < c->ranks; r++)
         if (c->talks[r])
             SL_TRY(check_block(d, block_of(d, blocks, r), r));

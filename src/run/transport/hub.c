@@ -14,8 +14,7 @@ sl_status sl_transport_hub_open(int ranks, size_t message_bytes, int slots, sl_t
         **hub = (sl_transport_hub){.ranks = ranks, .slots = slots, .message_bytes = message_bytes};
         status = sl_alloc(&(*hub)->region, (size_t)ranks, sizeof *(*hub)->region);
     }
-    if (status == SL_OK)
-        status = sl_alloc(&(*hub)->wires.free_at, sl_wires_count(ranks), sizeof *(*hub)->wires.free_at);
+    SL_THEN(status, sl_alloc(&(*hub)->wires.free_at, sl_wires_count(ranks), sizeof *(*hub)->wires.free_at));
     for (int r = 0; r < ranks && status == SL_OK; r++) {
         memset(towards, 1, (size_t)ranks);
         towards[r] = 0;

@@ -87,8 +87,7 @@ sl_status sl_region_create(const char *path, int rank, int ranks, int slots, siz
     if (file < 0)
         return sl_error_errno(SL_ESYS, "%s: cannot make the file of rank %d's messages", making, rank);
     sl_status status = sl_shared_reserve(file, bytes, making);
-    if (status == SL_OK)
-        status = sl_shared_map(file, bytes, making, region);
+    SL_THEN(status, sl_shared_map(file, bytes, making, region));
     close(file);
     if (status == SL_OK) {
         sl_region_format(*region, rank, ranks, slots, message_bytes, run, towards);
@@ -131,8 +130,7 @@ sl_status sl_region_map(const char *path, int rank, int ranks, int slots, size_t
         status = sl_error_errno(SL_ESYS, "%s", path);
     else if ((size_t)facts.st_size < sizeof(sl_region))
         status = sl_error(SL_EPEER, "%s: only %lld bytes", path, (long long)facts.st_size);
-    if (status == SL_OK)
-        status = sl_shared_map(file, (size_t)facts.st_size, path, region);
+    SL_THEN(status, sl_shared_map(file, (size_t)facts.st_size, path, region));
     close(file);
     if (status != SL_OK)
         return status;

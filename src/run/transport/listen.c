@@ -7,7 +7,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -150,8 +149,7 @@ sl_status sl_transport_listen(const char *interface_address, sl_transport_addres
         listen(made, 128) != 0)
         status = sl_error_errno(SL_ESYS, "cannot listen on '%s'",
                                 interface_address ? interface_address : "any address");
-    if (status == SL_OK)
-        status = describe(made, address);
+    SL_THEN(status, describe(made, address));
     if (status != SL_OK) {
         close(made);
         return status;

@@ -1,6 +1,7 @@
 #include "run/transport/network.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/signals.h"
 #include "run/rail/courier.h"
 #include "run/transport/listen.h"
 #include "run/transport/news.h"
@@ -106,7 +107,7 @@ static void take_leave(sl_crossing *x, int direction) {
     sl_loop *loop = x->network->loop;
     x->said_goodbye[direction] = 1;
     if (!x->said_goodbye[!direction] && x->leaving == 0 &&
-        sl_loop_at(loop, sl_clock_now(sl_clock_real()) + LEAVING, see_off, x, &x->leaving) == SL_OK)
+        sl_loop_at(loop, sl_now() + LEAVING, see_off, x, &x->leaving) == SL_OK)
         return;
     sl_loop_forget(loop, x->leaving);
     see_off(x);
@@ -212,7 +213,7 @@ static sl_status leave_later(void *context) {
 }
 
 static sl_status leave(sl_network *n) {
-    sl_time now = sl_clock_now(sl_clock_real());
+    sl_time now = sl_now();
     if (n->leave_until == 0)
         n->leave_until = now + LEAVING;
     if (is_cut_off(n) && now < n->leave_until)
@@ -372,11 +373,7 @@ static sl_status open_door(sl_network *n, const sl_transport_config *c) {
 }
 
 static sl_status start_thread(sl_network *n) {
-    sigset_t all, before;
-    sigfillset(&all); /* signals of the run are its main thread's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&n->thread, NULL, carry, n);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = sl_thread_start(&n->thread, carry, n);
     if (error)
         return sl_error(SL_ESYS, "rank %d: no network thread: %s", n->t->rank, strerror(error));
     n->running = 1;
@@ -410,7 +407,7 @@ static sl_status await_peers(sl_network *n, sl_time deadline) {
             atomic_store(&n->opened, 1);
             return SL_OK;
         }
-        if (atomic_load(&x->peer->lost) || sl_clock_now(sl_clock_real()) >= deadline)
+        if (atomic_load(&x->peer->lost) || sl_now() >= deadline)
             break;
         sl_clock_wait(sl_clock_real(), &n->changed, seen, deadline);
     }

@@ -7,12 +7,8 @@ void sl_news_put(sl_news *news, sl_transport_news_kind kind, int from, int to, i
     if (put - atomic_load_explicit(&news->taken, memory_order_acquire) == SL_NEWS_KEPT)
         return;
     sl_transport_news *one = &news->ring[put % SL_NEWS_KEPT];
-    *one = (sl_transport_news){.kind = kind,
-                               .from = from,
-                               .to = to,
-                               .number = -1,
-                               .rail = rail,
-                               .time = sl_clock_now(sl_clock_real())};
+    *one = (sl_transport_news){
+        .kind = kind, .from = from, .to = to, .number = -1, .rail = rail, .time = sl_now()};
     snprintf(one->text, sizeof one->text, "%s", text);
     atomic_store_explicit(&news->put, put + 1, memory_order_release);
 }

@@ -234,11 +234,9 @@ sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_ti
     *transport = NULL;
     gather_sockets(config, socket, sockets);
     sl_status status = make(config, transport);
-    if (status == SL_OK)
-        status = sl_alloc(&places, 2 * (size_t)config->ranks, 1);
-    if (status == SL_OK)
-        status = open_all(*transport, config, sockets, sl_clock_now(config->clock) + timeout, places,
-                          places + config->ranks);
+    SL_THEN(status, sl_alloc(&places, 2 * (size_t)config->ranks, 1));
+    SL_THEN(status, open_all(*transport, config, sockets, sl_clock_now(config->clock) + timeout, places,
+                             places + config->ranks));
     sl_free(places);
     if (status != SL_OK) {
         sl_transport_close(*transport);

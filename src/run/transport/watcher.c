@@ -1,8 +1,8 @@
 #include "run/transport/watcher.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/signals.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void note(sl_delegate *e, const char *text) {
                                     .to = e->order->to,
                                     .number = e->order->number,
                                     .rail = -1,
-                                    .time = sl_clock_now(sl_clock_real())};
+                                    .time = sl_now()};
         snprintf(news->text, sizeof news->text, "%s", text);
     }
     pthread_mutex_unlock(&d->mutex);
@@ -58,7 +58,7 @@ static void give_up(sl_delegate *e, const char *reason) {
 
 /* 1 when this death is one too many within the time. */
 static int is_too_many(sl_delegates *d) {
-    sl_time now = sl_clock_now(sl_clock_real());
+    sl_time now = sl_now();
     sl_time *oldest = &d->death[d->deaths % (uint64_t)d->deaths_most];
     int many = d->deaths >= (uint64_t)d->deaths_most && now - *oldest < DEATHS_WITHIN;
     *oldest = now;
@@ -69,7 +69,7 @@ static int is_too_many(sl_delegates *d) {
 static sl_status look(void *object);
 
 static sl_status call_later(sl_delegate *e, sl_status (*call)(void *)) {
-    return sl_loop_at(e->all->loop, sl_clock_now(sl_clock_real()) + AGAIN, call, e, NULL);
+    return sl_loop_at(e->all->loop, sl_now() + AGAIN, call, e, NULL);
 }
 
 static sl_status on_death(void *object, int file) {
@@ -208,11 +208,7 @@ static void *watch(void *object) {
 }
 
 static sl_status start_thread(sl_delegates *d) {
-    sigset_t all, before;
-    sigfillset(&all); /* signals of the run are its main thread's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&d->thread, NULL, watch, d);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = sl_thread_start(&d->thread, watch, d);
     if (error)
         return sl_error(SL_ESYS, "rank %d: no thread to watch delegates: %s", d->config->rank,
                         strerror(error));

@@ -20,8 +20,7 @@ sl_status sl_wires_open(const char *directory, const char *name, size_t count, s
     if (file < 0)
         return sl_error_errno(SL_ESYS, "%s: cannot be made", path);
     sl_status status = sl_shared_reserve(file, bytes, path); /* all ranks ask for the same */
-    if (status == SL_OK)
-        status = sl_shared_map(file, bytes, path, &wires->free_at);
+    SL_THEN(status, sl_shared_map(file, bytes, path, &wires->free_at));
     close(file);
     SL_TRY(status);
     wires->bytes = bytes;

@@ -207,6 +207,7 @@ static void step(driver *d) {
     read_events(d);
     drive_judge_incidents(d);
     drive_judge_faults(d, &m);
+    d->changed = 0; /* by what is done from here on, what a fault costs is asked again */
     job_iteration_free(&d->j, &m);
     act(d);
     if (!d->broken)

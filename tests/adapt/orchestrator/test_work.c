@@ -1,3 +1,5 @@
+/* labels: slow */
+/* Not all of this holds yet (docs/results/trust.md), so it is no part of the usual set. */
 /* Work that varies is no fault: microbatches of log-normal lengths, where an op takes a + b * tokens (+ c *
  * tokens^2 of attention). Told the work of every op, or only that of iterations, the orchestrator raises no
  * false alarm; with the work of ops it still finds slow devices and links, and tells them from more work, of

@@ -37,29 +37,32 @@ static void keep(const char *from, const char *name) {
     sl_free(content);
 }
 
-static sl_status take(const sl_options *o, void *argument) {
-    char(*word)[512] = argument;
-    return o->option == 'j'   ? sl_option_secret(o, word[0], sizeof word[0])
-           : o->option == 'k' ? sl_option_secret(o, word[1], sizeof word[1])
-                              : SL_OK;
-}
+struct words {
+    char join[512], key[512];
+    const char *other;
+};
 
 static int be_member(int argc, char **argv) {
-    static const struct option options[] = {
-        {"join", required_argument, NULL, 'j'},     {"key", required_argument, NULL, 'k'},
-        {"job", required_argument, NULL, 'x'},      {"round", required_argument, NULL, 'x'},
-        {"member", required_argument, NULL, 'x'},   {"members", required_argument, NULL, 'x'},
-        {"rank", required_argument, NULL, 'x'},     {"pid", required_argument, NULL, 'x'},
-        {"deadline", required_argument, NULL, 'x'}, {NULL, 0, NULL, 0}};
-    char word[2][512] = {"", ""}, path[256], both[1100];
+    static const sl_option options[] = {SL_OPTION("join", SECRET, struct words, join, .most = 512),
+                                        SL_OPTION("key", SECRET, struct words, key, .most = 512),
+                                        SL_OPTION("job", TEXT, struct words, other),
+                                        SL_OPTION("round", TEXT, struct words, other),
+                                        SL_OPTION("member", TEXT, struct words, other),
+                                        SL_OPTION("members", TEXT, struct words, other),
+                                        SL_OPTION("rank", TEXT, struct words, other),
+                                        SL_OPTION("pid", TEXT, struct words, other),
+                                        SL_OPTION("deadline", TEXT, struct words, other),
+                                        SL_OPTIONS_END};
+    struct words word = {0};
+    char path[256], both[1100];
     sl_options o = {.command = "validate", .table = options, .argc = argc - 1, .argv = argv + 1};
     keep("/proc/self/cmdline", "cmdline");
     keep("/proc/self/environ", "environ");
     for (int twice = 0; twice < 2;
          twice++) /* the command reads its options, and the worker that it becomes */
-        if (sl_options_take(&o, take, word) != SL_OK)
+        if (sl_options_take(&o, &word) != SL_OK)
             return 4;
-    snprintf(both, sizeof both, "%s %s", word[0], word[1]);
+    snprintf(both, sizeof both, "%s %s", word.join, word.key);
     path_of("read", path, sizeof path);
     return sl_file_write(path, both, strlen(both)) == SL_OK ? 0 : 3;
 }
