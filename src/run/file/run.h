@@ -85,7 +85,7 @@ typedef struct sl_run {
     } network;
     int *wire; /* [from * ranks + to] emulated links of one number occupy one wire; NULL: each its own */
     struct {
-        int hold, dwell;
+        int hold, dwell, record;
         double gain, profile_every_s;
         unsigned strategies;                     /* 1 << sl_strategy_kind */
         double balance_s, topology_s, restart_s; /* what they cost, until they have been applied */
