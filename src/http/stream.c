@@ -109,10 +109,6 @@ void sl_stream_renew(sl_stream *s) {
     drop_oldest(s, s->count);
 }
 
-int sl_stream_readers(const sl_stream *s) {
-    return s->readers;
-}
-
 /* ---- a reader ---- */
 
 /* The message of that number; NULL: no longer kept, or not yet there. */

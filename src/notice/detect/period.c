@@ -333,7 +333,3 @@ int sl_period_take(sl_period *p, sl_iteration *iteration) {
 int sl_period_calls(const sl_period *p) {
     return p->period;
 }
-
-int sl_period_in_step(const sl_period *p) {
-    return p->period && p->whole_end && p->whole_end + (uint64_t)p->state == p->calls;
-}

@@ -218,10 +218,6 @@ void sl_data_validation_batch(const sl_data *d, int index, uint16_t *tokens, uin
         copy_windows(d, row, d->training + ((size_t)index * d->batch + row) * d->context, tokens, targets);
 }
 
-size_t sl_data_training_tokens(const sl_data *d) {
-    return d->training;
-}
-
 size_t sl_data_all_tokens(const sl_data *d) {
     return d->tokens;
 }
