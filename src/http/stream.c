@@ -84,8 +84,7 @@ void sl_stream_close(sl_stream *s) {
         return;
     drop_oldest(s, s->count);
     let_go(s->whole);
-    sl_free(s->kept);
-    sl_free(s);
+    SL_FREE(s->kept, s);
 }
 
 void sl_stream_send(sl_stream *s, const char *text) {

@@ -47,9 +47,7 @@ void sl_samples_close(sl_samples *samples) {
         return;
     for (size_t i = 0; i < samples->ranks; i++)
         sl_free(samples->rank[i].queue);
-    sl_free(samples->rank);
-    sl_free(samples->room);
-    sl_free(samples);
+    SL_FREE(samples->rank, samples->room, samples);
 }
 
 static queued *at(const follows *f, uint64_t place) {

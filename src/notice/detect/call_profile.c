@@ -107,8 +107,7 @@ static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call
 }
 
 static void free_group(sl_call_group *group) {
-    sl_free(group->member);
-    sl_free(group->wait);
+    SL_FREE(group->member, group->wait);
     *group = (sl_call_group){0};
 }
 
@@ -319,10 +318,7 @@ void sl_call_profile_close(sl_call_profile *p) {
     for (size_t i = 0; i < p->groups; i++)
         free_group(&p->group[i]);
     for (int r = 0; p->rank && r < p->ranks; r++) {
-        sl_free(p->rank[r].gap);
-        sl_free(p->rank[r].volume);
+        SL_FREE(p->rank[r].gap, p->rank[r].volume);
     }
-    sl_free(p->group);
-    sl_free(p->rank);
-    sl_free(p);
+    SL_FREE(p->group, p->rank, p);
 }

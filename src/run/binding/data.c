@@ -164,9 +164,7 @@ sl_status sl_data_open(const sl_data_config *c, sl_data **data) {
 void sl_data_close(sl_data *d) {
     if (!d)
         return;
-    sl_free(d->text);
-    sl_free(d->read);
-    sl_free(d);
+    SL_FREE(d->text, d->read, d);
 }
 
 /* ---- which window ---- */
