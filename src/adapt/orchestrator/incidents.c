@@ -369,8 +369,10 @@ void sl_incident_name(const sl_orchestrator *o, const sl_case *c, char *text, si
     else if (part->kind == SL_PART_CARD)
         snprintf(text, size, "card of %s", a);
     else {
+        int there = part->latency[0] > 0 || part->pace[0] > 0,
+            back = part->latency[1] > 0 || part->pace[1] > 0;
         name_process(o, part->b, b, sizeof b);
-        snprintf(text, size, "link %s to %s", a, b);
+        snprintf(text, size, "link %s to %s", back && !there ? b : a, back && !there ? a : b);
     }
 }
 
@@ -776,7 +778,8 @@ static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
 }
 
 /* What must have lasted is asked for when it has, and again from time to time while it is slow. */
-/* A simulation gives the same again: the same questions would have the same answers, but for plans whose `dwell` is over. */
+/* A simulation gives the same again: the same questions would have the same answers, but for plans whose
+ * `dwell` is over. */
 static int asks_the_same(const sl_orchestrator *o) {
     const sl_history *s = &o->series;
     for (int r = 0; r < s->replicas; r++) {
