@@ -119,6 +119,31 @@ static pair compare_link(const comparing *c, int replica, int at) {
     return finish(c, &n, &l, last);
 }
 
+/* There and back in the same row: clocks that differ do not change it. */
+static pair compare_round(const comparing *c, int replica, int there, int back) {
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
+    const int ways[2] = {there, back};
+    sl_norm n[2], round = {.rows = SL_HEALTHY_ROWS};
+    latest l = {.most = c->most};
+    for (int way = 0; way < 2; way++) {
+        n[way] = norm_of(b->link ? &b->link[ways[way]] : NULL, b, b->same ? &b->same->link[ways[way]] : NULL);
+        round.rows = n[way].rows < round.rows ? n[way].rows : round.rows;
+        round.time += n[way].time;
+        round.usual += n[way].usual;
+        round.spread += n[way].spread;
+    }
+    for (int i = c->count - 1, more = 1; i >= 0 && more; i--) {
+        const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
+        double common = c->common[c->kind[replica] * c->count + i], sum = 0;
+        if (!m || !(m->link[there].time > 0) || !(m->link[back].time > 0))
+            continue; /* nor is it known of a message that seems to arrive before it was sent */
+        for (int way = 0; way < 2; way++)
+            sum += sl_norm_time(&n[way], m->link[ways[way]].time, m->link[ways[way]].work);
+        more = take(&l, sum / (common > 1 ? common : 1), 0);
+    }
+    return finish(c, &round, &l, 0);
+}
+
 static pair compare_sum(const comparing *c, int replica, int stage) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
     sl_level same = {.count = b->same ? b->same->summed[stage] : 0,
@@ -324,6 +349,33 @@ static void find_kinds(comparing *c) {
     }
 }
 
+/* How many times its usual work all ops of a replica had in a row; 0: not known of each. */
+static double work_of(const comparing *c, int replica, int row) {
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
+    const sl_measured *m = sl_history_row(c->s, row)->replica[replica];
+    double work = 0, usual = 0;
+    for (int at = 0; m && b->op && at < SL_OP_KINDS * m->problem.stages; at++) {
+        const sl_norm *n = &b->op[at];
+        if (!m->op[at].count || n->rows < rows_needed(c))
+            continue;
+        if (m->op[at].worked < m->op[at].count || !(n->work > 0))
+            return 0;
+        work += m->op[at].work;
+        usual += n->work;
+    }
+    return usual > 0 ? work / usual : 0;
+}
+
+/* Where work is known, what all devices take longer is load only as far as work has grown; beyond, they are
+ * slow. */
+static void limit_common(const comparing *c) {
+    for (int i = 0; i < c->kinds * c->count; i++) {
+        double work = c->common[i] > 1 ? work_of(c, c->first[i / c->count], c->rows[i % c->count]) : 0;
+        if (work > 0 && c->common[i] > fmax(1, work))
+            c->common[i] = 1;
+    }
+}
+
 /* Replicas of one rank, by row. */
 static void find_common_of_all(const comparing *c, const double *value, double *room) {
     double *all = room + c->s->replicas;
@@ -369,6 +421,7 @@ static sl_status find_devices(comparing *c, device *devices, double *value, doub
         c->common[i] = common_of(c, value + i * ranks, ranks, c->first[i / c->count] * ranks, room);
     if (ranks == 1)
         find_common_of_all(c, value, room);
+    limit_common(c);
     for (int i = 0; i < c->kinds * ranks; i++)
         devices[i] = measure_device(c, value, raw, i / ranks, i % ranks, &sum, &ops);
     for (int i = 0; i < c->s->replicas * ranks; i++) {
@@ -418,8 +471,32 @@ static double common_of_job(const comparing *c) {
     return found ? sl_median_of_numbers(values, found) : 1;
 }
 
+/* The least delay that counts, whatever clocks say. */
+static double least_noticed(const comparing *c) {
+    return fmax(OP_SHARE * c->out->op, LEAST);
+}
+
 static double least_delay(const comparing *c) {
-    return fmax(fmax(OP_SHARE * c->out->op, LEAST), 2 * c->clock_error);
+    return fmax(least_noticed(c), 2 * c->clock_error);
+}
+
+/* A direction is slow by itself; or clocks may differ by more than it grew, and there and back together are.
+ */
+static int is_link_slow(const comparing *c, int replica, int ranks, int at, pair *l) {
+    int from = at / ranks, to = at % ranks, suspected = is_suspected(c->s, replica, from, to);
+    double share = suspected ? SL_STILL_SLOW : 1, growth = l->now - l->healthy;
+    if (!l->known)
+        return 0;
+    if (growth > share * least_delay(c) && growth > share * (SL_SLOW_LEAST - 1) * l->healthy &&
+        (suspected || (l->now > l->usual && beyond_noise(growth, l->variance))))
+        return 1;
+    pair round = c->clock_error > 0 ? compare_round(c, replica, at, to * ranks + from) : (pair){0};
+    double more = round.now - round.healthy;
+    if (!round.known || growth < 0.5 * more || more <= 2 * share * least_noticed(c) ||
+        more <= share * (SL_SLOW_LEAST - 1) * round.healthy ||
+        !(suspected || (round.now > round.usual && beyond_noise(more, round.variance))))
+        return 0;
+    return 1;
 }
 
 static sl_status find_links(comparing *c) {
@@ -438,14 +515,8 @@ static sl_status find_links(comparing *c) {
         slow = -out->slow_links;
         for (int at = 0; p && at < p->ranks * p->ranks; at++) {
             pair l = compare_link(c, r, at);
-            double growth = l.now - l.healthy;
             out->links += l.known;
-            if (!l.known || growth <= SL_STILL_SLOW * least_delay(c) ||
-                growth <= SL_STILL_SLOW * (SL_SLOW_LEAST - 1) * l.healthy)
-                continue;
-            int surely = growth > least_delay(c) && l.now > SL_SLOW_LEAST * l.healthy && l.now > l.usual &&
-                         beyond_noise(growth, l.variance);
-            if (!surely && !is_suspected(c->s, r, at / p->ranks, at % p->ranks))
+            if (!is_link_slow(c, r, p->ranks, at, &l))
                 continue;
             out->slow_links++;
             SL_TRY(add(c, (sl_slow){.kind = SL_SLOW_LINK,
@@ -456,7 +527,7 @@ static sl_status find_links(comparing *c) {
                                     .stage = -1,
                                     .now = l.now,
                                     .healthy = l.healthy,
-                                    .excess = l.count * growth}));
+                                    .excess = l.count * (l.now - l.healthy)}));
         }
         known += out->links;
         slow += out->slow_links;

@@ -337,6 +337,8 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     a->loss = undo ? 0 : entry->loss;
     a->expected = undo ? 0 : entry->expected;
     a->lost = entry->lost;
+    if (!undo && a->expected >= a->loss) /* what it was wanted for has gone meanwhile */
+        return sl_error(SL_ENONE, "%s would bring nothing any more", sl_strategy_words[strategy]);
     copy_layout(o, &o->layout, &o->next);
     switch (strategy) {
     case SL_STRATEGY_SCHEDULE:

@@ -339,13 +339,8 @@ void sl_run_free(sl_run *run) {
     sl_free(run->network.rail);
     for (int i = 0; i < run->hosts; i++)
         sl_free(run->host[i]);
-    sl_free(run->host);
-    sl_free(run->wire);
-    sl_free(run->model.weights);
-    sl_free(run->parallel.cut);
-    sl_free(run->device.recompute);
-    sl_free(run->batch.split);
-    sl_free(run->schedule);
+    SL_FREE(run->host, run->wire, run->model.weights, run->parallel.cut, run->device.recompute,
+            run->batch.split, run->schedule);
     sl_run_free_faults(run);
     sl_run_free_arrangements(run);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)

@@ -168,9 +168,6 @@ int sl_run_saves(const sl_run *run);
 sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *forward_bytes,
                                  const double *backward_bytes, const double *fixed_bytes,
                                  sl_problem *problem);
-/** That of replica 0. */
-sl_status sl_run_problem(const sl_run *run, const double *forward_bytes, const double *backward_bytes,
-                         const double *fixed_bytes, sl_problem *problem);
 
 void sl_run_document(FILE *out);
 
