@@ -295,6 +295,24 @@ static int is_card(const sl_orchestrator *o, int process, double *least, double 
     return links > 1 && links == pairs_of(p, sl_job_rank(job, position)) && *least > (1 - ALIKE) * *most;
 }
 
+/* A card carries what its process sums with those of other replicas, too. */
+static int sums_agree(const sl_orchestrator *o, int process) {
+    int position = sl_job_layout_position(&o->config.job, &o->layout, process);
+    int rank = sl_job_rank(&o->config.job, position), replica = sl_job_replica(&o->config.job, position),
+        known = 0;
+    const sl_problem *p = sl_healthy_of(o, replica);
+    for (size_t i = 0; i < o->lately.count; i++)
+        if (o->lately.slow[i].kind == SL_SLOW_SUM && sl_problem_rank(p, o->lately.slow[i].stage) == rank)
+            return 1;
+    for (int stage = 0; stage < p->stages && o->config.job.replicas > 1; stage++)
+        for (int i = sl_history_oldest(&o->series); i < o->series.rows && sl_problem_rank(p, stage) == rank;
+             i++) {
+            const sl_measured *m = o->series.row[i % SL_ROWS].replica[replica];
+            known |= m && m->summed[stage];
+        }
+    return !known;
+}
+
 static sl_status merge_card(sl_orchestrator *o, int process, double most) {
     const sl_job *job = &o->config.job;
     sl_slow_part part = {.kind = SL_PART_CARD, .a = process, .b = -1};
@@ -333,16 +351,39 @@ static sl_status merge_card(sl_orchestrator *o, int process, double most) {
     return SL_OK;
 }
 
+static int is_card_already(sl_orchestrator *o, int process) {
+    const sl_known_component *known = find_key(o, (sl_component_key){SL_PART_CARD, process, -1});
+    const sl_case *c = known ? case_of(o, known->id) : NULL;
+    return c && c->view.part.kind == SL_PART_CARD && c->told >= 0;
+}
+
+/* A link that the cards of both its ends would explain tells of neither. */
+static int shares_a_link(const sl_orchestrator *o, int process) {
+    double least, most;
+    for (int i = 0; i < o->case_count; i++) {
+        const sl_slow_part *part = &o->cases[i].view.part;
+        if (touches(&o->cases[i], process) && o->cases[i].cause == SL_CAUSE_LINK &&
+            is_card(o, part->a == process ? part->b : part->a, &least, &most))
+            return 1;
+    }
+    return 0;
+}
+
+/* Those that are cards already come first. */
 static sl_status find_cards(sl_orchestrator *o) {
     double least, most;
-    for (int i = 0, count = o->case_count; i < count; i++)
-        for (int end = 0; end < 2; end++) {
-            const sl_slow_part *part = &o->cases[i].view.part;
-            int process = end ? part->b : part->a;
-            if (o->cases[i].seen && o->cases[i].cause == SL_CAUSE_LINK && process >= 0 &&
-                touches(&o->cases[i], process) && is_card(o, process, &least, &most))
-                SL_TRY(merge_card(o, process, most));
-        }
+    for (int already = 1; already >= 0; already--)
+        for (int i = 0, count = o->case_count; i < count; i++)
+            for (int end = 0; end < 2; end++) {
+                const sl_slow_part *part = &o->cases[i].view.part;
+                int process = end ? part->b : part->a;
+                if (!o->cases[i].seen || o->cases[i].cause != SL_CAUSE_LINK || process < 0 ||
+                    !touches(&o->cases[i], process) || !is_card(o, process, &least, &most))
+                    continue;
+                if (already ? is_card_already(o, process)
+                            : sums_agree(o, process) && !shares_a_link(o, process))
+                    SL_TRY(merge_card(o, process, most));
+            }
     return SL_OK;
 }
 
@@ -580,21 +621,33 @@ sl_status sl_incidents_open_model(sl_orchestrator *o) {
     return sl_model_open(&o->config.job, o->healthy, &o->model);
 }
 
-/* By its F, and by another rank's, without which nobody can tell load from a slow device. */
-static int is_device_measured(const sl_measured *m, int rank) {
-    int mine = 0, others = m->problem.ranks == 1;
-    for (int stage = 0; stage < m->problem.stages; stage++)
-        if (m->op[stage].count > 0)
-            *(sl_problem_rank(&m->problem, stage) == rank ? &mine : &others) = 1;
-    return mine && others;
+static int has_forward(const sl_measured *m, int rank) {
+    for (int stage = 0; m && stage < m->problem.stages; stage++)
+        if (m->op[stage].count > 0 && (rank < 0 || sl_problem_rank(&m->problem, stage) == rank))
+            return 1;
+    return 0;
 }
 
-static int shows(const sl_case *c, const sl_measured *m) {
-    int ranks = m->problem.ranks, any = 0;
+/* By its F, and by another's, without which nobody can tell load from a slow device: another rank's, or where
+ * there is one in each replica, another replica's. */
+static int is_device_measured(const sl_orchestrator *o, const sl_case *c, const sl_row *row) {
+    int others = 0, ranks = o->config.job.ranks, replicas = o->config.job.replicas;
+    for (int rank = 0; rank < ranks; rank++)
+        others |= rank != c->rank && has_forward(row->replica[c->replica], rank);
+    for (int r = 0; r < replicas && ranks == 1; r++)
+        others |= (r != c->replica || replicas == 1) && has_forward(row->replica[r], -1);
+    return others && has_forward(row->replica[c->replica], c->rank);
+}
+
+static int shows(const sl_orchestrator *o, const sl_case *c, const sl_row *row, int replica) {
+    const sl_measured *m = row->replica[replica];
+    int ranks = o->config.job.ranks, any = 0;
+    if (!m)
+        return 0;
     if (c->cause == SL_CAUSE_REPLICA_LINK)
         return m->summed[c->view.stage];
     if (c->cause == SL_CAUSE_DEVICE)
-        return is_device_measured(m, c->rank);
+        return is_device_measured(o, c, row);
     if (c->cause == SL_CAUSE_LINK)
         return m->link[c->from * ranks + c->to].count > 0;
     for (int other = 0; other < ranks; other++)
@@ -611,10 +664,8 @@ static int is_measured(const sl_orchestrator *o, const sl_case *c) {
         last = c->replica < 0 ? o->config.job.replicas - 1 : c->replica;
     for (int r = first; r <= last; r++) {
         int found = 0;
-        for (int i = 0; i < count; i++) {
-            const sl_measured *m = o->series.row[rows[i] % SL_ROWS].replica[r];
-            found += m && shows(c, m);
-        }
+        for (int i = 0; i < count; i++)
+            found += shows(o, c, &o->series.row[rows[i] % SL_ROWS], r);
         most = found > most ? found : most;
     }
     return most >= least;
@@ -776,7 +827,8 @@ static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
 }
 
 /* What must have lasted is asked for when it has, and again from time to time while it is slow. */
-/* A simulation gives the same again: the same questions would have the same answers, but for plans whose `dwell` is over. */
+/* A simulation gives the same again: the same questions would have the same answers, but for plans whose
+ * `dwell` is over. */
 static int asks_the_same(const sl_orchestrator *o) {
     const sl_history *s = &o->series;
     for (int r = 0; r < s->replicas; r++) {
