@@ -30,8 +30,7 @@ void sl_lines_close(sl_lines *l) {
     if (!l->path)
         return;
     leave(l);
-    sl_free(l->path);
-    sl_free(l->text);
+    SL_FREE(l->path, l->text);
     *l = (sl_lines){.file = -1};
 }
 

@@ -68,9 +68,7 @@ void sl_loop_close(sl_loop *loop) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i] >= 0)
             close(files[i]);
-    sl_free(loop->watch);
-    sl_free(loop->timer);
-    sl_free(loop);
+    SL_FREE(loop->watch, loop->timer, loop);
 }
 
 static sl_watch *find(sl_loop *loop, int file) {

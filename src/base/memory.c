@@ -54,3 +54,8 @@ sl_status sl_copy_text(char **copy, const char *text) {
 void sl_free(void *pointer) {
     free(pointer);
 }
+
+void sl_free_each(void *const *pointers, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        sl_free(pointers[i]);
+}

@@ -19,6 +19,10 @@ sl_status sl_copy_text(char **copy, const char *text);
 
 void sl_free(void *pointer);
 
+/** Several at once. */
+#define SL_FREE(...) sl_free_each((void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
+void sl_free_each(void *const *pointers, size_t count);
+
 /** Fault injection: the n-th allocation from now on this thread (0: the next) fails, once. Negative: none. */
 void sl_alloc_fail_at(long n);
 

@@ -147,8 +147,7 @@ static void release(sl_writer *w) {
         file *f = w->files;
         w->files = f->next;
         shut(f);
-        sl_free(f->tail);
-        sl_free(f);
+        SL_FREE(f->tail, f);
     }
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->changed);

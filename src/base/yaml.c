@@ -21,10 +21,7 @@ static void node_free(sl_node *node) {
         return;
     for (int i = 0; i < node->children; i++)
         node_free(node->child[i]);
-    sl_free(node->child);
-    sl_free(node->key);
-    sl_free(node->text);
-    sl_free(node);
+    SL_FREE(node->child, node->key, node->text, node);
 }
 
 static sl_status node_make(sl_node_kind kind, const char *file, int line, sl_node **node) {

@@ -151,8 +151,7 @@ static sl_status balance(const sl_balance_request *r, answer *a) {
         status = by_formula(r, replica, even, a);
     if (status == SL_OK && !even_fits(r, even))
         a->even = -1;
-    sl_free(replica);
-    sl_free(even);
+    SL_FREE(replica, even);
     return status;
 }
 
@@ -199,8 +198,7 @@ int sl_command_balance(int argc, char **argv) {
         status = balance(&request, &a);
     if (status == SL_OK && !request.help)
         (request.is_text ? print_text : print_json)(&request, &a);
-    sl_free(a.split);
-    sl_free(a.time);
+    SL_FREE(a.split, a.time);
     sl_balance_request_close(&request);
     return sl_planning_end(status);
 }

@@ -196,16 +196,12 @@ sl_status sl_balance_request_read(int argc, char **argv, const char *usage, sl_b
     request->help = o.help;
     if (status == SL_OK && !o.help)
         status = read_all(request, &g);
-    sl_free(g.problem.text);
-    sl_free(g.set.text);
+    SL_FREE(g.problem.text, g.set.text);
     return status;
 }
 
 void sl_balance_request_close(sl_balance_request *r) {
     for (int i = 0; i < r->problems; i++)
         sl_problem_free(&r->problem[i]);
-    sl_free(r->problem);
-    sl_free(r->time);
-    sl_free(r->fill);
-    sl_free(r->limit);
+    SL_FREE(r->problem, r->time, r->fill, r->limit);
 }

@@ -126,9 +126,7 @@ sl_status sl_completion_keys_read(const char *schedules, sl_completion_table tab
 void sl_completion_keys_free(sl_completion_table table[SL_COMPLETION_TABLES]) {
     for (int i = 0; i < SL_COMPLETION_TABLES; i++) {
         for (int k = 0; k < table[i].count; k++) {
-            sl_free(table[i].key[k].name);
-            sl_free(table[i].key[k].values);
-            sl_free(table[i].key[k].words);
+            SL_FREE(table[i].key[k].name, table[i].key[k].values, table[i].key[k].words);
         }
         sl_free(table[i].key);
     }

@@ -197,7 +197,6 @@ int sl_command_detect(int argc, char **argv) {
         status = detect(&d, &series);
     sl_series_close(&series);
     sl_detector_close(d.detector);
-    sl_free(d.sample);
-    sl_free(d.change);
+    SL_FREE(d.sample, d.change);
     return sl_planning_end(status);
 }

@@ -200,9 +200,7 @@ static const sl_option options[] = {
     SL_OPTIONS_END};
 
 static void free_options(sl_input_options *o) {
-    sl_free(o->set.text);
-    sl_free(o->order.text);
-    sl_free(o->title.text);
+    SL_FREE(o->set.text, o->order.text, o->title.text);
 }
 
 static void close_drawing(sl_drawing *d) {

@@ -307,7 +307,6 @@ sl_status sl_draw_over_time(const sl_drawing *d, FILE *out) {
         free_drawn(p.one[i]);
         sl_free(p.one[i]);
     }
-    sl_free(p.one);
-    sl_free(charts);
+    SL_FREE(p.one, charts);
     return status;
 }

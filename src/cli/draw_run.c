@@ -131,7 +131,6 @@ sl_status sl_draw_over_run(const sl_drawing *d, FILE *out) {
         close_run(&runs[i]);
     for (int i = 0; i < count; i++)
         free(text[i]);
-    sl_free(text);
-    sl_free(runs);
+    SL_FREE(text, runs);
     return status;
 }

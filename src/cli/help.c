@@ -86,9 +86,7 @@ sl_status sl_help_parse(const char *text, sl_help *help) {
 }
 
 void sl_help_free(sl_help *help) {
-    sl_free(help->text);
-    sl_free(help->line);
-    sl_free(help->block);
+    SL_FREE(help->text, help->line, help->block);
     *help = (sl_help){0};
 }
 

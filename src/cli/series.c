@@ -163,10 +163,7 @@ void sl_series_close(sl_series *s) {
         fclose(s->file);
     for (size_t i = 0; s->header && i < s->columns && i < s->header_room; i++)
         sl_free(s->header[i]);
-    sl_free(s->header);
-    sl_free(s->cell);
-    sl_free(s->key);
-    sl_free(s->line);
+    SL_FREE(s->header, s->cell, s->key, s->line);
     *s = (sl_series){0};
 }
 

@@ -259,8 +259,6 @@ sl_status sl_sweep_read(const char *text, sl_sweep *sweep) {
 void sl_sweep_close(sl_sweep *sweep) {
     for (int i = 0; sweep->value && i < sweep->values; i++)
         sl_free(sweep->value[i]);
-    sl_free(sweep->value);
-    sl_free(sweep->number);
-    sl_free(sweep->key);
+    SL_FREE(sweep->value, sweep->number, sweep->key);
     *sweep = (sl_sweep){0};
 }

@@ -269,9 +269,7 @@ static sl_status start(const train_request *request, const train_shape *shape, i
         sl_terminal_offer();
         status = supervise(request, shape, argv, again, exit_code);
     }
-    sl_free(argv);
-    sl_free(again);
-    sl_free(worker);
+    SL_FREE(argv, again, worker);
     return status;
 }
 
@@ -290,8 +288,7 @@ int sl_command_train(int argc, char **argv) {
     sl_status status = sl_options_take(&o, &request);
     if (status == SL_OK && !o.help)
         status = train(&request, &shape, &exit_code);
-    sl_free(request.set.text);
-    sl_free(shape.hosts);
+    SL_FREE(request.set.text, shape.hosts);
     if (status != SL_OK) {
         sl_terminal_clear_line(stderr);
         fprintf(stderr, "slackline: %s\n", sl_error_text());

@@ -125,7 +125,8 @@ sl_status sl_board_need_ranks(sl_board *b, size_t ranks) {
     return SL_OK;
 }
 
-sl_status sl_board_find_link(sl_board *b, int from, int to, int replica, size_t guess, size_t *index) {
+/* The link's index, made where it is absent; `guess` is tried first. SL_ENOMEM. */
+static sl_status find_link(sl_board *b, int from, int to, int replica, size_t guess, size_t *index) {
     for (size_t k = 0; k < b->links; k++) {
         size_t i = (guess + k) % b->links;
         const sl_board_link *link = &b->link[i];
@@ -202,7 +203,7 @@ static void take_link_time(sl_board *b, sl_board_link *link, double ms) {
 sl_status sl_board_traffic(sl_board *b, int from, int to, size_t guess, int64_t messages, int64_t bytes,
                            double ms, double usual) {
     size_t at;
-    sl_status status = sl_board_find_link(b, from, to, -1, guess, &at);
+    sl_status status = find_link(b, from, to, -1, guess, &at);
     if (status != SL_OK)
         return status == SL_EINVAL ? SL_OK : status;
     sl_board_link *link = &b->link[at];
@@ -307,7 +308,7 @@ static sl_status take_links(sl_board *b, const json_t *links) {
     json_array_foreach(links, i, one) {
         if (!sl_row_link_read(one, &row) || row.from > RANKS || row.to > RANKS)
             continue;
-        SL_TRY(sl_board_find_link(b, row.from, row.to, row.replica > RANKS ? -1 : row.replica, i, &at));
+        SL_TRY(find_link(b, row.from, row.to, row.replica > RANKS ? -1 : row.replica, i, &at));
         b->link[at].latency = (float)row.latency;
         b->link[at].transfer = (float)row.transfer;
         take_link_time(b, &b->link[at], row.latency + row.transfer);
@@ -395,9 +396,9 @@ static sl_status apply_blames(sl_board *b) {
         if (who->from < 0 || who->to < 0)
             continue;
         if (b->is_cluster) { /* links that nothing else has told of */
-            SL_TRY(sl_board_find_link(b, who->from, who->to, -1, 0, &at));
+            SL_TRY(find_link(b, who->from, who->to, -1, 0, &at));
             if (who->both)
-                SL_TRY(sl_board_find_link(b, who->to, who->from, -1, 0, &at));
+                SL_TRY(find_link(b, who->to, who->from, -1, 0, &at));
         }
         blame_link(b, who->from, who->to, who->replica, how);
         if (who->both)

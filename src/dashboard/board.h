@@ -148,8 +148,6 @@ sl_status sl_board_line(sl_board *board, const char *line, size_t length);
 
 /** At least so many ranks. SL_ENOMEM. */
 sl_status sl_board_need_ranks(sl_board *board, size_t ranks);
-/** The link's index, made where it is absent; `guess` is tried first. SL_ENOMEM. */
-sl_status sl_board_find_link(sl_board *board, int from, int to, int replica, size_t guess, size_t *index);
 /** The index of a text in a list that holds each once; too many: -1. SL_ENOMEM. */
 sl_status sl_board_name(char ***list, size_t *count, size_t *room, const char *text, int *index);
 

@@ -67,9 +67,7 @@ void sl_cluster_close(sl_cluster *c) {
     sl_store_close(c->store);
     sl_standing_close(&c->standing);
     sl_nodes_close(&c->nodes);
-    sl_free(c->url);
-    sl_free(c->wanted);
-    sl_free(c);
+    SL_FREE(c->url, c->wanted, c);
 }
 
 /* ---- which job ---- */

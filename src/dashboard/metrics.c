@@ -28,11 +28,6 @@
 enum { OWN(AS_NUMBER) COUNT };
 static const sl_metric own[COUNT] = {OWN(AS_ENTRY)};
 
-const sl_metric *sl_board_metrics_own(int *count) {
-    *count = COUNT;
-    return own;
-}
-
 /* One of a watch's: a time in ms as seconds, or a count. */
 static void put_ms(FILE *out, const char *name, double ms) {
     sl_metrics_value(out, sl_metrics_find(name), ms / 1e3);

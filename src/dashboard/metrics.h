@@ -7,9 +7,6 @@
 #include "dashboard/board.h"
 #include "notice/watch/metrics.h"
 
-/** The table of those that a watch has not; *count entries. */
-const sl_metric *sl_board_metrics_own(int *count);
-
 /** Writes HELP, TYPE and samples of each; what is not known has no sample. */
 void sl_board_metrics_write(FILE *out, const sl_board *board);
 

@@ -150,8 +150,7 @@ static void put_drawn_rows(FILE *out, const sl_board *b) {
         size_t first = b->rows > SL_TELLING_ROWS ? b->rows - SL_TELLING_ROWS : 0;
         put_rows(out, b, first, NULL, b->rows - first);
     }
-    sl_free(time);
-    sl_free(index);
+    SL_FREE(time, index);
 }
 
 static void put_events(FILE *out, const sl_board *b, size_t first) {

@@ -152,8 +152,7 @@ static int can_preload(const char *probe, const char *folder, char *why, size_t 
         sl_child_reason(&child, why, size);
     else
         snprintf(why, size, "%s", sl_error_text());
-    sl_free(solver);
-    sl_free(path);
+    SL_FREE(solver, path);
     return well;
 }
 

@@ -69,8 +69,7 @@ static double least_of(const char *controller, double (*limit_of)(const char *fo
         if (there)
             *slash = 0;
     }
-    sl_free(cgroup);
-    sl_free(mounts);
+    SL_FREE(cgroup, mounts);
     return least;
 }
 

@@ -75,8 +75,7 @@ void sl_folder_close(sl_folder *f) {
         return;
     for (int i = 0; i < SL_FOLDER_LINES; i++)
         sl_lines_close(&f->lines[i]);
-    sl_free(f->path);
-    sl_free(f);
+    SL_FREE(f->path, f);
 }
 
 /* ---- what grows ---- */

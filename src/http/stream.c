@@ -84,8 +84,7 @@ void sl_stream_close(sl_stream *s) {
         return;
     drop_oldest(s, s->count);
     let_go(s->whole);
-    sl_free(s->kept);
-    sl_free(s);
+    SL_FREE(s->kept, s);
 }
 
 void sl_stream_send(sl_stream *s, const char *text) {
@@ -107,10 +106,6 @@ void sl_stream_send(sl_stream *s, const char *text) {
 void sl_stream_renew(sl_stream *s) {
     s->last++;
     drop_oldest(s, s->count);
-}
-
-int sl_stream_readers(const sl_stream *s) {
-    return s->readers;
 }
 
 /* ---- a reader ---- */

@@ -30,9 +30,6 @@ void sl_stream_send(sl_stream *stream, const char *text);
 /** What was said before no longer holds: all readers get everything. */
 void sl_stream_renew(sl_stream *stream);
 
-/** How many read now. */
-int sl_stream_readers(const sl_stream *stream);
-
 struct MHD_Connection;
 /** For the server: a response for the next reader; NULL with *busy 1 when there are too many. `last`: his
  * Last-Event-ID or NULL. */

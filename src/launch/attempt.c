@@ -264,7 +264,6 @@ sl_status sl_launch_attempt(const sl_launch_config *config, const sl_launch_fold
         close_file(&supervisor->error[i]);
     }
     sl_loop_close(supervisor->loop);
-    sl_free(supervisor->argv);
-    sl_free(supervisor);
+    SL_FREE(supervisor->argv, supervisor);
     return status;
 }

@@ -100,8 +100,7 @@ sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const c
     for (int i = 0; i < count; i++)
         if (moved[i] >= 0)
             close(moved[i]);
-    sl_free(environment);
-    sl_free(own);
+    SL_FREE(environment, own);
     if (status == SL_OK)
         *started = sl_subprocess_take(pid);
     return status;

@@ -57,10 +57,7 @@ static void forget(waiting *w) {
         return;
     for (int i = 0; i < w->variables; i++)
         sl_free(w->variable[i]);
-    sl_free(w->variable);
-    sl_free(w->title);
-    sl_free(w->input);
-    sl_free(w);
+    SL_FREE(w->variable, w->title, w->input, w);
 }
 
 /* ---- the log ---- */
@@ -362,7 +359,5 @@ void sl_hook_close(sl_hook *h) {
         close(h->timer);
     if (h->file >= 0)
         close(h->file);
-    sl_free(h->program);
-    sl_free(h->log_path);
-    sl_free(h);
+    SL_FREE(h->program, h->log_path, h);
 }

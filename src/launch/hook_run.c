@@ -129,8 +129,7 @@ sl_status sl_hook_run_start(const char *program, const char *input, const char *
     SL_THEN(status, start(&c, run));
     if (c.input >= 0)
         close(c.input);
-    sl_free(environment);
-    sl_free(lines);
+    SL_FREE(environment, lines);
     return status;
 }
 

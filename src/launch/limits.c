@@ -12,7 +12,8 @@
 /* 48: a rank with delegates and its neighbours, and mpirun with one rank; both with some to spare. */
 enum { FILES = 48, FILES_A_RANK = 4, FILES_USUAL = 1024, THREADS = 5, THREADS_A_RANK = 6 };
 
-long sl_limits_files(int ranks) {
+/* Open files that each process of a run with `ranks` ranks on this host may need. */
+static long files_needed(int ranks) {
     return FILES + (long)FILES_A_RANK * ranks;
 }
 
@@ -30,7 +31,7 @@ static int raise_limit(int which, rlim_t need, rlim_t wanted, struct rlimit *lim
 
 sl_status sl_limits_open_files(int ranks, const char *what) {
     struct rlimit limit;
-    const rlim_t need = (rlim_t)sl_limits_files(ranks);
+    const rlim_t need = (rlim_t)files_needed(ranks);
     if (raise_limit(RLIMIT_NOFILE, need, need > FILES_USUAL ? need : FILES_USUAL, &limit))
         return SL_OK;
     return sl_error(

@@ -11,9 +11,6 @@
 
 #include "base/status.h"
 
-/** Open files that each process of a run with `ranks` ranks on this host may need. */
-long sl_limits_files(int ranks);
-
 /** Raises the soft limit of open files to 1024, or what is needed, where it is below the need. SL_ENONE: the
  * hard limit is below it; the text says the limit, the need and how to raise it. `what` begins it: "4 ranks".
  */

@@ -80,8 +80,7 @@ sl_status sl_marks_make(const sl_told *t, sl_marks *m) {
 void sl_marks_free(sl_marks *m) {
     for (int i = 0; m->text && i < 2 * m->count; i++)
         sl_free(m->text[i]);
-    sl_free(m->text);
-    sl_free(m->mark);
+    SL_FREE(m->text, m->mark);
     *m = (sl_marks){0};
 }
 
@@ -156,11 +155,7 @@ static sl_status draw(const table *t, const sl_marks *marks, const sl_draw_style
         *thinned = kept < t->points ? kept : 0;
         status = sl_draw_chart(&chart, out);
     }
-    sl_free(index);
-    sl_free(x);
-    sl_free(y);
-    sl_free(text);
-    sl_free(labels);
+    SL_FREE(index, x, y, text, labels);
     return status;
 }
 
@@ -204,9 +199,7 @@ static sl_status draw_pair(const sl_told *told, table *t, sl_told_value first, s
         t->columns = has_values(column[1], told->iterations) ? 2 : 1;
         status = draw(t, marks, style, out, drawn);
     }
-    sl_free(iteration);
-    sl_free(column[0]);
-    sl_free(column[1]);
+    SL_FREE(iteration, column[0], column[1]);
     return status;
 }
 
@@ -357,9 +350,7 @@ sl_status sl_course_links(const sl_told *told, const sl_marks *marks, const sl_d
         t.iteration = iteration;
         status = draw_courses(&t, v, told->samples, names, told->links, marks, style, out, courses);
     }
-    sl_free(iteration);
-    sl_free(v);
-    sl_free(names);
+    SL_FREE(iteration, v, names);
     return status;
 }
 
@@ -420,9 +411,6 @@ sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, const s
         t.iteration = iteration;
         status = draw_courses(&t, v, measure_ranks(r, point, v), names, ranks, marks, style, out, courses);
     }
-    sl_free(iteration);
-    sl_free(point);
-    sl_free(v);
-    sl_free(names);
+    SL_FREE(iteration, point, v, names);
     return status;
 }

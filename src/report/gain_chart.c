@@ -39,8 +39,6 @@ sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count
                           .style = style};
         status = sl_draw_chart(&chart, out);
     }
-    sl_free(y);
-    sl_free(text);
-    sl_free(labels);
+    SL_FREE(y, text, labels);
     return status;
 }

@@ -207,8 +207,7 @@ sl_status sl_recorded_read(sl_told *told, sl_recorded *r) {
 }
 
 void sl_recorded_free(sl_recorded *r) {
-    sl_free(r->event);
-    sl_free(r->iteration);
+    SL_FREE(r->event, r->iteration);
     *r = (sl_recorded){0};
 }
 

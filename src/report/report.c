@@ -73,8 +73,7 @@ static sl_status read_all(const char *folder, int iteration, sl_report_page *r) 
 }
 
 static void free_all(sl_report_page *r) {
-    sl_free(r->kept);
-    sl_free(r->gain);
+    SL_FREE(r->kept, r->gain);
     sl_marks_free(&r->marks);
     sl_recorded_free(&r->recorded);
     sl_told_free(&r->told);

@@ -11,8 +11,7 @@ void sl_retraced_free(sl_retraced *r) {
     sl_timeline_free(&r->predicted);
     sl_problem_free(&r->problem);
     sl_program_free(&r->program);
-    sl_free(r->cause);
-    sl_free(r->predicted_cause);
+    SL_FREE(r->cause, r->predicted_cause);
     sl_highlight_free(&r->measured_path);
     sl_highlight_free(&r->predicted_path);
     *r = (sl_retraced){0};

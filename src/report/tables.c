@@ -151,8 +151,7 @@ static sl_status measure_phase(const sl_told *t, int name, phase *p) {
     }
     p->time = sl_median_of_numbers(times, p->iterations);
     p->predicted = sl_median_of_numbers(predictions, p->predictions);
-    sl_free(times);
-    sl_free(predictions);
+    SL_FREE(times, predictions);
     return status;
 }
 

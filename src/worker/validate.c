@@ -39,9 +39,7 @@ static sl_status gather_ranks(void *context, const void *bytes, size_t size, sl_
     SL_THEN(status, sl_group_gather_all(group, bytes, size, all, sum, each));
     for (size_t i = 0, at = 0; status == SL_OK && i < (size_t)members; at += each[i++])
         status = sl_gathered_put(gathered, (int)i, all + at, each[i]);
-    sl_free(all);
-    sl_free(each);
-    sl_free(sizes);
+    SL_FREE(all, each, sizes);
     return status;
 }
 

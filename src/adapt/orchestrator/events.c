@@ -41,8 +41,10 @@ static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case 
         int b = sl_job_rank(job, part->b);
         if (sl_job_replica(job, part->b) != replica)
             return;
-        e->from = a < b ? a : b;
-        e->to = a < b ? b : a;
+        int there = part->latency[0] > 0 || part->pace[0] > 0, back = part->latency[1] > 0 || part->pace[1] > 0;
+        int turned = there && back ? a > b : back; /* of one direction that one */
+        e->from = turned ? b : a;
+        e->to = turned ? a : b;
     } else {
         e->rank = a;
     }
@@ -213,9 +215,11 @@ void sl_events_path(sl_orchestrator *o, int delegates) {
         sl_text_format(e->why, sizeof e->why, "links and ops have been healthy for %d iterations",
                        o->config.hold);
     } else {
-        name_costliest(o, e, -1);
-        for (int r = 0; r < o->config.job.replicas && !e->seen[0]; r++)
-            name_costliest(o, e, r);
+        for (int i = 0; i < o->case_count && !e->seen[0]; i++) /* a link or a card of a pipeline: who asks for it */
+            if (o->cases[i].seen && o->cases[i].replica >= 0 && o->cases[i].cause != SL_CAUSE_DEVICE) {
+                name_component(o, e, &o->cases[i]);
+                sl_text_format(e->seen, sizeof e->seen, "%s", o->cases[i].view.seen);
+            }
         if (delegates == 1)
             sl_text_format(e->decided, sizeof e->decided,
                            "a delegate carries the messages of each link and direction");

@@ -833,7 +833,7 @@ static int asks_the_same(const sl_orchestrator *o) {
     const sl_history *s = &o->series;
     for (int r = 0; r < s->replicas; r++) {
         int apart = o->iteration - o->side[r].last_swap - o->config.dwell;
-        if (apart >= 0 && apart <= o->config.hold)
+        if ((apart >= 0 && apart <= o->config.hold) || o->side[r].news)
             return 0;
         for (int i = s->rows - o->config.hold - 1; i < s->rows; i++)
             if (i < s->quiet || !s->row[i % SL_ROWS].replica[r] ||

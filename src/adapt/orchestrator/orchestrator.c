@@ -401,32 +401,28 @@ int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each) {
 }
 
 sl_status sl_orchestrator_skip(sl_orchestrator *o, int iterations, sl_time now) {
-    SL_TRY(sl_recording_skip(o->recording, iterations, now));
     int most = sl_orchestrator_idle(o, iterations > 0 ? (now - o->now) / iterations : 0);
     if (iterations < 0 || now < o->now || iterations > most)
         return sl_error(SL_EINVAL, "%d iterations are skipped until %.3f ms; %d may be", iterations,
                         sl_to_ms(now), most);
     o->iteration += iterations;
     o->now = now;
-    return SL_OK;
+    return sl_recording_skip(o->recording, iterations, now);
 }
 
 /* ---- from outside ---- */
 
 sl_status sl_orchestrator_report_slow(sl_orchestrator *o, sl_time now, const sl_orchestrator_report *report) {
-    SL_TRY(sl_recording_report(o->recording, now, report));
-    if (o->unknown)
-        return sl_unknown_report(o->unknown, report);
-    if (now < o->now)
+    if (!o->unknown && now < o->now)
         return sl_error(SL_EINVAL, "the time of a report goes back by %.3f ms", sl_to_ms(o->now - now));
     o->now = now;
-    return sl_incidents_report(o, report);
+    SL_TRY(o->unknown ? sl_unknown_report(o->unknown, report) : sl_incidents_report(o, report));
+    return sl_recording_report(o->recording, now, report);
 }
 
 sl_status sl_orchestrator_network(sl_orchestrator *o, sl_time now, const sl_network_measure *measure,
                                   int count) {
     sl_network_measure *kept;
-    SL_TRY(sl_recording_network(o->recording, now, measure, count));
     if (now < o->now || count < 0)
         return sl_error(SL_EINVAL, "%d links were measured %.3f ms ago", count, sl_to_ms(o->now - now));
     for (int i = 0; i < count; i++)
@@ -441,13 +437,13 @@ sl_status sl_orchestrator_network(sl_orchestrator *o, sl_time now, const sl_netw
     o->network = kept;
     o->networks = count;
     o->now = now;
-    return SL_OK;
+    return sl_recording_network(o->recording, now, measure, count);
 }
 
 sl_status sl_orchestrator_estimate(sl_orchestrator *o, sl_strategy_kind strategy, sl_time cost) {
-    SL_TRY(sl_recording_estimate(o->recording, strategy, cost));
     if ((unsigned)strategy >= SL_STRATEGY_KINDS || cost < 0)
         return sl_error(SL_EINVAL, "strategy %d is estimated to cost %.3f ms", (int)strategy, sl_to_ms(cost));
+    SL_TRY(sl_recording_estimate(o->recording, strategy, cost));
     o->config.cost[strategy] = cost;
     return o->ladder && o->rung[strategy] >= 0 ? sl_ladder_estimate(o->ladder, o->rung[strategy], cost)
                                                : SL_OK;
@@ -455,11 +451,11 @@ sl_status sl_orchestrator_estimate(sl_orchestrator *o, sl_strategy_kind strategy
 
 sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int may) {
     int known = 0;
-    SL_TRY(sl_recording_may_leave(o->recording, host, may));
     for (int p = 0; p < o->processes && !known; p++)
         known = strcmp(o->host[p], host) == 0;
     if (!known)
         return sl_error(SL_EINVAL, "no process is on host '%s'", host);
+    SL_TRY(sl_recording_may_leave(o->recording, host, may));
     for (size_t i = 0; i < o->kept_hosts; i++)
         if (strcmp(o->kept_host[i], host) == 0) {
             if (!may)
@@ -479,7 +475,6 @@ sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int ma
 sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *plan) {
     sl_shared_plan *shared;
     sl_problem own;
-    SL_TRY(sl_recording_offer(o->recording, replica, plan));
     if (o->unknown || replica < 0 || replica >= o->config.job.replicas)
         return sl_error(SL_EINVAL, "a plan for replica %d of %d", replica, o->config.job.replicas);
     own = *o->problem[replica];
@@ -495,7 +490,8 @@ sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *
     }
     sl_plans_drop(&o->side[replica].offered);
     o->side[replica].offered = shared;
-    return SL_OK;
+    o->side[replica].news = 1;
+    return sl_recording_offer(o->recording, replica, plan);
 }
 
 /* ---- answers ---- */
@@ -617,7 +613,6 @@ static void layout_runs(sl_orchestrator *o) {
 
 sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout, const sl_plan *const *plan) {
     int sum = 0, was = 0;
-    SL_TRY(sl_recording_moved(o->recording, layout, plan));
     for (int r = 0; r < o->config.job.replicas; r++) {
         sum += layout->split[r];
         was += o->layout.split[r];
@@ -625,6 +620,7 @@ sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout,
     if (sum != was || o->given)
         return sl_error(SL_EINVAL, "a layout of %d microbatches, the job has %d (or an action is under way)",
                         sum, was);
+    SL_TRY(sl_recording_moved(o->recording, layout, plan));
     memcpy(o->next.process, layout->process, (size_t)o->processes * sizeof *layout->process);
     memcpy(o->next.split, layout->split, (size_t)o->config.job.replicas * sizeof *layout->split);
     layout_runs(o);

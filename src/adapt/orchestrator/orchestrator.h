@@ -21,6 +21,7 @@
  *   plans      each replica's running and first plan, and what a new one would take
  *   strategies schedule, delegates, balance, topology, restart as rungs of one ladder (adapt/ladder)
  *   events     sentences
+ *   recording  what was given to it, as text, and the same again from the text
  *
  * One thread at a time. Times are ns of the body's clock, which never goes back. */
 #ifndef SL_ADAPT_ORCHESTRATOR_H
@@ -74,7 +75,7 @@ typedef struct sl_orchestrator_config {
     const struct sl_unknown_job *unknown; /* of a program whose pipeline nobody knows; copied */
     int frozen;                     /* nothing is changed: events, and what a change would have brought */
     struct {
-        void (*line)(void *context, const char *text); /* is given each call as text, without the line's end; NULL: nobody is */
+        void (*line)(void *context, const char *text); /* is given each call as a line, with its end; NULL: nobody is */
         void *context;
     } record; /* adapt/orchestrator/recording.h */
 } sl_orchestrator_config;

@@ -60,6 +60,7 @@ typedef struct sl_case {
 /* origin: of the very beginning. first: of the present layout. */
 typedef struct sl_side {
     sl_shared_plan *origin, *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
+    int news;       /* `offered` has not been considered yet */
     int refits;     /* `wanted` is for other times than were planned for */
     int last_swap;  /* iteration; far in the past before the first */
     int fits, better; /* looks in the beginning whether it fits what is measured; of them, those at which it did not */

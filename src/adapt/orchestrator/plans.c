@@ -259,7 +259,10 @@ static sl_status new_plan(const sl_orchestrator *o, const sl_side *side, const s
                                  .knowns = knowns,
                                  .work = o->config.work,
                                  .seed = o->config.job.seed};
-    return sl_replan(problem, &options, plan);
+    SL_TRY(sl_replan(problem, &options, plan));
+    if (strcmp(plan->schedule, "known") == 0) /* one of these again: by its own name */
+        snprintf(plan->schedule, sizeof plan->schedule, "%s", (side->first ? side->first : side->offered)->plan.schedule);
+    return SL_OK;
 }
 
 /* For delays that vary, and what it takes on the typical ones; where being careful costs the gain, the plan
@@ -316,6 +319,7 @@ static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, 
     }
     sl_plan_free(&plan);
     SL_TRY(status);
+    side->news = 0;
     side->predicted = *running;
     side->best = candidate;
     int worth = pays(o, side, *running, candidate) && *running - candidate > spread &&

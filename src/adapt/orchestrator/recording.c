@@ -2,7 +2,6 @@
 #include "adapt/orchestrator/recording_fields.h"
 #include "base/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct sl_recording {
@@ -108,13 +107,18 @@ static int add(json_t *to, const char *key, json_t *value) {
 }
 
 static sl_status finish(sl_recording *rec, json_t *line, int good) {
-    char *text = line && good ? json_dumps(line, JSON_COMPACT) : NULL;
+    size_t size = line && good ? json_dumpb(line, NULL, 0, JSON_COMPACT) : 0;
+    char *text = NULL;
+    sl_status status = size ? sl_alloc(&text, size + 2, 1)
+                            : sl_error(SL_ENOMEM, "out of memory for a line of the recording");
+    if (status == SL_OK) {
+        json_dumpb(line, text, size, JSON_COMPACT);
+        text[size] = '\n';
+        rec->line(rec->context, text);
+    }
     json_decref(line);
-    if (!text)
-        return sl_error(SL_ENOMEM, "out of memory for a line of the recording");
-    rec->line(rec->context, text);
-    free(text);
-    return SL_OK;
+    sl_free(text);
+    return status;
 }
 
 static sl_status write(sl_recording *rec, json_t *line) {

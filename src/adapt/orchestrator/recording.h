@@ -22,8 +22,10 @@
 #define SL_RECORDING_FORMAT "slackline-recording-1"
 enum { SL_RECORDED_OP = 5 }; /* numbers of an op of an order: kind, stage, microbatch, part, paired */
 
-/* ---- writing: the orchestrator does it, before it answers a call. `recording` NULL: nothing. SL_ENOMEM ----
- */
+/* ---- writing ---- */
+
+/* The orchestrator does it, of calls that it does not refuse. `recording` NULL: nothing is written.
+ * SL_ENOMEM. */
 
 typedef struct sl_recording sl_recording;
 

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#define BY_TOLERANCE 0.9 /* of a loss, that is thought to remain when delegates come by equation 1 alone */
+
 const char *const sl_strategy_words[SL_STRATEGY_KINDS] = {"adapt the schedule", "delegate the communication",
                                                           "re-balance microbatches", "change the topology",
                                                           "restart without the host"};
@@ -63,8 +65,9 @@ static sl_status ask_delegates(sl_orchestrator *o, double *time) {
     sl_status status = sl_plans_running(o, &decoupled);
     o->layout.delegates = delegates;
     SL_TRY(status);
-    double share = coupled > 0 ? (double)decoupled / (double)coupled : 1;
-    *time = sl_incidents_believed(o) * fmin(share, 0.98 * (1 - o->config.gain));
+    double share = coupled > 0 ? (double)decoupled / (double)coupled : 1, now = sl_incidents_believed(o);
+    double lost = now > o->healthy_time ? 1 - o->healthy_time / now : 0;
+    *time = fmin(now * fmin(share, 1 - 2 * o->config.gain), o->healthy_time / (1 - BY_TOLERANCE * lost));
     return SL_OK;
 }
 
@@ -334,6 +337,8 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     a->loss = undo ? 0 : entry->loss;
     a->expected = undo ? 0 : entry->expected;
     a->lost = entry->lost;
+    if (!undo && a->expected >= a->loss) /* what it was wanted for has gone meanwhile */
+        return sl_error(SL_ENONE, "%s would bring nothing any more", sl_strategy_words[strategy]);
     copy_layout(o, &o->layout, &o->next);
     switch (strategy) {
     case SL_STRATEGY_SCHEDULE:

@@ -57,8 +57,7 @@ void sl_agent_close(sl_agent *a) {
         munmap(a->control, sizeof *a->control);
     for (size_t i = 0; i < a->processes; i++)
         close_process(&a->process[i]);
-    sl_free(a->process);
-    sl_free(a->pending);
+    SL_FREE(a->process, a->pending);
     sl_call_log_close(a->log);
     sl_rings_close(a->rings);
     sl_free(a);

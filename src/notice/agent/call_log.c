@@ -36,9 +36,7 @@ void sl_call_log_close(sl_call_log *log) {
     for (size_t i = 0; i < log->sheets; i++)
         if (log->sheet[i].file)
             fclose(log->sheet[i].file);
-    sl_free(log->sheet);
-    sl_free(log->folder);
-    sl_free(log);
+    SL_FREE(log->sheet, log->folder, log);
 }
 
 static void give_up(sheet *s, const char *path) {

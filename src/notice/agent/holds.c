@@ -110,8 +110,6 @@ void sl_holds_end(sl_holds *h) {
 
 void sl_holds_close(sl_holds *h) {
     sl_holds_end(h);
-    sl_free(h->gate);
-    sl_free(h->view);
-    sl_free(h->bytes);
+    SL_FREE(h->gate, h->view, h->bytes);
     *h = (sl_holds){.folder = h->folder};
 }

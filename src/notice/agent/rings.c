@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 #define CHUNK 4096
-#define SCANS 30 /* of a folder that changed: its time of change is a coarse one, on some file systems 2 s   \
-                  */
+#define SCANS                                                                                                \
+    30 /* of a folder that changed: its time of change is a coarse one, on some file systems 2 s             \
+        */
 #define STALE_NEW 10 /* s after which a file that was never finished is nobody's */
 
 typedef struct ring {
@@ -75,12 +76,7 @@ void sl_rings_close(sl_rings *rings) {
         return;
     for (size_t i = 0; i < rings->count; i++)
         unmap(&rings->ring[i]);
-    sl_free(rings->ring);
-    sl_free(rings->index);
-    sl_free(rings->ended);
-    sl_free(rings->folder);
-    sl_free(rings->records);
-    sl_free(rings);
+    SL_FREE(rings->ring, rings->index, rings->ended, rings->folder, rings->records, rings);
 }
 
 static const sl_record_ring *ring_of(const ring *one) {

@@ -38,9 +38,7 @@ void sl_track_close(sl_track *track) {
         return;
     for (size_t i = 0; i < track->followers; i++)
         sl_period_close(track->follower[i].period);
-    sl_free(track->follower);
-    sl_free(track->queue);
-    sl_free(track);
+    SL_FREE(track->follower, track->queue, track);
 }
 
 static int by_chance(int call) {

@@ -18,8 +18,7 @@ sl_status sl_closing_begin(sl_closing *c, int64_t round, int ranks, sl_cut_limit
 void sl_closing_end(sl_closing *c) {
     for (int r = 0; c->view && r < c->ranks; r++)
         sl_free(c->view[r]);
-    sl_free(c->view);
-    sl_free(c->seen);
+    SL_FREE(c->view, c->seen);
     sl_cut_destroy(c->cut);
     *c = (sl_closing){.cut = NULL};
 }

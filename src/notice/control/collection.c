@@ -17,10 +17,7 @@ sl_status sl_collection_begin(sl_collection *c, int64_t round, int ranks) {
 }
 
 void sl_collection_end(sl_collection *c) {
-    sl_free(c->call);
-    sl_free(c->told);
-    sl_free(c->starved);
-    sl_free(c->member);
+    SL_FREE(c->call, c->told, c->starved, c->member);
     *c = (sl_collection){0};
 }
 

@@ -72,8 +72,7 @@ void sl_controller_close(sl_controller *c) {
     sl_detector_close(c->detector);
     sl_nodes_close(&c->nodes);
     sl_standing_close(&c->standing);
-    sl_free(c->starved);
-    sl_free(c);
+    SL_FREE(c->starved, c);
 }
 
 int sl_controller_in_charge(const sl_controller *c) {

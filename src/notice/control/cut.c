@@ -65,11 +65,7 @@ void sl_cut_destroy(sl_cut *cut) {
         return;
     for (int r = 0; cut->rank && r < cut->ranks; r++)
         sl_free(cut->rank[r].map);
-    sl_free(cut->rank);
-    sl_free(cut->channel);
-    sl_free(cut->slot);
-    sl_free(cut->raise);
-    sl_free(cut);
+    SL_FREE(cut->rank, cut->channel, cut->slot, cut->raise, cut);
 }
 
 const char *sl_cut_reason(const sl_cut *cut) {

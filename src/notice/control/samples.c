@@ -34,13 +34,11 @@ struct sl_samples {
     int64_t iteration;
     sl_time first_seen, last_seen;
     sl_time without; /* others send since then, and the reference does not; 0: it does */
-    sl_time next;
 };
 
 sl_status sl_samples_open(sl_samples **samples) {
     SL_TRY(sl_alloc(samples, 1, sizeof **samples));
     (*samples)->reference = -1;
-    (*samples)->next = SL_TIME_NEVER;
     return SL_OK;
 }
 
@@ -49,9 +47,7 @@ void sl_samples_close(sl_samples *samples) {
         return;
     for (size_t i = 0; i < samples->ranks; i++)
         sl_free(samples->rank[i].queue);
-    sl_free(samples->rank);
-    sl_free(samples->room);
-    sl_free(samples);
+    SL_FREE(samples->rank, samples->room, samples);
 }
 
 static queued *at(const follows *f, uint64_t place) {
@@ -104,8 +100,8 @@ sl_status sl_samples_add(sl_samples *s, const sl_message_block *block, sl_time n
     if (s->first_seen == 0)
         s->first_seen = now;
     if (f->process != block->process || !f->alive) { /* another process took the rank */
-        *f =
-            (follows){.rank = f->rank, .process = block->process, .alive = 1, .queue = f->queue, .newest = INT64_MIN};
+        *f = (follows){
+            .rank = f->rank, .process = block->process, .alive = 1, .queue = f->queue, .newest = INT64_MIN};
     }
     note_silence(s, f, now);
     if (f->next - f->first == QUEUE)
@@ -196,7 +192,6 @@ static void fill(sl_samples *s, const follows *reference, sl_sample *sample) {
 }
 
 int sl_samples_take(sl_samples *s, sl_time now, sl_sample *sample) {
-    s->next = SL_TIME_NEVER;
     choose(s, now);
     follows *reference = s->reference >= 0 ? &s->rank[s->reference] : NULL;
     if (!reference || reference->first == reference->next)
@@ -206,10 +201,8 @@ int sl_samples_take(sl_samples *s, sl_time now, sl_sample *sample) {
     int64_t middle = block.start + (block.end - block.start) / 2;
     sl_time patience = head->seen + SL_SAMPLES_WAIT + (block.end - block.start);
     for (size_t i = 0; i < s->ranks && now < patience; i++)
-        if (!complete(&s->rank[i], middle, block.end - block.start)) {
-            s->next = patience;
+        if (!complete(&s->rank[i], middle, block.end - block.start))
             return 0;
-        }
     for (size_t i = 0; i < s->ranks; i++)
         if (&s->rank[i] != reference)
             s->rank[i].found = meanwhile(&s->rank[i], block.start, block.end);
@@ -224,8 +217,4 @@ int sl_samples_take(sl_samples *s, sl_time now, sl_sample *sample) {
     sample->iteration = s->iteration;
     s->iteration += block.count;
     return 1;
-}
-
-sl_time sl_samples_next(const sl_samples *s) {
-    return s->next;
 }

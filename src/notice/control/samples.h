@@ -42,7 +42,4 @@ void sl_samples_lost(sl_samples *samples, int rank);
 /** The next sample, each once; 0 when none is complete. */
 int sl_samples_take(sl_samples *samples, sl_time now, sl_sample *sample);
 
-/** When a sample that waits for a rank is given without it; SL_TIME_NEVER. */
-sl_time sl_samples_next(const sl_samples *samples);
-
 #endif

@@ -5,8 +5,7 @@
 #include <string.h>
 
 void sl_standing_close(sl_standing *s) {
-    sl_free(s->rank);
-    sl_free(s->point);
+    SL_FREE(s->rank, s->point);
     sl_traffic_close(&s->traffic);
     *s = (sl_standing){0};
 }

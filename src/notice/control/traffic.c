@@ -24,11 +24,7 @@ struct sl_traffic_member {
 };
 
 void sl_traffic_close(sl_traffic *t) {
-    sl_free(t->link);
-    sl_free(t->pair);
-    sl_free(t->member);
-    sl_free(t->first_pair);
-    sl_free(t->first_link);
+    SL_FREE(t->link, t->pair, t->member, t->first_pair, t->first_link);
     *t = (sl_traffic){0};
 }
 

@@ -301,8 +301,7 @@ static sl_status find_groups(const sl_call_comparison *c, int *explained, verdic
                 status = say_group(c, g, v);
         }
     }
-    sl_free(left);
-    sl_free(members);
+    SL_FREE(left, members);
     return status;
 }
 
@@ -424,9 +423,6 @@ sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_prof
     else if (status == SL_OK && text[0] == 0)
         sl_suspect_text(&v.suspect[0], text, sizeof text);
     snprintf(reason, reason_size, "%s", text);
-    sl_free(c.rank);
-    sl_free(c.group);
-    sl_free(v.suspect);
-    sl_free(v.excess);
+    SL_FREE(c.rank, c.group, v.suspect, v.excess);
     return status;
 }

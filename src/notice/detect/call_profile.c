@@ -12,7 +12,7 @@
             return (x) < (y) ? -1 : 1;                                                                       \
     } while (0)
 
-void sl_spread_add(sl_spread *s, double value) {
+static void spread_add(sl_spread *s, double value) {
     s->count++;
     s->sum += value;
     s->squares += value * value;
@@ -34,7 +34,8 @@ double sl_spread_error2(const sl_spread *s) {
     return variance > 0 ? variance / n : 0;
 }
 
-uint64_t sl_bytes_class(uint64_t bytes) {
+/* The four leading bits of a number of bytes. */
+static uint64_t bytes_class(uint64_t bytes) {
     int shift = 0;
     while (bytes >> shift >= 16)
         shift++;
@@ -43,7 +44,7 @@ uint64_t sl_bytes_class(uint64_t bytes) {
 
 /* ---- groups ---- */
 
-int sl_call_group_order(const sl_call_group *a, const sl_call_group *b) {
+static int order_group(const sl_call_group *a, const sl_call_group *b) {
     BY(a->call, b->call);
     BY(a->bytes, b->bytes);
     BY(a->message, b->message);
@@ -55,7 +56,7 @@ int sl_call_group_order(const sl_call_group *a, const sl_call_group *b) {
 }
 
 static int order_groups(const void *a, const void *b) {
-    return sl_call_group_order(a, b);
+    return order_group(a, b);
 }
 
 const sl_call_group *sl_call_group_find(const sl_call_profile *in, const sl_call_group *group) {
@@ -83,7 +84,7 @@ static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call
     int latest = 0;
     int64_t end = part->end;
     *group = (sl_call_group){.communicator = m->communicator,
-                             .bytes = sl_bytes_class(m->bytes),
+                             .bytes = bytes_class(m->bytes),
                              .call = m->call,
                              .root = m->root,
                              .message = m->message,
@@ -99,15 +100,14 @@ static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call
     int whole;
     int64_t time = sl_meeting_transfer(all, m, &whole);
     if (time >= 0)
-        sl_spread_add(whole ? &group->transfer : &group->exposed, (double)time);
-    sl_spread_add(&group->within, (double)(end - part[latest].start));
+        spread_add(whole ? &group->transfer : &group->exposed, (double)time);
+    spread_add(&group->within, (double)(end - part[latest].start));
     const sl_call_wait wait = {.received = part[1].wait, .sent = part[0].wait};
     return m->message ? add_waits(group, &wait, 1) : SL_OK;
 }
 
 static void free_group(sl_call_group *group) {
-    sl_free(group->member);
-    sl_free(group->wait);
+    SL_FREE(group->member, group->wait);
     *group = (sl_call_group){0};
 }
 
@@ -117,10 +117,10 @@ static sl_status merge_group(sl_call_group *into, sl_call_group *from) {
     for (int i = 0; i < into->size; i++)
         into->last[i] += from->last[i];
     if (from->transfer.count)
-        sl_spread_add(&into->transfer, from->transfer.sum);
+        spread_add(&into->transfer, from->transfer.sum);
     else if (from->exposed.count)
-        sl_spread_add(&into->exposed, from->exposed.sum);
-    sl_spread_add(&into->within, from->within.sum);
+        spread_add(&into->exposed, from->exposed.sum);
+    spread_add(&into->within, from->within.sum);
     free_group(from);
     return SL_OK;
 }
@@ -136,7 +136,7 @@ static sl_status make_groups(const sl_meetings *all, sl_call_profile *p) {
     qsort(p->group, p->groups, sizeof *p->group, order_groups);
     size_t kept = 1;
     for (size_t i = 1; i < p->groups; i++)
-        if (sl_call_group_order(&p->group[kept - 1], &p->group[i]) == 0) {
+        if (order_group(&p->group[kept - 1], &p->group[i]) == 0) {
             SL_TRY(merge_group(&p->group[kept - 1], &p->group[i]));
         } else {
             sl_call_group moved = p->group[i];
@@ -196,7 +196,7 @@ static void merge_gaps(sl_call_rank *r) {
     qsort(r->gap, r->gaps, sizeof *r->gap, order_gaps);
     for (size_t i = 0; i < r->gaps; i++)
         if (kept > 0 && order_gaps(&r->gap[kept - 1], &r->gap[i]) == 0)
-            sl_spread_add(&r->gap[kept - 1].time, r->gap[i].time.sum);
+            spread_add(&r->gap[kept - 1].time, r->gap[i].time.sum);
         else
             r->gap[kept++] = r->gap[i];
     r->gaps = kept;
@@ -220,7 +220,7 @@ static uint64_t kind_of(const sl_call *c, size_t calls) {
     uint64_t seen[256], kind = 0;
     int kinds = 0;
     for (size_t i = 0; i < calls; i++) {
-        uint64_t name = mix(c[i].call, sl_bytes_class(c[i].bytes));
+        uint64_t name = mix(c[i].call, bytes_class(c[i].bytes));
         int known = 0;
         for (int k = 0; k < kinds && !known; k++)
             known = seen[k] == name;
@@ -247,8 +247,8 @@ static sl_status make_rank(const sl_call *c, size_t calls, sl_call_rank *r) {
         double time = c[i].start > end ? (double)(c[i].start - end) : 0;
         sl_call_gap gap = {.before = name_of(&c[i - 1]),
                            .after = name_of(&c[i]),
-                           .bytes = sl_bytes_class(c[i].bytes ? c[i].bytes : c[i - 1].bytes)};
-        sl_spread_add(&gap.time, time);
+                           .bytes = bytes_class(c[i].bytes ? c[i].bytes : c[i - 1].bytes)};
+        spread_add(&gap.time, time);
         r->gap[r->gaps++] = gap;
         r->computing += time;
         end = c[i].end > end ? c[i].end : end;
@@ -318,10 +318,7 @@ void sl_call_profile_close(sl_call_profile *p) {
     for (size_t i = 0; i < p->groups; i++)
         free_group(&p->group[i]);
     for (int r = 0; p->rank && r < p->ranks; r++) {
-        sl_free(p->rank[r].gap);
-        sl_free(p->rank[r].volume);
+        SL_FREE(p->rank[r].gap, p->rank[r].volume);
     }
-    sl_free(p->group);
-    sl_free(p->rank);
-    sl_free(p);
+    SL_FREE(p->group, p->rank, p);
 }

@@ -16,7 +16,6 @@ typedef struct sl_spread {
     double sum, squares, most;
 } sl_spread;
 
-void sl_spread_add(sl_spread *spread, double value);
 /** Mean without the largest, from four on: a single interruption says nothing about the rest. */
 double sl_spread_mean(const sl_spread *spread);
 /** Of that mean: its standard error squared. */
@@ -73,12 +72,6 @@ typedef struct sl_call_profile {
     size_t groups;
     size_t waits; /* calls that waited for something */
 } sl_call_profile;
-
-/** The four leading bits of a number of bytes. */
-uint64_t sl_bytes_class(uint64_t bytes);
-
-/** The order in which groups are sorted; 0: the same group. */
-int sl_call_group_order(const sl_call_group *a, const sl_call_group *b);
 
 /** The same group in another profile; NULL: it is not there. */
 const sl_call_group *sl_call_group_find(const sl_call_profile *in, const sl_call_group *group);

@@ -316,8 +316,7 @@ static sl_status match_collectives(const piece *p, size_t count, int ranks, doub
     if (members > 1 && kept)
         for (size_t i = 0; i < most && status == SL_OK; i++)
             status = meet_at(p, first, shift, members, longest, i, all);
-    sl_free(shift);
-    sl_free(first);
+    SL_FREE(shift, first);
     return status;
 }
 
@@ -353,13 +352,11 @@ sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, int64_t
         status = match(&all, ranks, (double)clock_error, meetings);
     }
     SL_THEN(status, sl_meetings_weigh_waits(meetings, sorted, kept));
-    sl_free(sorted);
-    sl_free(all.at);
+    SL_FREE(sorted, all.at);
     return status;
 }
 
 void sl_meetings_close(sl_meetings *meetings) {
-    sl_free(meetings->meeting);
-    sl_free(meetings->part);
+    SL_FREE(meetings->meeting, meetings->part);
     *meetings = (sl_meetings){0};
 }

@@ -41,8 +41,7 @@ sl_status sl_call_pairs_find(const sl_call_comparison *c, sl_call_pairs *all) {
 }
 
 void sl_call_pairs_free(sl_call_pairs *all) {
-    sl_free(all->at);
-    sl_free(all->next);
+    SL_FREE(all->at, all->next);
     *all = (sl_call_pairs){0};
 }
 
@@ -210,10 +209,6 @@ sl_status sl_call_pairs_cover(const sl_call_comparison *c, sl_call_pairs *all) {
     SL_THEN(status, sl_alloc(&waited, all->count, sizeof *waited));
     if (status == SL_OK)
         cover_waits(&v, kept, waited);
-    sl_free(v.slow);
-    sl_free(v.explained);
-    sl_free(v.mark);
-    sl_free(kept);
-    sl_free(waited);
+    SL_FREE(v.slow, v.explained, v.mark, kept, waited);
     return status;
 }

@@ -62,16 +62,7 @@ void sl_period_close(sl_period *p) {
     if (!p)
         return;
     sl_symbols_close(&p->symbols);
-    sl_free(p->number);
-    sl_free(p->start);
-    sl_free(p->reversed);
-    sl_free(p->match);
-    sl_free(p->room);
-    sl_free(p->mark);
-    sl_free(p->template);
-    sl_free(p->fail);
-    sl_free(p->queue);
-    sl_free(p);
+    SL_FREE(p->number, p->start, p->reversed, p->match, p->room, p->mark, p->template, p->fail, p->queue, p);
 }
 
 static uint32_t number_at(const sl_period *p, uint64_t position) {
@@ -332,8 +323,4 @@ int sl_period_take(sl_period *p, sl_iteration *iteration) {
 
 int sl_period_calls(const sl_period *p) {
     return p->period;
-}
-
-int sl_period_in_step(const sl_period *p) {
-    return p->period && p->whole_end && p->whole_end + (uint64_t)p->state == p->calls;
 }

@@ -56,7 +56,5 @@ int sl_period_take(sl_period *period, sl_iteration *iteration);
 
 /** Calls in an iteration; 0: not known yet. */
 int sl_period_calls(const sl_period *period);
-/** Whether the last calls followed the template. */
-int sl_period_in_step(const sl_period *period);
 
 #endif

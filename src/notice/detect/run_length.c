@@ -43,8 +43,7 @@ sl_status sl_run_lengths_open(const sl_run_prior *prior, size_t runs, sl_run_len
 }
 
 void sl_run_lengths_close(sl_run_lengths *lengths) {
-    sl_free(lengths->run);
-    sl_free(lengths->normaliser);
+    SL_FREE(lengths->run, lengths->normaliser);
     *lengths = (sl_run_lengths){0};
 }
 

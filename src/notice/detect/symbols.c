@@ -53,7 +53,6 @@ sl_status sl_symbols_note(sl_symbols *symbols, const sl_symbol *symbol, uint64_t
 }
 
 void sl_symbols_close(sl_symbols *symbols) {
-    sl_free(symbols->seen);
-    sl_free(symbols->slot);
+    SL_FREE(symbols->seen, symbols->slot);
     *symbols = (sl_symbols){0};
 }

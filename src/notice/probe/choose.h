@@ -10,7 +10,4 @@
 extern void *const sl_wrappers_openmpi[] __attribute__((visibility("hidden")));
 extern void *const sl_wrappers_mpich[] __attribute__((visibility("hidden")));
 
-/** Family of a library by what MPI_Get_library_version says. */
-sl_family sl_family_of(const char *version);
-
 #endif

@@ -102,10 +102,7 @@ void sl_store_close(sl_store *store) {
         freeReplyObject(store->read);
     for (size_t i = 0; i < store->heards; i++)
         sl_free(store->heard[i].log);
-    sl_free(store->heard);
-    sl_free(store->entry);
-    sl_free(store->prefix);
-    sl_free(store);
+    SL_FREE(store->heard, store->entry, store->prefix, store);
 }
 
 /* ---- seals ---- */
@@ -220,8 +217,7 @@ static sl_status set(sl_store *store, const char *key, const void *bytes, size_t
     sl_status status = sl_alloc(&sealed, size + behind + 1, 1);
     SL_THEN(status, seal_next(store, r.name, bytes, size));
     if (status != SL_OK) {
-        sl_free(r.name);
-        sl_free(sealed);
+        SL_FREE(r.name, sealed);
         return status;
     }
     if (size > 0)

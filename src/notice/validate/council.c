@@ -6,8 +6,7 @@
 void sl_gathered_free(sl_gathered *gathered) {
     for (int i = 0; gathered->part && i < gathered->members; i++)
         sl_free(gathered->part[i]);
-    sl_free(gathered->part);
-    sl_free(gathered->size);
+    SL_FREE(gathered->part, gathered->size);
     *gathered = (sl_gathered){0};
 }
 

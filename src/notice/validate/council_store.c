@@ -39,9 +39,7 @@ static void close_talk(void *context) {
     talk *t = context;
     for (size_t i = 0; i < t->count; i++)
         sl_free(t->early[i].bytes);
-    sl_free(t->early);
-    sl_free(t->absent);
-    sl_free(t);
+    SL_FREE(t->early, t->absent, t);
 }
 
 /* Says it, again and again where the store is lost: what is there twice counts once. */

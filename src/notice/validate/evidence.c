@@ -318,10 +318,7 @@ sl_status sl_watch_cpu_open(const sl_cores *cores, const int *ours, int count, s
 void sl_watch_cpu_close(sl_watch_cpu *watch) {
     if (!watch)
         return;
-    sl_free(watch->ours);
-    sl_free(watch->before.process);
-    sl_free(watch->after.process);
-    sl_free(watch);
+    SL_FREE(watch->ours, watch->before.process, watch->after.process, watch);
 }
 
 /* ---- evidence ---- */

@@ -63,10 +63,7 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_pl
 /* ---- what follows ---- */
 
 void sl_company_free(sl_company *company) {
-    sl_free(company->of);
-    sl_free(company->host);
-    sl_free(company->machine);
-    sl_free(company->wave);
+    SL_FREE(company->of, company->host, company->machine, company->wave);
     sl_passes_free(&company->links);
     *company = (sl_company){0};
 }

@@ -61,11 +61,6 @@ sl_time sl_read_pressure(const char *text) {
     return -1;
 }
 
-sl_time sl_read_waited(const char *text) {
-    int64_t ran, waited;
-    return sscanf(text, "%" SCNd64 " %" SCNd64, &ran, &waited) == 2 ? waited : -1;
-}
-
 int64_t sl_read_busy(const char *text, const sl_cores *cores) {
     int64_t busy = -1;
     for (const char *line = text; *line; line = next_line(line)) {

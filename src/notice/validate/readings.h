@@ -41,9 +41,6 @@ double sl_read_cfs_quota(const char *quota, const char *period);
 /** /proc/pressure/cpu, or cpu.pressure: time in which some task waited for a processor; -1: not said. */
 sl_time sl_read_pressure(const char *text);
 
-/** Of /proc/PID/schedstat: time that it was ready and waited; -1: not said. */
-sl_time sl_read_waited(const char *text);
-
 /** Of /proc/stat: ticks that the processors of `cores` were busy since the start (waiting for a disk is
  * idle); -1: not said. Stolen time counts: another guest had the processor. */
 int64_t sl_read_busy(const char *text, const sl_cores *cores);

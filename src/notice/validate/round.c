@@ -265,8 +265,7 @@ static void close_round(round *r) {
             close(r->wire[i]);
     if (r->door >= 0)
         close(r->door);
-    sl_free(r->wire);
-    sl_free(r->before);
+    SL_FREE(r->wire, r->before);
     sl_samples_free(&r->samples);
     sl_gemm_close(r->gemm);
     sl_watch_cpu_close(r->watch);
@@ -297,9 +296,6 @@ sl_status sl_round(const sl_validate_request *request, const sl_council *council
 
 void sl_round_result_free(sl_round_result *result) {
     sl_company_free(&result->company);
-    sl_free(result->measured.device);
-    sl_free(result->measured.link);
-    sl_free(result->missing);
-    sl_free(result->host);
+    SL_FREE(result->measured.device, result->measured.link, result->missing, result->host);
     *result = (sl_round_result){0};
 }

@@ -16,9 +16,7 @@ sl_status sl_samples_open(int repeats, int ends, sl_samples *samples) {
 }
 
 void sl_samples_free(sl_samples *samples) {
-    sl_free(samples->gflops);
-    sl_free(samples->end);
-    sl_free(samples->link);
+    SL_FREE(samples->gflops, samples->end, samples->link);
     *samples = (sl_samples){0};
 }
 

@@ -118,8 +118,7 @@ sl_status sl_program_start(char *const *command, const char *probe, const char *
     sl_free(path);
     SL_TRY(status);
     status = start(command, environment, pid, exit_code);
-    sl_free(environment);
-    sl_free(lines);
+    SL_FREE(environment, lines);
     return status;
 }
 

@@ -36,8 +36,7 @@ sl_status sl_report_open(sl_report *r, char *const *command, const char *job) {
 }
 
 void sl_report_close(sl_report *r) {
-    sl_free(r->phase);
-    sl_free(r->advice);
+    SL_FREE(r->phase, r->advice);
     r->phase = NULL;
     r->advice = NULL;
 }

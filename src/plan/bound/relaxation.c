@@ -412,8 +412,7 @@ static sl_status make_pass(sl_relaxation *r, int deep, pass *p) {
 static void free_pass(pass *p) {
     if (p->stages_of)
         sl_free(p->stages_of[0]);
-    sl_free(p->stages_of);
-    sl_free(p->link);
+    SL_FREE(p->stages_of, p->link);
 }
 
 sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation *r) {
@@ -437,17 +436,9 @@ sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation 
 }
 
 void sl_relaxation_free(sl_relaxation *r) {
-    sl_free(r->link);
-    sl_free(r->held);
-    sl_free(r->first);
-    sl_free(r->count);
+    SL_FREE(r->link, r->held, r->first, r->count);
     for (int kind = 0; kind < 3; kind++)
         sl_free(r->time[kind]);
-    sl_free(r->needs_i);
-    sl_free(r->needs_w);
-    sl_free(r->frees_i);
-    sl_free(r->frees_w);
-    sl_free(r->head);
-    sl_free(r->tail);
+    SL_FREE(r->needs_i, r->needs_w, r->frees_i, r->frees_w, r->head, r->tail);
     *r = (sl_relaxation){0};
 }

@@ -420,8 +420,6 @@ sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
             status = sl_error_errno(SL_ESYS, "the chart cannot be written");
     }
     sl_chart_signs_free(&p.signs);
-    sl_free(p.places);
-    sl_free(p.label_at);
-    sl_free(p.by_height);
+    SL_FREE(p.places, p.label_at, p.by_height);
     return status;
 }

@@ -2,10 +2,7 @@
 #include "base/memory.h"
 
 void sl_highlight_free(sl_highlight *h) {
-    sl_free(h->path);
-    sl_free(h->span);
-    sl_free(h->transfer);
-    sl_free(h->collective);
+    SL_FREE(h->path, h->span, h->transfer, h->collective);
     *h = (sl_highlight){0};
 }
 

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 void sl_lanes_free(sl_lanes *lanes) {
-    sl_free(lanes->ride);
-    sl_free(lanes->lane);
+    SL_FREE(lanes->ride, lanes->lane);
     *lanes = (sl_lanes){0};
 }
 
@@ -69,7 +68,6 @@ sl_status sl_lanes_make(const sl_timeline *t, sl_lanes *l) {
             qsort(order, (size_t)count, sizeof *order, compare_links);
         divide(l, order, count, busy);
     }
-    sl_free(order);
-    sl_free(busy);
+    SL_FREE(order, busy);
     return status;
 }

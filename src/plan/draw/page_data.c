@@ -248,8 +248,7 @@ sl_status sl_page_data_write(const sl_page_data *d, FILE *out) {
         put_data(&p, d);
     for (int k = 0; k < p.halves; k++) {
         sl_lanes_free(&p.half[k].lanes);
-        sl_free(p.half[k].entry);
-        sl_free(p.half[k].first);
+        SL_FREE(p.half[k].entry, p.half[k].first);
     }
     return status;
 }

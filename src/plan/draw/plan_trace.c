@@ -206,10 +206,6 @@ sl_status sl_trace_plan(const sl_problem *problem, const sl_program *program, co
     if (status == SL_OK && ferror(out))
         status = sl_error_errno(SL_ESYS, "the trace cannot be written");
     sl_highlight_free(&r.highlight);
-    sl_free(r.thread);
-    sl_free(r.sent);
-    sl_free(r.ops);
-    sl_free(r.collectives);
-    sl_free(r.first);
+    SL_FREE(r.thread, r.sent, r.ops, r.collectives, r.first);
     return status;
 }

@@ -381,8 +381,7 @@ sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, const sl_dra
         sl_chunks_free(&p.chunks[k]);
     for (int k = 0; k < count && p.lanes; k++)
         sl_lanes_free(&p.lanes[k]);
-    sl_free(p.chunks);
-    sl_free(p.lanes);
+    SL_FREE(p.chunks, p.lanes);
     return status;
 }
 

@@ -95,8 +95,7 @@ static sl_status add_transfers(FILE *out, const sl_timeline *timeline, int first
         put_event(out, first + t->from, track, "transfer", &t->op, offset + t->start, offset + t->arrive,
                   iteration);
     }
-    sl_free(busy);
-    sl_free(order);
+    SL_FREE(busy, order);
     return status;
 }
 

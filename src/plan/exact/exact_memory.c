@@ -108,7 +108,6 @@ sl_status sl_exact_memory_make(const sl_problem *p, sl_exact_memory *memory) {
 }
 
 void sl_exact_memory_free(sl_exact_memory *memory) {
-    sl_free(memory->change);
-    sl_free(memory->limit);
+    SL_FREE(memory->change, memory->limit);
     *memory = (sl_exact_memory){0};
 }

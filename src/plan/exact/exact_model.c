@@ -276,9 +276,7 @@ sl_status sl_exact_model_make(const sl_problem *problem, const sl_timeline *hint
     sl_protobuf_free(&b.one);
     sl_protobuf_free(&b.two);
     sl_protobuf_free(&b.three);
-    sl_free(b.intervals.item);
-    sl_free(b.hint_value);
-    sl_free(b.hint_start);
+    SL_FREE(b.intervals.item, b.hint_value, b.hint_start);
     return status;
 }
 

@@ -128,7 +128,6 @@ sl_status sl_solver_find(sl_solver *solver) {
 }
 
 void sl_solver_free(sl_solver *solver) {
-    sl_free(solver->program);
-    sl_free(solver->library);
+    SL_FREE(solver->program, solver->library);
     *solver = (sl_solver){0};
 }

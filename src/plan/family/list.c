@@ -248,11 +248,7 @@ sl_status sl_list_schedule(const sl_problem *problem, const sl_list_rule *rule, 
     *order = (sl_order){0};
     sl_status status = prepare(&s);
     SL_THEN(status, run(&s));
-    sl_free(s.rank);
-    sl_free(s.stage);
-    sl_free(s.stages);
-    sl_free(s.ready);
-    sl_free(s.wire_free);
+    SL_FREE(s.rank, s.stage, s.stages, s.ready, s.wire_free);
     sl_moments_free(&s.moments);
     if (status != SL_OK)
         sl_order_free(order);

@@ -248,9 +248,7 @@ sl_status sl_phases_order(const sl_problem *problem, const sl_phase_rule *rule, 
     for (int i = 0; s.wire && i < 2 * problem->ranks; i++)
         sl_windows_free(&s.wire[i]);
     sl_moments_free(&s.moments);
-    sl_free(s.rank);
-    sl_free(s.wire);
-    sl_free(s.ready);
+    SL_FREE(s.rank, s.wire, s.ready);
     if (status != SL_OK)
         sl_order_free(order);
     return status;

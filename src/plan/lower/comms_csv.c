@@ -125,11 +125,7 @@ static sl_status make_row(int stages, const sl_rank_program *rank, row *r) {
     sharding s = {.rank = rank, .stages = stages};
     sl_status status = prepare(&s);
     SL_THEN(status, fill_row(&s, r));
-    sl_free(s.left);
-    sl_free(s.sums);
-    sl_free(s.active);
-    sl_free(s.wanted);
-    sl_free(s.change);
+    SL_FREE(s.left, s.sums, s.active, s.wanted, s.change);
     return status;
 }
 
@@ -238,9 +234,6 @@ sl_status sl_program_write_csv(const sl_problem *problem, const sl_order *order,
         if (t.full)
             sl_free(t.full[rank].cell);
     }
-    sl_free(t.own);
-    sl_free(t.full);
-    sl_free(t.next);
-    sl_free(t.sent);
+    SL_FREE(t.own, t.full, t.next, t.sent);
     return status;
 }

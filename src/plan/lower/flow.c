@@ -188,17 +188,13 @@ sl_status sl_flow_make(const sl_program *program, int rank, const int32_t *post,
     maker m = {.program = program, .rank = &program->rank[rank], .flow = flow};
     sl_status status = make(&m, post);
     for (int d = 0; d < 2; d++) {
-        sl_free(m.at.first[d]);
-        sl_free(m.at.last[d]);
+        SL_FREE(m.at.first[d], m.at.last[d]);
     }
-    sl_free(m.begins);
-    sl_free(m.idle);
+    SL_FREE(m.begins, m.idle);
     return status;
 }
 
 void sl_flow_free(sl_flow *flow) {
-    sl_free(flow->in);
-    sl_free(flow->out);
-    sl_free(flow->post);
+    SL_FREE(flow->in, flow->out, flow->post);
     *flow = (sl_flow){0};
 }

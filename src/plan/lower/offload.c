@@ -327,19 +327,12 @@ sl_status sl_offload_make(const sl_problem *problem, sl_program *program) {
 
 void sl_offload_free(sl_rank_program *mine) {
     struct sl_offload *state = mine->offload;
-    sl_free(mine->move);
-    sl_free(mine->awaited);
+    SL_FREE(mine->move, mine->awaited);
     mine->move = NULL;
     mine->awaited = NULL;
     if (!state)
         return;
-    sl_free(state->row);
-    sl_free(state->stay);
-    sl_free(state->start);
-    sl_free(state->end);
-    sl_free(state->coming);
-    sl_free(state->held);
-    sl_free(state->away);
-    sl_free(state);
+    SL_FREE(state->row, state->stay, state->start, state->end, state->coming, state->held, state->away,
+            state);
     mine->offload = NULL;
 }

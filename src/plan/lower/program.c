@@ -272,10 +272,7 @@ static sl_status check_progress(const sl_program *program) {
         run_sequences(program, &p);
         status = check_ends(program, &p);
     }
-    sl_free(p.next);
-    sl_free(p.sent);
-    sl_free(p.stack);
-    sl_free(p.on_stack);
+    SL_FREE(p.next, p.sent, p.stack, p.on_stack);
     return status;
 }
 
@@ -325,13 +322,11 @@ sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program 
 void sl_program_free(sl_program *program) {
     for (int rank = 0; program->rank && rank < program->ranks; rank++) {
         sl_rank_program *mine = &program->rank[rank];
-        sl_free(mine->step);
-        sl_free(mine->lifetime);
+        SL_FREE(mine->step, mine->lifetime);
         sl_offload_free(mine);
         for (int q = 0; q < SL_QUEUES; q++)
             sl_free(mine->queue[q]);
     }
-    sl_free(program->rank);
-    sl_free(program->message);
+    SL_FREE(program->rank, program->message);
     *program = (sl_program){0};
 }

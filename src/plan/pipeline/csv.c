@@ -50,12 +50,9 @@ static sl_status read_order(sl_csv_reader *r, char *content, size_t size) {
 
 static void free_reader(sl_csv_reader *r) {
     for (int rank = 0; r->row && rank < r->problem->ranks; rank++) {
-        sl_free(r->row[rank].column);
-        sl_free(r->row[rank].comm);
-        sl_free(r->row[rank].shard);
+        SL_FREE(r->row[rank].column, r->row[rank].comm, r->row[rank].shard);
     }
-    sl_free(r->row);
-    sl_free(r->most);
+    SL_FREE(r->row, r->most);
 }
 
 /* Changes `content`, which has a 0 byte behind it. */

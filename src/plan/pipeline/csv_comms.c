@@ -167,9 +167,7 @@ sl_status sl_csv_check_comms(const sl_csv_reader *r) {
     SL_THEN(status, check_pairs(r, &t));
     SL_THEN(status, check_sends(r, &t));
     for (int backward = 0; backward < 2; backward++) {
-        sl_free(t.at[backward]);
-        sl_free(t.seen[0][backward]);
-        sl_free(t.seen[1][backward]);
+        SL_FREE(t.at[backward], t.seen[0][backward], t.seen[1][backward]);
     }
     sl_free(t.paired);
     return status;

@@ -149,11 +149,6 @@ sl_status sl_csv_check_deadlock(const sl_csv_reader *r) {
         run(&s);
         status = check_ends(&s);
     }
-    sl_free(s.next);
-    sl_free(s.comm);
-    sl_free(s.there[0]);
-    sl_free(s.there[1]);
-    sl_free(s.stack);
-    sl_free(s.on_stack);
+    SL_FREE(s.next, s.comm, s.there[0], s.there[1], s.stack, s.on_stack);
     return status;
 }

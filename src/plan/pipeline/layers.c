@@ -51,14 +51,9 @@ void sl_layers_free(sl_layers *layers) {
     if (!layers)
         return;
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        sl_free(layers->time[kind]);
-        sl_free(layers->delta[kind]);
+        SL_FREE(layers->time[kind], layers->delta[kind]);
     }
-    sl_free(layers->weights);
-    sl_free(layers->speed);
-    sl_free(layers->memory);
-    sl_free(layers->first);
-    sl_free(layers);
+    SL_FREE(layers->weights, layers->speed, layers->memory, layers->first, layers);
 }
 
 /* One stage from its layers; returns the weights that it holds. */

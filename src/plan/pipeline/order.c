@@ -29,8 +29,7 @@ sl_status sl_order_copy(const sl_order *order, sl_order *copy) {
 void sl_order_free(sl_order *order) {
     for (int rank = 0; order->ops && rank < order->ranks; rank++)
         sl_free(order->ops[rank]);
-    sl_free(order->ops);
-    sl_free(order->count);
+    SL_FREE(order->ops, order->count);
     *order = (sl_order){0};
 }
 

@@ -91,12 +91,8 @@ void sl_problem_free(sl_problem *problem) {
         sl_free(*times_of(problem, i));
     for (int i = 0; memory_of(problem, i); i++)
         sl_free(*memory_of(problem, i));
-    sl_free(problem->recompute);
-    sl_free(problem->limit);
-    sl_free(problem->fixed);
-    sl_free(problem->host_limit);
-    sl_free(problem->link);
-    sl_free(problem->wire);
+    SL_FREE(problem->recompute, problem->limit, problem->fixed, problem->host_limit, problem->link,
+            problem->wire);
     sl_layers_free(problem->layers);
     *problem = (sl_problem){0};
 }

@@ -120,7 +120,6 @@ sl_status sl_attribute(const sl_problem *p, const sl_plan *plan, sl_attribution 
 }
 
 void sl_attribution_free(sl_attribution *a) {
-    sl_free(a->link);
-    sl_free(a->op);
+    SL_FREE(a->link, a->op);
     *a = (sl_attribution){0};
 }

@@ -120,9 +120,7 @@ static sl_status balanced(const sl_problem *p, int with_memory, int *first, doub
             first[s] = end;
         }
     }
-    sl_free(sum);
-    sl_free(least);
-    sl_free(from);
+    SL_FREE(sum, least, from);
     return status;
 }
 

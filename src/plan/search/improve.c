@@ -377,11 +377,7 @@ sl_status sl_improve(const sl_problem *problem, const sl_improve_options *option
     sl_replayer_close(a.replayer);
     for (int rank = 0; a.memory && rank < a.program.ranks; rank++)
         sl_free(a.memory[rank]);
-    sl_free(a.memory);
-    sl_free(a.room);
-    sl_free(a.pairs);
-    sl_free(a.blocks);
-    sl_free(a.done);
+    SL_FREE(a.memory, a.room, a.pairs, a.blocks, a.done);
     sl_program_free(&a.program);
     return status;
 }

@@ -110,10 +110,7 @@ void sl_plan_free(sl_plan *plan) {
     sl_order_free(&plan->order);
     sl_program_free(&plan->program);
     sl_timeline_free(&plan->timeline);
-    sl_free(plan->peak_memory);
-    sl_free(plan->peak_host);
-    sl_free(plan->warmup);
-    sl_free(plan->jitter);
+    SL_FREE(plan->peak_memory, plan->peak_host, plan->warmup, plan->jitter);
     if (plan->attribution)
         sl_attribution_free(plan->attribution);
     sl_free(plan->attribution);

@@ -20,9 +20,6 @@ sl_status sl_plan_memory_make(const sl_problem *p, const sl_timeline *t, sl_plan
 }
 
 void sl_plan_memory_free(sl_plan_memory *m) {
-    sl_free(m->step);
-    sl_free(m->first);
-    sl_free(m->always);
-    sl_free(m->limit);
+    SL_FREE(m->step, m->first, m->always, m->limit);
     *m = (sl_plan_memory){0};
 }

@@ -76,7 +76,6 @@ sl_status sl_jitter_replay(const sl_problem *problem, const sl_program *program,
     if (status == SL_OK)
         sum_up(d.makespan, jitter);
     sl_replayer_close(d.replayer);
-    sl_free(d.latency);
-    sl_free(d.makespan);
+    SL_FREE(d.latency, d.makespan);
     return status;
 }

@@ -12,8 +12,7 @@ typedef struct samples {
 } samples;
 
 static void samples_free(samples *s) {
-    sl_free(s->start);
-    sl_free(s->value);
+    SL_FREE(s->start, s->value);
 }
 
 static int median_of(samples *s, int key, sl_time *median) {

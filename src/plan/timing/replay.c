@@ -440,22 +440,8 @@ static sl_status make_state(sl_replayer *r) {
 }
 
 static void free_state(sl_replayer *r) {
-    sl_free(r->next);
-    sl_free(r->free);
-    sl_free(r->first_span);
-    sl_free(r->lane);
-    sl_free(r->wire_free);
-    sl_free(r->arrival);
-    sl_free(r->arrived);
-    sl_free(r->gathered);
-    sl_free(r->stack);
-    sl_free(r->on_stack);
-    sl_free(r->heap);
-    sl_free(r->running);
-    sl_free(r->issued);
-    sl_free(r->move_end);
-    sl_free(r->first_move);
-    sl_free(r->moved);
+    SL_FREE(r->next, r->free, r->first_span, r->lane, r->wire_free, r->arrival, r->arrived, r->gathered,
+            r->stack, r->on_stack, r->heap, r->running, r->issued, r->move_end, r->first_move, r->moved);
     sl_timeline_free(&r->timeline);
 }
 

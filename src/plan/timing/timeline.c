@@ -11,9 +11,7 @@ sl_status sl_timeline_make(int ranks, int spans, int transfers, sl_timeline *tim
 }
 
 void sl_timeline_free(sl_timeline *timeline) {
-    sl_free(timeline->span);
-    sl_free(timeline->transfer);
-    sl_free(timeline->collective);
+    SL_FREE(timeline->span, timeline->transfer, timeline->collective);
     *timeline = (sl_timeline){0};
 }
 

@@ -13,16 +13,7 @@ void sl_file_free(sl_file *f) {
     sl_scan_close(f->scanner);
     for (size_t i = 0; i < f->opens; i++)
         free(f->open[i].text);
-    sl_free(f->open);
-    sl_free(f->name);
-    sl_free(f->inner);
-    sl_free(f->issue);
-    sl_free(f->receipt);
-    sl_free(f->payload);
-    sl_free(f->launch);
-    sl_free(f->kernel);
-    sl_free(f->mark);
-    sl_free(f);
+    SL_FREE(f->open, f->name, f->inner, f->issue, f->receipt, f->payload, f->launch, f->kernel, f->mark, f);
 }
 
 /* ---- the first computation inside each op ---- */
@@ -372,10 +363,7 @@ const char *sl_traced_sources(const sl_traced *t, char text[SL_SOURCES]) {
 
 void sl_traced_free(sl_traced *t) {
     sl_file_free(t->file);
-    sl_free(t->op);
-    sl_free(t->message);
-    sl_free(t->process);
-    sl_free(t->name);
+    SL_FREE(t->op, t->message, t->process, t->name);
     for (int i = 0; t->file_name && i <= t->files && (size_t)i < t->name_rooms; i++)
         sl_free(t->file_name[i]);
     sl_free(t->file_name);

@@ -119,8 +119,6 @@ void sl_intervals_remove(sl_intervals *all, size_t place) {
 }
 
 void sl_intervals_free(sl_intervals *all) {
-    sl_free(all->interval);
-    sl_free(all->latest);
-    sl_free(all->earliest);
+    SL_FREE(all->interval, all->latest, all->earliest);
     *all = (sl_intervals){0};
 }

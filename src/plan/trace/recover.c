@@ -188,8 +188,7 @@ static sl_status average(sl_recovery *r) {
         if (count[SL_B * (size_t)r->stages + (size_t)stage] == 0 && ran(r, SL_I, stage))
             p->time[SL_B][stage] = p->time[SL_I][stage] + p->time[SL_W][stage];
     }
-    sl_free(sum);
-    sl_free(count);
+    SL_FREE(sum, count);
     return status;
 }
 
@@ -285,11 +284,7 @@ sl_status sl_recover(sl_traced *traced, const sl_recover_options *options, sl_re
     *recovered = (sl_recovered){0};
     sl_recovery r = {.traced = traced, .options = options, .result = recovered};
     sl_status status = recover(&r);
-    sl_free(r.rank_of_process);
-    sl_free(r.rank_of_stage);
-    sl_free(r.op);
-    sl_free(r.chosen);
-    sl_free(r.index);
+    SL_FREE(r.rank_of_process, r.rank_of_stage, r.op, r.chosen, r.index);
     return status;
 }
 
@@ -297,10 +292,7 @@ void sl_recovered_free(sl_recovered *recovered) {
     sl_problem_free(&recovered->problem);
     sl_order_free(&recovered->order);
     sl_timeline_free(&recovered->timeline);
-    sl_free(recovered->iteration);
-    sl_free(recovered->link);
-    sl_free(recovered->offset);
-    sl_free(recovered->offset_error);
-    sl_free(recovered->process);
+    SL_FREE(recovered->iteration, recovered->link, recovered->offset, recovered->offset_error,
+            recovered->process);
     *recovered = (sl_recovered){0};
 }

@@ -84,9 +84,7 @@ typedef struct stretches {
 } stretches;
 
 static void stretches_free(stretches *all) {
-    sl_free(all->of);
-    sl_free(all->begin);
-    sl_free(all->count);
+    SL_FREE(all->of, all->begin, all->count);
 }
 
 static sl_status find_stretches(const sl_recovery *r, stretches *all) {

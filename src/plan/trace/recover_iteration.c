@@ -86,8 +86,7 @@ typedef struct listing {
 } listing;
 
 static void listing_free(listing *l) {
-    sl_free(l->first);
-    sl_free(l->listed);
+    SL_FREE(l->first, l->listed);
 }
 
 static sl_status list_ops(const sl_recovery *r, listing *l) {

@@ -206,8 +206,7 @@ static sl_status find_slack(messages *m) {
         needs[m->carried[i].consumer] = 1;
     for (int backward = 0; backward < 2 && status == SL_OK; backward++)
         m->slack[backward] = slack_of(m, needs, backward, value);
-    sl_free(value);
-    sl_free(needs);
+    SL_FREE(value, needs);
     return status;
 }
 
@@ -264,13 +263,7 @@ sl_status sl_recover_messages(const sl_recovery *r, sl_carried **carried, size_t
         match_inner(&m);
         find_awaited(&m);
     }
-    sl_free(m.place);
-    sl_free(m.sent);
-    sl_free(m.issued);
-    sl_free(m.busy);
-    sl_free(m.told);
-    sl_free(m.begin);
-    sl_free(m.end);
+    SL_FREE(m.place, m.sent, m.issued, m.busy, m.told, m.begin, m.end);
     *carried = m.carried;
     *count = m.count;
     return status;

@@ -107,8 +107,6 @@ sl_status sl_queue_bound(const sl_carried *c, int count, sl_time delay, sl_time 
     SL_THEN(status, sl_alloc(&q.best, (size_t)q.count + 1, sizeof *q.best));
     if (status == SL_OK)
         *transfer = find_bound(&q, delay);
-    sl_free(q.by_ready);
-    sl_free(q.rank);
-    sl_free(q.best);
+    SL_FREE(q.by_ready, q.rank, q.best);
     return status;
 }

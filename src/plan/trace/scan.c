@@ -42,9 +42,7 @@ sl_status sl_scan_open(const char *name, const sl_scan_sink *sink, sl_scanner **
 void sl_scan_close(sl_scanner *s) {
     if (!s)
         return;
-    sl_free(s->name);
-    sl_free(s->text);
-    sl_free(s);
+    SL_FREE(s->name, s->text, s);
 }
 
 static int is_blank(char c) {

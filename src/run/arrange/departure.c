@@ -88,8 +88,7 @@ sl_status sl_departure_open(sl_trainer *t) {
 void sl_departure_close(sl_trainer *t) {
     if (t->departure)
         sl_roster_free(&t->departure->roster);
-    sl_free(t->departure);
-    sl_free(t->whereabouts);
+    SL_FREE(t->departure, t->whereabouts);
     t->departure = NULL;
 }
 

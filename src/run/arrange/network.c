@@ -110,12 +110,7 @@ typedef struct profiling {
 } profiling;
 
 static void free_profiling(profiling *p) {
-    sl_free(p->pairs);
-    sl_free(p->round);
-    sl_free(p->half);
-    sl_free(p->all);
-    sl_free(p->found);
-    sl_free(p->sizes);
+    SL_FREE(p->pairs, p->round, p->half, p->all, p->found, p->sizes);
 }
 
 /* Pairs that name this rank. */

@@ -108,7 +108,6 @@ sl_status sl_path_news(sl_trainer *t, int iteration) {
             all[sum].time -= t->clocks[r].offset;
             status = write_news(t, iteration, sl_run_seat(t->run, r).replica, &all[sum]);
         }
-    sl_free(all);
-    sl_free(sizes);
+    SL_FREE(all, sizes);
     return status;
 }

@@ -230,8 +230,6 @@ sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next,
         status = write_event(t, iteration, took, next->why);
     }
     sl_planning_free(t, c.replica);
-    sl_free(c.home);
-    sl_free(c.split);
-    sl_free(c.was);
+    SL_FREE(c.home, c.split, c.was);
     return status;
 }

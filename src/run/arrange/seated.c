@@ -43,15 +43,8 @@ static sl_status open_records(sl_trainer *t) {
 
 static void close_records(sl_trainer *t) {
     sl_gathered *g = &t->gathered;
-    sl_free(g->reports);
-    sl_free(g->report_bytes);
-    sl_free(g->records);
-    sl_free(g->record_bytes);
-    sl_free(g->replica);
-    sl_free(t->ring);
-    sl_free(t->records);
-    sl_free(t->reduction);
-    sl_free(t->report);
+    SL_FREE(g->reports, g->report_bytes, g->records, g->record_bytes, g->replica, t->ring, t->records,
+            t->reduction, t->report);
     *g = (sl_gathered){0};
     t->ring = NULL;
     t->records = NULL;

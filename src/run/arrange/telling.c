@@ -3,7 +3,8 @@
 #include <string.h>
 
 sl_status sl_telling_event(sl_trainer *t, sl_event *event, int replica) {
-    event->time = sl_clock_now(t->clock) - t->started;
+    if (!event->time)
+        event->time = sl_clock_now(t->clock) - t->started;
     if (t->run->parallel.data > 1 && replica >= 0) {
         event->has_replica = 1;
         event->replica = replica;

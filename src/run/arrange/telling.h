@@ -5,7 +5,8 @@
 
 #include "run/arrange/state.h"
 
-/** Writes an event, of a replica where there are several (-1: of none), and says it. */
+/** Writes an event, of a replica where there are several (-1: of none), and says it. Its time is now where it
+ * has none. */
 sl_status sl_telling_event(sl_trainer *t, sl_event *event, int replica);
 
 /** Writes the pending line of metrics.jsonl, if there is one; its period ends at `next_begin`. */

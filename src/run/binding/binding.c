@@ -261,18 +261,13 @@ void sl_binding_close(sl_binding *b) {
     sl_binding_close_clip(b);
     sl_binding_close_plot(b);
     sl_binding_close_stages(b);
-    sl_free(b->tensor_scratch);
-    sl_free(b->held);
+    SL_FREE(b->tensor_scratch, b->held);
     sl_arena_close(b->arena);
     sl_arena_close(b->host);
     if (b->device)
         b->device->close(b->device);
     sl_data_close(b->data);
-    sl_free(b->tokens);
-    sl_free(b->targets);
-    sl_free(b->activation[0]);
-    sl_free(b->activation[1]);
-    sl_free(b);
+    SL_FREE(b->tokens, b->targets, b->activation[0], b->activation[1], b);
 }
 
 /* ---- the engine's tables ---- */

@@ -39,9 +39,7 @@ sl_status sl_binding_open_clip(sl_binding *b) {
 }
 
 void sl_binding_close_clip(sl_binding *b) {
-    sl_free(b->squares);
-    sl_free(b->gathered);
-    sl_free(b->all_squares);
+    SL_FREE(b->squares, b->gathered, b->all_squares);
 }
 
 /* Of parameters [first, end) of a held stage. */

@@ -164,9 +164,7 @@ sl_status sl_data_open(const sl_data_config *c, sl_data **data) {
 void sl_data_close(sl_data *d) {
     if (!d)
         return;
-    sl_free(d->text);
-    sl_free(d->read);
-    sl_free(d);
+    SL_FREE(d->text, d->read, d);
 }
 
 /* ---- which window ---- */
@@ -216,10 +214,6 @@ int sl_data_validation_batches(const sl_data *d) {
 void sl_data_validation_batch(const sl_data *d, int index, uint16_t *tokens, uint16_t *targets) {
     for (size_t row = 0; row < d->batch; row++)
         copy_windows(d, row, d->training + ((size_t)index * d->batch + row) * d->context, tokens, targets);
-}
-
-size_t sl_data_training_tokens(const sl_data *d) {
-    return d->training;
 }
 
 size_t sl_data_all_tokens(const sl_data *d) {

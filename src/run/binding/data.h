@@ -48,8 +48,7 @@ void sl_data_validation_batch(const sl_data *data, int index, uint16_t *tokens, 
 /** First token of the window that sequence number `n` since the start of the training reads. */
 size_t sl_data_window(const sl_data *data, uint64_t n);
 
-/** Tokens for training, and all tokens. */
-size_t sl_data_training_tokens(const sl_data *data);
+/** For training and validation. */
 size_t sl_data_all_tokens(const sl_data *data);
 
 /** xxh64 of the whole text: the same data, whatever their files are called. */

@@ -157,8 +157,7 @@ static sl_status check_head(const sl_weights *w, const sl_parameter *embedding) 
             status = sl_error(SL_EINVAL, "tensor '%s' differs from '%s', to which the model ties it", HEAD,
                               embedding->name);
     }
-    sl_free(row[0]);
-    sl_free(row[1]);
+    SL_FREE(row[0], row[1]);
     return status;
 }
 
@@ -174,8 +173,7 @@ static sl_status check_weights(sl_weights *w, const sl_model_config *config, int
     SL_THEN(status, sl_weights_check(w, needs, count, &rules));
     if (status == SL_OK && config->tied)
         status = check_head(w, &list[0]); /* the embedding comes first */
-    sl_free(needs);
-    sl_free(list);
+    SL_FREE(needs, list);
     return status;
 }
 

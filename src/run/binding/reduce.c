@@ -24,8 +24,7 @@ sl_status sl_reduce_open(sl_group *data, sl_reduce *r) {
 void sl_reduce_close(sl_reduce *r) {
     for (int i = 0; i < SL_REDUCE_SLOTS; i++) {
         sl_group_flight_close(r->slot[i].flight);
-        sl_free(r->slot[i].all);
-        sl_free(r->slot[i].versions);
+        SL_FREE(r->slot[i].all, r->slot[i].versions);
     }
     *r = (sl_reduce){0};
 }

@@ -84,10 +84,7 @@ int sl_reducer_close(sl_reducer *r) {
         sl_clock_wake(r->clock, &r->ready);
         pthread_join(r->thread, NULL);
     }
-    sl_free(r->over);
-    sl_free(r->ended);
-    sl_free(r->reduction);
-    sl_free(r);
+    SL_FREE(r->over, r->ended, r->reduction, r);
     return 1;
 }
 

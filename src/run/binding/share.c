@@ -17,8 +17,7 @@ sl_status sl_shares_make(const sl_parameter *list, int parameters, int shares, s
 }
 
 void sl_shares_free(sl_shares *cut) {
-    sl_free(cut->first);
-    sl_free(cut->count);
+    SL_FREE(cut->first, cut->count);
     *cut = (sl_shares){0};
 }
 

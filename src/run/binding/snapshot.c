@@ -51,11 +51,9 @@ sl_status sl_snapshot_make(sl_binding *binding, sl_snapshot *snapshot) {
 
 void sl_snapshot_free(sl_snapshot *snapshot) {
     for (int i = 0; i < snapshot->stages; i++) {
-        sl_free(snapshot->stage[i].weight);
-        sl_free(snapshot->stage[i].moment);
+        SL_FREE(snapshot->stage[i].weight, snapshot->stage[i].moment);
     }
-    sl_free(snapshot->stage);
-    sl_free(snapshot->memory);
+    SL_FREE(snapshot->stage, snapshot->memory);
     *snapshot = (sl_snapshot){0};
 }
 

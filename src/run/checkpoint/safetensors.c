@@ -262,9 +262,7 @@ void sl_safetensors_close(sl_safetensors *f) {
     if (f->descriptor >= 0)
         close(f->descriptor);
     json_decref(f->header);
-    sl_free(f->tensor);
-    sl_free(f->path);
-    sl_free(f);
+    SL_FREE(f->tensor, f->path, f);
 }
 
 uint64_t sl_safetensors_header(const sl_safetensors *f) {

@@ -173,9 +173,7 @@ void sl_weights_close(sl_weights *w) {
         return;
     for (int i = 0; i < w->files; i++)
         sl_safetensors_close(w->file[i]);
-    sl_free(w->file);
-    sl_free(w->path);
-    sl_free(w);
+    SL_FREE(w->file, w->path, w);
 }
 
 /* ---- checking and reading ---- */

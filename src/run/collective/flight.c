@@ -18,8 +18,7 @@ sl_status sl_group_flight_open(sl_group *group, sl_group_flight **flight) {
 void sl_group_flight_close(sl_group_flight *flight) {
     if (!flight)
         return;
-    sl_free(flight->request);
-    sl_free(flight);
+    SL_FREE(flight->request, flight);
 }
 
 /* ---- emulated links ---- */

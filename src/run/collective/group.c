@@ -115,12 +115,7 @@ void sl_group_close(sl_group *group) {
     if (!group)
         return;
     sl_group_flight_close(group->own);
-    sl_free(group->held);
-    sl_free(group->link);
-    sl_free(group->counts);
-    sl_free(group->starts);
-    sl_free(group->sizes);
-    sl_free(group);
+    SL_FREE(group->held, group->link, group->counts, group->starts, group->sizes, group);
 }
 
 int sl_group_threads(const sl_group *group) {

@@ -60,9 +60,7 @@ sl_status sl_receiver_open(const sl_receiver_config *config, sl_receiver **recei
 void sl_receiver_close(sl_receiver *receiver) {
     if (!receiver)
         return;
-    sl_free(receiver->message);
-    sl_free(receiver->bitmap);
-    sl_free(receiver);
+    SL_FREE(receiver->message, receiver->bitmap, receiver);
 }
 
 static uint64_t limit_of(const sl_receiver *r) {

@@ -90,12 +90,9 @@ void sl_sender_close(sl_sender *sender) {
     if (!sender)
         return;
     for (size_t i = 0; sender->message && i <= sender->mask; i++) {
-        sl_free(sender->message[i].flight);
-        sl_free(sender->message[i].again);
+        SL_FREE(sender->message[i].flight, sender->message[i].again);
     }
-    sl_free(sender->message);
-    sl_free(sender->ready);
-    sl_free(sender);
+    SL_FREE(sender->message, sender->ready, sender);
 }
 
 /* ---- messages ---- */

@@ -70,9 +70,7 @@ void sl_arena_close(sl_arena *arena) {
     if (!arena)
         return;
     pthread_mutex_destroy(&arena->mutex);
-    sl_free(arena->taken);
-    sl_free(arena->memory);
-    sl_free(arena);
+    SL_FREE(arena->taken, arena->memory, arena);
 }
 
 /* The gap before taken[i] (i == count: up to the end). */

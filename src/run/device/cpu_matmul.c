@@ -245,8 +245,7 @@ static void free_product(sl_matmul *p) {
     free_primitive(p->reorder);
     free_primitive(p->primitive[0]);
     free_primitive(p->primitive[1]);
-    sl_free(p->share);
-    sl_free(p);
+    SL_FREE(p->share, p);
 }
 
 static int same(const sl_matmul_shape *x, const sl_matmul_shape *y) {

@@ -137,8 +137,6 @@ sl_status sl_copier_end(sl_copier *c) {
 }
 
 void sl_copier_free(sl_copier *c) {
-    sl_free(c->ended);
-    sl_free(c->begun);
-    sl_free(c->done);
+    SL_FREE(c->ended, c->begun, c->done);
     *c = (sl_copier){0};
 }

@@ -42,18 +42,13 @@ void sl_engine_close(sl_engine *e) {
     sl_free((void *)e->config.stage);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         sl_free(e->pace[kind]);
-    sl_free(e->saved);
-    sl_free(e->offload);
-    sl_free(e->prepared);
+    SL_FREE(e->saved, e->offload, e->prepared);
     sl_copier_free(&e->copier);
     sl_flow_free(&e->flow);
     sl_pool_free(&e->received);
     sl_pool_free(&e->local);
     sl_pool_free(&e->sent);
-    sl_free(e->sending);
-    sl_free(e->way[0].message);
-    sl_free(e->way[1].message);
-    sl_free(e);
+    SL_FREE(e->sending, e->way[0].message, e->way[1].message, e);
 }
 
 void sl_engine_pace(sl_engine *e, const sl_pace *pace) {

@@ -26,7 +26,6 @@ void sl_pool_give(sl_pool *pool, int32_t number) {
 void sl_pool_free(sl_pool *pool) {
     for (int i = 0; i < pool->count; i++)
         sl_free(pool->buffer[i]);
-    sl_free(pool->buffer);
-    sl_free(pool->idle);
+    SL_FREE(pool->buffer, pool->idle);
     *pool = (sl_pool){0};
 }

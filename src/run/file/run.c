@@ -79,6 +79,7 @@ static const sl_key adaptation_keys[] = {
     {.name = "balance_s", .type = SL_KEY_REAL, .standard = "0", .offset = AT(adaptation.balance_s), .minimum = 0, .maximum = 1e6, .help = "what dividing the microbatches anew is thought to cost until it has been done once, s; 0: as long as the run took to open"},
     {.name = "topology_s", .type = SL_KEY_REAL, .standard = "0", .offset = AT(adaptation.topology_s), .minimum = 0, .maximum = 1e6, .help = "and an exchange of places besides the weights and moments, which count 1 GB/s, s; 0: likewise"},
     {.name = "restart_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(adaptation.restart_s), .minimum = 0, .maximum = 1e6, .help = "and a restart without a host, s"},
+    {.name = "record", .type = SL_KEY_BOOL, .standard = "false", .offset = AT(adaptation.record), .help = "everything that the decisions are made from is written to measurements.jsonl in the run's folder, so that they can be made again (docs/formats.md)"},
     {.name = "profile_every_s", .type = SL_KEY_REAL, .standard = "600", .offset = AT(adaptation.profile_every_s), .minimum = 0, .maximum = 1e9, .help = "the network is measured when the run begins and again between two iterations when so many seconds have passed: every link of a pipeline and every pair of replicas; 0: never"},
     {0}};
 static const sl_key device_keys[] = {
@@ -338,13 +339,8 @@ void sl_run_free(sl_run *run) {
     sl_free(run->network.rail);
     for (int i = 0; i < run->hosts; i++)
         sl_free(run->host[i]);
-    sl_free(run->host);
-    sl_free(run->wire);
-    sl_free(run->model.weights);
-    sl_free(run->parallel.cut);
-    sl_free(run->device.recompute);
-    sl_free(run->batch.split);
-    sl_free(run->schedule);
+    SL_FREE(run->host, run->wire, run->model.weights, run->parallel.cut, run->device.recompute,
+            run->batch.split, run->schedule);
     sl_run_free_faults(run);
     sl_run_free_arrangements(run);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)

@@ -85,7 +85,7 @@ typedef struct sl_run {
     } network;
     int *wire; /* [from * ranks + to] emulated links of one number occupy one wire; NULL: each its own */
     struct {
-        int hold, dwell;
+        int hold, dwell, record;
         double gain, profile_every_s;
         unsigned strategies;                     /* 1 << sl_strategy_kind */
         double balance_s, topology_s, restart_s; /* what they cost, until they have been applied */
@@ -168,9 +168,6 @@ int sl_run_saves(const sl_run *run);
 sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *forward_bytes,
                                  const double *backward_bytes, const double *fixed_bytes,
                                  sl_problem *problem);
-/** That of replica 0. */
-sl_status sl_run_problem(const sl_run *run, const double *forward_bytes, const double *backward_bytes,
-                         const double *fixed_bytes, sl_problem *problem);
 
 void sl_run_document(FILE *out);
 

@@ -117,9 +117,7 @@ sl_status sl_run_read_arrangements(const sl_document *document, sl_run *run) {
 
 void sl_run_free_arrangements(sl_run *run) {
     for (int i = 0; i < run->arrangements; i++) {
-        sl_free(run->arrangement[i].seat);
-        sl_free(run->arrangement[i].split);
-        sl_free(run->arrangement[i].without);
+        SL_FREE(run->arrangement[i].seat, run->arrangement[i].split, run->arrangement[i].without);
     }
     sl_free(run->arrangement);
 }

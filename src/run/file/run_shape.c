@@ -343,8 +343,3 @@ sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *f
     SL_TRY(fill_limits(run, fixed_bytes, problem));
     return run->device.host_memory_mb > 0 ? fill_host(run, problem) : SL_OK;
 }
-
-sl_status sl_run_problem(const sl_run *run, const double *forward_bytes, const double *backward_bytes,
-                         const double *fixed_bytes, sl_problem *problem) {
-    return sl_run_replica_problem(run, 0, forward_bytes, backward_bytes, fixed_bytes, problem);
-}

@@ -76,6 +76,7 @@ static void open_logs(sl_journal *j) {
         put(j, "metrics.jsonl", SL_WRITER_ANEW, "");
         put(j, "events.jsonl", SL_WRITER_ANEW, "");
         put(j, "decisions.txt", SL_WRITER_ANEW, "");
+        put(j, "measurements.jsonl", SL_WRITER_REMOVE, "");
     } else if (sl_journal_cut_metrics(path, j->first) != SL_OK) {
         say(sl_error_text());
     }
@@ -144,6 +145,10 @@ sl_status sl_journal_event(sl_journal *j, const sl_event *event) {
 
 void sl_journal_decision(sl_journal *j, const char *line) {
     put(j, "decisions.txt", SL_WRITER_APPEND, line);
+}
+
+void sl_journal_measurement(sl_journal *j, const char *line) {
+    put(j, "measurements.jsonl", SL_WRITER_APPEND, line);
 }
 
 /* ---- iterations ---- */

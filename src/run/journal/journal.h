@@ -1,7 +1,7 @@
-/* What a run leaves behind, written by rank 0: metrics.jsonl, events.jsonl and decisions.txt as it goes
- * (whole lines) and timeline.json (whole after each iteration), at its end profile.yaml and
- * summary.json (each complete or absent), and the table that says what adapting was worth. Fields:
- * docs/formats.md.
+/* What a run leaves behind, written by rank 0: metrics.jsonl, events.jsonl, decisions.txt and, where it is
+ * asked for, measurements.jsonl as it goes (whole lines) and timeline.json (whole after each iteration), at
+ * its end profile.yaml and summary.json (each complete or absent), and the table that says what adapting was
+ * worth. Fields: docs/formats.md.
  *
  * None of it is what the job is for: a file that cannot be written, or a file system that hangs, is said
  * once, as a warning, and training neither waits nor ends (base/writer.h). */
@@ -38,7 +38,7 @@ typedef struct sl_iteration {
     sl_time begin; /* since the run's start */
     int replicas;
     sl_measured *const *measured; /* [replicas] */
-    const sl_timeline *timeline; /* [replicas] */
+    const sl_timeline *timeline;  /* [replicas] */
 } sl_iteration;
 
 typedef struct sl_journal sl_journal;
@@ -69,6 +69,8 @@ sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
 void sl_journal_flush(sl_journal *journal);
 /** A line of decisions.txt, with its end. */
 void sl_journal_decision(sl_journal *journal, const char *line);
+/** The same of measurements.jsonl (adapt/orchestrator/recording.h). */
+void sl_journal_measurement(sl_journal *journal, const char *line);
 
 /* Highest use of a rank's device memory, bytes. */
 typedef struct sl_peak {

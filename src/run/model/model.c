@@ -342,11 +342,7 @@ void sl_model_stage_close(sl_model_stage *s) {
     sl_arena_give(s->arena, s->packed);
     sl_arena_give(s->arena, s->scratch);
     sl_arena_give(s->arena, s->memory);
-    sl_free(s->packed_early);
-    sl_free(s->touched);
-    sl_free(s->kept);
-    sl_free(s->parameter);
-    sl_free(s);
+    SL_FREE(s->packed_early, s->touched, s->kept, s->parameter, s);
 }
 
 /* ---- what others see ---- */

@@ -465,9 +465,7 @@ void sl_courier_close(sl_courier *c) {
         sl_door_close(c->door);
     sl_sender_close(c->sender);
     sl_receiver_close(c->receiver);
-    sl_free(c->held);
-    sl_free(c->rail);
-    sl_free(c);
+    SL_FREE(c->held, c->rail, c);
 }
 
 sl_status sl_courier_look(sl_courier *c) {

@@ -194,9 +194,7 @@ void sl_door_close(sl_door *d) {
             forget(d, &d->waiting[i]);
     for (size_t i = 0; i < d->listens; i++)
         sl_loop_unwatch(d->loop, d->listening[i]);
-    sl_free(d->listening);
-    sl_free(d->guest);
-    sl_free(d);
+    SL_FREE(d->listening, d->guest, d);
 }
 
 sl_status sl_door_listen(sl_door *d, int listening) {

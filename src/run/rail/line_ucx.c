@@ -402,9 +402,7 @@ static void ucx_close(sl_line *line) {
         sl_ucx_release(u->context);
     shutdown(line->socket, SHUT_RDWR);
     close(line->socket);
-    sl_free(u->out);
-    sl_free(u->in);
-    sl_free(u);
+    SL_FREE(u->out, u->in, u);
 }
 
 static const sl_line_io ucx_io = {.ready = ucx_ready,

@@ -78,8 +78,7 @@ void sl_saving_close(sl_saving *s) {
     }
     sl_snapshot_free(&s->snapshot);
     sl_checkpoint_state_free(&s->state);
-    sl_free(s->file);
-    sl_free(s);
+    SL_FREE(s->file, s);
 }
 
 /* ---- the thread's task ---- */

@@ -12,18 +12,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AT_ONCE (5 * SL_MS) /* of another schedule or delegates, until one was measured */
-#define FIRST_RATE 1e9      /* bytes/s of an exchange of places */
-#define EFFORT 0.3          /* s of a search for places */
+#define AT_ONCE (5 * SL_MS)   /* of another schedule or delegates, until one was measured */
+#define FIRST_RATE 1e9        /* bytes/s of an exchange of places */
+#define EFFORT 0.3            /* s of a search for places */
 #define SEARCH SL_REPLAN_WORK /* ops replayed by the search for a plan between two iterations */
-#define SEARCH_EVERY 20     /* iterations between two questions to the longer search */
+#define SEARCH_EVERY 20       /* iterations between two questions to the longer search */
 
 /* ---- opening ---- */
 
 static unsigned can(const sl_trainer *t) {
     const sl_run *run = t->run;
     unsigned bits = run->adaptation.strategies;
-    int grows = run->transport == SL_RUN_AUTO || (run->transport == SL_RUN_DELEGATED && run->network.queues == 0);
+    int grows =
+        run->transport == SL_RUN_AUTO || (run->transport == SL_RUN_DELEGATED && run->network.queues == 0);
     if (!grows)
         bits &= ~(1u << SL_STRATEGY_DELEGATE);
     if (t->departure->never[0])
@@ -45,6 +46,10 @@ static sl_time exchange_cost(const sl_trainer *t) {
     }
     double bytes = 3.0 * sizeof(float) * (double)most * (t->problem.stages / t->ranks);
     return thought(t, t->run->adaptation.topology_s) + sl_from_ms(1e3 * bytes / FIRST_RATE);
+}
+
+static void record(void *journal, const char *line) {
+    sl_journal_measurement(journal, line);
 }
 
 static sl_status open_job(sl_trainer *t, const sl_problem **problem, const sl_plan **first, const char **host,
@@ -73,8 +78,8 @@ static sl_status open_job(sl_trainer *t, const sl_problem **problem, const sl_pl
     c.first = first;
     c.host = host;
     c.can = can(t);
-    const sl_time cost[SL_STRATEGY_KINDS] = {AT_ONCE, AT_ONCE, thought(t, run->adaptation.balance_s), exchange_cost(t),
-                                             sl_from_ms(1e3 * run->adaptation.restart_s)};
+    const sl_time cost[SL_STRATEGY_KINDS] = {AT_ONCE, AT_ONCE, thought(t, run->adaptation.balance_s),
+                                             exchange_cost(t), sl_from_ms(1e3 * run->adaptation.restart_s)};
     memcpy(c.cost, cost, sizeof cost);
     memcpy(c.undo, cost, sizeof cost);
     c.undo[SL_STRATEGY_RESTART] = 0;
@@ -87,6 +92,8 @@ static sl_status open_job(sl_trainer *t, const sl_problem **problem, const sl_pl
     c.delegates = t->delegates;
     c.paced = run->device.pace_ms[SL_F] != NULL;
     c.frozen = !run->adapt;
+    c.record.line = run->adaptation.record ? record : NULL;
+    c.record.context = t->journal;
     return sl_orchestrator_open(&c, &t->orchestrator);
 }
 
@@ -97,7 +104,8 @@ sl_status sl_body_open(sl_trainer *t) {
     SL_TRY(sl_alloc(&pointers, 2 * replicas + world, sizeof(void *)));
     sl_status status = sl_alloc(&sum, (size_t)t->problem.stages, sizeof *sum);
     if (status == SL_OK)
-        status = open_job(t, (const sl_problem **)(void *)pointers, (const sl_plan **)(void *)(pointers + replicas),
+        status = open_job(t, (const sl_problem **)(void *)pointers,
+                          (const sl_plan **)(void *)(pointers + replicas),
                           (const char **)(void *)(pointers + 2 * replicas), sum);
     sl_free(sum);
     sl_free(pointers);
@@ -161,7 +169,8 @@ static sl_status ask_search(sl_trainer *t, int iteration) {
     int count;
     sl_problem problem;
     const sl_incident_view *worst = sl_orchestrator_incidents(t->orchestrator, &count);
-    const sl_job job = {.replicas = t->run->parallel.data, .ranks = t->ranks, .tensor = t->run->parallel.tensor};
+    const sl_job job = {
+        .replicas = t->run->parallel.data, .ranks = t->ranks, .tensor = t->run->parallel.tensor};
     int may = t->run->adapt && (can(t) & 1u << SL_STRATEGY_SCHEDULE) && count > 0 && worst->part.a >= 0;
     if (!may || !sl_searcher_is_idle(t->searcher) || iteration - t->searched < SEARCH_EVERY)
         return SL_OK;
@@ -171,7 +180,8 @@ static sl_status ask_search(sl_trainer *t, int iteration) {
     if (status != SL_OK)
         return status == SL_ENONE ? SL_OK : status;
     t->searched = iteration;
-    status = sl_searcher_ask(t->searcher, replica, &problem, &sl_orchestrator_plan(t->orchestrator, replica)->order);
+    status = sl_searcher_ask(t->searcher, replica, &problem,
+                             &sl_orchestrator_plan(t->orchestrator, replica)->order);
     sl_problem_free(&problem);
     return status == SL_ENOMEM ? status : SL_OK;
 }
@@ -179,11 +189,12 @@ static sl_status ask_search(sl_trainer *t, int iteration) {
 sl_status sl_body_observe(sl_trainer *t, int iteration, sl_time time) {
     SL_TRY(tell_restart(t));
     SL_TRY(take_search(t));
-    SL_TRY(sl_orchestrator_observe(t->orchestrator, &(sl_orchestrator_iteration){.iteration = iteration,
-                                                                                 .now = now(t),
-                                                                                 .time = time,
-                                                                                 .clock_error = clock_error(t),
-                                                                                 .replica = t->measured}));
+    SL_TRY(
+        sl_orchestrator_observe(t->orchestrator, &(sl_orchestrator_iteration){.iteration = iteration,
+                                                                              .now = now(t),
+                                                                              .time = time,
+                                                                              .clock_error = clock_error(t),
+                                                                              .replica = t->measured}));
     SL_TRY(ask_search(t, iteration));
     return write_all(t);
 }
@@ -240,16 +251,16 @@ static sl_status rearrange(sl_trainer *t, int iteration, const sl_orchestrator_a
     sl_rearranged took;
     if (!sl_trainer_leads(t))
         return sl_rearrange(t, iteration + 1, NULL, &took);
-    return sl_rearrange(t, iteration + 1,
-                        &(sl_arrangement){.home = a->layout.process,
-                                          .split = a->layout.split,
-                                          .plan = a->plans,
-                                          .why = "decisions.txt"},
-                        &took);
+    return sl_rearrange(
+        t, iteration + 1,
+        &(sl_arrangement){
+            .home = a->layout.process, .split = a->layout.split, .plan = a->plans, .why = "decisions.txt"},
+        &took);
 }
 
 /* Does it on every rank; *done and *took are known to the rank that leads. */
-static sl_status carry_out(sl_trainer *t, int iteration, const order *o, const sl_orchestrator_action *a, int *done) {
+static sl_status carry_out(sl_trainer *t, int iteration, const order *o, const sl_orchestrator_action *a,
+                           int *done) {
     int leads = sl_trainer_leads(t);
     *done = 1;
     switch ((sl_do)o->what) {
@@ -262,7 +273,8 @@ static sl_status carry_out(sl_trainer *t, int iteration, const order *o, const s
     case SL_DO_NETWORK:
         return sl_body_look(t, iteration + 1);
     case SL_DO_LEAVE:
-        SL_TRY(sl_leave_hosts(t, iteration + 1, &(const char *){leads ? a->host : ""}, 1, "it is slow (decisions.txt)"));
+        SL_TRY(sl_leave_hosts(t, iteration + 1, &(const char *){leads ? a->host : ""}, 1,
+                              "it is slow (decisions.txt)"));
         *done = t->departed;
         return SL_OK;
     case SL_DO_NOTHING:
@@ -285,7 +297,8 @@ static sl_status answer(sl_trainer *t, const sl_orchestrator_action *a, int done
         took = t->path_cost;
     if (a->what == SL_DO_LEAVE)
         took = done ? sl_leave_cost(t) : 0;
-    SL_TRY(sl_orchestrator_carried_out(t->orchestrator, a->id, now(t), done ? SL_OUTCOME_DONE : SL_OUTCOME_FAILED, took));
+    SL_TRY(sl_orchestrator_carried_out(t->orchestrator, a->id, now(t),
+                                       done ? SL_OUTCOME_DONE : SL_OUTCOME_FAILED, took));
     name_programs(t);
     return write_all(t);
 }

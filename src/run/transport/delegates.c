@@ -299,9 +299,7 @@ void sl_delegates_close(sl_delegates *d) {
     if (d->page >= 0)
         close(d->page);
     pthread_mutex_destroy(&d->mutex);
-    sl_free(d->delegate);
-    sl_free(d->place);
-    sl_free(d);
+    SL_FREE(d->delegate, d->place, d);
 }
 
 /* ---- for the compute side ---- */

@@ -33,7 +33,5 @@ void sl_transport_hub_close(sl_transport_hub *hub) {
         return;
     for (int r = 0; hub->region && r < hub->ranks; r++)
         sl_free(hub->region[r]);
-    sl_free(hub->region);
-    sl_free(hub->wires.free_at);
-    sl_free(hub);
+    SL_FREE(hub->region, hub->wires.free_at, hub);
 }

@@ -26,7 +26,8 @@ static uint64_t lane_bytes(uint64_t slots, uint64_t message_bytes) {
     return sizeof(sl_lane) + to_line(slots * sizeof(uint32_t)) + slots * stride_of(message_bytes);
 }
 
-sl_status sl_region_size(int ranks, int lanes, int slots, size_t message_bytes, size_t *bytes) {
+/* Bytes of a region with `lanes` lanes. SL_EINVAL on overflow. */
+static sl_status size_of_region(int ranks, int lanes, int slots, size_t message_bytes, size_t *bytes) {
     uint64_t payload = 0, all = 0;
     if (message_bytes > (UINT64_MAX >> 2) ||
         __builtin_mul_overflow(stride_of(message_bytes), (uint64_t)slots, &payload) ||
@@ -50,8 +51,10 @@ static int count_lanes(int ranks, const char *towards) {
     return lanes;
 }
 
-void sl_region_format(sl_region *region, int rank, int ranks, int slots, size_t message_bytes, uint64_t run,
-                      const char *towards) {
+/* Writes the header of zeroed memory of sl_region_size bytes; `towards[ranks]`: nonzero where there is a
+ * lane. */
+static void format_region(sl_region *region, int rank, int ranks, int slots, size_t message_bytes,
+                          uint64_t run, const char *towards) {
     int lanes = 0;
     for (int r = 0; r < ranks; r++)
         table_of(region)[r] = towards[r] ? lanes++ : -1;
@@ -69,9 +72,9 @@ void sl_region_format(sl_region *region, int rank, int ranks, int slots, size_t 
 sl_status sl_region_alloc(int rank, int ranks, int slots, size_t message_bytes, const char *towards,
                           sl_region **region) {
     size_t bytes = 0;
-    SL_TRY(sl_region_size(ranks, count_lanes(ranks, towards), slots, message_bytes, &bytes));
+    SL_TRY(size_of_region(ranks, count_lanes(ranks, towards), slots, message_bytes, &bytes));
     SL_TRY(sl_alloc(region, bytes, 1));
-    sl_region_format(*region, rank, ranks, slots, message_bytes, 0, towards);
+    format_region(*region, rank, ranks, slots, message_bytes, 0, towards);
     return SL_OK;
 }
 
@@ -80,7 +83,7 @@ sl_status sl_region_create(const char *path, int rank, int ranks, int slots, siz
     char making[4096];
     size_t bytes = 0;
     *region = NULL;
-    SL_TRY(sl_region_size(ranks, count_lanes(ranks, towards), slots, message_bytes, &bytes));
+    SL_TRY(size_of_region(ranks, count_lanes(ranks, towards), slots, message_bytes, &bytes));
     if (snprintf(making, sizeof making, "%s.%ld", path, (long)getpid()) >= (int)sizeof making)
         return sl_error(SL_EINVAL, "%s: the name is too long", path);
     int file = open(making, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -90,7 +93,7 @@ sl_status sl_region_create(const char *path, int rank, int ranks, int slots, siz
     SL_THEN(status, sl_shared_map(file, bytes, making, region));
     close(file);
     if (status == SL_OK) {
-        sl_region_format(*region, rank, ranks, slots, message_bytes, run, towards);
+        format_region(*region, rank, ranks, slots, message_bytes, run, towards);
         if (rename(making, path) == 0)
             return SL_OK;
         status = sl_error_errno(SL_ESYS, "%s: cannot rename", path);

@@ -101,14 +101,6 @@ typedef struct sl_lane_view {
     uint32_t waitings;
 } sl_lane_view;
 
-/** Bytes of a region with `lanes` lanes. SL_EINVAL on overflow. */
-sl_status sl_region_size(int ranks, int lanes, int slots, size_t message_bytes, size_t *bytes);
-
-/** Writes the header of zeroed memory of sl_region_size bytes; `towards[ranks]`: nonzero where there is a
- * lane. */
-void sl_region_format(sl_region *region, int rank, int ranks, int slots, size_t message_bytes, uint64_t run,
-                      const char *towards);
-
 /** A region in this process. Free with sl_free. */
 sl_status sl_region_alloc(int rank, int ranks, int slots, size_t message_bytes, const char *towards,
                           sl_region **region);

@@ -12,7 +12,7 @@ static sl_peer *find_peer(sl_transport *t, int rank) {
     return NULL;
 }
 
-sl_status sl_message_complain(sl_status status, const sl_full_name *m, const char *what) {
+static sl_status complain_of(sl_status status, const sl_full_name *m, const char *what) {
     return sl_error(status, "link %d -> %d: message (iteration %u, index %u) %s", m->from, m->to,
                     m->iteration, m->index, what);
 }
@@ -37,12 +37,12 @@ sl_status sl_transport_receive(sl_transport *t, int rank, uint32_t iteration, ui
     for (int i = 0; i < t->slots; i++) {
         sl_posted *p = &peer->posted[i];
         if (p->open && p->iteration == iteration && p->index == index)
-            return sl_message_complain(SL_EINVAL, &name, "is posted already");
+            return complain_of(SL_EINVAL, &name, "is posted already");
         if (!p->open && !place)
             place = p;
     }
     if (!place)
-        return sl_message_complain(SL_EINVAL, &name, "is one receive more than the transport has slots for");
+        return complain_of(SL_EINVAL, &name, "is one receive more than the transport has slots for");
     *place = (sl_posted){.open = 1, .iteration = iteration, .index = index, .buffer = buffer, .bytes = bytes};
     if (t->path == SL_PATH_DELEGATED)
         place->number = peer->delegated_in++;
@@ -65,13 +65,13 @@ void sl_transport_abort(sl_transport *t) {
 sl_status sl_message_interrupted(sl_transport *t, const char *reason, sl_time deadline,
                                  const sl_full_name *m) {
     if (atomic_load(&t->aborted))
-        return sl_message_complain(SL_EPEER, m, "will not come: the run is aborted");
+        return complain_of(SL_EPEER, m, "will not come: the run is aborted");
     if (reason)
         return sl_error(SL_EPEER, "link %d -> %d: %s", m->from, m->to, reason);
     if (sl_clock_stuck(t->clock))
-        return sl_message_complain(SL_EPEER, m, "will not come: all ranks wait (deadlock)");
+        return complain_of(SL_EPEER, m, "will not come: all ranks wait (deadlock)");
     if (deadline != SL_TIME_NEVER && sl_clock_now(t->clock) >= deadline)
-        return sl_message_complain(SL_EPEER, m, "did not come before the deadline");
+        return complain_of(SL_EPEER, m, "did not come before the deadline");
     return SL_OK;
 }
 
@@ -115,7 +115,7 @@ static sl_status look(sl_transport *t, sl_peer *peer, const sl_posted *posted, c
     if (sl_lane_drain(&peer->in) != SL_OK) {
         char what[128]; /* of the shared lane, which the lane does not name */
         snprintf(what, sizeof what, "cannot be read: %s", sl_error_text());
-        return sl_message_complain(SL_EPEER, name, what);
+        return complain_of(SL_EPEER, name, what);
     }
     int position = sl_lane_find(&peer->in, name->iteration, name->index);
     return position >= 0 ? take(t, peer, position, posted, name, arrived) : SL_ENONE;
@@ -147,7 +147,7 @@ sl_status sl_transport_wait(sl_transport *t, int rank, uint32_t iteration, uint3
         return SL_EINVAL;
     sl_posted *posted = find_posted(t, peer, iteration, index);
     if (!posted)
-        return sl_message_complain(SL_EINVAL, &name, "is awaited but was not posted");
+        return complain_of(SL_EINVAL, &name, "is awaited but was not posted");
     sl_status status;
     if (t->path == SL_PATH_DELEGATED)
         status = sl_delegated_wait(t, peer, posted, deadline, &name, arrived);
@@ -220,9 +220,9 @@ sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint3
     if (t->path == SL_PATH_DIRECT && atomic_load(&peer->lost))
         return sl_error(SL_EPEER, "link %d -> %d: %s", t->rank, rank, peer->reason);
     if (find_outgoing(t, peer, iteration, index, &record))
-        return sl_message_complain(SL_EINVAL, &name, "is under way already");
+        return complain_of(SL_EINVAL, &name, "is under way already");
     if (!record)
-        return sl_message_complain(SL_EINVAL, &name, "is one more than the transport has slots for");
+        return complain_of(SL_EINVAL, &name, "is one more than the transport has slots for");
     record->iteration = iteration;
     record->index = index;
     record->data = data;
@@ -287,7 +287,7 @@ sl_status sl_transport_wait_any_sent(sl_transport *t, const sl_message_name *nam
             return SL_EINVAL;
         record[i] = find_outgoing(t, peer, names[i].iteration, names[i].index, NULL);
         if (!record[i])
-            return sl_message_complain(SL_EINVAL, &name[i], "was not handed over");
+            return complain_of(SL_EINVAL, &name[i], "was not handed over");
     }
     atomic_store(&t->waiting, settled_word(t));
     sl_status status = wait_done(t, record, name, count, deadline, which);

@@ -475,7 +475,5 @@ void sl_network_close(sl_network *n) {
     if (n->event >= 0)
         close(n->event);
     sem_destroy(&n->started);
-    sl_free(n->crossing);
-    sl_free(n->end);
-    sl_free(n);
+    SL_FREE(n->crossing, n->end, n);
 }

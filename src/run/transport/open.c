@@ -251,9 +251,7 @@ static void close_peer(sl_transport *t, sl_peer *peer) {
     sl_lane_close(&peer->in);
     if (t->mapped)
         sl_region_unmap(peer->region);
-    sl_free(peer->posted);
-    sl_free(peer->outgoing);
-    sl_free(peer->handover);
+    SL_FREE(peer->posted, peer->outgoing, peer->handover);
 }
 
 void sl_transport_close(sl_transport *t) {
@@ -271,11 +269,7 @@ void sl_transport_close(sl_transport *t) {
     if (t->file)
         unlink(t->file);
     sem_destroy(&t->started);
-    sl_free(t->file);
-    sl_free(t->delegation.directory);
-    sl_free(t->delegation.talks);
-    sl_free(t->peer);
-    sl_free(t);
+    SL_FREE(t->file, t->delegation.directory, t->delegation.talks, t->peer, t);
 }
 
 const char *sl_transport_scheduling(const sl_transport *t) {

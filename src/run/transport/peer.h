@@ -112,7 +112,6 @@ typedef struct sl_full_name {
     uint32_t iteration, index;
 } sl_full_name;
 
-sl_status sl_message_complain(sl_status status, const sl_full_name *m, const char *what);
 /** Compute side: why a wait on a link must end without its message; SL_OK: it goes on. `reason` (NULL: none)
  * was found before the message was looked for, so that one that came just before a loss is not refused. */
 sl_status sl_message_interrupted(sl_transport *t, const char *reason, sl_time deadline,

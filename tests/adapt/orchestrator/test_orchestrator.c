@@ -376,7 +376,7 @@ static void a_job_adapts_within_its_placement(void **state) {
                 j.healthy.time[kind][stage] = (kind == SL_B ? 10 : 5) * SL_MS;
         j.config.job.schedule = "auto";
         plan_and_start(&j, cases[c].first);
-        int swaps = 0, rank = -1, low = cases[c].from < cases[c].to ? cases[c].from : cases[c].to;
+        int swaps = 0, rank = -1;
         for (int i = 0; i < 60; i++) {
             int slow = i >= 50; /* rank 2, which holds stages 2 and 5 (wave) or 2 and 6 (loop) */
             j.now[0].link[cases[c].from * RANKS + cases[c].to].latency = (i >= 10 && i < 40 ? 80 : 0) * SL_MS;
@@ -395,7 +395,7 @@ static void a_job_adapts_within_its_placement(void **state) {
             if (onset && slow)
                 rank = onset->rank;
             else if (onset)
-                assert_true(onset->from == low && onset->from + onset->to == cases[c].from + cases[c].to);
+                assert_true(onset->from == cases[c].from && onset->to == cases[c].to);
         }
         assert_true(swaps >= 1);
         assert_int_equal(rank, 2);

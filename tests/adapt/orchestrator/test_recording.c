@@ -35,7 +35,7 @@ static void free_text(text *t) {
 
 static void take_line(void *context, const char *line) {
     text *t = context;
-    fprintf(t->out, "%s\n", line);
+    fputs(line, t->out);
 }
 
 /* What an orchestrator has to say. */

@@ -43,19 +43,19 @@ static void keys_and_defaults_arrive(void **state) {
     sl_problem problem;
     static const double kept[4] = {600, 600, 600, 600}, added[4] = {400, 400, 400, 400}, none[4],
                         fixed[4] = {0, 0, 0, 900000}, most[4] = {999500, 0, 0, 0};
-    assert_ok(sl_run_problem(&run, kept, added, none, &problem));
+    assert_ok(sl_run_replica_problem(&run, 0, kept, added, none, &problem));
     assert_true(problem.ranks == 4 && problem.time[SL_I][2] == 5 * SL_MS &&
                 problem.time[SL_B][0] == 12 * SL_MS);
     assert_null(problem.limit);
     sl_problem_free(&problem);
     run.device.memory_mb = 1;
-    assert_ok(sl_run_problem(&run, kept, added, fixed, &problem));
+    assert_ok(sl_run_replica_problem(&run, 0, kept, added, fixed, &problem));
     assert_true(problem.limit[3] == 100000 && problem.limit[0] == 1000000 && problem.fixed[3] == 900000);
     assert_true(problem.delta[SL_F][1] == 600 && problem.early[1] == 400 && problem.start[1] == 400 &&
                 problem.delta[SL_I][1] == 0 && problem.delta[SL_W][1] == -1000 &&
                 problem.delta[SL_B][1] == -1000);
     sl_problem_free(&problem);
-    assert_fails(sl_run_problem(&run, kept, added, most, &problem), SL_ENONE,
+    assert_fails(sl_run_replica_problem(&run, 0, kept, added, most, &problem), SL_ENONE,
                  "no schedule fits into device.memory_mb of 1: weights and optimizer take 0.9995 MB and one "
                  "microbatch 0.001 MB on rank 0");
     sl_problem_free(&problem);
@@ -115,7 +115,7 @@ static void rails_and_shared_wires_arrive(void **state) {
     assert_string_equal(run.network.rail[1], "10.0.0.1");
     assert_true(run.network.queues == 3 && run.network.beat_ms == 50 && run.network.silence_ms == 200 &&
                 run.network.outage_s == 5);
-    assert_ok(sl_run_problem(&run, kept, none, none, &problem));
+    assert_ok(sl_run_replica_problem(&run, 0, kept, none, none, &problem));
     assert_int_equal(problem.communication, SL_DECOUPLED); /* delegates are, by nature */
     assert_true(problem.wire[0 * 4 + 1] == problem.wire[2 * 4 + 3] && problem.wire[0 * 4 + 1] >= 16);
     assert_true(problem.wire[1 * 4 + 0] == problem.wire[3 * 4 + 2] &&
@@ -123,7 +123,7 @@ static void rails_and_shared_wires_arrive(void **state) {
     assert_int_equal(problem.wire[1 * 4 + 2], 1 * 4 + 2);
     sl_problem_free(&problem);
     run.transport = SL_RUN_DIRECT;
-    assert_ok(sl_run_problem(&run, kept, none, none, &problem));
+    assert_ok(sl_run_replica_problem(&run, 0, kept, none, none, &problem));
     assert_int_equal(problem.communication, SL_INORDER);
     sl_problem_free(&problem);
     sl_run_free(&run);
@@ -168,7 +168,7 @@ static void stages_of_a_rank_have_their_own_pace_memory_and_links(void **state) 
         SHAPE("{pipeline: 2, placement: wave, parts: 2}") "device: {memory_mb: 1, pace_ms: {F: [1, 2, 3, 4], "
                                                           "I: 5, W: [4, 3, 2, 1], FB: 9}}\n",
         &run));
-    assert_ok(sl_run_problem(&run, kept, added, fixed, &p));
+    assert_ok(sl_run_replica_problem(&run, 0, kept, added, fixed, &p));
     assert_true(p.ranks == 2 && p.stages == 4 && p.placement == SL_WAVE && p.parts == 2);
     assert_true(p.time[SL_F][2] == 3 * SL_MS && p.time[SL_I][3] == 5 * SL_MS && p.time[SL_B][1] == 8 * SL_MS);
     assert_true(p.saved[0] == 1 * SL_MS && p.saved[3] == 1 * SL_MS); /* 1 + 9 - 9, 4 + 6 - 9 */
@@ -177,7 +177,7 @@ static void stages_of_a_rank_have_their_own_pace_memory_and_links(void **state) 
     sl_problem_free(&p);
     /* a microbatch lies on both stages of rank 0 at once */
     static const double much[4] = {6000, 2000, 2000, 6000};
-    assert_fails(sl_run_problem(&run, much, added, fixed, &p), SL_ENONE,
+    assert_fails(sl_run_replica_problem(&run, 0, much, added, fixed, &p), SL_ENONE,
                  "one microbatch 0.0127 MB on rank 0");
     sl_problem_free(&p);
     assert_true(sl_run_has_link(&run, 0, 1) && sl_run_has_link(&run, 1, 0) && !sl_run_has_link(&run, 0, 0));

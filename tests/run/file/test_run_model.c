@@ -45,7 +45,7 @@ static void recomputation_is_planned_for(void **state) {
     sl_run run;
     sl_problem problem;
     assert_ok(read_run(RUN("", "", "parallel: {pipeline: 2}\ndevice: {recompute: [false, true]}\n"), &run));
-    assert_ok(sl_run_problem(&run, none, none, none, &problem));
+    assert_ok(sl_run_replica_problem(&run, 0, none, none, none, &problem));
     assert_true(problem.time[SL_I][0] == 10 * SL_MS && problem.time[SL_I][1] == 20 * SL_MS);
     assert_true(problem.time[SL_B][0] == 20 * SL_MS && problem.time[SL_B][1] == 30 * SL_MS);
     assert_true(problem.time[SL_F][1] == 10 * SL_MS && problem.time[SL_W][1] == 10 * SL_MS);
