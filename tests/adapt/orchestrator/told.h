@@ -36,7 +36,8 @@ static inline told_name told_name_of(const sl_event *e, int replicas) {
     } words[] = {
         {SL_COMPONENT_DEVICE, "device of rank "}, {SL_COMPONENT_LINK, "link "},
         {SL_COMPONENT_HOST, "host of rank "},     {SL_COMPONENT_GROUP, "replicas of stage "},
-        {SL_COMPONENT_LOAD, "workload"},          {SL_COMPONENT_STAGES, "imbalance: stages of rank "}};
+        {SL_COMPONENT_LOAD, "workload"},          {SL_COMPONENT_STAGES, "imbalance: stages of rank "},
+        {SL_COMPONENT_UNKNOWN, "cannot tell"}};
     told_name n = {.replica = e->has_replica  ? e->replica
                               : replicas == 1 ? 0
                                               : -1,
