@@ -803,10 +803,13 @@ void sl_incidents_move(sl_orchestrator *o, const sl_job_layout *next) {
 
 /* ---- telling ---- */
 
+/* It costs time: as measured, against what iterations took at first; or, where what runs now is better than
+ * what ran then, by the model. */
 static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
     sl_incident incident = {.id = c->view.id, .cause = c->cause, .loss = c->view.loss};
-    int alone = c->reported || c->excess >= SL_LOSS_LEAST * sl_incidents_believed(o);
-    if (!alone || c->view.loss < SL_LOSS_LEAST)
+    double alone = c->excess / sl_incidents_believed(o);
+    if (!(c->reported || alone >= SL_LOSS_LEAST) ||
+        !(c->view.loss >= SL_LOSS_LEAST || alone >= SL_ITERATION_LEAST))
         return SL_OK;
     sl_text_fit(incident.seen, sizeof incident.seen, c->view.seen);
     c->told = c->view.loss;
