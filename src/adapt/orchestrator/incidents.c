@@ -226,10 +226,13 @@ static void split_growth(const sl_orchestrator *o, int stage, int a, int b, doub
 
 static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
     sl_case *c;
-    int a = -1, b = -1, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
+    int id, a = -1, b = -1, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
     int known = slowest_pair(o, rank, &a, &b);
     int low = a < b ? a : b, high = a < b ? b : a;
-    /* several stages of a rank go over the same connection */
+    /* several stages of a rank go over the same connection; which pair's it is may be known only later */
+    const sl_known_component *unnamed = find_key(o, (sl_component_key){SL_KEY_SUM, -1 - rank, -1});
+    if (known && unnamed && case_of(o, unnamed->id))
+        SL_TRY(number(o, (sl_component_key){SL_KEY_SUM, low, high}, unnamed->id, &id));
     SL_TRY(see(
         o, known ? (sl_component_key){SL_KEY_SUM, low, high} : (sl_component_key){SL_KEY_SUM, -1 - rank, -1},
         &c));
@@ -678,6 +681,28 @@ static int is_unused(const sl_orchestrator *o, const sl_case *c) {
            !sl_job_layout_talk(&o->config.job, &o->layout, sl_healthy_of(o, 0), p->a, p->b);
 }
 
+/* What was the matter with it may be with the links that its processes have now: it lasts until those were
+ * measured. */
+static int are_links_measured(const sl_orchestrator *o, const sl_case *c) {
+    const int ends[2] = {c->view.part.a, c->view.part.b};
+    int least = o->config.hold < 3 ? o->config.hold : 3;
+    for (int end = 0; end < 2; end++) {
+        int position = sl_job_layout_position(&o->config.job, &o->layout, ends[end]), found = 0;
+        int rank = sl_job_rank(&o->config.job, position), ranks = o->config.job.ranks;
+        for (int i = o->series.since; i < o->series.rows; i++) {
+            const sl_measured *m =
+                o->series.row[i % SL_ROWS].replica[sl_job_replica(&o->config.job, position)];
+            int any = i < sl_history_oldest(&o->series) || ranks == 1;
+            for (int other = 0; m && other < ranks; other++)
+                any |= m->link[rank * ranks + other].count > 0;
+            found += any;
+        }
+        if (found < least)
+            return 0;
+    }
+    return 1;
+}
+
 static sl_status compare_lately(sl_orchestrator *o) {
     int rows[SL_ROWS];
     int count = sl_history_collect(&o->series, o->series.since, o->series.rows, 2 * o->config.hold, 0, rows);
@@ -696,7 +721,8 @@ static sl_status compare_lately(sl_orchestrator *o) {
     SL_TRY(find_cards(o));
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
-        if (!c->seen && c->told >= 0 && !c->merged && !is_unused(o, c) && !is_measured(o, c))
+        if (!c->seen && c->told >= 0 && !c->merged &&
+            !(is_unused(o, c) ? are_links_measured(o, c) : is_measured(o, c)))
             c->seen = 1; /* nothing says that it is well */
     }
     return SL_OK;
@@ -866,7 +892,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
             continue;
         }
         SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
-        if (!c->merged && !c->apart)
+        if (!c->merged && !c->apart && !is_unused(o, c)) /* else nothing says that it is well */
             sl_events_relief(o, c);
     }
     o->case_count = kept;
