@@ -9,6 +9,7 @@
 #define OP_SHARE 0.1            /* of a typical op: the least delay of a link that counts */
 #define LEAST (0.2 * SL_MS)     /* what threads that wake late add to a message */
 #define OPS_LEAST (0.3 * SL_MS) /* and to the ops of a microbatch */
+#define NO_LOAD 1.2             /* times what known work explains: time need not follow work in proportion */
 #define ERRORS 4.0              /* standard errors of the difference that a growth must exceed */
 
 /* Of one entry: over the rows at hand, and when healthy. */
@@ -371,7 +372,7 @@ static double work_of(const comparing *c, int replica, int row) {
 static void limit_common(const comparing *c) {
     for (int i = 0; i < c->kinds * c->count; i++) {
         double work = c->common[i] > 1 ? work_of(c, c->first[i / c->count], c->rows[i % c->count]) : 0;
-        if (work > 0 && c->common[i] > fmax(1, work))
+        if (work > 0 && c->common[i] > NO_LOAD * fmax(1, work))
             c->common[i] = 1;
     }
 }
@@ -398,7 +399,7 @@ static device measure_device(const comparing *c, const double *value, const doub
         int at = (kind * c->count + i) * c->ranks + rank;
         double common = c->common[kind * c->count + i];
         if (value[at] > 0 && common > 0)
-            more = take(&l, value[at] / common, raw[at]);
+            more = take(&l, value[at] / common, raw[at] / common);
     }
     if (l.count < rows_wanted(c))
         return d;
@@ -482,21 +483,22 @@ static double least_delay(const comparing *c) {
 
 /* A direction is slow by itself; or clocks may differ by more than it grew, and there and back together are.
  */
-static int is_link_slow(const comparing *c, int replica, int ranks, int at, pair *l) {
+static int is_link_slow(const comparing *c, int replica, int ranks, int at, const pair *l) {
     int from = at / ranks, to = at % ranks, suspected = is_suspected(c->s, replica, from, to);
     double share = suspected ? SL_STILL_SLOW : 1, growth = l->now - l->healthy;
     if (!l->known)
         return 0;
-    if (growth > share * least_delay(c) && growth > share * (SL_SLOW_LEAST - 1) * l->healthy &&
-        (suspected || (l->now > l->usual && beyond_noise(growth, l->variance))))
-        return 1;
-    pair round = c->clock_error > 0 ? compare_round(c, replica, at, to * ranks + from) : (pair){0};
-    double more = round.now - round.healthy;
-    if (!round.known || growth < 0.5 * more || more <= 2 * share * least_noticed(c) ||
-        more <= share * (SL_SLOW_LEAST - 1) * round.healthy ||
-        !(suspected || (round.now > round.usual && beyond_noise(more, round.variance))))
-        return 0;
-    return 1;
+    int slow = growth > share * least_delay(c) && growth > share * (SL_SLOW_LEAST - 1) * l->healthy &&
+               (suspected || (l->now > l->usual && beyond_noise(growth, l->variance)));
+    if (growth > 2 * c->clock_error || !(c->clock_error > 0))
+        return slow;
+    pair round = compare_round(c, replica, at, to * ranks + from);
+    double more = round.now - round.healthy, least = 2 * least_noticed(c);
+    if (!round.known)
+        return slow;
+    return growth >= 0.5 * more && more > (suspected ? share * least : fmax(least, least_delay(c))) &&
+           more > share * (SL_SLOW_LEAST - 1) * round.healthy &&
+           (suspected || (round.now > round.usual && beyond_noise(more, round.variance)));
 }
 
 static sl_status find_links(comparing *c) {

@@ -226,10 +226,13 @@ static void split_growth(const sl_orchestrator *o, int stage, int a, int b, doub
 
 static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
     sl_case *c;
-    int a = -1, b = -1, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
+    int id, a = -1, b = -1, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
     int known = slowest_pair(o, rank, &a, &b);
     int low = a < b ? a : b, high = a < b ? b : a;
-    /* several stages of a rank go over the same connection */
+    /* several stages of a rank go over the same connection; which pair's it is may be known only later */
+    const sl_known_component *unnamed = find_key(o, (sl_component_key){SL_KEY_SUM, -1 - rank, -1});
+    if (known && unnamed && case_of(o, unnamed->id))
+        SL_TRY(number(o, (sl_component_key){SL_KEY_SUM, low, high}, unnamed->id, &id));
     SL_TRY(see(
         o, known ? (sl_component_key){SL_KEY_SUM, low, high} : (sl_component_key){SL_KEY_SUM, -1 - rank, -1},
         &c));
@@ -295,6 +298,24 @@ static int is_card(const sl_orchestrator *o, int process, double *least, double 
     return links > 1 && links == pairs_of(p, sl_job_rank(job, position)) && *least > (1 - ALIKE) * *most;
 }
 
+/* A card carries what its process sums with those of other replicas, too. */
+static int sums_agree(const sl_orchestrator *o, int process) {
+    int position = sl_job_layout_position(&o->config.job, &o->layout, process);
+    int rank = sl_job_rank(&o->config.job, position), replica = sl_job_replica(&o->config.job, position),
+        known = 0;
+    const sl_problem *p = sl_healthy_of(o, replica);
+    for (size_t i = 0; i < o->lately.count; i++)
+        if (o->lately.slow[i].kind == SL_SLOW_SUM && sl_problem_rank(p, o->lately.slow[i].stage) == rank)
+            return 1;
+    for (int stage = 0; stage < p->stages && o->config.job.replicas > 1; stage++)
+        for (int i = sl_history_oldest(&o->series); i < o->series.rows && sl_problem_rank(p, stage) == rank;
+             i++) {
+            const sl_measured *m = o->series.row[i % SL_ROWS].replica[replica];
+            known |= m && m->summed[stage];
+        }
+    return !known;
+}
+
 static sl_status merge_card(sl_orchestrator *o, int process, double most) {
     const sl_job *job = &o->config.job;
     sl_slow_part part = {.kind = SL_PART_CARD, .a = process, .b = -1};
@@ -333,16 +354,39 @@ static sl_status merge_card(sl_orchestrator *o, int process, double most) {
     return SL_OK;
 }
 
+static int is_card_already(sl_orchestrator *o, int process) {
+    const sl_known_component *known = find_key(o, (sl_component_key){SL_PART_CARD, process, -1});
+    const sl_case *c = known ? case_of(o, known->id) : NULL;
+    return c && c->view.part.kind == SL_PART_CARD && c->told >= 0;
+}
+
+/* A link that the cards of both its ends would explain tells of neither. */
+static int shares_a_link(const sl_orchestrator *o, int process) {
+    double least, most;
+    for (int i = 0; i < o->case_count; i++) {
+        const sl_slow_part *part = &o->cases[i].view.part;
+        if (touches(&o->cases[i], process) && o->cases[i].cause == SL_CAUSE_LINK &&
+            is_card(o, part->a == process ? part->b : part->a, &least, &most))
+            return 1;
+    }
+    return 0;
+}
+
+/* Those that are cards already come first. */
 static sl_status find_cards(sl_orchestrator *o) {
     double least, most;
-    for (int i = 0, count = o->case_count; i < count; i++)
-        for (int end = 0; end < 2; end++) {
-            const sl_slow_part *part = &o->cases[i].view.part;
-            int process = end ? part->b : part->a;
-            if (o->cases[i].seen && o->cases[i].cause == SL_CAUSE_LINK && process >= 0 &&
-                touches(&o->cases[i], process) && is_card(o, process, &least, &most))
-                SL_TRY(merge_card(o, process, most));
-        }
+    for (int already = 1; already >= 0; already--)
+        for (int i = 0, count = o->case_count; i < count; i++)
+            for (int end = 0; end < 2; end++) {
+                const sl_slow_part *part = &o->cases[i].view.part;
+                int process = end ? part->b : part->a;
+                if (!o->cases[i].seen || o->cases[i].cause != SL_CAUSE_LINK || process < 0 ||
+                    !touches(&o->cases[i], process) || !is_card(o, process, &least, &most))
+                    continue;
+                if (already ? is_card_already(o, process)
+                            : sums_agree(o, process) && !shares_a_link(o, process))
+                    SL_TRY(merge_card(o, process, most));
+            }
     return SL_OK;
 }
 
@@ -582,21 +626,33 @@ sl_status sl_incidents_open_model(sl_orchestrator *o) {
     return sl_model_open(&o->config.job, o->healthy, &o->model);
 }
 
-/* By its F, and by another rank's, without which nobody can tell load from a slow device. */
-static int is_device_measured(const sl_measured *m, int rank) {
-    int mine = 0, others = m->problem.ranks == 1;
-    for (int stage = 0; stage < m->problem.stages; stage++)
-        if (m->op[stage].count > 0)
-            *(sl_problem_rank(&m->problem, stage) == rank ? &mine : &others) = 1;
-    return mine && others;
+static int has_forward(const sl_measured *m, int rank) {
+    for (int stage = 0; m && stage < m->problem.stages; stage++)
+        if (m->op[stage].count > 0 && (rank < 0 || sl_problem_rank(&m->problem, stage) == rank))
+            return 1;
+    return 0;
 }
 
-static int shows(const sl_case *c, const sl_measured *m) {
-    int ranks = m->problem.ranks, any = 0;
+/* By its F, and by another's, without which nobody can tell load from a slow device: another rank's, or where
+ * there is one in each replica, another replica's. */
+static int is_device_measured(const sl_orchestrator *o, const sl_case *c, const sl_row *row) {
+    int others = 0, ranks = o->config.job.ranks, replicas = o->config.job.replicas;
+    for (int rank = 0; rank < ranks; rank++)
+        others |= rank != c->rank && has_forward(row->replica[c->replica], rank);
+    for (int r = 0; r < replicas && ranks == 1; r++)
+        others |= (r != c->replica || replicas == 1) && has_forward(row->replica[r], -1);
+    return others && has_forward(row->replica[c->replica], c->rank);
+}
+
+static int shows(const sl_orchestrator *o, const sl_case *c, const sl_row *row, int replica) {
+    const sl_measured *m = row->replica[replica];
+    int ranks = o->config.job.ranks, any = 0;
+    if (!m)
+        return 0;
     if (c->cause == SL_CAUSE_REPLICA_LINK)
         return m->summed[c->view.stage];
     if (c->cause == SL_CAUSE_DEVICE)
-        return is_device_measured(m, c->rank);
+        return is_device_measured(o, c, row);
     if (c->cause == SL_CAUSE_LINK)
         return m->link[c->from * ranks + c->to].count > 0;
     for (int other = 0; other < ranks; other++)
@@ -613,10 +669,8 @@ static int is_measured(const sl_orchestrator *o, const sl_case *c) {
         last = c->replica < 0 ? o->config.job.replicas - 1 : c->replica;
     for (int r = first; r <= last; r++) {
         int found = 0;
-        for (int i = 0; i < count; i++) {
-            const sl_measured *m = o->series.row[rows[i] % SL_ROWS].replica[r];
-            found += m && shows(c, m);
-        }
+        for (int i = 0; i < count; i++)
+            found += shows(o, c, &o->series.row[rows[i] % SL_ROWS], r);
         most = found > most ? found : most;
     }
     return most >= least;
@@ -627,6 +681,28 @@ static int is_unused(const sl_orchestrator *o, const sl_case *c) {
     const sl_slow_part *p = &c->view.part;
     return p->kind == SL_PART_LINK && p->a >= 0 &&
            !sl_job_layout_talk(&o->config.job, &o->layout, sl_healthy_of(o, 0), p->a, p->b);
+}
+
+/* What was the matter with it may be with the links that its processes have now: it lasts until those were
+ * measured. */
+static int are_links_measured(const sl_orchestrator *o, const sl_case *c) {
+    const int ends[2] = {c->view.part.a, c->view.part.b};
+    int least = o->config.hold < 3 ? o->config.hold : 3;
+    for (int end = 0; end < 2; end++) {
+        int position = sl_job_layout_position(&o->config.job, &o->layout, ends[end]), found = 0;
+        int rank = sl_job_rank(&o->config.job, position), ranks = o->config.job.ranks;
+        for (int i = o->series.since; i < o->series.rows; i++) {
+            const sl_measured *m =
+                o->series.row[i % SL_ROWS].replica[sl_job_replica(&o->config.job, position)];
+            int any = i < sl_history_oldest(&o->series) || ranks == 1;
+            for (int other = 0; m && other < ranks; other++)
+                any |= m->link[rank * ranks + other].count > 0;
+            found += any;
+        }
+        if (found < least)
+            return 0;
+    }
+    return 1;
 }
 
 static sl_status compare_lately(sl_orchestrator *o) {
@@ -647,7 +723,8 @@ static sl_status compare_lately(sl_orchestrator *o) {
     SL_TRY(find_cards(o));
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
-        if (!c->seen && c->told >= 0 && !c->merged && !is_unused(o, c) && !is_measured(o, c))
+        if (!c->seen && c->told >= 0 && !c->merged &&
+            !(is_unused(o, c) ? are_links_measured(o, c) : is_measured(o, c)))
             c->seen = 1; /* nothing says that it is well */
     }
     return SL_OK;
@@ -754,10 +831,13 @@ void sl_incidents_move(sl_orchestrator *o, const sl_job_layout *next) {
 
 /* ---- telling ---- */
 
+/* It costs time: as measured, against what iterations took at first; or, where what runs now is better than
+ * what ran then, by the model. */
 static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
     sl_incident incident = {.id = c->view.id, .cause = c->cause, .loss = c->view.loss};
-    int alone = c->reported || c->excess >= SL_LOSS_LEAST * sl_incidents_believed(o);
-    if (!alone || c->view.loss < SL_LOSS_LEAST)
+    double alone = c->excess / sl_incidents_believed(o);
+    if (!(c->reported || alone >= SL_LOSS_LEAST) ||
+        !(c->view.loss >= SL_LOSS_LEAST || alone >= SL_ITERATION_LEAST))
         return SL_OK;
     sl_text_fit(incident.seen, sizeof incident.seen, c->view.seen);
     c->told = c->view.loss;
@@ -814,7 +894,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
             continue;
         }
         SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
-        if (!c->merged && !c->apart)
+        if (!c->merged && !c->apart && !is_unused(o, c)) /* else nothing says that it is well */
             sl_events_relief(o, c);
     }
     o->case_count = kept;

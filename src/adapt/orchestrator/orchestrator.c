@@ -604,7 +604,6 @@ static void layout_runs(sl_orchestrator *o) {
         side->first = sl_plans_keep(side->wanted);
         side->running = side->wanted;
         side->wanted = NULL;
-        side->last_swap = o->iteration - o->config.dwell;
     }
     for (int stage = 0; stage < o->problem[0]->stages; stage++)
         o->looked[stage] = 0;

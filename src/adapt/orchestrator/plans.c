@@ -500,19 +500,22 @@ static int off(double a, double b, double least) {
     return more - less > least && more > (1 + OTHER_TIMES) * less;
 }
 
+/* Half of all ops, links or sums: a few that are slow from the beginning are no wrong plan. */
 static int other_times(const sl_problem *planned, const sl_problem *now, double least) {
+    int ops = 0, op = 0, sum = 0, links = 0, link = 0;
     for (int stage = 0; stage < now->stages; stage++) {
-        for (int kind = 0; kind < SL_OP_KINDS; kind++)
-            if (off((double)planned->time[kind][stage], (double)now->time[kind][stage], least))
-                return 1;
-        if (off((double)planned->reduce[stage], (double)now->reduce[stage], least))
-            return 1;
+        for (int kind = 0; kind < SL_OP_KINDS; kind++, ops++)
+            op += off((double)planned->time[kind][stage], (double)now->time[kind][stage], least);
+        sum += off((double)planned->reduce[stage], (double)now->reduce[stage], least);
+        int next = sl_problem_next(now, stage), a = sl_problem_rank(now, stage);
+        int b = next < 0 ? a : sl_problem_rank(now, next);
+        for (int way = 0; way < 2 && a != b; way++, links++) {
+            int at = way ? b * now->ranks + a : a * now->ranks + b;
+            link += off((double)(planned->link[at].latency + planned->link[at].transfer),
+                        (double)(now->link[at].latency + now->link[at].transfer), least);
+        }
     }
-    for (int at = 0; at < now->ranks * now->ranks; at++)
-        if (off((double)(planned->link[at].latency + planned->link[at].transfer),
-                (double)(now->link[at].latency + now->link[at].transfer), least))
-            return 1;
-    return 0;
+    return 2 * op >= ops || 2 * sum >= now->stages || (links > 0 && 2 * link >= links);
 }
 
 /* The first plan's own kind of schedule for what is measured, where that is not what it was planned for. */

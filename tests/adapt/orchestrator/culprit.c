@@ -124,6 +124,8 @@ static int explains_place(const driver *d, const job_fault *f, const sl_event *e
     int at = process[sl_job_position(shape, e->rank, replica, 0)];
     if (strstr(e->seen, "ops") || strstr(e->seen, "device"))
         return explains_device(d, f, at);
+    if (strstr(e->seen, "card"))
+        return explains_card(d, f, at);
     return explains_device(d, f, at) || explains_card(d, f, at);
 }
 
