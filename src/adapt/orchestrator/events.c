@@ -41,7 +41,8 @@ static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case 
         int b = sl_job_rank(job, part->b);
         if (sl_job_replica(job, part->b) != replica)
             return;
-        int there = part->latency[0] > 0 || part->pace[0] > 0, back = part->latency[1] > 0 || part->pace[1] > 0;
+        int there = part->latency[0] > 0 || part->pace[0] > 0,
+            back = part->latency[1] > 0 || part->pace[1] > 0;
         int turned = there && back ? a > b : back; /* of one direction that one */
         e->from = turned ? b : a;
         e->to = turned ? a : b;
@@ -59,7 +60,7 @@ static void go_home(const sl_orchestrator *o, int *replica, sl_suspect *s) {
     int home[3] = {-1, -1, -1}, common = -1;
     for (int i = 0; i < 3 && *replica >= 0; i++)
         if (*rank[i] >= 0) {
-            home[i] = sl_incidents_process(o, *rank[i], *replica);
+            home[i] = sl_cases_process(o, *rank[i], *replica);
             if (common >= 0 && sl_job_replica(job, home[i]) != common)
                 return;
             common = sl_job_replica(job, home[i]);
@@ -215,7 +216,8 @@ void sl_events_path(sl_orchestrator *o, int delegates) {
         sl_text_format(e->why, sizeof e->why, "links and ops have been healthy for %d iterations",
                        o->config.hold);
     } else {
-        for (int i = 0; i < o->case_count && !e->seen[0]; i++) /* a link or a card of a pipeline: who asks for it */
+        for (int i = 0; i < o->case_count && !e->seen[0];
+             i++) /* a link or a card of a pipeline: who asks for it */
             if (o->cases[i].seen && o->cases[i].replica >= 0 && o->cases[i].cause != SL_CAUSE_DEVICE) {
                 name_component(o, e, &o->cases[i]);
                 sl_text_format(e->seen, sizeof e->seen, "%s", o->cases[i].view.seen);
