@@ -1,5 +1,5 @@
 /* Fuzzer of the readers of outside bytes: problem, run file, order (CSV), --set, rings of records,
- * safetensors and the state of a checkpoint, campaigns and their traces (CSV), Chrome traces.
+ * safetensors and the state of a checkpoint, campaigns and their traces (CSV), Chrome traces, recordings.
  * The first byte chooses the reader. Built with clang and -DSL_FUZZ=ON:
  *
  *   cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DSL_FUZZ=ON -DCMAKE_C_FLAGS=-DSL_VECTORISED=
@@ -7,6 +7,7 @@
  *
  * What a reader accepts must hold: an accepted problem is planned, an accepted order lowered and replayed. */
 #include "adapt/campaign/campaign.h"
+#include "adapt/orchestrator/recording.h"
 #include "base/memory.h"
 #include "base/yaml.h"
 #include "notice/record/record.h"
@@ -209,13 +210,25 @@ static void try_campaign(char *text, int is_csv) {
     sl_document_close(&document);
 }
 
+static void try_recording(const char *text) {
+    sl_player *player;
+    sl_orchestrator_action action;
+    if (sl_player_open(&player) != SL_OK)
+        return;
+    for (size_t length; *text; text += length + (text[length] != 0)) {
+        length = strcspn(text, "\n");
+        (void)sl_player_line(player, text, length, &action);
+    }
+    sl_player_close(player);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1)
         return 0;
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = 0;
-    switch (data[0] % 10) {
+    switch (data[0] % 11) {
     case 0:
         try_problem(text);
         break;
@@ -236,10 +249,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
     case 6:
     case 7:
-        try_campaign(text, data[0] % 10 == 7);
+        try_campaign(text, data[0] % 11 == 7);
         break;
     case 8:
         try_trace(text, size - 1);
+        break;
+    case 9:
+        try_recording(text);
         break;
     default:
         try_ring(data + 1, size - 1);

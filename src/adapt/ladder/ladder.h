@@ -54,7 +54,8 @@ sl_status sl_ladder_begins(sl_ladder *ladder, sl_time now, const sl_incident *in
 /** What it loses now. The first time after an application this is what the application brought: measured
  * wholly after it. */
 sl_status sl_ladder_changes(sl_ladder *ladder, sl_time now, int id, double loss);
-/** All strategies are asked again about an incident, although its loss is what it was: they may answer otherwise now. */
+/** All strategies are asked again about an incident, although its loss is what it was: they may answer
+ * otherwise now. */
 sl_status sl_ladder_reconsider(sl_ladder *ladder, sl_time now, int id);
 sl_status sl_ladder_relieved(sl_ladder *ladder, sl_time now, int id);
 /** The action under way has ended. `took`: of the job's time; it replaces the cost of the strategy (of its
@@ -136,9 +137,10 @@ typedef struct sl_ladder_entry {
     char seen[96];
 } sl_ladder_entry;
 
-/** What was last considered of a strategy for an incident, as an entry of the log, with what has become of it since, and
- * whether it is in effect for it. 0: nothing is remembered of this incident. */
-int sl_ladder_considered(const sl_ladder *ladder, int id, int strategy, sl_ladder_entry *entry, int *in_effect);
+/** What was last considered of a strategy for an incident, as an entry of the log, with what has become of it
+ * since, and whether it is in effect for it. 0: nothing is remembered of this incident. */
+int sl_ladder_considered(const sl_ladder *ladder, int id, int strategy, sl_ladder_entry *entry,
+                         int *in_effect);
 
 /** All entries since the opening or the last sl_ladder_clear_log, in time. The ladder's, until its next call.
  */

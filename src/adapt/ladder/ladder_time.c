@@ -95,7 +95,8 @@ int sl_ladder_is_to_be_undone(const sl_ladder *l, int strategy) {
     sl_time since;
     return is_over(l, strategy, &since) && l->now - since >= l->config.calm &&
            (l->rung[strategy].strategy.returns ||
-            (keeping_rate(l, strategy) > 0 && l->rung[strategy].kept >= allowance(l, strategy) * (1 - rounding)));
+            (keeping_rate(l, strategy) > 0 &&
+             l->rung[strategy].kept >= allowance(l, strategy) * (1 - rounding)));
 }
 
 static sl_time after(sl_time now, double wait) {

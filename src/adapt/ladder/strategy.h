@@ -37,7 +37,8 @@ typedef struct sl_strategy {
     unsigned causes;  /* SL_CAUSE_... */
     sl_time cost;     /* of the job's time, once; an estimate, until an application has taken its time */
     sl_time undo_cost;
-    int returns;  /* after relief it is undone when calm has passed, even where keeping it would lose nothing */
+    int returns;  /* after relief it is undone when calm has passed, even where keeping it would lose nothing
+                   */
     int replaces; /* applied, it takes what is in effect for the same incidents out of effect (a restart) */
 
     /* Time lost a second by `incident` if this strategy were applied (again) now, beside all that is in

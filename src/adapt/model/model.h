@@ -58,7 +58,8 @@ void sl_job_layout_free(sl_job_layout *layout);
 int sl_job_layout_position(const sl_job *job, const sl_job_layout *layout, int process);
 /** Whether two processes send each other anything: neighbouring stages of a pipeline (of `problem`'s
  * placement), or the same rank and tensor rank of two replicas. */
-int sl_job_layout_talk(const sl_job *job, const sl_job_layout *layout, const sl_problem *problem, int a, int b);
+int sl_job_layout_talk(const sl_job *job, const sl_job_layout *layout, const sl_problem *problem, int a,
+                       int b);
 
 /* Something slow. */
 typedef enum sl_part_kind {
@@ -103,10 +104,10 @@ sl_status sl_model_time(sl_model *model, const sl_job_layout *layout, double *ti
 sl_status sl_model_divide(sl_model *model, sl_job_layout *layout, double *time);
 
 /** The best layout that is found from `from` by changing places, and, when `divides`, the split with them;
- * else the split stays. Into *to (made by the call, sl_job_layout_free; with `from`'s delegates) and its time;
- * *moved: processes that sit elsewhere, 0: none helps. Large jobs: only among the replicas that something
- * slow concerns and a few healthy ones. */
-sl_status sl_model_places(sl_model *model, const sl_job_layout *from, int divides, sl_job_layout *to, double *time,
-                          int *moved);
+ * else the split stays. Into *to (made by the call, sl_job_layout_free; with `from`'s delegates) and its
+ * time; *moved: processes that sit elsewhere, 0: none helps. Large jobs: only among the replicas that
+ * something slow concerns and a few healthy ones. */
+sl_status sl_model_places(sl_model *model, const sl_job_layout *from, int divides, sl_job_layout *to,
+                          double *time, int *moved);
 
 #endif

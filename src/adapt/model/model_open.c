@@ -63,7 +63,8 @@ static int has_link(const sl_problem *problem, int a, int b) {
     return 0;
 }
 
-int sl_job_layout_talk(const sl_job *job, const sl_job_layout *layout, const sl_problem *problem, int a, int b) {
+int sl_job_layout_talk(const sl_job *job, const sl_job_layout *layout, const sl_problem *problem, int a,
+                       int b) {
     int at = sl_job_layout_position(job, layout, a), to = sl_job_layout_position(job, layout, b);
     if (at % job->tensor != to % job->tensor)
         return 0;
@@ -90,7 +91,8 @@ void sl_model_swap(sl_model *m, sl_job_layout *layout, int a, int b) {
 
 /* ---- opening ---- */
 
-static sl_status check_job(const sl_job *job, int stages, sl_placement placement, const sl_problem *const *healthy) {
+static sl_status check_job(const sl_job *job, int stages, sl_placement placement,
+                           const sl_problem *const *healthy) {
     if (job->replicas < 1 || job->ranks < 1 || job->tensor < 1 ||
         (double)job->replicas * job->ranks * job->tensor > INT_MAX / 2)
         return sl_error(SL_EINVAL, "no job has %d replicas of %d ranks and %d tensor ranks", job->replicas,
@@ -98,8 +100,8 @@ static sl_status check_job(const sl_job *job, int stages, sl_placement placement
     if (!sl_family_find(job->schedule) && strcmp(job->schedule, "auto") != 0)
         return sl_error(SL_EINVAL, "'%s' is no family of schedules and not auto", job->schedule);
     for (int r = 0; r < job->replicas; r++)
-        if (healthy[r]->ranks != job->ranks || healthy[r]->stages != stages || healthy[r]->placement != placement ||
-            healthy[r]->layers)
+        if (healthy[r]->ranks != job->ranks || healthy[r]->stages != stages ||
+            healthy[r]->placement != placement || healthy[r]->layers)
             return sl_error(SL_EINVAL, "replica %d has another shape than the job, or stages to be cut", r);
     return SL_OK;
 }

@@ -184,8 +184,8 @@ static sl_status try_all(sl_model *m, best *b) {
     return isinf(b->time) ? sl_error(SL_ENONE, "no layout fits the microbatches into the memory") : SL_OK;
 }
 
-sl_status sl_model_places(sl_model *m, const sl_job_layout *from, int divides, sl_job_layout *to, double *time,
-                          int *moved) {
+sl_status sl_model_places(sl_model *m, const sl_job_layout *from, int divides, sl_job_layout *to,
+                          double *time, int *moved) {
     best b = {.from = from, .divides = divides, .layout = to};
     SL_TRY(sl_job_layout_copy(&m->job, from, to));
     sl_status status = try_all(m, &b);

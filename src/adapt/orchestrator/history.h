@@ -1,10 +1,10 @@
-/* The one store of measurements, and the one baseline: what was measured of every replica in the last iterations, and
- * what is healthy, from those in which nothing was slow.
+/* The one store of measurements, and the one baseline: what was measured of every replica in the last
+ * iterations, and what is healthy, from those in which nothing was slow.
  *
- * Healthy is the median over up to SL_HEALTHY_ROWS such iterations, known from `hold` of them on. It follows what drifts,
- * but ops only up to a twentieth above what they took at first: what slowly becomes slow is slow. Where work is known, the
- * line through time and work (least squares over the same iterations) says what an op should take; every time is put
- * in terms of the usual work before it is compared with anything.
+ * Healthy is the median over up to SL_HEALTHY_ROWS such iterations, known from `hold` of them on. It follows
+ * what drifts, but ops only up to a twentieth above what they took at first: what slowly becomes slow is
+ * slow. Where work is known, the line through time and work (least squares over the same iterations) says
+ * what an op should take; every time is put in terms of the usual work before it is compared with anything.
  *
  * A replica of which always the same measurement was given (a simulation) costs a comparison of pointers. */
 #ifndef SL_ADAPT_HISTORY_H
@@ -16,15 +16,15 @@ enum { SL_ROWS = 48, SL_HEALTHY_ROWS = 32, SL_ROWS_HEALTHY_LEAST = 3 };
 
 /* What a level is when nothing is slow. */
 typedef struct sl_norm {
-    int rows;            /* it is the median of so many; 0: not known */
-    double time, usual;  /* ns, of usual work; what most rows stay below */
-    double spread;       /* of rows around the median, robust standard deviation */
-    double work, slope;  /* usual work, 0: not known; ns per unit of work, negative: not known */
+    int rows;                 /* it is the median of so many; 0: not known */
+    double time, usual;       /* ns, of usual work; what most rows stay below */
+    double spread;            /* of rows around the median, robust standard deviation */
+    double work, slope;       /* usual work, 0: not known; ns per unit of work, negative: not known */
     double first, first_work; /* time as it was learnt at first, and the work that it was for */
 } sl_norm;
 
 typedef struct sl_baseline {
-    int as;            /* the replica whose baseline it is, measured alike in all rows: itself or one before it */
+    int as; /* the replica whose baseline it is, measured alike in all rows: itself or one before it */
     sl_measured *same; /* all rows were this one; norms are absent and `problem` is empty */
     sl_problem problem;
     sl_norm *op, *link, *sum; /* as in sl_measured; sum [stages] */
@@ -42,19 +42,23 @@ typedef struct sl_history {
     sl_row row[SL_ROWS]; /* by number modulo SL_ROWS */
     int rows;            /* all so far */
     int since;           /* first row of the present layout */
-    int quiet;           /* first row of the present plans and path: iteration times before it are not compared */
-    int learnt, learns; /* learns: how often something was learnt */
+    int quiet; /* first row of the present plans and path: iteration times before it are not compared */
+    int learnt, learns;   /* learns: how often something was learnt */
     sl_baseline *healthy; /* [replicas] */
     sl_norm iteration;
-    float *suspected; /* [replicas * ranks] how many times as long ops take there, as is known; 0: it is no incident */
-    struct sl_suspected_link { int replica, from, to; } suspected_link[64];
+    float *suspected; /* [replicas * ranks] how many times as long ops take there, as is known; 0: it is no
+                         incident */
+    struct sl_suspected_link {
+        int replica, from, to;
+    } suspected_link[64];
     int suspected_links;
     int ranks;
-    double *room;         /* [2 * SL_ROWS] scratch */
+    double *room; /* [2 * SL_ROWS] scratch */
 } sl_history;
 
 sl_status sl_history_open(int replicas, int ranks, int hold, sl_history *series);
-/** What is healthy is known from the beginning: healthy[replicas], equal pointers for equal ones. SL_ENOMEM. */
+/** What is healthy is known from the beginning: healthy[replicas], equal pointers for equal ones. SL_ENOMEM.
+ */
 sl_status sl_history_assume(sl_history *series, const sl_problem *const *healthy);
 void sl_history_close(sl_history *series);
 /** One more row. */
@@ -72,12 +76,13 @@ static inline const sl_baseline *sl_history_baseline(const sl_history *series, i
 }
 /** Whether two replicas were given the same measurements in these rows. */
 int sl_history_alike(const sl_history *series, const int *rows, int count, int replica, int other);
-/** Numbers of rows [first, last) that are remembered, at most the last `most`, ascending; `healthy`: only such. */
+/** Numbers of rows [first, last) that are remembered, at most the last `most`, ascending; `healthy`: only
+ * such. */
 int sl_history_collect(const sl_history *series, int first, int last, int most, int healthy, int *rows);
 /** Learns what is healthy again from the rows that are; nothing where they are too few. */
 sl_status sl_history_learn(sl_history *series);
-/** What has taken much less than healthy for `hold` rows was slow when healthy was learnt: that is healthy now, and no row
- * before is a measure of it. 0: nothing has. */
+/** What has taken much less than healthy for `hold` rows was slow when healthy was learnt: that is healthy
+ * now, and no row before is a measure of it. 0: nothing has. */
 int sl_history_lower(sl_history *series);
 /** A replica's baseline is nothing any more, and its own or that of `as`. */
 void sl_history_clear(sl_history *series, int replica, int as);
@@ -90,15 +95,15 @@ void sl_history_forget(sl_history *series, int keep);
 
 /** A time in terms of usual work. */
 double sl_norm_time(const sl_norm *norm, double time, double work);
-/** Medians of the last `count` rows of this layout in which the replica was measured. SL_ENONE: there is none. Free with
- * sl_problem_free. */
+/** Medians of the last `count` rows of this layout in which the replica was measured. SL_ENONE: there is
+ * none. Free with sl_problem_free. */
 sl_status sl_history_typical(sl_history *series, int replica, int count, sl_problem *problem);
 /** Rows of this layout in which the replica was measured, at most `most`. */
 int sl_history_measured(const sl_history *series, int replica, int most);
 /** The problem of a replica when nothing is slow; NULL: not learnt. */
 const sl_problem *sl_history_healthy(const sl_history *series, int replica);
-/** Median time of an iteration over the last rows since `quiet`, at most `hold`; what is half as long again or shorter in
- * two of the last three is believed. 0: fewer than three (or `hold`). */
+/** Median time of an iteration over the last rows since `quiet`, at most `hold`; what is half as long again
+ * or shorter in two of the last three is believed. 0: fewer than three (or `hold`). */
 double sl_history_time(sl_history *series);
 /** Of the last three alone; 0: fewer. */
 double sl_history_recent_time(sl_history *series);

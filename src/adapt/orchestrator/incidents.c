@@ -35,8 +35,10 @@ void sl_incident_name(const sl_orchestrator *o, const sl_case *c, char *text, si
     else if (part->kind == SL_PART_CARD)
         snprintf(text, size, "card of %s", a);
     else {
+        int there = part->latency[0] > 0 || part->pace[0] > 0,
+            back = part->latency[1] > 0 || part->pace[1] > 0;
         name_process(o, part->b, b, sizeof b);
-        snprintf(text, size, "link %s to %s", a, b);
+        snprintf(text, size, "link %s to %s", back && !there ? b : a, back && !there ? a : b);
     }
 }
 

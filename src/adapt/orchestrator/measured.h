@@ -1,9 +1,9 @@
-/* What was measured of one replica in one iteration: its problem as it was then, how much of it was seen, and the work of
- * it. Made once from records, then never changed, so that several may hold it and a simulation may give the same one for
- * all replicas and iterations that are alike: it is counted by references.
+/* What was measured of one replica in one iteration: its problem as it was then, how much of it was seen, and
+ * the work of it. Made once from records, then never changed, so that several may hold it and a simulation
+ * may give the same one for all replicas and iterations that are alike: it is counted by references.
  *
- * An op's time may follow its work (tokens, or bytes of its messages): variable sequence lengths, experts. What is kept of
- * the ops of a stage and kind is enough for a line through them by least squares. */
+ * An op's time may follow its work (tokens, or bytes of its messages): variable sequence lengths, experts.
+ * What is kept of the ops of a stage and kind is enough for a line through them by least squares. */
 #ifndef SL_ADAPT_MEASURED_H
 #define SL_ADAPT_MEASURED_H
 
@@ -14,7 +14,8 @@
 typedef struct sl_level {
     int32_t count;  /* 0: none was seen */
     int32_t worked; /* of them, with known work */
-    double time;    /* ns: ops a mean (of four and more without the longest), messages a median from start to arrival */
+    double time;    /* ns: ops a mean (of four and more without the longest), messages a median from start to
+                       arrival */
     double work;    /* the mean, or of messages the median; 0: not known */
     double span;    /* sum of (work - mean)^2 */
     double slope;   /* sum of (work - mean)(time - mean time) */
@@ -23,14 +24,16 @@ typedef struct sl_level {
 typedef struct sl_measured {
     int references;
     sl_problem problem; /* medians; what was not seen is as expected */
-    sl_level *op;       /* [SL_OP_KINDS * stages] by kind * stages + stage; pairs count as the ops that they are of */
-    sl_level *link;     /* [ranks * ranks] from * ranks + to */
+    sl_level
+        *op; /* [SL_OP_KINDS * stages] by kind * stages + stage; pairs count as the ops that they are of */
+    sl_level *link;        /* [ranks * ranks] from * ranks + to */
     unsigned char *summed; /* [stages] problem.reduce was measured */
 } sl_measured;
 
-/** From a timeline (measured, or replayed by a simulation); `expected` gives the shape and what was not seen. `op_work` (by
- * span) and `message_work` (by transfer): of each, 0 or less: not known; or NULL. Where some stage's sum over replicas was
- * measured, the caller writes problem.reduce and `summed` before anybody else sees it. SL_ENOMEM. */
+/** From a timeline (measured, or replayed by a simulation); `expected` gives the shape and what was not seen.
+ * `op_work` (by span) and `message_work` (by transfer): of each, 0 or less: not known; or NULL. Where some
+ * stage's sum over replicas was measured, the caller writes problem.reduce and `summed` before anybody else
+ * sees it. SL_ENOMEM. */
 sl_status sl_measured_make(const sl_problem *expected, const sl_timeline *timeline, const double *op_work,
                            const double *message_work, sl_measured **measured);
 /** From a problem alone: everything counts as seen `microbatches` times, without work. Copied. */

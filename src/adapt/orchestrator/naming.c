@@ -16,7 +16,7 @@ enum { FINE, SUSPECTED, TOLD };
 
 #define ALIKE 0.25    /* delays that may have one cause */
 #define ERRORS 6.0    /* standard errors by which iterations must be longer where nothing is named */
-#define MOSTLY 0.85 /* share of healthy iterations that load must exceed in every row */
+#define MOSTLY 0.85   /* share of healthy iterations that load must exceed in every row */
 enum { UNNAMED = 5 }; /* rows that must be so then */
 
 sl_status sl_naming_open(sl_naming *n) {

@@ -1,14 +1,16 @@
-/* Who is named, and when: iterations become slow (an onset), what is suspected then, and by more iterations the verdict.
+/* Who is named, and when: iterations become slow (an onset), what is suspected then, and by more iterations
+ * the verdict.
  *
- * The change-point detector of `watch` (bocd-v) looks at iteration times, in terms of their work; and where components were
- * found slow already, two iterations that took a tenth longer are believed at once. The rows since the onset are compared
- * with what is healthy. The iteration time returns to its old level when an adaptation takes trouble away, and rises when
- * a schedule is changed: so what is over is told by the components, not by the time, and an onset in which nothing is slow
- * is told as "cannot tell", unless a schedule was changed just then.
+ * The change-point detector of `watch` (bocd-v) looks at iteration times, in terms of their work; and where
+ * components were found slow already, two iterations that took a tenth longer are believed at once. The rows
+ * since the onset are compared with what is healthy. The iteration time returns to its old level when an
+ * adaptation takes trouble away, and rises when a schedule is changed: so what is over is told by the
+ * components, not by the time, and an onset in which nothing is slow is told as "cannot tell", unless a
+ * schedule was changed just then.
  *
- * Nobody is named where evidence does not single him out: two slow links of a rank may be its card or each of them;
- * what most devices have in common is something that they share, or load; and what is named must explain half of what an
- * iteration lost. */
+ * Nobody is named where evidence does not single him out: two slow links of a rank may be its card or each of
+ * them; what most devices have in common is something that they share, or load; and what is named must
+ * explain half of what an iteration lost. */
 #ifndef SL_ADAPT_NAMING_H
 #define SL_ADAPT_NAMING_H
 
@@ -35,11 +37,12 @@ typedef struct sl_naming_result {
 
 typedef struct sl_naming {
     sl_detector *detector;
-    int state;     /* 0: iterations are as usual; 1: an onset was told; 2: its verdict, too */
-    int since;     /* row of the onset */
-    int changed;   /* row of the last change of schedule, path or layout; -1 */
-    int open;      /* row of an onset that the detector has told and that was not certain yet; -1 */
-    int altered;   /* iterations take another time than at first because of what was done: their length alone says nothing */
+    int state;   /* 0: iterations are as usual; 1: an onset was told; 2: its verdict, too */
+    int since;   /* row of the onset */
+    int changed; /* row of the last change of schedule, path or layout; -1 */
+    int open;    /* row of an onset that the detector has told and that was not certain yet; -1 */
+    int altered; /* iterations take another time than at first because of what was done: their length alone
+                    says nothing */
     sl_comparison comparison;
 } sl_naming;
 
@@ -47,9 +50,10 @@ sl_status sl_naming_open(sl_naming *naming);
 void sl_naming_close(sl_naming *naming);
 /** From the next row on another order, path or layout runs. */
 void sl_naming_changed(sl_naming *naming, const sl_history *series);
-/** The last row of the series has come. `trouble`: components are known to be slow; `costly`: for `costly` rows they have
- * cost a tenth of an iteration. SL_ENOMEM. */
-sl_status sl_naming_step(sl_naming *naming, sl_history *series, int trouble, int costly, sl_naming_result *result);
+/** The last row of the series has come. `trouble`: components are known to be slow; `costly`: for `costly`
+ * rows they have cost a tenth of an iteration. SL_ENOMEM. */
+sl_status sl_naming_step(sl_naming *naming, sl_history *series, int trouble, int costly,
+                         sl_naming_result *result);
 /** Iterations are slow. */
 static inline int sl_naming_is_slow(const sl_naming *naming) {
     return naming->state != 0;

@@ -9,8 +9,8 @@
 #include "adapt/orchestrator/unknown_program.h"
 
 enum {
-    SL_CASES_MOST = 64,  /* slow components at a time; of more the least costly are left out */
-    SL_REMEMBERED = 50,  /* iterations for which a link is remembered that nobody uses any more */
+    SL_CASES_MOST = 64, /* slow components at a time; of more the least costly are left out */
+    SL_REMEMBERED = 50, /* iterations for which a link is remembered that nobody uses any more */
     SL_FIRST_REPORT = 1 << 20
 };
 
@@ -38,35 +38,38 @@ typedef struct sl_known_component {
 typedef struct sl_case {
     sl_incident_view view;
     sl_cause cause;
-    int replica;     /* that showed it; -1: all of them */
-    int rank, from, to; /* of the present layout; -1 */
-    int reported;    /* by somebody else, until he says that it is over */
-    double claimed;  /* the loss that he says; negative: none */
+    int replica;         /* that showed it; -1: all of them */
+    int rank, from, to;  /* of the present layout; -1 */
+    int reported;        /* by somebody else, until he says that it is over */
+    double claimed;      /* the loss that he says; negative: none */
     double now, healthy; /* as compared */
-    int back;        /* a direction has been seen in this iteration */
-    double excess;   /* ns of an iteration that it would cost alone */
-    double told;     /* loss that the ladder knows; negative: it does not know the incident */
-    double level;    /* of a device: how many times as long, as established in its first iterations; load comes on top */
-    int streak;      /* iterations in which it has been seen, one after the other */
-    int waits;       /* strategies that wait for `hold` have been asked since */
-    int merged;      /* it goes on as another's: a card's, or a device's of the same place */
-    int apart;       /* it was named with others at its place, which sit elsewhere now: it may have been theirs */
-    int keeps;       /* it has lasted, and the reason for doing nothing is due */
-    int seen;        /* in this iteration */
-    int costly;      /* iterations, one after the other, in which it cost a tenth */
+    int back;            /* a direction has been seen in this iteration */
+    double excess;       /* ns of an iteration that it would cost alone */
+    double told;         /* loss that the ladder knows; negative: it does not know the incident */
+    double level; /* of a device: how many times as long, as established in its first iterations; load comes
+                     on top */
+    int streak;   /* iterations in which it has been seen, one after the other */
+    int waits;    /* strategies that wait for `hold` have been asked since */
+    int merged;   /* it goes on as another's: a card's, or a device's of the same place */
+    int apart;  /* it was named with others at its place, which sit elsewhere now: it may have been theirs */
+    int keeps;  /* it has lasted, and the reason for doing nothing is due */
+    int seen;   /* in this iteration */
+    int costly; /* iterations, one after the other, in which it cost a tenth */
 } sl_case;
 
 /* What a replica runs. */
 /* origin: of the very beginning. first: of the present layout. */
 typedef struct sl_side {
-    sl_shared_plan *origin, *first, *running, *wanted, *candidate, *offered; /* wanted: waits for `dwell`; NULL: nothing */
-    int news;       /* `offered` has not been considered yet */
-    int refits;     /* `wanted` is for other times than were planned for */
-    int last_swap;  /* iteration; far in the past before the first */
-    int fits, better; /* looks in the beginning whether it fits what is measured; of them, those at which it did not */
+    sl_shared_plan *origin, *first, *running, *wanted, *candidate,
+        *offered;     /* wanted: waits for `dwell`; NULL: nothing */
+    int news;         /* `offered` has not been considered yet */
+    int refits;       /* `wanted` is for other times than were planned for */
+    int last_swap;    /* iteration; far in the past before the first */
+    int fits, better; /* looks in the beginning whether it fits what is measured; of them, those at which it
+                         did not */
     sl_time predicted, best; /* of the running order and the candidate, when last asked */
-    double gain;    /* share of an iteration that the candidate gains */
-    sl_time cost;   /* of a swap */
+    double gain;             /* share of an iteration that the candidate gains */
+    sl_time cost;            /* of a swap */
 } sl_side;
 
 /* A queue of texts or events that grows. */
@@ -76,68 +79,74 @@ typedef struct sl_told_text {
 } sl_told_text;
 
 struct sl_orchestrator {
-    sl_unknown *unknown; /* a program without a pipeline that is known; then nothing below is used. NULL: there is one */
+    sl_unknown *unknown;     /* a program without a pipeline that is known; then nothing below is used. NULL:
+                                there is one */
     sl_recording *recording; /* NULL: nobody asked for it */
     sl_orchestrator_config config; /* arrays and texts are not kept but below */
     char schedule[64];
-    char **host;          /* [processes] */
-    char **kept_host;     /* names of hosts that may not be left */
+    char **host;      /* [processes] */
+    char **kept_host; /* names of hosts that may not be left */
     size_t kept_hosts, kept_room;
     int processes;
-    sl_problem *planned;  /* [kinds] copies of config.problem; */
+    sl_problem *planned;        /* [kinds] copies of config.problem; */
     const sl_problem **problem; /* [replicas] into planned */
     int kinds;
     sl_history series;
     sl_naming naming;
     sl_comparison lately, last;
-    sl_model *model;      /* NULL: what is healthy is not known yet */
-    int renewed;          /* the model has what was learnt so often */
+    sl_model *model;            /* NULL: what is healthy is not known yet */
+    int renewed;                /* the model has what was learnt so often */
     const sl_problem **healthy; /* [replicas] that the model has */
-    sl_job_layout layout, next, tried, divided, placed; /* as it is; that an action asks for; scratch; answers */
-    int *even;            /* [replicas] the split of the beginning */
-    sl_side *side;        /* [replicas] */
+    sl_job_layout layout, next, tried, divided,
+        placed;    /* as it is; that an action asks for; scratch; answers */
+    int *even;     /* [replicas] the split of the beginning */
+    sl_side *side; /* [replicas] */
     sl_known_component *key;
     size_t keys, key_room;
     int next_number;
-    sl_case *cases;       /* [case_count] the costliest first */
+    sl_case *cases; /* [case_count] the costliest first */
     int case_count;
     int ids[SL_CASES_MOST]; /* of an action */
     sl_incident_view *view; /* [views] of those that the ladder knows */
     int views;
-    sl_slow_part *part;   /* [SL_CASES_MOST + remembered] for the model */
-    struct sl_memory { sl_slow_part part; int left; } *memory; /* links that nobody uses now */
+    sl_slow_part *part; /* [SL_CASES_MOST + remembered] for the model */
+    struct sl_memory {
+        sl_slow_part part;
+        int left;
+    } * memory; /* links that nobody uses now */
     size_t memories, memory_room;
     sl_network_measure *network;
     int networks;
-    double *looked;       /* [stages] what sums had grown by at the last look at the network, ns */
+    double *looked; /* [stages] what sums had grown by at the last look at the network, ns */
 
-    sl_ladder *ladder;    /* NULL: what is healthy is not known yet */
+    sl_ladder *ladder; /* NULL: what is healthy is not known yet */
     int rung[SL_STRATEGY_KINDS], kind[SL_STRATEGIES_MOST], rungs;
     sl_time at_once;
     unsigned costs_known; /* bits of strategies that were carried out */
     unsigned refused;
-    double healthy_time, healthy_model; /* of an iteration when nothing is slow: measured, and by the running orders */
-    double believed;      /* what an iteration takes, as far as what is slow explains it */
-    int fresh;            /* something was changed: the next losses are what it brought */
+    double healthy_time,
+        healthy_model; /* of an iteration when nothing is slow: measured, and by the running orders */
+    double believed;   /* what an iteration takes, as far as what is slow explains it */
+    int fresh;         /* something was changed: the next losses are what it brought */
     int known[SL_STRATEGY_KINDS];
     double takes[SL_STRATEGY_KINDS]; /* ns of an iteration with it, as measured ones; asked once a step */
-    double present;       /* by the model as it is now; 0: not asked yet */
-    const char *leave;    /* the host that a restart would leave out */
+    double present;                  /* by the model as it is now; 0: not asked yet */
+    const char *leave;               /* the host that a restart would leave out */
 
     sl_orchestrator_action action; /* given out, or to be; id 0: none */
-    const sl_plan **plans; /* [replicas] of a layout that is given out */
-    int last_path, last_layout; /* iterations of the last changes */
+    const sl_plan **plans;         /* [replicas] of a layout that is given out */
+    int last_path, last_layout;    /* iterations of the last changes */
     int given, undoes, strategy;   /* of it; strategy -1: not the ladder's */
     int next_id;
-    int next_replica;     /* plans are given out one replica after the other */
+    int next_replica; /* plans are given out one replica after the other */
     int iteration, observed;
-    int sudden;           /* nothing is an incident yet, but a link was slow in the last iteration */
+    int sudden; /* nothing is an incident yet, but a link was slow in the last iteration */
     sl_time now;
     sl_event *events;
     size_t event_first, event_count, event_room;
     sl_told_text decisions;
-    char said[640]; /* what was last written of the strategies */
-    sl_status failed;     /* of a question that the ladder asked */
+    char said[640];   /* what was last written of the strategies */
+    sl_status failed; /* of a question that the ladder asked */
 };
 
 /** What a replica is like when nothing is slow: as measured, or where it never was, as planned. */
@@ -179,8 +188,8 @@ sl_status sl_losses_open_model(sl_orchestrator *o);
 double sl_losses_believed(sl_orchestrator *o);
 
 /* ---- incidents.c */
-/** Compares the last rows and updates the cases, their losses, and what the model sees. *ready: what is healthy is known
- * and enough rows have come since the last change of layout. */
+/** Compares the last rows and updates the cases, their losses, and what the model sees. *ready: what is
+ * healthy is known and enough rows have come since the last change of layout. */
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready);
 /** Tells the ladder what has begun, changed and ended. */
 sl_status sl_incidents_tell(sl_orchestrator *o);
@@ -199,13 +208,14 @@ void sl_plans_close(sl_orchestrator *o);
 sl_shared_plan *sl_plans_keep(sl_shared_plan *plan);
 void sl_plans_drop(sl_shared_plan **plan);
 /** What an order takes on a problem in the path that is taken now. */
-sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem, sl_time *time);
+sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem,
+                        sl_time *time);
 /** The slowest replica's running order on what was measured lately. */
 sl_status sl_plans_running(sl_orchestrator *o, sl_time *time);
 /** The first plans of all on what is healthy. */
 sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time);
-/** What iterations would take with new plans for what is measured lately: running and best, the slowest replica's. Keeps
- * candidates where they pay. */
+/** What iterations would take with new plans for what is measured lately: running and best, the slowest
+ * replica's. Keeps candidates where they pay. */
 sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best);
 /** The candidates become what replicas want to run; or the first plans. */
 sl_status sl_plans_take(sl_orchestrator *o);
@@ -218,8 +228,8 @@ sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan);
 int sl_plans_is_slow(const sl_orchestrator *o, int replica);
 /** Plans that wait for what is slow no more are dropped. */
 void sl_plans_drop_late(sl_orchestrator *o);
-/** Nothing is slow, and nothing is in effect for what was: first plans return, and one that was made for other times than
- * are measured in the beginning is planned again, which becomes the first. */
+/** Nothing is slow, and nothing is in effect for what was: first plans return, and one that was made for
+ * other times than are measured in the beginning is planned again, which becomes the first. */
 sl_status sl_plans_rest(sl_orchestrator *o);
 /** The next replica whose wanted plan may run from the next iteration on; -1. */
 int sl_plans_due(const sl_orchestrator *o);

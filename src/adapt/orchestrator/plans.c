@@ -261,7 +261,8 @@ static sl_status new_plan(const sl_orchestrator *o, const sl_side *side, const s
                                  .seed = o->config.job.seed};
     SL_TRY(sl_replan(problem, &options, plan));
     if (strcmp(plan->schedule, "known") == 0) /* one of these again: by its own name */
-        snprintf(plan->schedule, sizeof plan->schedule, "%s", (side->first ? side->first : side->offered)->plan.schedule);
+        snprintf(plan->schedule, sizeof plan->schedule, "%s",
+                 (side->first ? side->first : side->offered)->plan.schedule);
     return SL_OK;
 }
 

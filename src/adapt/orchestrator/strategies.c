@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#define DELEGATES_GAIN                                                                                       \
+    0.01 /* least share of an iteration that delegates must gain; config.gain is about swaps and layouts */
 #define BY_TOLERANCE 0.9 /* of a loss, that is thought to remain when delegates come by equation 1 alone */
 
 const char *const sl_strategy_words[SL_STRATEGY_KINDS] = {"adapt the schedule", "delegate the communication",
@@ -55,7 +57,7 @@ static sl_status ask_delegates(sl_orchestrator *o, double *time) {
         int count;
         SL_TRY(sl_plans_delegates(o, &count));
         if (count > delegates)
-            *time = sl_losses_believed(o) * 0.98 * (1 - o->config.gain);
+            *time = sl_losses_believed(o) * (1 - 2 * DELEGATES_GAIN);
         return SL_OK;
     }
     if (!sl_plans_exceed(o))
@@ -67,7 +69,7 @@ static sl_status ask_delegates(sl_orchestrator *o, double *time) {
     SL_TRY(status);
     double share = coupled > 0 ? (double)decoupled / (double)coupled : 1, now = sl_losses_believed(o);
     double lost = now > o->healthy_time ? 1 - o->healthy_time / now : 0;
-    *time = fmin(now * fmin(share, 1 - 2 * o->config.gain), o->healthy_time / (1 - BY_TOLERANCE * lost));
+    *time = fmin(now * fmin(share, 1 - 2 * DELEGATES_GAIN), o->healthy_time / (1 - BY_TOLERANCE * lost));
     return SL_OK;
 }
 
@@ -203,7 +205,8 @@ static double remaining(sl_orchestrator *o, sl_strategy_kind strategy, const sl_
     if (other_does(o, strategy))
         return incident->loss;
     double now = sl_losses_believed(o), lost = 1 - o->healthy_time / now;
-    if (!(o->takes[strategy] < (1 - o->config.gain) * now) || lost <= 0)
+    double least = strategy == SL_STRATEGY_DELEGATE ? fmin(DELEGATES_GAIN, o->config.gain) : o->config.gain;
+    if (!(o->takes[strategy] < (1 - least) * now) || lost <= 0)
         return incident->loss; /* less than what a swap of schedules must gain */
     return incident->loss * fmax(0, 1 - o->healthy_time / o->takes[strategy]) / lost;
 }

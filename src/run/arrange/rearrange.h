@@ -27,7 +27,7 @@ typedef struct sl_arrangement {
     const int *home;  /* [world] home of the process that takes each seat (world rank); NULL: as they sit */
     const int *split; /* [data] microbatches of each replica; NULL: as now */
     const sl_plan *const *plan; /* [data] what each replica runs then; NULL: planned as when the run began */
-    const char *why; /* for the event; NULL: nothing is said */
+    const char *why;            /* for the event; NULL: nothing is said */
 } sl_arrangement;
 
 typedef struct sl_rearranged {

@@ -120,7 +120,7 @@ typedef struct sl_trainer {
     sl_orchestrator *orchestrator; /* what is slow, and what to do about it */
     struct sl_searcher *searcher;  /* looks longer for plans */
     int searched;                  /* iteration of the last question; -1: none */
-    sl_time opened;                       /* what it took to open everything in the beginning */
+    sl_time opened;                /* what it took to open everything in the beginning */
     sl_time started;
     sl_time around[9]; /* what the last iterations took before their first op and behind their last */
     int arounds;

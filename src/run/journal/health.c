@@ -27,9 +27,11 @@ static int is_device(const sl_incident_view *i) {
     return i->part.kind == SL_PART_DEVICE;
 }
 
-static void name_link(const sl_job *job, const sl_incident_view *i, const char *before, char *piece, size_t size) {
+static void name_link(const sl_job *job, const sl_incident_view *i, const char *before, char *piece,
+                      size_t size) {
     double ms = i->growth / SL_MS;
-    int a = i->part.a >= 0 ? sl_job_rank(job, i->part.a) : -1, b = i->part.b >= 0 ? sl_job_rank(job, i->part.b) : -1;
+    int a = i->part.a >= 0 ? sl_job_rank(job, i->part.a) : -1,
+        b = i->part.b >= 0 ? sl_job_rank(job, i->part.b) : -1;
     char name[40];
     if (i->stage >= 0)
         snprintf(name, sizeof name, "sum of stage %d", i->stage);
@@ -69,14 +71,16 @@ static void add_ranks(const sl_job *job, const sl_incident_view *incident, int c
     if (!worst)
         snprintf(piece, sizeof piece, "%sranks ok", before);
     else if (slow == 1)
-        snprintf(piece, sizeof piece, "%srank %d x%.2g", before, sl_job_rank(job, worst->part.a), worst->growth);
+        snprintf(piece, sizeof piece, "%srank %d x%.2g", before, sl_job_rank(job, worst->part.a),
+                 worst->growth);
     else
-        snprintf(piece, sizeof piece, "%srank %d x%.2g, %d more slow", before, sl_job_rank(job, worst->part.a),
-                 worst->growth, slow - 1);
+        snprintf(piece, sizeof piece, "%srank %d x%.2g, %d more slow", before,
+                 sl_job_rank(job, worst->part.a), worst->growth, slow - 1);
     add(w, piece);
 }
 
-int sl_health_words(const sl_job *job, const sl_incident_view *incident, int count, int width, char *text, size_t size) {
+int sl_health_words(const sl_job *job, const sl_incident_view *incident, int count, int width, char *text,
+                    size_t size) {
     words w = {.text = text, .size = size, .width = width > 0 ? (size_t)width : 0};
     int ranks = 0;
     if (size > 0)

@@ -24,9 +24,9 @@ sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *record
  * rank never overlap. SL_ENOMEM; SL_EPEER when `other` holds what `base` does not. */
 sl_status sl_measure_merge(sl_record *base, int count, const sl_record *other, int others);
 
-/** The time that each stage's reduction takes, from the timelines of all replicas into problem.reduce[stage] of each
- * measurement: from when the last replica has come to when the last one is done, so that waiting for a
- * slow replica does not count. */
+/** The time that each stage's reduction takes, from the timelines of all replicas into problem.reduce[stage]
+ * of each measurement: from when the last replica has come to when the last one is done, so that waiting for
+ * a slow replica does not count. */
 void sl_measure_reductions(const sl_timeline *timeline, int replicas, sl_measured *const *measured);
 
 /** The two directions of links between different clocks become equal in `measured` where the evidence does

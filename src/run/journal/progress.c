@@ -85,8 +85,8 @@ int sl_progress_line(const sl_progress_view *view, int width, int colour, char *
 
 /* ---- a run ---- */
 
-sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clock, int iterations, double tokens,
-                           sl_progress **progress) {
+sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clock, int iterations,
+                           double tokens, sl_progress **progress) {
     sl_progress *p;
     SL_TRY(sl_alloc(&p, 1, sizeof *p));
     *progress = p;

@@ -23,12 +23,12 @@ typedef struct sl_progress_view {
     sl_time time;
     sl_time predicted; /* -1: nothing was known */
     const char *schedule;
-    const char *health; /* NULL: none */
-    int troubled;       /* what `health` says is bad */
-    const sl_job *job;  /* NULL: nothing is known of links and ranks */
+    const char *health;                /* NULL: none */
+    int troubled;                      /* what `health` says is bad */
+    const sl_job *job;                 /* NULL: nothing is known of links and ranks */
     const sl_incident_view *incidents; /* that last, the costliest first */
     int incident_count;
-    sl_time left;       /* -1: not known yet */
+    sl_time left; /* -1: not known yet */
 } sl_progress_view;
 
 /** The line in at most `width` characters, escapes not counted, without the end of a line; colour 0: no
@@ -39,11 +39,11 @@ typedef struct sl_progress sl_progress;
 
 /** `tokens` of one iteration. `terminal` NULL or with columns 0:
  * plain lines. */
-sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clock, int iterations, double tokens,
-                           sl_progress **progress);
+sl_status sl_progress_open(FILE *out, const sl_terminal *terminal, sl_clock *clock, int iterations,
+                           double tokens, sl_progress **progress);
 
-/** An iteration has ended. `view` has iteration, loss, time, predicted, schedule, and job with incidents; the rest is filled in
- * here. `changed`: its phase is another than before. */
+/** An iteration has ended. `view` has iteration, loss, time, predicted, schedule, and job with incidents; the
+ * rest is filled in here. `changed`: its phase is another than before. */
 void sl_progress_iteration(sl_progress *progress, const sl_progress_view *view, int changed);
 
 /** A line of its own, which stays: the text without the end of the line. */

@@ -1,12 +1,11 @@
-/* The orchestrator's body (adapt/orchestrator/orchestrator.h): what it is told of a run at its opening, and what all ranks
- * do between two iterations because it says so.
+/* The orchestrator's body (adapt/orchestrator/orchestrator.h): what it is told of a run at its opening, and
+ * what all ranks do between two iterations because it says so.
  *
  *   plan      another order for a replica's engines; changes no bit
  *   path      delegates carry the messages, or ranks do; changes no bit
- *   layout    processes change places (changes no bit), replicas get other numbers of microbatches (losses then differ by
- *             rounding): run/arrange/rearrange.h
- *   leave     a restart from a checkpoint without a host: run/arrange/departure.h
- *   network   every link measured: run/arrange/network.h
+ *   layout    processes change places (changes no bit), replicas get other numbers of microbatches (losses
+ * then differ by rounding): run/arrange/rearrange.h leave     a restart from a checkpoint without a host:
+ * run/arrange/departure.h network   every link measured: run/arrange/network.h
  *
  * decisions.txt in the run's folder has what was considered and done, events.jsonl its events. */
 #ifndef SL_RUN_TRAIN_BODY_H
@@ -16,7 +15,8 @@
 
 /** On the rank that leads, when its plans and its binding are open. SL_ENOMEM. */
 sl_status sl_body_open(sl_trainer *t);
-/** The leader: t->measured, of `iteration`, which took `time`, is observed; events and decisions are written. */
+/** The leader: t->measured, of `iteration`, which took `time`, is observed; events and decisions are written.
+ */
 sl_status sl_body_observe(sl_trainer *t, int iteration, sl_time time);
 /** Collective, between two iterations: what the orchestrator says is done. */
 sl_status sl_body_act(sl_trainer *t, int iteration);

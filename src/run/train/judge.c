@@ -135,8 +135,8 @@ static sl_status foretell_memory(sl_trainer *t) {
     sl_time makespan;
     for (int r = 0; r < t->run->parallel.data; r++) {
         t->replica[r].ran = 1;
-        SL_TRY(
-            sl_profile_predict(&t->measured[r]->problem, t->replica[r].program, &makespan, t->replica[r].peak));
+        SL_TRY(sl_profile_predict(&t->measured[r]->problem, t->replica[r].program, &makespan,
+                                  t->replica[r].peak));
     }
     return SL_OK;
 }
@@ -161,7 +161,8 @@ static int is_adapted(const sl_trainer *t) {
 static void print_iteration(const sl_trainer *t, const sl_iteration *it) {
     int incidents;
     const sl_incident_view *incident = sl_orchestrator_incidents(t->orchestrator, &incidents);
-    const sl_job job = {.replicas = t->run->parallel.data, .ranks = t->ranks, .tensor = t->run->parallel.tensor};
+    const sl_job job = {
+        .replicas = t->run->parallel.data, .ranks = t->ranks, .tensor = t->run->parallel.tensor};
     sl_progress_iteration(t->progress,
                           &(sl_progress_view){.iteration = it->iteration,
                                               .loss = it->loss,

@@ -10,7 +10,7 @@
 
 struct sl_searcher {
     pthread_t thread;
-    int asked;        /* there is a thread to be joined */
+    int asked; /* there is a thread to be joined */
     int replica;
     sl_problem problem;
     sl_order known;
@@ -29,14 +29,11 @@ static void *search(void *of) {
     const sl_order *known = &s->known;
     const struct sched_param none = {0};
     (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-    s->status = sl_replan(&s->problem,
-                          &(sl_replan_options){.schedule = "auto",
-                                               .known = &known,
-                                               .knowns = 1,
-                                               .work = WORK,
-                                               .seed = 1,
-                                               .stop = &s->stop},
-                          &s->plan);
+    s->status = sl_replan(
+        &s->problem,
+        &(sl_replan_options){
+            .schedule = "auto", .known = &known, .knowns = 1, .work = WORK, .seed = 1, .stop = &s->stop},
+        &s->plan);
     atomic_store_explicit(&s->done, 1, memory_order_release);
     return NULL;
 }

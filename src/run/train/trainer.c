@@ -93,7 +93,8 @@ static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
 
 static sl_status gather_records(sl_trainer *t) {
     sl_gathered *g = &t->gathered;
-    size_t read = sl_record_read(t->ring, t->ring->capacity, &t->position, t->records, t->record_capacity, &t->lost);
+    size_t read =
+        sl_record_read(t->ring, t->ring->capacity, &t->position, t->records, t->record_capacity, &t->lost);
     if (t->lost > 0)
         return sl_error(SL_ESYS, "%llu records of rank %d were lost", (unsigned long long)t->lost,
                         t->world_rank);
