@@ -60,7 +60,7 @@ static void go_home(const sl_orchestrator *o, int *replica, sl_suspect *s) {
     int home[3] = {-1, -1, -1}, common = -1;
     for (int i = 0; i < 3 && *replica >= 0; i++)
         if (*rank[i] >= 0) {
-            home[i] = sl_incidents_process(o, *rank[i], *replica);
+            home[i] = sl_cases_process(o, *rank[i], *replica);
             if (common >= 0 && sl_job_replica(job, home[i]) != common)
                 return;
             common = sl_job_replica(job, home[i]);

@@ -204,7 +204,7 @@ static sl_status learn(sl_orchestrator *o) {
     if (same)
         return SL_OK;
     SL_TRY(sl_history_learn(&o->series));
-    return sl_incidents_renew(o);
+    return sl_losses_renew(o);
 }
 
 static int changes_nothing(const sl_orchestrator *o) {
@@ -221,6 +221,9 @@ static void drop_wanted(sl_orchestrator *o) {
 }
 
 static sl_status give(sl_orchestrator *o, const sl_action *said) {
+    if (said->kind == SL_ACTION_APPLY &&
+        o->refused & 1u << o->kind[said->strategy]) /* what it had planned before */
+        return sl_ladder_ended(o->ladder, o->now, 0, 0);
     sl_status status = sl_strategies_act(o, said);
     if (status == SL_OK && changes_nothing(o)) {
         drop_wanted(o);
@@ -324,7 +327,7 @@ static sl_status name(sl_orchestrator *o) {
     o->naming.altered = is_altered(o);
     SL_TRY(sl_naming_step(&o->naming, &o->series, any_seen(o), most_costly(o), &result));
     sl_events_naming(o, &result);
-    return sl_incidents_renew(o); /* what is healthy may have been learnt again */
+    return sl_losses_renew(o); /* what is healthy may have been learnt again */
 }
 
 static sl_status result_of(sl_orchestrator *o, sl_status status) {
@@ -590,7 +593,7 @@ static void plan_runs(sl_orchestrator *o, int replica, sl_time took) {
 
 /* Everybody runs what was planned for the new layout, and returns to it. */
 static void layout_runs(sl_orchestrator *o) {
-    sl_incidents_move(o, &o->next);
+    sl_cases_move(o, &o->next);
     memcpy(o->layout.process, o->next.process, (size_t)o->processes * sizeof *o->layout.process);
     memcpy(o->layout.split, o->next.split, (size_t)o->config.job.replicas * sizeof *o->layout.split);
     for (int r = 0; r < o->config.job.replicas; r++) {

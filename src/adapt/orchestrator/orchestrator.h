@@ -19,7 +19,9 @@
  *   history    measured problems of the last iterations, and what is healthy: the one store, the one baseline
  *   compare    history against healthy: which components are slow, by one set of thresholds
  *   naming     onsets and verdicts: which components are named, and when nobody can tell
- *   incidents  slow components of all replicas as incidents of processes, and the loss divided among them
+ *   cases      what is slow now, by process; cards: links of a process that are as late as each other
+ *   losses     what an iteration loses, divided among cases
+ *   incidents  cases that are told: to the ladder, to people
  *   plans      each replica's running and first plan, and what a new one would take
  *   strategies schedule, delegates, balance, topology, restart as rungs of one ladder (adapt/ladder)
  *   events     sentences

@@ -155,26 +155,47 @@ static inline const sl_problem *sl_healthy_of(const sl_orchestrator *o, int repl
     return healthy ? healthy : o->problem[replica];
 }
 
+/* ---- cases.c */
+/** The number of a component; the same for the same. One that is not known yet gets `as`; negative: one of its own. */
+sl_status sl_cases_number(sl_orchestrator *o, sl_component_key key, int as, int *number);
+/** NULL: there is none. */
+sl_case *sl_cases_by_id(sl_orchestrator *o, int id);
+sl_case *sl_cases_find(sl_orchestrator *o, sl_component_key key);
+/** The case of a component, seen in this iteration; NULL: there are too many. */
+sl_status sl_cases_see(sl_orchestrator *o, sl_component_key key, sl_case **found);
+/** Cases as the last rows show them; those that nobody was told of are dropped when they are seen no more. */
+sl_status sl_cases_compare(sl_orchestrator *o);
+/** Its processes do not talk any more: nothing can be measured of it. */
+int sl_cases_is_unused(const sl_orchestrator *o, const sl_case *c);
+/** Processes change places to those of `next`. */
+void sl_cases_move(sl_orchestrator *o, const sl_job_layout *next);
+/** The process at a place: of tensor ranks, which are measured as one, the lowest. */
+int sl_cases_process(const sl_orchestrator *o, int rank, int replica);
+
+/* ---- cards.c */
+/** Links that are seen become cards. */
+sl_status sl_cards_find(sl_orchestrator *o);
+
+/* ---- losses.c */
+/** What an iteration takes when nothing is slow, once it is known; less, where something was slow from the beginning. */
+sl_status sl_losses_learn(sl_orchestrator *o);
+/** The model sees what is slow, and each case's loss is what it costs. */
+sl_status sl_losses_divide(sl_orchestrator *o);
+/** The model has what is healthy as it is known now: after each time that it was learnt. */
+sl_status sl_losses_renew(sl_orchestrator *o);
+sl_status sl_losses_open_model(sl_orchestrator *o);
+/** What an iteration takes as far as what is slow explains it, ns. */
+double sl_losses_believed(sl_orchestrator *o);
+
 /* ---- incidents.c */
 /** Compares the last rows and updates the cases, their losses, and what the model sees. *ready: what is
  * healthy is known and enough rows have come since the last change of layout. */
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready);
-/** The model has what is healthy as it is known now: after each time that it was learnt. */
-sl_status sl_incidents_renew(sl_orchestrator *o);
-sl_status sl_incidents_open_model(sl_orchestrator *o);
 /** Tells the ladder what has begun, changed and ended. */
 sl_status sl_incidents_tell(sl_orchestrator *o);
 /** What has lasted and nothing is done about: the reason, once. */
 sl_status sl_incidents_keep(sl_orchestrator *o);
 sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *report);
-/** The number of a component; the same for the same. */
-sl_status sl_incidents_number(sl_orchestrator *o, sl_component_key key, int *number);
-/** Processes change places to those of `next`. */
-void sl_incidents_move(sl_orchestrator *o, const sl_job_layout *next);
-/** The process at a place: of tensor ranks, which are measured as one, the lowest. */
-int sl_incidents_process(const sl_orchestrator *o, int rank, int replica);
-/** What an iteration takes as far as what is slow explains it, ns. */
-double sl_incidents_believed(sl_orchestrator *o);
 /** Fills the views, the costliest first. */
 void sl_incidents_view(sl_orchestrator *o);
 void sl_incident_name(const sl_orchestrator *o, const sl_case *c, char *text, size_t size);

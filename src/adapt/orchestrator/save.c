@@ -181,7 +181,7 @@ static sl_status load_case(sl_orchestrator *o, const json_t *saved) {
     sl_component_key key = {sum ? SL_KEY_SUM : (int)c->view.part.kind, c->view.part.a, c->view.part.b};
     if (sum && c->view.part.a < 0)
         key.a = -1 - c->rank;
-    SL_TRY(sl_incidents_number(o, key, &c->view.id));
+    SL_TRY(sl_cases_number(o, key, -1, &c->view.id));
     sl_incident told = {.id = c->view.id, .cause = c->cause, .loss = c->told};
     sl_text_fit(told.seen, sizeof told.seen, seen);
     o->case_count++;
@@ -280,7 +280,7 @@ static sl_status load_all(sl_orchestrator *o, const json_t *all) {
     for (int s = 0; s < SL_STRATEGY_KINDS; s++)
         if (costs[s] >= 0)
             o->config.cost[s] = (sl_time)costs[s];
-    SL_TRY(sl_incidents_open_model(o));
+    SL_TRY(sl_losses_open_model(o));
     SL_TRY(sl_strategies_open(o));
     const json_t *cases = json_object_get(all, "incidents");
     for (size_t i = 0; i < json_array_size(cases); i++)

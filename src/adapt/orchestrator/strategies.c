@@ -42,7 +42,7 @@ static sl_status present(sl_orchestrator *o) {
 static sl_status ask_schedule(sl_orchestrator *o, double *time) {
     sl_time running, best;
     SL_TRY(sl_plans_ask(o, &running, &best));
-    *time = running > 0 ? sl_incidents_believed(o) * (double)best / (double)running : INFINITY;
+    *time = running > 0 ? sl_losses_believed(o) * (double)best / (double)running : INFINITY;
     return SL_OK;
 }
 
@@ -57,7 +57,7 @@ static sl_status ask_delegates(sl_orchestrator *o, double *time) {
         int count;
         SL_TRY(sl_plans_delegates(o, &count));
         if (count > delegates)
-            *time = sl_incidents_believed(o) * (1 - 2 * DELEGATES_GAIN);
+            *time = sl_losses_believed(o) * (1 - 2 * DELEGATES_GAIN);
         return SL_OK;
     }
     if (!sl_plans_exceed(o))
@@ -67,7 +67,7 @@ static sl_status ask_delegates(sl_orchestrator *o, double *time) {
     sl_status status = sl_plans_running(o, &decoupled);
     o->layout.delegates = delegates;
     SL_TRY(status);
-    double share = coupled > 0 ? (double)decoupled / (double)coupled : 1, now = sl_incidents_believed(o);
+    double share = coupled > 0 ? (double)decoupled / (double)coupled : 1, now = sl_losses_believed(o);
     double lost = now > o->healthy_time ? 1 - o->healthy_time / now : 0;
     *time = fmin(now * fmin(share, 1 - 2 * DELEGATES_GAIN), o->healthy_time / (1 - BY_TOLERANCE * lost));
     return SL_OK;
@@ -131,7 +131,7 @@ static sl_status ask_restart(sl_orchestrator *o, double *time) {
             if (sum > worst) {
                 worst = sum;
                 o->leave = o->host[process];
-                *time = fmax(o->healthy_time, sl_incidents_believed(o) * (1 - sum));
+                *time = fmax(o->healthy_time, sl_losses_believed(o) * (1 - sum));
             }
         }
     return SL_OK;
@@ -161,7 +161,7 @@ static int is_soon_better(sl_orchestrator *o, sl_strategy_kind strategy, sl_stra
     if (o->rung[strategy] < 0 || !(takes(o, strategy) < (1 - o->config.gain) * takes(o, than)))
         return 0;
     double cost = (double)sl_ladder_cost(o->ladder, o->rung[strategy]);
-    double other = fmin(takes(o, than), sl_incidents_believed(o));
+    double other = fmin(takes(o, than), sl_losses_believed(o));
     return cost <= (double)o->at_once || cost <= o->config.hold * (other - takes(o, strategy));
 }
 
@@ -204,7 +204,7 @@ static double remaining(sl_orchestrator *o, sl_strategy_kind strategy, const sl_
     takes(o, strategy);
     if (other_does(o, strategy))
         return incident->loss;
-    double now = sl_incidents_believed(o), lost = 1 - o->healthy_time / now;
+    double now = sl_losses_believed(o), lost = 1 - o->healthy_time / now;
     double least = strategy == SL_STRATEGY_DELEGATE ? fmin(DELEGATES_GAIN, o->config.gain) : o->config.gain;
     if (!(o->takes[strategy] < (1 - least) * now) || lost <= 0)
         return incident->loss; /* less than what a swap of schedules must gain */

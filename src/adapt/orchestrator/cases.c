@@ -1,0 +1,387 @@
+/* What is slow in this iteration, as cases of processes: a component is named by its processes, so it stays
+ * the same when they change places. What was slow and is not measured now stays as it was. */
+#include "adapt/orchestrator/orchestrator_inside.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+static sl_known_component *find_key(const sl_orchestrator *o, sl_component_key key) {
+    for (size_t i = 0; i < o->keys; i++)
+        if (memcmp(&o->key[i].key, &key, sizeof key) == 0)
+            return &o->key[i];
+    return NULL;
+}
+
+sl_status sl_cases_number(sl_orchestrator *o, sl_component_key key, int as, int *id) {
+    sl_known_component *known = find_key(o, key);
+    if (!known) {
+        SL_TRY(sl_grow(&o->key, &o->key_room, o->keys + 1, sizeof *o->key));
+        known = &o->key[o->keys++];
+        *known = (sl_known_component){key, as >= 0 ? as : o->next_number++};
+    }
+    *id = known->id;
+    return SL_OK;
+}
+
+int sl_cases_process(const sl_orchestrator *o, int rank, int replica) {
+    const int *place = &o->layout.process[sl_job_position(&o->config.job, rank, replica, 0)];
+    int least = place[0];
+    for (int t = 1; t < o->config.job.tensor; t++)
+        least = place[t] < least ? place[t] : least;
+    return least;
+}
+
+sl_case *sl_cases_by_id(sl_orchestrator *o, int id) {
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].view.id == id)
+            return &o->cases[i];
+    return NULL;
+}
+
+sl_case *sl_cases_find(sl_orchestrator *o, sl_component_key key) {
+    const sl_known_component *known = find_key(o, key);
+    return known ? sl_cases_by_id(o, known->id) : NULL;
+}
+
+sl_status sl_cases_see(sl_orchestrator *o, sl_component_key key, sl_case **found) {
+    int id;
+    SL_TRY(sl_cases_number(o, key, -1, &id));
+    sl_case *c = sl_cases_by_id(o, id);
+    if (!c && o->case_count == SL_CASES_MOST) {
+        *found = NULL;
+        return SL_OK;
+    }
+    if (!c) {
+        c = &o->cases[o->case_count++];
+        *c = (sl_case){.told = -1, .claimed = -1, .view = {.id = id, .since = o->iteration, .stage = -1}};
+    }
+    int first = !c->seen;
+    c->seen = 1;
+    c->merged = 0;
+    if (first)
+        c->back = 0;
+    *found = c;
+    return SL_OK;
+}
+
+/* ---- components of this iteration ---- */
+
+/* Tensor ranks of a place are measured as one: who is known to be slow there is named; of several the first
+ * goes on. */
+static int slow_process(sl_orchestrator *o, int rank, int replica) {
+    const sl_job *job = &o->config.job;
+    int found = -1;
+    for (int t = 0; t < job->tensor; t++) {
+        int process = o->layout.process[sl_job_position(job, rank, replica, t)];
+        sl_case *c = sl_cases_find(o, (sl_component_key){SL_PART_DEVICE, process, -1});
+        if (c && found >= 0)
+            c->merged = 1;
+        else if (c)
+            found = process;
+    }
+    return found >= 0 ? found : sl_cases_process(o, rank, replica);
+}
+
+static sl_status see_device(sl_orchestrator *o, const sl_slow *s) {
+    sl_case *c;
+    int a = slow_process(o, s->rank, s->replica);
+    SL_TRY(sl_cases_see(o, (sl_component_key){SL_PART_DEVICE, a, -1}, &c));
+    if (!c || c->reported)
+        return SL_OK;
+    c->cause = SL_CAUSE_DEVICE;
+    c->replica = s->replica;
+    c->rank = s->rank;
+    c->from = c->to = -1;
+    c->now = s->now;
+    c->healthy = s->healthy;
+    c->view.part = (sl_slow_part){.kind = SL_PART_DEVICE, .a = a, .b = -1, .slowdown = s->now / s->healthy};
+    c->view.growth = s->now / s->healthy;
+    return SL_OK;
+}
+
+/* What a direction of a link takes more: its latency and its transfer as the window's medians tell them
+ * apart. */
+static sl_status see_direction(sl_orchestrator *o, int replica, int from, int to, double grown,
+                               double *latency, double *pace) {
+    const sl_problem *healthy = sl_healthy_of(o, replica);
+    sl_problem usual;
+    int window = o->series.rows - o->series.since < 3 ? o->series.rows - o->series.since : 3;
+    SL_TRY(sl_history_typical(&o->series, replica, window, &usual));
+    const sl_link *now = &usual.link[from * usual.ranks + to], *was = &healthy->link[from * usual.ranks + to];
+    double later = fmax(0, (double)(now->latency - was->latency)),
+           busy = fmax(0, (double)(now->transfer - was->transfer));
+    sl_problem_free(&usual);
+    double sum = later + busy;
+    *latency = sum > 0 ? grown * later / sum : grown;
+    *pace = sum > 0 && o->config.job.message > 0 ? grown * busy / sum / o->config.job.message : 0;
+    if (o->config.job.message <= 0)
+        *latency = grown;
+    return SL_OK;
+}
+
+/* Both directions are one case: the worse one names it. */
+static sl_status see_link(sl_orchestrator *o, const sl_slow *s) {
+    sl_case *c;
+    int a = sl_cases_process(o, s->from, s->replica), b = sl_cases_process(o, s->to, s->replica);
+    int turned = a > b, low = turned ? b : a, high = turned ? a : b;
+    double grown = s->now - s->healthy;
+    SL_TRY(sl_cases_see(o, (sl_component_key){SL_PART_LINK, low, high}, &c));
+    if (!c || c->reported)
+        return SL_OK;
+    if (c->back == 0) {
+        c->view.part = (sl_slow_part){.kind = SL_PART_LINK, .a = low, .b = high};
+        c->now = 0;
+    }
+    c->cause = SL_CAUSE_LINK;
+    c->replica = s->replica;
+    c->back = 1;
+    if (s->now > c->now) {
+        c->rank = -1;
+        c->from = s->from;
+        c->to = s->to;
+        c->now = s->now;
+        c->healthy = s->healthy;
+        c->view.growth = grown;
+    }
+    return see_direction(o, s->replica, s->from, s->to, grown, &c->view.part.latency[turned],
+                         &c->view.part.pace[turned]);
+}
+
+/* What a message of so many bytes takes longer between two processes than on the best connection that was
+ * measured; -1: it was not. */
+static double pair_time(const sl_orchestrator *o, int from, int to, double bytes) {
+    double least = INFINITY, time = -1;
+    for (int i = 0; i < o->networks; i++) {
+        const sl_network_measure *m = &o->network[i];
+        double takes = m->latency + m->pace * bytes;
+        if (sl_job_replica(&o->config.job, sl_job_layout_position(&o->config.job, &o->layout, m->from)) ==
+            sl_job_replica(&o->config.job, sl_job_layout_position(&o->config.job, &o->layout, m->to)))
+            continue;
+        least = fmin(least, takes);
+        time = m->from == from && m->to == to ? takes : time;
+    }
+    return time < 0 ? -1 : time - least;
+}
+
+/* The pair of a stage's replicas whose connection was found slowest; of two replicas there is one. */
+static int slowest_pair(const sl_orchestrator *o, int rank, int *a, int *b) {
+    int replicas = o->config.job.replicas;
+    double worst = -1;
+    *a = sl_cases_process(o, rank, 0);
+    *b = sl_cases_process(o, rank, 1);
+    if (replicas == 2)
+        return 1;
+    for (int i = 0; i < o->networks; i++) {
+        const sl_network_measure *m = &o->network[i];
+        int from = sl_job_layout_position(&o->config.job, &o->layout, m->from),
+            to = sl_job_layout_position(&o->config.job, &o->layout, m->to);
+        if (sl_job_rank(&o->config.job, from) != rank || sl_job_rank(&o->config.job, to) != rank)
+            continue;
+        double time = pair_time(o, m->from, m->to, 1e6);
+        if (time > worst) {
+            worst = time;
+            *a = m->from;
+            *b = m->to;
+        }
+    }
+    return worst > 0;
+}
+
+/* Replicas exchange their shares at once, there and back: a sum waits twice for the slowest pair's latency
+ * and share; a ring as often as it has steps. Of which the growth consists the network tells; without it all
+ * of it is bandwidth. */
+static void split_growth(const sl_orchestrator *o, int stage, int a, int b, double grown,
+                         sl_slow_part *part) {
+    const sl_job *job = &o->config.job;
+    double steps = job->ring ? 2.0 * (job->replicas - 1) : 2;
+    double share = job->sum ? job->sum[stage] / job->replicas : 0;
+    for (int way = 0; way < 2; way++) {
+        int from = way ? b : a, to = way ? a : b;
+        double latency = pair_time(o, from, to, 0), more = pair_time(o, from, to, 1e6);
+        if (latency < 0) {
+            latency = share > 0 ? 0 : grown / steps;
+            more = latency + (share > 0 ? grown / steps / share * 1e6 : 0);
+        }
+        part->latency[way] = latency;
+        part->pace[way] = fmax(0, (more - latency) / 1e6);
+    }
+}
+
+static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
+    sl_case *c;
+    int id, a = -1, b = -1, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
+    int known = slowest_pair(o, rank, &a, &b);
+    int low = a < b ? a : b, high = a < b ? b : a;
+    /* several stages of a rank go over the same connection; which pair's it is may be known only later */
+    const sl_case *unnamed = sl_cases_find(o, (sl_component_key){SL_KEY_SUM, -1 - rank, -1});
+    if (known && unnamed)
+        SL_TRY(sl_cases_number(o, (sl_component_key){SL_KEY_SUM, low, high}, unnamed->view.id, &id));
+    SL_TRY(sl_cases_see(
+        o, known ? (sl_component_key){SL_KEY_SUM, low, high} : (sl_component_key){SL_KEY_SUM, -1 - rank, -1},
+        &c));
+    if (!c || c->reported || (c->back && s->now - s->healthy <= c->now - c->healthy))
+        return SL_OK;
+    c->back = 1;
+    c->cause = SL_CAUSE_REPLICA_LINK;
+    c->replica = -1;
+    c->rank = rank;
+    c->from = c->to = -1;
+    c->now = s->now;
+    c->healthy = s->healthy;
+    c->view.stage = s->stage;
+    c->view.growth = s->now - s->healthy;
+    c->view.part = (sl_slow_part){.kind = SL_PART_LINK, .a = known ? low : -1, .b = known ? high : -1};
+    if (known)
+        split_growth(o, s->stage, low, high, s->now - s->healthy, &c->view.part);
+    return SL_OK;
+}
+
+/* ---- what is not measured ---- */
+
+static int has_forward(const sl_measured *m, int rank) {
+    for (int stage = 0; m && stage < m->problem.stages; stage++)
+        if (m->op[stage].count > 0 && (rank < 0 || sl_problem_rank(&m->problem, stage) == rank))
+            return 1;
+    return 0;
+}
+
+/* By its F, and by another's, without which nobody can tell load from a slow device: another rank's, or where
+ * there is one in each replica, another replica's. */
+static int is_device_measured(const sl_orchestrator *o, const sl_case *c, const sl_row *row) {
+    int others = 0, ranks = o->config.job.ranks, replicas = o->config.job.replicas;
+    for (int rank = 0; rank < ranks; rank++)
+        others |= rank != c->rank && has_forward(row->replica[c->replica], rank);
+    for (int r = 0; r < replicas && ranks == 1; r++)
+        others |= (r != c->replica || replicas == 1) && has_forward(row->replica[r], -1);
+    return others && has_forward(row->replica[c->replica], c->rank);
+}
+
+static int shows(const sl_orchestrator *o, const sl_case *c, const sl_row *row, int replica) {
+    const sl_measured *m = row->replica[replica];
+    int ranks = o->config.job.ranks, any = 0;
+    if (!m)
+        return 0;
+    if (c->cause == SL_CAUSE_REPLICA_LINK)
+        return m->summed[c->view.stage];
+    if (c->cause == SL_CAUSE_DEVICE)
+        return is_device_measured(o, c, row);
+    if (c->cause == SL_CAUSE_LINK)
+        return m->link[c->from * ranks + c->to].count > 0;
+    for (int other = 0; other < ranks; other++)
+        any |= m->link[c->rank * ranks + other].count > 0;
+    return any;
+}
+
+/* Whether enough was measured of a component lately to say that it is well: of a sum by one of the replicas.
+ */
+static int is_measured(const sl_orchestrator *o, const sl_case *c) {
+    int rows[SL_ROWS], most = 0, least = o->config.hold < 3 ? o->config.hold : 3;
+    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, 2 * o->config.hold, 0, rows);
+    int first = c->replica < 0 ? 0 : c->replica,
+        last = c->replica < 0 ? o->config.job.replicas - 1 : c->replica;
+    for (int r = first; r <= last; r++) {
+        int found = 0;
+        for (int i = 0; i < count; i++)
+            found += shows(o, c, &o->series.row[rows[i] % SL_ROWS], r);
+        most = found > most ? found : most;
+    }
+    return most >= least;
+}
+
+/* Where its processes do not talk any more, nothing can be measured of a link. */
+int sl_cases_is_unused(const sl_orchestrator *o, const sl_case *c) {
+    const sl_slow_part *p = &c->view.part;
+    return p->kind == SL_PART_LINK && p->a >= 0 &&
+           !sl_job_layout_talk(&o->config.job, &o->layout, sl_healthy_of(o, 0), p->a, p->b);
+}
+
+/* What was the matter with it may be with the links that its processes have now: it lasts until those were
+ * measured. */
+static int are_links_measured(const sl_orchestrator *o, const sl_case *c) {
+    const int ends[2] = {c->view.part.a, c->view.part.b};
+    int least = o->config.hold < 3 ? o->config.hold : 3;
+    for (int end = 0; end < 2; end++) {
+        int position = sl_job_layout_position(&o->config.job, &o->layout, ends[end]), found = 0;
+        int rank = sl_job_rank(&o->config.job, position), ranks = o->config.job.ranks;
+        for (int i = o->series.since; i < o->series.rows; i++) {
+            const sl_measured *m =
+                o->series.row[i % SL_ROWS].replica[sl_job_replica(&o->config.job, position)];
+            int any = i < sl_history_oldest(&o->series) || ranks == 1;
+            for (int other = 0; m && other < ranks; other++)
+                any |= m->link[rank * ranks + other].count > 0;
+            found += any;
+        }
+        if (found < least)
+            return 0;
+    }
+    return 1;
+}
+
+/* Cases that nobody knows of and that are seen no more. */
+static void drop_unknown(sl_orchestrator *o) {
+    int kept = 0;
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].seen || o->cases[i].told >= 0)
+            o->cases[kept++] = o->cases[i];
+    o->case_count = kept;
+}
+
+sl_status sl_cases_compare(sl_orchestrator *o) {
+    int rows[SL_ROWS];
+    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, 2 * o->config.hold, 0, rows);
+    for (int i = 0; i < o->case_count; i++)
+        o->cases[i].seen = o->cases[i].reported;
+    SL_TRY(sl_compare(&o->series, rows, count, o->config.hold, &o->lately));
+    for (size_t i = 0; i < o->lately.count; i++) {
+        const sl_slow *s = &o->lately.slow[i];
+        if (s->kind == SL_SLOW_DEVICE)
+            SL_TRY(see_device(o, s));
+        else if (s->kind == SL_SLOW_LINK)
+            SL_TRY(see_link(o, s));
+        else if (s->kind == SL_SLOW_SUM)
+            SL_TRY(see_sum(o, s));
+    }
+    SL_TRY(sl_cards_find(o));
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        if (!c->seen && c->told >= 0 && !c->merged &&
+            !(sl_cases_is_unused(o, c) ? are_links_measured(o, c) : is_measured(o, c)))
+            c->seen = 1; /* nothing says that it is well */
+    }
+    drop_unknown(o);
+    return SL_OK;
+}
+
+/* ---- another layout ---- */
+
+static int same_place(const sl_job *job, const sl_job_layout *layout, int a, int b) {
+    return sl_job_layout_position(job, layout, a) / job->tensor ==
+           sl_job_layout_position(job, layout, b) / job->tensor;
+}
+
+void sl_cases_move(sl_orchestrator *o, const sl_job_layout *next) {
+    const sl_job *job = &o->config.job;
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        const sl_slow_part *part = &c->view.part;
+        const int ends[2] = {part->a, part->b};
+        if (part->a < 0)
+            continue;
+        for (int end = 0; end < 2; end++)
+            for (int p = 0; p < o->processes && ends[end] >= 0 && !c->reported; p++)
+                c->apart |= same_place(job, &o->layout, ends[end], p) && !same_place(job, next, ends[end], p);
+        int a = sl_job_layout_position(job, next, part->a), b = a;
+        if (part->b >= 0)
+            b = sl_job_layout_position(job, next, part->b);
+        if (c->replica < 0 || sl_job_replica(job, a) != sl_job_replica(job, b))
+            continue; /* a sum, or two that do not talk any more */
+        c->replica = sl_job_replica(job, a);
+        if (part->kind == SL_PART_LINK) {
+            c->from = sl_job_rank(job, a);
+            c->to = sl_job_rank(job, b);
+        } else {
+            c->rank = sl_job_rank(job, a);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+/* What iterations lose, divided among what is slow by what each would cost alone, and no more than what is
+ * slow explains, for an iteration may be long for reasons that nothing can be done about; and the model that
+ * is asked for it. */
+#include "adapt/orchestrator/orchestrator_inside.h"
+#include "base/memory.h"
+
+#include <math.h>
+
+#define MOST_BLAMED 2.0 /* times what a component costs alone */
+
+/* ---- what the model sees ---- */
+
+static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
+    for (size_t i = 0; i < o->memories; i++)
+        if (o->memory[i].part.kind == part->kind && o->memory[i].part.a == part->a &&
+            o->memory[i].part.b == part->b) {
+            o->memory[i].part = *part;
+            o->memory[i].left = SL_REMEMBERED;
+            return SL_OK;
+        }
+    if (o->memories == SL_CASES_MOST)
+        return SL_OK;
+    SL_TRY(sl_grow(&o->memory, &o->memory_room, o->memories + 1, sizeof *o->memory));
+    o->memory[o->memories].part = *part;
+    o->memory[o->memories++].left = SL_REMEMBERED;
+    return SL_OK;
+}
+
+/* A connection that nobody uses any more is over, but it is remembered for a while, so that the next layout
+ * does not use it again. */
+static sl_status remember_unused(sl_orchestrator *o) {
+    const sl_problem *p = sl_healthy_of(o, 0);
+    for (int i = 0; i < o->case_count; i++) {
+        const sl_slow_part *part = &o->cases[i].view.part;
+        if (o->cases[i].seen && part->kind == SL_PART_LINK && part->a >= 0)
+            SL_TRY(remember(o, part));
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < o->memories; i++) {
+        const sl_slow_part *part = &o->memory[i].part;
+        int used = sl_job_layout_talk(&o->config.job, &o->layout, p, part->a, part->b), seen = 0;
+        for (int k = 0; k < o->case_count; k++)
+            seen |= o->cases[k].seen && o->cases[k].view.part.kind == SL_PART_LINK &&
+                    o->cases[k].view.part.a == part->a && o->cases[k].view.part.b == part->b;
+        if (seen || (!used && --o->memory[i].left > 0))
+            o->memory[kept++] = o->memory[i];
+    }
+    o->memories = kept;
+    return SL_OK;
+}
+
+static sl_status show_model(sl_orchestrator *o) {
+    int parts = 0;
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].seen && o->cases[i].view.part.a >= 0)
+            o->part[parts++] = o->cases[i].view.part;
+    for (size_t i = 0; i < o->memories; i++) {
+        int seen = 0;
+        for (int k = 0; k < parts; k++)
+            seen |= o->part[k].kind == SL_PART_LINK && o->part[k].a == o->memory[i].part.a &&
+                    o->part[k].b == o->memory[i].part.b;
+        if (!seen)
+            o->part[parts++] = o->memory[i].part;
+    }
+    return sl_model_see(o->model, o->part, parts);
+}
+
+/* ---- losses ---- */
+
+/* The replica's healthy problem with that component alone as it is. */
+static void spoil(const sl_orchestrator *o, const sl_case *c, sl_problem *p) {
+    const sl_slow_part *part = &c->view.part;
+    double bytes = o->config.job.message;
+    if (c->cause == SL_CAUSE_REPLICA_LINK)
+        p->reduce[c->view.stage] += (sl_time)c->view.growth;
+    for (int stage = 0; part->kind == SL_PART_DEVICE && stage < p->stages; stage++)
+        for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(p, stage) == c->rank; kind++)
+            p->time[kind][stage] = (sl_time)((double)p->time[kind][stage] * part->slowdown);
+    for (int other = 0; other < p->ranks && c->cause != SL_CAUSE_REPLICA_LINK && part->kind != SL_PART_DEVICE;
+         other++)
+        for (int way = 0; way < 2; way++) {
+            int rank = c->rank, at = part->kind == SL_PART_LINK ? -1 : way;
+            if (part->kind == SL_PART_LINK) {
+                int low = sl_cases_process(o, c->from, c->replica) == part->a ? c->from : c->to;
+                rank = low;
+                at = other == c->from + c->to - low ? way : -1;
+            }
+            if (at < 0 || other == rank)
+                continue;
+            sl_link *link = &p->link[way ? other * p->ranks + rank : rank * p->ranks + other];
+            link->latency += (sl_time)part->latency[at];
+            link->transfer += (sl_time)(part->pace[at] * bytes);
+        }
+}
+
+static sl_status excess_of(sl_orchestrator *o, sl_case *c) {
+    int replica = c->replica < 0 ? 0 : c->replica;
+    const sl_problem *healthy = sl_healthy_of(o, replica);
+    sl_problem spoilt;
+    sl_time without, with = 0;
+    SL_TRY(sl_problem_copy(healthy, &spoilt));
+    spoilt.microbatches = o->layout.split[replica];
+    sl_status status = sl_plans_time(o, o->side[replica].running, &spoilt, &without);
+    if (status == SL_OK) {
+        spoil(o, c, &spoilt);
+        status = sl_plans_time(o, o->side[replica].running, &spoilt, &with);
+    }
+    sl_problem_free(&spoilt);
+    c->excess = with > without ? (double)(with - without) : 0;
+    return status;
+}
+
+double sl_losses_believed(sl_orchestrator *o) {
+    return o->believed > 0 ? o->believed : sl_history_time(&o->series);
+}
+
+/* What nothing slow explains is not blamed on what is a little slow. */
+static sl_status believe(sl_orchestrator *o) {
+    sl_time running;
+    SL_TRY(sl_plans_running(o, &running));
+    double now = fmax(sl_history_time(&o->series), sl_history_recent_time(&o->series));
+    o->believed = o->healthy_time * (double)running / o->healthy_model;
+    if (now > 0)
+        o->believed = fmin(now, o->believed);
+    return SL_OK;
+}
+
+/* None is blamed for more than twice what it costs alone, for an iteration may also be long because of what
+ * was done about trouble that is over. */
+sl_status sl_losses_divide(sl_orchestrator *o) {
+    SL_TRY(remember_unused(o));
+    SL_TRY(show_model(o));
+    SL_TRY(believe(o));
+    double now = sl_losses_believed(o), sum = 0, lost = now > o->healthy_time ? 1 - o->healthy_time / now : 0;
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        if (!c->seen)
+            continue;
+        SL_TRY(excess_of(o, c));
+        sum += c->excess;
+    }
+    for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
+        double share = sum > 0 ? fmin(lost / sum, MOST_BLAMED / now) * c->excess : 0;
+        c->view.loss = !c->seen ? 0 : c->claimed >= 0 ? c->claimed : share;
+        c->costly =
+            c->seen && c->view.loss >= SL_ITERATION_LEAST / (1 + SL_ITERATION_LEAST) ? c->costly + 1 : 0;
+    }
+    return SL_OK;
+}
+
+/* ---- what is healthy ---- */
+
+/* What an iteration takes when nothing is slow: as soon as what is healthy is known, in the layout and with
+ * the plans of the beginning. */
+static sl_status learn_healthy(sl_orchestrator *o) {
+    double now = sl_history_time(&o->series);
+    sl_time running;
+    if (!o->series.learnt || now <= 0)
+        return SL_OK;
+    SL_TRY(o->config.paced ? sl_plans_healthy(o, &running) : sl_plans_running(o, &running));
+    if (running <= 0)
+        return SL_OK;
+    o->healthy_model = (double)running;
+    o->healthy_time = o->config.paced ? fmin(now, (double)running) : now;
+    return SL_OK;
+}
+
+/* What was slow from the beginning is not any more: an iteration takes less when nothing is slow. */
+static sl_status lower_healthy(sl_orchestrator *o) {
+    sl_time healthy;
+    if (!sl_history_lower(&o->series))
+        return SL_OK;
+    SL_TRY(sl_plans_healthy(o, &healthy));
+    double share = (double)healthy / o->healthy_model;
+    if (share > 0 && share < 1) {
+        o->healthy_time *= share;
+        o->healthy_model *= share;
+        o->series.iteration.time *= share;
+        o->series.iteration.usual *= share;
+    }
+    return sl_losses_renew(o);
+}
+
+sl_status sl_losses_learn(sl_orchestrator *o) {
+    return o->healthy_time > 0 ? lower_healthy(o) : learn_healthy(o);
+}
+
+sl_status sl_losses_renew(sl_orchestrator *o) {
+    if (o->model && o->renewed == o->series.learns)
+        return SL_OK;
+    o->renewed = o->series.learns;
+    for (int r = 0; r < o->config.job.replicas; r++)
+        o->healthy[r] = sl_healthy_of(o, r);
+    return o->model ? sl_model_renew(o->model, o->healthy) : SL_OK;
+}
+
+sl_status sl_losses_open_model(sl_orchestrator *o) {
+    if (o->model)
+        return SL_OK;
+    SL_TRY(sl_losses_renew(o));
+    return sl_model_open(&o->config.job, o->healthy, &o->model);
+}
